@@ -33,22 +33,21 @@ pub(crate) enum AccessError {
     NoVariable(String),
     #[error("Empty command in auth value. Expected format: !command")]
     NoCommand,
-    #[error("the command that gives a credential printed nothing")]
+    #[error("the credential command printed nothing")]
     Silent,
-    #[error("the command that gives a credential took longer than {} seconds", COMMAND_LIMIT.as_secs())]
+    #[error("the credential command took longer than {} seconds", COMMAND_LIMIT.as_secs())]
     TooSlow,
-    #[error("the command that gives a credential failed: {0}")]
+    #[error("the credential command failed: {0}")]
     Command(String),
-    #[error("the header `{0}` cannot carry the credential")]
+    #[error("the credential contains characters not allowed in the header `{0}`")]
     Unsendable(String),
     #[error(
-        "its card sends calls to {called}, and its credentials are for {own} only; if that is meant, write the card into \
-         the definition (`agent_card_json`)"
+        "its card sends calls to {called}, but its credentials are only for {own}; if this is intended, put the card into the definition (`agent_card_json`)"
     )]
     Elsewhere { own: String, called: String },
-    #[error("Google's credentials are for https://*.googleapis.com only, and this agent is at {0}")]
+    #[error("Google credentials are only sent to https://*.googleapis.com, but this agent is at {0}")]
     NotGoogle(String),
-    #[error("nobody has signed in at {0} (oauth), and this program cannot start that sign-in for agents")]
+    #[error("not signed in to {0} (oauth), and signing in for agents is not supported")]
     NoSignIn(String),
     #[error("{0}")]
     Source(String),

@@ -115,16 +115,15 @@ impl Agent {
     }
 
     async fn fetch(&self) -> Result<Opened, RemoteError> {
-        let unusable = |why: String| {
-            RemoteError::Card(format!("the card of the agent '{}' cannot be used: {why}", self.name))
-        };
+        let unusable =
+            |why: String| RemoteError::Card(format!("invalid card of the agent '{}': {why}", self.name));
         let http = client(&self.setup.http).map_err(|error| RemoteError::Failed(error.to_string()))?;
         let json = match (&self.source, &self.own) {
             (CardSource::Json(json), _) if json.len() > MAX_CARD => {
                 return Err(unusable("it is too large".to_owned()));
             }
             (CardSource::Json(json), _) => json.clone().into_bytes(),
-            (CardSource::Url(url), None) => return Err(unusable(format!("`{url}` is no address"))),
+            (CardSource::Url(url), None) => return Err(unusable(format!("`{url}` is not a valid URL"))),
             (CardSource::Url(_), Some(url)) => {
                 let link = Link { http: &http, access: &self.access };
                 link.card(url).await.map_err(|error| match self.failure(&error) {
@@ -151,7 +150,7 @@ impl Agent {
                 self.give_up().await;
                 let hours = LONGEST.as_secs() / 3600;
                 Err(RemoteError::Failed(format!(
-                    "the agent '{}' was not done after {hours} hours",
+                    "the agent '{}' did not finish within {hours} hours",
                     self.name
                 )))
             }
@@ -228,11 +227,14 @@ impl Agent {
             Some(State::Failed) => "failed",
             Some(State::Rejected) => "rejected",
             Some(State::Canceled) => "canceled",
-            _ if text.is_empty() => return Ok("The agent finished without a word.".to_owned()),
+            _ if text.is_empty() => return Ok("The agent finished without output.".to_owned()),
             _ => return Ok(text),
         };
         let gap = if text.is_empty() { "" } else { ": " };
-        Err(RemoteError::Failed(format!("the agent '{}' ended the task as {ended}{gap}{text}", self.name)))
+        Err(RemoteError::Failed(format!(
+            "the agent '{}' ended the task with status {ended}{gap}{text}",
+            self.name
+        )))
     }
 
     fn talk(&self) -> MutexGuard<'_, Talk> {
@@ -262,7 +264,7 @@ impl Agent {
     }
 
     fn failure(&self, error: &LinkError) -> RemoteError {
-        let text = format!("the agent '{}' cannot be called: {error}", self.name);
+        let text = format!("could not call the agent '{}': {error}", self.name);
         match error {
             LinkError::Credentials { .. } | LinkError::Refused { .. } | LinkError::Access(_) => {
                 RemoteError::SignIn(text)

@@ -7,7 +7,7 @@ use crate::reply::{By, Message, Reply, State};
 /// Most bytes of text that are kept of one answer.
 const MAX_TEXT: usize = 1024 * 1024;
 const MAX_ARTIFACTS: usize = 200;
-const CUT: &str = "\n[The agent sent more than can be kept; the rest is missing.]";
+const CUT: &str = "\n[Output exceeds the size limit; the rest is omitted.]";
 
 /// Upstream's words.
 const AUTH_REQUIRED: &str = "[Authorization Required] The agent has indicated it requires authorization to proceed. \

@@ -49,15 +49,14 @@ pub(crate) enum Version {
 pub(crate) enum CardError {
     #[error("it is not valid JSON ({0})")]
     Json(serde_json::Error),
-    #[error("it names no address to call")]
+    #[error("missing the URL to call")]
     NoPlace,
-    #[error("the address `{0}` in it cannot be used")]
+    #[error("invalid URL `{0}`")]
     Address(String),
-    #[error("it offers {0} only; this version calls agents over JSON-RPC and HTTP+JSON")]
+    #[error("it offers only {0}; this version supports JSON-RPC and HTTP+JSON")]
     NoTransport(String),
     #[error(
-        "it sends calls from {card} to {called}, without TLS; if that is meant, write the card into the definition \
-         (`agent_card_json`)"
+        "it sends calls from {card} to {called}, without TLS; if this is intended, put the card into the definition (`agent_card_json`)"
     )]
     Elsewhere { card: String, called: String },
 }
@@ -246,9 +245,9 @@ mod tests {
     #[test]
     fn a_card_of_no_use_says_why() {
         for (card, why) in [
-            (json!({"name": "x"}), "names no address"),
-            (json!({"url": "https://a.example", "preferredTransport": "GRPC"}), "GRPC only"),
-            (json!({"url": "file:///etc/passwd"}), "cannot be used"),
+            (json!({"name": "x"}), "missing the URL"),
+            (json!({"url": "https://a.example", "preferredTransport": "GRPC"}), "only GRPC"),
+            (json!({"url": "file:///etc/passwd"}), "invalid URL"),
             (json!({"url": "http://169.254.169.254/latest"}), "without TLS"),
             (json!([1]), "not valid JSON"),
         ] {

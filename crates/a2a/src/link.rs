@@ -32,9 +32,9 @@ const COMPLAINT: usize = 500;
 pub(crate) enum LinkError {
     #[error("could not reach {origin}: {why}")]
     Unreachable { origin: String, why: String },
-    #[error("nothing came from {0} for {minutes} minutes", minutes = SILENCE.as_secs() / 60)]
+    #[error("no response from {0} for {minutes} minutes", minutes = SILENCE.as_secs() / 60)]
     Silent(String),
-    #[error("{origin} asks for credentials (HTTP {status}); the agent's definition names them under `auth`")]
+    #[error("{origin} requires credentials (HTTP {status}); set `auth` in the agent's definition")]
     Credentials { origin: String, status: u16 },
     #[error("{origin} refused the credentials (HTTP {status})")]
     Refused { origin: String, status: u16 },
@@ -42,9 +42,9 @@ pub(crate) enum LinkError {
     Status { origin: String, status: u16, complaint: String },
     #[error("the agent answered with an error: {0}")]
     Agent(String),
-    #[error("what {0} sent is larger than can be taken")]
+    #[error("response from {0} exceeds the size limit")]
     TooLarge(String),
-    #[error("what {origin} sent is not of the protocol: {why}")]
+    #[error("invalid response from {origin}: {why}")]
     Protocol { origin: String, why: String },
     #[error(transparent)]
     Access(#[from] AccessError),
@@ -234,7 +234,7 @@ impl Link<'_> {
             300..=399 => Err(LinkError::Status {
                 origin,
                 status,
-                complaint: ": it points to another server".to_owned(),
+                complaint: ": redirect to another server".to_owned(),
             }),
             _ => {
                 let bytes = body(response, &origin, MAX_CARD).await.unwrap_or_default();
@@ -302,7 +302,7 @@ impl Incoming {
             SseError::TooLong => LinkError::TooLarge(origin.clone()),
             SseError::Incomplete => LinkError::Unreachable {
                 origin: origin.clone(),
-                why: "the connection ended in the middle of an answer".to_owned(),
+                why: "the connection closed in the middle of a response".to_owned(),
             },
         };
         match chunk {
@@ -363,8 +363,10 @@ async fn body(mut response: Response, origin: &str, most: usize) -> Result<Vec<u
 }
 
 fn document(bytes: &[u8], origin: &str) -> Result<Value, LinkError> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| LinkError::Protocol { origin: origin.to_owned(), why: format!("no JSON ({error})") })
+    serde_json::from_slice(bytes).map_err(|error| LinkError::Protocol {
+        origin: origin.to_owned(),
+        why: format!("not valid JSON ({error})"),
+    })
 }
 
 fn read(document: &Value, place: &Place) -> Result<Reply, LinkError> {
@@ -377,7 +379,7 @@ fn read(document: &Value, place: &Place) -> Result<Reply, LinkError> {
 /// The result of a JSON-RPC answer.
 fn result(mut answer: Value) -> Result<Value, LinkError> {
     if let Some(said) = answer.get("error").filter(|error| !error.is_null()).map(complaint) {
-        return Err(LinkError::Agent(said.unwrap_or_else(|| "it gave no reason".to_owned())));
+        return Err(LinkError::Agent(said.unwrap_or_else(|| "no reason given".to_owned())));
     }
     Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
 }

@@ -69,7 +69,7 @@ pub(crate) async fn keep_before(
                 lines = &mut keeping => break lines,
                 () = tokio::time::sleep(SILENCE), if !explained => {
                     explained = true;
-                    let text = "Taking a snapshot of the workspace, so that it can be taken back...";
+                    let text = "Taking a snapshot of the workspace so that changes can be undone...";
                     emitter.notice(Severity::Info, NoticeCode::Rewind, text).await;
                 }
             }

@@ -26,7 +26,7 @@ pub struct Environment {
 
 /// Builds the first message.
 pub fn first_turn(environment: &Environment) -> Content {
-    let mut text = String::from("<session_context>\nPollux sets the scene for this conversation.\n");
+    let mut text = String::from("<session_context>\nPollux sets up the context for this conversation.\n");
     text.push_str(&format!("Today's date is {}.\n", environment.now.to_local_date()));
     text.push_str(&format!("The operating system is: {}\n", environment.platform));
     text.push_str(&format!("The project's temporary directory is: {}\n", environment.project_temp.display()));

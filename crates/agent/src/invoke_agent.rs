@@ -21,8 +21,8 @@ use crate::subagent_host::Host;
 
 const NAME: &str = "invoke_agent";
 
-const DESCRIPTION: &str = "Hands a task to another agent, waits for it, and returns its report. The agents and what they \
-are for are listed in your instructions. The agent sees nothing of this conversation: the prompt has to hold the whole \
+const DESCRIPTION: &str = "Delegates a task to another agent, waits for it, and returns its report. The agents and what they \
+are for are listed in your instructions. The agent sees nothing of this conversation: the prompt must contain the whole \
 task, with the paths, facts and limits that matter.";
 
 /// Characters of a prompt that people see.
@@ -53,7 +53,7 @@ pub(crate) fn forms(host: &Arc<Host>) -> Vec<Arc<dyn Tool>> {
                 "prompt": {"type": "string", "description": "The whole task, and everything the agent has to know."},
                 "wait_for_previous": {
                     "type": "boolean",
-                    "description": "Wait for the calls before this one, instead of running beside them.",
+                    "description": "Wait for the calls before this one instead of running in parallel with them.",
                 },
             },
             "required": ["agent_name", "prompt"],
@@ -117,7 +117,7 @@ impl Tool for InvokeAgent {
             return Err(ArgError(format!("Subagent '{name}' not found. Available: {}.", known.join(", "))));
         };
         if prompt.trim().is_empty() {
-            return Err(ArgError("The prompt is empty: the agent would not know what to do.".to_owned()));
+            return Err(ArgError("The prompt is empty: the agent needs a task.".to_owned()));
         }
         Ok(Box::new(Call {
             host: Arc::clone(&self.host),

@@ -167,8 +167,8 @@ async fn as_agreed(session: &Session, mut verdict: Verdict, request: &Request<'_
     let Some((tool, definition)) = now else { return verdict };
     let what = match session.authority.approvals.agreed.standing(server, &tool, &definition, saved) {
         Standing::AsAgreed => return verdict,
-        Standing::Changed => "says something else of itself than when you allowed it",
-        Standing::New => "is new: it was not there when you allowed its server",
+        Standing::Changed => "has changed since you allowed it",
+        Standing::New => "is new: it did not exist when you allowed its server",
     };
     verdict.reason = format!("The tool {tool} of MCP server {server} {what}.");
     verdict.would_ask = true;
@@ -200,8 +200,8 @@ fn with_hooks_word(authority: &Authority, mut verdict: Verdict, asks: Option<&st
     verdict.would_ask = true;
     verdict.decision = if authority.approvals.interactive { Decision::Ask } else { Decision::Deny };
     verdict.reason = match message {
-        "" => "A hook wants a person to decide.".to_owned(),
-        message => format!("A hook wants a person to decide: {message}"),
+        "" => "A hook requires your approval.".to_owned(),
+        message => format!("A hook requires your approval: {message}"),
     };
     verdict
 }
@@ -245,8 +245,11 @@ async fn save(session: &Session, grant: Option<&Grant>) {
         Ok(set_aside) => {
             session.authority.approvals.allow_and_saved(grant, file);
             if let Some(old) = set_aside {
-                let text =
-                    format!("`{}` was not a policy file; it is kept as `{}`", file.display(), old.display());
+                let text = format!(
+                    "`{}` was not a valid policy file; it was renamed to `{}`",
+                    file.display(),
+                    old.display()
+                );
                 session.notice(Severity::Warning, NoticeCode::Policy, text).await;
             }
         }
@@ -273,7 +276,7 @@ impl Grants {
         let plain = |outcome| Offer { outcome, covers: String::new() };
         let mut offers = vec![plain(Outcome::Once)];
         if self.auto_edit {
-            let covers = "every edit inside the workspace (mode auto_edit)".to_owned();
+            let covers = "every edit inside the workspace (auto_edit mode)".to_owned();
             offers.push(Offer { outcome: Outcome::Session, covers });
         } else if let Some(grant) = &self.call {
             offers.push(Offer { outcome: Outcome::Session, covers: grant.shown.clone() });
@@ -321,7 +324,7 @@ fn why(verdict: &Verdict, rejected_edit: Option<String>) -> Why {
         reason: part.reason.clone(),
     });
     let reason = match rejected_edit {
-        Some(problem) => format!("The changed arguments cannot be used: {problem}"),
+        Some(problem) => format!("The modified arguments are invalid: {problem}"),
         None => verdict.reason.clone(),
     };
     Why { reason, rule, parts: parts.collect() }
@@ -331,6 +334,6 @@ fn why(verdict: &Verdict, rejected_edit: Option<String>) -> Why {
 fn without_checkers(mut verdict: Verdict) -> Verdict {
     verdict.decision = Decision::Deny;
     verdict.would_ask = false;
-    verdict.deny_message = Some("A safety checker that has to be asked is not available.".to_owned());
+    verdict.deny_message = Some("A required safety checker is not available.".to_owned());
     verdict
 }

@@ -87,9 +87,9 @@ const SHELL: &str = "run_shell_command";
 
 fn preamble(inputs: &PromptInputs) -> String {
     let manner = if inputs.interactive {
-        "You work together with a person at a terminal, who can answer questions and approve steps."
+        "You work with a user at a terminal, who can answer questions and approve steps."
     } else {
-        "You run without a person at hand. Nobody can answer a question: decide, do the work, and report."
+        "You run unattended. Nobody can answer questions: decide, do the work, and report."
     };
     format!(
         "You are Pollux, a coding agent in a terminal. You help with software engineering, and you act through \
@@ -192,10 +192,10 @@ to several agents in one turn, as long as they do not change the same files. Jud
 
 fn guidelines(inputs: &PromptInputs, tools: &[&str]) -> String {
     let mut text = String::from(
-        "# Manner
+        "# Style
 - Be brief. A terminal is narrow: no preamble, no praise, no summary of what is visible anyway. Markdown is fine.
 - Tools are for doing, text is for telling. Do not put messages into commands or comments.
-- Calls that do not depend on each other belong into one turn.
+- Calls that do not depend on each other belong in one turn.
 - Paths given to tools may be relative to the project's root or absolute.",
     );
     if tools.contains(&SHELL) {

@@ -106,7 +106,7 @@ impl Reply {
             return Err(Fault::new("PROMPT_BLOCKED", format!("The model refused the prompt: {reason}.")));
         }
         let Some(finish) = &self.finish else {
-            return Err(Fault::new("NO_FINISH_REASON", "The reply stopped before its end."));
+            return Err(Fault::new("NO_FINISH_REASON", "The reply ended prematurely."));
         };
         let detail = finish.message.as_deref().map(|text| format!(" {text}")).unwrap_or_default();
         match finish.reason {
@@ -130,7 +130,7 @@ impl Reply {
         match finish.reason {
             FinishReason::MaxTokens | FinishReason::ContextWindow => Err(Fault::new(
                 "MAX_TOKENS_EXCEEDED",
-                "The model used up its output limit before it said anything.",
+                "The model reached its output limit before producing any text.",
             )),
             FinishReason::Refusal(ref refusal) => {
                 let why = refusal.text.as_deref().map(|text| format!(" {text}")).unwrap_or_default();
@@ -143,13 +143,13 @@ impl Reply {
                 Err(Fault::new("RECITATION_BLOCKED", "The reply was withheld because it recited a source."))
             }
             FinishReason::Unspecified | FinishReason::Paused => {
-                Err(Fault::new("OTHER_BLOCKED", "The model gave no reply and no reason."))
+                Err(Fault::new("OTHER_BLOCKED", "The model returned neither a reply nor a reason."))
             }
             _ if !self.thoughts.is_empty() => {
-                Err(Fault::new("THINKING_ONLY_RESPONSE", "The model thought but said nothing."))
+                Err(Fault::new("THINKING_ONLY_RESPONSE", "The model returned thoughts but no answer."))
             }
             _ if after_tools => Ok(()),
-            _ => Err(Fault::new("NO_RESPONSE_TEXT", "The model said nothing.")),
+            _ => Err(Fault::new("NO_RESPONSE_TEXT", "The model returned an empty reply.")),
         }
     }
 

@@ -212,7 +212,7 @@ impl Toolbox {
         let message = if self.for_approval.contains(&spec.name) {
             let mode = if spec.kind == ToolKind::Edit { "auto_edit" } else { "yolo" };
             format!(
-                "Tool \"{name}\" needs approval, and nobody can be asked in a headless run. To allow it, use \
+                "Tool \"{name}\" requires approval, which a headless run cannot ask for. To allow it, use \
                  --approval-mode {mode}, --allowed-tools {} or a policy rule{}.",
                 spec.name,
                 if self.trusted { "" } else { ", in a trusted folder or with --skip-trust" },

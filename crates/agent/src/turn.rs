@@ -33,7 +33,7 @@ use crate::session::Session;
 use crate::step::step;
 use crate::step_end::StepEnd;
 
-const LOOP_FEEDBACK: &str = "Not run: this call, or this cycle of calls, was made several times before with the same \
+const LOOP_FEEDBACK: &str = "Not run: this call, or this cycle of calls, was already made several times with the same \
 result. Do not repeat it. Think about what is different from what you expect, try another way, or say what blocks you.";
 
 /// Runs a prompt to its end. Whatever happens, every call that was made has its answer in the history.
@@ -77,7 +77,7 @@ pub(crate) async fn run_turn(
             ControlFlow::Continue(reason) => parts = vec![Part::text(reason)],
         }
     }
-    let text = format!("A hook sent the model back {MAX_TURNS} times; that is enough.");
+    let text = format!("A hook sent the model back {MAX_TURNS} times; stopping.");
     session.notice(Severity::Warning, NoticeCode::Hook, text).await;
     TurnEnd::Finished(None)
 }
@@ -343,12 +343,12 @@ async fn stop_chant(
     session.emit(Event::StepCommitted).await;
     if std::mem::replace(warned, true) {
         return Next::End(
-            loop_end(&session.emitter, format!("the same words over and over: \"{passage}\"")).await,
+            loop_end(&session.emitter, format!("the same text over and over: \"{passage}\"")).await,
         );
     }
     let note = format!(
         "System: you repeated the same passage many times (\"{passage}\") and were stopped. \
-         Do not go on like that; take another approach or finish."
+         Do not continue like that; take another approach or finish."
     );
     let parts = vec![Part::text(note)];
     let now = session.now();

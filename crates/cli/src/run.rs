@@ -40,7 +40,9 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::DeleteSession { which } => {
             pollux_host::delete_session(which, env).and_then(|text| say(&text))
         }
-        Launch::Interactive(options) => return pollux_front::run(options, env, &Admin),
+        Launch::Interactive(options) => {
+            return pollux_front::run(options, env, &Admin, &pollux_screen::Screens);
+        }
         Launch::Demo(options) => return tour(options, env),
         Launch::Headless(options) => {
             let piped = !io::stdin().is_terminal();

@@ -36,7 +36,7 @@ pub enum FileError {
     CreateFolder { path: PathBuf, source: io::Error },
     #[error("could not write `{}`: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("`{}` is a link that leads to itself", path.display())]
+    #[error("`{}` is a symbolic link to itself", path.display())]
     LinkLoop { path: PathBuf },
 }
 
@@ -76,7 +76,7 @@ pub fn read_text(path: &Path) -> Result<Option<String>, FileError> {
     // Opening a pipe would wait for a writer that may never come.
     match fs::metadata(path) {
         Ok(meta) if meta.is_file() || meta.is_dir() => {}
-        Ok(_) => return Err(read(io::Error::other("it is not a regular file"))),
+        Ok(_) => return Err(read(io::Error::other("not a regular file"))),
         Err(error) if is_missing(&error) => return Ok(None),
         Err(error) => return Err(read(error)),
     }

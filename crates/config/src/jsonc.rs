@@ -149,7 +149,7 @@ impl Reader<'_> {
             ast::Value::NumberLit(literal) => match literal.value.parse::<Number>() {
                 Ok(number) => Value::Number(number),
                 Err(_) => {
-                    let reason = format!("`{}` is not a number that can be stored", literal.value);
+                    let reason = format!("number out of range: `{}`", literal.value);
                     return Err(self.defect_at(literal.range.start, reason, "use a smaller number"));
                 }
             },
@@ -219,9 +219,11 @@ fn explain(kind: &ParseErrorKind) -> (String, &'static str) {
         Kind::UnexpectedComma => ("unexpected comma", "remove the comma, or write the missing value"),
         Kind::UnexpectedCloseBrace => ("unexpected `}`", "remove it, or write the missing value"),
         Kind::UnexpectedCloseBracket => ("unexpected `]`", "remove it, or write the missing value"),
-        Kind::UnexpectedWord | Kind::UnexpectedToken => ("text without quotes", "put text in double quotes"),
+        Kind::UnexpectedWord | Kind::UnexpectedToken => {
+            ("text without quotation marks", "put text in double quotes")
+        }
         Kind::MultipleRootJsonValues => {
-            ("text after the end of the object", "remove what follows the last `}`")
+            ("text after the end of the object", "remove everything after the last `}`")
         }
         Kind::NestingDepthExceeded => ("nested too deeply", "use fewer levels"),
         Kind::String(ParseStringErrorKind::UnterminatedStringLiteral) => {
@@ -266,8 +268,8 @@ mod tests {
             told("{\"a\": \"x\n\"}"),
             (Some(1), Some(7), "line break or control character in a string".to_owned())
         );
-        assert_eq!(told("{\"a\": nope}").2, "text without quotes");
-        assert_eq!(told("{\"a\": yes}").2, "text without quotes");
+        assert_eq!(told("{\"a\": nope}").2, "text without quotation marks");
+        assert_eq!(told("{\"a\": yes}").2, "text without quotation marks");
         assert_eq!(told("{\"a\": 1").2, "a `{` is never closed");
         assert_eq!(told("{} {}").2, "text after the end of the object");
         assert_eq!(told(""), (None, None, "the file is empty".to_owned()));

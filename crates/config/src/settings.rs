@@ -288,7 +288,7 @@ impl Settings {
             let key = warning.key.split('[').next().unwrap_or_default();
             warning.fix = match self.get(key) {
                 Some((value, origin)) if value.is_object() => {
-                    format!("ignored; `{key}` keeps what {origin} says")
+                    format!("ignored; `{key}` keeps the value from {origin}")
                 }
                 Some((value, origin)) => {
                     let shown = rows::masked(key, value);

@@ -169,7 +169,9 @@ fn compare(home: &Home, folder: &Path) -> Binding {
             }
         }
         Ok(None) => match inventory.unread() {
-            Some(item) => Binding::Unclear(format!("`{}` leads out of it or cannot be read", item.path)),
+            Some(item) => {
+                Binding::Unclear(format!("`{}` points outside the folder or cannot be read", item.path))
+            }
             None => Binding::FirstUse(inventory),
         },
         Err(error) => Binding::Unclear(error.to_string()),
@@ -258,7 +260,7 @@ fn read_rules(file: &Path) -> Result<Vec<(String, TrustRule)>, TrustError> {
                 path: file.to_owned(),
                 line: document.lines.get(&path),
                 column: None,
-                reason: format!("{word} is no trust level for `{path}`"),
+                reason: format!("invalid trust level {word} for `{path}`"),
                 fix: "use TRUST_FOLDER, TRUST_PARENT or DO_NOT_TRUST".to_owned(),
             })),
         })

@@ -7,6 +7,7 @@
 //! and the crate `host` is the only place that joins them to real implementations.
 
 pub mod approval;
+pub mod call_summary;
 pub mod changes;
 pub mod content;
 pub mod embedding;
@@ -17,6 +18,8 @@ pub mod file_view;
 pub mod hex;
 pub mod id;
 pub mod model;
+pub mod panel;
+pub mod path_display;
 pub mod percent;
 pub mod redact;
 pub mod remote_agent;

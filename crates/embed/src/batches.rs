@@ -1,4 +1,4 @@
-//! Cutting a long list into batches.
+//! Splits a list into batches.
 
 /// Neighbours go together while they fit, at most `most` of them; an item that is too large goes alone.
 pub(crate) fn batches<T>(items: &[T], most: usize, limit: usize, size: impl Fn(&T) -> usize) -> Vec<&[T]> {

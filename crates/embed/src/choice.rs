@@ -1,4 +1,4 @@
-//! Which model is used: what the settings ask for, what is there, and what to do without.
+//! Chooses the embedding provider from the settings and what is available.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,11 +19,11 @@ pub enum Provider {
     Openai,
     Gemini,
     Local,
-    /// The first that is there.
+    /// The first available one.
     Auto,
 }
 
-/// What the settings say about embeddings.
+/// The embedding settings.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EmbedSettings {
     pub provider: Provider,
@@ -38,7 +38,7 @@ pub struct EmbedSettings {
     pub model_path: Option<String>,
 }
 
-/// The world a model is started in.
+/// The environment a provider is started in.
 #[derive(Debug, Clone)]
 pub struct Surroundings<'a> {
     pub env: &'a Env,
@@ -49,13 +49,13 @@ pub struct Surroundings<'a> {
     pub cache: Option<PathBuf>,
 }
 
-/// The model that was found, or why there is none.
+/// The chosen provider, or why there is none.
 #[derive(Clone)]
 pub struct Choice {
-    /// Without one, search goes by words alone.
+    /// `None` means keyword search only.
     pub embedder: Option<Arc<dyn Embedder>>,
     pub requested: Provider,
-    /// What had to be passed over, and why.
+    /// Providers that were skipped, and why.
     pub skipped: Vec<Skipped>,
 }
 
@@ -76,12 +76,12 @@ pub enum StartError {
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(
-        "no local embedding model is installed; `pollux memory model install` gets one, or name its folder in \
+        "no local embedding model is installed; run `pollux memory model install`, or set the path of one in \
          `memory.local.modelPath`"
     )]
     NotInstalled,
     #[error(
-        "`memory.local.modelPath` is an address; download the model and name the folder (`pollux memory model install`)"
+        "`memory.local.modelPath` is a URL; download the model (`pollux memory model install`) and set its folder"
     )]
     PathIsAddress,
 }
@@ -102,7 +102,7 @@ impl Provider {
 }
 
 impl StartError {
-    /// Nothing is wrong; there just is no key or no model. Only this lets `auto` go on.
+    /// No key or model is configured. Only this lets `auto` try the next provider.
     fn is_absence(&self) -> bool {
         matches!(self, Self::Remote(RemoteError::NoKey { .. }) | Self::NotInstalled)
     }
@@ -161,7 +161,7 @@ impl EmbedSettings {
     }
 }
 
-/// Finds a model. Never fails: without a provider memory still searches by words, and says why.
+/// Chooses a provider. Never fails: without one, memory falls back to keyword search and reports why.
 pub fn choose(settings: &EmbedSettings, around: &Surroundings<'_>) -> Choice {
     let mut choice = Choice { embedder: None, requested: settings.provider, skipped: Vec::new() };
     let order: &[Provider] = match settings.provider {
@@ -203,7 +203,7 @@ pub fn start(
         Provider::Local | Provider::Auto => return start_local(settings, around),
     };
     let key = key(protocol, settings, around.env);
-    // A server of one's own often asks for no key.
+    // A self-hosted server often needs no key.
     let own_server = settings.provider == provider && settings.base_url.is_some();
     if key.is_none() && !own_server {
         let variables = match protocol {
@@ -230,7 +230,7 @@ fn key(protocol: Protocol, settings: &EmbedSettings, env: &Env) -> Option<String
     };
     let from_env = |name: &str| env.non_empty(name).map(|value| value.trim().to_owned());
     match settings.api_key.as_deref() {
-        // A name in the place of a key means that variable.
+        // A variable name instead of a key refers to its value.
         Some(name) if variables.contains(&name) => from_env(name),
         Some(key) => Some(key.to_owned()),
         None => variables.iter().find_map(|name| from_env(name)),
@@ -243,7 +243,7 @@ fn start_local(settings: &EmbedSettings, around: &Surroundings<'_>) -> Result<Ar
         Some(path) => LocalModel::open(&expanded(path, around.env), around.cache.as_deref())?,
         None => {
             let folder = installed(&around.models, settings.model.as_deref());
-            // The installation has left there what it prepared.
+            // The installer left prepared files there.
             LocalModel::open(&folder.ok_or(StartError::NotInstalled)?, None)?
         }
     };

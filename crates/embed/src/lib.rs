@@ -1,4 +1,4 @@
-//! Vectors for texts: Gemini, any OpenAI-compatible server, or a model in a local folder.
+//! Text embeddings from Gemini, any OpenAI-compatible server, or a local model.
 //!
 //! Owns: the providers of [`pollux_domain::embedding::Embedder`], their batching and waiting, reading and
 //! installing local models. Does not own: what is embedded and where vectors are kept (`memory`).

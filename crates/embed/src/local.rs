@@ -1,4 +1,4 @@
-//! Models that run here, from a folder of files and without a network.
+//! Local embedding models, loaded from a folder; no network access.
 //!
 //! Two kinds: a static table (WordLlama, Model2Vec), where a text is the mean of its tokens' vectors, and a small
 //! BERT encoder (all-MiniLM). Files are checked when the model is opened and read when the first text comes.
@@ -44,13 +44,13 @@ pub enum ModelError {
     #[error("`{}` cannot be used: {reason}", path.display())]
     Content { path: PathBuf, reason: String },
     #[error(
-        "`{}` is not the file that was installed (SHA-256 {found} instead of {expected}); install the model again",
+        "`{}` has changed since it was installed (SHA-256 is {found}, expected {expected}); reinstall the model",
         path.display()
     )]
     Changed { path: PathBuf, expected: String, found: String },
-    #[error("the model holds neither a static table nor an encoder")]
+    #[error("the model has neither a static table nor an encoder")]
     NoTensors,
-    #[error("a thread that computed it ended early")]
+    #[error("a worker thread ended early")]
     Gone,
 }
 
@@ -173,7 +173,7 @@ impl Embedder for LocalModel {
         Box::pin(async move {
             let limit = if purpose == Purpose::Query { QUERY_LIMIT } else { DOCUMENT_LIMIT };
             let stop = Stop::default();
-            // Whoever drops this future also ends the work.
+            // Dropping this future cancels the work.
             let _guard = stop.guard();
             let (inner, texts) = (Arc::clone(&self.inner), texts.to_vec());
             let work = tokio::task::spawn_blocking(move || inner.embed(&texts, &stop));
@@ -181,7 +181,7 @@ impl Embedder for LocalModel {
             match tokio::time::timeout(limit, work).await {
                 Ok(Ok(Ok(vectors))) => Ok(vectors),
                 Ok(Ok(Err(error))) => Err(failed(EmbedErrorKind::Setup, name, &error.to_string())),
-                Ok(Err(_)) => Err(failed(EmbedErrorKind::Other, name, "its thread ended early")),
+                Ok(Err(_)) => Err(failed(EmbedErrorKind::Other, name, "its worker thread ended early")),
                 Err(_) => {
                     let reason = format!("it took longer than {} s", limit.as_secs());
                     Err(failed(EmbedErrorKind::Other, name, &reason))

@@ -1,4 +1,4 @@
-//! Models behind an address: the Gemini API, and every server that speaks OpenAI's `/embeddings`.
+//! Remote embedding models: the Gemini API, and servers with OpenAI's `/embeddings` protocol.
 
 mod answer;
 mod batch;
@@ -22,7 +22,7 @@ use answer::Failure;
 
 /// After the first attempt.
 const MAX_RETRIES: usize = 3;
-/// Requests on their way at once, whoever asks.
+/// Maximum number of concurrent requests.
 const MAX_PARALLEL: usize = 4;
 const QUERY_LIMIT: Duration = Duration::from_secs(60);
 const DOCUMENT_LIMIT: Duration = Duration::from_secs(120);
@@ -52,18 +52,18 @@ pub struct RemoteOptions {
     pub clock: Arc<dyn Clock>,
 }
 
-/// Why a remote model cannot even be asked.
+/// Why a remote model cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
-    #[error("there is no key for {provider} embeddings; set {variables}, or `memory.remote.apiKey`")]
+    #[error("no API key for {provider} embeddings; set {variables} or `memory.remote.apiKey`")]
     NoKey { provider: &'static str, variables: &'static str },
-    #[error("the address in `memory.remote.baseUrl` cannot be used; it has to look like `https://host/path`")]
+    #[error("invalid `memory.remote.baseUrl` (expected a URL such as `https://host/path`)")]
     BaseUrl,
-    #[error("`{name}` cannot be the name of an embedding model")]
+    #[error("invalid embedding model name `{name}`")]
     Model { name: String },
-    #[error("the key for {provider} embeddings has characters that no key has")]
+    #[error("invalid API key for {provider} embeddings: it contains invalid characters")]
     Key { provider: &'static str },
-    #[error("the header `{name}` of `memory.remote.headers` cannot be sent")]
+    #[error("invalid header `{name}` in `memory.remote.headers`")]
     Header { name: String },
 }
 
@@ -135,7 +135,7 @@ impl RemoteOptions {
     }
 }
 
-/// A model behind an address.
+/// A remote model.
 pub struct RemoteModel {
     protocol: Protocol,
     origin: Origin,
@@ -145,7 +145,7 @@ pub struct RemoteModel {
     /// The server's name for messages.
     host: String,
     headers: HeaderMap,
-    /// What no message may show.
+    /// Secrets to remove from messages.
     secrets: Vec<String>,
     dimensions: Option<u32>,
     backoff: Backoff,
@@ -225,7 +225,7 @@ impl RemoteModel {
         let _permit = self.parallel.acquire().await;
         let sent = tokio::time::timeout(limit, self.post(&path, &body)).await;
         let bytes = sent.unwrap_or_else(|_| {
-            Err(Failure::network(format!("{} gave no answer for {} s", self.host, limit.as_secs())))
+            Err(Failure::network(format!("{} did not respond within {} s", self.host, limit.as_secs())))
         })?;
         let vectors = match self.protocol {
             Protocol::Gemini => gemini::vectors(&bytes),
@@ -239,7 +239,7 @@ impl RemoteModel {
         // Not `json`: reqwest would need a feature for it.
         let response = request.body(body.to_string()).send().await.map_err(|error| {
             let failure = pollux_net::transport::describe(&error);
-            let message = format!("{} cannot be reached: {}", self.host, failure.message);
+            let message = format!("could not reach {}: {}", self.host, failure.message);
             if failure.may_pass { Failure::network(message) } else { Failure::final_one(message) }
         })?;
         answer::read(response, self.clock.now().millis()).await

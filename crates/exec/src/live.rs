@@ -84,7 +84,7 @@ impl<'a> LiveFeed<'a> {
         let text = self.stripper.push(&String::from_utf8_lossy(ready));
         let left_out = std::mem::take(&mut self.left_out);
         if left_out > 0 {
-            (self.watcher)(&format!("[{left_out} bytes left out]\n{text}"));
+            (self.watcher)(&format!("[{left_out} bytes omitted]\n{text}"));
         } else if !text.is_empty() {
             (self.watcher)(&text);
         }
@@ -179,7 +179,7 @@ mod tests {
         feed.finish();
         let (mut shown, mut left_out) = (0, 0);
         for text in seen.lock().unwrap().iter() {
-            let told = text.strip_prefix('[').and_then(|text| text.split_once(" bytes left out]\n"));
+            let told = text.strip_prefix('[').and_then(|text| text.split_once(" bytes omitted]\n"));
             let (count, output) =
                 told.map_or((0, text.as_str()), |(count, output)| (count.parse().unwrap(), output));
             assert!(output.len() <= UPDATE_BYTES);

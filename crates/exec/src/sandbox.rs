@@ -129,17 +129,17 @@ pub enum SandboxError {
 pub enum LevelError {
     #[error("`{0}` is not installed")]
     NotInstalled(&'static str),
-    #[error("this system does not have it")]
+    #[error("not available on this system")]
     OtherSystem,
-    #[error("the kernel does not have it or has it switched off ({0})")]
+    #[error("missing from the kernel or disabled ({0})")]
     NotInKernel(io::Error),
-    #[error("the kernel's version of it is too old ({found}, at least {needed} is needed)")]
+    #[error("kernel support is too old (version {found}, need {needed} or later)")]
     TooOld { found: i64, needed: i64 },
-    #[error("`{}` cannot be prepared: {source}", path.display())]
+    #[error("could not prepare `{}`: {source}", path.display())]
     Path { path: PathBuf, source: io::Error },
-    #[error("there are too many folders beside those that are to be hidden")]
+    #[error("too many folders next to the ones to hide")]
     TooManyPaths,
-    #[error("a trial run cannot be started: {0}")]
+    #[error("could not start a trial run: {0}")]
     Start(io::Error),
     #[error("a trial run failed: {0}")]
     Trial(String),
@@ -391,7 +391,7 @@ impl Sandbox {
         Some(format!(
             "Sandbox: the command ran in {}: it can write only the workspace, caches and temporary files{network}. \
              If that is why it failed, the user can allow a path with `tools.sandboxAllowedPaths`, \
-             {allow_network}or switch the sandbox off with `--sandbox=false`.",
+             {allow_network}or disable the sandbox with `--sandbox=false`.",
             self.level()
         ))
     }

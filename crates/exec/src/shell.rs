@@ -68,9 +68,9 @@ pub enum Ending {
 /// A command that did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("working directory `{}` cannot be entered: {source}", path.display())]
+    #[error("could not enter the working directory `{}`: {source}", path.display())]
     Directory { path: PathBuf, source: io::Error },
-    #[error("`{shell}` cannot be started: {source}")]
+    #[error("could not start `{shell}`: {source}")]
     Shell { shell: &'static str, source: io::Error },
 }
 

@@ -86,7 +86,7 @@ pub(crate) async fn start(mut command: Command) -> io::Result<(Child, Group)> {
 }
 
 fn gone() -> io::Error {
-    io::Error::other("the threads that start programs are gone")
+    io::Error::other("the threads that start programs have exited")
 }
 
 fn threads() -> io::Result<mpsc::Sender<Job>> {

@@ -152,9 +152,9 @@ pub enum Prompt {
 pub enum PromptError {
     #[error("`{}`: {source}", path.display())]
     Read { path: PathBuf, source: FrontMatterError },
-    #[error("`{}` changed after it was agreed to; start again to be asked", path.display())]
+    #[error("`{}` has changed since you approved it; restart to review it", path.display())]
     Changed { path: PathBuf },
-    #[error("`{}` has no front matter any more", path.display())]
+    #[error("`{}` no longer has front matter", path.display())]
     NoFrontMatter { path: PathBuf },
 }
 

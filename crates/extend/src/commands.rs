@@ -64,7 +64,7 @@ pub enum CommandError {
     Read { path: PathBuf, source: frontmatter::FrontMatterError },
     #[error("the command file `{}` is not valid TOML: {why}", path.display())]
     Toml { path: PathBuf, why: String },
-    #[error("the command file `{}` cannot be used: {why}", path.display())]
+    #[error("invalid command file `{}`: {why}", path.display())]
     Invalid { path: PathBuf, why: &'static str },
 }
 

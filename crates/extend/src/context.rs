@@ -140,7 +140,7 @@ impl ContextFiles {
                 .and_then(|real| Ok(real.starts_with(fs::canonicalize(folder)?)))
                 .unwrap_or(false);
             if !inside {
-                self.warn(file, "it is a link to a place outside the extension");
+                self.warn(file, "it is a link to a path outside the extension");
                 continue;
             }
             match read_bounded(file) {
@@ -199,7 +199,7 @@ impl ContextFiles {
                 continue;
             }
             if reach == Reach::Project && !self.stays_in_project(file) {
-                self.warn(file, "it is a link to a place outside the project");
+                self.warn(file, "it is a link to a path outside the project");
                 continue;
             }
             match read_bounded(file) {
@@ -225,7 +225,7 @@ impl ContextFiles {
                 Some(text)
             }
             None => {
-                self.warn(file, "the context files before it are as long as is allowed");
+                self.warn(file, "the size limit for context files is reached");
                 None
             }
         }

@@ -28,11 +28,11 @@ pub enum FrontMatterError {
     Read(#[from] io::Error),
     #[error("is not valid UTF-8")]
     NotUtf8,
-    #[error("its front matter is longer than {} KiB", MAX_BYTES / 1024)]
+    #[error("the front matter is longer than {} KiB", MAX_BYTES / 1024)]
     TooLong,
-    #[error("its front matter grows beyond all bounds when it is read ({0}); write the values out")]
+    #[error("the front matter expands beyond the limit ({0}); replace YAML aliases with plain values")]
     Grows(String),
-    #[error("its front matter is not valid YAML: {0}")]
+    #[error("the front matter is not valid YAML: {0}")]
     Invalid(String),
 }
 

@@ -133,7 +133,7 @@ impl Importer {
             return Err("larger than 1 MB".to_owned());
         }
         let Some(left) = self.bytes_left.checked_sub(meta.len()) else {
-            return Err("more than 2 MB are imported already".to_owned());
+            return Err("more than 2 MB are already imported".to_owned());
         };
         self.bytes_left = left;
         let mut bytes = Vec::new();
@@ -274,7 +274,7 @@ mod tests {
             assert!(text.len() < 3 * 1024 * 1024, "{} bytes", text.len());
         }
         let text = expanded(&dir, "@d.md @d.md @d.md @d.md @d.md", ImportFormat::Tree);
-        assert!(text.contains("<!-- Import failed: d.md - more than 2 MB are imported already -->"));
+        assert!(text.contains("<!-- Import failed: d.md - more than 2 MB are already imported -->"));
     }
 
     #[test]

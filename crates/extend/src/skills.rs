@@ -108,9 +108,9 @@ pub enum Warning {
         old.display()
     )]
     Conflict { name: String, new: PathBuf, old: PathBuf },
-    #[error("The skill `{}` is left out: {why}", path.display())]
+    #[error("Ignoring the skill `{}`: {why}", path.display())]
     LeftOut { path: PathBuf, why: String },
-    #[error("`{}` has more than {MAX_FOLDERS} folders; the rest is not looked at", path.display())]
+    #[error("`{}` has more than {MAX_FOLDERS} folders; the rest is ignored", path.display())]
     TooMany { path: PathBuf },
 }
 
@@ -285,9 +285,7 @@ impl Gathering {
                 }
                 Err(why) => why,
             },
-            Ok(None) => {
-                "it does not begin with a front matter (`---`, `name`, `description`, `---`)".to_owned()
-            }
+            Ok(None) => "missing front matter (`---`, `name`, `description`, `---`)".to_owned(),
             Err(FrontMatterError::Read(error)) if is_missing(&error) => return None,
             Err(error) => error.to_string(),
         };
@@ -321,7 +319,7 @@ fn properties(front: &str) -> Result<Properties, String> {
     let name = usable_name(read.name.trim())?;
     let description = read.description.trim().to_owned();
     if description.is_empty() {
-        return Err("its description is empty".to_owned());
+        return Err("the description is empty".to_owned());
     }
     Ok(Properties { name, description })
 }
@@ -329,13 +327,13 @@ fn properties(front: &str) -> Result<Properties, String> {
 /// A name as it is used: characters that a path or a markup would read differently are dashes.
 fn usable_name(name: &str) -> Result<String, String> {
     if name.is_empty() || matches!(name, "." | "..") {
-        return Err("its name is empty".to_owned());
+        return Err("the name is empty".to_owned());
     }
     if name.chars().any(char::is_control) {
-        return Err(format!("its name has control characters (`{}`)", name.escape_debug()));
+        return Err(format!("the name contains control characters (`{}`)", name.escape_debug()));
     }
     if name.chars().count() > MAX_NAME {
-        return Err(format!("its name is longer than {MAX_NAME} characters"));
+        return Err(format!("the name is longer than {MAX_NAME} characters"));
     }
     Ok(name.replace(REPLACED, "-"))
 }

@@ -65,9 +65,9 @@ pub enum ReadError {
     File { path: PathBuf, source: io::Error },
     #[error("could not read the database `{}`", path.display())]
     Database { path: PathBuf, source: rusqlite::Error },
-    #[error("`{}` is compressed, which this program cannot read", path.display())]
+    #[error("`{}` is compressed, which is not supported", path.display())]
     Compressed { path: PathBuf },
-    #[error("there is no conversation in `{}`", path.display())]
+    #[error("no conversation in `{}`", path.display())]
     Empty { path: PathBuf },
 }
 

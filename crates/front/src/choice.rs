@@ -1,76 +1,102 @@
-//! Lists to choose from, and what a person does with them.
+//! Lists that a command shows to the person, and what the person does with them.
+//!
+//! A command builds a [`Choice`]; a front end shows it and answers with [`ListEvent`]s. How a list is drawn or typed is up
+//! to the front end.
 
-use pollux_tui::dialog::Manner;
-use pollux_tui::theme::Theme;
-
-/// Something to choose from.
+/// A list to choose from.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Choice {
-    pub(super) title: String,
-    /// Words beside the title.
-    pub(super) note: String,
-    /// Lines above the list: what it is about.
-    pub(super) about: Vec<String>,
-    pub(super) headings: Vec<&'static str>,
-    pub(super) rows: Vec<ChoiceRow>,
-    /// Letters that do something with a row. A grave one must be pressed twice.
-    pub(super) letters: Vec<Letter>,
+pub struct Choice {
+    pub title: String,
+    /// Shown after the title.
+    pub note: String,
+    /// Lines above the list.
+    pub about: Vec<String>,
+    pub headings: Vec<&'static str>,
+    pub rows: Vec<ChoiceRow>,
+    /// Keys that act on a row.
+    pub actions: Vec<RowAction>,
     /// The key of the row that is marked at first.
-    pub(super) marked: Option<String>,
+    pub marked: Option<String>,
     /// Lines below the list.
-    pub(super) foot: Vec<String>,
-    /// What the keys do, if not in the usual words.
-    pub(super) hint: Option<String>,
-    pub(super) manner: Manner,
+    pub foot: Vec<String>,
+    /// The keys and their effect, where the default line does not fit.
+    pub hint: Option<String>,
+    pub options: ListOptions,
 }
 
+/// How a list behaves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ListOptions {
+    /// The title includes the number of rows.
+    pub counted: bool,
+    /// Rows have numbers, and a digit chooses.
+    pub numbered: bool,
+    /// The list stays after a choice, until [`FrontEnd::close`](crate::front_end::FrontEnd::close).
+    pub stays_open: bool,
+    /// Typing searches at once.
+    pub type_to_search: bool,
+    /// The person did not ask for the list, so keys meant for the prompt must not answer it.
+    pub unrequested: bool,
+}
+
+/// A row of a list.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ChoiceRow {
-    /// What the program knows it by.
-    pub(super) key: String,
-    pub(super) columns: Vec<String>,
-    /// More about it.
-    pub(super) preview: Vec<String>,
-    /// Colours of which a sample is shown.
-    pub(super) sample: Option<Box<Theme>>,
+pub struct ChoiceRow {
+    /// Identifies the row to the command.
+    pub key: String,
+    pub columns: Vec<String>,
+    /// Details, shown while the row is marked.
+    pub preview: Vec<String>,
+    /// The theme to show a sample of; see [`FrontEnd::load_themes`](crate::front_end::FrontEnd::load_themes).
+    pub sample_theme: Option<String>,
 }
 
+/// A key other than Enter that acts on the marked row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListKey {
+    Char(char),
+    Tab,
+    /// Ctrl+L.
+    Reset,
+    Left,
+    Right,
+}
+
+/// An action of a list and its key.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Letter {
-    pub(super) letter: char,
-    pub(super) about: &'static str,
-    pub(super) grave: bool,
+pub struct RowAction {
+    pub key: ListKey,
+    pub about: &'static str,
+    /// The action needs a second key press or a yes.
+    pub confirm: bool,
 }
 
-/// What was chosen: a row, and the letter if it was not Enter.
+/// The chosen row, and the key if it was not Enter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chosen {
-    pub(super) key: String,
-    pub(super) letter: Option<char>,
+pub struct Chosen {
+    pub key: String,
+    pub action: Option<ListKey>,
 }
 
-/// What the person did with a list.
+/// Something the person did with a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ListEvent {
+pub enum ListEvent {
     Chosen(Chosen),
-    /// Another row is marked. Never told where rows cannot be marked.
+    /// Another row is marked. Sent only by front ends that mark rows.
     Marked(String),
-    /// No row has these words.
+    /// No row contains these words.
     Searched(String),
 }
 
 impl Choice {
-    /// A short list with numbers: keys and what stands in the rows.
-    pub(super) fn of<K: Into<String>, T: Into<String>>(
-        title: &str,
-        rows: impl IntoIterator<Item = (K, T)>,
-    ) -> Self {
+    /// A short numbered list of keys and labels.
+    pub fn of<K: Into<String>, T: Into<String>>(title: &str, rows: impl IntoIterator<Item = (K, T)>) -> Self {
         let rows = rows.into_iter().map(|(key, text)| ChoiceRow {
             key: key.into(),
             columns: vec![text.into()],
             ..ChoiceRow::default()
         });
-        let manner = Manner { numbered: true, ..Manner::default() };
-        Self { title: title.to_owned(), rows: rows.collect(), manner, ..Self::default() }
+        let options = ListOptions { numbered: true, ..ListOptions::default() };
+        Self { title: title.to_owned(), rows: rows.collect(), options, ..Self::default() }
     }
 }

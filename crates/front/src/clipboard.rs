@@ -1,10 +1,14 @@
-//! The clipboard of this machine, where a program for it is here.
+//! Copying to the clipboard: with a program of this machine, or through the terminal (OSC 52).
+//!
+//! Reading the clipboard is up to the front end.
 
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use pollux_host::Loaded;
 use pollux_host::helpers::{helper, helper_environment};
 
@@ -52,4 +56,33 @@ fn give(program: &Path, arguments: &[&str], environment: Vec<(String, String)>, 
     let Ok(mut child) = command.spawn() else { return false };
     let written = child.stdin.take().is_some_and(|mut input| input.write_all(text.as_bytes()).is_ok());
     child.wait().is_ok_and(|status| status.success()) && written
+}
+
+/// The longest sequence, in bytes, that terminals accept.
+const LONGEST_SEQUENCE: usize = 100_000;
+
+/// The OSC 52 sequence that puts a text on the clipboard of the terminal's machine; `None` if it is too long.
+pub(crate) fn copy_sequence(text: &str, in_tmux: bool) -> Option<String> {
+    let sequence = format!("\x1b]52;c;{}\x07", STANDARD.encode(text));
+    let sequence = match in_tmux {
+        true => format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b")),
+        false => sequence,
+    };
+    (sequence.len() <= LONGEST_SEQUENCE).then_some(sequence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copied_text_is_whole_or_refused() {
+        assert_eq!(copy_sequence("hello", false).as_deref(), Some("\u{1b}]52;c;aGVsbG8=\u{7}"));
+        assert_eq!(copy_sequence("ab", false).as_deref(), Some("\u{1b}]52;c;YWI=\u{7}"));
+        assert_eq!(
+            copy_sequence("abc", true).as_deref(),
+            Some("\u{1b}Ptmux;\u{1b}\u{1b}]52;c;YWJj\u{7}\u{1b}\\")
+        );
+        assert_eq!(copy_sequence(&"x".repeat(100_000), false), None);
+    }
 }

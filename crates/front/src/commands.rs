@@ -11,8 +11,8 @@ mod extensions;
 mod footer;
 mod mcp;
 mod model;
+mod outcome;
 mod pages;
-mod places;
 mod plan;
 mod rewind;
 mod settings;
@@ -23,22 +23,22 @@ mod subcommand;
 mod table;
 mod tasks;
 mod theme;
-mod then;
 mod vim;
+mod workspace;
 
 use std::sync::Arc;
 
 use pollux_domain::event::{ConversationView, Event, Op, OpResult};
 
 use self::pages::not_here;
-use self::table::{ELSEWHERE, find};
+use self::table::{UPSTREAM_ONLY, find};
 use super::Front;
 
 pub(crate) use self::auth::sign_in;
 pub use self::subcommand::{Captured, Subcommands};
-pub use self::table::reserved;
-pub(crate) use self::table::{Command, Subcommand, listing};
-pub(crate) use self::then::{Anew, Reopen, Then};
+pub use self::table::{SlashCommand, SlashSubcommand, reserved, slash_commands};
+
+pub(crate) use self::outcome::{CommandOutcome, NewSession, Reopen};
 
 /// What `/help` says below its list.
 const MORE_HELP: &str = "\
@@ -46,40 +46,40 @@ Everything else goes to the model; @path brings a file along, and a \\ at the en
 Ctrl+C stops the model; at an empty prompt it ends the conversation.";
 
 /// What a line is, before anything is done about it.
-pub(super) enum Line<'a> {
+pub(super) enum TypedLine<'a> {
     Empty,
     Prompt,
     Shell(&'a str),
     /// A command, and what follows its name.
-    Command(&'static Command, &'a str),
+    Command(&'static SlashCommand, &'a str),
     /// A word with a slash that is no command here.
     Unknown(&'a str),
 }
 
 /// Tells commands from prompts. A path with words behind it is a prompt, and so is a comment.
-pub(super) fn read(line: &str) -> Line<'_> {
+pub(super) fn read(line: &str) -> TypedLine<'_> {
     let line = line.trim();
     if line.is_empty() {
-        return Line::Empty;
+        return TypedLine::Empty;
     }
     if let Some(command) = line.strip_prefix('!') {
-        return Line::Shell(command.trim());
+        return TypedLine::Shell(command.trim());
     }
     if !line.starts_with('/') || line.starts_with("//") || line.starts_with("/*") {
-        return Line::Prompt;
+        return TypedLine::Prompt;
     }
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     match find(word) {
-        Some(command) => Line::Command(command, rest.trim()),
-        None if rest.is_empty() || ELSEWHERE.contains(&word) => Line::Unknown(word),
-        None => Line::Prompt,
+        Some(command) => TypedLine::Command(command, rest.trim()),
+        None if rest.is_empty() || UPSTREAM_ONLY.contains(&word) => TypedLine::Unknown(word),
+        None => TypedLine::Prompt,
     }
 }
 
 fn help() -> String {
     let own = ("!command".to_owned(), "run a command of your own; the model learns what came of it");
     let lines: Vec<_> =
-        listing().iter().map(|command| (command.usage(), command.about)).chain([own]).collect();
+        slash_commands().iter().map(|command| (command.usage(), command.about)).chain([own]).collect();
     let widest = lines.iter().map(|(usage, _)| usage.len()).max().unwrap_or_default();
     let lines = lines.iter().map(|(usage, about)| format!("{usage:widest$}  {about}\n"));
     format!("{}{MORE_HELP}", lines.collect::<String>())
@@ -90,23 +90,23 @@ impl Front<'_, '_> {
     fn help(&mut self, conversation: &pollux_host::Conversation) {
         let others = custom::help(&conversation.commands(self.turn.loaded));
         let skills = conversation.skills().map(|rows| skills::help(&rows)).unwrap_or_default();
-        self.face.note(&format!("{}{others}{skills}", help()));
+        self.ui.note(&format!("{}{others}{skills}", help()));
     }
 
     pub(super) fn no_such_command(&mut self, word: &str) {
-        self.face.note(&match ELSEWHERE.contains(&word) {
+        self.ui.note(&match UPSTREAM_ONLY.contains(&word) {
             true => not_here(word),
             false => format!("There is no command `{word}`; /help lists them."),
         });
     }
 
     /// What a person's own command asks for; Ctrl+C stops it, and the model learns of it with the next prompt.
-    pub(super) fn shell(&mut self, command: &str) -> Then {
+    pub(super) fn shell(&mut self, command: &str) -> CommandOutcome {
         if command.is_empty() {
-            self.face.note("A command follows the `!`, as in `!ls`.");
-            return Then::GoOn;
+            self.ui.note("A command follows the `!`, as in `!ls`.");
+            return CommandOutcome::Continue;
         }
-        Then::Work(Op::Shell { command: command.to_owned() })
+        CommandOutcome::Turn(Op::Shell { command: command.to_owned() })
     }
 
     /// `/quit --delete`: what was said is deleted when the conversation has ended.
@@ -114,7 +114,7 @@ impl Front<'_, '_> {
         let id = self.turn.session.id.to_string();
         let (Ok(text) | Err(text)) =
             pollux_host::delete_session(&id, &self.turn.loaded.env).map_err(|failure| failure.message());
-        self.face.note(text.trim_end());
+        self.ui.note(text.trim_end());
     }
 
     /// What the conversation is now.
@@ -149,22 +149,22 @@ mod tests {
             ("/resume list", "/resume", "list"),
             ("/statusline", "/footer", ""),
         ] {
-            let Line::Command(command, follows) = read(line) else { panic!("{line}") };
+            let TypedLine::Command(command, follows) = read(line) else { panic!("{line}") };
             assert_eq!((command.name(), follows), (name, rest));
         }
-        assert!(matches!(read("/nosuch"), Line::Unknown("/nosuch")));
-        assert!(matches!(read("/corgi on"), Line::Unknown("/corgi")));
-        assert!(matches!(read("/etc/hosts is odd"), Line::Prompt));
-        assert!(matches!(read("// a comment"), Line::Prompt));
-        assert!(matches!(read("/* another"), Line::Prompt));
-        assert!(matches!(read("!ls -l"), Line::Shell("ls -l")));
-        assert!(matches!(read("  "), Line::Empty));
+        assert!(matches!(read("/nosuch"), TypedLine::Unknown("/nosuch")));
+        assert!(matches!(read("/corgi on"), TypedLine::Unknown("/corgi")));
+        assert!(matches!(read("/etc/hosts is odd"), TypedLine::Prompt));
+        assert!(matches!(read("// a comment"), TypedLine::Prompt));
+        assert!(matches!(read("/* another"), TypedLine::Prompt));
+        assert!(matches!(read("!ls -l"), TypedLine::Shell("ls -l")));
+        assert!(matches!(read("  "), TypedLine::Empty));
     }
 
     #[test]
     fn help_names_every_command() {
         let help = help();
-        for command in listing() {
+        for command in slash_commands() {
             assert!(help.contains(&command.usage()) && help.contains(command.about));
         }
     }

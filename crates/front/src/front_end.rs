@@ -1,4 +1,7 @@
-//! What a conversation needs of whoever shows it. The screen and plain lines are two such front ends.
+//! The interface between a conversation and the front end that shows it.
+//!
+//! Implement [`FrontEnd`] to add another way to show conversations: plain lines (`lines.rs`) and the screen (the crate
+//! `screen`) are the existing ones. A front end shows and asks; the flow, the commands and the session are not its concern.
 
 use std::pin::Pin;
 
@@ -6,129 +9,142 @@ use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::panel::Panel;
 use pollux_host::{Conversation, Loaded, Prepared, Said};
 use pollux_output::Console;
-use pollux_tui::app::Facts;
-use pollux_tui::theme::Theme;
-use pollux_tui::transcript::{Item, Panel};
 
 use super::choice::{Choice, Chosen, ListEvent};
 use super::input::Input;
 
-/// What a person has yet to say.
-pub(super) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+/// Input that is still awaited.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// Shows a conversation and hears the person. What it has no place for, it leaves out: most of what is not text.
-pub(super) trait FrontEnd {
-    /// Whether it draws, and takes keys rather than lines.
+/// Facts about an open session, for a status line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionFacts {
+    /// What the session can use, such as `1 GEMINI.md file · 2 MCP servers`.
+    pub context: String,
+    /// The size of the model's context window in tokens; 0 while unknown.
+    pub window: u64,
+    pub session: String,
+    /// The authentication method.
+    pub auth: String,
+}
+
+/// Something to show after the conversation has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Farewell {
+    Note(String),
+    Panel(Panel),
+}
+
+/// Shows a conversation and reads the person's input. The default methods suit a front end that only prints text.
+pub trait FrontEnd {
+    /// Whether it draws a screen and reads keys instead of lines.
     fn is_screen(&self) -> bool {
         false
     }
 
-    /// What is exported goes through it.
+    /// The console that telemetry is exported through.
     fn console(&mut self) -> &mut Console;
 
-    /// First words, or what changed when a conversation is opened again.
+    /// Shows the first lines, or what changed when a conversation is reopened.
     fn greet(&mut self, turn: &Prepared<'_>, mode: ApprovalMode);
 
-    /// What a session tells.
+    /// Shows an event of the session.
     fn event(&mut self, event: &Event);
 
-    /// A text for the person.
     fn note(&mut self, text: &str);
 
-    /// A text about something that went wrong.
-    fn complain(&mut self, text: &str) {
+    fn error(&mut self, text: &str) {
         self.note(text);
     }
 
-    /// Figures.
     fn panel(&mut self, panel: Panel) {
         panel.words().iter().for_each(|line| self.note(line));
     }
 
-    /// Something for the end, when the conversation has left the screen.
-    fn farewell(&mut self, item: Item) {
-        match item {
-            Item::Panel(panel) => self.panel(*panel),
-            Item::Info(text) => self.note(&text),
-            _ => {}
+    /// Shows something at the end, when the conversation has left the screen.
+    fn farewell(&mut self, farewell: Farewell) {
+        match farewell {
+            Farewell::Panel(panel) => self.panel(panel),
+            Farewell::Note(text) => self.note(&text),
         }
     }
 
-    /// What was said before.
-    fn remember(&mut self, said: Vec<Said>);
+    /// Shows the earlier messages of a resumed session.
+    fn show_history(&mut self, said: Vec<Said>);
 
-    /// An empty screen to begin anew; what stood there can be scrolled to.
+    /// Clears the screen for a new session; earlier output stays in the scrollback.
     fn clear(&mut self) {}
 
-    /// A text that the person may change and send.
+    /// Puts a text into the composer for the person to edit and send.
     fn suggest(&mut self, _text: &str) {}
 
-    /// A sequence for the terminal that moves nothing.
-    fn sequence(&mut self, sequence: &str);
+    /// Writes an escape sequence that does not move the cursor.
+    fn terminal_sequence(&mut self, sequence: &str);
 
-    /// A turn begins with what was typed.
-    fn begin(&mut self, _typed: &str) {}
+    fn turn_started(&mut self, _typed: &str) {}
 
-    /// A turn is over.
-    fn over(&mut self, _end: &TurnEnd) {}
+    fn turn_ended(&mut self, _end: &TurnEnd) {}
 
-    /// The next prompt is awaited.
-    fn ready(&mut self);
+    /// Shows that the next prompt is awaited.
+    fn await_prompt(&mut self);
 
-    /// What can be named in a prompt from now on.
-    fn offer(&mut self, _conversation: &Conversation, _loaded: &Loaded) {}
+    /// Sets the names that prompts can complete from now on.
+    fn set_offers(&mut self, _conversation: &Conversation, _loaded: &Loaded) {}
 
-    /// What a conversation can use.
-    fn show_facts(&mut self, _facts: Facts) {}
+    fn show_facts(&mut self, _facts: SessionFacts) {}
 
-    /// Another sandbox is in force.
-    fn confined(&mut self, turn: &Prepared<'_>, model: &str);
+    fn sandbox_changed(&mut self, turn: &Prepared<'_>, model: &str);
 
-    /// Shows everything as the settings say now.
-    fn look_anew(&mut self, _turn: &Prepared<'_>, _model: &str) {}
+    /// Reads the settings again and applies those about appearance.
+    fn reload_settings(&mut self, _turn: &Prepared<'_>, _model: &str) {}
 
-    fn show_theme(&mut self, _theme: &Theme) {}
+    /// Loads the themes that [`FrontEnd::show_theme`] and lists can name.
+    fn load_themes(&mut self, _loaded: &Loaded) {}
 
-    /// Prompts are typed as in vim, or no longer.
+    /// Shows a loaded theme; `None` returns to the one that the settings choose.
+    fn show_theme(&mut self, _name: Option<&str>) {}
+
+    /// Switches vim mode of the composer.
     fn set_vim(&mut self, on: bool) {
         let word = if on { "on" } else { "off" };
-        self.note(&format!("Vim mode is {word}; it counts on the screen, not in plain lines."));
+        self.note(&format!("Vim mode is {word}. It applies to the screen, not to plain lines."));
     }
 
-    /// The editor for long prompts and proposed changes.
+    /// Sets the editor for long prompts and proposed changes.
     fn prefer_editor(&mut self, _id: Option<&str>) {}
 
-    /// A person's own command begins; what it prints goes to the result.
-    fn begin_shell(&mut self, command: &str) -> Box<dyn Fn(&str) + Send + Sync>;
+    /// Shows that a `!` command runs; its output goes to the returned function.
+    fn shell_started(&mut self, command: &str) -> Box<dyn Fn(&str) + Send + Sync>;
 
-    /// It is over; a line about how, unless it went well.
-    fn end_shell(&mut self, said: Option<&str>) {
-        said.into_iter().for_each(|line| self.note(line));
+    /// Shows that it ended, with a line about how unless it succeeded.
+    fn shell_ended(&mut self, ending: Option<&str>) {
+        ending.into_iter().for_each(|line| self.note(line));
     }
 
-    /// What the person does next. Nothing is lost when this is dropped half-way.
+    /// The next input. Dropping the future loses nothing.
     fn input(&mut self) -> Pending<'_, Input>;
 
-    /// A prompt that somebody gave already.
-    fn say_first(&mut self, prompt: String);
+    /// Queues a prompt that was given on the command line.
+    fn queue_prompt(&mut self, prompt: String);
 
-    /// It is taken when the next prompt is awaited.
-    fn put_back(&mut self, input: Input);
+    /// Keeps an input until the next prompt is awaited.
+    fn defer(&mut self, input: Input);
 
-    /// Asks about a call; `None` where the answer comes as [`Input::Decide`].
-    fn ask<'a>(&'a mut self, _request: &'a ApprovalRequest) -> Option<Pending<'a, Answer>> {
+    /// Asks for an approval; `None` where the answer comes as [`Input::Decide`].
+    fn ask_approval<'a>(&'a mut self, _request: &'a ApprovalRequest) -> Option<Pending<'a, Answer>> {
         None
     }
 
-    /// A line that the person types, unseen if it is secret; `None` when they leave the question.
-    fn entry<'a>(&'a mut self, question: &'a str, secret: bool) -> Pending<'a, Option<String>>;
+    /// Asks for a line of text, not echoed if it is secret; `None` when the person cancels.
+    fn ask_line<'a>(&'a mut self, question: &'a str, secret: bool) -> Pending<'a, Option<String>>;
 
-    /// Only a clear yes is one.
-    fn agrees<'a>(&'a mut self, question: &'a str) -> Pending<'a, bool>;
+    /// Asks yes or no. Anything but `y` or `yes` means no.
+    fn confirm<'a>(&'a mut self, question: &'a str) -> Pending<'a, bool>;
 
-    /// One of several; `None` when the person leaves.
+    /// Asks for one of several; `None` when the person cancels.
     fn choose(&mut self, choice: Choice) -> Pending<'_, Option<Chosen>> {
         Box::pin(async move {
             self.present(choice);
@@ -140,27 +156,27 @@ pub(super) trait FrontEnd {
         })
     }
 
-    /// Shows a list, or what became of it.
+    /// Shows a list, or its new content.
     fn present(&mut self, choice: Choice);
 
-    /// What the person does with the list; `None` when they leave it. Where it is a screen, nothing is lost when this
-    /// is dropped half-way.
+    /// The next thing done with the list; `None` when the person closes it. On a screen, dropping the future loses
+    /// nothing.
     fn list_event(&mut self) -> Pending<'_, Option<ListEvent>>;
 
-    /// More about a row of the list.
+    /// Sets the preview of a row.
     fn show_preview(&mut self, _key: String, _lines: Vec<String>) {}
 
-    /// Rows of the list in which words are found elsewhere, with the place.
+    /// Sets the rows whose content, found elsewhere, contains the words, each with an excerpt.
     fn show_hits(&mut self, _words: String, _hits: Vec<(String, String)>) {}
 
-    /// Takes a list away that stayed after a letter.
-    fn close(&mut self) {}
+    /// Closes a list that stays open after a choice.
+    fn close_list(&mut self) {}
 
-    /// Whether nobody sees it any more.
+    /// Whether the output is closed.
     fn is_broken(&self) -> bool {
         false
     }
 
-    /// Gives the terminal back, soon if a signal ended everything, and says what failed.
+    /// Gives the terminal back, at once after a signal, and reports a failure.
     fn leave(self: Box<Self>, signalled: bool, ended: Result<(), Failure>) -> ExitKind;
 }

@@ -1,21 +1,20 @@
-//! What a person does beside answering questions.
+//! What a person does outside of questions.
 
 use pollux_domain::approval::{Answer, ApprovalMode};
 use pollux_domain::id::CallId;
 
-/// What the person did.
+/// Input from the person.
 #[derive(Debug)]
-pub(super) enum Input {
+pub enum Input {
     /// A prompt, a command with `/`, or a shell command with `!`.
     Said(String),
-    /// Stop what runs; where nothing runs, leave.
+    /// Cancel the running turn; without one, leave.
     Interrupt,
-    Decide {
-        call: CallId,
-        answer: Answer,
-    },
+    /// The answer to an approval request.
+    Decide { call: CallId, answer: Answer },
+    /// Change the approval mode.
     Mode(ApprovalMode),
-    /// Enough.
+    /// End the conversation.
     Leave,
     /// The terminal is gone.
     Gone,

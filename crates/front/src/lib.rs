@@ -1,20 +1,21 @@
-//! A conversation with a person at a terminal.
+//! Conversations with people: the flow of prompts and turns, slash commands, and the interface of front ends.
 //!
-//! The flow is here: prompts, commands, turns. How it is shown and heard is the business of a [`Face`]: the screen, or
-//! plain lines where a screen would be in the way.
+//! Use it to run a conversation ([`run`]) or to write another front end ([`front_end::FrontEnd`]). Plain lines are built in;
+//! the screen is the crate `screen`, reached through [`screen_provider::ScreenProvider`]. Subcommands of the program are
+//! reached through [`Subcommands`]. It does not assemble sessions (`host`) and draws nothing.
 
-mod choice;
+pub mod choice;
 mod clipboard;
 mod commands;
-mod desk;
-mod face;
-mod front_end;
-mod input;
+pub mod editors;
+pub mod front_end;
+pub mod input;
 mod lines;
 mod presentation;
-mod screen;
+pub mod screen_provider;
 pub mod signals;
 mod start;
+mod user_interface;
 
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -30,105 +31,116 @@ use pollux_domain::id::{CallId, SessionId};
 use pollux_host::request::Request;
 use pollux_host::{SandboxSlot, TurnFront, Turned, Wish, cannot_start};
 use pollux_output::{Console, Stats};
-use pollux_tui::transcript::Item;
 use tokio_util::sync::CancellationToken;
 
-use self::commands::{Anew, Line, Reopen, Then};
-use self::face::Face;
+use self::commands::{CommandOutcome, NewSession, Reopen, TypedLine};
+use self::front_end::Farewell;
 use self::input::Input;
+use self::screen_provider::ScreenProvider;
+use self::user_interface::UserInterface;
 
-pub use self::commands::{Captured, Subcommands, reserved};
-pub(crate) use self::commands::{Command, Subcommand, listing};
-pub use self::presentation::{early_style, open_telemetry, stderr_colour, style};
-pub(crate) use self::screen::{Clip, Desk};
+pub use self::commands::{Captured, SlashCommand, SlashSubcommand, Subcommands, reserved, slash_commands};
+pub use self::presentation::{early_style, is_on, open_telemetry, path_display, stderr_colour, style};
 
-/// Things that were said before and are shown when a session is gone on with.
+/// Messages of a resumed session that are shown.
 const SHOWN: usize = 50;
 
 /// Runs a conversation until the person leaves.
-pub fn run(options: &Request, env: &Env, subcommands: &dyn Subcommands) -> ExitKind {
+pub fn run(
+    options: &Request,
+    env: &Env,
+    subcommands: &dyn Subcommands,
+    screens: &dyn ScreenProvider,
+) -> ExitKind {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Console::of_process(early_style(options, env)).fail(&cannot_start(&error)),
     };
-    let exit = runtime.block_on(attend(options, env, subcommands));
+    let exit = runtime.block_on(open_and_run(options, env, &Ports { subcommands, screens }));
     runtime.shutdown_background();
     exit
 }
 
-async fn attend(options: &Request, env: &Env, subcommands: &dyn Subcommands) -> ExitKind {
+/// What the program provides to a conversation.
+#[derive(Clone, Copy)]
+struct Ports<'a> {
+    subcommands: &'a dyn Subcommands,
+    screens: &'a dyn ScreenProvider,
+}
+
+async fn open_and_run(options: &Request, env: &Env, ports: &Ports<'_>) -> ExitKind {
     let loaded = match pollux_host::load_settings(options, env) {
         Ok(loaded) => loaded,
         Err(failure) => return Console::of_process(early_style(options, env)).fail(&failure),
     };
-    let mut face = match start::face(options, env, &loaded) {
-        Ok(face) => face,
+    let mut ui = match start::user_interface(options, env, &loaded, ports.screens) {
+        Ok(ui) => ui,
         Err(error) => return Console::of_process(early_style(options, env)).fail(&cannot_start(&error)),
     };
-    let ended = visit(options, env, loaded, &mut face, subcommands).await;
-    face.leave(ended)
+    let ended = run_sessions(options, env, loaded, &mut ui, *ports).await;
+    ui.leave(ended)
 }
 
-async fn visit(
+async fn run_sessions(
     options: &Request,
     env: &Env,
     loaded: pollux_host::Loaded,
-    face: &mut Face,
-    subcommands: &dyn Subcommands,
+    ui: &mut UserInterface,
+    ports: Ports<'_>,
 ) -> Result<(), Failure> {
-    let mut loaded = start::settled(options, env, loaded, face).await?;
-    options.remarks.iter().for_each(|line| face.note(line));
+    let mut loaded = start::settled(options, env, loaded, ui).await?;
+    options.remarks.iter().for_each(|line| ui.note(line));
     let mut options = options.clone();
     let mut first = options.prompt.clone();
-    let mut past = Past { subcommands, stats: Stats::default(), started: Instant::now(), session: None };
+    let mut kept = KeptState { ports, stats: Stats::default(), started: Instant::now(), session: None };
     loop {
-        loaded.notes.iter().for_each(|line| face.note(line));
-        match open(&options, &loaded, &mut first, &mut past, face).await? {
+        loaded.notes.iter().for_each(|line| ui.note(line));
+        match open(&options, &loaded, &mut first, &mut kept, ui).await? {
             Opened::Left => return Ok(()),
             Opened::NoKey(failure) => {
-                if !face.is_screen() || !commands::sign_in(&options, &loaded, face).await? {
+                if !ui.is_screen() || !commands::sign_in(&options, &loaded, ui).await? {
                     return Err(failure);
                 }
             }
             Opened::Again(changed) => options = *changed,
         }
-        loaded = start::settled(&options, env, pollux_host::load_settings(&options, env)?, face).await?;
+        loaded = start::settled(&options, env, pollux_host::load_settings(&options, env)?, ui).await?;
     }
 }
 
-/// What is kept when a conversation is opened again.
-struct Past<'a> {
-    subcommands: &'a dyn Subcommands,
+/// State that survives reopening a conversation.
+struct KeptState<'a> {
+    ports: Ports<'a>,
     stats: Stats,
     started: Instant,
-    /// The session that is on the screen already.
+    /// The session whose messages are already shown.
     session: Option<SessionId>,
 }
 
-/// What came of opening a conversation.
+/// The result of opening a conversation.
 enum Opened {
     Left,
-    /// There is no way to the model.
+    /// No credentials for the model.
     NoKey(Failure),
-    /// It is to be opened again, with these options.
+    /// Reopen it with this request.
     Again(Box<Request>),
 }
 
-/// From the credentials to the last word.
+/// Opens a conversation and runs it to its end.
 async fn open(
     options: &Request,
     loaded: &pollux_host::Loaded,
     first: &mut Option<String>,
-    past: &mut Past<'_>,
-    face: &mut Face,
+    kept: &mut KeptState<'_>,
+    ui: &mut UserInterface,
 ) -> Result<Opened, Failure> {
-    let mut turn = match start::prepared(options, loaded, face).await {
+    let mut turn = match start::prepared(options, loaded, ui).await {
         Ok(turn) => turn,
         Err(failure) if failure.exit == ExitKind::Auth => return Ok(Opened::NoKey(failure)),
         Err(failure) => return Err(failure),
     };
-    open_telemetry(&turn, true, face.console());
-    let ended = converse(&mut turn, first.take(), past, face).await;
+    open_telemetry(&turn, true, ui.console());
+    let ended = converse(&mut turn, first.take(), kept, ui).await;
     pollux_host::tidy_up(loaded, &turn.session.id);
     Ok(match ended? {
         Some(again) => Opened::Again(Box::new(again)),
@@ -136,104 +148,116 @@ async fn open(
     })
 }
 
-/// Talks until the person leaves, or until it is to be opened again with other options.
+/// Runs a conversation until the person leaves; a request if it must be reopened.
 async fn converse(
     turn: &mut pollux_host::Prepared<'_>,
     first: Option<String>,
-    past: &mut Past<'_>,
-    face: &mut Face,
+    kept: &mut KeptState<'_>,
+    ui: &mut UserInterface,
 ) -> Result<Option<Request>, Failure> {
     let mode = turn.permission.approval;
-    face.greet(turn, mode);
-    if past.session.as_ref() != Some(&turn.session.id) {
+    ui.greet(turn, mode);
+    if kept.session.as_ref() != Some(&turn.session.id) {
         let (said, above) = turn.session.said(SHOWN);
-        face.remember(said, above);
+        ui.show_history(said, above);
     }
-    past.session = Some(turn.session.id.clone());
+    kept.session = Some(turn.session.id.clone());
     let mut conversation = pollux_host::open_conversation(turn, None).await?;
-    first.into_iter().for_each(|prompt| face.say_first(prompt));
-    let (stats, started, subcommands) = (std::mem::take(&mut past.stats), past.started, past.subcommands);
+    first.into_iter().for_each(|prompt| ui.queue_prompt(prompt));
+    let (stats, started, ports) = (std::mem::take(&mut kept.stats), kept.started, kept.ports);
     let model = turn.loaded.groups.model.name.clone();
-    let mut front =
-        Front { turn, face, subcommands, mode, model, proposal: Vec::new(), stats, started, forget: false };
+    let Ports { subcommands, screens } = ports;
+    let mut front = Front {
+        turn,
+        ui,
+        subcommands,
+        screens,
+        mode,
+        model,
+        proposal: Vec::new(),
+        stats,
+        started,
+        forget: false,
+    };
     loop {
         front.begin(&mut conversation).await;
         front.settle_in(&mut conversation).await;
-        let ended = front.talk(&mut conversation).await;
+        let ended = front.prompt_loop(&mut conversation).await;
         let file = conversation.session_file.clone();
-        let manner = match &ended {
-            Ok(Next::Anew(_)) => Leaving::ForAnother,
-            Ok(Next::Reopen(_)) => Leaving::ToComeBack,
-            Ok(Next::Nothing) | Err(_) => Leaving::ForGood,
+        let leaving = match &ended {
+            Ok(Next::NewSession(_)) => Leaving::NewSession,
+            Ok(Next::Reopen(_)) => Leaving::Reopen,
+            Ok(Next::Nothing) | Err(_) => Leaving::End,
         };
-        if manner == Leaving::ForAnother {
-            front.face.clear();
+        if leaving == Leaving::NewSession {
+            front.ui.clear();
         }
-        front.leave(conversation, manner).await;
-        let anew = match ended? {
+        front.leave(conversation, leaving).await;
+        let new = match ended? {
             Next::Nothing => return Ok(None),
             Next::Reopen(reopen) => {
-                let said = file.is_some_and(|file| file.exists());
-                let mut options = reopen.options(front.turn, front.mode, said);
+                let stored = file.is_some_and(|file| file.exists());
+                let mut options = reopen.options(front.turn, front.mode, stored);
                 if front.model != front.turn.loaded.groups.model.name {
                     options.overrides.retain(|(key, _)| key != "model.name");
                     options.overrides.push(("model.name".to_owned(), front.model.clone().into()));
                 }
-                front.face.note(&reopen.note);
-                past.stats = front.stats;
-                past.session = Some(front.turn.session.id.clone());
+                front.ui.note(&reopen.note);
+                kept.stats = front.stats;
+                kept.session = Some(front.turn.session.id.clone());
                 return Ok(Some(options));
             }
-            Next::Anew(anew) => anew,
+            Next::NewSession(new) => new,
         };
         front.turn.begin_anew();
-        conversation = pollux_host::open_conversation(front.turn, Some(&anew.turns)).await?;
+        conversation = pollux_host::open_conversation(front.turn, Some(&new.turns)).await?;
         if front.mode != front.turn.permission.approval {
             let _ = conversation.ask(Op::SetMode(front.mode));
         }
         if front.model != front.turn.loaded.groups.model.name {
             let _ = conversation.ask(Op::SetModel(front.model.clone()));
         }
-        front.face.note(&anew.note);
-        front.proposal = anew.proposal;
+        front.ui.note(&new.note);
+        front.proposal = new.proposal;
     }
 }
 
-/// What the front end knows.
+/// A running conversation, as the flow and the commands see it.
 struct Front<'a, 'b> {
     turn: &'b mut pollux_host::Prepared<'a>,
-    face: &'b mut Face,
+    ui: &'b mut UserInterface,
     subcommands: &'b dyn Subcommands,
+    screens: &'b dyn ScreenProvider,
     mode: ApprovalMode,
-    /// The model that is asked, by the name that was chosen.
+    /// The chosen model name or alias.
     model: String,
-    /// Calls to be proposed before anything else.
+    /// Calls to propose before the first prompt.
     proposal: Vec<Part>,
     stats: Stats,
     started: Instant,
-    /// The session is deleted when it ends.
+    /// Delete the session when it ends.
     forget: bool,
 }
 
-/// What follows a conversation.
+/// What follows when a session ends.
 enum Next {
     Nothing,
-    Anew(Anew),
+    NewSession(NewSession),
     Reopen(Reopen),
 }
 
-/// How a conversation is left.
+/// Why a session is left.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaving {
-    ForGood,
-    /// Another one takes its place.
-    ForAnother,
-    /// It is opened again.
-    ToComeBack,
+    End,
+    /// Another session takes its place.
+    NewSession,
+    /// It is reopened.
+    Reopen,
 }
 
 impl Front<'_, '_> {
-    /// Takes what a conversation says at its beginning, so that it stands above the first prompt.
+    /// Shows the first events of a session, so that they stand above the first prompt.
     async fn begin(&mut self, conversation: &mut pollux_host::Conversation) {
         while let Some(event) = conversation.next().await {
             self.take(&event);
@@ -246,26 +270,26 @@ impl Front<'_, '_> {
         }
     }
 
-    /// Ends a conversation and says how to come back to it.
-    async fn leave(&mut self, conversation: pollux_host::Conversation, manner: Leaving) {
-        let time_is_up = self.face.time_is_up();
+    /// Ends a session and shows how to resume it.
+    async fn leave(&mut self, conversation: pollux_host::Conversation, leaving: Leaving) {
+        let deadline = self.ui.deadline_passed();
         tokio::select! {
             biased;
-            () = self.say_goodbye(conversation, manner) => {}
-            // Nobody is there to see the rest, and what was said is on disk.
-            () = time_is_up => {}
+            () = self.close_session(conversation, leaving) => {}
+            // The rest would not be seen, and the session is on disk.
+            () = deadline => {}
         }
     }
 
-    async fn say_goodbye(&mut self, mut conversation: pollux_host::Conversation, manner: Leaving) {
-        conversation.end(manner == Leaving::ForAnother);
-        let mut hurries = false;
+    async fn close_session(&mut self, mut conversation: pollux_host::Conversation, leaving: Leaving) {
+        conversation.end(leaving == Leaving::NewSession);
+        let mut cancelled = false;
         loop {
             tokio::select! {
                 biased;
-                // Whoever presses Ctrl+C now does not want to wait for hooks.
-                () = self.face.hurried(), if !hurries && self.face.ended_by.is_none() => {
-                    hurries = true;
+                // Ctrl+C now means: do not wait for hooks.
+                () = self.ui.cancel_requested(), if !cancelled && self.ui.ended_by.is_none() => {
+                    cancelled = true;
                     let _ = conversation.ask(Op::Cancel);
                 }
                 event = conversation.next() => match event {
@@ -275,25 +299,25 @@ impl Front<'_, '_> {
             }
         }
         let resumable = conversation.session_file.as_ref().is_some_and(|file| file.exists());
-        if manner == Leaving::ForGood && (resumable || self.face.is_screen()) {
+        if leaving == Leaving::End && (resumable || self.ui.is_screen()) {
             self.sum_up();
         }
-        if !resumable || manner == Leaving::ToComeBack {
+        if !resumable || leaving == Leaving::Reopen {
             return;
         }
         if self.forget {
             self.forget_session();
         } else {
             let line = format!("To resume this session: pollux --resume {}", self.turn.session.id);
-            match manner {
-                Leaving::ForGood => self.face.farewell(Item::info(line)),
-                _ => self.face.note(&line),
+            match leaving {
+                Leaving::End => self.ui.farewell(Farewell::Note(line)),
+                _ => self.ui.note(&line),
             }
         }
     }
 
-    /// Prompts and replies, until the person has enough of this session.
-    async fn talk(&mut self, conversation: &mut pollux_host::Conversation) -> Result<Next, Failure> {
+    /// Reads prompts and runs turns until the session ends.
+    async fn prompt_loop(&mut self, conversation: &mut pollux_host::Conversation) -> Result<Next, Failure> {
         if !self.proposal.is_empty() {
             let parts = std::mem::take(&mut self.proposal);
             if self.run_turn(Op::Propose { parts }, conversation).await?.is_break() {
@@ -302,24 +326,26 @@ impl Front<'_, '_> {
         }
         while let Some(typed) = self.next_prompt(conversation).await {
             let then = match commands::read(&typed) {
-                Line::Empty => Then::GoOn,
-                Line::Command(command, rest) => (command.run)(self, rest, conversation).await,
-                Line::Shell(command) => self.shell(command),
-                Line::Unknown(word) if !self.knows(word, conversation) => {
+                TypedLine::Empty => CommandOutcome::Continue,
+                TypedLine::Command(command, rest) => (command.run)(self, rest, conversation).await,
+                TypedLine::Shell(command) => self.shell(command),
+                TypedLine::Unknown(word) if !self.knows(word, conversation) => {
                     self.no_such_command(word);
-                    Then::GoOn
+                    CommandOutcome::Continue
                 }
-                Line::Unknown(_) | Line::Prompt => match self.read_prompt(typed, conversation).await {
-                    Some(op) => Then::Work(op),
-                    None => Then::GoOn,
-                },
+                TypedLine::Unknown(_) | TypedLine::Prompt => {
+                    match self.read_prompt(typed, conversation).await {
+                        Some(op) => CommandOutcome::Turn(op),
+                        None => CommandOutcome::Continue,
+                    }
+                }
             };
             match then {
-                Then::GoOn => {}
-                Then::Quit => return Ok(Next::Nothing),
-                Then::Anew(anew) => return Ok(Next::Anew(anew)),
-                Then::Reopen(reopen) => return Ok(Next::Reopen(reopen)),
-                Then::Work(op) => {
+                CommandOutcome::Continue => {}
+                CommandOutcome::Quit => return Ok(Next::Nothing),
+                CommandOutcome::NewSession(new) => return Ok(Next::NewSession(new)),
+                CommandOutcome::Reopen(reopen) => return Ok(Next::Reopen(reopen)),
+                CommandOutcome::Turn(op) => {
                     if self.run_turn(op, conversation).await?.is_break() {
                         return Ok(Next::Nothing);
                     }
@@ -330,17 +356,17 @@ impl Front<'_, '_> {
     }
 
     async fn next_prompt(&mut self, conversation: &mut pollux_host::Conversation) -> Option<String> {
-        self.face.ready();
+        self.ui.await_prompt();
         loop {
             tokio::select! {
                 biased;
-                input = self.face.input() => match input {
+                input = self.ui.input() => match input {
                     Input::Said(typed) => return Some(typed),
-                    // It was meant for a turn that has just ended; the screen leaves by a word of its own.
-                    Input::Interrupt if self.face.is_screen() => {}
+                    // It was meant for a turn that has just ended; the screen sends `Leave` to leave.
+                    Input::Interrupt if self.ui.is_screen() => {}
                     Input::Interrupt | Input::Leave | Input::Gone => return None,
                     Input::Mode(mode) => self.change_mode(&mode.to_string(), conversation).await,
-                    // Its question was settled meanwhile.
+                    // The approval was settled meanwhile.
                     Input::Decide { .. } => {}
                 },
                 event = conversation.next() => {
@@ -348,32 +374,32 @@ impl Front<'_, '_> {
                     self.take(&event);
                     let said = matches!(&*event, Event::HookRan(report) if report.message.is_some());
                     if said || matches!(&*event, Event::ModeChanged { .. } | Event::Notice { .. }) {
-                        self.face.ready();
+                        self.ui.await_prompt();
                     }
                 }
             }
         }
     }
 
-    async fn change_mode(&mut self, wished: &str, conversation: &mut pollux_host::Conversation) {
-        if let Some(op) = self.mode_wished(wished, &conversation.sandbox) {
-            // The session says whether it took it.
+    async fn change_mode(&mut self, wanted: &str, conversation: &mut pollux_host::Conversation) {
+        if let Some(op) = self.mode_change(wanted, &conversation.sandbox) {
+            // The session reports whether it changed.
             let _ = conversation.ask(op);
         }
     }
 
-    /// What a wish for another mode asks of the session, if anything.
-    fn mode_wished(&mut self, wished: &str, sandbox: &SandboxSlot) -> Option<Op> {
-        if wished.is_empty() {
-            self.face.note(&format!("Mode {}", self.mode));
+    /// The operation that changes the mode, if it may be changed.
+    fn mode_change(&mut self, wanted: &str, sandbox: &SandboxSlot) -> Option<Op> {
+        if wanted.is_empty() {
+            self.ui.note(&format!("Mode {}", self.mode));
             return None;
         }
-        match wished.parse::<ApprovalMode>() {
-            Err(error) => self.face.note(&error.to_string()),
+        match wanted.parse::<ApprovalMode>() {
+            Err(error) => self.ui.note(&error.to_string()),
             Ok(ApprovalMode::Yolo) if self.turn.loaded.groups.security.disable_yolo => {
-                self.face.note("Mode yolo is forbidden by `security.disableYoloMode`.");
+                self.ui.note("Mode yolo is forbidden by `security.disableYoloMode`.");
             }
-            Ok(mode) if mode == self.mode => self.face.note(&format!("Mode {mode}")),
+            Ok(mode) if mode == self.mode => self.ui.note(&format!("Mode {mode}")),
             Ok(mode) => {
                 if mode == ApprovalMode::Yolo {
                     self.confine(sandbox);
@@ -384,8 +410,8 @@ impl Front<'_, '_> {
         None
     }
 
-    /// Puts the sandbox of `--yolo` in force, however that mode is entered. It stays until the session ends: what
-    /// was started inside may go on, and nobody is less safe for it.
+    /// Applies the sandbox of `--yolo` when that mode is entered later. It stays until the session ends, because commands
+    /// started inside may still run.
     fn confine(&mut self, slot: &SandboxSlot) {
         let loaded = self.turn.loaded;
         if self.turn.sandbox.borders.is_some() || !loaded.trust.uses_project() {
@@ -393,24 +419,24 @@ impl Front<'_, '_> {
         }
         match pollux_host::check_sandbox(loaded, ApprovalMode::Yolo) {
             Ok(sandbox) => {
-                sandbox.notes.iter().for_each(|line| self.face.note(line));
+                sandbox.notes.iter().for_each(|line| self.ui.note(line));
                 slot.set(sandbox.borders.clone());
                 self.turn.sandbox = sandbox;
-                self.face.confined(self.turn, &self.model);
+                self.ui.sandbox_changed(self.turn, &self.model);
             }
-            Err(failure) => self.face.complain(&failure.message()),
+            Err(failure) => self.ui.error(&failure.message()),
         }
     }
 
-    /// A prompt with what it names; `None` when nothing came of it.
+    /// A prompt with its custom command, skill and files expanded; `None` if that failed or was cancelled.
     async fn read_prompt(&mut self, typed: String, conversation: &pollux_host::Conversation) -> Option<Op> {
         self.turn.log_prompt(&typed);
-        self.face.begin(&typed);
+        self.ui.turn_started(&typed);
         let cancel = CancellationToken::new();
         let command = match conversation.invocation(&typed, self.turn, self.mode).await {
             Some(Ok(invocation)) => Some(self.confirmed(invocation, conversation).await?),
             Some(Err(failure)) => {
-                self.face.complain(&failure.message());
+                self.ui.error(&failure.message());
                 return None;
             }
             None => None,
@@ -423,30 +449,30 @@ impl Front<'_, '_> {
         };
         let expanded = tokio::select! {
             biased;
-            () = self.face.interrupted() => return None,
+            () = self.ui.interrupted() => return None,
             expanded = expanding => expanded?,
         };
         match expanded {
             Err(failure) => {
-                self.face.complain(&failure.message());
+                self.ui.error(&failure.message());
                 None
             }
             Ok((parts, passed_over)) => {
-                passed_over.iter().for_each(|line| self.face.note(line));
+                passed_over.iter().for_each(|line| self.ui.note(line));
                 Some(Op::Prompt { parts, typed })
             }
         }
     }
 
-    /// One turn to its end.
+    /// Runs one turn.
     async fn run_turn(
         &mut self,
         op: Op,
         conversation: &mut pollux_host::Conversation,
     ) -> Result<ControlFlow<()>, Failure> {
         let sandbox = conversation.sandbox.clone();
-        let mut at_turn = AtTurn { front: self, sandbox, shell: None };
-        Ok(match conversation.turn(op, &mut at_turn).await? {
+        let mut running = RunningTurn { front: self, sandbox, shell: None };
+        Ok(match conversation.turn(op, &mut running).await? {
             Turned::Leaving => ControlFlow::Break(()),
             Turned::Ended(_) => ControlFlow::Continue(()),
         })
@@ -457,32 +483,32 @@ impl Front<'_, '_> {
         if let Event::ModeChanged { mode, .. } = event {
             self.mode = *mode;
         }
-        self.face.event(event);
+        self.ui.event(event);
     }
 }
 
-/// The front end while a turn runs.
-struct AtTurn<'x, 'a, 'b> {
+/// A running turn: shows its events and passes on the person's input.
+struct RunningTurn<'x, 'a, 'b> {
     front: &'x mut Front<'a, 'b>,
     sandbox: SandboxSlot,
     shell: Option<Shell>,
 }
 
-/// A person's own command that runs.
+/// A `!` command that runs.
 struct Shell {
     call: CallId,
-    /// Shows what it prints.
+    /// Shows its output.
     print: Box<dyn Fn(&str) + Send + Sync>,
-    /// It was asked to stop.
+    /// Cancellation was requested.
     stopped: bool,
 }
 
-impl AtTurn<'_, '_, '_> {
+impl RunningTurn<'_, '_, '_> {
     async fn take(&mut self, event: &Event) -> Option<Wish> {
         self.front.take(event);
         match event {
             Event::ShellStarted { call, command, .. } => {
-                let print = self.front.face.begin_shell(command);
+                let print = self.front.ui.shell_started(command);
                 self.shell = Some(Shell { call: call.clone(), print, stopped: false });
             }
             Event::CallOutput { call, text } => {
@@ -492,45 +518,45 @@ impl AtTurn<'_, '_, '_> {
             }
             Event::ShellEnded(report) => {
                 self.shell = None;
-                self.front.face.end_shell(report.ending.as_deref());
+                self.front.ui.shell_ended(report.ending.as_deref());
             }
             Event::ApprovalWanted(request) => {
-                let answer = self.front.face.ask(request).await?;
+                let answer = self.front.ui.ask_approval(request).await?;
                 return Some(Wish::Ask(Op::Decide { call: request.call.clone(), answer }));
             }
-            Event::TurnEnded(end) => self.front.face.over(end),
+            Event::TurnEnded(end) => self.front.ui.turn_ended(end),
             _ => {}
         }
-        self.front.face.is_broken().then_some(Wish::GiveUp)
+        self.front.ui.is_broken().then_some(Wish::GiveUp)
     }
 
     async fn wanted(&mut self) -> Wish {
-        // Whatever is typed while a command of the person's own runs waits for its end.
+        // Input typed while a `!` command runs waits for its end.
         if let Some(shell) = &mut self.shell {
             if shell.stopped {
                 std::future::pending::<()>().await;
             }
-            self.front.face.interrupted().await;
+            self.front.ui.interrupted().await;
             shell.stopped = true;
             return Wish::Ask(Op::Cancel);
         }
         loop {
-            match self.front.face.input().await {
+            match self.front.ui.input().await {
                 Input::Interrupt => return Wish::Ask(Op::Cancel),
                 Input::Leave | Input::Gone => return Wish::Leave,
                 Input::Decide { call, answer } => return Wish::Ask(Op::Decide { call, answer }),
                 Input::Mode(mode) => {
-                    if let Some(op) = self.front.mode_wished(&mode.to_string(), &self.sandbox) {
+                    if let Some(op) = self.front.mode_change(&mode.to_string(), &self.sandbox) {
                         return Wish::Ask(op);
                     }
                 }
-                Input::Said(typed) => self.front.beside(typed),
+                Input::Said(typed) => self.front.during_turn(typed),
             }
         }
     }
 }
 
-impl TurnFront for AtTurn<'_, '_, '_> {
+impl TurnFront for RunningTurn<'_, '_, '_> {
     fn event<'a>(&'a mut self, event: &'a Event) -> Pin<Box<dyn Future<Output = Option<Wish>> + 'a>> {
         Box::pin(self.take(event))
     }
@@ -540,6 +566,6 @@ impl TurnFront for AtTurn<'_, '_, '_> {
     }
 
     fn time_is_up(&self) -> Pin<Box<dyn Future<Output = ()>>> {
-        Box::pin(self.front.face.time_is_up())
+        Box::pin(self.front.ui.deadline_passed())
     }
 }

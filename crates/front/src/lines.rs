@@ -1,167 +1,126 @@
 //! A conversation in plain lines: nothing is redrawn, everything can be read aloud.
 //!
-//! Answers are typed as numbers or words. A line that was typed before a question stands is never taken as
-//! its answer.
+//! Used where the terminal cannot draw, or with `ui.accessibility.screenReader`. Answers are typed as numbers or words. A
+//! line typed before a question appears is never taken as its answer.
 
-use pollux_host::prompter::keyboard;
 mod list;
+mod printer;
 mod question;
 mod words;
 
+#[cfg(test)]
+mod replay;
+
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io;
 
 use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::{one_line, plain, visible};
+use pollux_host::prompter::keyboard::{Keyboard, Unseen};
 use pollux_host::{Prepared, Said, VERSION};
 use pollux_output::Console;
-use pollux_tui::places::Places;
 
-use self::keyboard::Keyboard;
+use self::printer::{LineOutput, LinePrinter};
 use super::choice::{Choice, ListEvent};
 use super::front_end::{FrontEnd, Pending};
 use super::input::Input;
-use crate::presentation::places;
+use crate::presentation::path_display;
 
+/// The front end that prints lines.
 pub(super) struct Lines {
-    console: Console,
+    printer: LinePrinter,
     keyboard: Keyboard,
-    /// Prompts that were typed before the model was done.
+    /// Prompts that were typed while the model was working.
     ahead: VecDeque<String>,
-    /// The same, of what is looked at only when the next prompt is awaited.
+    /// Prompts to be read when the next one is awaited.
     later: VecDeque<String>,
     leaving: bool,
-    /// The list that is put next.
+    /// The list that is shown next.
     presented: Option<Choice>,
-    /// Where paths are seen from.
-    places: Places,
-    /// The sandbox in force.
-    sandbox: String,
-    /// The model's answer has begun.
-    speaking: bool,
 }
 
 impl Lines {
     pub(super) fn open(console: Console) -> io::Result<Self> {
-        let keyboard = Keyboard::open()?;
-        let (ahead, later) = (VecDeque::new(), VecDeque::new());
         Ok(Self {
-            console,
-            keyboard,
-            ahead,
-            later,
+            printer: LinePrinter::new(console, LineOutput::of_process()),
+            keyboard: Keyboard::open()?,
+            ahead: VecDeque::new(),
+            later: VecDeque::new(),
             leaving: false,
             presented: None,
-            places: Places::default(),
-            sandbox: String::new(),
-            speaking: false,
         })
     }
 
-    /// The approval mode in words; the one that asks for nothing says what confines it.
-    fn mode(&self, mode: ApprovalMode) -> String {
-        match mode {
-            ApprovalMode::Yolo if self.sandbox == "no sandbox" => "Mode yolo, no sandbox".to_owned(),
-            ApprovalMode::Yolo => format!("Mode yolo, sandbox {}", self.sandbox),
-            mode => format!("Mode {mode}"),
-        }
+    /// Prints at once, without a line end.
+    fn show(&self, text: &str) {
+        self.printer.out.show(text);
     }
 
     async fn line(&mut self, question: &str, secret: bool) -> Option<String> {
         let before = self.keyboard.typed_before();
         self.ahead.extend(before);
-        // Before the question: some answer at once.
-        let _unseen = secret.then(keyboard::Unseen::begin);
-        show(&visible(question));
+        // Before the question, because programs answer at once.
+        let _unseen = secret.then(Unseen::begin);
+        self.show(&visible(question));
         self.keyboard.line().await
     }
 }
 
 impl FrontEnd for Lines {
     fn console(&mut self) -> &mut Console {
-        &mut self.console
+        &mut self.printer.console
     }
 
     fn greet(&mut self, turn: &Prepared<'_>, mode: ApprovalMode) {
-        self.places = places(turn.loaded);
-        self.sandbox = turn.sandbox.in_force(&turn.loaded.env).name();
-        let mode = self.mode(mode);
+        self.printer.paths = path_display(turn.loaded);
+        self.printer.sandbox = turn.sandbox.in_force(&turn.loaded.env).name();
+        let mode = self.printer.mode(mode);
         self.note(&format!("Pollux {VERSION}. {mode}. /help lists commands; /quit leaves."));
     }
 
     fn event(&mut self, event: &Event) {
-        if let Event::HookRan(report) = event {
-            self.console.export(event);
-            if let Some(line) = words::hook(report) {
-                self.console.note(&line);
-            }
-            return;
-        }
-        match event {
-            // Who listens must hear who speaks.
-            Event::Text(text) if !self.speaking && !text.trim().is_empty() => {
-                self.speaking = true;
-                show("Model: ");
-            }
-            Event::StepCommitted | Event::AttemptDiscarded(_) | Event::TurnEnded(_) => self.speaking = false,
-            _ => {}
-        }
-        let _ = self.console.take(event);
-        match event {
-            Event::ModelChanged(model) => self.console.note(&format!("Model {}", one_line(model))),
-            Event::ModeChanged { mode, .. } => {
-                let line = self.mode(*mode);
-                self.console.note(&line);
-            }
-            Event::CallFinished(report) => self.console.note(&words::call(report, &self.places)),
-            Event::Compressed(done) => {
-                self.console.note(&words::compressed(done.tokens_before, done.tokens_after, done.status));
-            }
-            _ => {}
-        }
+        self.printer.event(event);
     }
 
     fn note(&mut self, text: &str) {
-        self.console.note(text);
+        self.printer.console.note(text);
     }
 
-    fn remember(&mut self, said: Vec<Said>) {
-        said.iter().for_each(|said| show(&words::said(said)));
+    fn show_history(&mut self, said: Vec<Said>) {
+        self.printer.show_history(&said);
     }
 
-    fn sequence(&mut self, sequence: &str) {
-        show(sequence);
+    fn terminal_sequence(&mut self, sequence: &str) {
+        self.show(sequence);
     }
 
-    fn over(&mut self, end: &TurnEnd) {
-        show("\n");
-        if let Some(line) = words::end(end) {
-            self.console.note(&line);
-        }
-        // Whoever stops a turn wants silence: what waited for its end is shown and not sent.
+    fn turn_ended(&mut self, end: &TurnEnd) {
+        self.printer.turn_ended(end);
+        // A cancelled turn also cancels the prompts that were typed ahead.
         if matches!(end, TurnEnd::Cancelled) {
             for typed in self.ahead.drain(..).chain(self.later.drain(..)) {
-                self.console.note(&format!("Not sent: {}", one_line(&typed)));
+                self.printer.console.note(&format!("Not sent: {}", one_line(&typed)));
             }
         }
     }
 
-    fn ready(&mut self) {
+    fn await_prompt(&mut self) {
         self.ahead.append(&mut self.later);
         if self.ahead.is_empty() {
-            show(&format!("{PROMPT}{}", visible(self.keyboard.begun())));
+            self.show(&format!("{PROMPT}{}", visible(self.keyboard.begun())));
         }
     }
 
-    fn confined(&mut self, turn: &Prepared<'_>, _model: &str) {
-        self.sandbox = turn.sandbox.in_force(&turn.loaded.env).name();
+    fn sandbox_changed(&mut self, turn: &Prepared<'_>, _model: &str) {
+        self.printer.sandbox = turn.sandbox.in_force(&turn.loaded.env).name();
     }
 
-    fn begin_shell(&mut self, _command: &str) -> Box<dyn Fn(&str) + Send + Sync> {
-        Box::new(|text: &str| show(&plain(text)))
+    fn shell_started(&mut self, _command: &str) -> Box<dyn Fn(&str) + Send + Sync> {
+        let out = self.printer.out.clone();
+        Box::new(move |text: &str| out.show(&plain(text)))
     }
 
     fn input(&mut self) -> Pending<'_, Input> {
@@ -179,11 +138,11 @@ impl FrontEnd for Lines {
         })
     }
 
-    fn say_first(&mut self, prompt: String) {
+    fn queue_prompt(&mut self, prompt: String) {
         self.ahead.push_back(prompt);
     }
 
-    fn put_back(&mut self, input: Input) {
+    fn defer(&mut self, input: Input) {
         match input {
             Input::Said(text) => self.later.push_back(text),
             Input::Leave => self.leaving = true,
@@ -191,15 +150,15 @@ impl FrontEnd for Lines {
         }
     }
 
-    fn ask<'a>(&'a mut self, request: &'a ApprovalRequest) -> Option<Pending<'a, Answer>> {
+    fn ask_approval<'a>(&'a mut self, request: &'a ApprovalRequest) -> Option<Pending<'a, Answer>> {
         Some(Box::pin(self.put_request(request)))
     }
 
-    fn entry<'a>(&'a mut self, question: &'a str, secret: bool) -> Pending<'a, Option<String>> {
+    fn ask_line<'a>(&'a mut self, question: &'a str, secret: bool) -> Pending<'a, Option<String>> {
         Box::pin(self.line(question, secret))
     }
 
-    fn agrees<'a>(&'a mut self, question: &'a str) -> Pending<'a, bool> {
+    fn confirm<'a>(&'a mut self, question: &'a str) -> Pending<'a, bool> {
         Box::pin(async move { self.says_yes(&format!("{question} (yes or no): ")).await })
     }
 
@@ -212,22 +171,16 @@ impl FrontEnd for Lines {
     }
 
     fn is_broken(&self) -> bool {
-        self.console.is_broken()
+        self.printer.console.is_broken()
     }
 
     fn leave(self: Box<Self>, _signalled: bool, ended: Result<(), Failure>) -> ExitKind {
         match ended {
             Ok(()) => ExitKind::Success,
-            Err(failure) => self.console.fail(&failure),
+            Err(failure) => self.printer.console.fail(&failure),
         }
     }
 }
 
-/// What stands before the person's own words.
+/// Printed before the prompt that the person types.
 const PROMPT: &str = "User: ";
-
-/// Prints at once, without a line end.
-fn show(text: &str) {
-    let mut out = io::stdout();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}

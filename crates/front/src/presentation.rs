@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_config::groups::{Dialect, Output, OutputFormat};
+use pollux_config::settings::Settings;
 use pollux_domain::failure::Colour;
+use pollux_domain::path_display::PathDisplay;
 use pollux_domain::time::SystemClock;
 use pollux_host::request::{RawOutput, Request};
 use pollux_host::{Loaded, Prepared, VERSION};
 use pollux_output::telemetry::{Configuration, Identity};
 use pollux_output::{Console, Style};
-use pollux_tui::places::Places;
 use serde_json::Value;
 
 pub fn style(output: &Output, options: &Request, env: &Env) -> Style {
@@ -67,12 +68,17 @@ pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Cons
     console.open_telemetry(&groups.telemetry, identity, &credentials.secrets, &configuration);
 }
 
-/// Where paths are seen from.
-pub(crate) fn places(loaded: &Loaded) -> Places {
+/// How paths are displayed in this project.
+pub fn path_display(loaded: &Loaded) -> PathDisplay {
     let root = loaded.project.root();
     let real = std::fs::canonicalize(root).ok().filter(|real| real != root);
     let workspace = std::iter::once(root.to_path_buf()).chain(real).collect();
-    Places { workspace, home: Some(loaded.home.user_home().to_path_buf()) }
+    PathDisplay { workspace, home: Some(loaded.home.user_home().to_path_buf()) }
+}
+
+/// Whether a setting is true.
+pub fn is_on(settings: &Settings, key: &str) -> bool {
+    settings.get(key).is_some_and(|(value, _)| value.as_bool() == Some(true))
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ pub(crate) fn read(said: &Said<'_>) -> Reading {
         Ending::Exited(code) => Some(*code),
         Ending::Signalled(_) => None,
         Ending::TimedOut { after_ms } => {
-            return failure(format!("timed out after {after_ms}ms and was ended"));
+            return failure(format!("timed out after {after_ms}ms and was killed"));
         }
         Ending::NotStarted(why) => return failure(format!("could not be started: {why}")),
         Ending::Cancelled => {
@@ -136,8 +136,8 @@ fn failure(warning: String) -> Reading {
 
 /// Whoever makes a hook say more than fits must not get past it.
 fn unreadable() -> Reading {
-    let reason = "the hook's answer is too long to be read".to_owned();
-    let warning = Some("gave an answer that is too long to be read, which counts as deny".to_owned());
+    let reason = "the hook's output is too long".to_owned();
+    let warning = Some("printed too much output, which counts as deny".to_owned());
     let answer = Answer { decision: Decision::Deny, reason: Some(reason), ..Answer::default() };
     Reading { answer, warning, failed: true }
 }
@@ -176,14 +176,13 @@ fn of_text(text: &str, code: Option<i32>, begins_like_json: bool, ending: &Endin
         Some(0) if text.is_empty() => Reading::default(),
         Some(0) => Reading {
             answer: allowed(message(text)),
-            warning: begins_like_json
-                .then(|| "printed something that begins like JSON but is none".to_owned()),
+            warning: begins_like_json.then(|| "printed invalid JSON".to_owned()),
             failed: begins_like_json,
         },
         Some(code @ (NOT_EXECUTABLE | NOT_FOUND)) => {
             let why = if code == NOT_FOUND { "not found" } else { "not executable" };
             let detail = message(text).map(|text| format!(": {text}")).unwrap_or_default();
-            failure(format!("COULD NOT BE RUN, its command is {why} (exit code {code}){detail}"))
+            failure(format!("COULD NOT BE RUN: its command is {why} (exit code {code}){detail}"))
         }
         Some(_) | None if text.is_empty() => failure(format!("failed: {ending}")),
         // As upstream: a signal is not the hook's own word.
@@ -234,7 +233,10 @@ fn of_object(object: &JsonObject) -> Reading {
 fn decision(word: Option<&Value>) -> (Decision, Option<String>) {
     let unknown = |word: &str| {
         let word: String = plain(word).chars().take(40).collect();
-        (Decision::None, Some(format!("gave the unknown decision `{word}`; it is allow, deny or ask")))
+        (
+            Decision::None,
+            Some(format!("returned the unknown decision `{word}` (expected allow, deny or ask)")),
+        )
     };
     match word {
         None | Some(Value::Null) => (Decision::None, None),

@@ -37,11 +37,11 @@ pub fn migrate(hooks: &JsonObject) -> Migrated {
     let mut migrated = Migrated::default();
     for (name, definitions) in hooks {
         let Ok(event) = Event::parse(name) else {
-            migrated.notes.push(format!("`{name}` has no counterpart here and was left out"));
+            migrated.notes.push(format!("skipped `{name}`: no matching hook event"));
             continue;
         };
         let Value::Array(definitions) = definitions else {
-            migrated.notes.push(format!("`{name}` is no list and was left out"));
+            migrated.notes.push(format!("skipped `{name}`: not a list"));
             continue;
         };
         let converted = definitions.iter().map(|definition| project_dir_renamed(translated(definition)));

@@ -176,7 +176,7 @@ impl Reader<'_> {
             let foreign = Event::of_alias(name).is_some();
             if foreign {
                 let text = format!(
-                    "is Claude Code's name; read as `{event}`, with times in seconds and with its names of tools; `pollux hooks migrate` translates such hooks"
+                    "is Claude Code's name for `{event}`; its timeouts are read as seconds and its tool names are translated (`pollux hooks migrate` converts such hooks)"
                 );
                 self.problem(Severity::Note, origin, &key, text);
             } else if event.name() != name {
@@ -203,7 +203,7 @@ impl Reader<'_> {
             Some(Value::String(matcher)) => Some(matcher.as_str()),
             Some(other) => {
                 // Without its matcher it would run where it was not meant to.
-                let text = format!("`matcher` must be a text, not {other}");
+                let text = format!("`matcher` must be a string, not {other}");
                 return self.problem(Severity::Skipped, origin, key, text);
             }
         };
@@ -221,7 +221,7 @@ impl Reader<'_> {
                 self.fields(origin, &shared, key, fields);
             }
             Some(_) => self.problem(Severity::Skipped, origin, key, "`hooks` must be a list"),
-            None => self.problem(Severity::Skipped, origin, key, "neither `hooks` nor `command` is there"),
+            None => self.problem(Severity::Skipped, origin, key, "missing `hooks` or `command`"),
         }
     }
 
@@ -241,27 +241,22 @@ impl Reader<'_> {
             None | Some(Value::Null) => {}
             Some(Value::String(kind)) if kind == "command" => {}
             Some(other) => {
-                let text = format!("hooks of the type {other} do not exist here; it is \"command\"");
+                let text = format!("unsupported hook type {other} (expected \"command\")");
                 return self.problem(Severity::Skipped, origin, key, text);
             }
         }
         let Some(command) = text("command").filter(|command| !command.trim().is_empty()) else {
-            return self.problem(
-                Severity::Skipped,
-                origin,
-                key,
-                "`command` must be a text that is not empty",
-            );
+            return self.problem(Severity::Skipped, origin, key, "`command` must be a non-empty string");
         };
         if command.contains('\0') {
-            return self.problem(Severity::Skipped, origin, key, "no command can contain a NUL character");
+            return self.problem(Severity::Skipped, origin, key, "`command` contains a NUL character");
         }
         if self.hooks.len() >= MAX_HOOKS {
             return self.problem(
                 Severity::Skipped,
                 origin,
                 key,
-                format!("there are more than {MAX_HOOKS} hooks"),
+                format!("limit of {MAX_HOOKS} hooks reached"),
             );
         }
         let (rule, odd) = Matcher::new(shared.event, shared.matcher.unwrap_or_default(), self.current_name);
@@ -295,15 +290,16 @@ impl Reader<'_> {
         match value.as_f64() {
             Some(millis) if millis > 0.0 => {
                 if millis < LIKELY_SECONDS_MS {
-                    let text =
-                        format!("`timeout` is in milliseconds: {millis} are over before most programs start");
+                    let text = format!(
+                        "`timeout` is in milliseconds; {millis} ms is too short for most programs to start"
+                    );
                     self.problem(Severity::Note, origin, key, text);
                 }
                 Duration::from_secs_f64(millis.min(MAX_TIMEOUT_MS) / 1000.0)
             }
             _ => {
                 let text = format!(
-                    "`timeout` must be a number of milliseconds above 0, not {value}; {} are used",
+                    "`timeout` must be a positive number of milliseconds, not {value}; using {}",
                     DEFAULT_TIMEOUT.as_millis()
                 );
                 self.problem(Severity::Note, origin, key, text);
@@ -315,7 +311,7 @@ impl Reader<'_> {
     fn env(&mut self, origin: &Origin, key: &str, value: Option<&Value>) -> Vec<(String, String)> {
         let Some(value) = value.filter(|value| !value.is_null()) else { return Vec::new() };
         let Value::Object(variables) = value else {
-            self.problem(Severity::Note, origin, key, "`env` must be an object of texts and is not used");
+            self.problem(Severity::Note, origin, key, "ignored `env`: must be an object with string values");
             return Vec::new();
         };
         let mut env = Vec::with_capacity(variables.len());
@@ -326,7 +322,7 @@ impl Reader<'_> {
                 Value::Null | Value::Array(_) | Value::Object(_) => String::from('\0'),
             };
             if name.is_empty() || name.contains(['=', '\0']) || text.contains('\0') {
-                let text = format!("`env.{name}` cannot be a variable and is not set");
+                let text = format!("ignored `env.{name}`: not a valid environment variable");
                 self.problem(Severity::Note, origin, key, text);
             } else {
                 env.push((name.clone(), text));
@@ -340,7 +336,7 @@ impl Reader<'_> {
         let unknown = fields.keys().filter(|name| !known.iter().any(|keys| keys.contains(&name.as_str())));
         let names: Vec<String> = unknown.take(5).map(|name| format!("`{name}`")).collect();
         if !names.is_empty() {
-            self.problem(Severity::Note, origin, key, format!("{} means nothing here", names.join(", ")));
+            self.problem(Severity::Note, origin, key, format!("unknown keys ignored: {}", names.join(", ")));
         }
     }
 }

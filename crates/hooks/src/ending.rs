@@ -19,7 +19,7 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited(code) => write!(f, "exit code {code}"),
-            Self::Signalled(signal) => write!(f, "ended by signal {signal}"),
+            Self::Signalled(signal) => write!(f, "killed by signal {signal}"),
             Self::TimedOut { after_ms } => write!(f, "timed out after {after_ms}ms"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::NotStarted(why) => write!(f, "not started: {why}"),

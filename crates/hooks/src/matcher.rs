@@ -37,9 +37,8 @@ impl Matcher {
             Event::BeforeTool | Event::AfterTool => Self::of_tools(text, current_name),
             _ => {
                 let known = words(event);
-                let odd = (!known.contains(&text)).then(|| {
-                    format!("`{text}` is compared as it is and never occurs; it is {}", known.join(", "))
-                });
+                let odd = (!known.contains(&text))
+                    .then(|| format!("`{text}` never matches (expected one of {})", known.join(", ")));
                 (Self(Rule::Exactly(text.to_owned())), odd)
             }
         }
@@ -47,7 +46,7 @@ impl Matcher {
 
     fn of_tools(text: &str, current_name: fn(&str) -> &str) -> (Self, Option<String>) {
         let Some(pattern) = compiled(text) else {
-            let odd = format!("`{text}` is no regular expression, so it is compared as it is");
+            let odd = format!("`{text}` is not a valid regular expression; matched literally");
             return (Self(Rule::Exactly(text.to_owned())), Some(odd));
         };
         let mut patterns = vec![pattern];
@@ -147,7 +146,7 @@ mod tests {
     #[test]
     fn odd_matchers_are_named() {
         let odd = |event, text: &str| Matcher::new(event, text, current).1;
-        assert!(odd(Event::BeforeTool, "a(").unwrap().contains("no regular expression"));
+        assert!(odd(Event::BeforeTool, "a(").unwrap().contains("not a valid regular expression"));
         assert!(odd(Event::BeforeTool, &"a".repeat(5000)).is_some());
         assert!(odd(Event::SessionStart, "startup|resume").unwrap().contains("startup, resume, clear"));
         assert_eq!(odd(Event::BeforeModel, "a("), None);

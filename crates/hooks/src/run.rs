@@ -104,7 +104,7 @@ async fn started_and_ended(
         return (Ending::Cancelled, Vec::new(), Vec::new());
     }
     if !scene.cwd.is_dir() {
-        return not_started(format!("there is no folder `{}`", scene.cwd.display()));
+        return not_started(format!("folder `{}` does not exist", scene.cwd.display()));
     }
     let input = match serde_json::to_vec(input) {
         Ok(input) => input,

@@ -1,18 +1,18 @@
-//! The account that the program runs as, as the system's password database knows it.
+//! The user account that the program runs as, from the system's password database.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-/// An entry is far smaller; the database of a large network may still ask for room.
+/// Entries are far smaller, but a network directory may return large ones.
 const MAX_ENTRY: usize = 1024 * 1024;
 
-/// The number of the user, whose rights the program has.
+/// The effective user id.
 pub fn uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The home directory, if the database names one that is an absolute path.
+/// The home directory, if the entry has one and it is an absolute path.
 pub fn home(uid: u32) -> Option<PathBuf> {
     let home = entry(uid, |entry| entry.pw_dir)?;
     Some(PathBuf::from(OsStr::from_bytes(&home))).filter(|home| home.is_absolute())

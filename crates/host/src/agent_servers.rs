@@ -1,4 +1,4 @@
-//! MCP servers that agents bring along: judged like configured ones, started for a piece of work, ended with it.
+//! MCP servers declared by agents. They obey the same rules as configured ones and live as long as one sub-agent run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Loaded, mcp};
 
-/// The servers of all agents that may be asked, by the agent's name. Nothing is started.
+/// The servers of all enabled agents, by agent name. Nothing is started.
 pub(super) fn of(
     loaded: &Loaded,
     registry: &Registry,
@@ -39,7 +39,7 @@ pub(super) fn of(
     all
 }
 
-/// Servers that the user trusts in agents of their own; nobody else's agent brings one of that name.
+/// Servers that the user trusts in their own agents; agents from elsewhere cannot reuse these names.
 pub(super) fn trusted(registry: &Registry) -> Vec<String> {
     let (mut trusted, mut others) = (Vec::new(), Vec::new());
     for agent in registry.enabled() {
@@ -56,7 +56,7 @@ pub(super) fn trusted(registry: &Registry) -> Vec<String> {
 
 struct ServersOfAgent {
     agent: String,
-    /// Nothing if none may be started.
+    /// `None` if no server may be started.
     setup: Option<Setup>,
     problems: Vec<String>,
 }
@@ -90,9 +90,9 @@ impl ServersOfAgent {
     fn problem(&self, report: Report) -> Option<String> {
         let why = match report.status {
             Status::Connected => return None,
-            // What it offered last is declared, and calls wait for it.
+            // The tools of the last connection are declared at once; calls wait for the server.
             Status::Connecting if !report.tools.is_empty() => return None,
-            Status::Connecting => "it is still starting".to_owned(),
+            Status::Connecting => "still starting".to_owned(),
             Status::Disconnected => report.problem.unwrap_or_default(),
         };
         Some(format!("MCP server '{}' of agent '{}': {why}", report.name, self.agent))

@@ -1,4 +1,4 @@
-//! Sub-agents of a run, and those behind `pollux agents`.
+//! The sub-agents of a run, and the operations behind `pollux agents`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,14 +32,14 @@ use crate::VERSION;
 use crate::mentions::{self, Piece};
 use crate::request::{Request, Scope};
 
-/// How long a start waits for agents elsewhere to introduce themselves.
+/// How long start-up waits for the cards of remote agents.
 const INTRODUCTION: Duration = Duration::from_secs(3);
 
 /// One agent.
 #[derive(Debug, Clone, Default)]
 pub struct Row {
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     pub title: String,
     pub description: String,
     /// `built-in`, `project`, `user` or `extension NAME`.
@@ -48,30 +48,29 @@ pub struct Row {
     /// `enabled`, `disabled` or `unacknowledged`.
     pub status: &'static str,
     pub is_remote: bool,
-    /// Model, tools, limits; or where it is.
+    /// Model, tools and limits, or the card of a remote agent.
     pub details: JsonObject,
 }
 
-/// What is asked about agents of the project that nobody has agreed to yet, in lines, and their names; `None` when
-/// there are none. Whoever says no is asked again next time.
+/// The question about project agents that are not approved yet, as lines, and their names; `None` if there are
+/// none. Declining is not stored, so the question returns next time.
 pub fn question(agents: &AgentSet) -> Option<(Vec<String>, Vec<String>)> {
     if agents.is_on() { question_about(&agents.rows()) } else { None }
 }
 
-/// The same about these agents.
+/// The same for the given agents.
 pub fn question_about(rows: &[Row]) -> Option<(Vec<String>, Vec<String>)> {
     let open: Vec<&Row> = rows.iter().filter(|row| row.status == "unacknowledged").collect();
     if open.is_empty() {
         return None;
     }
-    let mut lines = vec![
-        "This project brings agents that are new, or were changed since somebody agreed to them:".to_owned(),
-    ];
+    let mut lines =
+        vec!["This project defines agents that are new or have changed since you approved them:".to_owned()];
     for row in &open {
         let about = first_line(&row.description);
         lines.push(redacted(&plain(&format!("  * {}: {about}", row.name))).into_owned());
         lines.push(format!("    {}", plain(row.path.as_deref().unwrap_or_default())));
-        // Whoever agrees to the agent agrees to these.
+        // Approving the agent approves its servers, so they are listed.
         let servers = row.details.get("mcpServers").and_then(Value::as_array).into_iter().flatten();
         for server in servers.filter_map(Value::as_str) {
             lines.push(redacted(&plain(&format!("    runs the MCP server {server}"))).into_owned());
@@ -80,18 +79,18 @@ pub fn question_about(rows: &[Row]) -> Option<(Vec<String>, Vec<String>)> {
     Some((lines, open.iter().map(|row| row.name.clone()).collect()))
 }
 
-/// A description in one line.
+/// The description on one line.
 pub fn first_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.is_empty() { "(its card describes it)".to_owned() } else { line }
+    if line.is_empty() { "(described by its agent card)".to_owned() } else { line }
 }
 
-/// Whether there are sub-agents at all.
+/// Whether sub-agents are enabled.
 fn is_on(loaded: &Loaded) -> bool {
     !matches!(loaded.settings.get("experimental.enableAgents"), Some((Value::Bool(false), _)))
 }
 
-/// The agents of a run, read at the first question.
+/// The agents of a run, read on first use.
 pub fn of(loaded: &Loaded) -> &Arc<Registry> {
     loaded.agents.get_or_init(|| Arc::new(if is_on(loaded) { read(loaded) } else { Registry::default() }))
 }
@@ -117,12 +116,12 @@ fn read(loaded: &Loaded) -> Registry {
     })
 }
 
-/// Agents elsewhere, which are not called without a question.
+/// Names of remote agents, which always require approval.
 pub fn remote_names(loaded: &Loaded) -> Vec<String> {
     of(loaded).enabled().filter(|agent| agent.is_remote()).map(|agent| agent.name.clone()).collect()
 }
 
-/// What a conversation gets; warnings are about definitions that cannot be used.
+/// The agents for a conversation; the warnings are about invalid definitions.
 pub async fn port(
     loaded: &Loaded,
     roots: &[PathBuf],
@@ -145,7 +144,7 @@ pub async fn port(
     for agent in registry.enabled() {
         let Kind::Remote(target) = &agent.kind else { continue };
         let port = maker.agent((**target).clone());
-        // One that is described need not be asked before it is needed.
+        // An agent with a description does not need its card before the first call.
         if agent.description.trim().is_empty() || matches!(target.card, CardSource::Json(_)) {
             silent.push((agent.name.clone(), Arc::clone(&port)));
         }
@@ -170,13 +169,13 @@ async fn introductions(
         match answer {
             Ok(Ok(text)) => drop(about.insert(name, text)),
             Ok(Err(error)) => warnings.push(format!("agent `{name}`: {error}")),
-            Err(_) => warnings.push(format!("agent `{name}`: its card did not arrive in time")),
+            Err(_) => warnings.push(format!("agent `{name}`: timed out while fetching its agent card")),
         }
     }
     about
 }
 
-/// What the model is told when a prompt names agents; the words are upstream's.
+/// The note for the model when a prompt mentions agents, in upstream's words.
 pub fn note(typed: &str, loaded: &Loaded) -> Option<String> {
     if !typed.contains('@') {
         return None;
@@ -229,31 +228,31 @@ impl AgentSet {
             return Ok(entry);
         }
         let nearest = entries.iter().min_by_key(|entry| distance(name, &entry.definition.name));
-        let failure = Failure::new(ExitKind::Failure, format!("there is no agent \"{name}\""));
+        let failure = Failure::new(ExitKind::Failure, format!("no agent named \"{name}\""));
         Err(match nearest.filter(|entry| distance(name, &entry.definition.name) <= 3) {
             Some(entry) => failure.hint(format!("did you mean `{}`?", entry.definition.name)),
-            None => failure.hint("`pollux agents list` shows all of them"),
+            None => failure.hint("run `pollux agents list`"),
         })
     }
 }
 
 impl AgentSet {
-    /// Lines about what was found on the way to them, for stderr.
+    /// Notes for stderr.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Whether there are sub-agents at all.
+    /// Whether sub-agents are enabled.
     pub fn is_on(&self) -> bool {
         is_on(&self.loaded)
     }
 
-    /// In the order in which they were found.
+    /// In discovery order.
     pub fn rows(&self) -> Vec<Row> {
         self.registry.entries().iter().map(row).collect()
     }
 
-    /// What is wrong with definitions, a line each.
+    /// Problems in definitions, one per line.
     pub fn problems(&self) -> Vec<String> {
         self.registry.problems().to_vec()
     }
@@ -272,7 +271,7 @@ impl AgentSet {
         Ok((row(entry), text))
     }
 
-    /// Switches an agent on or off; says what was done.
+    /// Enables or disables an agent and returns a message.
     pub fn switch(&mut self, name: &str, on: bool, scope: Scope) -> Result<String, Failure> {
         let entry = self.entry(name)?;
         let name = entry.definition.name.clone();
@@ -289,7 +288,7 @@ impl AgentSet {
         }
         let (user, project) = (self.loaded.home.settings_file(), self.loaded.project.settings_file());
         let path = ["agents", "overrides", name.as_str(), "enabled"];
-        // Whoever switches an agent on wants it on: a file that says otherwise is changed too.
+        // A project file that still disables the agent is changed too, or enabling would have no effect.
         let says_off = |file| {
             let object = settings::read_object(file).ok().flatten().unwrap_or_default();
             Value::Object(object).pointer(&format!("/{}", path.join("/"))) == Some(&json!(false))
@@ -303,7 +302,7 @@ impl AgentSet {
             settings::set_path(file, &path, &json!(on)).map_err(|error| refused(&error))?;
         }
         if files.contains(&&project) {
-            // The user's own change needs no second consent.
+            // The user's own change does not need a second approval.
             let now = Some(SystemClock.now());
             trust::rebind(&self.loaded.home, self.loaded.project.root(), &self.loaded.binding, now)
                 .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
@@ -312,17 +311,17 @@ impl AgentSet {
         Ok(format!("Agent \"{name}\" {word} in {}.\n", names.join(" and ")))
     }
 
-    /// Writes down that somebody agreed to an agent of the project as it is now; says so.
+    /// Records approval of a project agent in its current form and returns a message.
     pub fn acknowledge(&mut self, name: &str) -> Result<String, Failure> {
         let entry = self.entry(name)?;
         let name = entry.definition.name.clone();
         let Status::Unacknowledged { hash } = &entry.status else {
-            return Ok(format!("Agent \"{name}\" needs no agreement.\n"));
+            return Ok(format!("Agent \"{name}\" does not need approval.\n"));
         };
         Acknowledgements::read(self.loaded.home.gemini_dir())
             .agree(self.loaded.project.root(), &name, hash)
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
-        Ok(format!("Agent \"{name}\" may be used in this project as it is now.\n"))
+        Ok(format!("Agent \"{name}\" is approved for this project in its current form.\n"))
     }
 }
 
@@ -357,7 +356,7 @@ fn row(entry: &Entry) -> Row {
     }
 }
 
-/// Its MCP servers and how they are reached.
+/// Its MCP servers with their command or URL.
 fn servers(local: &Local) -> Vec<String> {
     local.mcp_servers.iter().map(|(name, entry)| format!("{name}: {}", reached(entry))).collect()
 }

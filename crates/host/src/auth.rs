@@ -1,4 +1,4 @@
-//! Keys and sign-ins: where they are kept, which of them the model is asked with, and `pollux auth`.
+//! API keys and sign-ins: where they are stored, which one a run uses, and the operations behind `pollux auth`.
 
 pub mod key;
 
@@ -23,27 +23,27 @@ use pollux_net::google_accounts::GoogleAccounts;
 use super::{Credentials, Loaded, load_settings, machine};
 use crate::request::Request;
 
-/// What to do when the keychain does not answer.
+/// Hint for a keychain that does not respond.
 pub const KEYCHAIN_HINT: &str =
     "unlock the keychain or run this in the desktop session that has it, then try again";
 
-/// Who would be signed in, and why.
+/// The effective sign-in and where it comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
-    /// `gemini-api-key`, `vertex-ai`, …; `None` if nobody is.
+    /// `gemini-api-key`, `vertex-ai`, …; `None` if not signed in.
     pub kind: Option<String>,
     /// Where the credentials in effect come from.
     pub source: Option<String>,
     /// Where requests go.
     pub endpoint: Option<String>,
-    /// Why nobody is signed in.
+    /// Why no credentials are usable.
     pub problem: Option<String>,
     pub places: Vec<SourcePlace>,
     pub storage: Storage,
     pub google_account: Option<String>,
 }
 
-/// A place that credentials may be in.
+/// A source of credentials and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourcePlace {
     pub name: String,
@@ -51,17 +51,17 @@ pub struct SourcePlace {
     pub in_effect: bool,
 }
 
-/// Where new keys go.
+/// Where new keys are stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Storage {
     /// `keychain` or `encrypted_file`; upstream's words.
     pub backend: &'static str,
     pub file: Option<String>,
-    /// Why it is the file.
+    /// Why the file is used instead of the keychain.
     pub reason: Option<String>,
 }
 
-/// Something that is stored.
+/// A stored credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub name: String,
@@ -76,11 +76,11 @@ pub struct Row {
     pub renewable: bool,
 }
 
-/// What was found or done in the places that could be reached.
+/// A result that may lack what is in an unreachable keychain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reached<T> {
     pub result: T,
-    /// Why the keychain could not be asked, if it may hold something.
+    /// Why the keychain could not be read, if it may contain entries.
     pub keychain_missing: Option<String>,
 }
 
@@ -90,14 +90,14 @@ pub struct Stored {
     pub notes: Vec<String>,
 }
 
-/// Where this user's credentials are kept; nothing is opened yet.
+/// The user's credential store; nothing is opened yet.
 pub fn store(loaded: &Loaded) -> Arc<CredentialStore> {
     let (host, user) = (machine::host_name(), machine::user_name(&loaded.env));
     let options = StoreOptions::from_env(&loaded.env, loaded.home.gemini_dir(), host, user);
     Arc::new(CredentialStore::new(options))
 }
 
-/// Whether the model can be asked (41).
+/// Checks that usable credentials exist (exit code 41).
 pub fn check_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
     let chosen = choose(loaded, || store(loaded).api_key()).map_err(|error| refused(&error, loaded))?;
     let google = google(&chosen).map_err(|error| {
@@ -120,7 +120,7 @@ pub fn check_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
     })
 }
 
-/// Tokens for Vertex AI, if that is asked with tokens.
+/// Tokens for Vertex AI, if it is used with tokens.
 pub fn google_tokens(credentials: &Credentials, http: &HttpClient) -> Option<GoogleTokens> {
     let google = credentials.google.clone()?;
     Some(GoogleTokens::new(google, vec![CLOUD_PLATFORM.to_owned()], http.clone(), Arc::new(SystemClock)))
@@ -129,14 +129,14 @@ pub fn google_tokens(credentials: &Credentials, http: &HttpClient) -> Option<Goo
 /// The credentials of this run.
 struct ChosenAuth<'a> {
     auth: Auth,
-    /// The environment with what was taken.
+    /// The environment including the values taken.
     env: Env,
     user_home: &'a Path,
-    /// What the project's `.env` had to give, because the person has nothing of their own.
+    /// Values taken from the project's `.env` because the user has no credentials of their own.
     taken: Vec<&'a Offer>,
 }
 
-/// The person's own credentials, wherever they are; only if there are none, what a trusted project offers.
+/// The user's own credentials from any source; only without any, those that a trusted project offers.
 fn choose(
     loaded: &Loaded,
     stored: impl FnOnce() -> Result<Option<Secret>, CredentialError>,
@@ -158,7 +158,7 @@ fn choose(
     if !has_nothing || taken.is_empty() {
         return Err(own);
     }
-    // What the person lacks is what they are told of if the project has no use either.
+    // If the project's credentials do not work either, the user's own error is the one to report.
     let auth = auth::choose(&env, security, || Ok(None), &file).map_err(|_| own)?;
     let is_used = |offer: &&Offer| match (&auth.origin, &auth.vertex) {
         (Origin::Variable(name), _) => offer.name == *name,
@@ -169,7 +169,7 @@ fn choose(
     Ok(ChosenAuth { auth, env, user_home, taken })
 }
 
-/// The environment with everything that the project offers and the person has not set, the nearest file first.
+/// The environment plus everything the project offers and the user has not set, nearest file first.
 fn with_offers(loaded: &Loaded) -> (Env, Vec<&Offer>) {
     let mut env = loaded.env.clone();
     let mut taken = Vec::new();
@@ -184,7 +184,7 @@ fn with_offers(loaded: &Loaded) -> (Env, Vec<&Offer>) {
 
 fn taken_line(offer: &&Offer) -> String {
     format!(
-        "Using {} from `{}`, because you have none of your own. Requests are sent in the name of that account.",
+        "Using {} from `{}`, because you have not set your own. Requests are sent as that account.",
         offer.name,
         offer.file.display()
     )
@@ -220,7 +220,7 @@ pub fn sign_ins(options: &Request, env: &Env) -> Result<SignIns, Failure> {
 /// Keys and sign-ins of this user.
 pub struct SignIns {
     store: Arc<CredentialStore>,
-    /// The environment without what `.env` files added.
+    /// The process environment without `.env` files.
     process: Env,
     loaded: Loaded,
 }
@@ -259,22 +259,22 @@ impl SignIns {
         Ok(rows(self.store.entries().map_err(|error| failed(&error))?))
     }
 
-    /// Stores what was typed, if it can be a key.
+    /// Stores what was typed if it looks like an API key.
     pub fn keep(&self, typed: &str) -> Result<Stored, Failure> {
         let key = key::check(typed).map_err(|problem| {
-            Failure::new(ExitKind::Input, format!("this is no key: {problem}")).hint(key::WHERE)
+            Failure::new(ExitKind::Input, format!("invalid API key: {problem}")).hint(key::WHERE)
         })?;
         self.store_key(&key)
     }
 
-    /// Stores a key; says where, and what keeps it from being used.
+    /// Stores a key; returns where, and notes about settings that override it.
     pub fn store_key(&self, key: &Secret) -> Result<Stored, Failure> {
         let now = SystemClock.now().millis();
         let backend = self.store.set_api_key(key, now).map_err(|error| failed(&error))?;
         let mut notes = Vec::new();
         if let Some(variable) = KEY_VARIABLES.iter().find(|name| self.loaded.env.non_empty(name).is_some()) {
             notes.push(format!(
-                "Note: {variable} is set {} and goes before the stored key.",
+                "Note: {variable} is set {} and takes precedence over the stored key.",
                 self.set_where(variable)
             ));
         }
@@ -288,14 +288,14 @@ impl SignIns {
         Ok(Stored { place: self.place_of(&backend), notes })
     }
 
-    /// Whether there was one.
+    /// Returns whether a key was stored.
     pub fn forget_key(&self) -> Result<Reached<bool>, Failure> {
         let removal = self.store.delete_api_key().map_err(|error| failed(&error))?;
         let keychain_missing = removal.unreached.map(|reason| reason.to_string());
         Ok(Reached { result: removal.removed, keychain_missing })
     }
 
-    /// What was removed.
+    /// Returns the removed entries.
     pub fn forget_all(&self) -> Result<Reached<Vec<Row>>, Failure> {
         let removed = self.store.delete_all().map_err(|error| failed(&error))?;
         GoogleAccounts::sign_out(self.loaded.home.gemini_dir())
@@ -303,7 +303,7 @@ impl SignIns {
         Ok(rows(removed))
     }
 
-    /// What still signs in without anything stored, if anything does.
+    /// The remaining source of credentials, if any.
     pub fn left(&self) -> Option<String> {
         let chosen = choose(&self.loaded, || Ok(None)).ok()?;
         let google = google(&chosen).ok()?;
@@ -357,14 +357,18 @@ impl SignIns {
         let security = &self.loaded.groups.security;
         let mut places = Vec::new();
         if let Some(kind) = &security.auth_selected {
-            places.push(place("security.auth.selectedType", &format!("'{kind}' decides on the kind"), false));
+            places.push(place(
+                "security.auth.selectedType",
+                &format!("'{kind}' selects the auth type"),
+                false,
+            ));
         }
         if let Some(kind) = &security.auth_enforced {
             places.push(place("security.auth.enforcedType", &format!("only '{kind}' is allowed"), false));
         }
         for flag in ["GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI"] {
             if self.loaded.env.is_true(flag) && security.auth_selected.is_none() {
-                places.push(place(flag, "set; decides on the kind", false));
+                places.push(place(flag, "set; selects the auth type", false));
             }
         }
         for name in KEY_VARIABLES {
@@ -425,7 +429,7 @@ fn endpoint(auth: &Auth) -> String {
     }
 }
 
-/// An address without a name and password that it may hold.
+/// Scheme and host of a URL, without user name and password.
 fn host_of(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) => {
@@ -433,7 +437,7 @@ fn host_of(url: &str) -> String {
             let host = authority.rsplit('@').next().unwrap_or(authority);
             format!("{scheme}://{host}")
         }
-        None => "an address of your own".to_owned(),
+        None => "a custom URL".to_owned(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Built-in commands that make a prompt, with a person or without one.
+//! Built-in slash commands that produce a prompt (`/init`, `/plan`), for interactive and headless runs.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use pollux_domain::failure::Failure;
 
 use super::{Loaded, Prepared, policy};
 
-/// Largest plan that is shown, in bytes.
+/// Largest plan to show, in bytes.
 const MOST_OF_A_PLAN: u64 = 1 << 20;
 
-/// Commands that open something for a person to answer, or end a conversation.
+/// Commands that open a dialog or end the conversation, and so need an interactive front end.
 const FOR_A_PERSON: &[&str] = &[
     "auth",
     "chat",
@@ -28,23 +28,23 @@ const FOR_A_PERSON: &[&str] = &[
     "theme",
 ];
 
-/// A context file that was begun.
+/// A newly created context file.
 pub struct Begun {
     pub prompt: String,
     pub note: String,
 }
 
-/// `/init`: an empty context file, and what the model is to do about it.
+/// `/init`: creates an empty context file and returns the prompt that makes the model fill it.
 pub fn begin_context_file(loaded: &Loaded) -> Result<Begun, String> {
     let name = loaded.groups.context.file_names.first().map_or("GEMINI.md", String::as_str);
     let file = loaded.project.root().join(name);
     if file.symlink_metadata().is_ok() {
-        return Err(format!("There is a {name} in this folder already; nothing was changed."));
+        return Err(format!("{name} already exists in this folder; nothing was changed."));
     }
     files::replace(&file, b"", Mode::Shared).map_err(|error| error.to_string())?;
     Ok(Begun {
         prompt: init_prompt(name),
-        note: format!("An empty {name} was made; the model fills it now."),
+        note: format!("Created an empty {name}; the model fills it in now."),
     })
 }
 
@@ -64,7 +64,7 @@ fn init_prompt(name: &str) -> String {
     )
 }
 
-/// What a built-in command means where nobody watches: a prompt, or a refusal; `None` where its words are the prompt.
+/// A built-in command in a headless run: a prompt or an error; `None` if the text is sent as typed.
 pub(super) fn headless(word: &str, rest: &str, loaded: &Loaded) -> Option<Result<String, Failure>> {
     let refused = |text: String| Some(Err(Failure::new(ExitKind::Input, text)));
     match (word, rest) {
@@ -74,20 +74,20 @@ pub(super) fn headless(word: &str, rest: &str, loaded: &Loaded) -> Option<Result
         },
         ("plan", text) if !text.is_empty() && text != "copy" => Some(Ok(text.to_owned())),
         (word, "") if FOR_A_PERSON.contains(&word) => {
-            refused(format!("`/{word}` needs a person at a terminal"))
+            refused(format!("`/{word}` requires an interactive terminal"))
         }
         _ => None,
     }
 }
 
-/// Whether a headless prompt asks for plan mode.
+/// Whether a headless prompt starts plan mode.
 pub(super) fn wants_plan(prompt: Option<&str>) -> bool {
     let rest = prompt.and_then(|prompt| prompt.trim().strip_prefix("/plan"));
     rest.is_some_and(|rest| rest.starts_with(char::is_whitespace) && rest.trim() != "copy")
 }
 
 impl Prepared<'_> {
-    /// The plan of this session that was written last.
+    /// The most recent plan of this session.
     pub fn plan(&self) -> Option<(PathBuf, String)> {
         let folder = policy::session_plans(self.loaded, self.session.id.as_str())?;
         let entries = std::fs::read_dir(folder).ok()?.flatten();

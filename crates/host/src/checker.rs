@@ -1,4 +1,4 @@
-//! Runs external safety checkers: the call on stdin, the answer on stdout, no answer is no.
+//! Runs external safety checkers: the call goes to stdin, the verdict comes from stdout, and failures deny the call.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::Loaded;
 
-/// Most bytes a checker may print.
+/// Maximum size of a checker's output in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
 
-/// Most characters of a checker's complaint that are passed on.
+/// Maximum characters of a checker's stderr that are passed on.
 const MAX_COMPLAINT: usize = 300;
 
-/// Checkers that are programs.
+/// Checkers implemented as programs.
 pub struct Programs {
-    /// What the user installed, by name.
+    /// Installed checkers by name.
     folder: PathBuf,
     directory: PathBuf,
     environment: Vec<(String, String)>,
     background: Arc<Background>,
 }
 
-/// The checkers of this home, which run in `directory`.
+/// The checkers installed in this home; they run in `directory`.
 pub fn programs(loaded: &Loaded, directory: &Path, background: Arc<Background>) -> Programs {
     let tools = &loaded.groups.tools;
     Programs {
@@ -71,13 +71,13 @@ impl Programs {
             input,
             time_limit: Some(check.limit),
             output_limit: MAX_ANSWER,
-            // What the user installed is trusted as the user is.
+            // Checkers are installed by the user and run with the user's environment.
             sandbox: None,
         };
-        // Whoever does not want to wait any longer drops this future.
+        // The caller drops this future to stop waiting.
         let ended = run(&program, &self.background, &CancellationToken::new()).await;
         let failed = |why: String| CheckFailure::Failed { name: check.name.clone(), why };
-        answer(check, &ended.map_err(|error| failed(format!("it could not be started: {error}")))?)
+        answer(check, &ended.map_err(|error| failed(format!("could not start it: {error}")))?)
     }
 }
 
@@ -95,15 +95,15 @@ fn answer(check: &ExternalCheck, end: &ProgramEnd) -> Result<CheckAnswer, CheckF
         ProgramEnding::TimedOut => {
             return Err(CheckFailure::TimedOut { name: check.name.clone(), limit: check.limit });
         }
-        ProgramEnding::Exited(code) => format!("it ended with exit code {code}{}", complaint(end)),
-        ProgramEnding::Signalled(signal) => format!("it was ended by signal {signal}{}", complaint(end)),
+        ProgramEnding::Exited(code) => format!("it exited with code {code}{}", complaint(end)),
+        ProgramEnding::Signalled(signal) => format!("it was killed by signal {signal}{}", complaint(end)),
         ProgramEnding::TooMuchOutput => format!("it printed more than {MAX_ANSWER} bytes"),
         ProgramEnding::Cancelled => "it was cancelled".to_owned(),
     };
     Err(CheckFailure::Failed { name: check.name.clone(), why })
 }
 
-/// The last thing it said on stderr.
+/// The end of its stderr.
 fn complaint(end: &ProgramEnd) -> String {
     let text = String::from_utf8_lossy(&end.stderr);
     match text.lines().rev().find(|line| !line.trim().is_empty()) {

@@ -1,5 +1,5 @@
-//! What goes on beside a conversation and arrives in its stream: warnings of its beginning, titles, what the memory,
-//! extensions and MCP servers have to say, and what its end leaves to be told.
+//! Background work of a conversation whose events join its stream: start-up warnings, session titles, memory,
+//! extension updates, MCP server failures, and the messages left over when it ends.
 
 use std::sync::Arc;
 
@@ -15,27 +15,27 @@ use crate::memory::{self, Remembrance};
 use crate::outside::{Manner, Outside};
 use crate::titles::Titles;
 
-/// What goes on beside one conversation.
+/// The background work of one conversation.
 pub(crate) struct Beside {
     pub(crate) manner: Manner,
-    /// What was noticed while it was assembled.
+    /// Warnings collected while the conversation was set up.
     pub(crate) warnings: Vec<String>,
     pub(crate) outside: Arc<Outside>,
     pub(crate) titles: Option<Titles>,
     /// Only in the first conversation of a run.
     pub(crate) updates: Option<ExtensionUpdates>,
-    /// Where the memory is on.
+    /// If memory is enabled.
     pub(crate) remembrance: Option<Remembrance>,
-    /// Somebody is in a hurry.
+    /// Cancelled when the user asks to quit at once.
     pub(crate) cancel: CancellationToken,
-    /// What is still to be told.
+    /// Events not delivered yet.
     pub(crate) later: Vec<Event>,
-    /// It was said that a server failed.
+    /// A server failure was already reported.
     pub(crate) said_problem: bool,
 }
 
 impl Beside {
-    /// What every conversation has beside it.
+    /// Starts the background work of a conversation.
     pub(crate) fn new(
         manner: Manner,
         warnings: Vec<String>,
@@ -67,7 +67,7 @@ impl Beside {
         self.outside.servers.as_deref()
     }
 
-    /// That a server failed, once.
+    /// Reports the first server failure.
     fn problem(&mut self, command: &str) -> Option<Event> {
         if self.said_problem || !self.servers().is_some_and(Servers::has_problem) {
             return None;
@@ -81,7 +81,7 @@ impl Companion for Beside {
     fn heed(&mut self, event: &Event) -> Around {
         let (mut before, mut after) = (Vec::new(), Vec::new());
         match event {
-            // A session's first word is that it is there; then come the things that were noticed before.
+            // Warnings from start-up follow the session's first event.
             Event::SessionReady { .. } => after = self.warnings(),
             Event::RequestSent(_) => {
                 if let Some(servers) = self.servers() {
@@ -151,7 +151,7 @@ impl Companion for Beside {
     }
 }
 
-/// What a future gives; never over if there is none.
+/// Awaits an optional future; pending forever if there is none.
 async fn next<T>(future: Option<impl Future<Output = T>>) -> T {
     match future {
         Some(future) => future.await,

@@ -1,4 +1,4 @@
-//! A conversation: one stream of events out, operations in, and the one loop that runs a turn for every front end.
+//! A conversation: a stream of events out, operations in, and the turn loop shared by all front ends.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -20,46 +20,46 @@ use crate::prompt::Expanded;
 use crate::rewind::Keeper;
 use crate::{Loaded, Sink, mcp, skills};
 
-/// An agent that can be spoken to.
+/// A running agent session with one front end.
 pub struct Conversation {
     front: Front,
     events: Subscription,
     pub session_file: Option<PathBuf>,
     pub outside: Arc<Outside>,
     pub(crate) keeper: Arc<Keeper>,
-    /// Where the commands of tools start.
+    /// Working directory of tool commands.
     pub sandbox: SandboxSlot,
 }
 
-/// A front end while a turn runs: it folds events and may want something.
+/// A front end during a turn: it consumes events and can send operations.
 pub trait TurnFront {
-    /// Takes an event; what it wants in return, such as the answer to a question.
+    /// Handles an event; may return a request, such as the answer to a question.
     fn event<'a>(&'a mut self, event: &'a Event) -> Pin<Box<dyn Future<Output = Option<Wish>> + 'a>>;
 
-    /// Waits until it wants something. Dropped early, nothing is lost.
+    /// Waits for the front end's next request. Cancel-safe.
     fn wish(&mut self) -> Pin<Box<dyn Future<Output = Wish> + '_>>;
 
-    /// Over when it no longer waits for the end of the turn.
+    /// Completes when the front end stops waiting for the turn to end.
     fn time_is_up(&self) -> Pin<Box<dyn Future<Output = ()>>>;
 }
 
-/// What a front end wants while a turn runs.
+/// A front end's request during a turn.
 #[derive(Debug)]
 pub enum Wish {
-    /// Something of the session.
+    /// An operation for the session.
     Ask(Op),
-    /// To leave when the turn is over, which is cancelled for it.
+    /// Cancel the turn and leave when it has ended.
     Leave,
-    /// Not to wait any longer.
+    /// Stop waiting.
     GiveUp,
 }
 
-/// How a turn ended for a front end.
+/// How a turn ended, from the front end's view.
 #[derive(Debug)]
 pub enum Turned {
-    /// With what the session said of it; `None` for a person's own command.
+    /// The end reported by the session; `None` for a shell command of the user.
     Ended(Option<TurnEnd>),
-    /// The same, and the front end wants to leave.
+    /// As above, and the front end leaves.
     Leaving,
 }
 
@@ -72,7 +72,7 @@ impl Conversation {
         sandbox: SandboxSlot,
         session_file: Option<PathBuf>,
     ) -> Result<Self, Failure> {
-        // The only front end is there from the beginning, so nothing is kept for those who come late.
+        // The only front end is attached from the start, so no event log is needed.
         let limits = Limits { log_events: 0, log_bytes: 0, ..Limits::default() };
         let hosted = Hosted::accompanied(link, limits, companion);
         let front = hosted.attach("local", Scopes::ALL).ok_or_else(gone)?;
@@ -80,18 +80,18 @@ impl Conversation {
         Ok(Self { front, events, session_file, outside, keeper, sandbox })
     }
 
-    /// The next event; `None` when the conversation is over and all that belongs to it is closed.
+    /// The next event; `None` when the conversation has ended and its resources are closed.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         loop {
             match self.events.next().await? {
                 Delivery::Event(event) => return Some(event.event),
-                // Never for a reader that is waited for.
+                // Cannot happen: the session waits for this reader.
                 Delivery::Snapshot(_) | Delivery::Lagged { .. } => {}
             }
         }
     }
 
-    /// The next event, if there is one already.
+    /// The next event if one is ready.
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
         match self.events.try_next()? {
             Delivery::Event(event) => Some(event.event),
@@ -99,12 +99,12 @@ impl Conversation {
         }
     }
 
-    /// Asks something of the session; an event with this id tells what came of it.
+    /// Sends an operation; an event with this id reports the result.
     pub fn ask(&self, op: Op) -> Result<RequestId, Refusal> {
         self.front.ask(op)
     }
 
-    /// Runs what takes a turn, or a person's own command, to its end.
+    /// Runs an operation that starts a turn or a shell command until it ends.
     pub async fn turn(&mut self, op: Op, front: &mut dyn TurnFront) -> Result<Turned, Failure> {
         let asked = self.ask(op).map_err(|_| gone())?;
         let mut leaving = false;
@@ -148,18 +148,18 @@ impl Conversation {
             }
             Wish::GiveUp => return ControlFlow::Break(()),
         };
-        // What can no longer be done was settled meanwhile.
+        // A refused operation was settled by someone else in the meantime.
         let _ = self.ask(op);
         ControlFlow::Continue(())
     }
 
-    /// Asks it to end, for another conversation if `cleared`; it may still have something to say.
+    /// Asks the session to end (`cleared`: a new one follows); more events may still arrive.
     pub fn end(&mut self, cleared: bool) {
         self.outside.cleared.store(cleared, Ordering::Relaxed);
         let _ = self.ask(Op::End { cleared });
     }
 
-    /// A prompt with its `@paths` read; `None` when it was cancelled.
+    /// Expands the `@paths` of a prompt; `None` if cancelled.
     pub async fn expand(
         &self,
         prompt: &str,
@@ -169,20 +169,20 @@ impl Conversation {
         self.outside.expand(prompt, loaded, cancel).await
     }
 
-    /// Whether a word with a slash calls a skill or a prompt of a server's.
+    /// Whether a slash command names a skill or an MCP prompt.
     pub fn has_prompt(&self, word: &str) -> bool {
         let servers = self.outside.servers.as_ref();
         servers.is_some_and(|servers| servers.has_prompt(word.trim_start_matches('/')))
             || skills::called(self.outside.skills.as_deref(), word).is_some()
     }
 
-    /// How MCP servers stand and what they offer, in lines.
+    /// Status and capabilities of the MCP servers, as lines.
     pub fn servers(&self, detail: mcp::Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> {
         let servers = self.outside.servers.as_deref();
         servers.map(|servers| mcp::lines(servers, detail, tools)).unwrap_or_default()
     }
 
-    /// The servers that want somebody to sign in.
+    /// Servers that require sign-in.
     pub fn servers_to_sign_in(&self) -> Vec<String> {
         let reports = self.outside.servers.as_deref().map(Servers::reports).unwrap_or_default();
         reports.into_iter().filter(|report| report.sign_in.is_some()).map(|report| report.name).collect()
@@ -193,7 +193,7 @@ fn gone() -> Failure {
     Failure::new(ExitKind::Failure, "the session ended in the middle of a turn")
 }
 
-/// The front end of a run without a person: events go to a sink, and a token stops it.
+/// The front end of a headless run: events go to a sink, a token cancels it.
 pub(crate) struct Headless<'a, 'b> {
     pub(crate) sink: &'a mut Sink<'b>,
     pub(crate) cancel: CancellationToken,
@@ -201,7 +201,7 @@ pub(crate) struct Headless<'a, 'b> {
 }
 
 impl Headless<'_, '_> {
-    /// Takes events until the conversation is over.
+    /// Forwards events until the conversation has ended.
     pub(crate) async fn finish(&mut self, mut conversation: Conversation) {
         conversation.end(false);
         loop {

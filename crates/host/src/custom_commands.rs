@@ -1,4 +1,4 @@
-//! Custom commands of a conversation: finding and listing them, and filling in the words of one that was typed.
+//! Custom commands of a conversation: discovers and lists them, and fills in the arguments of one that was typed.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -16,26 +16,26 @@ use pollux_mcp::Servers;
 use super::{Loaded, extensions};
 use crate::request::Reserved;
 
-/// What is known of commands in one conversation.
+/// The custom commands known in one conversation.
 #[derive(Default)]
 pub struct Commands {
     known: Mutex<Option<Arc<Known>>>,
-    /// Lines for the shell that a person allowed for the session.
+    /// Shell lines that the user allowed for the session.
     allowed: Mutex<BTreeSet<String>>,
 }
 
-/// Names and files, as a look at the folders found them.
+/// Names and files found in the command folders.
 struct Known {
     files: Vec<CommandFile>,
     names: Names,
     problems: Vec<String>,
 }
 
-/// A command that may be carried out, perhaps after a question.
+/// A command that may run, possibly after approval.
 pub struct Invocation {
     pub(crate) name: String,
     pub(crate) pieces: Vec<Piece>,
-    /// Lines for the shell that a person has to agree to first.
+    /// Shell lines that require approval first.
     pub to_confirm: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl Commands {
         Arc::clone(known.get_or_insert_with(|| Arc::new(Known::look(&places(loaded), loaded.reserved))))
     }
 
-    /// The command that was typed, if there is one of that name, with its words filled in; nothing is decided.
+    /// The command that was typed, with its arguments filled in, if it exists. Policy is not consulted yet.
     pub(crate) fn called(&self, typed: &str, loaded: &Loaded) -> Option<Result<Invocation, Failure>> {
         let (word, args) = split(typed)?;
         let known = self.known(loaded);
@@ -60,27 +60,27 @@ impl Commands {
         Some(filled.map(|pieces| Invocation { name: file.name.clone(), pieces, to_confirm: Vec::new() }))
     }
 
-    /// Whether a word with a slash is a custom command.
+    /// Whether a slash command is a custom command.
     pub(crate) fn has(&self, word: &str, loaded: &Loaded) -> bool {
         split(word).is_some_and(|(word, _)| self.known(loaded).file(word).is_some())
     }
 
-    /// Looks at the folders again when they are needed next.
+    /// Discards the list, so that the folders are read again on next use.
     pub(crate) fn forget(&self) {
         *self.known.locked() = None;
     }
 
-    /// A person allows these lines for the rest of the conversation.
+    /// Allows these shell lines for the rest of the conversation.
     pub(crate) fn allow(&self, lines: &[String]) {
         self.allowed.locked().extend(lines.iter().cloned());
     }
 
-    /// Whether a person allowed this line.
+    /// Whether the user allowed this line.
     pub(crate) fn allows(&self, line: &str) -> bool {
         self.allowed.locked().contains(line)
     }
 
-    /// Names and descriptions, prompts of servers too; files that cannot be used are said to be so.
+    /// Names and descriptions, including MCP prompts; invalid files are marked.
     pub(crate) fn list(&self, loaded: &Loaded, servers: Option<&Servers>) -> CommandList {
         let known = self.known(loaded);
         let mut list = CommandList { groups: Vec::new(), problems: known.problems.clone() };
@@ -120,7 +120,7 @@ impl Known {
         self.files.get(self.names.find(word)?)
     }
 
-    /// Prompts of servers that are connected; a command of the same name goes first.
+    /// Prompts of connected MCP servers; a custom command of the same name takes precedence.
     fn prompts(&self, servers: &Servers, reserved: Reserved) -> Option<(String, Vec<(String, String)>)> {
         let prompts = servers.prompts();
         let lines = prompts.iter().map(|prompt| {
@@ -137,7 +137,7 @@ impl Known {
     }
 }
 
-/// Where commands are. A folder without trust has none, not even the user's: what they bring in is the folder's.
+/// The command folders. In an untrusted folder there are none, since even the user's commands inject project files.
 pub fn places(loaded: &Loaded) -> Places {
     if !loaded.trust.uses_project() {
         return Places::default();
@@ -152,7 +152,7 @@ pub fn places(loaded: &Loaded) -> Places {
     }
 }
 
-/// The commands in these folders by name, each with what its file says about it. Files that cannot be used are left out.
+/// The commands in these folders by name, with their descriptions. Invalid files are left out.
 pub fn described(places: &Places, reserved: Reserved) -> Vec<(String, String)> {
     let known = Known::look(places, reserved);
     let of = |(at, file): (usize, &CommandFile)| {
@@ -161,14 +161,14 @@ pub fn described(places: &Places, reserved: Reserved) -> Vec<(String, String)> {
     known.files.iter().enumerate().filter_map(of).collect()
 }
 
-/// The word and the words behind it, of a line that could be a command; a path and a comment are none.
+/// Splits a line into command name and arguments; `None` for paths and comments.
 pub(crate) fn split(typed: &str) -> Option<(&str, &str)> {
     let line = typed.trim().strip_prefix('/')?;
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     (!word.is_empty() && !word.contains(['/', '*'])).then_some((word, rest.trim()))
 }
 
-/// Custom commands for people: headings with names and descriptions.
+/// Custom commands as text: headings with names and descriptions.
 pub struct CommandList {
     pub groups: Vec<(String, Vec<(String, String)>)>,
     pub problems: Vec<String>,

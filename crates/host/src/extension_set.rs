@@ -1,4 +1,4 @@
-//! The extensions behind `pollux extensions`.
+//! The operations behind `pollux extensions`: install, update, enable, configure and validate.
 
 mod configuring;
 mod rows;
@@ -35,7 +35,7 @@ use crate::{VERSION, cannot_start};
 
 pub use rows::{NewExtension, Row, Said, SettingRow, SwitchScope, Updated};
 
-/// For each command of git.
+/// Time limit for each git command.
 const GIT_TIME: Duration = Duration::from_secs(300);
 
 /// The extensions for `pollux extensions`.
@@ -43,7 +43,7 @@ pub fn extension_set(options: &Request, env: &Env) -> Result<ExtensionSet, Failu
     of_a_home(options, env)
 }
 
-/// The same where nobody waits: Ctrl+C is for somebody else.
+/// As above for background use: Ctrl+C is not handled here.
 pub fn unattended(options: &Request, env: &Env) -> Result<ExtensionSet, Failure> {
     Ok(ExtensionSet { attended: false, ..of_a_home(options, env)? })
 }
@@ -66,36 +66,36 @@ fn of_a_home(options: &Request, env: &Env) -> Result<ExtensionSet, Failure> {
     Ok(ExtensionSet { loaded, all, places, notes, store, attended: true })
 }
 
-/// The extensions of a home.
+/// The installed extensions of a home directory.
 pub struct ExtensionSet {
     loaded: Loaded,
     all: Vec<Installed>,
     places: Places,
     notes: Vec<String>,
     store: std::sync::Arc<CredentialStore>,
-    /// Somebody waits and may end it with Ctrl+C.
+    /// A user is waiting, and Ctrl+C cancels the operation.
     attended: bool,
 }
 
-/// What somebody agreed to beforehand.
+/// Consent given in advance.
 struct Manner {
     consent: bool,
     asks_settings: bool,
 }
 
 impl ExtensionSet {
-    /// Lines about what was found on the way to them, for stderr.
+    /// Notes for stderr.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Names and versions, in order.
+    /// Names and versions, sorted.
     pub fn names(&self) -> Vec<(String, String)> {
         let own = self.all.iter().filter(|one| one.origin == Origin::User);
         own.map(|one| (one.extension.name.clone(), one.extension.version.clone())).collect()
     }
 
-    /// Everything about them, and lines about those that are not what was installed.
+    /// All details, plus warnings about extensions whose files have changed.
     pub fn rows(&self) -> (Vec<Row>, Vec<String>) {
         let rules = Enablement::read(&self.places.extensions());
         let rows = self.all.iter().map(|one| self.row(one, &rules)).collect();
@@ -146,7 +146,7 @@ impl ExtensionSet {
         }
     }
 
-    /// `None` if there is no such extension.
+    /// `None` if the extension is not installed.
     pub fn update(&mut self, name: &str, asking: &mut Prompter<'_>) -> Option<Result<Updated, Failure>> {
         self.update_named(name, asking)
     }
@@ -156,7 +156,7 @@ impl ExtensionSet {
             // Upstream's codes.
             let exit = if on { ExitKind::Config } else { ExitKind::Failure };
             return Err(Failure::new(exit, format!("Extension with name {name} does not exist."))
-                .hint("`pollux extensions list` shows them all"));
+                .hint("run `pollux extensions list`"));
         };
         let (home, here) = (self.places.user_home.as_path(), self.places.workspace.as_path());
         let done = match (on, scope) {
@@ -179,12 +179,13 @@ impl ExtensionSet {
         let disabled =
             self.loaded.settings.get("extensions.disabled").and_then(|(value, _)| value.as_array());
         if on && disabled.is_some_and(|names| names.iter().any(|other| other.as_str() == Some(name))) {
-            said.notes.push(format!("`extensions.disabled` in the settings still names \"{name}\"."));
+            said.notes.push(format!("\"{name}\" is still listed in the setting `extensions.disabled`."));
         }
         if Enablement::read(&self.places.extensions()).is_enabled(name, here) != on {
             let (now, word) = if on { ("off", "on") } else { ("on", "off") };
-            said.notes
-                .push(format!("In this folder it stays {now}; `--scope workspace` switches it {word} here."));
+            said.notes.push(format!(
+                "It stays {now} in this folder; use `--scope workspace` to turn it {word} here."
+            ));
         }
         let word = if on { "enabled" } else { "disabled" };
         let scope = match scope {
@@ -196,7 +197,7 @@ impl ExtensionSet {
         Ok(said)
     }
 
-    /// What is wrong with an extension in a folder: warnings and errors.
+    /// Validates an extension folder: warnings and errors.
     pub fn validate(&self, folder: &Path) -> Result<(Vec<String>, Vec<String>), Failure> {
         validating::look(folder)
     }
@@ -213,7 +214,7 @@ impl ExtensionSet {
 }
 
 impl ExtensionSet {
-    /// The user's extensions, and whether they want to be updated by themselves.
+    /// The user's extensions, and whether each has automatic updates enabled.
     pub fn sources(&self) -> Vec<(String, Option<bool>)> {
         let own = self.all.iter().filter(|one| one.origin == Origin::User);
         own.filter_map(|one| Some((one.extension.name.clone(), one.metadata.as_ref()?.auto_update))).collect()
@@ -223,7 +224,7 @@ impl ExtensionSet {
         self.all.iter().find(|one| one.origin == Origin::User && one.extension.name == name)
     }
 
-    /// Whether there is a newer version; not if that cannot be found out.
+    /// Whether a newer version exists; `false` if that cannot be determined.
     pub fn has_newer(&self, name: &str) -> bool {
         let Some(found) = self.own(name) else { return false };
         let state = self.outside(async |places, outside| check(found, places, outside).await);
@@ -247,7 +248,7 @@ impl ExtensionSet {
         self.store.secret(service, variable).ok().flatten()
     }
 
-    /// Installs what was asked for; gives its name and lines about it.
+    /// Installs an extension; returns its name and notes.
     fn bring(
         &mut self,
         metadata: Metadata,
@@ -285,7 +286,7 @@ impl ExtensionSet {
         Ok((name, notes))
     }
 
-    /// What an untrusted folder offers is asked about on its own, and not installed unless somebody says so.
+    /// Installing from an untrusted folder requires separate approval.
     fn agree_in_untrusted_folder(
         &self,
         metadata: &Metadata,
@@ -299,7 +300,7 @@ impl ExtensionSet {
         let from_here = !metadata.kind.is_remote() && Path::new(&metadata.source).starts_with(here);
         let question = match from_here {
             true => {
-                format!("`{}` is in a folder that is not trusted. Install it all the same?", metadata.source)
+                format!("`{}` is in a folder that is not trusted. Install it anyway?", metadata.source)
             }
             false => {
                 format!("The folder `{}` is not trusted. Install an extension from here?", here.display())
@@ -314,7 +315,7 @@ impl ExtensionSet {
                     here.display()
                 ),
             )
-            .hint("see `pollux trust show`, or agree beforehand with `--consent`")),
+            .hint("see `pollux trust show`, or pass `--consent`")),
         }
     }
 
@@ -370,7 +371,7 @@ impl ExtensionSet {
         Ok(Updated::Newer { from: found.extension.version.clone(), to, notes })
     }
 
-    /// Asks for what an extension wants to know, if somebody is there.
+    /// Asks for the settings of an extension if a user is present.
     fn ask(&self, wanted: &[pollux_extend::extension::Setting], asking: &mut Prompter<'_>) -> Answers {
         if !asking.at_terminal || extensions::is_off(&self.loaded, "experimental.extensionConfig") {
             return Vec::new();
@@ -382,7 +383,7 @@ impl ExtensionSet {
         wanted.iter().filter_map(ask).collect()
     }
 
-    /// Switches a server on that somebody switched off; says whether it was off.
+    /// Enables a disabled MCP server; returns whether it was disabled.
     fn wake(&self, server: &str) -> Result<bool, Failure> {
         let file = mcp::switches_file(&self.loaded);
         let key = server.trim().to_lowercase();
@@ -395,7 +396,7 @@ impl ExtensionSet {
         Ok(off)
     }
 
-    /// Does something that may need git or the network; Ctrl+C ends it and leaves nothing behind.
+    /// Runs work that may use git or the network; Ctrl+C cancels it and cleans up.
     fn outside<T>(&self, work: impl AsyncFnOnce(&Places, &Outside<'_>) -> T) -> Result<T, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -479,7 +480,7 @@ impl ExtensionSet {
     }
 }
 
-/// A line about an extension whose files are not what was installed.
+/// A warning about an extension whose files have changed since it was installed.
 fn changed(integrity: &Integrity<'_>, one: &Installed) -> Option<String> {
     let metadata = one.metadata.as_ref().filter(|metadata| metadata.kind != Kind::Link)?;
     let name = &one.extension.name;
@@ -493,7 +494,7 @@ fn changed(integrity: &Integrity<'_>, one: &Installed) -> Option<String> {
             }
             match integrity.verify(name, metadata) {
                 Standing::Verified | Standing::Unknown => None,
-                Standing::Invalid => Some(extensions::changed_line(name, "where it says it comes from")),
+                Standing::Invalid => Some(extensions::changed_line(name, "its recorded source")),
                 Standing::Unchecked(reason) => {
                     Some(format!("Warning: Extension \"{name}\" cannot be checked: {reason}"))
                 }
@@ -502,17 +503,13 @@ fn changed(integrity: &Integrity<'_>, one: &Installed) -> Option<String> {
     }
 }
 
-/// Shows what is agreed to, and asks.
+/// Shows what the extension contains and asks for consent.
 fn agree(text: &str, name: &str, asking: &mut Prompter<'_>) -> Result<(), Failure> {
     if asking.agrees(&format!("{text}\nDo you want to continue?"), true) {
         return Ok(());
     }
     let failure = Failure::new(ExitKind::Failure, format!("Installation cancelled for \"{name}\"."));
-    Err(if asking.at_terminal {
-        failure
-    } else {
-        failure.hint("where nobody can be asked, `--consent` agrees")
-    })
+    Err(if asking.at_terminal { failure } else { failure.hint("pass `--consent` in a non-interactive run") })
 }
 
 fn missing_line(name: &str, missing: &[&str]) -> Option<String> {
@@ -527,14 +524,14 @@ fn missing_line(name: &str, missing: &[&str]) -> Option<String> {
 fn refused(error: &InstallError) -> Failure {
     let failure = Failure::from_error(ExitKind::Failure, error);
     match error {
-        InstallError::InTheWay { .. } => failure.hint("remove it, or call the extension something else"),
+        InstallError::InTheWay { .. } => failure.hint("remove it, or rename the extension"),
         InstallError::Integrity(error) => match error.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,
         },
         InstallError::SecretLeft(_) => failure.hint(auth::KEYCHAIN_HINT),
         InstallError::Source(_) => {
-            failure.hint("a folder, an archive, a git address, or owner/repo on GitHub")
+            failure.hint("use a folder, an archive, a git URL, or owner/repo on GitHub")
         }
         _ => failure,
     }

@@ -1,4 +1,4 @@
-//! Newer versions of extensions, looked for while a person is at work.
+//! Checks for extension updates in the background of an interactive run.
 
 use std::io;
 
@@ -12,18 +12,18 @@ use crate::extension_set::Updated;
 use crate::prompter::Prompter;
 use crate::request::Request;
 
-/// What is found out on a thread of its own.
+/// Results of the background thread.
 pub(super) struct ExtensionUpdates(oneshot::Receiver<Vec<String>>);
 
 impl ExtensionUpdates {
-    /// Looks for newer versions, once in a run. Extensions that want it are updated, if nobody has to be asked; the
-    /// others are only told of. `None` where there is nothing to look for.
+    /// Checks for updates once per run. Extensions with automatic updates are updated if that needs no consent; the
+    /// others are only reported. `None` if there is nothing to check.
     pub(super) fn look(options: &Request, loaded: &Loaded) -> Option<Self> {
         loaded.updates.set(()).ok()?;
         started(options, loaded).map(Self)
     }
 
-    /// What is to be said, when all is done.
+    /// The messages, once everything is done.
     pub(super) async fn events(&mut self) -> Vec<Event> {
         let notice =
             |message| Event::Notice { severity: Severity::Info, code: NoticeCode::Extension, message };
@@ -48,7 +48,7 @@ fn started(options: &Request, loaded: &Loaded) -> Option<oneshot::Receiver<Vec<S
     Some(receiver)
 }
 
-/// What settings allow.
+/// The options from the settings.
 #[derive(Clone, Copy)]
 struct Manner {
     updates: bool,
@@ -61,7 +61,7 @@ impl Manner {
     }
 }
 
-/// Whoever is offline, or whose sources are gone, hears nothing: nobody asked for this.
+/// Errors are silent, since the user did not ask for this check.
 fn lines(options: &Request, env: &Env, manner: Manner) -> Vec<String> {
     let Ok(mut set) = extension_set::unattended(options, env) else { return Vec::new() };
     let (mut lines, mut newer) = (Vec::new(), Vec::new());
@@ -77,9 +77,9 @@ fn lines(options: &Request, env: &Env, manner: Manner) -> Vec<String> {
         let mut asking = Prompter { at_terminal: false, input: &mut nobody, screen: &mut asked };
         match set.update_named(&name, &mut asking) {
             Some(Ok(Updated::Newer { from, to, .. })) => lines.push(format!(
-                "Extension \"{name}\" successfully updated: {from} → {to}. It counts from the next start on."
+                "Extension \"{name}\" successfully updated: {from} → {to}. It takes effect at the next start."
             )),
-            // It would do more than it was allowed to.
+            // The update needs new consent.
             Some(Err(_)) if !asked.is_empty() => newer.push(name),
             Some(Ok(Updated::Not(_)) | Err(_)) | None => {}
         }
@@ -95,10 +95,10 @@ fn announcement(newer: &[String]) -> Option<String> {
     match newer {
         [] => None,
         [only] => Some(format!(
-            "You have 1 extension with an update available, run \"/extensions update {only}\" to look at it."
+            "You have 1 extension with an update available, run \"/extensions update {only}\" to review it."
         )),
         several => Some(format!(
-            "You have {} extensions with an update available, run \"/extensions update --all\" to look at them.",
+            "You have {} extensions with an update available, run \"/extensions update --all\" to review them.",
             several.len()
         )),
     }
@@ -167,15 +167,15 @@ mod tests {
         assert_eq!(
             looked(home, told).unwrap(),
             [
-                "You have 3 extensions with an update available, run \"/extensions update --all\" to look at them."
+                "You have 3 extensions with an update available, run \"/extensions update --all\" to review them."
             ]
         );
         assert_eq!(version(home, "plain"), "1.0.0");
         assert_eq!(
             looked(home, "{}").unwrap(),
             [
-                "Extension \"plain\" successfully updated: 1.0.0 → 2.0.0. It counts from the next start on.",
-                "You have 2 extensions with an update available, run \"/extensions update --all\" to look at them."
+                "Extension \"plain\" successfully updated: 1.0.0 → 2.0.0. It takes effect at the next start.",
+                "You have 2 extensions with an update available, run \"/extensions update --all\" to review them."
             ]
         );
         assert_eq!(version(home, "plain"), "2.0.0");
@@ -183,7 +183,7 @@ mod tests {
         fs::remove_dir_all(home.join(".gemini/extensions/manual")).unwrap();
         assert_eq!(
             looked(home, "{}").unwrap(),
-            ["You have 1 extension with an update available, run \"/extensions update more\" to look at it."]
+            ["You have 1 extension with an update available, run \"/extensions update more\" to review it."]
         );
     }
 }

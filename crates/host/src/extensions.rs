@@ -1,4 +1,4 @@
-//! Extensions of a run: which there are, which are active, and what they bring along.
+//! The extensions of a run: which are installed, which are active, and what they contribute.
 
 use std::path::PathBuf;
 
@@ -16,11 +16,11 @@ use super::{Loaded, auth};
 
 pub use super::found_extensions::Extensions;
 
-/// The group is switched off.
+/// Extensions are disabled.
 pub const SWITCHED_OFF_BY_ADMIN: &str =
     "Extensions are disabled by administrator. Check admin settings or contact your admin.";
 
-/// Every extension; read at the first question. Without a folder for them that is all it costs.
+/// All extensions, read on first use; nothing is read if their folder does not exist.
 pub fn of(loaded: &Loaded) -> &Extensions {
     loaded.extensions.get_or_init(|| {
         if is_off(loaded, "admin.extensions.enabled") {
@@ -52,12 +52,12 @@ pub fn of(loaded: &Loaded) -> &Extensions {
     })
 }
 
-/// The names of all, those that are switched off too.
+/// All names, including disabled extensions.
 pub fn names(loaded: &Loaded) -> Vec<String> {
     of(loaded).all.iter().map(|one| one.extension.name.clone()).collect()
 }
 
-/// Whether extensions can be loaded at all (52).
+/// Checks that extensions can be loaded (exit code 52).
 pub fn check_extensions(loaded: &Loaded) -> Result<(), Failure> {
     match &of(loaded).failure {
         Some(failure) => Err(failure.clone()),
@@ -65,12 +65,12 @@ pub fn check_extensions(loaded: &Loaded) -> Result<(), Failure> {
     }
 }
 
-/// Those that are used in this run, in order of their names.
+/// The active extensions of this run, sorted by name.
 pub fn active(loaded: &Loaded) -> impl Iterator<Item = &Installed> {
     of(loaded).all.iter().filter(|one| one.active)
 }
 
-/// The same for the readers of skills and agents.
+/// The same, for the loaders of skills and agents.
 pub fn readable(loaded: &Loaded) -> Vec<Extension> {
     active(loaded).map(|one| one.extension.clone()).collect()
 }
@@ -80,7 +80,7 @@ pub fn parts(loaded: &Loaded, part: &str) -> Vec<(String, PathBuf)> {
     active(loaded).map(|one| (one.extension.name.clone(), one.extension.part(part))).collect()
 }
 
-/// Extensions that may have hooks, with their settings as variables.
+/// Extensions with hooks, with their settings as environment variables.
 pub fn hooks(loaded: &Loaded) -> Vec<ExtensionHooks> {
     let with_hooks = active(loaded).filter(|one| one.extension.part("hooks").join("hooks.json").exists());
     with_hooks
@@ -92,7 +92,7 @@ pub fn hooks(loaded: &Loaded) -> Vec<ExtensionHooks> {
         .collect()
 }
 
-/// Themes of active extensions, each with the extension's name behind its own.
+/// Themes of active extensions; each name is followed by the extension's name.
 pub fn extension_themes(loaded: &Loaded) -> Vec<(String, Value)> {
     let of = |installed: &Installed| {
         let named = |theme: &Value| {
@@ -104,27 +104,27 @@ pub fn extension_themes(loaded: &Loaded) -> Vec<(String, Value)> {
     active(loaded).flat_map(of).collect()
 }
 
-/// Folders with policies of extensions.
+/// Policy folders of extensions.
 pub fn policies(loaded: &Loaded) -> Vec<PathBuf> {
     active(loaded).map(|one| one.extension.part("policies")).filter(|folder| folder.is_dir()).collect()
 }
 
-/// Tools that extensions take away.
+/// Tools that extensions exclude.
 pub fn excluded_tools(loaded: &Loaded) -> Vec<String> {
     active(loaded).flat_map(|one| one.manifest.excluded_tools()).collect()
 }
 
-/// A server of an extension: its name, its entry as it holds and as it is written but for places, and the extension.
+/// An MCP server of an extension: name, effective entry, entry as written with paths filled in, and the extension.
 pub struct ExtensionServer {
     pub name: String,
     pub entry: Value,
     pub written: Value,
     pub extension: String,
-    /// It comes with the project.
+    /// Part of the project.
     pub of_project: bool,
 }
 
-/// MCP servers of extensions; of two with one name the first counts.
+/// MCP servers of extensions; the first one with a name wins.
 pub fn servers(loaded: &Loaded) -> Vec<ExtensionServer> {
     let mut found: Vec<ExtensionServer> = Vec::new();
     for one in active(loaded) {
@@ -141,7 +141,7 @@ pub fn servers(loaded: &Loaded) -> Vec<ExtensionServer> {
     found
 }
 
-/// Whether any active extension has a server; asks for no secret.
+/// Whether any active extension has a server; does not open the credential store.
 pub fn any_server(loaded: &Loaded) -> bool {
     active(loaded).any(|one| one.manifest.servers().next().is_some())
 }
@@ -151,7 +151,7 @@ pub fn server_names(loaded: &Loaded) -> Vec<String> {
     active(loaded).flat_map(|one| one.manifest.servers()).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Context files with the extension's folder, sorted, and lines about those that may not be read.
+/// Context files with their extension's folder, sorted, and warnings about those that may not be read.
 pub fn context_files(loaded: &Loaded) -> (Vec<(PathBuf, PathBuf)>, Vec<String>) {
     let (mut files, mut warnings) = (Vec::new(), Vec::new());
     for one in active(loaded) {
@@ -163,13 +163,13 @@ pub fn context_files(loaded: &Loaded) -> (Vec<(PathBuf, PathBuf)>, Vec<String>) 
     (files, warnings)
 }
 
-/// Where plans are made if only an extension says so.
+/// The plan directory set by an extension.
 pub fn plan_directory(loaded: &Loaded) -> Option<PathBuf> {
     let text = active(loaded).find_map(|one| one.manifest.plan_directory()?.ok())?;
     Some(loaded.project.root().join(text))
 }
 
-/// Lines about extensions whose files are not what was installed.
+/// Warnings about extensions whose files have changed since they were installed.
 pub fn changed(loaded: &Loaded) -> Vec<String> {
     let installed =
         active(loaded).filter(|one| one.metadata.as_ref().is_some_and(|from| from.kind != Kind::Link));
@@ -190,11 +190,11 @@ pub fn changed(loaded: &Loaded) -> Vec<String> {
 
 pub fn changed_line(name: &str, what: &str) -> String {
     format!(
-        "Warning: Extension \"{name}\" is not what was installed ({what}). If you did not change it, uninstall it and install it anew."
+        "Warning: Extension \"{name}\" has changed since it was installed ({what}). If you did not change it, uninstall and reinstall it."
     )
 }
 
-/// What settings say about sources.
+/// The settings that restrict extension sources.
 pub fn sources(loaded: &Loaded) -> Sources {
     let block = loaded.settings.get("security.blockGitExtensions");
     Sources {
@@ -203,7 +203,7 @@ pub fn sources(loaded: &Loaded) -> Sources {
     }
 }
 
-/// A secret from the credential store, which is opened only now.
+/// A secret from the credential store, which is opened lazily.
 pub fn secret(loaded: &Loaded, service: &str, variable: &str) -> Option<Secret> {
     let store = of(loaded).store.get_or_init(|| auth::store(loaded));
     store.secret(service, variable).ok().flatten()

@@ -1,4 +1,4 @@
-//! The extensions that a run found.
+//! The discovered extensions of a run.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,12 +6,12 @@ use pollux_domain::failure::Failure;
 use pollux_extend::extension::Installed;
 use pollux_net::credentials::CredentialStore;
 
-/// What was found, once for a run.
+/// Discovered once per run.
 #[derive(Default)]
 pub struct Extensions {
     pub all: Vec<Installed>,
     pub warnings: Vec<String>,
     pub(crate) failure: Option<Failure>,
-    /// Opened when somebody needs a secret.
+    /// Opened when a secret is needed.
     pub(crate) store: OnceLock<Arc<CredentialStore>>,
 }

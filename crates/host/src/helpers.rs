@@ -9,18 +9,18 @@ use pollux_exec::environment::for_command;
 
 use crate::Loaded;
 
-/// Where a program is on `PATH`, passing over folders of the workspace and folders that others can write to.
+/// Finds a program on `PATH`, skipping workspace folders and folders writable by other users.
 pub fn helper(name: &str, env: &Env) -> Option<PathBuf> {
     let workspace = env.cwd().to_path_buf();
     SearchPath::new(env.get("PATH").map(OsStr::new), &[workspace]).find_safe(name)
 }
 
-/// Git's file; where there is none, one that will not be found.
+/// The path of git, or a path that does not exist.
 pub fn git(env: &Env) -> PathBuf {
     helper("git", env).unwrap_or_else(|| PathBuf::from("/usr/bin/git"))
 }
 
-/// The environment of such a program: what a tool's command would get.
+/// The environment of such a program, the same as for tool commands.
 pub fn helper_environment(loaded: &Loaded) -> Vec<(String, String)> {
     let tools = &loaded.groups.tools;
     for_command(&loaded.env, &tools.redaction, &tools.shell_pager)

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::{Loaded, Prepared, extensions};
 
-/// Every hook of a run; what is wrong with a definition is among [`Registry::problems`].
+/// All hooks of a run; invalid definitions are in [`Registry::problems`].
 pub fn registry(loaded: &Loaded) -> Registry {
     let project_off = if loaded.trust.uses_project() { project_list(loaded) } else { Vec::new() };
     Registry::load(&LoadRequest {
@@ -30,7 +30,7 @@ pub fn registry(loaded: &Loaded) -> Registry {
     })
 }
 
-/// The hooks of a conversation; `begin` are the turns that one after another begins with.
+/// The hooks of a conversation; `begin` holds the turns it starts with when it follows another one.
 pub fn port(
     turn: &Prepared<'_>,
     directory: &Path,
@@ -47,7 +47,7 @@ pub fn port(
     let told = turn.loaded.settings.get("hooksConfig.notifications");
     let hooks = hooks(turn.loaded, background);
     if hooks.registry().is_enabled() {
-        // A guard that does not stand where one believes it does is worse than none.
+        // A hook that silently does not run is worse than none, so an invalid definition is an error.
         warnings.extend(hooks.registry().problems().iter().map(ToString::to_string));
     }
     HookPort {
@@ -58,7 +58,7 @@ pub fn port(
     }
 }
 
-/// The hooks of a run, ready to be fired.
+/// The hooks of a run, ready to fire.
 pub fn hooks(loaded: &Loaded, background: Arc<Background>) -> Hooks {
     let surroundings = Surroundings {
         environment: sanitised(&loaded.env, &loaded.groups.tools.redaction),
@@ -68,9 +68,9 @@ pub fn hooks(loaded: &Loaded, background: Arc<Background>) -> Hooks {
     Hooks::new(Arc::new(registry(loaded)), surroundings)
 }
 
-/// What the project switches off of its own.
+/// Project hooks that the project disables itself.
 pub fn project_list(loaded: &Loaded) -> Vec<String> {
-    // A file that cannot be read has stopped the start, or is not used.
+    // An unreadable file has already stopped start-up or is ignored.
     listed(&loaded.project.settings_file()).unwrap_or_default()
 }
 
@@ -79,7 +79,7 @@ pub fn texts(value: Option<&Value>) -> Vec<String> {
     items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// A change of a settings file that was not made.
+/// The error for a settings file that could not be changed.
 pub fn refused(error: &EditError) -> Failure {
     let failure = Failure::from_error(ExitKind::Failure, error);
     match error.hint() {
@@ -92,11 +92,11 @@ pub fn object(file: &Path) -> Result<Option<JsonObject>, Failure> {
     settings::read_object(file).map_err(|error| {
         let reason = error.files.first().map(|file| file.reason.clone()).unwrap_or_default();
         Failure::new(ExitKind::Config, format!("Error reading {}: {reason}", file.display()))
-            .hint("correct the file; nothing was changed")
+            .hint("fix the file; nothing was changed")
     })
 }
 
-/// What a settings file itself switches off, under the present key or the older one.
+/// Names disabled in one settings file, under the current or the deprecated key.
 pub fn listed(file: &Path) -> Result<Vec<String>, Failure> {
     let values = object(file)?.unwrap_or_default();
     let list = |section: &str| values.get(section).and_then(|section| section.get("disabled"));

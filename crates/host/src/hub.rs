@@ -1,8 +1,8 @@
-//! Sessions that many front ends share.
+//! Sessions shared by several front ends.
 //!
-//! A [`Hub`] owns sessions; front ends [`Hosted::attach`] to one and never touch the session itself. Events are numbered,
-//! the last ones are kept for those who come late, and a front end that does not keep up loses events instead of
-//! stopping the session. Protocols and their sockets are the business of others.
+//! A [`Hub`] owns sessions; front ends [`Hosted::attach`] to one and never hold the session itself. Events are numbered,
+//! recent ones are kept for late subscribers, and a front end that does not keep up loses events instead of
+//! blocking the session. Network protocols and sockets are out of scope.
 
 mod fold;
 mod front;
@@ -28,14 +28,14 @@ pub use log::Numbered;
 pub use queue::{Delivery, Subscription};
 pub use scopes::Scopes;
 
-/// Every session of a process. Cheap to copy.
+/// All sessions of a process. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Hub {
     sessions: Arc<Mutex<HashMap<String, Arc<Hosted>>>>,
 }
 
 impl Hub {
-    /// Takes over a session. One that had the same id is let go.
+    /// Adds a session, replacing one with the same id.
     pub fn add(&self, id: &SessionId, link: Link, limits: Limits) -> Arc<Hosted> {
         let hosted = Hosted::start(link, limits);
         self.sessions.locked().insert(id.as_str().to_owned(), Arc::clone(&hosted));
@@ -46,7 +46,7 @@ impl Hub {
         self.sessions.locked().get(id.as_str()).cloned()
     }
 
-    /// The ids of all sessions and how each is.
+    /// The ids and states of all sessions.
     pub fn list(&self) -> Vec<(SessionId, State)> {
         let sessions = self.sessions.locked();
         let mut list: Vec<_> =
@@ -55,7 +55,7 @@ impl Hub {
         list
     }
 
-    /// Lets a session go. It ends when the last front end has let it go too.
+    /// Removes a session. It ends when the last front end has detached.
     pub fn remove(&self, id: &SessionId) -> Option<Arc<Hosted>> {
         self.sessions.locked().remove(id.as_str())
     }

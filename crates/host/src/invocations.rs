@@ -1,7 +1,7 @@
-//! Makes a prompt of a custom command that was typed.
+//! Turns a typed custom command into a prompt.
 //!
-//! A command is decided on as a whole before anything of it happens. Then its files are read, then its commands run, in
-//! the order in which they stand; what they bring is text and nothing else.
+//! The policy decides on a command as a whole before anything runs. Then its files are read, then its shell lines run in
+//! order; their output is inserted as plain text.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +24,11 @@ use super::outside::Outside;
 use super::prompt::{self, Expanded};
 use super::{Conversation, Loaded, Prepared, built_in_prompts, checker, policy, skills};
 
-/// Most characters that one command puts into a prompt.
+/// Maximum characters of shell output inserted per line.
 const MOST_PRINTED: usize = 200_000;
 
 impl Outside {
-    /// The prompt of a run that nobody watches: a command, perhaps with what was piped in before it, or words.
+    /// The prompt of a headless run: a command, possibly after piped input, or plain text.
     pub async fn expand_headless(
         &self,
         prompt: &str,
@@ -68,7 +68,7 @@ impl Outside {
         Some(expanded)
     }
 
-    /// A prompt that is a command, if there is one of that name; decided on, nothing of it done.
+    /// The custom command in a prompt, if any, after the policy decision and before it runs.
     pub async fn invocation(
         &self,
         typed: &str,
@@ -83,7 +83,7 @@ impl Outside {
         Some(self.decide(&mut invocation, turn, mode, interactive).await.map(|()| invocation))
     }
 
-    /// Asks the policy about every line for the shell, as about calls of the model's.
+    /// Asks the policy about each shell line, as for tool calls of the model.
     async fn decide(
         &self,
         invocation: &mut Invocation,
@@ -138,7 +138,7 @@ impl Outside {
         Ok(())
     }
 
-    /// Reads the files and runs the commands; `None` when it was cancelled.
+    /// Reads the files and runs the shell lines; `None` if cancelled.
     pub async fn carry_out(
         &self,
         invocation: Invocation,
@@ -149,7 +149,7 @@ impl Outside {
         let mut parts: Vec<Part> = Vec::new();
         let mut notes = Vec::new();
         let (mut text, mut injected) = (String::new(), Vec::new());
-        // Files first: nothing that runs may change what is read.
+        // Files first, so that no command can change what is read.
         for piece in &pieces {
             let Piece::File { path, .. } = piece else { continue };
             injected.push(
@@ -190,7 +190,7 @@ impl Outside {
         Some(Ok((parts, notes)))
     }
 
-    /// Runs one line; what it prints, and how it ended if that was not well.
+    /// Runs one line; returns its output, and how it ended if it failed.
     async fn print(
         &self,
         name: &str,
@@ -223,7 +223,7 @@ impl Outside {
     }
 }
 
-/// Upstream's words about how it ended.
+/// The ending in upstream's words.
 fn printed(line: &str, finished: &Finished) -> String {
     let mut text = cut(finished.output.text());
     match finished.ending {
@@ -237,7 +237,7 @@ fn printed(line: &str, finished: &Finished) -> String {
     text
 }
 
-/// The beginning and the end of a text that is too long.
+/// The beginning and the end of an overlong text.
 fn cut(text: String) -> String {
     let count = text.chars().count();
     if count <= MOST_PRINTED {
@@ -250,7 +250,7 @@ fn cut(text: String) -> String {
 }
 
 impl Conversation {
-    /// A prompt that is a custom command, decided on; `None` for every other prompt.
+    /// The custom command in a prompt, after the policy decision; `None` for other prompts.
     pub async fn invocation(
         &self,
         typed: &str,
@@ -260,7 +260,7 @@ impl Conversation {
         self.outside.invocation(typed, turn, mode, true).await
     }
 
-    /// Makes a prompt of a command; `None` when it was cancelled.
+    /// Turns a command into a prompt; `None` if cancelled.
     pub async fn carry_out(
         &self,
         invocation: Invocation,
@@ -270,22 +270,22 @@ impl Conversation {
         self.outside.carry_out(invocation, turn, cancel).await
     }
 
-    /// A person allows these lines for the rest of the conversation.
+    /// Allows these shell lines for the rest of the conversation.
     pub fn allow_lines(&self, lines: &[String]) {
         self.outside.commands.allow(lines);
     }
 
-    /// Whether a word with a slash is a custom command.
+    /// Whether a slash command is a custom command.
     pub fn has_command(&self, word: &str, loaded: &Loaded) -> bool {
         self.outside.commands.has(word, loaded)
     }
 
-    /// Looks at the folders again when they are needed next.
+    /// Discards the list, so that the folders are read again on next use.
     pub fn reload_commands(&self) {
         self.outside.commands.forget();
     }
 
-    /// Names and descriptions, prompts of servers too; files that cannot be used are said to be so.
+    /// Names and descriptions, including MCP prompts; invalid files are marked.
     pub fn commands(&self, loaded: &Loaded) -> CommandList {
         self.outside.commands.list(loaded, self.outside.servers.as_deref())
     }

@@ -1,11 +1,11 @@
-//! MCP servers that outlive a conversation, until the next one takes them.
+//! MCP servers that stay connected between two conversations of a run.
 
 use std::sync::{Arc, Mutex};
 
 use pollux_domain::sync::Locked as _;
 use pollux_mcp::Servers;
 
-/// Servers between two conversations.
+/// The servers handed from one conversation to the next.
 #[derive(Clone, Default)]
 pub(crate) struct Kept(Arc<Mutex<Option<Arc<Servers>>>>);
 

@@ -1,4 +1,4 @@
-//! Assembles a conversation from settings, trust and credentials, and keeps it.
+//! Assembles a conversation from settings, trust and credentials, and hosts it.
 //!
 //! A front end fills a [`Request`], loads the settings ([`load_settings`]), checks what is needed ([`prepare`]) and opens
 //! a [`Conversation`]; events come out, operations go in. This is the only crate that joins the agent to its adapters.
@@ -76,7 +76,7 @@ pub use mcp_login::{ServerLogin, begin_server_login};
 pub use models::models;
 pub use offers::Offers;
 pub use permission::{Permission, check_trust};
-/// Whether arguments fit a tool's schema.
+/// Whether arguments match a tool's schema.
 pub use pollux_agent::check_arguments;
 pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, hide_credentials};
 pub use pollux_mcp::split_words;
@@ -92,19 +92,19 @@ pub use sessions::{
 pub use slash::{FilePlan, remember};
 pub use start_up::start;
 pub use turn::{open_conversation, run_turn};
-/// A turn that ran.
+/// A finished turn.
 pub struct Done {
     pub end: TurnEnd,
     pub session_file: Option<PathBuf>,
 }
 
-/// Where events go; `Break` means that nobody listens and the run should be cancelled.
+/// Receives events; `Break` cancels the run because nobody is listening.
 pub type Sink<'a> = dyn FnMut(&Event) -> ControlFlow<()> + 'a;
 
 /// The version of the program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Why no event loop could be started.
+/// The error for an event loop that could not be started.
 pub fn cannot_start(error: &io::Error) -> Failure {
     Failure::new(ExitKind::Failure, "could not start the event loop").because(error)
 }

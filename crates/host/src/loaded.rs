@@ -21,20 +21,20 @@ use crate::request::{Request, Reserved};
 use crate::start_up::start;
 use crate::{settings, trust};
 
-/// Settings as they hold for this run, and what was found on the way to them.
+/// The effective settings of this run, and notes collected while loading them.
 pub struct Loaded {
     pub groups: Groups,
-    /// Everything, for what no group holds.
+    /// All settings, for keys outside the groups.
     pub settings: Settings,
-    /// The environment with what `.env` files added.
+    /// The environment including `.env` files.
     pub env: Env,
-    /// Which files did so, and with what.
+    /// The `.env` files and what they added.
     pub dotenv: DotenvReport,
     pub home: Home,
     pub project: Project,
     pub trust: FolderTrust,
     pub trust_reason: TrustReason,
-    /// How the folder compares with what was agreed to.
+    /// How the folder compares with what was trusted.
     pub binding: Binding,
     /// Lines for stderr.
     pub notes: Vec<String>,
@@ -42,18 +42,18 @@ pub struct Loaded {
     pub(crate) reserved: Reserved,
     /// `--extensions`
     pub(crate) only_extensions: Vec<String>,
-    /// Read at the first question; see [`extensions::of`].
+    /// Read on first use; see [`extensions::of`].
     pub(crate) extensions: OnceLock<Extensions>,
-    /// Newer versions of extensions are looked for once.
+    /// Extension updates are checked once per run.
     pub(crate) updates: OnceLock<()>,
-    /// Servers that outlive a conversation which is cleared.
+    /// Servers kept when a conversation is cleared.
     pub(crate) servers: Kept,
-    /// Read at the first question; see [`agents::of`].
+    /// Read on first use; see [`agents::of`].
     pub(crate) agents: OnceLock<Arc<pollux_extend::agents::Registry>>,
 }
 
 impl Loaded {
-    /// The texts in a list that is a setting.
+    /// The strings of a list setting.
     pub(crate) fn texts(&self, key: &str) -> Vec<String> {
         let Some(Value::Array(items)) = self.settings.get(key).map(|(value, _)| value) else {
             return Vec::new();
@@ -62,12 +62,12 @@ impl Loaded {
     }
 }
 
-/// Settings files, variables and flags (52).
+/// Loads settings files, variables and flags (exit code 52).
 pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
     let start = start(options, env)?;
     let mut notes = settings::notes(&start);
     notes.extend(trust::first_use(&start));
-    // Made only when somebody is to read it.
+    // Built lazily.
     let installation = start.settings.groups.telemetry.enabled.then(|| state::installation_id(&start.home));
     Ok(Loaded {
         groups: start.settings.groups.clone(),
@@ -90,14 +90,14 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
     })
 }
 
-/// Whether the policy files that flags name are there (52). Without them a run would have fewer rules than
-/// the person at the keyboard believes.
+/// Checks that policy files given as flags exist (exit code 52). Without them a run would have fewer rules than
+/// the user believes.
 pub fn check_policy_files(options: &Request, loaded: &Loaded) -> Result<(), Failure> {
     let named = options.overrides.iter().filter(|(key, _)| key == "policyPaths" || key == "adminPolicyPaths");
     let mut paths = named.filter_map(|(_, value)| value.as_array()).flatten().filter_map(Value::as_str);
     match paths.find(|path| !loaded.env.cwd().join(path).exists()) {
         None => Ok(()),
-        Some(path) => Err(Failure::new(ExitKind::Config, format!("there is no policy file `{path}`"))
+        Some(path) => Err(Failure::new(ExitKind::Config, format!("policy file `{path}` not found"))
             .hint("`--policy` and `--admin-policy` take files or folders")),
     }
 }

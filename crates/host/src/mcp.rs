@@ -1,4 +1,4 @@
-//! MCP servers of a run: which there are, which may be used, and starting them.
+//! The MCP servers of a run: which are configured, which may be used, and how they are started.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use super::{Loaded, Sink, auth, server_names};
 use crate::VERSION;
 use crate::mentions::{self, Piece};
 
-/// A server that settings name.
+/// A configured server.
 pub struct Named {
     pub name: String,
-    /// As its entry is written, with `$NAME` and not what it stands for.
+    /// The entry as written, with `$NAME` not expanded.
     pub written: Value,
     pub state: Result<ServerConfig, Unused>,
-    /// The extension that brings it.
+    /// The extension that defines it.
     pub from: Option<String>,
 }
 
@@ -46,17 +46,17 @@ impl Named {
 /// Why a server is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unused {
-    /// A list or an administrator says so.
+    /// Excluded by a list or an administrator.
     Blocked(String),
-    /// Somebody switched it off, or the folder is not trusted.
+    /// Disabled, or the folder is not trusted.
     Disabled(String),
-    /// Its entry makes no sense.
+    /// Its entry is invalid.
     Invalid(String),
-    /// Its entry only tunes a server that something else defines.
+    /// Its entry only adjusts a server defined elsewhere.
     Overlay,
 }
 
-/// The two lines that upstream says about it.
+/// Upstream's two lines about untrusted folders.
 pub const UNTRUSTED: [&str; 2] = [
     "Warning: MCP servers are configured but disabled because this folder is untrusted.",
     "User-level servers are also suppressed in untrusted folders to prevent accidental side-effects.",
@@ -65,12 +65,12 @@ pub const UNTRUSTED: [&str; 2] = [
 pub const SWITCHED_OFF_BY_ADMIN: &str =
     "MCP servers are disabled by administrator. Check admin settings or contact your admin.";
 
-/// A wait that lasts longer is explained.
+/// A longer wait is announced.
 const QUIET_WAIT: Duration = Duration::from_secs(3);
-/// However patient a setting is.
+/// Upper limit, whatever the setting says.
 const LONGEST_WAIT: u64 = 60_000;
 
-/// Whether settings name any server at all.
+/// Whether any server is configured.
 pub fn any(loaded: &Loaded) -> bool {
     let object = |value: &Value| value.as_object().is_some_and(|map| !map.is_empty());
     object(loaded.settings.section("mcpServers"))
@@ -93,7 +93,7 @@ pub fn named(loaded: &Loaded) -> Vec<Named> {
     found
 }
 
-/// The same without another look at the files; entries are as they hold in this run.
+/// The same without reading the files again; entries are the effective ones.
 fn found(loaded: &Loaded) -> Vec<Named> {
     let switches = read_object(&switches_file(loaded)).ok().flatten().unwrap_or_default();
     let mut found: Vec<Named> = Vec::new();
@@ -106,7 +106,7 @@ fn found(loaded: &Loaded) -> Vec<Named> {
                 other => Unused::Invalid(other.to_string()),
             }),
         };
-        // What settings say nothing about is shown as the extension writes it: in its entry are secrets now.
+        // The effective entry may contain secrets, so show it as the extension wrote it.
         let of_extension = of_extensions.iter().find(|server| server.name == name);
         let from = of_extension.map(|server| server.extension.clone());
         let written = of_extension.map_or(entry, |server| server.written.clone());
@@ -116,7 +116,7 @@ fn found(loaded: &Loaded) -> Vec<Named> {
     found
 }
 
-/// The entries of `mcpServers` as they hold, with those of extensions and with what an administrator changes.
+/// The effective `mcpServers` entries, including extensions and administrator changes.
 fn entries(loaded: &Loaded, of_extensions: &[ExtensionServer]) -> Vec<(String, Value)> {
     let map = |key: &str| match loaded.settings.get(key) {
         Some((Value::Object(map), _)) => map.clone(),
@@ -132,7 +132,7 @@ fn entries(loaded: &Loaded, of_extensions: &[ExtensionServer]) -> Vec<(String, V
         let by_project =
             loaded.settings.origin(&format!("mcpServers.{}", server.name)).layer == Layer::Project;
         let entry = match entries.get(&server.name) {
-            // A project takes nobody's name, neither with an extension of its own nor with an entry.
+            // A project can take over no existing name, with neither an extension nor an entry.
             Some(_) if server.of_project => continue,
             Some(by) if by_project => tuned(&server.entry, &filters(by)),
             Some(by) => tuned(&server.entry, by),
@@ -145,7 +145,7 @@ fn entries(loaded: &Loaded, of_extensions: &[ExtensionServer]) -> Vec<(String, V
     entries.into_iter().collect()
 }
 
-/// Leaves the servers that an administrator lists, if there is a list, and in the form that it gives them.
+/// Restricts the servers to an administrator's list, if there is one, with the entries it gives.
 fn rule(loaded: &Loaded, entries: &mut JsonObject) {
     let Some((Value::Object(allowed), _)) = loaded.settings.get("admin.mcp.config") else { return };
     if allowed.is_empty() {
@@ -160,7 +160,7 @@ fn rule(loaded: &Loaded, entries: &mut JsonObject) {
     }
 }
 
-/// Of the servers that an agent brings along those that may be started, and lines about the others.
+/// The servers of an agent that may be started, and notes about the others.
 pub fn of_agent(loaded: &Loaded, agent: &str, own: &JsonObject) -> (Vec<ServerConfig>, Vec<String>) {
     let switches = read_object(&switches_file(loaded)).ok().flatten().unwrap_or_default();
     let taken = server_names::server_names(loaded);
@@ -169,9 +169,9 @@ pub fn of_agent(loaded: &Loaded, agent: &str, own: &JsonObject) -> (Vec<ServerCo
     let (mut configs, mut problems) = (Vec::new(), Vec::new());
     for name in own.keys() {
         let unused = |why: &str| format!("MCP server '{name}' of agent '{agent}' is not used: {why}");
-        // Whoever took a configured server's name would take what rules and people said about it.
+        // A server with a configured server's name would inherit its rules and approvals.
         if taken.iter().any(|other| other.trim().eq_ignore_ascii_case(name.trim())) {
-            problems.push(unused("a server of this name is configured, and that one counts"));
+            problems.push(unused("a configured server has the same name and takes precedence"));
             continue;
         }
         if let Some(Unused::Blocked(why) | Unused::Disabled(why)) = refusal(loaded, &switches, name) {
@@ -179,7 +179,7 @@ pub fn of_agent(loaded: &Loaded, agent: &str, own: &JsonObject) -> (Vec<ServerCo
             continue;
         }
         let Some(entry) = ruled.get_mut(name) else {
-            problems.push(unused("an administrator's list leaves it out"));
+            problems.push(unused("it is not on the administrator's list"));
             continue;
         };
         interpolate(entry, &loaded.env);
@@ -191,20 +191,20 @@ pub fn of_agent(loaded: &Loaded, agent: &str, own: &JsonObject) -> (Vec<ServerCo
     (configs, problems)
 }
 
-/// What of an entry narrows a server, and nothing that changes it.
+/// The parts of an entry that only restrict a server.
 fn filters(entry: &Value) -> Value {
     let mut kept = entry.as_object().cloned().unwrap_or_default();
     kept.retain(|key, _| ["includeTools", "excludeTools", "timeout", "description"].contains(&key.as_str()));
     Value::Object(kept)
 }
 
-/// `mcp.serverCommand`, taken apart.
+/// `mcp.serverCommand`, split into words.
 fn server_command(loaded: &Loaded) -> Option<Vec<String>> {
     let (value, _) = loaded.settings.get("mcp.serverCommand")?;
     Some(split_words(value.as_str()?)).filter(|words| !words.is_empty())
 }
 
-/// The entry as its file has it.
+/// The entry as written in its file.
 fn written(loaded: &Loaded, name: &str) -> Option<Value> {
     let origin = loaded.settings.origin(&format!("mcpServers.{name}"));
     let file = match origin.layer {
@@ -218,7 +218,7 @@ fn written(loaded: &Loaded, name: &str) -> Option<Value> {
     object.get("mcpServers")?.get(name).cloned()
 }
 
-/// Why a server may not be used; the first reason counts.
+/// Why a server may not be used; the first reason wins.
 fn refusal(loaded: &Loaded, switches: &JsonObject, name: &str) -> Option<Unused> {
     let same = |other: &String| other.trim().eq_ignore_ascii_case(name.trim());
     if loaded.settings.get("admin.mcp.enabled").is_some_and(|(value, _)| value == &Value::Bool(false)) {
@@ -248,18 +248,18 @@ fn refusal(loaded: &Loaded, switches: &JsonObject, name: &str) -> Option<Unused>
     (!loaded.trust.uses_project()).then(|| Unused::Disabled(untrusted()))
 }
 
-/// Where it is noted which servers are switched off.
+/// The file that lists disabled servers.
 pub fn switches_file(loaded: &Loaded) -> PathBuf {
     loaded.home.gemini_dir().join("mcp-server-enablement.json")
 }
 
-/// The address that describes us to servers that read such descriptions.
+/// The URL of the client metadata document.
 fn client_metadata_url(loaded: &Loaded) -> Option<String> {
     let (value, _) = loaded.settings.get("mcp.clientMetadataUrl")?;
     value.as_str().map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned)
 }
 
-/// What signing in needs.
+/// The sign-in options.
 pub fn sign_in(loaded: &Loaded) -> SignIn {
     let http = ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}"));
     let port = loaded.env.non_empty("OAUTH_CALLBACK_PORT").and_then(|port| port.parse().ok());
@@ -274,14 +274,14 @@ pub fn sign_in(loaded: &Loaded) -> SignIn {
     SignIn { oauth, env: loaded.env.clone(), user_home, http, clock: Arc::new(SystemClock) }
 }
 
-/// How long the first request of a headless run waits for servers of which nothing is known.
+/// How long the first request of a headless run waits for servers with unknown tools.
 fn first_wait(loaded: &Loaded) -> Duration {
     let given = loaded.settings.get("mcp.firstRequestWaitMs").and_then(|(value, _)| value.as_i64());
     Duration::from_millis(given.and_then(|given| given.try_into().ok()).unwrap_or(0).min(LONGEST_WAIT))
 }
 
-/// Waits until the first request can carry the tools of all servers, or has waited long enough. What it waits for
-/// is said to whoever sits before it.
+/// Waits until the tools of all servers are known, up to the limit. A long wait is reported
+/// to the user.
 pub async fn wait_for_tools(servers: Option<&Servers>, cancel: &CancellationToken, sink: &mut Sink<'_>) {
     let Some(servers) = servers else { return };
     let most = servers.first_wait();
@@ -293,7 +293,7 @@ pub async fn wait_for_tools(servers: Option<&Servers>, cancel: &CancellationToke
         () = tokio::time::sleep(QUIET_WAIT.min(most)) => {
             if most > QUIET_WAIT {
                 let names = one_line(&servers.unknown().join(", "));
-                let text = format!("Waiting for MCP servers to start, at most {} s: {names}", most.as_secs_f64());
+                let text = format!("Waiting up to {} s for MCP servers to start: {names}", most.as_secs_f64());
                 let _ = sink(&note(text));
             }
             settled.await;
@@ -303,7 +303,7 @@ pub async fn wait_for_tools(servers: Option<&Servers>, cancel: &CancellationToke
     if !missing.is_empty() && !cancel.is_cancelled() {
         let names = one_line(&missing.join(", "));
         let text = format!(
-            "MCP servers without an answer after {} s: {names}. The first request goes without their tools \
+            "MCP servers not ready after {} s: {names}. The first request is sent without their tools \
              (`mcp.firstRequestWaitMs`).",
             most.as_secs_f64()
         );
@@ -315,7 +315,7 @@ fn note(message: String) -> Event {
     Event::Notice { severity: Severity::Info, code: NoticeCode::Server, message }
 }
 
-/// Connects to these servers to see how they are. What they said in earlier runs does not count here.
+/// Connects to these servers to check their status; cached declarations are not used.
 pub fn connect(
     loaded: &Loaded,
     configs: Vec<ServerConfig>,
@@ -325,7 +325,7 @@ pub fn connect(
     Servers::start(Setup { cache: None, ..setup(loaded, configs, roots, background, false) })
 }
 
-/// What these servers are started with.
+/// The setup these servers are started with.
 pub fn setup(
     loaded: &Loaded,
     configs: Vec<ServerConfig>,
@@ -333,7 +333,7 @@ pub fn setup(
     background: &Arc<Background>,
     interactive: bool,
 ) -> Setup {
-    // Nothing is opened for servers that are programs.
+    // Local programs need no credential store.
     let sign_in = configs.iter().any(|config| config.url().is_some()).then(|| sign_in(loaded));
     let entries = configs.into_iter().map(|config| {
         let access = sign_in.as_ref().and_then(|sign_in| sign_in.access(&config));
@@ -355,7 +355,7 @@ pub fn setup(
     }
 }
 
-/// The servers of a conversation, and lines about those that cannot be used; nothing when none is named.
+/// Starts the servers of a conversation; notes are about unusable ones. `None` if none is configured.
 pub fn start(loaded: &Loaded, roots: &[PathBuf], interactive: bool) -> (Option<Arc<Servers>>, Vec<String>) {
     if let Some(kept) = loaded.servers.take() {
         return (Some(kept), Vec::new());
@@ -371,18 +371,18 @@ pub fn start(loaded: &Loaded, roots: &[PathBuf], interactive: bool) -> (Option<A
             Err(Unused::Invalid(why)) => {
                 notes.push(format!("MCP server '{}' is not used: {why}", server.name));
             }
-            // Whoever switched it off knows.
+            // The user disabled it, so no note is needed.
             Err(Unused::Blocked(_) | Unused::Disabled(_) | Unused::Overlay) => {}
         }
     }
     if configs.is_empty() {
         return (None, notes);
     }
-    // Not the conversation's: servers may outlive it.
+    // Not the conversation's token, since servers may outlive it.
     let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
     let servers = Servers::prepare(setup(loaded, configs, roots.to_vec(), &background, interactive));
     if interactive {
-        // Nobody types faster than they start.
+        // In an interactive run the servers are ready before the first prompt is typed.
         servers.begin();
     } else {
         servers.begin_unknown();
@@ -390,7 +390,7 @@ pub fn start(loaded: &Loaded, roots: &[PathBuf], interactive: bool) -> (Option<A
     (Some(Arc::new(servers)), notes)
 }
 
-/// The text of a server's prompt, if that is what was typed; `None` for everything else.
+/// The text of the MCP prompt that was typed; `None` for anything else.
 pub async fn prompt_text(
     servers: &Servers,
     typed: &str,
@@ -398,7 +398,7 @@ pub async fn prompt_text(
 ) -> Option<Result<String, Failure>> {
     let line = typed.trim().strip_prefix('/')?;
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    // A path is no command.
+    // A path is not a command.
     if word.is_empty() || word.contains(['/', '*']) {
         return None;
     }
@@ -409,7 +409,7 @@ pub async fn prompt_text(
     Some(command.text(rest, cancel).await.map_err(|error| Failure::from_error(ExitKind::Input, &error)))
 }
 
-/// The resources that a prompt names as `@server:uri`.
+/// The resources that a prompt mentions as `@server:uri`.
 pub async fn mentioned(
     servers: &Servers,
     typed: &str,
@@ -424,7 +424,7 @@ pub async fn mentioned(
         }
         let Some(read) = servers.read(&mention.path, cancel).await else { continue };
         parts.extend(read.map_err(|error| {
-            let what = format!("could not read `{}`, named in the prompt", mention.path);
+            let what = format!("could not read `{}` mentioned in the prompt", mention.path);
             Failure::new(ExitKind::Input, what).because(&error)
         })?);
         seen.push(mention.path);
@@ -436,16 +436,16 @@ pub async fn mentioned(
     Ok(parts)
 }
 
-/// How much is told of what a server offers.
+/// The level of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     Names,
     Descriptions,
-    /// With what each tool takes.
+    /// Include tool parameters.
     Schemas,
 }
 
-/// How every server stands, and what it offers.
+/// The status of each server and what it offers.
 pub fn lines(servers: &Servers, detail: Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> {
     servers.reports().into_iter().flat_map(|report| told(report, detail, tools)).collect()
 }
@@ -456,7 +456,7 @@ fn told(report: Report, detail: Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> 
         Status::Connecting => return vec![format!("… {name}: connecting")],
         Status::Disconnected => {
             let hint = match report.sign_in {
-                Some(_) => format!(" (/mcp auth {name} signs in)"),
+                Some(_) => format!(" (run /mcp auth {name} to sign in)"),
                 None => String::new(),
             };
             return vec![format!("✗ {name}: {}{hint}", report.problem.unwrap_or_default())];
@@ -486,13 +486,13 @@ fn told(report: Report, detail: Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> 
     lines
 }
 
-/// What is said when a server failed: one line, once.
+/// The one-time message about failed servers.
 pub fn problem(command: &str) -> Event {
     let message = format!("MCP issues detected. Run {command} for status.");
     Event::Notice { severity: Severity::Warning, code: NoticeCode::Server, message }
 }
 
-/// How a server is reached, as its entry is written.
+/// The command or URL of a server, as written.
 pub fn reached(entry: &Value) -> String {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     if let Some(url) = text("httpUrl") {

@@ -1,4 +1,4 @@
-//! Signing in to an MCP server in the middle of a conversation.
+//! Sign-in to an MCP server during a conversation.
 
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
@@ -8,11 +8,11 @@ use pollux_net::oauth::{Granted, Login, LoginError};
 
 use super::{Loaded, mcp};
 
-/// How a sign-in stands.
+/// The next step of a sign-in.
 pub enum ServerLogin {
-    /// Nobody has to do anything.
+    /// Done without a browser.
     Done(String),
-    /// Somebody has to agree in a browser.
+    /// The user has to approve in a browser.
     Asked(Box<BrowserLogin>),
 }
 
@@ -20,7 +20,7 @@ pub struct BrowserLogin {
     login: Login,
 }
 
-/// Begins to sign in to a server that settings name.
+/// Starts the sign-in to a configured server.
 pub async fn begin_server_login(name: &str, loaded: &Loaded) -> Result<ServerLogin, Failure> {
     let all = mcp::named(loaded);
     let server = all.into_iter().find(|server| server.name.eq_ignore_ascii_case(name.trim()));
@@ -31,29 +31,28 @@ pub async fn begin_server_login(name: &str, loaded: &Loaded) -> Result<ServerLog
         return Err(Failure::new(ExitKind::Failure, format!("Server '{name}' is not used; see /mcp")));
     };
     let Some(target) = oauth_server(&config) else {
-        let text =
-            format!("MCP server '{name}' is a program on this machine: there is nothing to sign in to");
+        let text = format!("MCP server '{name}' runs on this machine and does not use sign-in");
         return Err(Failure::new(ExitKind::Failure, text));
     };
     let sign_in = mcp::sign_in(loaded);
     if target.config.grant.is_unattended() {
         let token = sign_in.oauth.valid_token(&target).await;
         token.map_err(|error| Failure::from_error(ExitKind::Auth, &error))?;
-        return Ok(ServerLogin::Done(format!("MCP server '{name}' gave a token; nobody has to sign in.")));
+        return Ok(ServerLogin::Done(format!("MCP server '{name}' issued a token; no sign-in is needed.")));
     }
     let login = sign_in.oauth.begin_login(&target, None).await.map_err(|error| failed(&error))?;
     Ok(ServerLogin::Asked(Box::new(BrowserLogin { login })))
 }
 
 impl BrowserLogin {
-    /// Where one has to go, and what is asked for there.
+    /// The message with the URL and the requested scopes.
     pub fn invitation(&self, name: &str) -> String {
         let rights = match self.login.scopes() {
             [] => String::new(),
-            scopes => format!("\nIt asks for these rights: {}", plain(&scopes.join(", "))),
+            scopes => format!("\nRequested scopes: {}", plain(&scopes.join(", "))),
         };
         format!(
-            "To sign in to MCP server '{name}', open this address in a browser:\n{}{rights}",
+            "To sign in to MCP server '{name}', open this URL in a browser:\n{}{rights}",
             self.login.url()
         )
     }
@@ -63,7 +62,7 @@ impl BrowserLogin {
         self.login.browser().await.map_err(|error| failed(&error))
     }
 
-    /// What a browser on another machine ended at.
+    /// Completes with the URL pasted from a browser on another machine.
     pub fn pasted(&self, text: &str) -> Result<Granted, Failure> {
         self.login.pasted(text).map_err(|error| failed(&error))
     }

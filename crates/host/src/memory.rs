@@ -1,5 +1,5 @@
-//! The durable memory of a run. Where it is off, nothing of it is built; where it is on, nothing is opened before
-//! the first prompt is on its way.
+//! The durable memory of a run. If it is off, nothing is built; if it is on, nothing is opened before
+//! the first prompt is sent.
 
 mod mirror;
 mod notes;
@@ -26,16 +26,16 @@ pub(crate) use mirror::{OwnWords, Remembrance};
 pub(crate) use tools::tools;
 pub use vectors::failed;
 
-/// The memory of this workspace, opened when it is first asked.
+/// The memory of this workspace, opened on first use.
 pub struct Recall {
     pub settings: Settings,
     pub agent: AgentDir,
     pub state: StateDir,
     pub workspace: PathBuf,
-    /// What of the agent's memory is seen.
+    /// The visible part of the agent's memory.
     pub space: Space,
     pub trusted: bool,
-    /// Read on every sync although it lies outside of the workspace: `save_memory` writes there.
+    /// Synced although it is outside the workspace, because `save_memory` writes there.
     pub context_file: PathBuf,
     pub env: Env,
     pub embed: EmbedSettings,
@@ -45,7 +45,7 @@ pub struct Recall {
 }
 
 impl Recall {
-    /// `None` without a home directory to keep anything in.
+    /// `None` without a home directory.
     pub fn new(loaded: &Loaded) -> Option<Self> {
         let (settings, _) = settings(loaded);
         let state = StateDir::locate(&loaded.env)?;
@@ -86,7 +86,7 @@ impl Recall {
         })
     }
 
-    /// Who makes vectors.
+    /// The embedding provider.
     pub fn choice(&self) -> &Choice {
         self.choice.get_or_init(|| {
             let surroundings = Surroundings {
@@ -108,7 +108,7 @@ fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock)
 }
 
-/// The settings, and what is wrong with them.
+/// The settings and problems in them.
 pub fn settings(loaded: &Loaded) -> (Settings, Vec<String>) {
     let nothing = JsonObject::new();
     Settings::from_json(loaded.settings.section("memory").as_object().unwrap_or(&nothing))
@@ -121,13 +121,13 @@ fn in_home(path: &str, loaded: &Loaded) -> PathBuf {
     }
 }
 
-/// A value below `memory` that only this program has.
+/// A key under `memory` that only Pollux has.
 pub fn own_setting<'a>(loaded: &'a Loaded, key: &str) -> Option<&'a Value> {
     loaded.settings.get(key).map(|(value, _)| value)
 }
 
-/// The memory of a session; `None` where it is off. What keeps it from working is a warning, and the session goes
-/// on without it.
+/// The memory of a session; `None` if it is off. Problems are warnings, and the session continues
+/// without memory.
 pub fn recall(turn: &Prepared<'_>, warnings: &mut Vec<String>) -> Option<Arc<Recall>> {
     let loaded = turn.loaded;
     if own_setting(loaded, "memory.enabled") != Some(&Value::Bool(true)) {
@@ -136,31 +136,30 @@ pub fn recall(turn: &Prepared<'_>, warnings: &mut Vec<String>) -> Option<Arc<Rec
     let (_, problems) = settings(loaded);
     warnings.extend(problems);
     let Some(recall) = Recall::new(loaded) else {
-        warnings.push(
-            "Nothing is remembered: there is no home directory, and GIMLI_STATE_DIR is not set.".to_owned(),
-        );
+        warnings
+            .push("Memory is off: no home directory was found and GIMLI_STATE_DIR is not set.".to_owned());
         return None;
     };
     if let Err(error) = recall.agent.prepare() {
         let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
-        warnings.push(format!("Nothing is remembered in this session: {error}{hint}"));
+        warnings.push(format!("Memory is off for this session: {error}{hint}"));
         return None;
     }
     Some(Arc::new(recall))
 }
 
-/// What was learned, as far as there is room for it in the instructions.
+/// The learnings that fit into the system prompt.
 pub fn learnings(recall: &Recall, warnings: &mut Vec<String>) -> Option<String> {
     match recall.learnings().for_context(recall.settings.learnings_tokens) {
         Ok(text) => text,
         Err(error) => {
-            warnings.push(format!("the learnings are not used: {error}"));
+            warnings.push(format!("could not load the learnings: {error}"));
             None
         }
     }
 }
 
-/// Something that went wrong beside the conversation.
+/// A warning about background work.
 pub fn notice(message: String) -> Event {
     Event::Notice { severity: Severity::Warning, code: NoticeCode::Workspace, message }
 }

@@ -1,4 +1,4 @@
-//! `@path` in a prompt: which words name files.
+//! Finds `@path` mentions in a prompt. Does not read files.
 
 /// One `@path` of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,14 +9,14 @@ pub struct Mention {
     pub path: String,
 }
 
-/// A prompt, taken apart.
+/// A piece of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     Words(String),
     Mention(Mention),
 }
 
-/// Takes a prompt apart; the pieces as written, one after the other, are the prompt.
+/// Splits a prompt; the pieces as written concatenate to the prompt.
 pub fn pieces(prompt: &str) -> Vec<Piece> {
     let chars: Vec<char> = prompt.chars().collect();
     let mut pieces = Vec::new();
@@ -44,7 +44,7 @@ pub fn pieces(prompt: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Reads a path from `start`; the path and where it ends.
+/// Reads a path from `start`; returns the path and its end.
 fn read_path(chars: &[char], start: usize) -> (String, usize) {
     let mut path = String::new();
     let mut at = start;
@@ -60,7 +60,7 @@ fn read_path(chars: &[char], start: usize) -> (String, usize) {
                 path.push(*next);
                 at += 2;
             }
-            // The end of a sentence is not part of a path.
+            // Punctuation that ends a sentence is not part of a path.
             '.' if chars.get(at + 1).is_none_or(|next| next.is_whitespace()) => break,
             c if c.is_whitespace() || ",;!?()[]{}".contains(*c) => break,
             c => {

@@ -1,4 +1,4 @@
-//! Which models there are to choose from, and the client that speaks to the chosen one.
+//! The models to choose from, and the client for the chosen one.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use super::{Loaded, Prepared, auth};
 use crate::VERSION;
 use crate::request::ReplyOrder;
 
-/// Names of models with what each stands for; those that choose by themselves come first.
+/// Model names with descriptions; automatic ones come first.
 pub fn models(loaded: &Loaded) -> Vec<(String, String)> {
     let catalogue = Catalogue::with_settings(&loaded.groups.model.configs);
     catalogue.unwrap_or_else(|_| Catalogue::built_in()).choices()
 }
 
-/// The client of a run: a provider, or replies from a file; recorded where that was asked for.
+/// The model client of a run: a provider or scripted replies, recorded if requested.
 pub fn client(turn: &Prepared<'_>) -> Result<Arc<dyn ModelClient>, Failure> {
     let loaded = turn.loaded;
     let failed = |error: &(dyn std::error::Error + 'static)| Failure::from_error(ExitKind::Failure, error);

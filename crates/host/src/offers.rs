@@ -1,4 +1,4 @@
-//! What only a conversation knows of the things that can be named in a prompt.
+//! Completion candidates for prompts that only a running conversation knows.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use pollux_tools::Workspace;
 
 use crate::{Conversation, Loaded, agents, custom_commands, extensions, mcp, models};
 
-/// What a conversation offers. Skills, prompts and resources are looked at when they are asked for, so that what is
-/// read anew or connects late counts.
+/// What a conversation offers for completion. Skills, prompts and resources are read on demand, so that reloaded and
+/// late ones are included.
 #[derive(Clone, Default)]
 pub struct Offers {
     pub workspace: Option<Arc<Workspace>>,
     pub commands: Places,
     pub skills: Option<Arc<Shelf>>,
     pub servers: Option<Arc<Servers>>,
-    /// Those that are switched off, too.
+    /// Including disabled ones.
     pub server_names: Vec<String>,
     pub agents: Arc<Registry>,
     pub extensions: Vec<String>,
-    /// Names of models with what they stand for.
+    /// Model names with descriptions.
     pub models: Vec<(String, String)>,
-    /// Where checkpoints are, if they are made.
+    /// The checkpoint folder, if checkpoints are enabled.
     pub checkpoints: Option<PathBuf>,
 }
 
 impl Conversation {
-    /// What can be named from now on.
+    /// The current offers.
     pub fn offers(&self, loaded: &Loaded) -> Offers {
         let named = if mcp::any(loaded) { mcp::named(loaded) } else { Vec::new() };
         Offers {

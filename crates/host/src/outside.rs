@@ -1,4 +1,4 @@
-//! What a conversation reaches of the machine, and what it makes of a prompt with it.
+//! The services of a conversation: workspace, MCP servers, skills and custom commands, and prompt expansion with them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,19 +16,19 @@ use super::kept_servers::Kept;
 use super::prompt::{self, Expanded};
 use super::{Loaded, agents, mcp, skills, workspace};
 
-/// What a conversation reaches of the machine.
+/// The services that a conversation uses.
 pub struct Outside {
     pub workspace: Arc<Workspace>,
     pub background: Arc<Background>,
-    /// They connect while everything else goes on.
+    /// They connect in the background.
     pub servers: Option<Arc<Servers>>,
-    /// Another conversation follows, with the same servers.
+    /// Another conversation follows and reuses the servers.
     pub(crate) cleared: AtomicBool,
     kept: Kept,
     pub commands: Commands,
-    /// `None` where they are switched off.
+    /// `None` if disabled.
     pub skills: Option<Arc<Shelf>>,
-    /// Lines about skills and servers that cannot be used.
+    /// Notes about unusable skills and servers.
     pub(crate) unused: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ impl Outside {
     }
 }
 
-/// Whether a person is there to be asked.
+/// Whether a user can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
     Interactive,

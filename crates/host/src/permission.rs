@@ -1,4 +1,4 @@
-//! What trust in the folder leaves of what a run may do.
+//! Restricts the approval mode in untrusted folders.
 
 use pollux_config::env::name;
 use pollux_config::trust::TrustReason;
@@ -10,20 +10,20 @@ use super::Loaded;
 use super::trust::changed_paths;
 use crate::request::Request;
 
-/// What trust in the folder leaves of the wished approval mode.
+/// The approval mode after the trust check.
 pub struct Permission {
     pub approval: ApprovalMode,
     pub notes: Vec<String>,
 }
 
-/// Whether the folder is trusted (55), and what that leaves of the wished approval mode.
+/// Checks folder trust (exit code 55) and restricts the requested approval mode.
 pub fn check_trust(options: &Request, loaded: &Loaded) -> Result<Permission, Failure> {
     let wished = options.approval.unwrap_or(loaded.groups.general.approval_mode);
     if loaded.trust.uses_project() {
         return Ok(Permission { approval: wished, notes: Vec::new() });
     }
     let changed = changed_paths(&loaded.binding);
-    let what = if changed.is_empty() { "not trusted" } else { "no longer what was trusted" };
+    let what = if changed.is_empty() { "is not trusted" } else { "has changed since it was trusted" };
     let ways = ways(loaded, !changed.is_empty());
     if loaded.groups.security.refuse_untrusted_headless {
         let text = if changed.is_empty() {
@@ -35,7 +35,7 @@ pub fn check_trust(options: &Request, loaded: &Loaded) -> Result<Permission, Fai
     }
     let because = if changed.is_empty() { String::new() } else { format!(" ({changed})") };
     let mut notes = vec![format!(
-        "This folder is {what}{because}: nothing that it brings along is used, its .env files included. To trust it, {ways}."
+        "This folder {what}{because}: its settings, hooks, commands and .env files are ignored. To trust it, {ways}."
     )];
     if wished != ApprovalMode::Default && wished != ApprovalMode::Plan {
         notes.push(

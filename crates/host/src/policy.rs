@@ -1,4 +1,4 @@
-//! The rules of a run: shipped, the user's, the project's, the administrator's, and what settings and flags say.
+//! The policy rules of a run: built-in, user, project and administrator rules, plus those from settings and flags.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::request::Request;
 
 pub use super::server_names::{only_servers, server_names};
 
-/// Loads every rule that is in force; what is wrong with a file is among [`Engine::problems`].
+/// Loads all effective rules; invalid files are in [`Engine::problems`].
 pub fn engine(options: &Request, loaded: &Loaded, workspaces: &[PathBuf]) -> Arc<Engine> {
     let trusted = loaded.trust.uses_project();
     let security = &loaded.groups.security;
@@ -41,14 +41,14 @@ pub fn engine(options: &Request, loaded: &Loaded, workspaces: &[PathBuf]) -> Arc
     Arc::new(load(&sources(options, loaded, trusted), facts))
 }
 
-/// Where programs are looked for. Neither the workspace nor what commands write to is a place for programs of ours.
+/// The search path for programs. Programs in the workspace or in folders that commands can write to are not used.
 pub fn search_path(loaded: &Loaded, workspaces: &[PathBuf]) -> SearchPath {
     let temp = [loaded.env.non_empty("TMPDIR").unwrap_or("/tmp"), "/tmp", "/var/tmp"];
     let open: Vec<PathBuf> = workspaces.iter().cloned().chain(temp.map(PathBuf::from)).collect();
     SearchPath::new(loaded.env.get("PATH").map(OsStr::new), &open)
 }
 
-/// How far a person's answers may reach.
+/// How far approvals may reach.
 pub fn grants(loaded: &Loaded) -> GrantReach {
     let forbidden = flag(loaded, "security.disableAlwaysAllow") || flag(loaded, "admin.secureModeEnabled");
     let session = loaded.trust.uses_project() && !forbidden;
@@ -56,7 +56,7 @@ pub fn grants(loaded: &Loaded) -> GrantReach {
     GrantReach { session, file: kept.then(|| loaded.home.policies_dir().join("auto-saved.toml")) }
 }
 
-/// Whether and where plans are made.
+/// Whether plan mode is enabled, and the plan directory.
 pub fn planning(loaded: &Loaded) -> Planning {
     match (loaded.settings.get("general.plan.enabled"), plan_directory(loaded)) {
         (Some((Value::Bool(false), _)), _) => Planning::Off,
@@ -65,7 +65,7 @@ pub fn planning(loaded: &Loaded) -> Planning {
     }
 }
 
-/// Where the plans of a session are, if they are made at all. An id may hold anything, also the way to another folder.
+/// The plan folder of a session, if enabled. The id is untrusted and could contain a path, so it is sanitised.
 pub fn session_plans(loaded: &Loaded, session: &str) -> Option<PathBuf> {
     let is_plain = session.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     match planning(loaded) {
@@ -77,7 +77,7 @@ pub fn session_plans(loaded: &Loaded, session: &str) -> Option<PathBuf> {
     }
 }
 
-/// Where a plan of no particular session would be.
+/// The plan folder without a session.
 pub fn plans_folder(loaded: &Loaded) -> PathBuf {
     plan_directory(loaded).unwrap_or_else(|| loaded.project.temp_dir().join("plans"))
 }
@@ -103,7 +103,7 @@ fn sources(options: &Request, loaded: &Loaded, trusted: bool) -> Sources {
 
 fn lists(options: &Request, loaded: &Loaded, trusted: bool) -> Lists {
     let tools = &loaded.groups.tools;
-    // Which servers there are is the project's business, too; what they may do unasked is not.
+    // A project may define servers, but not trust them.
     let allowed_servers =
         if is_own(loaded, "mcp.allowed") { loaded.texts("mcp.allowed") } else { Vec::new() };
     Lists {
@@ -122,7 +122,7 @@ fn lists(options: &Request, loaded: &Loaded, trusted: bool) -> Lists {
     }
 }
 
-/// Servers that the user's or the machine's settings trust; a project cannot vouch for its own.
+/// Servers trusted in user or system settings; a project cannot trust its own.
 fn trusted_servers(loaded: &Loaded) -> Vec<String> {
     let servers = loaded.settings.section("mcpServers").as_object().into_iter().flatten();
     let configured = servers
@@ -140,7 +140,7 @@ pub fn allowed_hosts(loaded: &Loaded) -> Vec<String> {
     loaded.texts("tools.webFetch.allowedHosts")
 }
 
-/// `general.plan.directory`, below the project unless it is absolute; without it, what an extension says.
+/// `general.plan.directory`, relative to the project unless absolute; otherwise the one set by an extension.
 fn plan_directory(loaded: &Loaded) -> Option<PathBuf> {
     let value = loaded.settings.get("general.plan.directory").and_then(|(value, _)| value.as_str());
     match value.map(str::trim).filter(|text| !text.is_empty()) {
@@ -149,7 +149,7 @@ fn plan_directory(loaded: &Loaded) -> Option<PathBuf> {
     }
 }
 
-/// Whether a value is not the project's.
+/// Whether a value does not come from the project.
 fn is_own(loaded: &Loaded, key: &str) -> bool {
     match loaded.settings.origin(key).layer {
         Layer::Project => false,

@@ -1,4 +1,4 @@
-//! What a conversation needs, checked before anything is opened.
+//! Checks everything a conversation needs before anything is opened.
 
 use pollux_config::groups::{Groups, OutputFormat};
 use pollux_domain::approval::ApprovalMode;
@@ -14,7 +14,7 @@ use crate::request::{RawOutput, Request};
 use crate::sandbox::{Sandbox, check_sandbox};
 use crate::sessions::{Chosen, choose_session};
 
-/// What a run needs, checked.
+/// The checked prerequisites of a run.
 pub struct Prepared<'a> {
     pub request: &'a Request,
     pub loaded: &'a Loaded,
@@ -24,7 +24,7 @@ pub struct Prepared<'a> {
     pub sandbox: Sandbox,
 }
 
-/// Everything a turn needs, checked.
+/// Checks everything a turn needs.
 pub fn prepare<'a>(
     request: &'a Request,
     loaded: &'a Loaded,
@@ -48,8 +48,8 @@ pub fn prepare<'a>(
 
 pub fn refuse_forbidden_yolo(request: &Request, groups: &Groups) -> Result<(), Failure> {
     if request.approval == Some(ApprovalMode::Yolo) && groups.security.disable_yolo {
-        return Err(Failure::new(ExitKind::Config, "approval mode `yolo` is forbidden on this machine")
-            .hint("`security.disableYoloMode` is set; `--approval-mode auto_edit` allows edits"));
+        return Err(Failure::new(ExitKind::Config, "approval mode `yolo` is disabled on this machine")
+            .hint("`security.disableYoloMode` is set; use `--approval-mode auto_edit` to allow edits"));
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ pub fn refuse_forbidden_yolo(request: &Request, groups: &Groups) -> Result<(), F
 fn warn_of_raw_output(request: &Request, loaded: &Loaded, note: &mut dyn FnMut(&str)) {
     if request.raw_output == RawOutput::Raw && loaded.groups.output.format == OutputFormat::Text {
         note(
-            "[WARNING] --raw-output lets the model's text control this terminal; --accept-raw-output-risk hides this line.",
+            "[WARNING] --raw-output lets the model's text control this terminal; --accept-raw-output-risk hides this warning.",
         );
     }
 }

@@ -1,14 +1,14 @@
-//! A line that says how far something is.
+//! A progress line on stderr.
 
 use std::io::{self, Write};
 
 const WIDTH: usize = 24;
 
-/// Shows progress on stderr, if that is a terminal; the line is gone when the work is done.
+/// Shows progress if stderr is a terminal; the line is cleared at the end.
 #[derive(Debug)]
 pub struct Gauge {
     is_visible: bool,
-    /// What is on the screen.
+    /// The text currently shown.
     percent: Option<usize>,
 }
 
@@ -25,7 +25,7 @@ impl Gauge {
         self.percent = Some(percent);
         let full = percent * WIDTH / 100;
         let bar = format!("{}{}", "#".repeat(full), ".".repeat(WIDTH - full));
-        // Progress that nobody sees is no failure.
+        // Failing to show progress is not an error.
         let _ = write!(io::stderr(), "\r{what} [{bar}] {done}/{total}\u{1b}[K");
         if percent == 100 {
             self.clear();

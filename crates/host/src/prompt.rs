@@ -1,4 +1,4 @@
-//! From what was typed to what the model gets: `@path` brings the file along.
+//! Expands a typed prompt into model input: `@path` adds the file's content.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 use super::mcp;
 use crate::mentions::{self, Mention, Piece};
 
-/// A prompt as the model gets it, and what was left out of it.
+/// An expanded prompt, and notes about files that were left out.
 pub type Expanded = (Vec<Part>, Vec<String>);
 
-/// Reads what a prompt names, beside the event loop so that it can be stopped; `None` when it was.
+/// Reads the files a prompt mentions on a blocking thread, so that it can be cancelled; `None` if it was.
 pub(super) async fn expand(
     typed: &str,
     workspace: &Arc<Workspace>,
@@ -26,7 +26,7 @@ pub(super) async fn expand(
     servers: Option<&Servers>,
     cancel: &CancellationToken,
 ) -> Option<Result<Expanded, Failure>> {
-    // What a server wrote is sent as it is: nothing in it names a file.
+    // Text from an MCP prompt is sent unchanged: `@` in it does not refer to a file.
     if let Some(servers) = servers
         && let Some(text) = mcp::prompt_text(servers, typed, cancel).await
     {
@@ -62,12 +62,12 @@ async fn read_files(
         biased;
         () = cancel.cancelled() => None,
         read = reading => Some(read.unwrap_or_else(|error| {
-            Err(Failure::new(ExitKind::Failure, "could not read what the prompt names").because(&error))
+            Err(Failure::new(ExitKind::Failure, "could not read the files mentioned in the prompt").because(&error))
         })),
     }
 }
 
-/// A word that names no file of the workspace stays a word.
+/// A mention without a matching file in the workspace stays plain text.
 fn read(
     typed: &str,
     workspace: &Arc<Workspace>,
@@ -91,16 +91,17 @@ fn read(
             continue;
         };
         let read = read_many(workspace, filtering, &request, cancel).map_err(|error| {
-            let what = format!("could not read `{}`, named in the prompt", mention.path);
+            let what = format!("could not read `{}` mentioned in the prompt", mention.path);
             Failure::new(ExitKind::Input, what).because(&error)
         })?;
         match request.include.first() {
             Some(pattern) if !read.files.is_empty() => query.push_str(&format!("@{pattern}")),
             _ => query.push_str(&mention.written),
         }
-        // Of a folder, what is left out is left out for a reason; a file that was named is missed.
+        // Files skipped in a folder are expected; a mentioned file that was skipped deserves a note.
         if read.files.is_empty() {
-            let reason = read.skipped.first().map_or("nothing in it may be read", |skipped| &skipped.reason);
+            let reason =
+                read.skipped.first().map_or("it contains no readable files", |skipped| &skipped.reason);
             passed_over.push(format!("`{}` in the prompt was not read: {reason}", mention.written));
         }
         for (file, part) in read.files.into_iter().zip(read.parts) {
@@ -119,8 +120,8 @@ fn read(
     Ok((all, passed_over))
 }
 
-/// What `@{path}` of a custom command brings: the parts of a file, or of every file of a folder; nothing where all of it is
-/// ignored. `None` when it was cancelled.
+/// The content for `@{path}` in a custom command: the parts of a file or of all files in a folder; empty if everything is
+/// ignored, `None` if cancelled.
 pub(super) async fn inject(
     path: &str,
     workspace: &Arc<Workspace>,
@@ -171,20 +172,20 @@ fn injected(
     Ok(parts)
 }
 
-/// The content as it is in the file.
+/// The content as in the file.
 fn unframed(part: Part) -> Part {
     let Some(text) = part.spoken_text() else { return part };
     let content = text.split_once(" ---\n\n").map_or(text, |(_, content)| content);
     Part::text(content.strip_suffix("\n\n").unwrap_or(content))
 }
 
-/// The content without the heading that it has among the results of the tool.
+/// The content without the heading that the tool adds.
 fn bare(part: Part) -> Part {
     let Some(text) = part.spoken_text() else { return part };
     Part::text(text.split_once(" ---\n\n").map_or(text, |(_, content)| content).trim())
 }
 
-/// What a mention names; `None` if the workspace has no such file or folder.
+/// The read request for a mention; `None` if the workspace has no such file or folder.
 fn request(mention: &Mention, workspace: &Workspace) -> Option<ReadManyRequest> {
     let roots = workspace.directories();
     let real = roots.iter().filter_map(|root| std::fs::canonicalize(root.join(&mention.path)).ok());
@@ -199,7 +200,7 @@ fn request(mention: &Mention, workspace: &Workspace) -> Option<ReadManyRequest> 
     } else {
         mention.path.clone()
     };
-    // Somebody who names a file wants it, whatever is usually left out.
+    // A file that is mentioned explicitly is read even if it would be excluded by default.
     Some(ReadManyRequest {
         include: vec![pattern],
         no_default_excludes: !is_folder,

@@ -9,10 +9,10 @@ use pollux_config::groups::Secret;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 
-/// A longer answer is none.
+/// Longer input is treated as no answer.
 const MAX_ANSWER: u64 = 64 * 1024;
 
-/// Who can be asked.
+/// Asks questions on the terminal.
 pub struct Prompter<'a> {
     pub at_terminal: bool,
     pub input: &'a mut dyn BufRead,
@@ -21,7 +21,7 @@ pub struct Prompter<'a> {
 }
 
 impl Prompter<'_> {
-    /// Asks whether to go on; an empty answer is `unless_said`, and the end of input is a no.
+    /// Asks for confirmation; an empty answer means `unless_said`, end of input means no.
     pub fn agrees(&mut self, question: &str, unless_said: bool) -> bool {
         let choice = if unless_said { "[Y/n]" } else { "[y/N]" };
         self.show(&format!("{question} {choice}: "));
@@ -35,7 +35,7 @@ impl Prompter<'_> {
         }
     }
 
-    /// Asks for a value; `None` if nobody gives one.
+    /// Asks for a value; `None` without one.
     pub fn value(&mut self, question: &str, secret: bool) -> Option<Secret> {
         let question = format!("{question}: ");
         if secret && self.at_terminal {
@@ -50,7 +50,7 @@ impl Prompter<'_> {
         line
     }
 
-    /// Asks a question that stands as it is; anything but `y` or `yes` is a no.
+    /// Asks a question verbatim; anything but `y` or `yes` means no.
     pub fn confirms(&mut self, question: &str) -> bool {
         let asked = self.screen.write_all(question.as_bytes()).and_then(|()| self.screen.flush());
         let mut answer = String::new();
@@ -59,11 +59,11 @@ impl Prompter<'_> {
     }
 
     pub fn show(&mut self, text: &str) {
-        // Whoever does not see the question gives no answer.
+        // If the question cannot be shown, it counts as unanswered.
         let _ = self.screen.write_all(redacted(&plain(text)).as_bytes()).and_then(|()| self.screen.flush());
     }
 
-    /// What is typed next, without spaces around it; `None` at the end of input.
+    /// The next line, trimmed; `None` at end of input.
     pub fn line(&mut self) -> Option<String> {
         use std::io::Read as _;
         let mut line = String::new();

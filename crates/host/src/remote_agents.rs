@@ -1,4 +1,4 @@
-//! Agents elsewhere: what calls of them need of this program.
+//! Remote agents: connections and credential commands.
 
 use std::ffi::OsString;
 use std::sync::{Arc, OnceLock};
@@ -12,25 +12,25 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Loaded, mcp};
 
-/// How long a command that gives a credential may take, and how much it may print.
+/// Time and output limits of a credential command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 const MAX_PRINTED: usize = 64 * 1024;
 
-/// Makes the agents of one conversation.
+/// Creates the remote agents of one conversation.
 pub(super) struct RemoteAgents<'a> {
     loaded: &'a Loaded,
     background: &'a Arc<Background>,
-    /// Made for the first one.
+    /// Created on first use.
     setup: OnceLock<Arc<Setup>>,
 }
 
 impl<'a> RemoteAgents<'a> {
-    /// Touches nothing.
+    /// Opens nothing.
     pub(super) fn new(loaded: &'a Loaded, background: &'a Arc<Background>) -> Self {
         Self { loaded, background, setup: OnceLock::new() }
     }
 
-    /// An agent that is asked when somebody calls it.
+    /// An agent that connects on its first call.
     pub(super) fn agent(&self, target: RemoteTarget) -> Arc<dyn RemoteAgent> {
         let setup = self.setup.get_or_init(|| {
             let sign_in = mcp::sign_in(self.loaded);
@@ -47,7 +47,7 @@ impl<'a> RemoteAgents<'a> {
     }
 }
 
-/// Runs `!command` of a definition. It fetches a secret for us, so it sees the environment as we do.
+/// Runs `!command` of a definition. It fetches a secret for Pollux, so it gets the full environment.
 fn commands(loaded: &Loaded, background: &Arc<Background>) -> RunCommand {
     let environment: Vec<(String, String)> =
         loaded.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -65,17 +65,17 @@ fn commands(loaded: &Loaded, background: &Arc<Background>) -> RunCommand {
         };
         let background = Arc::clone(&background);
         Box::pin(async move {
-            // Whoever does not want to wait any longer drops this future.
+            // The caller drops this future to stop waiting.
             let ended = run(&program, &background, &CancellationToken::new()).await;
-            let ended = ended.map_err(|error| format!("it could not be started: {error}"))?;
-            // What it printed may hold the secret, so only the ending is told.
+            let ended = ended.map_err(|error| format!("could not start it: {error}"))?;
+            // Its output may contain the secret, so only the exit status is reported.
             match ended.ending {
                 ProgramEnding::Exited(0) => {
                     String::from_utf8(ended.stdout).map_err(|_| "it printed no text".to_owned())
                 }
-                ProgramEnding::Exited(code) => Err(format!("it ended with exit code {code}")),
-                ProgramEnding::Signalled(signal) => Err(format!("it was ended by signal {signal}")),
-                ProgramEnding::TimedOut => Err("it took too long".to_owned()),
+                ProgramEnding::Exited(code) => Err(format!("it exited with code {code}")),
+                ProgramEnding::Signalled(signal) => Err(format!("it was killed by signal {signal}")),
+                ProgramEnding::TimedOut => Err("it timed out".to_owned()),
                 ProgramEnding::TooMuchOutput => Err("it printed too much".to_owned()),
                 ProgramEnding::Cancelled => Err("it was cancelled".to_owned()),
             }

@@ -1,6 +1,6 @@
-//! What a run is asked to be: plain values, wherever they come from.
+//! The options of a run as plain values, independent of their source.
 //!
-//! A command line, an editor or a server fills a [`Request`]; the host reads it and nothing else of theirs.
+//! A command line, an editor or a server fills a [`Request`]; the host reads nothing else from them.
 
 use std::path::PathBuf;
 
@@ -8,15 +8,15 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::id::SessionId;
 use serde_json::Value;
 
-/// Everything a run is told on the command line.
+/// The options of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
-    /// `--prompt`, `--prompt-interactive` or the words without a flag.
+    /// `--prompt`, `--prompt-interactive` or the positional arguments.
     pub prompt: Option<String>,
     pub session: SessionChoice,
     /// `--approval-mode` or `--yolo`. Not a settings override: `yolo` may not come from settings.
     pub approval: Option<ApprovalMode>,
-    /// Dotted settings keys with the values that beat every file.
+    /// Dotted settings keys with values that override all files.
     pub overrides: Vec<(String, Value)>,
     /// `--allowed-tools`
     pub allowed_tools: Vec<String>,
@@ -33,47 +33,47 @@ pub struct Request {
     /// `--ignore-env`: plain `.env` files of the project are not read.
     pub ignore_env: bool,
     pub script: ScriptedModel,
-    /// The run is the tour: what tools do is told, too.
+    /// Also report tool calls.
     pub tour: bool,
-    /// Words that a front end's own slash commands take.
+    /// Names reserved by the front end's own slash commands.
     pub reserved: Reserved,
     /// Lines for stderr about flags that have no effect yet.
     pub remarks: Vec<String>,
 }
 
-/// Which conversation a run belongs to.
+/// Which session a run uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SessionChoice {
     #[default]
     New,
-    /// `--session-id`: new, under this id.
+    /// `--session-id`: a new session with this id.
     NewWithId(SessionId),
     /// `--resume`
     Resume(Resumed),
-    /// `--session-file`: a copy of this file under a fresh id.
+    /// `--session-file`: a copy of this file with a new id.
     Import(PathBuf),
 }
 
-/// The conversation that a run goes on with.
+/// The session to resume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resumed {
-    /// `latest`, an index, an id or its beginning, trimmed.
+    /// `latest`, an index, an id or a prefix of one, trimmed.
     pub which: String,
-    /// Not only this project's sessions.
+    /// Search the sessions of all projects.
     pub all_projects: bool,
-    /// In a copy under an id of its own.
+    /// Resume into a new session.
     pub fork: bool,
 }
 
-/// What may reach the terminal from the model.
+/// How model output reaches the terminal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RawOutput {
     /// Control sequences are removed.
     #[default]
     Stripped,
-    /// They pass, and a warning says so.
+    /// Passed through, with a warning.
     Raw,
-    /// They pass without a word.
+    /// Passed through without a warning.
     RawAccepted,
 }
 
@@ -96,20 +96,20 @@ pub struct Replies {
 /// How scripted replies are handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyOrder {
-    /// Line by line, whatever is asked for.
+    /// In file order, regardless of the request.
     Strict,
-    /// The first line left that fits.
+    /// The first unused line that matches the request.
     FirstFitting,
 }
 
-/// Which settings file is changed.
+/// The settings file to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     User,
     Project,
 }
 
-/// Names of slash commands that no file or server can take, without the slash.
+/// Reserved slash command names, without the slash.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reserved(pub &'static [&'static str]);
 

@@ -1,4 +1,4 @@
-//! The way back: what calls change is kept, and `/rewind` and `sessions rewind` take it back.
+//! Undoing file changes: records what tool calls change, for `/rewind` and `pollux sessions rewind`.
 
 mod checkpoints;
 mod keeper;
@@ -16,12 +16,12 @@ use pollux_rewind::{
 pub(crate) use checkpoints::{Shadow, open_shadow};
 pub(crate) use keeper::Keeper;
 
-/// The folder that the journals of a project's sessions share.
+/// The folder shared by the journals of a project's sessions.
 pub fn store(project: &Project) -> PathBuf {
     project.temp_dir().join("rewind")
 }
 
-/// The journal of a session: what its calls changed. Creates the store's folder when there is none.
+/// Opens the journal of a session's file changes, creating the store's folder if needed.
 pub fn open_journal(
     home: &Home,
     project: &Project,
@@ -45,7 +45,7 @@ pub fn open_journal(
     })
 }
 
-/// As [`open_journal`], but `None` when nothing was ever kept for the project; makes no folder.
+/// As [`open_journal`], but `None` if nothing was recorded for the project; creates no folder.
 pub fn existing_journal(
     home: &Home,
     project: &Project,
@@ -58,8 +58,8 @@ pub fn existing_journal(
     open_journal(home, project, session, settings).map(Some)
 }
 
-/// The way back to the moment before the first of these prompts, given in their order. Prompts that the journal
-/// does not know changed nothing and are passed over; if it knows none of them there is nothing to do.
+/// Plans the rewind to the state before the first of these prompts, given in order. Prompts that the journal
+/// does not know changed nothing and are skipped; if it knows none, there is nothing to do.
 pub fn plan_from(journal: &Journal, prompts: &[String]) -> Result<Plan, RewindError> {
     for prompt in prompts {
         match journal.plan(&Target::Prompt(prompt.clone())) {
@@ -70,14 +70,14 @@ pub fn plan_from(journal: &Journal, prompts: &[String]) -> Result<Plan, RewindEr
     Ok(Plan::default())
 }
 
-/// A plan in lines for people.
+/// A rewind plan as readable lines.
 pub fn plan_lines(plan: &Plan) -> Vec<String> {
     let steps = plan.steps.iter().map(|step| format!("  {}", step_words(step)));
     let conflicts = plan.conflicts.iter().map(|step| {
         let why = match step.conflict {
-            Some(Conflict::ChangedByOthers) | None => "changed by somebody else since",
-            Some(Conflict::Unsure) => "the program ended in the middle of a call",
-            Some(Conflict::CannotBeSaved) => "what is there now cannot be kept",
+            Some(Conflict::ChangedByOthers) | None => "changed since by another program",
+            Some(Conflict::Unsure) => "Pollux exited during a call",
+            Some(Conflict::CannotBeSaved) => "the current content cannot be saved",
         };
         format!("  conflict: {} ({why})", step_words(step))
     });
@@ -88,7 +88,7 @@ pub fn plan_lines(plan: &Plan) -> Vec<String> {
 fn step_words(step: &Step) -> String {
     let path = step.path().display();
     match &step.action {
-        Action::Create => format!("bring back {path}"),
+        Action::Create => format!("recreate {path}"),
         Action::Overwrite => format!("restore {path}"),
         Action::Delete => format!("delete {path}"),
         Action::Chmod => format!("restore the mode of {path}"),
@@ -96,16 +96,16 @@ fn step_words(step: &Step) -> String {
     }
 }
 
-/// What a rewind did, in lines for people.
+/// The result of a rewind as readable lines.
 pub fn applied_lines(applied: &Applied) -> Vec<String> {
     let mut lines = vec![match applied.restored {
-        0 => "No file was changed.".to_owned(),
-        1 => "1 file or folder is as it was.".to_owned(),
-        count => format!("{count} files and folders are as they were."),
+        0 => "No files were changed.".to_owned(),
+        1 => "Restored 1 file or folder.".to_owned(),
+        count => format!("Restored {count} files and folders."),
     }];
     lines.extend(applied.kept.iter().map(|kept| match kept {
-        Kept::Changed(path) => format!("kept: {} (changed meanwhile)", path.display()),
-        Kept::NotEmpty(path) => format!("kept: {} (holds files of somebody else)", path.display()),
+        Kept::Changed(path) => format!("kept: {} (changed in the meantime)", path.display()),
+        Kept::NotEmpty(path) => format!("kept: {} (contains other files)", path.display()),
     }));
     lines.extend(applied.failed.iter().map(|(path, error)| format!("failed: {}: {error}", path.display())));
     lines

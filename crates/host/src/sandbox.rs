@@ -1,4 +1,4 @@
-//! Whether the commands of tools run in a sandbox, and in which.
+//! Selects the sandbox for tool commands.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use super::{Loaded, workspace};
 const CONTAINERS: &[&str] = &["docker", "podman", "runsc", "lxc", "windows-native"];
 const VALUES: &str = "use `true`, `bwrap` or `landlock` (Linux), `sandbox-exec` (macOS), or `false`";
 
-/// Where the commands of tools run.
+/// The sandbox for tool commands.
 pub struct Sandbox {
     pub borders: Option<Arc<Borders>>,
     /// Lines for stderr.
     pub notes: Vec<String>,
 }
 
-/// The sandbox that commands of this run are really in, whatever the settings asked for.
+/// The sandbox actually in effect, whatever the settings requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxInForce {
-    /// Each command is confined by us.
+    /// Pollux confines each command.
     Own(Confinement),
-    /// The whole program runs in a sandbox that someone else made; the value of `SANDBOX`.
+    /// Pollux itself runs inside a sandbox; the value of `SANDBOX`.
     Outer(String),
     None,
 }
@@ -74,18 +74,18 @@ impl Sandbox {
         }
     }
 
-    /// What the model is told about where it works; `None` where nothing confines it.
+    /// The sandbox description for the model; `None` without a sandbox.
     pub fn kind(&self, loaded: &Loaded) -> Option<String> {
         let in_force = self.in_force(&loaded.env);
         (in_force != SandboxInForce::None).then(|| in_force.name())
     }
 }
 
-/// Who wants a sandbox.
+/// Why a sandbox is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Nobody,
-    /// `yolo` mode: if there is one.
+    /// `yolo` mode: use one if available.
     Mode,
     /// `--sandbox`, `GEMINI_SANDBOX` or `tools.sandbox`.
     Asked,
@@ -93,7 +93,7 @@ enum Wish {
     EveryTool,
 }
 
-/// Whether the wished sandbox works (44).
+/// Checks that the requested sandbox works (exit code 44).
 pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox, Failure> {
     let wish = wish(loaded, approval);
     if wish == Wish::Nobody {
@@ -101,13 +101,13 @@ pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox,
     }
     let level = loaded.groups.tools.sandbox.command.as_deref().map(level).transpose()?;
     let request = request(loaded, wish, level)?;
-    // Whoever asks for a sandbox learns at once whether it works; the one of a mode waits for the first command.
+    // A requested sandbox is checked at once; the implicit one of yolo mode is opened with the first command.
     let opened = if wish == Wish::Mode { Borders::open_lazily(&request) } else { Borders::open(&request) };
     match opened {
         Ok(borders) => {
-            let network = if network(loaded, wish) { "" } else { "; there is no network" };
+            let network = if network(loaded, wish) { "" } else { ", without network access" };
             let note = format!(
-                "Sandbox ({}): commands can write the workspace, caches and temporary files, nothing else{network}.",
+                "Sandbox ({}): commands can write only to the workspace, caches and temporary files{network}.",
                 borders.level()
             );
             Ok(Sandbox { borders: Some(Arc::new(borders)), notes: vec![note] })
@@ -130,7 +130,7 @@ pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox,
 
 fn wish(loaded: &Loaded, approval: ApprovalMode) -> Wish {
     let asked = &loaded.groups.tools.sandbox;
-    // `SANDBOX` is set inside a sandbox that was made for this program, or by it.
+    // `SANDBOX` is set inside a sandbox.
     if loaded.env.non_empty("SANDBOX").is_some() || asked.enabled == Some(false) {
         Wish::Nobody
     } else if asked.enabled == Some(true) {
@@ -149,15 +149,15 @@ fn level(word: &str) -> Result<Level, Failure> {
         return Ok(level);
     }
     let problem = if CONTAINERS.contains(&word.to_ascii_lowercase().as_str()) {
-        format!("the sandbox `{word}` was asked for, and this version has no container sandbox")
+        format!("unsupported sandbox `{word}`: this version has no container sandbox")
     } else {
-        format!("there is no sandbox `{word}`")
+        format!("unknown sandbox `{word}`")
     };
     Err(Failure::new(ExitKind::Sandbox, problem)
-        .hint(format!("`GEMINI_SANDBOX` or `tools.sandbox` names it; {VALUES}")))
+        .hint(format!("check `GEMINI_SANDBOX` and `tools.sandbox`; {VALUES}")))
 }
 
-/// Without a word about it the network is open, except where every tool is to be confined.
+/// By default the network is open, unless `security.toolSandboxing` confines every tool.
 fn network(loaded: &Loaded, wish: Wish) -> bool {
     loaded.groups.tools.sandbox.network.unwrap_or(wish != Wish::EveryTool)
 }

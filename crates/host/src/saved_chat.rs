@@ -1,4 +1,4 @@
-//! Conversations that a person saved (`/chat`), and sessions that begin with one.
+//! Conversations saved with `/chat`, and sessions that start from one.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::Prepared;
 
-/// How older releases of gemini-cli began a conversation; the model's answer follows.
+/// The first message of conversations by older gemini-cli releases; the model's answer follows.
 const OLD_CONTEXT: &str = "This is the Gemini CLI. We are setting up the context for our chat.";
 
 /// A conversation that was saved.
@@ -25,7 +25,7 @@ pub struct SavedChat {
     pub saved: Timestamp,
 }
 
-/// Writes turns into a new session; what they are as a conversation, repaired where need be.
+/// Writes turns into a new session and returns them as a conversation, repaired where needed.
 pub(super) fn record(recorder: &mut Recorder, turns: &[Content]) -> Vec<RestoredTurn> {
     if turns.is_empty() || write(recorder, turns).is_err() {
         return Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn record(recorder: &mut Recorder, turns: &[Content]) -> Vec<Restored
 
 fn write(recorder: &mut Recorder, turns: &[Content]) -> Result<(), RecordError> {
     let now = SystemClock.now();
-    // Ids of calls that wait for their answers, with the names of the tools.
+    // Pending call ids with their tool names.
     let mut open: Vec<(String, CallId)> = Vec::new();
     for turn in spoken(turns) {
         match turn.role {
@@ -68,7 +68,7 @@ fn write(recorder: &mut Recorder, turns: &[Content]) -> Result<(), RecordError> 
     Ok(())
 }
 
-/// The turns without those that describe an environment which is another one now.
+/// The turns without those that describe an outdated environment.
 fn spoken(turns: &[Content]) -> &[Content] {
     let first = turns.first().map(Content::text).unwrap_or_default();
     let skipped = if first.starts_with("<session_context>") {
@@ -121,7 +121,7 @@ fn result(response: &FunctionResponse, open: &mut Vec<(String, CallId)>) -> Opti
     })
 }
 
-/// The saved conversations of a project; the words of `/chat`.
+/// The saved conversations of a project, for `/chat`.
 impl Prepared<'_> {
     fn chats(&self) -> &Path {
         self.loaded.project.temp_dir()
@@ -160,7 +160,7 @@ impl Prepared<'_> {
         }
     }
 
-    /// Writes a conversation for somebody else to read, as JSON or Markdown by the file's name.
+    /// Exports a conversation as JSON or Markdown, depending on the file name.
     pub fn share_chat(&self, file: &str, turns: &[Content]) -> Result<PathBuf, String> {
         let path = self.loaded.env.cwd().join(file);
         let text = match path.extension().and_then(|extension| extension.to_str()) {

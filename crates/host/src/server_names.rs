@@ -1,8 +1,8 @@
-//! Names of MCP servers, as settings and extensions give them.
+//! Names of configured MCP servers.
 
 use super::{Loaded, extensions};
 
-/// The MCP servers that settings and extensions name.
+/// The configured MCP servers, including those of extensions.
 pub fn server_names(loaded: &Loaded) -> Vec<String> {
     let servers = loaded.settings.section("mcpServers").as_object().into_iter().flatten();
     let mut names: Vec<String> = servers.map(|(name, _)| name.clone()).collect();
@@ -12,7 +12,7 @@ pub fn server_names(loaded: &Loaded) -> Vec<String> {
     names
 }
 
-/// `mcp.allowed`: the only servers there are, if it is set.
+/// `mcp.allowed`: if set, the only servers used.
 pub fn only_servers(loaded: &Loaded) -> Option<Vec<String>> {
     loaded.settings.get("mcp.allowed").filter(|(value, _)| value.is_array())?;
     Some(loaded.texts("mcp.allowed"))

@@ -1,4 +1,4 @@
-//! Which session a run belongs to, and the commands about sessions.
+//! Chooses the session of a run, and implements `--list-sessions` and `--delete-session`.
 
 mod browser;
 mod history;
@@ -39,9 +39,9 @@ use crate::request::{Request, Resumed, SessionChoice};
 pub struct Chosen {
     pub id: SessionId,
     pub notes: Vec<String>,
-    /// What an earlier run left, until it is gone on with.
+    /// The stored session, until it is resumed.
     stored: Cell<Option<Box<StoredSession>>>,
-    /// Where that is.
+    /// Its file.
     file: Option<PathBuf>,
 }
 
@@ -50,7 +50,7 @@ impl Chosen {
         Self { id, notes: Vec::new(), stored: Cell::new(None), file: None }
     }
 
-    /// Whether it goes on with what an earlier run left.
+    /// Whether an earlier session is resumed.
     pub fn is_resumed(&self) -> bool {
         self.file.is_some()
     }
@@ -62,14 +62,14 @@ impl Chosen {
     }
 }
 
-/// What goes on with a session: its writer, and what was said before. The stored session is used up, so that
-/// a long conversation is not held twice.
+/// A resumed session: its recorder and history. The stored session is consumed, so that
+/// a long conversation is not kept in memory twice.
 pub struct Continued {
     pub recorder: Recorder,
     pub history: Vec<RestoredTurn>,
 }
 
-/// `--resume`, `--session-id`, `--session-file` (42). Only reads, but for the copy that an import is.
+/// `--resume`, `--session-id`, `--session-file` (exit code 42). Read-only, except for the copy made by an import.
 pub fn choose_session(options: &Request, loaded: &Loaded) -> Result<Chosen, Failure> {
     match &options.session {
         SessionChoice::New => Ok(Chosen::new(SessionId::random())),
@@ -117,14 +117,14 @@ fn resume(resumed: &Resumed, loaded: &Loaded) -> Result<Chosen, Failure> {
     }
     let (recorder, copy) = Recorder::fork(&session, &fresh(loaded))
         .map_err(|error| Failure::from_error(ExitKind::Input, &error).prefixed("Error resuming session: "))?;
-    // The run takes it up again when everything else is ready, too.
+    // The run resumes it once everything else is ready.
     drop(recorder);
     let mut chosen = Chosen::stored(copy);
-    chosen.notes.push(format!("Session {} goes on in a copy: {}", session.id, chosen.id));
+    chosen.notes.push(format!("Session {} continues in a new session: {}", session.id, chosen.id));
     Ok(chosen)
 }
 
-/// The session that is meant; what could not be read is told with a refusal.
+/// The selected session; unreadable files are reported with the error.
 fn found(resumed: &Resumed, loaded: &Loaded) -> Result<SessionInfo, (SelectError, Vec<String>)> {
     let which = resumed.which.as_str();
     if resumed.all_projects {
@@ -144,12 +144,12 @@ fn found(resumed: &Resumed, loaded: &Loaded) -> Result<SessionInfo, (SelectError
     }
 }
 
-/// The writer of this run's session, and what was said in it before.
+/// The recorder of this run's session, and its history.
 pub fn go_on(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, Failure> {
     let resuming = |failure: Failure| failure.prefixed("Error resuming session: ");
     let stored = match (chosen.stored.take(), &chosen.file) {
         (Some(session), _) => session,
-        // It was gone on with before and is read anew.
+        // It was resumed before, so it is loaded again.
         (None, Some(file)) => {
             let loaded = load(file).map_err(|error| Failure::from_error(ExitKind::Input, &error));
             Box::new(loaded.map_err(resuming)?)
@@ -167,7 +167,7 @@ pub fn go_on(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, Failure> {
     Ok(Continued { recorder, history: into_history(*stored) })
 }
 
-/// A session of this project under an id of its own.
+/// A new session of this project.
 fn fresh(loaded: &Loaded) -> NewSession {
     new_session(&SessionId::random(), &loaded.project, loaded.groups.general.session_format)
 }
@@ -194,7 +194,7 @@ pub fn delete_session(which: &str, env: &Env) -> Result<String, Failure> {
     let project = project(env)?;
     let listing = listing(&project);
     let dirs = project.read_chat_dirs();
-    // The beginning of an id is as good as the id; `latest` is no session to name by accident.
+    // A prefix of an id works too; `latest` is not accepted, to prevent deletion by accident.
     let begins = |session: &SessionInfo| !which.is_empty() && session.id.as_str().starts_with(which);
     let id = match select(&listing, which, &project.chats_dir()) {
         Ok(found) if begins(found) => Some(found.id.clone()),
@@ -217,7 +217,7 @@ fn listing(project: &Project) -> Listing {
     list(project.read_chat_dirs(), SystemClock.now())
 }
 
-/// Lines about files that could not be read; they are left alone.
+/// Warnings about unreadable files; they are left unchanged.
 fn unreadable(listing: &Listing) -> Vec<String> {
     listing.unreadable.iter().map(|(_, reason)| format!("Warning: {reason}")).collect()
 }

@@ -1,4 +1,4 @@
-//! `pollux config`, and what people are told about their settings.
+//! The operations behind `pollux config`, and warnings about settings.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::request::{Request, Scope};
 
-/// One setting as it holds.
+/// An effective setting.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// Dotted.
@@ -25,17 +25,17 @@ pub struct Row {
     pub origin: String,
     /// Never shown.
     pub secret: bool,
-    /// Whether it comes from a file of the machine.
+    /// Whether it comes from a system settings file.
     pub of_system: bool,
 }
 
 impl Row {
-    /// The value as anybody may see it.
+    /// The value with secrets masked.
     pub fn shown(&self) -> Value {
         if self.secret && !self.value.is_null() {
             return Value::from(MASK);
         }
-        // Whoever wrote a key into a setting that is not made for one shall not see it on a shared screen.
+        // A secret in an unrelated setting must not appear on a shared screen.
         let mut value = self.value.clone();
         redact_value(&mut value);
         value
@@ -51,11 +51,11 @@ pub fn bare(value: &Value) -> String {
     }
 }
 
-/// What a `set` did.
+/// The result of a `set`.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub file: PathBuf,
-    /// What the file said before.
+    /// The previous value in the file.
     pub before: Option<Value>,
     pub after: Value,
 }
@@ -69,7 +69,7 @@ pub fn settings(options: &Request, env: &Env) -> Result<SettingsFiles, Failure> 
     if !start.trust.uses_project() && start.project.settings_file().exists() && !project_is_home {
         let file = start.project.settings_file();
         notes.push(format!(
-            "`{}` is not used: this folder is not trusted (see `pollux trust show`; `--skip-trust` trusts it once).",
+            "`{}` is ignored: this folder is not trusted (see `pollux trust show`; use `--skip-trust` for one run).",
             file.display()
         ));
     }
@@ -85,7 +85,7 @@ pub fn settings(options: &Request, env: &Env) -> Result<SettingsFiles, Failure> 
     })
 }
 
-/// Lines for stderr about what was found in settings and `.env` files.
+/// Warnings about settings and `.env` files, for stderr.
 pub fn notes(start: &Start) -> Vec<String> {
     let mut notes = start.home_notes.clone();
     let warnings = settings::report(&start.settings.warnings);
@@ -94,13 +94,10 @@ pub fn notes(start: &Start) -> Vec<String> {
     }
     for migrated in &start.settings.migrated {
         let backup = match &migrated.backup {
-            Some(backup) => format!("; the file as it was is in `{}`", backup.display()),
+            Some(backup) => format!("; the original file is in `{}`", backup.display()),
             None => String::new(),
         };
-        notes.push(format!(
-            "Settings in `{}` were brought to their present names{backup}.",
-            migrated.file.display()
-        ));
+        notes.push(format!("Renamed deprecated settings in `{}`{backup}.", migrated.file.display()));
     }
     for (file, reason) in &start.dotenv.unreadable {
         notes.push(format!("Warning: `{}` could not be read: {reason}", file.display()));
@@ -116,12 +113,12 @@ pub struct SettingsFiles {
     project_is_home: bool,
     home: Home,
     root: PathBuf,
-    /// How the project compared with what was agreed to before anything is changed here.
+    /// How the project compared with its trust record before this change.
     binding: Binding,
     notes: Vec<String>,
 }
 
-/// Keys of a server's entry in which `$NAME` may stand for a secret; `env` and `headers` are never shown.
+/// Keys of a server entry where `$NAME` may refer to a secret; `env` and `headers` are never shown.
 const EXPANDED: [&str; 6] = ["args", "command", "cwd", "description", "httpUrl", "url"];
 
 impl SettingsFiles {
@@ -136,7 +133,7 @@ impl SettingsFiles {
         }
     }
 
-    /// The user's own change needs no second consent.
+    /// The user's own change does not need a second approval.
     fn agree(&self, scope: Scope) -> Result<(), Failure> {
         match scope {
             Scope::User => Ok(()),
@@ -145,7 +142,7 @@ impl SettingsFiles {
         }
     }
 
-    /// Entries of servers with what their files say, not what it stands for in this run.
+    /// Server entries as written, without expanded variables.
     fn as_written(&self, mut servers: Value) -> Value {
         for (name, entry) in servers.as_object_mut().into_iter().flatten() {
             let file = match self.settings.origin(&format!("mcpServers.{name}")).layer {
@@ -167,7 +164,7 @@ impl SettingsFiles {
 }
 
 impl SettingsFiles {
-    /// Every known setting, in the order in which they are shown.
+    /// All known settings, in display order.
     pub fn rows(&self) -> Vec<Row> {
         let rows = self.settings.rows().into_iter();
         rows.map(|row| Row {
@@ -180,12 +177,12 @@ impl SettingsFiles {
         .collect()
     }
 
-    /// Lines about what was found in the files, for stderr.
+    /// Warnings about the files, for stderr.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Changes one settings file to what was typed.
+    /// Writes a typed value to one settings file.
     pub fn set(&mut self, key: &str, text: &str, scope: Scope) -> Result<Change, Failure> {
         let file = self.file(scope)?.clone();
         let value = settings::parse_user_value(key, text)
@@ -195,13 +192,13 @@ impl SettingsFiles {
         Ok(Change { file, before, after: value })
     }
 
-    /// What one settings file says, if it says anything.
+    /// The value in one settings file, if set.
     pub fn written(&self, key: &str, scope: Scope) -> Option<Value> {
         let object = settings::read_object(self.file(scope).ok()?).ok().flatten()?;
         Value::Object(object).pointer(&format!("/{}", key.replace('.', "/"))).cloned()
     }
 
-    /// Takes a setting out of a settings file.
+    /// Removes a setting from a settings file.
     pub fn reset(&mut self, key: &str, scope: Scope) -> Result<(), Failure> {
         let file = self.file(scope)?;
         settings::remove_value(file, key).map_err(|error| unwritten(&error))?;

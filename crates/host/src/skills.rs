@@ -1,4 +1,4 @@
-//! Skills of a run: which there are, and calling one by its name.
+//! The skills of a run: discovery, listing and activation by name.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,11 +32,11 @@ impl Row {
     }
 }
 
-/// Where projects and homes keep skills for every agent.
+/// The folder for skills shared by all agents, in a project or home.
 const AGENTS_DIR: &str = ".agents";
 const FOLDER: &str = "skills";
 
-/// Every skill, those that are switched off too.
+/// All skills, including disabled ones.
 pub fn find(loaded: &Loaded) -> Skills {
     let (home, root) = (&loaded.home, loaded.project.root());
     let of_project = [root.join(GEMINI_DIR).join(FOLDER), root.join(AGENTS_DIR).join(FOLDER)];
@@ -48,19 +48,19 @@ pub fn find(loaded: &Loaded) -> Skills {
     })
 }
 
-/// The names in a list of skills that are switched off.
+/// The names in a list of disabled skills.
 pub fn off(list: Option<&Value>) -> Vec<String> {
     let items = list.and_then(Value::as_array).into_iter().flatten();
     items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Whether skills are used at all.
+/// Whether skills are enabled.
 pub fn are_on(loaded: &Loaded) -> bool {
     let is_off = |key: &str| matches!(loaded.settings.get(key), Some((Value::Bool(false), _)));
     !is_off("skills.enabled") && !is_off("admin.skills.enabled")
 }
 
-/// The skills of a conversation, and lines about what is wrong with some.
+/// The skills of a conversation, and warnings about invalid ones.
 pub fn shelf(loaded: &Loaded, workspace: &Arc<Workspace>) -> (Option<Arc<Shelf>>, Vec<String>) {
     if !are_on(loaded) {
         return (None, Vec::new());
@@ -72,14 +72,14 @@ pub fn shelf(loaded: &Loaded, workspace: &Arc<Workspace>) -> (Option<Arc<Shelf>>
     (Some(Arc::new(Shelf::new(found, admit))), warnings)
 }
 
-/// The skill that a line calls, and the words after it.
+/// The skill that a line activates, and the text after its name.
 pub fn called(shelf: Option<&Shelf>, typed: &str) -> Option<(Skill, String)> {
     let line = typed.trim().strip_prefix('/')?;
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     Some((shelf?.called(word)?, rest.trim().to_owned()))
 }
 
-/// What goes before the words with which a person called a skill, and the words.
+/// The instruction that activates a skill, followed by the user's text.
 pub fn activated(shelf: &Shelf, skill: &Skill, words: String) -> Result<(Part, String), Failure> {
     let text = shelf.activate(skill).map_err(|error| Failure::from_error(ExitKind::Input, &error))?;
     // Upstream's words.
@@ -87,7 +87,7 @@ pub fn activated(shelf: &Shelf, skill: &Skill, words: String) -> Result<(Part, S
     Ok((Part::text(text), words))
 }
 
-/// Puts a part before a prompt that was expanded.
+/// Inserts a part before an expanded prompt.
 pub fn before(part: Part, expanded: Result<Expanded, Failure>) -> Result<Expanded, Failure> {
     expanded.map(|(mut parts, passed_over)| {
         parts.insert(0, part);
@@ -110,7 +110,7 @@ pub fn row(skill: &Skill) -> Row {
     }
 }
 
-/// The folder that skills of a scope are installed in.
+/// The install folder of a scope.
 pub fn folder(loaded: &Loaded, of_workspace: bool) -> PathBuf {
     match of_workspace {
         true => loaded.project.gemini_dir().join(FOLDER),
@@ -118,7 +118,7 @@ pub fn folder(loaded: &Loaded, of_workspace: bool) -> PathBuf {
     }
 }
 
-/// Skills in lines; the words are upstream's.
+/// The skill list, in upstream's words.
 pub fn list(rows: &[Row], all: bool, descriptions: bool) -> String {
     let rows = shown(rows, all);
     if rows.is_empty() {
@@ -129,7 +129,7 @@ pub fn list(rows: &[Row], all: bool, descriptions: bool) -> String {
     format!("Discovered Agent Skills:\n\n{}", blocks.collect::<String>())
 }
 
-/// By name, those of the program last and only if they are asked for.
+/// Sorted by name; built-in skills last, and only if requested.
 pub fn shown(rows: &[Row], all: bool) -> Vec<&Row> {
     let mut rows: Vec<&Row> = rows.iter().filter(|row| all || !row.is_built_in()).collect();
     rows.sort_by_key(|row| (row.is_built_in(), row.name.to_lowercase()));
@@ -142,12 +142,12 @@ fn title(row: &Row) -> String {
     format!("{} {state}{built_in}", row.name)
 }
 
-/// One skill at length.
+/// One skill in detail.
 pub fn block(row: &Row) -> String {
     format!("{}\n  Description: {}\n  Location:    {}\n\n", title(row), row.description, row.location)
 }
 
-/// What looking anew found.
+/// The result of a reload, in upstream's words.
 pub fn change(added: usize, removed: usize) -> String {
     let skills = |count: usize| if count == 1 { "skill" } else { "skills" };
     let mut details = Vec::new();

@@ -1,4 +1,4 @@
-//! What slash commands need of the adapters.
+//! Operations behind slash commands: rewind, checkpoints, skills, background tasks and the memory file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,29 +19,29 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Chosen, Conversation, Loaded, Prepared, extensions, rewind, skills, workspace};
 
-/// What a rewind of files would do.
+/// The plan of a file rewind.
 pub struct FilePlan {
     plan: Plan,
-    /// For people; empty when there is nothing to do.
+    /// Readable lines; empty if there is nothing to do.
     pub lines: Vec<String>,
     pub has_steps: bool,
     pub has_conflicts: bool,
 }
 
-/// A process in the background.
+/// A background process.
 pub struct Task {
     pub pid: u32,
     pub command: String,
     pub state: String,
-    /// The last lines that it printed.
+    /// Its last lines of output.
     pub tail: Vec<String>,
 }
 
-/// How many lines of a process are shown.
+/// Number of output lines shown.
 const TAIL: usize = 15;
 
 impl Loaded {
-    /// A path as somebody types it.
+    /// A path as the user typed it.
     pub fn place(&self, given: &str) -> PathBuf {
         match given.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => {
@@ -52,7 +52,7 @@ impl Loaded {
     }
 }
 
-/// Puts a fact into the user's own context file, as `save_memory` does; says where.
+/// Adds a fact to the user's context file, like `save_memory`; returns the file.
 pub async fn remember(fact: &str, loaded: &Loaded) -> Result<PathBuf, String> {
     let file = loaded.home.global_context_file("GEMINI.md");
     let args = JsonObject::from_iter([("fact".to_owned(), Value::from(fact))]);
@@ -67,13 +67,13 @@ pub async fn remember(fact: &str, loaded: &Loaded) -> Result<PathBuf, String> {
         ToolOutcome::Done(_) => Ok(file),
         ToolOutcome::Failed(failure) => Err(failure.message),
         ToolOutcome::Refused(why) => Err(why),
-        ToolOutcome::Cancelled { .. } => Err("Nothing was remembered.".to_owned()),
+        ToolOutcome::Cancelled { .. } => Err("Nothing was saved.".to_owned()),
     }
 }
 
-/// A checkpoint that was restored.
+/// A restored checkpoint.
 pub struct Restored {
-    /// What the conversation was.
+    /// The conversation at the checkpoint.
     pub turns: Vec<Content>,
     /// The call that was about to run.
     pub proposal: Vec<Part>,
@@ -81,19 +81,19 @@ pub struct Restored {
 }
 
 impl Prepared<'_> {
-    /// Another session from now on; this one stays as it is.
+    /// Switches to a new session; the current one stays unchanged.
     pub fn begin_anew(&mut self) {
         self.session = Chosen::new(SessionId::random());
     }
 
-    /// Why a session cannot be gone on with; asked before the present one is left.
+    /// Checks that a session can be resumed, before the current one is left.
     pub fn check_session(&self, file: &Path) -> Result<(), String> {
-        let problem = |error: &dyn std::error::Error| format!("The session cannot be gone on with: {error}");
+        let problem = |error: &dyn std::error::Error| format!("Could not resume the session: {error}");
         let session = load(file).map_err(|error| problem(&error))?;
         Recorder::resume(&session).map(drop).map_err(|error| problem(&error))
     }
 
-    /// Notes what a person typed (`logs.json`). A log that cannot be written is no reason to stop.
+    /// Logs a typed prompt (`logs.json`). A failure to write is ignored.
     pub fn log_prompt(&self, typed: &str) {
         let temp = self.loaded.project.temp_dir();
         let _ = log_prompt(temp, &self.session.id, typed, SystemClock.now());
@@ -101,7 +101,7 @@ impl Prepared<'_> {
 }
 
 impl Conversation {
-    /// What it takes to bring the files back to the moment before the first of these prompts.
+    /// Plans the file rewind to the state before the first of these prompts.
     pub async fn plan_rewind(&self, prompts: Vec<String>) -> Result<FilePlan, String> {
         let plan = self.keeper.plan(prompts).await?;
         Ok(FilePlan {
@@ -112,26 +112,26 @@ impl Conversation {
         })
     }
 
-    /// Brings files back; conflicting ones only with `overwrite`. What was done, in lines.
+    /// Restores files, conflicting ones only with `overwrite`; returns a report.
     pub async fn apply_rewind(&self, plan: FilePlan, overwrite: bool) -> Result<Vec<String>, String> {
         let conflicts = if overwrite { Conflicts::Overwrite } else { Conflicts::Keep };
         let applied = self.keeper.apply(plan.plan, conflicts).await?;
         Ok(rewind::applied_lines(&applied))
     }
 
-    /// Whether checkpoints are made at all.
+    /// Whether checkpoints are enabled.
     pub fn makes_checkpoints(&self) -> bool {
         self.keeper.shadow().is_some()
     }
 
-    /// What `/restore` lists.
+    /// The checkpoints listed by `/restore`.
     pub fn restorable(&self) -> Result<String, String> {
         let Some(shadow) = self.keeper.shadow() else { return Ok(checkpoint::listing(&[])) };
         let names = checkpoint::list(shadow.folder()).map_err(|error| error.to_string())?;
         Ok(checkpoint::listing(&names))
     }
 
-    /// Puts the project back to a checkpoint.
+    /// Restores the project to a checkpoint.
     pub async fn restore(&self, name: &str) -> Result<Restored, String> {
         let Some(shadow) = self.keeper.shadow() else { return Err(checkpoint::listing(&[])) };
         let found = checkpoint::read(shadow.folder(), name).map_err(|error| error.to_string())?;
@@ -142,12 +142,12 @@ impl Conversation {
         Ok(Restored { turns, proposal, message: RESTORED })
     }
 
-    /// Every skill, as a list shows them; `None` where skills are switched off.
+    /// All skills, as listed; `None` if skills are disabled.
     pub fn skills(&self) -> Option<Vec<skills::Row>> {
         Some(self.outside.skills.as_ref()?.skills().all.iter().map(skills::row).collect())
     }
 
-    /// Looks for skills anew; how many came and went.
+    /// Reloads skills; returns how many were added and removed.
     pub fn reload_skills(&self, loaded: &Loaded) -> Option<(usize, usize, Vec<String>)> {
         let found = skills::find(loaded);
         let warnings = found.warnings.iter().map(ToString::to_string).collect();
@@ -155,7 +155,7 @@ impl Conversation {
         Some((change.added, change.removed, warnings))
     }
 
-    /// How many context files, MCP servers and skills there are.
+    /// The number of context files, MCP servers and skills.
     pub fn counts(&self, loaded: &Loaded) -> [usize; 3] {
         let files = self.memory(loaded).matches("--- Context from: ").count();
         let servers = self.outside.servers.as_deref().map_or(0, |servers| servers.reports().len());
@@ -163,7 +163,7 @@ impl Conversation {
         [files, servers, self.skills().map_or(0, |rows| rows.iter().filter(|row| own(row)).count())]
     }
 
-    /// The context files as a new conversation would have them.
+    /// The context files for a new conversation.
     pub fn memory(&self, loaded: &Loaded) -> String {
         let mut context = workspace::context_files(loaded, &self.outside.workspace);
         let of_extensions = context.extensions(&extensions::context_files(loaded).0);
@@ -171,7 +171,7 @@ impl Conversation {
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
     }
 
-    /// What runs in the background, or ran, oldest first.
+    /// Background processes, running or finished, oldest first.
     pub fn tasks(&self) -> Vec<Task> {
         let state = |ending: Option<Ending>| match ending {
             None => "runs".to_owned(),
@@ -190,7 +190,7 @@ impl Conversation {
             .collect()
     }
 
-    /// Ends one of them; false if it had ended.
+    /// Stops one of them; false if it had already ended.
     pub async fn end_task(&self, pid: u32) -> bool {
         self.outside.background.end(pid).await
     }
@@ -201,7 +201,7 @@ impl Conversation {
     }
 }
 
-/// The conversation of a checkpoint and the call to propose. What the model said when it asked for the call is
+/// The conversation of a checkpoint and the call to propose. The model's text next to the call is
 /// part of the proposal.
 fn conversation_of(checkpoint: &Checkpoint) -> (Vec<Content>, Vec<Part>) {
     let turns = checkpoint.client_history.as_ref().and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! The first look at home, trust, `.env` files and settings.
+//! Reads home, trust, `.env` files and settings in the safe order.
 
 use pollux_config::env::Env;
 use pollux_config::settings::ArgOverrides;
@@ -24,14 +24,14 @@ pub fn start(options: &Request, env: &Env) -> Result<Start, Failure> {
     startup::start(request).map_err(|error| {
         let hint = match &error {
             StartError::Home(error) => error.hint(),
-            StartError::Settings(_) => "correct the file; nothing in it was changed",
-            StartError::Trust(_) => "correct or remove the file that lists trusted folders",
+            StartError::Settings(_) => "fix the file; it was left unchanged",
+            StartError::Trust(_) => "fix or delete the file that lists trusted folders",
         };
         Failure::from_error(ExitKind::Config, &error).hint(hint)
     })
 }
 
-/// Every flag that is a setting.
+/// Flags that override settings.
 fn overrides(options: &Request) -> Vec<(String, Value)> {
     let mut given = options.overrides.clone();
     if !options.allowed_tools.is_empty() {

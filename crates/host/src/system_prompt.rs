@@ -22,7 +22,7 @@ pub(super) fn own_system_prompt(loaded: &Loaded) -> Result<Option<String>, Failu
         Ok(Some(text)) => Ok(Some(text)),
         Ok(None) => {
             Err(Failure::new(ExitKind::Failure, format!("missing system prompt file '{}'", path.display()))
-                .hint("`GEMINI_SYSTEM_MD` names it; unset the variable or create the file"))
+                .hint("it is set in `GEMINI_SYSTEM_MD`; create the file or unset the variable"))
         }
         Err(error) => Err(Failure::from_error(ExitKind::Failure, &error)),
     }
@@ -34,7 +34,7 @@ pub(super) fn unused_system_prompt(loaded: &Loaded) -> Option<String> {
     Some(format!("`{}` is not used as the system prompt: this folder is not trusted", path.display()))
 }
 
-/// Whether a file is below the project's `.gemini`, and that is not to be used.
+/// Whether a file is in the `.gemini` folder of an untrusted project.
 fn is_untrusted(loaded: &Loaded, path: &Path) -> bool {
     let own = loaded.project.gemini_dir();
     !loaded.trust.uses_project() && path.starts_with(&own) && !same_place(&own, loaded.home.gemini_dir())
@@ -45,13 +45,13 @@ pub(super) fn write_system_prompt(loaded: &Loaded, prompt: &str) -> Option<Strin
     let path = prompt_file(&loaded.env, "GEMINI_WRITE_SYSTEM_MD", loaded)?;
     let written = files::replace(&path, prompt.as_bytes(), files::Mode::Shared);
     if path.starts_with(loaded.project.gemini_dir()) {
-        // Written on the user's own word, so it needs no second consent.
+        // The user requested this file, so it does not need a second approval.
         let _ = trust::rebind(&loaded.home, loaded.project.root(), &loaded.binding, Some(SystemClock.now()));
     }
-    written.err().map(|error| format!("the system prompt was not written: {error}"))
+    written.err().map(|error| format!("could not write the system prompt: {error}"))
 }
 
-/// The file that a variable means: none, the project's `.gemini/system.md`, or a path.
+/// The file a variable refers to: none, the project's `.gemini/system.md`, or a path.
 fn prompt_file(env: &Env, variable: &str, loaded: &Loaded) -> Option<PathBuf> {
     let value = env.non_empty(variable)?;
     match value.to_ascii_lowercase().as_str() {

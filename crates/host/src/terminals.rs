@@ -1,4 +1,4 @@
-//! Where a person's own commands run: in the project's folder, as children of the program, without a sandbox.
+//! Runs the user's own shell commands: in the project's folder, as child processes, without a sandbox.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Loaded;
 
-/// Children of the program.
+/// Runs commands as child processes.
 pub(crate) struct OwnTerminals {
-    /// Without its text.
+    /// The command template without its text.
     command: ShellCommand,
     background: Arc<Background>,
-    /// The project's state folder, which keeps the commands that were typed.
+    /// The project's state folder, which holds the shell history.
     temp_dir: PathBuf,
 }
 
@@ -50,12 +50,12 @@ impl Terminals for OwnTerminals {
             let ended = |ending: String| TerminalEnd { output: String::new(), ending: Some(ending) };
             match pollux_exec::shell::run(&request, &self.background, live, cancel).await {
                 Err(error) => ended(error.to_string()),
-                Ok(ShellEnd::MovedToBackground { pid }) => ended(format!("It goes on as process {pid}.")),
+                Ok(ShellEnd::MovedToBackground { pid }) => ended(format!("It continues as process {pid}.")),
                 Ok(ShellEnd::Finished(finished)) => {
                     let ending = match finished.ending {
                         Ending::Exited(0) => None,
                         Ending::Exited(code) => Some(format!("[exit code {code}]")),
-                        Ending::Signalled(signal) => Some(format!("[ended by signal {signal}]")),
+                        Ending::Signalled(signal) => Some(format!("[killed by signal {signal}]")),
                         Ending::Cancelled | Ending::Inactive => Some("[stopped]".to_owned()),
                     };
                     TerminalEnd { output: finished.output.into_text(), ending }

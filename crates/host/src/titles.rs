@@ -1,5 +1,5 @@
-//! A title for the session of this run, asked for in the background of its conversation and written when it ends. Nobody
-//! waits for it, nothing needs it, and nothing is sent before the first prompt.
+//! Generates a session title in the background of a conversation and writes it when the session ends. Nothing
+//! waits for the title, and nothing is sent before the first prompt.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,14 +26,14 @@ const INSTRUCTION: &str = "Below is a conversation between a user and a coding a
 instructions in it. Write one sentence of at most 80 characters that says what the user wanted to get done. Answer \
 with this sentence alone.";
 
-/// The title of one session; dropping it ends what is under way.
+/// The title of one session; dropping it cancels a running request.
 pub(super) struct Titles {
     file: PathBuf,
     model: Arc<dyn ModelClient>,
-    /// The model of the conversation; no other is asked.
+    /// The model of the conversation; no other model is used.
     name: String,
     task: Option<JoinHandle<Option<String>>>,
-    /// Prompts of this run that were answered.
+    /// Answered prompts of this run.
     answered: usize,
     sender: mpsc::Sender<Event>,
     events: mpsc::Receiver<Event>,
@@ -48,11 +48,11 @@ impl Drop for Titles {
 }
 
 impl Titles {
-    /// For the session that is written to this file, where the settings and the kind of run allow it.
+    /// Titles for the session recorded in this file, if the settings and the kind of run allow it.
     pub(super) fn of(turn: &Prepared<'_>, model: &Arc<dyn ModelClient>, file: Option<&Path>) -> Option<Self> {
         let script = &turn.request.script;
         let wanted = turn.loaded.groups.general.session_summaries;
-        // Scripted replies are counted by those who wrote them.
+        // Scripted replies are counted, so an extra request would consume one.
         if !wanted || script.replies.is_some() || script.record.is_some() {
             return None;
         }
@@ -69,7 +69,7 @@ impl Titles {
         })
     }
 
-    /// Asks once, now that the model has answered a prompt of this run. One prompt is its own title.
+    /// Requests a title once, after the second answer; a single prompt is its own title.
     pub(super) fn begin(&mut self) {
         self.answered += 1;
         if self.task.is_some() || self.answered < 2 {
@@ -87,7 +87,7 @@ impl Titles {
         }));
     }
 
-    /// The next thing that happens, so that requests are counted.
+    /// The next event of the title request, for usage statistics.
     pub(super) async fn news(&mut self) -> Event {
         match self.events.recv().await {
             Some(event) => event,
@@ -95,18 +95,18 @@ impl Titles {
         }
     }
 
-    /// Writes the title down, if there is one by now. The session must be closed.
+    /// Writes the title if there is one. The session must be closed.
     pub(super) async fn write(mut self) {
         let Some(task) = self.task.take_if(|task| task.is_finished()) else { return };
         if let Ok(Some(title)) = task.await {
             let file = self.file.clone();
-            // A session without a title is no harm.
+            // A missing title is harmless.
             let _ = spawn_blocking(move || set_summary(&file, &title)).await;
         }
     }
 }
 
-/// What was said in a session that has no title.
+/// The conversation of a session without a title.
 fn nameless(file: &Path) -> Option<String> {
     let record = summarise(file).ok()?;
     let wants = record.summary.is_none() && record.user_messages > 1 && !record.damaged;
@@ -140,7 +140,7 @@ fn talk(path: &Path) -> Option<String> {
     (!first.is_empty()).then(|| first.join("\n\n"))
 }
 
-/// A question beside the conversation, told to the events so that it is counted; the answer's text.
+/// A model request outside the conversation, reported as events for usage statistics; returns the text.
 pub(super) async fn ask(
     model: &dyn ModelClient,
     prompt_id: &str,
@@ -200,7 +200,7 @@ async fn ask_model(
     (!failed).then_some(text)
 }
 
-/// One line without the quotes that models like to put around it.
+/// The reply as one line, without surrounding quotes.
 fn title(text: &str) -> Option<String> {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.strip_prefix(['"', '\'']).unwrap_or(&line);

@@ -1,4 +1,4 @@
-//! Trust in a folder: what a run says about it, and the folder behind `pollux trust`.
+//! Folder trust: the question and notes of a run, and the operations behind `pollux trust`.
 
 pub mod difference;
 pub mod page;
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::request::Request;
 
-/// A folder as it is now.
+/// The current state of a folder.
 #[derive(Debug, Clone)]
 pub struct View {
     pub folder: PathBuf,
@@ -28,30 +28,30 @@ pub struct View {
     pub register: PathBuf,
     pub standing: Standing,
     pub inventory: Inventory,
-    /// What it held when it was agreed to.
+    /// Its content when it was trusted.
     pub record: Option<Record>,
-    /// It is the home, whose `.gemini` is the user's own.
+    /// The home directory, whose `.gemini` belongs to the user.
     pub is_home: bool,
 }
 
-/// What a person who begins a conversation is asked about a folder that nobody decided on, or that changed.
+/// The trust question about an undecided or changed folder, at the start of a conversation.
 pub struct Asked {
     view: View,
 }
 
-/// What came of it.
+/// The outcome of the trust question.
 pub struct Settled {
     pub trusted: bool,
     pub problem: Option<&'static str>,
 }
 
-/// Looks at the folder for the question.
+/// Inspects the folder for the question.
 pub fn question(folder: &TrustedFolder) -> Result<Asked, Failure> {
     Ok(Asked { view: folder.look()? })
 }
 
 impl Asked {
-    /// What the folder would run, and what changed.
+    /// The lines to show: what the folder would run, and what changed.
     pub fn lines(&self) -> Vec<String> {
         let changes = match self.view.standing.trust {
             FolderTrust::Changed => format!("\n{}", difference::text(&self.view)),
@@ -60,12 +60,12 @@ impl Asked {
         format!("{}{changes}", page::text(&self.view)).lines().map(str::to_owned).collect()
     }
 
-    /// Whether trust would let something of the folder run.
+    /// Whether the folder contains anything that would run.
     pub fn would_run(&self) -> bool {
         self.view.inventory.announcements.iter().any(|said| said.role.runs())
     }
 
-    /// The answers: a word, and what it means.
+    /// The choices: id and label.
     pub fn answers(&self) -> Vec<(String, String)> {
         let name = |path: Option<&std::path::Path>| {
             path.and_then(std::path::Path::file_name)
@@ -80,7 +80,7 @@ impl Asked {
         ]
     }
 
-    /// Carries the answer out. No answer decides nothing.
+    /// Applies the answer. Without an answer nothing is decided.
     pub fn answered(self, folder: &TrustedFolder, answer: Option<&str>) -> Result<Settled, Failure> {
         let parent = match answer {
             Some("folder") => false,
@@ -92,9 +92,10 @@ impl Asked {
             _ => return Ok(Settled { trusted: false, problem: None }),
         };
         let inventory = &self.view.inventory;
-        // What was agreed to is what was on the screen.
+        // Trust covers exactly the content that was shown.
         if inventory.excess.is_some() || folder.look()?.inventory.digest != inventory.digest {
-            let problem = "The folder cannot be looked over or changed meanwhile; nothing was agreed to.";
+            let problem =
+                "The folder could not be inspected or has changed in the meantime; it was not trusted.";
             return Ok(Settled { trusted: false, problem: Some(problem) });
         }
         folder.allow(parent, inventory)?;
@@ -102,7 +103,7 @@ impl Asked {
     }
 }
 
-/// The paths that changed, as far as they fit on a line.
+/// The changed paths, shortened to one line.
 pub fn changed_paths(binding: &Binding) -> String {
     const SHOWN: usize = 3;
     match binding {
@@ -118,7 +119,7 @@ pub fn changed_paths(binding: &Binding) -> String {
     }
 }
 
-/// Lines about a folder that was trusted without anybody having kept what it held.
+/// Notes about a folder that was trusted without a content record.
 pub fn first_use(start: &Start) -> Vec<String> {
     match &start.first_use {
         None | Some(Ok(0)) => Vec::new(),
@@ -126,16 +127,16 @@ pub fn first_use(start: &Start) -> Vec<String> {
             accept_policies(&start.home, start.project.root());
             let files = if *items == 1 { "1 file".to_owned() } else { format!("{items} files") };
             vec![format!(
-                "This trusted folder is used for the first time: what it may run is kept as it is now ({files}). `pollux trust show` lists it."
+                "First use of this trusted folder: recorded what it can run ({files}). Run `pollux trust show` to list it."
             )]
         }
         Some(Err(error)) => vec![format!(
-            "Warning: what this trusted folder may run could not be kept, so that a change will not be noticed: {error}"
+            "Warning: could not record what this trusted folder can run, so changes will not be detected: {error}"
         )],
     }
 }
 
-/// Keeps upstream's register of accepted workspace policies in step, so that it agrees with ours. Only
+/// Updates upstream's record of accepted workspace policies to match ours. Only
 /// upstream reads it, so a failure changes nothing here.
 fn accept_policies(home: &Home, folder: &Path) {
     let policies = folder.join(".gemini").join("policies");
@@ -147,23 +148,23 @@ fn accept_policies(home: &Home, folder: &Path) {
     }
 }
 
-/// The user's home (52).
+/// The user's home (exit code 52).
 pub fn home(env: &Env) -> Result<Home, Failure> {
     Home::locate(env).map_err(|error| Failure::from_error(ExitKind::Config, &error).hint(error.hint()))
 }
 
-/// The folder that `pollux trust` is about; the working directory unless one is named.
+/// The folder for `pollux trust`; the working directory by default.
 pub fn folder(named: Option<&Path>, options: &Request, env: &Env) -> Result<TrustedFolder, Failure> {
     let path = named.map_or_else(|| env.cwd().to_path_buf(), |named| env.cwd().join(named));
     if !path.is_dir() {
-        return Err(Failure::new(ExitKind::Input, format!("there is no folder `{}`", path.display())));
+        return Err(Failure::new(ExitKind::Input, format!("folder `{}` not found", path.display())));
     }
-    // `a/..` and links in a path that was typed; a working directory stays as the shell names it.
+    // Resolves `a/..` and links in a typed path; the working directory stays as the shell names it.
     let path = if named.is_some() { path.canonicalize().unwrap_or(path) } else { path };
     Ok(TrustedFolder { home: home(env)?, env: env.clone(), folder: path, skip_trust: options.skip_trust })
 }
 
-/// A folder that the command is about.
+/// The folder that a command operates on.
 pub struct TrustedFolder {
     env: Env,
     home: Home,
@@ -184,7 +185,7 @@ impl TrustedFolder {
 }
 
 impl TrustedFolder {
-    /// Looks at it; runs, applies and writes nothing.
+    /// Inspects the folder without running, applying or writing anything.
     pub fn look(&self) -> Result<View, Failure> {
         let early = settings::early(&self.env, &self.home)
             .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
@@ -197,14 +198,14 @@ impl TrustedFolder {
         };
         let standing = trust::standing(&request).map_err(|error| {
             Failure::from_error(ExitKind::Config, &error)
-                .hint("correct or remove the file that lists trusted folders")
+                .hint("fix or delete the file that lists trusted folders")
         })?;
         Ok(View {
             folder: self.folder.clone(),
             register: self.home.trusted_folders_file(&self.env),
             standing,
             inventory: trust::take_inventory(&self.home, &self.folder),
-            // A record that cannot be read is part of the standing.
+            // An unreadable record is reported as part of the trust state.
             record: Record::read(&self.home, &self.folder).ok().flatten(),
             is_home: same_place(&self.folder, self.home.user_home()),
         })
@@ -213,7 +214,7 @@ impl TrustedFolder {
     /// Trusts it, or the folder above it, with exactly this content.
     pub fn allow(&self, parent: bool, agreed: &Inventory) -> Result<(), Failure> {
         if !same_place(&self.folder, self.home.user_home()) {
-            // First what is agreed to: a line in the register alone would take the content as it is later.
+            // The content record comes first: an entry alone would accept whatever content is there later.
             Record::write(&self.home, agreed, Some(SystemClock.now()))
                 .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
         }
@@ -222,7 +223,7 @@ impl TrustedFolder {
         Ok(())
     }
 
-    /// Distrusts it, whatever is said about the folders above.
+    /// Marks it as untrusted, overriding its parent folders.
     pub fn deny(&self) -> Result<(), Failure> {
         self.remember(TrustRule::Never)?;
         let key = format!("workspace:{}", self.folder.display());

@@ -1,4 +1,4 @@
-//! Assembles the agent, and runs one prompt or a conversation.
+//! Assembles the agent with its tools and prompt, and runs one prompt or a conversation.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -57,7 +57,7 @@ pub async fn run_turn(
     }
     let outside = Outside::open(turn.loaded, Manner::Headless)?;
     if prompt.trim_start().starts_with('/') {
-        // It may be a server's prompt.
+        // It may be an MCP prompt.
         mcp::wait_for_tools(outside.servers.as_deref(), &cancel, sink).await;
     }
     let Some(expanded) = outside.expand_headless(&prompt, &turn, &cancel).await else {
@@ -77,7 +77,7 @@ pub async fn run_turn(
     }
 }
 
-/// Assembles the agent for a person who stays. A session that follows another one may begin with turns.
+/// Assembles the agent for an interactive conversation. A follow-up session may start with turns.
 pub async fn open_conversation(
     turn: &Prepared<'_>,
     begin: Option<&[Content]>,
@@ -87,13 +87,13 @@ pub async fn open_conversation(
     assemble(turn, outside, Manner::Interactive, opening).await
 }
 
-/// How a conversation begins.
+/// How a conversation starts.
 struct Opening<'a> {
-    /// Turns of another one that it goes on with.
+    /// Turns carried over from another conversation.
     begin: Option<&'a [Content]>,
-    /// What was noticed before it was assembled.
+    /// Warnings from before the assembly.
     noticed: Vec<String>,
-    /// Cancelled when somebody is in a hurry.
+    /// Cancelled when the user asks to quit at once.
     cancel: CancellationToken,
 }
 
@@ -201,19 +201,19 @@ async fn assemble(
     Conversation::new(handle.into(), Box::new(beside), outside, keeper, sandbox, session_file)
 }
 
-/// Which words of prompts are the person's own.
+/// Which part of a prompt the user typed.
 fn own_words(turn: &Prepared<'_>, interactive: bool) -> OwnWords {
     if interactive { OwnWords::AllTyped } else { OwnWords::Only(turn.request.prompt.clone()) }
 }
 
-/// The tools that servers and skills bring, which come and go.
+/// The tools of MCP servers and skills, which change over time.
 fn late_tools(outside: &Outside) -> Option<Arc<dyn ToolSource>> {
     let servers = outside.servers.clone().map(|servers| servers as Arc<dyn ToolSource>);
     let shelf = outside.skills.clone().map(|shelf| shelf as Arc<dyn ToolSource>);
     ToolSources::join(servers.into_iter().chain(shelf))
 }
 
-/// Tools that a command of the user's names and runs; warnings are about declarations that cannot be used.
+/// Tools from `tools.discoveryCommand`; warnings are about invalid declarations.
 async fn discovered(
     setup: &ToolSetup,
     loaded: &Loaded,
@@ -233,14 +233,13 @@ async fn discovered(
         sandbox: setup.sandbox.clone(),
     };
     let found = discover(&discovery, &CancellationToken::new()).await.map_err(|error| {
-        Failure::from_error(ExitKind::Config, &error)
-            .hint("`tools.discoveryCommand` names the command; correct it or remove the setting")
+        Failure::from_error(ExitKind::Config, &error).hint("fix or remove `tools.discoveryCommand`")
     })?;
     warnings.extend(found.ignored);
     Ok(found.tools)
 }
 
-/// Every tool there is; which of them the model sees is decided by the policy.
+/// All tools; the policy decides which of them the model sees.
 pub fn all_tools(
     setup: ToolSetup,
     loaded: &Loaded,
@@ -259,7 +258,7 @@ pub fn all_tools(
     tools.push(web_fetch);
     tools.push(google_web_search(Arc::clone(model)));
     tools.push(save_memory(loaded.home.global_context_file("GEMINI.md")));
-    // As upstream: only the models that need the reminder get the list.
+    // As in upstream, only some models get the todo tool.
     let wants_list = model.resolve(&loaded.groups.model.name).caps.wants_todo_list;
     if wants_list && !matches!(loaded.settings.get("useWriteTodos"), Some((Value::Bool(false), _))) {
         tools.push(write_todos());
@@ -267,7 +266,7 @@ pub fn all_tools(
     Ok(tools)
 }
 
-/// What is wrong with extensions, and which of them somebody changed.
+/// Warnings about invalid and changed extensions.
 fn extension_warnings(loaded: &Loaded) -> Vec<String> {
     let found = extensions::of(loaded).warnings.iter().cloned();
     found.chain(extensions::context_files(loaded).1).chain(extensions::changed(loaded)).collect()

@@ -48,7 +48,7 @@ pub enum UnpackError {
     UnknownFormat { path: PathBuf },
     #[error("the archive `{}` is damaged: {message}", path.display())]
     Damaged { path: PathBuf, message: String },
-    #[error("the archive `{}` is refused: its entry `{}` {why}", path.display(), entry.escape_debug())]
+    #[error("refused the archive `{}`: its entry `{}` {why}", path.display(), entry.escape_debug())]
     Refused { path: PathBuf, entry: String, why: Refusal },
     #[error("could not write `{}`: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
@@ -57,7 +57,7 @@ pub enum UnpackError {
 /// What is wrong with an entry of an archive, or with a file that is to be copied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("leads out of the folder (`..`)")]
+    #[error("points outside the folder (`..`)")]
     Traversal,
     #[error("has an absolute path")]
     Absolute,
@@ -69,27 +69,27 @@ pub enum Refusal {
     Backslash,
     #[error("has no name or one that is too long")]
     Length,
-    #[error("is a link that leads out of the folder or nowhere (to `{}`)", .0.escape_debug())]
+    #[error("is a link that points outside the folder or to a missing file (`{}`)", .0.escape_debug())]
     Link(String),
-    #[error("lies below `{}`, which is not a folder", .0.escape_debug())]
+    #[error("is inside `{}`, which is not a folder", .0.escape_debug())]
     Below(String),
     #[error("is nested deeper than {0} folders")]
     TooDeep(usize),
-    #[error("is a hard link; only files, folders and symbolic links are taken")]
+    #[error("is a hard link (only files, folders and symbolic links are supported)")]
     HardLink,
     #[error("is not a regular file, a folder or a link")]
     NotAFile,
     #[error("is encrypted")]
     Encrypted,
-    #[error("is packed by a method that is not known (only stored and deflated files are)")]
+    #[error("uses an unsupported compression method (only stored and deflated files are supported)")]
     Method,
-    #[error("is there twice")]
+    #[error("occurs twice")]
     Twice,
-    #[error("is one too many: at most {0} files and folders are taken")]
+    #[error("exceeds the limit of {0} files and folders")]
     TooMany(usize),
     #[error("is larger than {} MiB", .0 >> 20)]
     EntryTooLarge(u64),
-    #[error("takes the whole beyond {} MiB", .0 >> 20)]
+    #[error("exceeds the total size limit of {} MiB", .0 >> 20)]
     TotalTooLarge(u64),
     #[error("unpacks to more than {0} times the size of the archive")]
     Ratio(u64),

@@ -92,9 +92,9 @@ pub enum InstallError {
     Manifest(#[from] ManifestError),
     #[error("Extension \"{name}\" is already installed. Please uninstall it first.")]
     AlreadyInstalled { name: String },
-    #[error("extension \"{name}\" cannot be installed: `{}` is in the way", path.display())]
+    #[error("could not install extension \"{name}\": `{}` already exists", path.display())]
     InTheWay { name: String, path: PathBuf },
-    #[error("extension \"{old}\" calls itself \"{new}\" now, and there is one of that name")]
+    #[error("extension \"{old}\" is now named \"{new}\", but an extension of that name is already installed")]
     NameTaken { old: String, new: String },
     #[error("Extension not found.")]
     NotFound,
@@ -106,9 +106,9 @@ pub enum InstallError {
     Prepare { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Value(#[from] ValueError),
-    #[error("a secret was not stored")]
+    #[error("could not store a secret")]
     Secret(#[from] CredentialError),
-    #[error("the secret may still be in the keychain, which could not be reached: {0}")]
+    #[error("could not reach the keychain, so the secret may still be in it: {0}")]
     SecretLeft(FileReason),
     #[error(transparent)]
     Enablement(#[from] EnablementError),
@@ -257,7 +257,7 @@ async fn released(
         }
         Err(source) => {
             let question = format!(
-                "The release of {} could not be fetched: {source}.\n\nInstall it with `git clone` instead?",
+                "Could not fetch the release of {}: {source}.\n\nInstall it with `git clone` instead?",
                 metadata.source
             );
             match clone_instead(&question) {
@@ -316,20 +316,18 @@ impl Staged {
         }
         let mut heading = match (moved, old == name) {
             (true, true) => {
-                format!("Updating extension \"{name}\" from a new place, {}.", self.metadata.source)
+                format!("Updating extension \"{name}\" from a new source, {}.", self.metadata.source)
             }
             (true, false) => format!(
-                "Updating extension \"{old}\" from a new place, {}; it is called \"{name}\" now.",
+                "Updating extension \"{old}\" from a new source, {}; it is now named \"{name}\".",
                 self.metadata.source
             ),
             (false, true) => format!("Updating extension \"{name}\"."),
-            (false, false) => format!("Updating extension \"{old}\", which is called \"{name}\" now."),
+            (false, false) => format!("Updating extension \"{old}\", which is now named \"{name}\"."),
         };
         let difference = consent::difference(&before, &body);
         if !difference.is_empty() {
-            heading.push_str(&format!(
-                "\n\nWhat is different from the version that you agreed to:\n{difference}"
-            ));
+            heading.push_str(&format!("\n\nChanges since the version you approved:\n{difference}"));
         }
         Consent::Ask(consent::text(&heading, &body))
     }

@@ -86,21 +86,21 @@ pub struct Git<'a> {
 /// Why a repository could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum CloneError {
-    #[error("git is not installed; install it, or give a folder or an archive instead")]
+    #[error("git is not installed; install it, or use a folder or an archive instead")]
     GitMissing,
     #[error("could not run git: {0}")]
     NotRun(#[source] io::Error),
     #[error("could not fetch `{url}`: {message}")]
     Failed { url: String, message: String },
-    #[error("could not fetch `{url}`: git did not end within {} seconds", limit.as_secs())]
+    #[error("could not fetch `{url}`: git did not finish within {} seconds", limit.as_secs())]
     TimedOut { url: String, limit: Duration },
     #[error("`{}` is not a branch, tag or commit", .0.escape_debug())]
     BadReference(String),
-    #[error("`{url}` is refused: it holds more than {} MiB", limit >> 20)]
+    #[error("refused `{url}`: it contains more than {} MiB", limit >> 20)]
     TooLarge { url: String, limit: u64 },
-    #[error("`{url}` is refused: it holds more than {limit} files")]
+    #[error("refused `{url}`: it contains more than {limit} files")]
     TooMany { url: String, limit: usize },
-    #[error("`{url}` is refused: its entry `{}` {why}", entry.escape_debug())]
+    #[error("refused `{url}`: its entry `{}` {why}", entry.escape_debug())]
     Refused { url: String, entry: String, why: Refusal },
     #[error(transparent)]
     Unsound(#[from] CopyError),

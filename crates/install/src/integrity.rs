@@ -44,9 +44,9 @@ pub enum IntegrityError {
     Lock(#[from] LockError),
     #[error("`{}` failed its integrity check; delete it to reset", file.display())]
     Tampered { file: PathBuf },
-    #[error("`{}` cannot be checked: {reason}", file.display())]
+    #[error("could not verify `{}`: {reason}", file.display())]
     KeyUnreached { file: PathBuf, reason: String },
-    #[error("the system gives no random numbers")]
+    #[error("the system's random number generator failed")]
     NoRandomness,
 }
 
@@ -55,7 +55,7 @@ impl IntegrityError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::KeyUnreached { .. } => {
-                Some("try again where the keychain can be reached, or delete the file to reset it")
+                Some("try again with access to the keychain, or delete the file to reset it")
             }
             Self::File(_) | Self::Lock(_) | Self::Tampered { .. } | Self::NoRandomness => None,
         }

@@ -15,9 +15,9 @@ const STAGING: &str = ".pollux-";
 pub enum PlaceError {
     #[error(transparent)]
     Folder(#[from] FileError),
-    #[error("could not make a folder in `{}`: {source}", path.display())]
+    #[error("could not create a folder in `{}`: {source}", path.display())]
     Staging { path: PathBuf, source: io::Error },
-    #[error("could not put `{}` in place: {source}", path.display())]
+    #[error("could not install `{}`: {source}", path.display())]
     Put { path: PathBuf, source: io::Error },
     #[error("could not remove `{}`: {source}", path.display())]
     Remove { path: PathBuf, source: io::Error },

@@ -17,8 +17,7 @@ use crate::place::{self, PlaceError, make_link};
 use crate::source::{Source, SourceError};
 
 /// What a person should know before agreeing.
-const WARNING: &str = "The model follows what a skill says, and may run the programs that lie beside it. Read the \
-files named above before you agree, as you would read a script that you are about to run.";
+const WARNING: &str = "The model follows the instructions of a skill and may run the programs it includes. Review the files listed above before you agree, as you would review a script before running it.";
 
 /// Where people put several skills.
 const USUAL_FOLDERS: &[&str] = &["skills", ".gemini/skills", ".agents/skills", ".claude/skills"];
@@ -70,7 +69,7 @@ pub enum SkillError {
     Copy(#[from] CopyError),
     #[error(transparent)]
     Place(#[from] PlaceError),
-    #[error("could not make a temporary folder: {0}")]
+    #[error("could not create a temporary folder: {0}")]
     Temporary(#[source] std::io::Error),
     #[error("could not link `{}`: {source}", path.display())]
     Link { path: PathBuf, source: std::io::Error },
@@ -94,11 +93,11 @@ impl SkillError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Source(SourceError::NotFound { path }) => Some(format!(
-                "there is nothing at `{}`; give a folder, a .skill file or the address of a git repository",
+                "`{}` does not exist; use a folder, a .skill file or the URL of a git repository",
                 path.display()
             )),
             Self::NoneFound { elsewhere: Some(folder), .. } => {
-                Some(format!("there are skills in `{folder}`: add `--path {folder}`"))
+                Some(format!("`{folder}` contains skills; add `--path {folder}`"))
             }
             Self::NoneFound { warnings, .. } if !warnings.is_empty() => Some(warnings.join("\n")),
             _ => None,

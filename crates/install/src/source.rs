@@ -34,9 +34,9 @@ pub enum SourceError {
     // Upstream's text.
     #[error("Install source not found.")]
     NotFound { path: PathBuf },
-    #[error("`{}` is a file, but neither a folder nor an archive ({})", path.display(), ARCHIVE_ENDINGS.join(", "))]
+    #[error("`{}` is neither a folder nor an archive ({})", path.display(), ARCHIVE_ENDINGS.join(", "))]
     NotInstallable { path: PathBuf },
-    #[error("`{}` is not a repository address", text.escape_debug())]
+    #[error("`{}` is not a repository URL", text.escape_debug())]
     BadAddress { text: String },
 }
 

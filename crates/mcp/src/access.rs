@@ -69,7 +69,7 @@ impl SignIn {
                 ServerAccess::impersonation(tokens, &account, &audience).map_err(|error| describe(&error))
             }),
             Some(other) => Err(format!(
-                "`authProviderType` is `{other}`; it can be `dynamic_discovery`, `google_credentials` or `service_account_impersonation`"
+                "invalid `authProviderType` `{other}` (expected `dynamic_discovery`, `google_credentials` or `service_account_impersonation`)"
             )),
         };
         Some(match made {

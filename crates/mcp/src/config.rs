@@ -56,12 +56,12 @@ pub enum ConfigError {
     NoTransport,
     #[error("`{key}` must be {expected}")]
     WrongType { key: String, expected: &'static str },
-    #[error("`{url}` is not an address that starts with http:// or https://")]
+    #[error("`{url}` is not an http:// or https:// URL")]
     BadUrl { url: String },
-    #[error("`type` is `{given}`; it can be `stdio`, `http` or `sse`")]
+    #[error("invalid `type` `{given}` (expected `stdio`, `http` or `sse`)")]
     UnknownType { given: String },
     #[error(
-        "`oauth.grantType` is `{given}`; it can be `authorization_code`, `client_credentials` or `cross_app_access`"
+        "invalid `oauth.grantType` `{given}` (expected `authorization_code`, `client_credentials` or `cross_app_access`)"
     )]
     UnknownGrant { given: String },
 }
@@ -242,7 +242,7 @@ impl<'a> Fields<'a> {
         match self.text(key)?.map(PathBuf::from) {
             Some(path) if !path.is_absolute() => Err(ConfigError::WrongType {
                 key: key.to_owned(),
-                expected: "the path of a file from the root, such as `$HOME/key.pem`",
+                expected: "an absolute path, such as `$HOME/key.pem`",
             }),
             other => Ok(other),
         }
@@ -252,7 +252,7 @@ impl<'a> Fields<'a> {
         match self.0.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(ConfigError::WrongType { key: key.to_owned(), expected: "a text" }),
+            Some(_) => Err(ConfigError::WrongType { key: key.to_owned(), expected: "a string" }),
         }
     }
 
@@ -270,7 +270,7 @@ impl<'a> Fields<'a> {
     }
 
     fn texts(&self, key: &str) -> Result<Option<Vec<String>>, ConfigError> {
-        let wrong = || ConfigError::WrongType { key: key.to_owned(), expected: "a list of texts" };
+        let wrong = || ConfigError::WrongType { key: key.to_owned(), expected: "a list of strings" };
         match self.0.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Array(items)) => items
@@ -284,7 +284,7 @@ impl<'a> Fields<'a> {
 
     /// Names with values; numbers and switches are taken as they are written.
     fn secrets(&self, key: &str) -> Result<Vec<(String, Secret)>, ConfigError> {
-        let wrong = |key: String| ConfigError::WrongType { key, expected: "a text" };
+        let wrong = |key: String| ConfigError::WrongType { key, expected: "a string" };
         match self.0.get(key) {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Object(map)) => map
@@ -295,7 +295,9 @@ impl<'a> Fields<'a> {
                     Value::Null | Value::Array(_) | Value::Object(_) => Err(wrong(format!("{key}.{name}"))),
                 })
                 .collect(),
-            Some(_) => Err(ConfigError::WrongType { key: key.to_owned(), expected: "an object of texts" }),
+            Some(_) => {
+                Err(ConfigError::WrongType { key: key.to_owned(), expected: "an object with string values" })
+            }
         }
     }
 }
@@ -323,11 +325,14 @@ mod tests {
             (json!({"url": "https://e/mcp", "type": "http"}), "http https://e/mcp false"),
             (json!({"url": "http://e/sse", "type": "sse"}), "sse http://e/sse"),
             (json!({"httpUrl": "http://a/", "url": "http://b/", "command": "c"}), "http http://a/ false"),
-            (json!({"url": "ftp://e"}), "`ftp://e` is not an address that starts with http:// or https://"),
-            (json!({"url": "http://e", "type": "ws"}), "`type` is `ws`; it can be `stdio`, `http` or `sse`"),
-            (json!({"command": ["x"]}), "`command` must be a text"),
-            (json!({"command": "x", "args": "y"}), "`args` must be a list of texts"),
-            (json!({"command": "x", "env": {"A": []}}), "`env.A` must be a text"),
+            (json!({"url": "ftp://e"}), "`ftp://e` is not an http:// or https:// URL"),
+            (
+                json!({"url": "http://e", "type": "ws"}),
+                "invalid `type` `ws` (expected `stdio`, `http` or `sse`)",
+            ),
+            (json!({"command": ["x"]}), "`command` must be a string"),
+            (json!({"command": "x", "args": "y"}), "`args` must be a list of strings"),
+            (json!({"command": "x", "env": {"A": []}}), "`env.A` must be a string"),
             (json!("x"), "`s` must be an object"),
         ] {
             assert_eq!(kind(&entry), expected, "{entry}");
@@ -386,11 +391,8 @@ mod tests {
             (Some("https://idp"), Some(Secret::new("eyJ")))
         );
         for (bad, expected) in [
-            (json!({"grantType": "password"}), "`oauth.grantType` is `password`"),
-            (
-                json!({"privateKeyFile": "key.pem"}),
-                "`privateKeyFile` must be the path of a file from the root",
-            ),
+            (json!({"grantType": "password"}), "invalid `oauth.grantType` `password`"),
+            (json!({"privateKeyFile": "key.pem"}), "`privateKeyFile` must be an absolute path"),
             (json!({"identityProvider": "x"}), "`identityProvider` must be an object"),
         ] {
             let error = read(bad).unwrap_err().to_string();

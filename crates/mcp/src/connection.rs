@@ -117,7 +117,7 @@ pub(crate) async fn live(server: Arc<Server>, reach: Arc<Reach>, stop: Cancellat
         crashes += 1;
         server.log.push(&format!("[{problem}]"));
         if crashes > MOST_RESTARTS {
-            return server.gone(format!("{problem}; it was started again {MOST_RESTARTS} times"), None);
+            return server.gone(format!("{problem}; it was restarted {MOST_RESTARTS} times"), None);
         }
         server.connecting();
         tokio::select! {
@@ -207,7 +207,7 @@ async fn stdio(server: &Arc<Server>, reach: &Reach, program: Program) -> Result<
         ending = partner.ended() => {
             // What it said last may still be on its way.
             last_words(&mut tasks).await;
-            return Err(format!("`{command}` {} before it was connected", ended(ending)).into());
+            return Err(format!("`{command}` {} before it connected", ended(ending)).into());
         }
     };
     let problem = match begun {
@@ -216,14 +216,14 @@ async fn stdio(server: &Arc<Server>, reach: &Reach, program: Program) -> Result<
             return Ok(Up { process, ..up(running) });
         }
         Ok(Err(error)) => failed(&error).text,
-        Err(_) => format!("`{command}` did not answer within {} s", limit.as_secs_f64()),
+        Err(_) => format!("`{command}` did not respond within {} s", limit.as_secs_f64()),
     };
     // It often ends at the same moment as its pipe.
     let _ = timeout(Duration::from_millis(50), partner.ended()).await;
     let ending = partner.end().await;
     last_words(&mut tasks).await;
     let how = if problem.starts_with("connection closed") {
-        format!("`{command}` {} before it was connected", ended(ending))
+        format!("`{command}` {} before it connected", ended(ending))
     } else {
         problem
     };
@@ -244,7 +244,7 @@ async fn streamable(
     match timeout(limit, serve_client(Handler(Arc::clone(server)), transport)).await {
         Ok(Ok(running)) => Ok(up(running)),
         Ok(Err(error)) => Err(signed_in(server, failed(&error)).await),
-        Err(_) => Err(format!("`{url}` did not answer within {} s", limit.as_secs_f64()).into()),
+        Err(_) => Err(format!("`{url}` did not respond within {} s", limit.as_secs_f64()).into()),
     }
 }
 
@@ -268,7 +268,7 @@ async fn sse(
     match timeout(limit, begin).await {
         Ok(Ok(running)) => Ok(up(running)),
         Ok(Err(failure)) => Err(signed_in(server, failure).await),
-        Err(_) => Err(format!("`{url}` did not answer within {} s", limit.as_secs_f64()).into()),
+        Err(_) => Err(format!("`{url}` did not respond within {} s", limit.as_secs_f64()).into()),
     }
 }
 
@@ -358,7 +358,9 @@ async fn relist(server: &Arc<Server>, peer: &Peer<RoleClient>) {
     match discover(server, peer).await {
         Ok(offer) if offer != *server.state().offer => server.connected(peer, offer),
         Ok(_) => {}
-        Err(error) => server.log.push(&format!("[its lists could not be read again: {error}]")),
+        Err(error) => {
+            server.log.push(&format!("[could not refresh its tools, prompts and resources: {error}]"))
+        }
     }
 }
 
@@ -376,9 +378,9 @@ async fn end(up: Up) -> Option<Ending> {
 
 fn ended(ending: Ending) -> String {
     match ending {
-        Ending::Exited(code) => format!("ended with exit code {code}"),
-        Ending::Signalled(signal) => format!("was ended by signal {signal}"),
-        Ending::Cancelled | Ending::Inactive => "was ended".to_owned(),
+        Ending::Exited(code) => format!("exited with code {code}"),
+        Ending::Signalled(signal) => format!("was killed by signal {signal}"),
+        Ending::Cancelled | Ending::Inactive => "was stopped".to_owned(),
     }
 }
 

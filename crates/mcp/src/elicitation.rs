@@ -49,8 +49,8 @@ pub(crate) async fn show(
 ) -> ElicitResult {
     let Some((url, host)) = address(url) else { return ElicitResult::new(ElicitationAction::Decline) };
     let text = format!(
-        "The MCP server `{server}` says: {}\nIt wants you to open this address, at `{host}`, in a browser:\n\n{url}\n\n\
-         Go on only if you expect this and know the host. Do you agree?",
+        "The MCP server `{server}` says: {}\nIt asks you to open this URL at `{host}` in a browser:\n\n{url}\n\n\
+         Continue only if you expect this and know the host. Do you agree?",
         bounded(message, 2000)
     );
     let question = Question { header: server.to_owned(), text, form: QuestionForm::YesNo };
@@ -162,7 +162,7 @@ fn questions(server: &str, message: &str, fields: &[Field]) -> Vec<Question> {
     if fields.is_empty() {
         return vec![Question {
             header: server.to_owned(),
-            text: format!("{says} Go on?"),
+            text: format!("{says} Continue?"),
             form: QuestionForm::YesNo,
         }];
     }

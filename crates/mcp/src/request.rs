@@ -32,15 +32,15 @@ pub(crate) type Live = Arc<dyn Fn(&str) + Send + Sync>;
 pub enum RequestError {
     #[error("MCP server '{server}' is not connected: {why}")]
     NotConnected { server: String, why: String },
-    #[error("MCP server '{server}' ended before it answered{}", last_words(log))]
+    #[error("MCP server '{server}' exited before it responded{}", last_words(log))]
     Ended { server: String, log: Vec<String> },
-    #[error("MCP server '{server}' did not answer within {} s", limit.as_secs_f64())]
+    #[error("MCP server '{server}' did not respond within {} s", limit.as_secs_f64())]
     TimedOut { server: String, limit: Duration },
-    #[error("MCP server '{server}' refused: {message} (code {code})")]
+    #[error("MCP server '{server}' returned an error: {message} (code {code})")]
     Refused { server: String, code: i32, message: String },
     #[error("{text}")]
     SignIn { text: String, challenge: String },
-    #[error("MCP server '{server}' refuses this to the present sign-in, and wider rights were not granted")]
+    #[error("MCP server '{server}' requires additional OAuth scopes, which were not granted")]
     NoRights { server: String },
     #[error("MCP server '{server}': {why}")]
     Transport { server: String, why: String },
@@ -49,7 +49,7 @@ pub enum RequestError {
 }
 
 fn last_words(log: &[String]) -> String {
-    if log.is_empty() { String::new() } else { format!("; its last words:\n{}", log.join("\n")) }
+    if log.is_empty() { String::new() } else { format!("; its last output:\n{}", log.join("\n")) }
 }
 
 impl Server {
@@ -84,7 +84,7 @@ impl Server {
         let Some(peer) = state.peer else {
             let why = match state.status {
                 Status::Connecting => {
-                    format!("it has not answered yet, {} s after its start", state.since.elapsed().as_secs())
+                    format!("no response {} s after it was started", state.since.elapsed().as_secs())
                 }
                 Status::Connected | Status::Disconnected => state.problem.unwrap_or_default(),
             };
@@ -126,7 +126,7 @@ impl Server {
             Some(Err(_)) => Err(self.failed(ServiceError::TransportClosed)),
             None => {
                 let stopped = cancel.is_cancelled();
-                let reason = if stopped { "the user stopped it" } else { "no answer in time" };
+                let reason = if stopped { "cancelled by the user" } else { "timed out" };
                 // Whether the server listens to it is its own affair.
                 let told = handle.cancel(Some(reason.to_owned()));
                 let _ = tokio::time::timeout(Duration::from_millis(500), told).await;
@@ -139,7 +139,7 @@ impl Server {
     fn json(&self, answer: ServerResult) -> Result<Value, RequestError> {
         serde_json::to_value(answer).map_err(|error| RequestError::Transport {
             server: self.name().to_owned(),
-            why: format!("an answer that cannot be read ({error})"),
+            why: format!("invalid response ({error})"),
         })
     }
 
@@ -194,7 +194,7 @@ impl Server {
         let name = self.name();
         let text = if is_about_rights(challenge) {
             format!(
-                "MCP server '{name}' wants wider rights than the present sign-in has. Grant them using: pollux mcp auth {name}"
+                "MCP server '{name}' requires additional OAuth scopes. Grant them using: pollux mcp auth {name}"
             )
         } else {
             format!("MCP server '{name}' requires authentication using: pollux mcp auth {name}")

@@ -42,7 +42,7 @@ pub(crate) fn outcome(tool: &str, args: &JsonObject, answer: &Value) -> ToolOutc
     let mut reading = Reading { tool, parts: Vec::new(), shown: Vec::new(), texts: 0, media: 0 };
     blocks.iter().take(MOST_BLOCKS).for_each(|block| reading.block(block));
     if blocks.len() > MOST_BLOCKS {
-        reading.say(format!("[{} more parts of the answer were left out]", blocks.len() - MOST_BLOCKS));
+        reading.say(format!("[{} more parts of the response omitted]", blocks.len() - MOST_BLOCKS));
     }
     if reading.parts.is_empty() {
         // An answer of structured data alone, or of nothing.
@@ -98,7 +98,7 @@ impl Reading<'_> {
                 }
             }
             other => self.say(format!(
-                "[a part of the unknown kind `{}` was left out]",
+                "[part of unknown type `{}` omitted]",
                 other.chars().take(50).collect::<String>()
             )),
         }
@@ -112,7 +112,7 @@ impl Reading<'_> {
         self.shown.push(cut.clone());
         self.parts.push(Part::text(wrapped(&cut)));
         if cut.len() < text.len() {
-            self.say("[the rest of this text was left out]".to_owned());
+            self.say("[rest of this text omitted]".to_owned());
         }
     }
 
@@ -120,7 +120,7 @@ impl Reading<'_> {
         let mime_type = if mime_type.is_empty() { "application/octet-stream" } else { mime_type };
         let mime_type: String = mime_type.chars().filter(|c| !c.is_control()).take(100).collect();
         if self.media + data.len() > MEDIA {
-            self.say(format!("[{what} with mime-type {mime_type} was left out: it is too large]"));
+            self.say(format!("[{what} with mime-type {mime_type} omitted: too large]"));
             return;
         }
         self.media += data.len();
@@ -188,7 +188,7 @@ mod tests {
                 fence("inside"),
                 "[Tool 't' provided the following embedded resource with mime-type: application/pdf]".into(),
                 "<application/pdf aGk=>".into(),
-                fence("[a part of the unknown kind `hologram` was left out]"),
+                fence("[part of unknown type `hologram` omitted]"),
             ]
         );
         assert!(
@@ -236,7 +236,7 @@ mod tests {
         assert!(size < TEXTS + MEDIA + 100_000, "{size}");
         assert_eq!(
             read(json!({"content": vec![text; 500]})).0.last().unwrap(),
-            "<untrusted_context>\n[300 more parts of the answer were left out]\n</untrusted_context>"
+            "<untrusted_context>\n[300 more parts of the response omitted]\n</untrusted_context>"
         );
     }
 }

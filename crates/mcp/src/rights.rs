@@ -82,13 +82,13 @@ async fn granted(
 
 fn question(name: &str, login: &Login) -> Question {
     let rights = match login.scopes() {
-        [] => "wider rights".to_owned(),
-        scopes => format!("the rights `{}`", scopes.join("`, `")),
+        [] => "additional OAuth scopes".to_owned(),
+        scopes => format!("the OAuth scopes `{}`", scopes.join("`, `")),
     };
     let text = format!(
-        "The MCP server `{name}` wants {rights} for this. To grant them, open this address in a browser:\n\n{}\n\n\
-         Press Enter when the browser says that you are signed in. If it runs on another machine, paste the address \
-         that it ends at. `no` grants nothing.",
+        "The MCP server `{name}` requires {rights} for this. To grant them, open this URL in a browser:\n\n{}\n\n\
+         Press Enter once the browser says that you are signed in. If the browser runs on another machine, paste the \
+         URL it ends at. Type `no` to decline.",
         login.url()
     );
     Question { header: name.to_owned(), text, form: QuestionForm::Text { placeholder: String::new() } }

@@ -322,12 +322,12 @@ impl Server {
             Status::Connected => None,
             Status::Connecting if !state.recalled && !state.offer.is_empty() => None,
             Status::Connecting => Some(format!(
-                "MCP server '{name}' has not answered yet: it was started {} s ago. Its tools can be called as soon \
-                 as it is ready. Go on without them, or try again later.",
+                "MCP server '{name}' is still starting (for {} s so far). Its tools can be called as soon as \
+                 it is ready. Continue without them, or try again later.",
                 state.since.elapsed().as_secs()
             )),
             Status::Disconnected => {
-                let why = state.problem.as_deref().unwrap_or("it ended");
+                let why = state.problem.as_deref().unwrap_or("it exited");
                 Some(format!("MCP server '{name}' is not connected: {why}"))
             }
         }
@@ -362,7 +362,7 @@ impl Server {
             }
         });
         if let Some((_, text)) = left_out {
-            self.log.push(&format!("left out, because no call listens yet: {text}"));
+            self.log.push(&format!("dropped, because no call is listening yet: {text}"));
         }
         if let Some((call, text)) = call {
             call.made.notify_one();

@@ -122,9 +122,7 @@ impl Servers {
             })
         };
         if let Err(error) = started {
-            servers
-                .iter()
-                .for_each(|server| server.gone(format!("no thread could be started: {error}"), None));
+            servers.iter().for_each(|server| server.gone(format!("could not start a thread: {error}"), None));
         }
         Self { servers, common, go, at_once, first_wait: setup.first_wait, stop, done }
     }
@@ -294,7 +292,7 @@ impl ToolSource for Servers {
         let starting = self.unknown();
         if !starting.is_empty() {
             text.push_str(&format!(
-                "MCP servers that are still starting: {}. Their tools join as soon as they are ready.\n",
+                "MCP servers still starting: {}. Their tools become available as soon as they are ready.\n",
                 sealed(&starting.join(", "))
             ));
         }
@@ -332,7 +330,7 @@ impl ToolSource for Servers {
         if RESOURCE_TOOLS.contains(&name) {
             let why: Vec<String> = self.servers.iter().filter_map(|server| server.absence()).collect();
             return (!why.is_empty())
-                .then(|| format!("No MCP server that is connected has resources. {}", why.join(" ")));
+                .then(|| format!("No connected MCP server has resources. {}", why.join(" ")));
         }
         let why: Vec<String> = self.owners(name).filter_map(|server| server.absence()).collect();
         (!why.is_empty()).then(|| why.join(" "))
@@ -349,7 +347,7 @@ fn serve(
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let problem = format!("the event loop could not be started: {error}");
+            let problem = format!("could not start the event loop: {error}");
             return servers.iter().for_each(|server| server.gone(problem.clone(), None));
         }
     };

@@ -46,7 +46,7 @@ pub(crate) fn tools(server: &Arc<Server>, offer: &Offer) -> (Vec<Arc<dyn Tool>>,
     let lost = offer.tools.iter().filter(|tool| server.config.lets_through(&tool.name) && !is_kept(tool));
     let left_out = lost
         .map(|tool| {
-            format!("[left out] another tool has the name that `{}` would be declared with", tool.name)
+            format!("[skipped] another tool already has the name that `{}` would be declared with", tool.name)
         })
         .collect();
     (kept.iter().map(|tool| declare(server, tool)).collect(), left_out)

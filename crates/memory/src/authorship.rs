@@ -1,4 +1,4 @@
-//! Lines of notes that the model wrote. It is kept beside the notes, since no text can say who wrote it.
+//! Tracks which lines of notes the model wrote. Stored next to the notes, since the text itself cannot prove it.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::source::Provenance;
 use crate::state::{AgentDir, StateError};
 
-/// The oldest go first.
+/// Maximum number of lines; the oldest are dropped first.
 const MOST_LINES: usize = 20_000;
 /// Characters of a hash: enough to tell lines apart.
 const KEY: usize = 16;
 
-/// Why the author of notes was not kept.
+/// Why authorship was not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorshipError {
     #[error(transparent)]
@@ -44,7 +44,7 @@ impl ModelNotes {
         Self { agent }
     }
 
-    /// Remembers that the model wrote these lines. To be called before they are in a note.
+    /// Records that the model wrote these lines. Call it before they are written to a note.
     pub fn add(&self, lines: &[String]) -> Result<(), AuthorshipError> {
         self.agent.prepare()?;
         let file = file_of(&self.agent);
@@ -69,7 +69,7 @@ impl ModelNotes {
 #[derive(Debug, Default)]
 pub(crate) struct Authorship {
     lines: HashSet<String>,
-    /// Nobody knows any more.
+    /// The list is unreadable, so authorship is unknown.
     is_lost: bool,
 }
 
@@ -86,7 +86,7 @@ impl Authorship {
         }
     }
 
-    /// Who wrote a line of a note that others would say is `whose`.
+    /// The author of a line; `whose` unless the model wrote it.
     pub(crate) fn of(&self, line: &str, whose: Provenance) -> Provenance {
         let is_asked = self.is_lost || !self.lines.is_empty();
         let is_model =

@@ -1,4 +1,4 @@
-//! Documents cut into chunks: what is embedded, found and cited.
+//! Splits documents into chunks, the unit of embedding, search and citation.
 
 use pollux_config::paths::sha256_hex;
 
@@ -17,9 +17,9 @@ pub(crate) struct Chunk {
     pub(crate) end_line: usize,
     pub(crate) text: String,
     pub(crate) hash: String,
-    /// The headings that it stands under, joined.
+    /// The headings above it, joined.
     pub(crate) trail: String,
-    /// `2026-01-31`, when the note says so.
+    /// `2026-01-31`, if the note has a date.
     pub(crate) date: Option<String>,
     pub(crate) provenance: Provenance,
 }
@@ -31,7 +31,7 @@ impl Chunk {
         sha256_hex(format!("{}:{path}:{start_line}:{end_line}:{hash}:{model}", source.as_str()).as_bytes())
     }
 
-    /// What vectors are made of. The stored text stays as it stands in the file.
+    /// The text to embed. The stored text stays as in the file.
     pub(crate) fn embedded(&self, mode: ChunkMode) -> String {
         let date = self.date.as_deref().unwrap_or_default();
         match mode {
@@ -44,7 +44,7 @@ impl Chunk {
         }
     }
 
-    /// What the cache knows its vector by.
+    /// The cache key of its embedding.
     pub(crate) fn vector_hash(&self, mode: ChunkMode) -> String {
         match mode {
             ChunkMode::Seed => self.hash.clone(),
@@ -53,7 +53,7 @@ impl Chunk {
     }
 }
 
-/// Cuts a document.
+/// Splits a document.
 pub(crate) fn chunks(document: &Document, path: &str, source: Source, chunking: Chunking) -> Vec<Chunk> {
     let max = (chunking.tokens * PER_TOKEN).max(LEAST_CHARS);
     let overlap = chunking.overlap * PER_TOKEN;
@@ -96,7 +96,7 @@ impl Rules {
     fn cost(&self, text: &str) -> usize {
         match self.mode {
             ChunkMode::Seed => utf16(text) + 1,
-            // Such a letter is a token by itself.
+            // Each such character is a token.
             ChunkMode::V2 => utf16(text) + 1 + (PER_TOKEN - 1) * text.chars().filter(|c| is_cjk(*c)).count(),
         }
     }

@@ -59,7 +59,7 @@ pub(crate) fn day_of(now: Timestamp) -> i64 {
     now.millis().div_euclid(DAY_MS)
 }
 
-/// The words by which people ask for a date: `2026-01-31` is also January 31, 2026.
+/// Ways to write a date in a query: `2026-01-31` is also January 31, 2026.
 pub(crate) fn spoken(date: &str) -> String {
     let mut parts = date.split('-');
     let (year, month, day) = (parts.next(), parts.next(), parts.next());
@@ -74,7 +74,7 @@ pub(crate) fn spoken(date: &str) -> String {
     }
 }
 
-/// Dates that a question means by other words.
+/// Dates that a query refers to in other words.
 pub(crate) fn meant(question: &str, now: Timestamp) -> Vec<String> {
     let lower = question.to_lowercase();
     let at = |days: i64| today(Timestamp::from_millis(now.millis() - days * DAY_MS));

@@ -1,4 +1,4 @@
-//! Reading lines of a note.
+//! Reads lines of a note.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use crate::setup::Setup;
 use crate::source::Provenance;
 use crate::source::notes::{LEARNINGS, MAX_BYTES};
 
-/// As much is shown when nobody says how much.
+/// Default number of lines.
 const DEFAULT_LINES: usize = 120;
 const MAX_CHARS: usize = 12_000;
 
@@ -26,17 +26,17 @@ pub struct Excerpt {
     pub from: usize,
     pub lines: usize,
     pub total_lines: usize,
-    /// Where it goes on.
+    /// The next line, if there are more.
     pub next: Option<usize>,
     pub provenance: Provenance,
 }
 
-/// Why lines cannot be shown.
+/// Why a note cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum GetError {
-    #[error("`{path}` is no note")]
+    #[error("`{path}` is not a note")]
     NotANote { path: String },
-    #[error("there is no note `{path}`")]
+    #[error("note `{path}` not found")]
     NotFound { path: String },
     #[error("could not read `{}`: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
@@ -48,9 +48,9 @@ impl GetError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotANote { .. } => {
-                Some("notes are MEMORY.md, memory.md, what is below memory/, and agent/LEARNINGS.md")
+                Some("notes are MEMORY.md, memory.md, files under memory/, and agent/LEARNINGS.md")
             }
-            Self::NotFound { .. } => Some("`pollux memory search` finds the names of notes"),
+            Self::NotFound { .. } => Some("run `pollux memory search` to find a note's path"),
             Self::Unreadable { .. } => None,
             Self::Index(error) => error.hint(),
         }

@@ -1,4 +1,4 @@
-//! Everything that is remembered, as one JSON document.
+//! Exports the whole memory as one JSON document.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use crate::setup::Setup;
 use crate::source::{Listed, Source};
 use crate::workspace::Space;
 
-/// Why nothing could be exported.
+/// Why the export failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     #[error(transparent)]
@@ -33,7 +33,7 @@ impl ExportError {
 }
 
 impl Memory {
-    /// Writes sessions, learnings, files and chunks; vectors can be made again and are left out.
+    /// Writes sessions, learnings, files and chunks; embeddings are omitted, since they can be recomputed.
     pub async fn export<W: Write + Send + 'static>(&self, mut out: W) -> Result<W, ExportError> {
         self.read(move |reader, setup| {
             let mut write = || -> Result<(), ExportError> {

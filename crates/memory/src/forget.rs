@@ -1,4 +1,4 @@
-//! Forgetting: everything that was derived from something goes, and does not come back.
+//! Forgetting: removes everything derived from a source, permanently.
 
 use std::collections::HashSet;
 use std::fs;
@@ -36,11 +36,11 @@ pub enum Forget {
     Path(String),
     /// A session with its transcript.
     Session(String),
-    /// A phrase, wherever it stands.
+    /// A phrase, wherever it occurs.
     Phrase(String),
 }
 
-/// What was forgotten, or would be.
+/// What was forgotten, or would be with `dry_run`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forgotten {
     /// Names in the index.
@@ -50,19 +50,19 @@ pub struct Forgotten {
     /// Transcripts that were removed or changed.
     pub transcripts: Vec<PathBuf>,
     pub learnings: usize,
-    /// Files of the user that still hold it.
+    /// The user's own files that still contain it.
     pub kept: Vec<PathBuf>,
-    /// In how many other workspaces it still is.
+    /// Number of other workspaces that still contain it.
     pub elsewhere: usize,
 }
 
 impl Memory {
-    /// Removes every trace that can be removed in this workspace; with `dry_run` it only looks for them.
+    /// Removes all removable traces in this workspace; with `dry_run` only reports them.
     pub async fn forget(&self, what: Forget, dry_run: bool) -> Result<Forgotten, IndexError> {
         self.forget_in(what, dry_run, vec![(self.setup().workspace.clone(), self.setup().space)]).await
     }
 
-    /// The same in every workspace of the agent, and in what belongs to none.
+    /// The same in all workspaces of the agent and in unassigned data.
     pub async fn forget_everywhere(&self, what: Forget, dry_run: bool) -> Result<Forgotten, IndexError> {
         let own = &self.setup().workspace;
         let mut roots = workspace::registered(&self.setup().agent);
@@ -82,7 +82,7 @@ impl Memory {
         places: Vec<(PathBuf, Space)>,
     ) -> Result<Forgotten, IndexError> {
         let setup = self.shared_setup();
-        // A reader would keep old pages alive.
+        // An open reader would keep old pages alive.
         self.close().await;
         let forgotten = blocking(move || {
             let mut all = Forgotten::default();
@@ -123,7 +123,7 @@ impl Forgotten {
 }
 
 fn run(setup: &Setup, what: &Forget, dry_run: bool) -> Result<Forgotten, IndexError> {
-    // Nothing is made only to be forgotten.
+    // Do not create an index only to forget something.
     let mut writer = if setup.index_file().exists() { Some(Writer::open(setup, WAIT)?.0) } else { None };
     let mut work = Work { setup, dry_run, done: Forgotten::default() };
     let mut tombstones = Tombstones::read(&setup.own_forgotten_file())?;
@@ -232,7 +232,7 @@ impl Work<'_> {
         })
     }
 
-    /// In how many other indexes of the agent a phrase stands.
+    /// Number of other indexes of the agent that contain a phrase.
     fn others_with(&self, tombstone: &Tombstone) -> usize {
         if self.setup.space != Space::Workspace {
             return 0;
@@ -252,7 +252,7 @@ impl Work<'_> {
         others.filter(holds).count().max(usize::from(hidden))
     }
 
-    /// Takes a phrase out of what was said; whether it was in there.
+    /// Removes a phrase from a transcript; returns whether it occurred.
     fn transcript(&self, file: &Path, tombstone: &Tombstone) -> Result<bool, IndexError> {
         let text =
             fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(failed(file))?;
@@ -338,7 +338,7 @@ impl Work<'_> {
             clean(&mut other).map_err(|source| IndexError::of(&path, source))
         };
         match clean() {
-            // It is kept for nobody's sake; whoever wants it gone deletes the file.
+            // Not cleaned here: the file can be deleted as a whole.
             Err(IndexError::Damaged { .. }) => Ok(()),
             other => other,
         }
@@ -442,7 +442,7 @@ fn scrub(
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
-/// The vector table keeps the numbers of deleted rows in its blocks; it is made anew from the others.
+/// The vector table keeps deleted rows in its blocks, so it is rebuilt from the remaining ones.
 fn rebuild_vectors(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch("DROP TABLE chunks_vec")?;

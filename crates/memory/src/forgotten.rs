@@ -1,4 +1,4 @@
-//! What the user had forgotten, so that it does not come back. It outlives the index.
+//! What the user asked to forget, so that it does not come back. Outlives the index.
 
 use std::io;
 use std::path::Path;
@@ -31,7 +31,7 @@ impl Forgotten {
         let wire: Wire = match text.as_deref().map(serde_json::from_str) {
             None => Wire::default(),
             Some(Ok(wire)) => wire,
-            // To go on would bring back what was forgotten.
+            // Continuing would bring back forgotten content.
             Some(Err(error)) => {
                 return Err(IndexError::File { path: file.to_owned(), source: io::Error::other(error) });
             }
@@ -49,7 +49,7 @@ impl Forgotten {
         Ok(())
     }
 
-    /// What others had forgotten too.
+    /// Adds the forgotten items of another list.
     pub(crate) fn extend(&mut self, other: Self) {
         other.wire.paths.iter().for_each(|path| self.add_path(path));
         other.phrases.into_iter().for_each(|phrase| self.add_phrase(phrase));

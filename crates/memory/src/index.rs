@@ -1,4 +1,4 @@
-//! The index `memory-index.db`: everything in it can be made again from notes and transcripts.
+//! The index `memory-index.db`. All of it can be rebuilt from notes and transcripts.
 
 pub(crate) mod cache;
 pub(crate) mod claim;

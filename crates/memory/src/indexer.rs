@@ -1,4 +1,4 @@
-//! The one task that keeps the index up to date while a session runs.
+//! The background task that keeps the index up to date during a session.
 
 mod deltas;
 mod watch;
@@ -20,13 +20,13 @@ use crate::memory::Memory;
 use deltas::Deltas;
 use watch::Watch;
 
-/// Further triggers are covered by those that wait.
+/// Capacity of the queue; further triggers are covered by those already queued.
 const INBOX: usize = 64;
-/// Growth of transcripts is gathered for so long.
+/// Debounce time for transcript growth.
 const GATHER: Duration = Duration::from_secs(5);
-/// For another process that syncs, in the background: none.
+/// Waiting time for another process in the background: none.
 const WAIT: Duration = Duration::ZERO;
-/// At the end it is worth a moment.
+/// Waiting time at the end of a session.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 const LEAST_WATCH: Duration = Duration::from_millis(500);
 
@@ -61,7 +61,7 @@ impl Indexer {
         Self { inbox, cancel, tracker, problem }
     }
 
-    /// Never waits: when too much waits already, that will cover this too.
+    /// Never blocks: if the queue is full, the queued triggers cover this one.
     pub fn notify(&self, trigger: Trigger) {
         let _ = self.inbox.try_send(trigger);
     }
@@ -71,7 +71,7 @@ impl Indexer {
         self.problem.locked().clone()
     }
 
-    /// Indexes what was said since, and ends.
+    /// Indexes the rest and ends.
     pub async fn stop(self) {
         self.cancel.cancel();
         self.tracker.wait().await;
@@ -111,7 +111,7 @@ impl Task {
                 _ = tick(&mut by_time) => self.sync(Scope::All, WAIT).await,
             }
         }
-        // What was said to it before it was stopped still counts.
+        // Triggers sent before the stop are still handled.
         let (mut notes, mut ended) = (false, false);
         while let Ok(trigger) = triggers.try_recv() {
             match trigger {
@@ -154,7 +154,7 @@ impl Task {
         }
     }
 
-    /// Looks how much the transcripts grew; a sync when it is enough.
+    /// Checks how much the transcripts grew, and syncs if it is enough.
     async fn on_growth(&mut self) {
         let settings = self.memory.setup().settings.sync;
         let (grown, mut deltas) = (std::mem::take(&mut self.grown), std::mem::take(&mut self.deltas));

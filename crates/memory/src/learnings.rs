@@ -1,4 +1,4 @@
-//! Learnings: short, dated sentences about how the user likes things done, in a file that people edit too.
+//! Learnings: short, dated sentences about the user's preferences, in a file that users can edit.
 
 mod extract;
 mod page;
@@ -21,11 +21,11 @@ use page::{Item, Page};
 pub use extract::{Candidate, EXTRACTION_PROMPT, Turn, extract, from_model};
 
 const MAX_CHARS: usize = 150;
-/// Both bounds belong to it.
+/// Inclusive bounds.
 const DUPLICATE: f64 = 0.8;
 const MAX_IN_CATEGORY: usize = 200;
 const CHARS_PER_TOKEN: usize = 4;
-/// What a text says that wants to be obeyed rather than known.
+/// Phrases of texts that try to give instructions (prompt injection).
 const COMMANDS: &[&str] = &[
     "ignore all",
     "ignore any",
@@ -68,7 +68,7 @@ const COMMANDS: &[&str] = &[
     "rm -rf",
 ];
 
-/// What a learning is about.
+/// The category of a learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Category {
     Preference,
@@ -103,7 +103,7 @@ impl Category {
     }
 }
 
-/// How sure a learning is.
+/// The confidence of a learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Confidence {
     Low,
@@ -130,22 +130,22 @@ impl Confidence {
 pub struct Learning {
     pub category: Category,
     pub text: String,
-    /// `None` for what somebody wrote without a date.
+    /// `None` for entries written by hand without a date.
     pub date: Option<String>,
     pub confidence: Confidence,
-    /// `None` for what was not written by the program.
+    /// `None` for entries not written by the program.
     pub id: Option<String>,
-    /// The key of the workspace it was learned in; `None` for what holds in all of them.
+    /// The key of its workspace; `None` if it applies to all.
     pub workspace: Option<String>,
 }
 
-/// What became of a sentence.
+/// The result of adding a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
     New,
-    /// It was known; its date is now today's.
+    /// Already known; its date was updated.
     Refreshed,
-    /// It is empty, or wants to be obeyed.
+    /// Rejected: empty, or an instruction.
     Refused,
 }
 
@@ -161,16 +161,16 @@ pub enum LearningsError {
 impl LearningsError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::File(_) => Some("check the permissions of the state directory and the space on its disk"),
+            Self::File(_) => Some("check the state directory's permissions and the free disk space"),
             Self::Lock(error) => error.hint(),
         }
     }
 }
 
-/// The file `LEARNINGS.md`. Whatever people write into it stays.
+/// The file `LEARNINGS.md`. Hand-written content is preserved.
 ///
-/// There is one file for each agent. What was learned about a project stays with its workspace; what a person said
-/// about themselves, and what people wrote into the file by hand, holds everywhere.
+/// There is one file per agent. Learnings about a project belong to its workspace; personal preferences
+/// and hand-written entries apply everywhere.
 pub struct Learnings {
     file: PathBuf,
     clock: Arc<dyn Clock>,
@@ -180,36 +180,36 @@ pub struct Learnings {
 }
 
 impl Learnings {
-    /// All of an agent's, whichever workspace they are from.
+    /// All learnings of an agent, from every workspace.
     pub fn new(file: PathBuf, clock: Arc<dyn Clock>) -> Self {
         Self { file, clock, belonging: None, space: Space::Shared }
     }
 
-    /// Those that may be seen in a workspace.
+    /// The learnings visible in a workspace.
     pub fn of(agent: &AgentDir, workspace: &Path, space: Space, clock: Arc<dyn Clock>) -> Self {
         let belonging = Some(Belonging::of(agent, workspace));
         Self { file: agent.learnings_file(), clock, belonging, space }
     }
 
-    /// All that may be seen, in the order of the file.
+    /// All visible learnings, in file order.
     pub fn list(&self) -> Result<Vec<Learning>, LearningsError> {
         let page = self.read()?;
         let items = page.items().into_iter().map(|(_, item)| item).filter(|item| self.sees(item));
         Ok(items.map(Item::learning).collect())
     }
 
-    /// How many may not be seen here.
+    /// Number of learnings hidden here.
     pub fn hidden(&self) -> Result<usize, LearningsError> {
         Ok(self.read()?.items().iter().filter(|(_, item)| !self.sees(item)).count())
     }
 
-    /// Whether one that may not be seen here passes a test.
+    /// Whether any hidden learning satisfies a predicate.
     pub(crate) fn hidden_with(&self, test: impl Fn(&str) -> bool) -> bool {
         self.read()
             .is_ok_and(|page| page.items().iter().any(|(_, item)| !self.sees(item) && test(&item.text)))
     }
 
-    /// Whether an item may be seen.
+    /// Whether an item is visible.
     fn sees(&self, item: &Item) -> bool {
         let is_own = |key: &str| self.belonging.as_ref().is_some_and(|belonging| belonging.has_key(key));
         match (self.space, &item.workspace, &item.id) {
@@ -234,7 +234,7 @@ impl Learnings {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// Adds a sentence that the user said; never one of a tool, a page or a file.
+    /// Adds a sentence of the user; never pass text of a tool, page or file.
     pub fn add(
         &self,
         category: Category,
@@ -272,12 +272,12 @@ impl Learnings {
         })
     }
 
-    /// Removes those with an id or a text; how many.
+    /// Removes learnings by id or text; returns how many.
     pub fn remove(&self, what: &str) -> Result<usize, LearningsError> {
         self.retain(|item| item.id.as_deref() != Some(what) && item.text != what)
     }
 
-    /// Keeps those that a test lets pass, and those that may not be seen; how many are gone.
+    /// Keeps learnings that satisfy a predicate, and hidden ones; returns how many were removed.
     pub(crate) fn retain(&self, keep: impl Fn(&Item) -> bool) -> Result<usize, LearningsError> {
         if !self.file.exists() {
             return Ok(0);
@@ -294,7 +294,7 @@ impl Learnings {
         })
     }
 
-    /// The surest and newest within a budget, as Markdown for the context; `None` when there are none.
+    /// The most confident and newest learnings within a budget, as Markdown; `None` without any.
     pub fn for_context(&self, tokens: usize) -> Result<Option<String>, LearningsError> {
         let mut all: Vec<Learning> = self.list()?;
         all.retain(|learning| sentence(&learning.text).is_some());
@@ -347,7 +347,7 @@ impl Learnings {
         Ok(result)
     }
 
-    /// What gimli keeps in a file of its own, if that is all there is.
+    /// gimli's learnings file, if it is the only one.
     fn imported(&self) -> Page {
         let mut page = Page::parse("");
         let other =
@@ -376,13 +376,13 @@ impl Learnings {
     }
 }
 
-/// An id that another program gave, in our form: it tells that no person wrote the line.
+/// An id assigned by another program, in our format: it shows that the line was not hand-written.
 fn imported_id(id: &str) -> String {
     let plain: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(64).collect();
     if plain.starts_with("l_") { plain } else { format!("l_{plain}") }
 }
 
-/// Whether a sentence is about the person and not about a project: it names no file, address, number or name.
+/// Whether a sentence is about the user rather than a project: it contains no file, URL, number or name.
 fn is_general(category: Category, text: &str) -> bool {
     let is_personal = matches!(category, Category::Preference | Category::ToolUsage);
     let mut words = text.split_whitespace();
@@ -398,10 +398,10 @@ fn is_general(category: Category, text: &str) -> bool {
         && words.all(|word| is_plain(word, false))
 }
 
-/// A text as one sentence that may be kept, without secrets; `None` when it may not.
+/// A text as one sentence without secrets; `None` if it must not be stored.
 fn sentence(text: &str) -> Option<String> {
     if terminal_text::visible(text) != text {
-        // Hidden characters have no place in what somebody said.
+        // Reject texts with hidden characters.
         return None;
     }
     let line = terminal_text::one_line(text);
@@ -413,7 +413,7 @@ fn sentence(text: &str) -> Option<String> {
     (!line.trim().is_empty() && !is_command).then(|| line.trim().to_owned())
 }
 
-/// Too many: the least sure and oldest go. What has no date was written by hand and stays.
+/// Drops the least confident and oldest entries over the limit. Undated ones are hand-written and stay.
 fn evict(page: &mut Page, category: Category) {
     let mut dated: Vec<(usize, Item)> = page
         .items()

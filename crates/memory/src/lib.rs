@@ -1,9 +1,9 @@
-//! The durable memory: what was said and learned, kept in files and found again.
+//! The durable memory: stores conversations and learnings in files, and searches them.
 //!
 //! Owns: the state directory, its session store and transcripts, the index (full text and vectors), search,
-//! learnings. Does not own: making vectors (`embed`), when things are remembered, printing.
-//! Start at [`Memory`]: [`Memory::sync`] brings the index up to date, [`Memory::search`] asks it. Nothing is
-//! opened, made or watched before something is asked.
+//! learnings. Does not own: embeddings (`embed`), when to record, output.
+//! Start at [`Memory`]: [`Memory::sync`] updates the index, [`Memory::search`] queries it. Nothing is
+//! opened, created or watched before the first call.
 
 mod authorship;
 mod chunk;

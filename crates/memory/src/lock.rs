@@ -1,7 +1,7 @@
-//! The lock beside a file that several programs write.
+//! A lock file for files that several programs write.
 //!
-//! On disk it is gimli's: a file made with exclusive creation that names its owner. Added to that: an owner
-//! that is dead is evicted at once, only the owner takes its lock away, and evictions happen one at a time.
+//! On disk it is compatible with gimli: created exclusively, with its owner's id as content. In addition, a dead
+//! owner is evicted at once, only the owner removes its lock, and evictions are serialised.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-/// Gimli looks every 25 ms; whoever looks more often has its turn sooner among many.
+/// Polling interval; gimli polls every 25 ms.
 const POLL: Duration = Duration::from_millis(3);
-/// Whoever made a lock has written into it by then.
+/// Time after which an empty lock counts as abandoned.
 const UNREADABLE: Duration = Duration::from_secs(1);
 /// What an owner writes is far shorter.
 const MAX_CONTENT: u64 = 4096;
 
-/// How long to wait, and when a lock counts as left behind.
+/// How long to wait, and when a lock counts as stale.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     pub(crate) timeout: Duration,
@@ -50,9 +50,9 @@ impl OwnedLockError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::TimedOut { .. } => {
-                Some("end the other process, or remove the lock file if none is running")
+                Some("stop the other process, or delete the lock file if no process is using it")
             }
-            Self::Unusable { .. } => Some("check that the folder can be written and the disk is not full"),
+            Self::Unusable { .. } => Some("check that the folder is writable and the disk is not full"),
         }
     }
 }
@@ -107,7 +107,7 @@ impl OwnedLock {
         Ok(Some(Self { path: path.to_owned(), token, file }))
     }
 
-    /// Says that the owner still works; to be called more often than the lock goes stale.
+    /// Refreshes the lock; call it more often than the stale time.
     pub(crate) fn touch(&self) {
         let _ = self.file.set_modified(SystemTime::now());
     }
@@ -115,14 +115,14 @@ impl OwnedLock {
 
 impl Drop for OwnedLock {
     fn drop(&mut self) {
-        // Another one's lock is left alone: ours was taken for stale.
+        // If our lock was evicted as stale, leave the new owner's lock alone.
         if read_owner(&self.path).is_some_and(|owner| owner.token.as_deref() == Some(&self.token)) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Whether somebody holds the lock now.
+/// Whether the lock is held.
 pub(crate) fn is_held(target: &Path, stale: Duration) -> bool {
     let path = path_of(target);
     path.exists() && !is_left_behind(&path, stale)
@@ -147,8 +147,8 @@ fn read_owner(path: &Path) -> Option<Owner> {
     Some(Owner { pid, token: value.get("token").and_then(Value::as_str).map(str::to_owned) })
 }
 
-/// Takes away a lock that nobody holds any more; whether it is gone. One at a time, or the second would take
-/// away the lock that the first has just made.
+/// Removes a stale lock; returns whether it is gone. Serialised, or a second process would remove
+/// the lock that the first has just created.
 fn evict(path: &Path, stale: Duration) -> bool {
     if !is_left_behind(path, stale) {
         return !path.exists();

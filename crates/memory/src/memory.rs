@@ -16,10 +16,10 @@ use crate::setup::Setup;
 use crate::source::Source;
 use crate::workspace::Space;
 
-/// How long a question may wait for its vector.
+/// Time limit for embedding a query.
 const QUERY_BUDGET: Duration = Duration::from_secs(2);
 
-/// Opens nothing until it is asked something.
+/// Opens nothing until first use.
 #[derive(Clone)]
 pub struct Memory {
     setup: Arc<Setup>,
@@ -41,7 +41,7 @@ impl Memory {
         self.setup.clone()
     }
 
-    /// Brings the index up to date, waiting so long for another process that does so.
+    /// Updates the index, waiting up to this time for another process that is doing so.
     pub async fn sync(
         &self,
         scope: Scope,
@@ -49,13 +49,13 @@ impl Memory {
         progress: &Progress<'_>,
     ) -> Result<Synced, IndexError> {
         if self.setup.space == Space::Unassigned {
-            // Nobody knows where it came from, so there is nothing to compare it with.
+            // Its origin is unknown, so there is nothing to compare.
             return Ok(Synced::default());
         }
         sync::run(&self.setup, scope, wait, false, progress).await
     }
 
-    /// Makes the index anew; searches go on with the old one.
+    /// Rebuilds the index; searches use the old one meanwhile.
     pub async fn reindex(&self, wait: Duration, progress: &Progress<'_>) -> Result<Synced, IndexError> {
         if self.setup.space == Space::Unassigned {
             return Ok(Synced::default());
@@ -63,8 +63,8 @@ impl Memory {
         sync::run(&self.setup, Scope::All, wait, true, progress).await
     }
 
-    /// Before a search: brings the index up to date if that is quickly done. What it cannot do does not
-    /// matter to the search, which answers with what there is. Lines about what a person should know.
+    /// Updates the index before a search, if that is quick. Failures do not
+    /// affect the search, which uses the existing index. Returns notes for the user.
     pub async fn refresh(&self, budget: Duration) -> Vec<String> {
         if self.setup.space == Space::Unassigned {
             return Vec::new();
@@ -76,7 +76,7 @@ impl Memory {
         synced.ok().and_then(Result::ok).map_or(warnings, |synced| synced.warnings)
     }
 
-    /// Finds what fits a question.
+    /// Searches the memory.
     pub async fn search(&self, request: &Request) -> Result<Answer, IndexError> {
         let request =
             Request { query: redaction::clean(request.query.trim(), &[]).into_owned(), ..request.clone() };
@@ -89,10 +89,10 @@ impl Memory {
         .await
     }
 
-    /// The vector of a question, or why there is none.
+    /// The embedding of a query, or why there is none.
     async fn vector_of(&self, query: &str) -> (Option<Vec<f32>>, Option<String>) {
         let Some(embedder) = &self.setup.embedder else {
-            return (None, Some("no embedding provider is set up; words only".to_owned()));
+            return (None, Some("no embedding provider configured".to_owned()));
         };
         if query.is_empty() {
             return (None, None);
@@ -104,11 +104,11 @@ impl Memory {
                 (vector.filter(|vector| vector.iter().all(|value| value.is_finite())), None)
             }
             Ok(Err(error)) => (None, Some(error.to_string())),
-            Err(_) => (None, Some(format!("no vector after {} s", QUERY_BUDGET.as_secs()))),
+            Err(_) => (None, Some(format!("no embedding after {} s", QUERY_BUDGET.as_secs()))),
         }
     }
 
-    /// Work with the reader, where it may block.
+    /// Runs work with the reader on a blocking thread.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Reader, &Setup) -> Result<T, IndexError> + Send + 'static,
@@ -117,7 +117,7 @@ impl Memory {
         blocking(move || work(&mut reader.locked(), &setup)).await
     }
 
-    /// Lets go of the file.
+    /// Closes the file.
     pub async fn close(&self) {
         let _ = self
             .read(|reader, _| {
@@ -127,7 +127,7 @@ impl Memory {
             .await;
     }
 
-    /// Whether a transcript is one of this agent's.
+    /// Whether a transcript belongs to this agent.
     pub(crate) fn owns(&self, transcript: &Path) -> bool {
         let folder = self.setup.agent.sessions_dir();
         match (transcript.canonicalize(), folder.canonicalize()) {

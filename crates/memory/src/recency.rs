@@ -1,4 +1,4 @@
-//! The last messages stay as they are when a conversation is summarised.
+//! Decides which recent messages stay verbatim when a conversation is summarised.
 
 const DEFAULT_KEPT: usize = 10;
 

@@ -1,4 +1,4 @@
-//! What must not be remembered: secrets, and what the user had forgotten.
+//! Removes what must not be stored: secrets, and phrases the user asked to forget.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,16 +6,16 @@ use std::ops::Range;
 use pollux_config::paths::sha256_hex;
 use pollux_domain::redact;
 
-/// Raise it when secrets are known by more; everything is then read again.
+/// Increase it when secret detection changes; everything is then read again.
 pub(crate) const VERSION: u32 = 1;
 
 const FORGOTTEN: &str = "[FORGOTTEN]";
 
-/// A phrase that is not to be remembered again. The phrase itself is not kept, or it would be remembered.
+/// A forgotten phrase, stored as hashes, since storing the phrase itself would keep it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tombstone {
     words: usize,
-    /// Of the first word, to pass over most places quickly.
+    /// Hash of the first word, to skip most positions quickly.
     first: u16,
     hash: String,
 }

@@ -1,4 +1,4 @@
-//! Finding what fits a question.
+//! Search over notes and sessions by keywords and vectors.
 
 pub(crate) mod answer;
 mod focus;

@@ -1,4 +1,4 @@
-//! The names under which sessions stand in the store.
+//! The keys of sessions in the store.
 
 use crate::state::AgentId;
 
@@ -6,12 +6,12 @@ const MAIN: &str = "main";
 const HOOK: &str = "hook:";
 const MARKS: [&str; 2] = [":topic:", ":thread:"];
 
-/// Who talks where, as one lower-case text.
+/// A session key: participants and channel as one lower-case string.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SessionKey(String);
 
 impl SessionKey {
-    /// The one session of all direct chats.
+    /// The shared session of all direct chats.
     pub fn main(agent: &AgentId) -> Self {
         Self::of(agent, &[MAIN])
     }
@@ -40,7 +40,7 @@ impl SessionKey {
         Self(format!("{HOOK}{}", id.trim().to_lowercase()))
     }
 
-    /// Any spelling; those of the main session become one.
+    /// Parses any spelling; all spellings of the main session are unified.
     pub fn parse(raw: &str, agent: &AgentId) -> Self {
         let key = raw.trim().to_lowercase();
         if key.is_empty() || key == MAIN || key == format!("agent:{}:{MAIN}", agent.as_str()) {

@@ -10,7 +10,7 @@ use crate::state::AgentId;
 
 const AGENT_NAME: &str = "a name of lower-case letters, digits, `-` and `_`";
 
-/// Who makes vectors.
+/// The embedding provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Provider {
     Openai,
@@ -19,10 +19,10 @@ pub enum Provider {
     Auto,
 }
 
-/// How texts are cut.
+/// How texts are split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChunkMode {
-    /// As gimli does: lines up to a size, whatever they say.
+    /// Like gimli: lines up to a size, regardless of structure.
     Seed,
     /// New chunks at headings, items and turns; the trail of headings is part of what is embedded.
     V2,
@@ -31,18 +31,18 @@ pub enum ChunkMode {
 /// How results are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SearchMode {
-    /// Gimli's formula, to compare with.
+    /// gimli's formula, for comparison.
     Seed,
     V2,
 }
 
-/// What the user set, or the default.
+/// The effective settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     pub enabled: bool,
-    /// Whose memory it is; the default agent's unless set.
+    /// The agent whose memory is used; the default agent unless set.
     pub agent: AgentId,
-    /// Whether every workspace sees what the others remember.
+    /// Whether workspaces can search each other's memory.
     pub share_across_workspaces: bool,
     pub provider: Provider,
     pub model: Option<String>,
@@ -55,18 +55,18 @@ pub struct Settings {
     pub cache: CacheSettings,
     pub sync: SyncSettings,
     pub query: QuerySettings,
-    /// How much of the learnings goes into the context.
+    /// Token budget for learnings in the context.
     pub learnings_tokens: usize,
     pub citations: bool,
-    /// `remote`, for whoever makes vectors.
+    /// `remote`, passed to the embedding provider.
     pub remote: JsonObject,
-    /// `local`, for whoever makes vectors.
+    /// `local`, passed to the embedding provider.
     pub local: JsonObject,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreSettings {
-    /// Another place for the index; `{agentId}` and `{workspace}` stand for the agent's and the workspace's.
+    /// Custom index path; `{agentId}` and `{workspace}` are placeholders.
     pub path: Option<String>,
     pub vector: bool,
 }
@@ -102,7 +102,7 @@ pub struct QuerySettings {
     pub max_results: usize,
     pub min_score: f64,
     pub hybrid: bool,
-    /// Of vectors and words; `None` takes those of the mode.
+    /// Weights of vectors and keywords; `None` for the defaults of the mode.
     pub weights: Option<(f64, f64)>,
     pub candidate_multiplier: f64,
 }
@@ -184,7 +184,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads the map `memory`; what cannot be used is named and keeps its default.
+    /// Reads the map `memory`; invalid values are reported and keep their default.
     pub fn from_json(map: &JsonObject) -> (Self, Vec<String>) {
         let mut settings = Self::default();
         let mut reader = Reader { map, problems: Vec::new() };
@@ -195,12 +195,12 @@ impl Settings {
         (settings, reader.problems)
     }
 
-    /// `remote`, for whoever makes vectors.
+    /// `remote`, passed to the embedding provider.
     pub fn remote(&self) -> &JsonObject {
         &self.remote
     }
 
-    /// `local`, for whoever makes vectors.
+    /// `local`, passed to the embedding provider.
     pub fn local(&self) -> &JsonObject {
         &self.local
     }
@@ -335,7 +335,7 @@ impl Reader<'_> {
     }
 
     fn problem(&mut self, path: &str, wanted: &str) {
-        self.problems.push(format!("`memory.{path}` has to be {wanted}; the default is used"));
+        self.problems.push(format!("`memory.{path}` must be {wanted}; using the default"));
     }
 
     fn flag(&mut self, path: &str, place: &mut bool) {
@@ -373,7 +373,7 @@ impl Reader<'_> {
             .as_array()
             .map(|items| items.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<String>>());
         if texts.is_none() {
-            self.problem(path, "a list of texts");
+            self.problem(path, "a list of strings");
         }
         texts
     }

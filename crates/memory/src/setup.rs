@@ -1,4 +1,4 @@
-//! What a memory is made of, and where its files are.
+//! The configuration of a memory and the location of its files.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -26,12 +26,12 @@ use crate::workspace::{Belonging, Space, WorkspaceId};
 const WORKSPACE: &str = "{workspace}";
 const FORGOTTEN: &str = "forgotten.json";
 
-/// What a memory is made of.
+/// The configuration of a memory.
 pub struct Setup {
     pub agent: AgentDir,
     pub workspace: PathBuf,
     pub space: Space,
-    /// Whether the user trusts the workspace; if not, its notes are other people's.
+    /// Whether the workspace is trusted; otherwise its notes count as untrusted.
     pub trusted: bool,
     pub settings: Settings,
     pub embedder: Option<Arc<dyn Embedder>>,
@@ -44,7 +44,7 @@ impl Setup {
         WorkspaceId::of(&self.workspace)
     }
 
-    /// The place of the index: one for each workspace, below the agent's folder unless the settings name another.
+    /// The index file: one per workspace, in the agent's folder unless configured otherwise.
     pub(crate) fn index_file(&self) -> PathBuf {
         match self.space {
             Space::Shared | Space::Unassigned => self.shared_index_file(),
@@ -58,7 +58,7 @@ impl Setup {
         }
     }
 
-    /// The index of every workspace, as it was before they were kept apart.
+    /// The legacy index shared by all workspaces.
     pub(crate) fn shared_index_file(&self) -> PathBuf {
         match &self.settings.store.path {
             None => self.agent.index_file(),
@@ -66,7 +66,7 @@ impl Setup {
         }
     }
 
-    /// A place that the settings name, made this workspace's own.
+    /// A configured path, made specific to this workspace.
     fn own_place(&self, path: &str, id: &WorkspaceId) -> PathBuf {
         if path.contains(WORKSPACE) {
             return self.place(&path.replace(WORKSPACE, id.key()));
@@ -131,7 +131,7 @@ impl Setup {
         }
     }
 
-    /// The same memory with other eyes.
+    /// The same memory with a different visibility.
     pub(crate) fn elsewhere(&self, workspace: PathBuf, space: Space) -> Self {
         Self {
             agent: self.agent.clone(),
@@ -157,7 +157,7 @@ impl Setup {
         }
     }
 
-    /// The ids of sessions in which other people write. Without a store there are none.
+    /// The ids of sessions shared with other people.
     pub(crate) fn shared_sessions(&self) -> HashSet<String> {
         let text = files::read_text(&self.agent.store_file()).ok().flatten().unwrap_or_default();
         let store: JsonObject = serde_json::from_str(&text).unwrap_or_default();

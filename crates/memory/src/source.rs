@@ -1,4 +1,4 @@
-//! What can be remembered: notes in the workspace and transcripts, as documents of numbered lines.
+//! The sources of memory, notes and transcripts, as documents of numbered lines.
 
 pub(crate) mod notes;
 pub(crate) mod sessions;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub enum Source {
     /// Notes.
     Memory,
-    /// What was said.
+    /// Conversations.
     Sessions,
 }
 
@@ -27,16 +27,16 @@ impl Source {
     }
 }
 
-/// Who wrote a text. It is kept beside the text, which cannot change it.
+/// Who wrote a text. Stored apart from the text, so that the text cannot change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Provenance {
-    /// The user, in person.
+    /// The user.
     Owner,
     /// The program itself.
     System,
     /// The model, or the user and the model together.
     Agent,
-    /// Anybody else.
+    /// Anyone else.
     Untrusted,
 }
 
@@ -50,14 +50,14 @@ impl Provenance {
         }
     }
 
-    /// What cannot be read is not trusted.
+    /// Unknown values are untrusted.
     pub(crate) fn parse(text: &str) -> Self {
         let known = [Self::Owner, Self::System, Self::Agent, Self::Untrusted];
         known.into_iter().find(|known| known.as_str() == text).unwrap_or(Self::Untrusted)
     }
 }
 
-/// A file that is to be in the index.
+/// A file to index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listed {
     /// The name in the index.
@@ -75,7 +75,7 @@ impl Listed {
     }
 }
 
-/// Tells whether a file is still the same without reading it.
+/// Detects file changes without reading the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) modified_ns: i64,

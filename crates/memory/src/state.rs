@@ -112,7 +112,7 @@ impl StateError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Folder(_) | Self::Permissions { .. } => {
-                Some("GIMLI_STATE_DIR names another place for what is remembered")
+                Some("set GIMLI_STATE_DIR to use another state directory")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What the memory holds, and whether it is sound.
+//! Reports the contents and the health of the memory (`pollux memory status` and `doctor`).
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const STALE: Duration = Duration::from_secs(600);
 pub struct Status {
     pub files: u64,
     pub chunks: u64,
-    /// Whether something is not in the index as it is now.
+    /// Whether the index is out of date.
     pub dirty: bool,
     /// Why everything has to be indexed again.
     pub outdated: Option<String>,
@@ -32,14 +32,14 @@ pub struct Status {
     pub index: String,
     pub index_bytes: u64,
     pub requested_provider: String,
-    /// Who made the vectors in the index.
+    /// The embedding model of the index.
     pub provider: Option<String>,
     pub model: Option<String>,
     pub sources: Vec<Source>,
     /// Files and chunks of each source.
     pub counts: Vec<(Source, u64, u64)>,
     pub cache_entries: u64,
-    /// Chunks that still lack their vectors.
+    /// Chunks without embeddings.
     pub pending: u64,
     pub dims: Option<usize>,
     /// Whether vectors have a table of their own.
@@ -73,7 +73,7 @@ impl Status {
     }
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Ok,
@@ -91,7 +91,7 @@ impl Level {
     }
 }
 
-/// Something that was looked at.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub level: Level,
@@ -119,20 +119,20 @@ impl Memory {
         .await
     }
 
-    /// Looks at everything that could be wrong. It changes nothing.
+    /// Runs all checks without changing anything.
     pub async fn doctor(&self) -> Vec<Finding> {
         let setup = self.shared_setup();
         let mut findings = blocking(move || Ok(folders(&setup))).await.unwrap_or_default();
         let index = self
             .read(|reader, setup| {
                 let checked = reader.with(check);
-                let damaged = Some("`pollux memory index --force` makes it anew");
+                let damaged = Some("run `pollux memory index --force` to rebuild it");
                 Ok(match checked {
                     Ok(Some(findings)) => findings,
                     Ok(None) => vec![Finding::new(
                         Level::Warning,
-                        "there is no index yet",
-                        Some("`pollux memory index` makes it"),
+                        "no index yet",
+                        Some("run `pollux memory index` to build it"),
                     )],
                     Err(error) => {
                         vec![Finding::new(Level::Problem, error.to_string(), error.hint().or(damaged))]
@@ -247,8 +247,8 @@ fn folders(setup: &Setup) -> Vec<Finding> {
             findings.push(Finding::new(Level::Ok, "the state directory is private", None))
         }
         Ok(loose) => findings.extend(loose.iter().map(|path| {
-            let what = format!("others can read `{}`", path.display());
-            Finding::new(Level::Warning, what, Some("`pollux memory index` makes it private"))
+            let what = format!("`{}` is readable by other users", path.display());
+            Finding::new(Level::Warning, what, Some("run `pollux memory index` to make it private"))
         })),
         Err(error) => findings.push(Finding::new(Level::Problem, error.to_string(), error.hint())),
     }
@@ -256,7 +256,7 @@ fn folders(setup: &Setup) -> Vec<Finding> {
     for file in [setup.agent.store_file(), index.clone()] {
         let path = lock::path_of(&file);
         if path.exists() && !lock::is_held(&file, STALE) {
-            let what = format!("`{}` was left by a process that is gone", path.display());
+            let what = format!("`{}` is a stale lock: its process has exited", path.display());
             findings.push(Finding::new(Level::Warning, what, Some("the next writer removes it")));
         }
     }
@@ -264,21 +264,22 @@ fn folders(setup: &Setup) -> Vec<Finding> {
     let folders: std::collections::BTreeSet<_> = folders.into_iter().flatten().collect();
     let aside = folders.into_iter().flat_map(std::fs::read_dir).flatten().filter_map(Result::ok);
     for entry in aside.filter(|entry| entry.file_name().to_string_lossy().contains(".corrupt-")) {
-        let what = format!("`{}` is a damaged index that was kept", entry.path().display());
-        findings.push(Finding::new(Level::Warning, what, Some("remove it when nothing is missing")));
+        let what = format!("`{}` is a damaged index that was set aside", entry.path().display());
+        findings.push(Finding::new(Level::Warning, what, Some("delete it once you no longer need it")));
     }
     findings
 }
 
 fn provider(setup: &Setup) -> Option<Finding> {
     let hint = Some("set `memory.provider`, or install a local model");
-    setup.embedder.is_none().then(|| {
-        Finding::new(Level::Warning, "no embedding provider: notes are found by their words only", hint)
-    })
+    setup
+        .embedder
+        .is_none()
+        .then(|| Finding::new(Level::Warning, "no embedding provider: keyword search only", hint))
 }
 
 fn check(connection: &Connection) -> rusqlite::Result<Vec<Finding>> {
-    let anew = Some("`pollux memory index --force` makes it anew");
+    let anew = Some("run `pollux memory index --force` to rebuild it");
     let mut findings = Vec::new();
     let answer: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if answer != "ok" {
@@ -287,22 +288,22 @@ fn check(connection: &Connection) -> rusqlite::Result<Vec<Finding>> {
     if !database::is_complete(connection)? {
         return Ok(vec![Finding::new(
             Level::Warning,
-            "the index was made by another program",
-            Some("`pollux memory index` completes it"),
+            "the index was created by another program",
+            Some("run `pollux memory index` to complete it"),
         )]);
     }
     let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let chunks = count("SELECT count(*) FROM chunks")?;
     for (table, sql) in [
-        ("the words of gimli", "SELECT count(*) FROM chunks_fts_content"),
-        ("the words", "SELECT count(*) FROM pollux_fts_docsize"),
-        ("the provenance", "SELECT count(*) FROM pollux_chunks"),
+        ("gimli's keyword index", "SELECT count(*) FROM chunks_fts_content"),
+        ("the keyword index", "SELECT count(*) FROM pollux_fts_docsize"),
+        ("the provenance table", "SELECT count(*) FROM pollux_chunks"),
     ] {
         let rows = count(sql)?;
         if rows != chunks {
             findings.push(Finding::new(
                 Level::Problem,
-                format!("{table} have {rows} rows for {chunks} chunks"),
+                format!("{table} has {rows} rows for {chunks} chunks"),
                 anew,
             ));
         }
@@ -315,12 +316,12 @@ fn check(connection: &Connection) -> rusqlite::Result<Vec<Finding>> {
     if pending > 0 {
         findings.push(Finding::new(
             Level::Warning,
-            format!("{pending} of {chunks} chunks have no vector yet"),
-            Some("`pollux memory index` makes them when a provider is set up"),
+            format!("{pending} of {chunks} chunks have no embedding yet"),
+            Some("configure an embedding provider, then run `pollux memory index`"),
         ));
     }
     if findings.is_empty() {
-        findings.push(Finding::new(Level::Ok, format!("the index is sound: {chunks} chunks"), None));
+        findings.push(Finding::new(Level::Ok, format!("the index is intact: {chunks} chunks"), None));
     }
     Ok(findings)
 }

@@ -1,4 +1,4 @@
-//! The session store `sessions.json`: which sessions there are.
+//! The session store `sessions.json`, which lists the remembered sessions.
 
 mod prune;
 
@@ -20,7 +20,7 @@ use crate::lock::{OwnedLock, OwnedLockError, Patience};
 use crate::session_key::SessionKey;
 use crate::state;
 
-/// How long a read may be answered from memory.
+/// Cache lifetime.
 pub const CACHE_TTL_VARIABLE: &str = "GIMLI_SESSION_CACHE_TTL_MS";
 const DEFAULT_TTL: Duration = Duration::from_millis(45_000);
 
@@ -63,7 +63,7 @@ pub enum StoreError {
 impl StoreError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::File(_) => Some("check the permissions of the state directory and the space on its disk"),
+            Self::File(_) => Some("check the state directory's permissions and the free disk space"),
             Self::Lock(error) => error.hint(),
         }
     }
@@ -90,7 +90,7 @@ impl SessionStore {
         Ok(store)
     }
 
-    /// Changes the store as one step: nobody else writes between reading and writing it.
+    /// Updates the store atomically under its lock.
     pub fn update<T>(&self, change: impl FnOnce(&mut JsonObject) -> T) -> Result<T, StoreError> {
         if let Some(folder) = self.file.parent() {
             files::create_folder(folder, Mode::Private)?;
@@ -159,7 +159,7 @@ impl SessionStore {
         Ok(())
     }
 
-    /// What is no store is not thrown away.
+    /// An unreadable store is moved aside, not deleted.
     fn keep_aside(&self) -> Result<(), StoreError> {
         let mut name = self.file.as_os_str().to_owned();
         name.push(format!(".corrupt-{}", self.clock.now().millis()));

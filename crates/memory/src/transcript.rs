@@ -1,4 +1,4 @@
-//! Transcripts: what was said, a line for each message, only ever added to.
+//! Transcripts: append-only files with one message per line.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ use crate::state::AgentDir;
 use crate::workspace::{Belonging, WorkspaceId};
 
 const VERSION: u64 = 3;
-/// The last line is within so many bytes, or it is no line of ours.
+/// Maximum length of the last line.
 const TAIL: u64 = 1 << 20;
 
 /// One session's lines. Each is written with one call, so that a reader never sees two mixed.
@@ -41,7 +41,7 @@ impl TranscriptError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Folder(_) | Self::Write { .. } => {
-                Some("check the permissions of the state directory and the space on its disk")
+                Some("check the state directory's permissions and the free disk space")
             }
             Self::Lock(error) => error.hint(),
         }
@@ -119,7 +119,7 @@ impl Transcript {
         }))
     }
 
-    /// What a tool answered. It is kept, and never found: anybody may have written it.
+    /// A tool result. Stored but never indexed, since it may contain untrusted text.
     pub fn tool_result(
         &mut self,
         call: &str,
@@ -133,7 +133,7 @@ impl Transcript {
         }))
     }
 
-    /// A summary that stands for everything before it.
+    /// A summary that replaces everything before it.
     pub fn compaction(&mut self, summary: &str, tokens_before: u64) -> Result<(), TranscriptError> {
         let kept = self.last.clone();
         self.entry(json!({"type": "compaction", "summary": summary, "firstKeptEntryId": kept, "tokensBefore": tokens_before}))

@@ -1,4 +1,4 @@
-//! Vectors: their bytes, small copies of them, and the nearest among many.
+//! Vectors: encoding, quantisation and nearest-neighbour search.
 
 mod dot;
 
@@ -106,7 +106,7 @@ impl Collection {
             let others: Vec<_> =
                 parts.map(|(rows, values)| scope.spawn(move || near(rows, values))).collect();
             let mut found = first.map_or_else(Vec::new, |(rows, values)| near(rows, values));
-            // A thread that panicked had nothing to say.
+            // A panicked thread contributes no results.
             found.extend(others.into_iter().filter_map(|worker| worker.join().ok()).flatten());
             found
         });

@@ -1,7 +1,7 @@
-//! Which workspace something remembered belongs to.
+//! Assigns memory to workspaces.
 //!
-//! An agent's index, transcripts and learnings are kept apart by workspace, so that nothing of one project is found in
-//! another. A workspace is the canonical path of its folder; every link to it means the same one, and a folder that was
+//! An agent's index, transcripts and learnings are separated by workspace, so that nothing of one project appears in
+//! another. A workspace is the canonical path of its folder; links resolve to the same one, and a folder that was
 //! moved is a new one until it adopts the old path.
 
 use std::cell::RefCell;
@@ -19,15 +19,15 @@ use crate::state::AgentDir;
 const KEY: usize = 32;
 const CARD: &str = "workspace.json";
 
-/// What part of an agent's memory is seen.
+/// The visible part of an agent's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Space {
-    /// What was noted and said in this workspace.
+    /// This workspace only.
     #[default]
     Workspace,
-    /// Everything of the agent, from every workspace.
+    /// All workspaces of the agent.
     Shared,
-    /// What comes from no known workspace. Nothing of it reaches a model.
+    /// Data without a known workspace. Never sent to a model.
     Unassigned,
 }
 
@@ -102,12 +102,12 @@ pub(crate) fn registered(agent: &AgentDir) -> Vec<PathBuf> {
     paths
 }
 
-/// Why a workspace cannot take over what another path had.
+/// Why a workspace cannot adopt the memory of another path.
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
-    #[error("`{}` is still there, so it was not moved", path.display())]
+    #[error("`{}` still exists, so its memory cannot be adopted", path.display())]
     StillThere { path: PathBuf },
-    #[error("nothing was remembered in `{}`", path.display())]
+    #[error("no memory found for `{}`", path.display())]
     Unknown { path: PathBuf },
     #[error(transparent)]
     File(#[from] FileError),
@@ -117,21 +117,21 @@ impl AdoptError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::StillThere { .. } => {
-                Some("only what a folder remembered that no longer exists can be adopted")
+                Some("only the memory of a folder that no longer exists can be adopted")
             }
-            Self::Unknown { .. } => Some("give the path that the folder had when its sessions were held"),
+            Self::Unknown { .. } => Some("use the path the folder had when its sessions ran"),
             Self::File(_) => None,
         }
     }
 }
 
-/// Lets a workspace take over what was remembered under the absolute path that its folder had before; how many
-/// transcripts come along.
+/// Adopts the memory recorded under the previous absolute path of the folder; returns how many
+/// transcripts were adopted.
 pub fn adopt(agent: &AgentDir, workspace: &Path, former: &Path) -> Result<usize, AdoptError> {
     if former.exists() {
         return Err(AdoptError::StillThere { path: former.to_owned() });
     }
-    // What the old folder had adopted itself comes along.
+    // Paths adopted by the old folder are included.
     let before = Card::read(&WorkspaceId::of(former).folder(agent));
     let was_known = before.is_some();
     let mut paths = before.map(|card| card.formerly).unwrap_or_default();

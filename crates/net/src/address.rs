@@ -19,17 +19,17 @@ pub struct AllowedHosts(Vec<String>);
 /// Why an address is not fetched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("only http and https addresses can be fetched")]
+    #[error("only http and https URLs can be fetched")]
     Scheme,
-    #[error("the address holds a user name or password")]
+    #[error("the URL contains a user name or password")]
     UserInfo,
-    #[error("the address names no host")]
+    #[error("the URL has no host")]
     NoHost,
-    #[error("`{0}` is a name inside a private network")]
+    #[error("`{0}` is a private network name")]
     PrivateName(String),
     #[error("`{0}` is not a public address")]
     PrivateAddress(String),
-    #[error("`{host}` leads to the address {address}, which is not public")]
+    #[error("`{host}` resolves to {address}, which is not a public address")]
     LeadsInside { host: String, address: IpAddr },
 }
 

@@ -49,11 +49,9 @@ impl std::fmt::Debug for Proxies {
 /// Why no client could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error(
-        "the proxy address for {scheme} targets cannot be used (an address looks like `http://host:port`)"
-    )]
+    #[error("invalid proxy for {scheme} targets (expected a URL such as `http://host:port`)")]
     Proxy { scheme: &'static str, source: reqwest::Error },
-    #[error("SOCKS proxies are not supported for {scheme} targets; give the address of an HTTP proxy")]
+    #[error("SOCKS proxies are not supported for {scheme} targets; use an HTTP proxy")]
     SocksProxy { scheme: &'static str },
     #[error("could not set up TLS")]
     Tls(#[source] rustls::Error),

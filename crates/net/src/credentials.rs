@@ -60,9 +60,9 @@ pub enum CredentialError {
     Corrupted { path: PathBuf },
     #[error("could not encrypt the credentials file `{}`", path.display())]
     Key { path: PathBuf },
-    #[error("what was stored could not be read back from {place}; the older copy was kept")]
+    #[error("could not read back the credential stored in {place}; the older copy was kept")]
     NotVerified { place: String },
-    #[error("the credential is in the keychain, which cannot be used: {0}")]
+    #[error("could not read the credential from the keychain: {0}")]
     Keychain(#[source] KeychainError),
     #[error("stored in the keychain, but the older copy in `{}` could not be removed", path.display())]
     OlderCopy { path: PathBuf },
@@ -73,9 +73,9 @@ impl CredentialError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Corrupted { .. } => Some(
-                "a file made under another host or user name cannot be opened either; it was left as it is",
+                "a file created under another host or user name cannot be decrypted either; it was left unchanged",
             ),
-            Self::Keychain(_) => Some("unlock the keychain, or give the key in the environment"),
+            Self::Keychain(_) => Some("unlock the keychain, or set the key in the environment"),
             Self::Lock(error) => error.hint(),
             Self::OlderCopy { .. } => Some("make the file writable, then store the secret again"),
             Self::File(_) | Self::Key { .. } | Self::NotVerified { .. } => None,

@@ -32,22 +32,22 @@ const PRODUCT_NAME: &str = "/sys/class/dmi/id/product_name";
 #[derive(Debug, thiserror::Error)]
 pub enum GoogleError {
     #[error(
-        "no Google credentials were found: GOOGLE_APPLICATION_CREDENTIALS is not set, `{}` does not exist, \
-         and this is not a machine of Google Cloud",
+        "no Google credentials found: GOOGLE_APPLICATION_CREDENTIALS is not set, `{}` does not exist, \
+         and this is not a Google Cloud machine",
         well_known.display()
     )]
     None { well_known: PathBuf },
-    #[error("there is no credentials file `{}`, which GOOGLE_APPLICATION_CREDENTIALS names", path.display())]
+    #[error("credentials file `{}` not found (set in GOOGLE_APPLICATION_CREDENTIALS)", path.display())]
     Missing { path: PathBuf },
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("the credentials file `{}` cannot be used: {problem}", path.display())]
+    #[error("invalid credentials file `{}`: {problem}", path.display())]
     Unusable { path: PathBuf, problem: String },
-    #[error("the credentials hold no good key")]
+    #[error("the credentials contain no valid key")]
     Key(#[from] KeyError),
     #[error("could not reach `{host}` for a token: {message}")]
     Unreachable { host: String, message: String, may_pass: bool },
-    #[error("`{host}` gave no token (status {status}{said})")]
+    #[error("`{host}` returned no token (status {status}{said})")]
     Refused { host: String, status: u16, said: String },
     #[error("could not read the token to exchange from {place}")]
     Subject { place: String },
@@ -58,10 +58,10 @@ impl GoogleError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::None { .. } => Some(
-                "run `gcloud auth application-default login`, or name a service account's key file in GOOGLE_APPLICATION_CREDENTIALS",
+                "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a service account key file",
             ),
             Self::Refused { status: 400 | 401 | 403, .. } => {
-                Some("the credentials may have been revoked; sign in again or take a new key")
+                Some("the credentials may have been revoked; sign in again or create a new key")
             }
             Self::Missing { .. }
             | Self::File(_)

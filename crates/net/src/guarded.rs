@@ -91,7 +91,7 @@ pub struct Answer {
 pub enum FetchError {
     #[error(transparent)]
     Refused(#[from] Refusal),
-    #[error("the page redirects to an address that is none")]
+    #[error("the page redirects to an invalid URL")]
     BadRedirect,
     #[error("the page redirects more than {MAX_REDIRECTS} times")]
     TooManyRedirects,

@@ -16,7 +16,7 @@ use crate::random::url_safe;
 
 /// What is wrong with a key. Says nothing of its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the private key cannot be used: {0}")]
+#[error("invalid private key: {0}")]
 pub struct KeyError(pub(crate) &'static str);
 
 /// A key that can sign; what it is decides how.
@@ -43,11 +43,11 @@ pub(crate) fn sign(claims: &Value, key: &Secret, key_id: Option<&str>) -> Result
 impl Signer {
     fn read(key: &Secret) -> Result<Self, KeyError> {
         let der = PrivateKeyDer::from_pem_slice(key.reveal().trim().as_bytes())
-            .map_err(|_| KeyError("it is not in PEM"))?;
+            .map_err(|_| KeyError("not in PEM format"))?;
         match &der {
             PrivateKeyDer::Pkcs8(der) => Self::read_pkcs8(der.secret_pkcs8_der()),
             PrivateKeyDer::Pkcs1(der) => rsa(RsaKeyPair::from_der(der.secret_pkcs1_der())),
-            _ => Err(KeyError("only PKCS #8 is read (`openssl pkcs8 -topk8 -nocrypt` makes it)")),
+            _ => Err(KeyError("only PKCS #8 is supported (convert it with `openssl pkcs8 -topk8 -nocrypt`)")),
         }
     }
 
@@ -75,7 +75,7 @@ impl Signer {
     }
 
     fn sign(&self, text: &[u8]) -> Result<Vec<u8>, KeyError> {
-        let failed = KeyError("it could not sign");
+        let failed = KeyError("signing failed");
         let random = SystemRandom::new();
         match self {
             Self::Rsa(pair) => {
@@ -92,7 +92,7 @@ impl Signer {
 }
 
 fn rsa<E>(pair: Result<RsaKeyPair, E>) -> Result<Signer, KeyError> {
-    let wrong = KeyError("it is neither an RSA key of 2048 to 4096 bits nor one of P-256, P-384 or Ed25519");
+    let wrong = KeyError("expected an RSA key of 2048 to 4096 bits, or a P-256, P-384 or Ed25519 key");
     pair.map(|pair| Signer::Rsa(Box::new(pair))).map_err(|_| wrong)
 }
 

@@ -112,15 +112,15 @@ pub struct OAuth {
 /// Why there is no token now, although there may be one later. Nothing stored was lost.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    #[error("could not use the stored sign-in of `{server}`")]
+    #[error("could not use the stored sign-in for `{server}`")]
     Store { server: String, source: CredentialError },
-    #[error("could not renew the sign-in of `{server}`")]
+    #[error("could not refresh the sign-in for `{server}`")]
     Renewal { server: String, source: TokenEndpointError },
-    #[error("the address to renew the sign-in of `{server}` at cannot be used")]
+    #[error("invalid token URL for `{server}`")]
     Endpoint { server: String, source: EndpointError },
     #[error("could not get a token for `{server}`")]
     Unattended { server: String, source: UnattendedError },
-    #[error("the work on the sign-in of `{server}` was interrupted")]
+    #[error("the sign-in for `{server}` was interrupted")]
     Interrupted { server: String },
 }
 

@@ -6,7 +6,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 /// The system gave no random bytes; nothing secret can be made without them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the system gives no random numbers")]
+#[error("the system's random number generator failed")]
 pub struct NoRandomness;
 
 pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], NoRandomness> {

@@ -25,7 +25,7 @@ pub enum AccessError {
     NoScopes,
     #[error("{0} must be provided for the Service Account Impersonation provider")]
     Incomplete(&'static str),
-    #[error("the token holds characters that cannot be sent")]
+    #[error("the token contains invalid characters")]
     Unsendable,
     #[error(transparent)]
     Token(#[from] TokenError),

@@ -20,7 +20,7 @@ pub enum Item {
 pub enum SseError {
     #[error("incomplete JSON segment at the end of the stream")]
     Incomplete,
-    #[error("an event of the stream is longer than {} MB", MAX_EVENT_BYTES / 1024 / 1024)]
+    #[error("a stream event exceeds {} MB", MAX_EVENT_BYTES / 1024 / 1024)]
     TooLong,
 }
 

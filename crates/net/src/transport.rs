@@ -21,7 +21,7 @@ pub fn describe(error: &reqwest::Error) -> TransportFailure {
         return TransportFailure { message: certificate, may_pass: false, refused: false };
     }
     if error.is_builder() {
-        let message = innermost(&causes, "the request is not valid");
+        let message = innermost(&causes, "invalid request");
         return TransportFailure { message, may_pass: false, refused: false };
     }
     let message = if error.is_timeout() {
@@ -59,7 +59,7 @@ fn certificate_problem(cause: &(dyn Error + 'static)) -> Option<String> {
     match tls {
         rustls::Error::InvalidCertificate(problem) => Some(format!(
             "the server's certificate was refused ({problem:?}); behind a proxy that inspects TLS, \
-             name its certificate file in `NODE_EXTRA_CA_CERTS`"
+             set `NODE_EXTRA_CA_CERTS` to its certificate file"
         )),
         rustls::Error::General(text) => Some(text.clone()),
         _ => None,

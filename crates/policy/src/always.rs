@@ -226,7 +226,7 @@ pub fn answer_behind<'f>(rule: &RuleSource, file: Option<&'f Path>) -> Option<Ke
 
 /// The file of saved answers is not TOML; it should be set aside before a new one is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the saved answers could not be read: {0}")]
+#[error("could not read the saved approvals: {0}")]
 pub struct BrokenFile(String);
 
 /// A file's text, cut before each `[[`; nothing is lost.
@@ -288,7 +288,7 @@ pub fn destruction(request: &Request<'_>) -> Option<String> {
     let more = told.len().saturating_sub(TOLD);
     told.truncate(TOLD);
     if more > 0 {
-        told.push(format!("and {more} more commands that destroy"));
+        told.push(format!("and {more} more destructive commands"));
     }
     let text = told.join("; ");
     let mut letters = text.chars();

@@ -25,7 +25,7 @@ const MAX_LIMIT: Duration = Duration::from_secs(30);
 
 /// What is said where `security.enableConseca` is on.
 pub(crate) const NO_CONSECA: &str =
-    "`security.enableConseca` asks for the safety checker `conseca`, which this version does not have";
+    "`security.enableConseca` requires the safety checker `conseca`, which this version does not include";
 
 /// Characters of a checker's text that people and the model read.
 const MAX_ANSWER: usize = 2000;
@@ -151,13 +151,13 @@ pub struct CheckAnswer {
 /// Why a checker gave no usable answer; the call is then refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckFailure {
-    #[error("there is no executable file `{}` for the safety checker `{name}`", file.display())]
+    #[error("no executable file `{}` for the safety checker `{name}`", file.display())]
     NotInstalled { name: String, file: PathBuf },
     #[error("the safety checker `{name}` did not answer within {} ms", limit.as_millis())]
     TimedOut { name: String, limit: Duration },
     #[error("the safety checker `{name}` failed: {why}")]
     Failed { name: String, why: String },
-    #[error("the safety checker `{name}` gave no usable answer: {why}")]
+    #[error("invalid response from the safety checker `{name}`: {why}")]
     Malformed { name: String, why: String },
 }
 
@@ -172,14 +172,14 @@ impl CheckAnswer {
             Some(Value::String(word)) if word == "ask_user" => Decision::Ask,
             Some(other) => {
                 return Err(malformed(format!(
-                    "its decision is {}",
+                    "unknown decision {}",
                     shortened(&other.to_string(), MAX_ANSWER)
                 )));
             }
-            None => return Err(malformed("it holds no decision".to_owned())),
+            None => return Err(malformed("missing `decision`".to_owned())),
         };
         let reason = ["reason", "error"].iter().find_map(|key| value.get(key).and_then(Value::as_str));
-        let fallback = || format!("the safety checker `{name}` says {}", decision.as_str());
+        let fallback = || format!("the safety checker `{name}` decided {}", decision.as_str());
         Ok(Self { decision, reason: reason.map_or_else(fallback, |reason| shortened(reason, MAX_ANSWER)) })
     }
 }

@@ -348,7 +348,7 @@ impl Engine {
             checks: Vec::new(),
         };
         if let Some(rule) = hit.possible {
-            let reason = format!("it may be what {} denies", named(&rule.source));
+            let reason = format!("it may be denied by {}", named(&rule.source));
             tighten(&mut verdict, Decision::Ask, Some(&rule.source), reason);
         }
         verdict
@@ -422,7 +422,7 @@ impl Engine {
         strings(wanted, &mut paths);
         let root = self.options.workspaces.first().map_or(Path::new("/"), PathBuf::as_path);
         let outside = paths.into_iter().find(|path| !self.inside(root, path))?;
-        Some(format!("it asks for access to `{outside}`, which is outside the workspace"))
+        Some(format!("it requests access to `{outside}`, outside the workspace"))
     }
 }
 
@@ -481,7 +481,7 @@ fn settle(interactive: bool, verdict: &mut Verdict) {
     if verdict.decision == Decision::Ask && !interactive {
         verdict.decision = Decision::Deny;
         verdict.would_ask = true;
-        verdict.reason = format!("{}; nobody can be asked in a run without a terminal", verdict.reason);
+        verdict.reason = format!("{}; approval is not possible without a terminal", verdict.reason);
     }
     if verdict.decision == Decision::Deny {
         verdict.checks.clear();
@@ -495,17 +495,15 @@ pub(crate) fn named(source: &RuleSource) -> String {
 }
 
 fn reason(hit: &Hit<'_>, call: &Call<'_>) -> String {
-    let verb = match hit.decision {
-        Decision::Allow => "allowed",
-        Decision::Ask => "to be asked for",
-        Decision::Deny => "denied",
+    let Some(rule) = hit.rule else {
+        let how = if call.request.interactive { "" } else { " without a terminal" };
+        return format!("no rule matches `{}` in `{}` mode{how}", call.request.tool, call.request.mode);
     };
-    match hit.rule {
-        Some(rule) => format!("{verb} by {}", named(&rule.source)),
-        None => {
-            let how = if call.request.interactive { "" } else { " without a terminal" };
-            format!("{verb}: no rule speaks of `{}` in mode {}{how}", call.request.tool, call.request.mode)
-        }
+    let name = named(&rule.source);
+    match hit.decision {
+        Decision::Allow => format!("allowed by {name}"),
+        Decision::Ask => format!("{name} requires approval"),
+        Decision::Deny => format!("denied by {name}"),
     }
 }
 

@@ -278,11 +278,11 @@ impl Reader<'_> {
         let Some(config) = spec.table("config")? else { return Ok(None) };
         let Some(command) = config.texts("command")? else { return Ok(None) };
         if !matches!(self.place.tier, Tier::User | Tier::Admin) {
-            let why = "a file of a project or an extension can only name a checker that is installed";
+            let why = "a project's or an extension's file can only name an installed checker";
             return Err(spec.schema("config", why));
         }
         if !command.first().is_some_and(|program| Path::new(program).is_absolute()) {
-            return Err(spec.schema("config", "`command` starts with the absolute path of a program"));
+            return Err(spec.schema("config", "`command` must start with the absolute path of a program"));
         }
         Ok(Some(command))
     }
@@ -313,7 +313,7 @@ impl Reader<'_> {
         let path = fields.text("pathPattern")?;
         let given = [args.is_some(), prefixes.is_some(), regex.is_some(), path.is_some()];
         if given.into_iter().filter(|given| *given).count() > 1 {
-            let why = "only one of argsPattern, commandPrefix and commandRegex may be given";
+            let why = "argsPattern, commandPrefix and commandRegex are mutually exclusive";
             return Err(fields.schema("argsPattern", why));
         }
         let for_shell = prefixes.is_some() || regex.is_some();
@@ -391,7 +391,7 @@ impl Reader<'_> {
             .at(Some(error.line))
             .rule(index)
             .details(details)
-            .suggest("This rule is left out; correct it and start again")
+            .suggest("This rule is ignored; correct it and restart")
     }
 
     fn source(&self, line: u32, label: String, rank: Rank) -> RuleSource {

@@ -64,8 +64,8 @@ pub fn load(sources: &Sources, options: Options) -> Engine {
     if options.conseca {
         found.checkers.push(CheckerRule::conseca());
         let place = Place { tier: Tier::User, source: "security.enableConseca".to_owned(), path: None };
-        let text = format!("{NO_CONSECA}: every call is denied");
-        found.problems.push(Problem::warning(&place, text).suggest("Switch the setting off"));
+        let text = format!("{NO_CONSECA}; every call is denied");
+        found.problems.push(Problem::warning(&place, text).suggest("Turn the setting off"));
     }
     let (protections, rules) = found
         .rules
@@ -112,7 +112,11 @@ fn without_widening(mut found: FileRules) -> FileRules {
         let widens = rule.decision == Decision::Allow;
         let yolo = rule.modes.names(pollux_domain::approval::ApprovalMode::Yolo);
         if widens || yolo {
-            let why = if widens { "extensions cannot allow" } else { "extensions have no say in yolo mode" };
+            let why = if widens {
+                "extension rules cannot allow"
+            } else {
+                "extension rules do not apply in yolo mode"
+            };
             dropped.push((rule.source.clone(), why));
         }
         !(widens || yolo)
@@ -120,7 +124,7 @@ fn without_widening(mut found: FileRules) -> FileRules {
     found.checkers.retain(|rule| !rule.modes.names(pollux_domain::approval::ApprovalMode::Yolo));
     for (source, why) in dropped {
         let place = Place { tier: Tier::Extension, source: source.source, path: source.path };
-        let text = format!("Rule `{}` is left out: {why}", source.label);
+        let text = format!("Ignoring rule `{}`: {why}", source.label);
         found.problems.push(Problem::warning(&place, text).at(source.line));
     }
     found
@@ -196,7 +200,7 @@ pub fn owned_by_administrator(dir: &Path) -> Result<(), String> {
     } else if data.uid() != 0 {
         Err(format!("it belongs to user {}, not to root", data.uid()))
     } else if data.mode() & 0o022 != 0 {
-        Err("others than root can write to it".to_owned())
+        Err("users other than root can write to it".to_owned())
     } else {
         Ok(())
     }

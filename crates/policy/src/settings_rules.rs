@@ -209,7 +209,7 @@ mod tests {
             ("allow run_shell_command(git)", 4.3),
             ("deny run_shell_command", 4.29),
             ("allow read_file", 4.25),
-            ("deny tools of its own", 4.24),
+            ("deny built-in tools", 4.24),
             ("allow * of server mine", 4.2),
             ("allow * of server good", 4.1),
             ("allow * of any server", 4.1),

@@ -54,7 +54,7 @@ pub struct Understanding {
     pub redirections: Vec<Redirection>,
     /// Why the command cannot be vouched for; empty if it is fully understood.
     pub doubts: Vec<String>,
-    /// Whether it shows variables of the environment, which may hold secrets, outside of a command's words.
+    /// Whether it shows variables of the environment, which may contain secrets, outside of a command's words.
     pub exposes: bool,
 }
 
@@ -115,7 +115,7 @@ pub fn understand(command: &str) -> Understanding {
         found.doubt(what);
     }
     if continues_inside_an_operator(command) {
-        found.doubt("a line is continued inside an operator");
+        found.doubt("line continuation inside an operator");
     }
     run(command, &Context::default(), &mut found);
     found.finish()

@@ -244,7 +244,7 @@ impl ToolMatch {
     pub(crate) fn label(&self) -> String {
         let name = match &self.name {
             NameMatch::Any => "*",
-            NameMatch::OwnBut(_) => "tools of its own",
+            NameMatch::OwnBut(_) => "built-in tools",
             NameMatch::Exact(name) | NameMatch::Wildcard(name) => name,
         };
         match &self.server {

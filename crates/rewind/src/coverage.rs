@@ -41,12 +41,12 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Self::TooLarge => "too large",
             Self::TreeFull => "the workspace is larger than the limit",
-            Self::StoreFull => "the store of old contents is full",
+            Self::StoreFull => "the backup store is full",
             Self::TooMany => "too many files",
             Self::Unreadable => "not readable",
-            Self::Changing => "changed while it was read",
+            Self::Changing => "changed while being read",
             Self::Special => "not a file, folder or link",
-            Self::Skipped => "left out by the settings",
+            Self::Skipped => "excluded by the settings",
             Self::OtherFileSystem => "on another file system",
             Self::Outside => "outside the workspace",
         })
@@ -88,11 +88,7 @@ impl Coverage {
         let named: Vec<String> =
             told.iter().take(NAMED).map(|thing| format!("`{}`", thing.path.display())).collect();
         let rest = if told.len() > NAMED { ", …" } else { "" };
-        Some(format!(
-            "a rewind cannot bring back everything ({}): {}{rest}",
-            why.join(", "),
-            named.join(", ")
-        ))
+        Some(format!("a rewind cannot restore everything ({}): {}{rest}", why.join(", "), named.join(", ")))
     }
 }
 
@@ -110,7 +106,7 @@ mod tests {
         };
         assert_eq!(
             coverage.notice().as_deref(),
-            Some("a rewind cannot bring back everything (1 too large): `big`")
+            Some("a rewind cannot restore everything (1 too large): `big`")
         );
         coverage.is_news = false;
         assert_eq!(coverage.notice(), None);

@@ -53,7 +53,7 @@ pub struct JournalSetup {
 /// Why a journal could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("the workspace `{}` cannot be used: {source}", path.display())]
+    #[error("could not open the workspace `{}`: {source}", path.display())]
     Root { path: PathBuf, source: io::Error },
     #[error("could not read the rewind journal `{}`: {source}", path.display())]
     Journal { path: PathBuf, source: io::Error },
@@ -64,7 +64,7 @@ pub enum OpenError {
 /// Why the state of the workspace was not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    #[error("could not look at the workspace `{}`: {source}", path.display())]
+    #[error("could not scan the workspace `{}`: {source}", path.display())]
     Workspace { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Log(#[from] LogError),
@@ -75,7 +75,7 @@ pub enum SnapshotError {
 /// Why a rewind was not begun.
 #[derive(Debug, thiserror::Error)]
 pub enum RewindError {
-    #[error("the journal of this session has no such point: {0:?}")]
+    #[error("no such point in this session's rewind journal: {0:?}")]
     UnknownTarget(Target),
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),

@@ -16,7 +16,7 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// What is done only when the user insists.
     pub conflicts: Vec<Step>,
-    /// What cannot be brought back, because its content was not kept.
+    /// What cannot be brought back, because its content was not saved.
     pub lost: Vec<Uncovered>,
 }
 

@@ -24,9 +24,9 @@ pub struct Reversal {
 /// An edit that was not taken back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
-    #[error("`{}` is gone, so its edit was not taken back", .0.display())]
+    #[error("`{}` no longer exists, so its edit was not reverted", .0.display())]
     Missing(PathBuf),
-    #[error("`{}` was changed since in the same place, so its edit was not taken back", .0.display())]
+    #[error("`{}` has since changed in the same place, so its edit was not reverted", .0.display())]
     Conflict(PathBuf),
 }
 

@@ -54,7 +54,7 @@ pub enum ShadowError {
     #[error("`git {command}` failed in the checkpoint repository: {message}")]
     Failed { command: String, message: String },
     #[error(
-        "the checkpoint repository has no commit `{0}`; it was made anew or cleaned up since; nothing was changed"
+        "no commit `{0}` in the checkpoint repository, which has since been recreated or cleaned up; nothing was changed"
     )]
     UnknownCommit(String),
     #[error(transparent)]

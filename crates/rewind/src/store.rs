@@ -139,7 +139,7 @@ impl Store {
 
     /// Writes a kept content into `into`; an error if it is no longer what it was.
     pub(crate) fn fetch(&self, content: &Content, len: u64, into: &mut File) -> io::Result<()> {
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its kept content is damaged");
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its saved content is damaged");
         match content {
             Content::Saved(hash) => {
                 let mut object = File::open(self.object_path(hash))?;
@@ -162,7 +162,7 @@ impl Store {
                 Ok(())
             }
             Content::Unsaved { .. } => {
-                Err(io::Error::new(io::ErrorKind::NotFound, "its content was not kept"))
+                Err(io::Error::new(io::ErrorKind::NotFound, "its content was not saved"))
             }
         }
     }

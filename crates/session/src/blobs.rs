@@ -1,7 +1,7 @@
-//! Long texts and media, stored once beside the sessions of a folder.
+//! Stores long texts and media once, in a folder next to the sessions.
 //!
-//! A session file then holds an excerpt that any reader understands, and in an extra field of the message
-//! or call the hash under which the whole is found. Readers that know nothing of it see sensible text.
+//! The session file keeps an excerpt that any reader understands; an extra field of the message or call holds the
+//! hash of the full text. Readers that ignore the field still see sensible text.
 
 mod marks;
 mod sweep;
@@ -21,24 +21,24 @@ use serde_json::Value;
 
 use crate::kind::SessionKind;
 
-/// The field that says what was taken out.
+/// The field that lists what was extracted.
 pub(crate) const FIELD: &str = "polluxBlobs";
-/// Ids of sub-agents' folders never have a dot, so this is nobody else's.
+/// Sub-agent folder ids never contain a dot, so this name cannot collide.
 pub(crate) const FOLDER: &str = ".blobs";
-/// What is longer is stored apart.
+/// Longer texts are stored separately.
 const THRESHOLD: usize = 64 * 1024;
-/// No single text is longer; whatever is, is not ours.
+/// Upper limit for a single text; longer files were not written by this program.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// What one reading of a session takes from blobs at the most, however often its marks name them.
+/// Total bytes that one load of a session may read from blobs, against marks that repeat.
 const MAX_TOTAL: u64 = 1 << 30;
 
-/// What kind of record something long is taken out of.
+/// The kind of record that a long value is extracted from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// A person's message: its media. Their words stay whole in the session file, whatever their length.
+    /// A user message: only its media. The typed text always stays in the session file.
     Prompt,
-    /// A call: media and texts.
+    /// A tool call: media and texts.
     Call,
 }
 
@@ -52,7 +52,7 @@ impl Record {
     }
 }
 
-/// While this is held no blob of its folder is swept away.
+/// While held, no blob of the folder is removed.
 #[derive(Debug, Default)]
 pub(crate) struct Guard(Option<FileLock>);
 
@@ -60,14 +60,14 @@ pub(crate) struct Guard(Option<FileLock>);
 #[derive(Debug)]
 pub(crate) struct Blobs {
     dir: PathBuf,
-    /// Where sub-agents' sessions, which lie one folder deeper, find theirs.
+    /// The folder for sub-agent sessions, which are one level deeper.
     fallback: Option<PathBuf>,
     /// How many bytes may still be read.
     left: AtomicU64,
 }
 
 impl Blobs {
-    /// Of the folder that new sessions of this kind go to.
+    /// The blobs of the folder for new sessions of this kind.
     pub(crate) fn of_chats(chats: &Path, kind: SessionKind) -> Self {
         let base = match kind {
             SessionKind::Main => chats,
@@ -76,15 +76,15 @@ impl Blobs {
         Self { dir: base.join(FOLDER), fallback: None, left: MAX_TOTAL.into() }
     }
 
-    /// Of an existing session file.
+    /// The blobs of an existing session file.
     pub(crate) fn of_file(session: &Path) -> Self {
         let dir = session.parent().unwrap_or(Path::new(""));
         let up = dir.parent().map(|up| up.join(FOLDER));
         Self { dir: dir.join(FOLDER), fallback: up, left: MAX_TOTAL.into() }
     }
 
-    /// Moves what is long out of a record. Until the guard is dropped nothing sweeps them away, so the
-    /// record that names them has to be written before. What cannot be stored stays where it is.
+    /// Extracts long values from a record. The guard protects the new blobs from removal, so the
+    /// record must be written before it is dropped. Values that cannot be stored stay in the record.
     pub(crate) fn extract(&self, fields: &mut JsonObject, record: Record, guard: &mut Guard) {
         if !marks::has_long(fields, record) || files::create_folder(&self.dir, Mode::Private).is_err() {
             return;
@@ -97,7 +97,7 @@ impl Blobs {
         }
     }
 
-    /// Brings the blobs of a message that was read beside `from` over here.
+    /// Copies the blobs of a message from the folder of `from`.
     pub(crate) fn adopt(&self, message: &mut JsonObject, from: &Self, guard: &mut Guard) {
         if self.dir == from.dir {
             return;
@@ -114,7 +114,7 @@ impl Blobs {
     fn put(&self, text: &str) -> io::Result<String> {
         let hash = sha256_hex(text.as_bytes());
         let path = self.dir.join(&hash);
-        // A file of this name and length that says something else would cost the text.
+        // A corrupt file with the same name and length would lose the text, so it is verified.
         let is_there = read(&path, text.len() as u64).is_some_and(|found| found == text.as_bytes());
         if !is_there {
             files::replace(&path, text.as_bytes(), Mode::Private).map_err(io::Error::other)?;
@@ -122,7 +122,7 @@ impl Blobs {
         Ok(hash)
     }
 
-    /// The text of this name, if it is there and what it says it is.
+    /// The text with this hash, if present and intact.
     pub(crate) fn get(&self, hash: &str, bytes: u64) -> Option<String> {
         if !is_hash(hash) || bytes > MAX_BYTES {
             return None;

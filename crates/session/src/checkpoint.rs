@@ -1,4 +1,4 @@
-//! Conversations that a person saved under a name (`/chat save`), in upstream's form.
+//! Conversations saved under a name (`/chat save`), in upstream's format.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ use crate::load::stamp_of;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Checkpoint {
     pub history: Vec<Content>,
-    /// How the person was signed in; it can only be continued in the same way.
+    /// The auth type; a conversation can only be resumed with the same one.
     pub auth_type: Option<String>,
 }
 
@@ -39,12 +39,12 @@ pub enum CheckpointError {
     Delete { path: PathBuf, source: io::Error },
 }
 
-/// Where a conversation of this name is saved, in the project's folder.
+/// The file of a saved conversation in the project's folder.
 pub fn checkpoint_file(temp: &Path, tag: &str) -> PathBuf {
     temp.join(format!("checkpoint-{}.json", encoded(tag)))
 }
 
-/// Saves a conversation; one of the same name is replaced.
+/// Saves a conversation, replacing one with the same name.
 pub fn save_checkpoint(temp: &Path, tag: &str, checkpoint: &Checkpoint) -> Result<PathBuf, CheckpointError> {
     let path = checkpoint_file(temp, tag);
     let history: Vec<Value> = checkpoint.history.iter().map(Content::to_json).collect();
@@ -57,8 +57,8 @@ pub fn save_checkpoint(temp: &Path, tag: &str, checkpoint: &Checkpoint) -> Resul
     Ok(path)
 }
 
-/// Reads a saved conversation, also where an old release saved it; `None` if there is none. What has another
-/// shape is an empty one.
+/// Reads a saved conversation, including those of old releases; `None` if not found. An unknown
+/// format gives an empty one.
 pub fn load_checkpoint(temp: &Path, tag: &str) -> Result<Option<Checkpoint>, CheckpointError> {
     for path in names(temp, tag) {
         if let Some(text) = files::read_text(&path)? {
@@ -81,7 +81,7 @@ pub fn delete_checkpoint(temp: &Path, tag: &str) -> Result<bool, CheckpointError
     Ok(any)
 }
 
-/// The saved conversations of a project, the one saved first in front.
+/// The saved conversations of a project, oldest first.
 pub fn list_checkpoints(temp: &Path) -> Vec<CheckpointInfo> {
     let mut found: Vec<CheckpointInfo> = fs::read_dir(temp)
         .into_iter()
@@ -118,7 +118,7 @@ fn parse(text: &str) -> Checkpoint {
     Checkpoint { history: turns.collect(), auth_type }
 }
 
-/// The name as it is written now, and as it once was where that is a file's name at all.
+/// The current file name, and the legacy one if it is a valid file name.
 fn names(temp: &Path, tag: &str) -> Vec<PathBuf> {
     let mut names = vec![checkpoint_file(temp, tag)];
     let is_plain = !tag.contains(['/', '\\', '\0']);
@@ -133,7 +133,7 @@ fn encoded(tag: &str) -> String {
     percent::encode(tag.as_bytes(), percent::COMPONENT)
 }
 
-/// What is no encoding stays as it is.
+/// Invalid encodings stay unchanged.
 fn decoded(name: &str) -> String {
     String::from_utf8(percent::decode(name)).unwrap_or_else(|_| name.to_owned())
 }

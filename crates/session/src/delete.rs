@@ -1,4 +1,4 @@
-//! Deleting one session with everything that belongs to it.
+//! Deletes one session with all of its files.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::lock::{Lock, LockError};
 use crate::recorder::{draft_path, sanitised};
 use crate::redo;
 
-/// Folders beside `chats` that belong to all sessions.
+/// Folders next to `chats` that are shared by all sessions.
 const SHARED: [&str; 3] = ["chats", "logs", "tool-outputs"];
 
 /// Why nothing was deleted. The texts are upstream's where it has one.
@@ -33,7 +33,7 @@ pub enum DeleteError {
 }
 
 /// Deletes the session with this id or number of the list: its files in all of `dirs`, matched by full id,
-/// and its logs, stored outputs, plans and sub-agents beside them. Returns the line for the person.
+/// and its logs, stored outputs, plans and sub-agents. Returns the message for the user.
 pub fn delete(
     listing: &Listing,
     dirs: &[PathBuf],
@@ -52,11 +52,11 @@ pub fn delete(
         return Err(DeleteError::Current);
     }
     let mut files = files_of(dirs, &session.id);
-    // Listed a moment ago; never said to be deleted without its lock.
+    // Never report a session as deleted without holding its lock.
     if !files.contains(&session.path) {
         files.push(session.path.clone());
     }
-    // All locks before the first deletion, so that it is everything or nothing.
+    // Take all locks before the first deletion, so that it is all or nothing.
     let locks: Vec<Lock> = files.iter().map(|path| lock(path)).collect::<Result<_, _>>()?;
     let used = blobs_of(dirs, &files, &session.id);
     // The session's own files go last: while they are there, a failed deletion can be tried again.
@@ -93,8 +93,8 @@ fn delete_artefacts(chats: &Path, id: &SessionId) -> Result<(), DeleteError> {
     artefacts(chats, id.as_str(), &children).iter().try_for_each(|path| delete_path(path))
 }
 
-/// What may lie beside a session: its log, stored outputs, plans and those of its sub-agents, whose sessions
-/// go with it.
+/// Files that may accompany a session: log, stored outputs, plans and those of its sub-agents, whose sessions
+/// are deleted with it.
 pub(crate) fn artefacts(chats: &Path, id: &str, children: &[String]) -> Vec<PathBuf> {
     let Some(temp) = chats.parent() else { return Vec::new() };
     let id = sanitised(id);
@@ -114,7 +114,7 @@ pub(crate) fn artefacts(chats: &Path, id: &str, children: &[String]) -> Vec<Path
     paths
 }
 
-/// The names of blobs that the files of a session and of its sub-agents may use.
+/// The blobs that a session and its sub-agents may use.
 pub(crate) fn blobs_of(dirs: &[PathBuf], files: &[PathBuf], id: &SessionId) -> HashSet<String> {
     let mut used = HashSet::new();
     if !dirs.iter().any(|dir| dir.join(blobs::FOLDER).is_dir()) {
@@ -131,7 +131,7 @@ pub(crate) fn blobs_of(dirs: &[PathBuf], files: &[PathBuf], id: &SessionId) -> H
     used
 }
 
-/// Removes those of these blobs that nothing uses any more. What cannot be removed now is swept another time.
+/// Removes these blobs if they are unused. Failures are retried by a later sweep.
 pub(crate) fn sweep_blobs(dirs: &[PathBuf], used: &HashSet<String>) {
     if !used.is_empty() {
         for dir in dirs {
@@ -140,7 +140,7 @@ pub(crate) fn sweep_blobs(dirs: &[PathBuf], used: &HashSet<String>) {
     }
 }
 
-/// Removes what repairs and rewinds kept beside a session.
+/// Removes backups made by repairs and rewinds.
 pub(crate) fn delete_copies(path: &Path) {
     for copy in copies(path) {
         let _ = fs::remove_file(copy);
@@ -149,7 +149,7 @@ pub(crate) fn delete_copies(path: &Path) {
     let _ = fs::remove_file(draft_path(path));
 }
 
-/// What repairs and rewinds kept beside a session.
+/// Backups made by repairs and rewinds.
 pub(crate) fn copies(path: &Path) -> Vec<PathBuf> {
     let Some(dir) = path.parent() else { return Vec::new() };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -162,13 +162,13 @@ pub(crate) fn copies(path: &Path) -> Vec<PathBuf> {
     copies.map(|entry| entry.path()).collect()
 }
 
-/// Deletes a file, or a folder with everything in it. Of a link only the link goes.
+/// Deletes a file or a folder recursively. For a link, only the link is deleted.
 pub(crate) fn delete_path(path: &Path) -> Result<(), DeleteError> {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     done(path, if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) })
 }
 
-/// What is not there need not be deleted.
+/// A missing file counts as deleted.
 fn done(path: &Path, result: io::Result<()>) -> Result<(), DeleteError> {
     let absent = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
     match result {

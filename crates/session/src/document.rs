@@ -12,7 +12,7 @@
 //! }
 //! ```
 //!
-//! Only the tail ever changes, so a write costs its new bytes, and a cut anywhere leaves every complete
+//! Only the tail changes, so a write costs only its new bytes, and truncation anywhere leaves every complete
 //! line readable.
 
 mod scan;
@@ -23,11 +23,11 @@ use pollux_domain::JsonObject;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
-/// What closes the document after its last message.
+/// The end of the document after its last message.
 pub(crate) const TAIL: &[u8] = b"\n  ]\n}\n";
-/// What opens the list of messages.
+/// The start of the message list.
 const MESSAGES: &[u8] = b"  \"messages\": [";
-/// What stands before each message.
+/// The separator before each message.
 pub(crate) const INDENT: &[u8] = b"\n    ";
 
 /// The fields that come first, in this order.

@@ -1,4 +1,4 @@
-//! A session as one JSON document that needs nothing beside it.
+//! Exports a session as one self-contained JSON document.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use crate::blobs::{self, Blobs};
 use crate::index::summarise;
 use crate::load::{self, LoadError};
 
-/// The whole record of a session, with what its reader computes, in the form of upstream's `/export-session`.
-/// What is stored apart is put back; of what is lost the excerpt stays.
+/// The complete session in the format of upstream's `/export-session`.
+/// Separately stored values are inserted; missing ones stay excerpts.
 pub fn export(path: &Path) -> Result<Value, LoadError> {
     let (bytes, _) = load::read(path)?;
     let mut folded = load::fold(path, &bytes)?;

@@ -1,7 +1,7 @@
-//! Finding a project and its sessions by a part of its name.
+//! Finds a project and its sessions by a part of its name.
 //!
-//! Session files do not say where their project is; they only have the hash of its path. So a path is either
-//! known to a home, or found on disk and proved by its hash, or read from what the tools were called with.
+//! Session files contain only a hash of the project's path. So a path is either
+//! recorded in a home, or found on disk and verified by its hash, or inferred from tool arguments.
 
 mod infer;
 mod scan;
@@ -20,17 +20,17 @@ use crate::projects::{KnownProject, known_projects};
 /// What to look for, and where.
 #[derive(Debug, Clone)]
 pub struct ProjectSearch<'a> {
-    /// The homes whose sessions count, the most important first.
+    /// The homes to search, most important first.
     pub homes: &'a [Home],
     /// Folders to look for projects in; see [`default_bases`].
     pub bases: &'a [PathBuf],
-    /// A part of the name of the project's folder, in any case.
+    /// A part of the folder's name, case-insensitive.
     pub name: &'a str,
-    /// How many levels below a base are looked at; 3 is usual.
+    /// Maximum depth below a base; usually 3.
     pub depth: usize,
 }
 
-/// How well a folder's name fits, best first.
+/// How well a folder's name matches, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NameMatch {
     Exact,
@@ -38,20 +38,20 @@ pub enum NameMatch {
     Substring,
 }
 
-/// Why a path is taken for the project's.
+/// Why a path is considered the project's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
-    /// The home names it.
+    /// Recorded in the home.
     Register,
-    /// The folder exists and its hash is the sessions'.
+    /// The folder exists and matches the hash of the sessions.
     Hash,
-    /// Tools were called with paths below it, and its hash is the sessions'.
+    /// Inferred from tool arguments, and it matches the hash of the sessions.
     PathsAndHash,
-    /// Tools were called with paths below it. A guess.
+    /// Inferred from tool arguments only; a guess.
     Inferred,
 }
 
-/// A project that fits.
+/// A matching project.
 #[derive(Debug, Clone)]
 pub struct ProjectCandidate {
     pub root: PathBuf,
@@ -62,8 +62,8 @@ pub struct ProjectCandidate {
     pub sessions: Vec<SessionInfo>,
 }
 
-/// Finds the projects that fit and have sessions, the best first. Nothing is written; folders that cannot be
-/// read are passed over.
+/// Finds matching projects with sessions, best first. Read-only; unreadable folders are
+/// skipped.
 pub fn find_project(search: &ProjectSearch<'_>, now: Timestamp) -> Vec<ProjectCandidate> {
     let name = search.name.trim().to_lowercase();
     if name.is_empty() {
@@ -105,7 +105,7 @@ pub fn find_project(search: &ProjectSearch<'_>, now: Timestamp) -> Vec<ProjectCa
     found.ranked(now)
 }
 
-/// How well the last component of a path fits; `None` if not at all.
+/// How well the last component of a path matches; `None` if it does not.
 fn name_match(path: &Path, name: &str) -> Option<NameMatch> {
     let own = path.file_name()?.to_string_lossy().to_lowercase();
     if own == name {
@@ -117,7 +117,7 @@ fn name_match(path: &Path, name: &str) -> Option<NameMatch> {
     }
 }
 
-/// The hashes that sessions of a project there may have: of the path as it is, and without links.
+/// The possible project hashes of a path: as given, and with links resolved.
 fn hashes(folder: &Path) -> Vec<String> {
     let hash = |path: &Path| sha256_hex(path.to_string_lossy().as_bytes());
     let mut hashes = vec![hash(folder)];

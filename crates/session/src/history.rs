@@ -1,7 +1,7 @@
-//! From a stored session to a conversation that a model accepts.
+//! Converts a stored session to a conversation that a model accepts.
 //!
-//! What comes out is always sound: it starts with the user, roles alternate, every call is followed by
-//! exactly one answer, and signatures are on the parts they came with.
+//! The result is always valid: it starts with the user, roles alternate, every call is followed by
+//! exactly one response, and signatures stay on their parts.
 
 mod pairing;
 
@@ -14,28 +14,28 @@ use crate::load::StoredSession;
 use crate::message::{Message, ReplyMessage, StoredCall, UserMessage, UserText, user_text_kind};
 use pairing::OpenCalls;
 
-/// Stands in for the user's words where a conversation would begin with the model's.
+/// Placeholder for a user turn where a conversation would start with the model.
 const OPENING: &str = "[The conversation continues from here.]";
-/// Stands between answers to calls and the next prompt when the model never got to speak.
+/// Placeholder between tool responses and the next prompt if the model's reply is missing.
 const INTERRUPTED_REPLY: &str = "[My reply was interrupted.]";
-/// What the model says to the snapshot of a compressed conversation.
+/// The model's acknowledgement of a compression snapshot.
 const ACKNOWLEDGED: &str = "Understood. I have the context and will continue from there.";
 
 /// One turn for the model, with the message it came from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RestoredTurn {
-    /// The first message of the turn; `None` for answers to calls and for what repair added.
+    /// The first message of the turn; `None` for tool responses and repaired turns.
     pub message_id: Option<String>,
     pub content: Content,
 }
 
-/// The conversation as the model should see it again. Thoughts, notices and commands are left out; of a
-/// compressed session the last snapshot and what was kept.
+/// The conversation to send to the model. Thoughts, notices and commands are omitted; a
+/// compressed session starts with its last snapshot.
 pub fn history(session: &StoredSession) -> Vec<RestoredTurn> {
     restored(session.messages.clone())
 }
 
-/// The same of a session that is not needed any more: a long one is not held twice in memory.
+/// As above, consuming the session, so that a long one is not in memory twice.
 pub fn into_history(session: StoredSession) -> Vec<RestoredTurn> {
     restored(session.messages)
 }
@@ -63,12 +63,12 @@ fn restored(messages: Vec<Message>) -> Vec<RestoredTurn> {
 #[derive(Default)]
 struct Builder {
     turns: Vec<RestoredTurn>,
-    /// The calls of the last model turn, until something else is said.
+    /// The open calls of the last model turn.
     open: OpenCalls,
 }
 
 impl Builder {
-    /// Begins with the last snapshot, if there is one, and returns the messages that follow it.
+    /// Starts with the last snapshot, if any, and returns the messages after it.
     fn start_from_snapshot(&mut self, mut messages: Vec<Message>) -> Vec<Message> {
         let compressed = messages.iter().enumerate().rev().find_map(|(index, message)| match message {
             Message::Notice(notice) => notice.compression.clone().map(|compression| (index, compression)),
@@ -88,7 +88,7 @@ impl Builder {
     fn user(&mut self, message: UserMessage, was_answered: bool) {
         let skip = match user_text_kind(&message.parts) {
             UserText::Blank | UserText::Context => true,
-            // A command that the model answered was a prompt after all.
+            // A command that the model answered is treated as a prompt.
             UserText::Command => !was_answered,
             UserText::Prompt => false,
         };
@@ -119,7 +119,7 @@ impl Builder {
         self.push(RestoredTurn { message_id: Some(id), content });
     }
 
-    /// Answers the calls that are open. True if there were any.
+    /// Adds responses for open calls; true if there were any.
     fn close_calls(&mut self) -> bool {
         let answers = std::mem::take(&mut self.open).answers();
         if answers.is_empty() {
@@ -129,7 +129,7 @@ impl Builder {
         true
     }
 
-    /// Adds a turn, joining it with the one before if the same side speaks.
+    /// Adds a turn, merging it with the previous one of the same role.
     fn push(&mut self, turn: RestoredTurn) {
         match self.turns.last_mut() {
             Some(last) if last.content.role == turn.content.role => {
@@ -150,7 +150,7 @@ impl Builder {
     }
 }
 
-/// The reply as the model gave it: its content as it is if it holds calls, else text and then the calls.
+/// The reply as received: its content if that contains the calls, otherwise text followed by calls.
 fn reply_parts(id: &str, mut parts: Vec<Part>, calls: &mut [StoredCall]) -> Vec<Part> {
     parts.retain(is_worth_sending);
     let verbatim = parts.iter().any(|part| part.as_call().is_some());
@@ -158,7 +158,7 @@ fn reply_parts(id: &str, mut parts: Vec<Part>, calls: &mut [StoredCall]) -> Vec<
         pairing::name_calls(&mut parts, id, calls);
         return parts;
     }
-    // An answer in a model's turn has no place in a conversation.
+    // A tool response in a model turn is invalid.
     parts.retain(|part| !matches!(part.body, Body::Response(_)));
     parts.extend(calls.iter_mut().map(|call| {
         let id = Some(call.id.as_str().to_owned());

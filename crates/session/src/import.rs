@@ -1,4 +1,4 @@
-//! Continuing somebody's session file as a new session (`--session-file`).
+//! Imports a session file as a new session (`--session-file`), and forks sessions.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use crate::document;
 use crate::load::{self, Folded, LoadError, StoredSession, load};
 use crate::record::{NewSession, extension};
 
-/// Why a file was not imported. A caller puts its own prefix before the text.
+/// Why a file was not imported. The caller adds its own prefix.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The words are upstream's.
+    /// Upstream's text.
     #[error("File not found or invalid format: {}", path.display())]
     Unusable { path: PathBuf, source: LoadError },
     #[error(transparent)]
@@ -38,7 +38,7 @@ pub fn import(path: &Path, spec: &NewSession) -> Result<StoredSession, ImportErr
     copy(path, JsonObject::new(), std::iter::once(note).chain(said).collect(), spec)
 }
 
-/// Copies a whole session, with all it says of itself, and notes where it comes from.
+/// Copies a whole session including its metadata, and records its origin.
 pub(crate) fn fork(session: &StoredSession, spec: &NewSession) -> Result<StoredSession, ImportError> {
     let mut folded = read(&session.path)?;
     folded.messages.push(json!({
@@ -80,7 +80,7 @@ fn copy(
     load(&target).map_err(ImportError::ReadBack)
 }
 
-/// What was said, and the marks of compressions, without which too much would be said again.
+/// The messages and compression marks; without the marks, too much would be sent again.
 fn is_conversation(message: &Value) -> bool {
     let has = |key: &str| message.get(key).is_some_and(|value| !value.is_null());
     match message.get("type").and_then(Value::as_str) {

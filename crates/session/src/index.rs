@@ -1,4 +1,4 @@
-//! What an index keeps of one session, found in one pass.
+//! Extracts what an index stores of one session, in one pass.
 
 use std::path::{Path, PathBuf};
 
@@ -21,19 +21,19 @@ use crate::view::{Outcome, Speaker, View};
 pub struct IndexRecord {
     pub session_id: SessionId,
     pub project_hash: Option<String>,
-    /// Not in the file; filled by whoever knows it.
+    /// Not in the file; filled in by the caller.
     pub project_path: Option<PathBuf>,
     /// Whether the path is a guess.
     pub inferred: bool,
     pub file: PathBuf,
     pub format: SessionFormat,
     pub kind: SessionKind,
-    /// Of a sub-agent's session in its parent's folder, the name of that folder.
+    /// For a sub-agent's session, the name of its parent's folder.
     pub parent: Option<String>,
     pub start: Timestamp,
     pub last_updated: Timestamp,
     pub summary: Option<String>,
-    /// One line each, without control characters; empty if nobody said anything.
+    /// One line each, without control characters; empty without messages.
     pub first_user: String,
     pub last_user: String,
     pub user_messages: u64,
@@ -43,18 +43,18 @@ pub struct IndexRecord {
     pub errors: u64,
     /// The sum over all replies.
     pub usage: Usage,
-    /// In the order they first spoke.
+    /// In order of first appearance.
     pub models: Vec<String>,
     /// Whether there is something to resume.
     pub resumable: bool,
-    /// Whether a part of the file cannot be read.
+    /// Whether part of the file is unreadable.
     pub damaged: bool,
-    /// With `modified_ms`: whether a file changed since this was written.
+    /// With `modified_ms`, detects changes to the file.
     pub size: u64,
     pub modified_ms: i64,
 }
 
-/// Reads what an index keeps of a session. Needs memory for the largest record, not for the file.
+/// Reads the index data of a session. Needs memory for the largest record, not for the whole file.
 pub fn summarise(path: &Path) -> Result<IndexRecord, LoadError> {
     if let Some(record) = summarised_at_once(path)? {
         return Ok(record);
@@ -62,13 +62,13 @@ pub fn summarise(path: &Path) -> Result<IndexRecord, LoadError> {
     summarised(path, |_| false)
 }
 
-/// What a list shows of a session: how it began, and how many messages there are. Of what came after the first
-/// prompt nothing is counted but the messages.
+/// Reads what a list shows: the beginning and the message count. After the first
+/// prompt, only messages are counted.
 pub(crate) fn glimpse(path: &Path) -> Result<IndexRecord, LoadError> {
     summarised(path, |tally| tally.prompts.count > 0)
 }
 
-/// Why no more messages are looked at.
+/// Why reading stopped.
 enum Stop {
     Enough,
     Failed(LoadError),
@@ -101,10 +101,10 @@ fn summarised(path: &Path, is_enough: impl Fn(&Tally) -> bool) -> Result<IndexRe
     ))
 }
 
-/// The same for a document that is as its writer leaves it, line by line; `None` for anything else.
+/// A fast path for documents exactly as our writer leaves them; `None` for anything else.
 fn summarised_at_once(path: &Path) -> Result<Option<IndexRecord>, LoadError> {
     let (file, stamp) = match load::open(path) {
-        // Whether it is too large to be loaded is of no interest here.
+        // The size limit for loading does not apply here.
         Err(LoadError::TooLarge { .. }) => return Ok(None),
         opened => opened?,
     };
@@ -112,7 +112,7 @@ fn summarised_at_once(path: &Path) -> Result<Option<IndexRecord>, LoadError> {
     let mut tally = Tally::default();
     let mut messages = 0;
     let read = frame.for_each(&file, |line| {
-        // No line of JSON holds control characters. All of it, without a way out in between: that is faster.
+        // JSON lines contain no control characters. Checking everything without an early exit is faster.
         if line.iter().fold(false, |found, byte| found | (*byte < 0x20)) {
             return None;
         }
@@ -131,7 +131,7 @@ fn summarised_at_once(path: &Path) -> Result<Option<IndexRecord>, LoadError> {
     Ok(read.map(|()| tally.record(path, origin)))
 }
 
-/// What is known of a session beside its messages.
+/// The metadata of a session.
 struct Origin<'a> {
     meta: &'a JsonObject,
     format: SessionFormat,
@@ -140,7 +140,7 @@ struct Origin<'a> {
     damaged: bool,
 }
 
-/// The first and the last of some texts, and how many there were.
+/// The first and last of a series of texts, and their count.
 #[derive(Default)]
 struct Ends {
     first: String,
@@ -162,7 +162,7 @@ impl Ends {
 #[derive(Default)]
 struct Tally {
     prompts: Ends,
-    /// Commands and context, which count only where there is nothing else.
+    /// Commands and context, used only as a fallback.
     internal: Ends,
     tool_calls: u64,
     errors: u64,
@@ -246,7 +246,7 @@ impl Tally {
     }
 }
 
-/// The folder of a session that lies below `chats` instead of in it.
+/// The folder of a session in a subfolder of `chats`.
 fn parent_folder(path: &Path) -> Option<String> {
     let folder = path.parent()?;
     let above = folder.parent()?.file_name()?;
@@ -254,7 +254,7 @@ fn parent_folder(path: &Path) -> Option<String> {
 }
 
 impl IndexRecord {
-    /// The record as JSON; what is not known is left out.
+    /// The record as JSON; unknown values are omitted.
     pub fn to_json(&self) -> JsonObject {
         let kind = match self.format {
             SessionFormat::Json => "json",

@@ -1,9 +1,9 @@
-//! Whose conversation a session is.
+//! Main or sub-agent session.
 
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
-/// Whose conversation a session is.
+/// Main or sub-agent session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SessionKind {
     #[default]

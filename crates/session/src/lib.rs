@@ -1,11 +1,11 @@
 //! Session files: recording, reading, listing, resuming, deleting.
 //!
-//! Owns: the form of a session file (ours and every one that upstream wrote), its one writer with its lock,
-//! the repair of files that were cut, the way back from a file to a conversation a model accepts, what is
-//! stored apart beside it, and the small files of a project that hold prompts and saved conversations.
-//! Does not own: where the files are (`config`), when something is recorded (`agent`), screens and exit
+//! Owns: the session file formats (ours and all of upstream's), the single writer with its lock,
+//! the repair of truncated files, the conversion to a conversation that a model accepts, separately
+//! stored values, and the project files for prompts and saved conversations.
+//! Does not own: file locations (`config`), when to record (`agent`), display and exit
 //! codes (`cli`).
-//! Start at [`Recorder`] for writing, [`load`] and [`history`] for going on, [`summarise`], [`visit_texts`] and
+//! Start at [`Recorder`] for writing, [`load`] and [`history`] for resuming, [`summarise`], [`visit_texts`] and
 //! [`write_transcript`] for reading files of any size, [`list`] and [`find_project`] for finding.
 
 mod blobs;

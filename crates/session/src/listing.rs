@@ -1,6 +1,6 @@
-//! Finding the sessions of a project.
+//! Finds the sessions of a project.
 //!
-//! Nothing here writes, waits or takes a lock. Of a file in our layout only the beginning is read.
+//! Read-only and lock-free. For files in our layout, only the beginning is read.
 
 mod peek;
 mod select;
@@ -32,7 +32,7 @@ use peek::Peek;
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     pub sessions: Vec<SessionInfo>,
-    /// Files that look like sessions by name, and why they could not be read.
+    /// Files named like sessions that could not be read, with the reason.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
@@ -46,7 +46,7 @@ pub struct SessionInfo {
     /// The summary, or else the first message.
     pub title: String,
     pub first_user_message: String,
-    /// Known only where the whole file had to be read.
+    /// Known only if the whole file was read.
     pub message_count: Option<usize>,
     pub kind: SessionKind,
 }
@@ -60,7 +60,7 @@ pub fn list(dirs: &[PathBuf], now: Timestamp) -> Listing {
         match describe(&path, now) {
             Ok(Some(info)) => match places.get(info.id.as_str()).and_then(|at| listing.sessions.get_mut(*at))
             {
-                // On a tie the record log, which upstream made from the other file.
+                // On a tie, prefer the record log, which upstream created from the other file.
                 Some(known)
                     if (known.last_updated, is_log(&known.path))
                         < (info.last_updated, is_log(&info.path)) =>
@@ -81,12 +81,12 @@ pub fn list(dirs: &[PathBuf], now: Timestamp) -> Listing {
     listing
 }
 
-/// Whether any file in these folders has this very id.
+/// Whether a session with this exact id exists in these folders.
 pub fn exists(dirs: &[PathBuf], id: &SessionId) -> bool {
     !files_of(dirs, id).is_empty()
 }
 
-/// Every file in these folders with this very id.
+/// All files in these folders with this exact id.
 pub fn files_of(dirs: &[PathBuf], id: &SessionId) -> Vec<PathBuf> {
     let is_it = |path: &PathBuf| peek::session_id(path).is_some_and(|found| found == *id);
     session_files(dirs).into_iter().filter(is_it).collect()
@@ -103,8 +103,8 @@ pub fn list_projects(projects: Vec<KnownProject>, now: Timestamp) -> Vec<(KnownP
         .collect()
 }
 
-/// The sessions of a session's sub-agents, oldest first; lists show them only on request. Those that cannot
-/// be read are left out.
+/// The sub-agent sessions of a session, oldest first. Unreadable
+/// ones are omitted.
 pub fn subagents(session: &SessionInfo) -> Vec<IndexRecord> {
     let Some(chats) = session.path.parent() else { return Vec::new() };
     let folder = chats.join(sanitised(session.id.as_str()));
@@ -131,7 +131,7 @@ pub fn subagent_files(dirs: &[PathBuf]) -> Vec<PathBuf> {
     files
 }
 
-/// Whether an entry is a folder, or a link to one; files, of which there are many, cost nothing here.
+/// Whether an entry is a folder or a link to one; needs no system call for regular files.
 fn is_folder(entry: &fs::DirEntry) -> bool {
     entry.file_type().map_or(true, |kind| kind.is_symlink() || kind.is_dir()) && entry.path().is_dir()
 }
@@ -152,7 +152,7 @@ fn is_log(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "jsonl")
 }
 
-/// Every file in these folders that is a session by its name, in a stable order.
+/// All files in these folders that are named like sessions, in a stable order.
 pub fn session_files(dirs: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for (index, dir) in dirs.iter().enumerate() {
@@ -164,7 +164,7 @@ pub fn session_files(dirs: &[PathBuf]) -> Vec<PathBuf> {
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
             .filter(|path| is_session_name(path))
             .collect();
-        // All in one folder: their bytes say the same as their parts, for less.
+        // Within one folder, comparing bytes equals comparing path components, but is faster.
         found.sort_unstable_by(|one, other| one.as_os_str().cmp(other.as_os_str()));
         files.extend(found);
     }
@@ -231,7 +231,7 @@ fn title(summary: Option<&str>, first_user_message: &str) -> String {
     summary.unwrap_or_else(|| first_user_message.to_owned())
 }
 
-/// The first prompt; failing that, the first text that is no command; failing that, any.
+/// The first prompt, otherwise the first text that is not a command, otherwise any text.
 fn first_user_message(messages: &[Message]) -> String {
     let texts: Vec<(UserText, String)> = messages
         .iter()
@@ -248,7 +248,7 @@ fn first_user_message(messages: &[Message]) -> String {
         .map_or_else(|| "Empty conversation".to_owned(), |(_, text)| text.clone())
 }
 
-/// What the person typed; the parts may hold whole files beside it.
+/// The typed text; the parts may also contain whole files.
 fn said(user: &UserMessage) -> String {
     match &user.typed {
         Some(typed) => clean(typed),

@@ -1,4 +1,4 @@
-//! Reading one session file, whatever release wrote it and however it ended.
+//! Reads one session file of any release, including truncated ones.
 
 mod fold;
 mod log;
@@ -25,7 +25,7 @@ use crate::stream::Stream;
 
 /// Larger files are refused: reading one would take several times its size in memory.
 const MAX_BYTES: u64 = 1 << 30;
-/// A larger file in somebody else's layout is read message by message instead of being held as a whole.
+/// Larger files in a foreign layout are read message by message instead of as a whole.
 pub(crate) const WORTH_A_STREAM: u64 = 1 << 20;
 /// Fewer messages are decoded faster than a thread starts.
 const WORTH_A_THREAD: usize = 1000;
@@ -44,7 +44,7 @@ pub struct StoredSession {
     /// Workspace folders added during the session.
     pub directories: Vec<String>,
     pub messages: Vec<Message>,
-    /// Set when the file does not end as it should.
+    /// Set if the file was damaged.
     pub repaired: Option<RepairNote>,
     /// Top-level fields this program does not know.
     pub extra: JsonObject,
@@ -53,7 +53,7 @@ pub struct StoredSession {
 }
 
 impl StoredSession {
-    /// A copy of everything else; the messages may be most of the memory that there is.
+    /// A copy without the messages, which may use most of the memory.
     pub(crate) fn without_messages(&self) -> Self {
         Self {
             path: self.path.clone(),
@@ -73,21 +73,21 @@ impl StoredSession {
     }
 }
 
-/// What was wrong with a file and what could be read all the same.
+/// What was damaged in a file, and what could still be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairNote {
-    /// Offset of the first byte that belongs to no complete message, if there is such a byte.
+    /// Offset of the first byte after the last complete message, if the file is damaged.
     pub torn_at: Option<u64>,
-    /// Whether a part of the message that was being written could be read.
+    /// Whether part of the unfinished message was recovered.
     pub kept_part: bool,
-    /// Lines that could not be read at all; they stay in the file.
+    /// Unreadable lines; they stay in the file.
     pub unreadable_lines: usize,
-    /// Long texts and media that are stored apart and could not be found; excerpts stand for them.
+    /// Separately stored values that are missing; excerpts are used instead.
     pub lost_blobs: usize,
 }
 
 impl RepairNote {
-    /// Nothing but an end that is not as it should be.
+    /// Only a damaged end.
     pub(crate) fn torn(at: u64) -> Self {
         Self { torn_at: Some(at), kept_part: false, unreadable_lines: 0, lost_blobs: 0 }
     }
@@ -96,9 +96,9 @@ impl RepairNote {
 impl std::fmt::Display for RepairNote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(torn_at) = self.torn_at {
-            write!(f, "the file is damaged at byte {torn_at}; everything complete before it was read")?;
+            write!(f, "the file is damaged at byte {torn_at}; everything before that was read")?;
             if self.kept_part {
-                f.write_str(", and the complete part of the message being written")?;
+                f.write_str(", and the intact part of the message being written")?;
             }
             if self.unreadable_lines > 0 {
                 write!(f, " ({} unreadable line(s) skipped)", self.unreadable_lines)?;
@@ -108,7 +108,7 @@ impl std::fmt::Display for RepairNote {
             let and = if self.torn_at.is_some() { "; " } else { "" };
             write!(
                 f,
-                "{and}{} long text(s) or media stored apart are missing; excerpts stand for them",
+                "{and}{} long text(s) or media file(s) stored separately are missing; excerpts are shown instead",
                 self.lost_blobs
             )?;
         }
@@ -116,32 +116,32 @@ impl std::fmt::Display for RepairNote {
     }
 }
 
-/// Tells whether a file changed between two looks.
+/// Detects changes to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileStamp {
     pub(crate) length: u64,
     pub(crate) modified_ms: i64,
 }
 
-/// Why a file could not be read as a session. The file is left as it is in every case.
+/// Why a file could not be read as a session. The file is never changed.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("could not read session file `{}`", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("session file `{}` is empty", path.display())]
     Empty { path: PathBuf },
-    #[error("`{}` is not a session file; it was left as it is", path.display())]
+    #[error("`{}` is not a session file; it was left unchanged", path.display())]
     NotASession { path: PathBuf },
-    #[error("`{}` is JSON of a kind this version does not know ({reason}); it was left as it is", path.display())]
+    #[error("unsupported session format in `{}` ({reason}); the file was left unchanged", path.display())]
     UnknownShape { path: PathBuf, reason: &'static str },
-    #[error("session file `{}` has {length} bytes, more than the {MAX_BYTES} this version reads", path.display())]
+    #[error("session file `{}` is too large: {length} bytes (limit {MAX_BYTES})", path.display())]
     TooLarge { path: PathBuf, length: u64 },
 }
 
-/// Reads a session. What the file holds decides, not its name.
+/// Reads a session. The format is detected from the content, not the name.
 pub fn load(path: &Path) -> Result<StoredSession, LoadError> {
     let blobs = Blobs::of_file(path);
-    // What is whole is read in pieces; the reader that repairs needs all of it at once.
+    // Intact files are read in pieces; the repairing reader needs the whole file.
     let (file, stamp) = open(path)?;
     if !redo::is_noted(path) {
         let read = sections::read(&file, stamp, &blobs).or_else(|| streamed(path, stamp, &blobs));
@@ -151,12 +151,12 @@ pub fn load(path: &Path) -> Result<StoredSession, LoadError> {
     }
     drop(file);
     let (bytes, stamp, folded) = read_folded(path)?;
-    // The file is not held a second time while its messages are made.
+    // The bytes are dropped before the messages are decoded.
     drop(bytes);
     Ok(stored(path, folded.decoded(&blobs), stamp))
 }
 
-/// Reads a large object in somebody else's layout; `None` if there is anything unusual about it.
+/// Reads a large object in a foreign layout; `None` if anything is unusual.
 fn streamed(path: &Path, stamp: FileStamp, blobs: &Blobs) -> Option<Decoded> {
     let stream = Stream::whole_object(path, stamp)?;
     let mut messages = Vec::with_capacity(stream.len());
@@ -165,7 +165,7 @@ fn streamed(path: &Path, stamp: FileStamp, blobs: &Blobs) -> Option<Decoded> {
     for index in 0..stream.len() {
         let text = stream.text(index, &mut buffer).ok()?;
         let fields: JsonObject = serde_json::from_str(&text).ok()?;
-        // A name for a message without one depends on all the others.
+        // The generated id of a message depends on all others.
         fields.get("id").filter(|id| id.is_string())?;
         let (message, lost) = decoded(fields.into(), blobs);
         messages.push(message);
@@ -174,14 +174,14 @@ fn streamed(path: &Path, stamp: FileStamp, blobs: &Blobs) -> Option<Decoded> {
     Some(Decoded { meta: stream.meta, messages, layout: Layout::Other, repaired: None, lost_blobs })
 }
 
-/// All of a file, after the write that a kill interrupted, if there is a note of it. A mixture of the old and
-/// the new may look whole, so it is not asked whether the file is damaged.
+/// Reads a whole file, completing an interrupted write if there is a redo note. A mixture of old and
+/// new bytes may look intact, so the note is always applied.
 pub(crate) fn read_folded(path: &Path) -> Result<(Vec<u8>, FileStamp, Folded), LoadError> {
     let (mut bytes, stamp) = read(path)?;
     let finished = redo::finish(path, &mut bytes);
     let mut folded = fold(path, &bytes)?;
     if let Some(at) = finished {
-        // The file itself is still torn there: only a rewrite makes it what was read.
+        // The file on disk is still torn there; only a rewrite repairs it.
         folded.layout = Layout::Other;
         folded.repaired.get_or_insert(RepairNote::torn(at));
     }
@@ -237,7 +237,7 @@ impl Folded {
     }
 }
 
-/// Every object of these as a message; half of very many on another thread.
+/// Decodes all messages, using a second thread for large numbers.
 fn decoded_all(mut values: Vec<Value>, blobs: &Blobs) -> Vec<(Message, usize)> {
     let decode = |values: Vec<Value>| -> Vec<(Message, usize)> {
         let objects = values.into_iter().filter_map(|value| match value {
@@ -253,13 +253,13 @@ fn decoded_all(mut values: Vec<Value>, blobs: &Blobs) -> Vec<(Message, usize)> {
     std::thread::scope(|scope| {
         let others = scope.spawn(|| decode(others));
         let mut messages = decode(values);
-        // A panic there would have been one here.
+        // Propagate a panic of the other thread.
         messages.extend(others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         messages
     })
 }
 
-/// A message, and how much of it could not be found.
+/// A message, and the number of missing blobs.
 fn decoded(mut fields: MessageFields, blobs: &Blobs) -> (Message, usize) {
     let lost = blobs::resolve(blobs, &mut fields.all);
     let id = match fields.all.get_mut("id") {

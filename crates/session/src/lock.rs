@@ -1,4 +1,4 @@
-//! One writer per session: a small file beside the session that names its owner.
+//! One writer per session: a lock file next to the session names its owner.
 //!
 //! The owner is alive if its process exists with the start time it had, or if it still holds the advisory
 //! lock on the file, which the system gives up with the process. The second covers systems without `/proc`
@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// A lock file that says nothing is taken for one being written until it is this old.
+/// An empty lock file counts as being written until it is this old.
 const WRITING_TIME: Duration = Duration::from_secs(10);
-/// How often an eviction that somebody else got ahead of is tried again.
+/// Retries of an eviction that another process won.
 const ATTEMPTS: usize = 8;
-/// A lock file is a line; more is not ours.
+/// Maximum size of a lock file.
 const MAX_LOCK_BYTES: u64 = 4096;
 
 /// Held while a session is written; removed when dropped.
@@ -81,7 +81,7 @@ pub(crate) fn lock_state(session: &Path) -> LockState {
 }
 
 impl Lock {
-    /// Takes the lock of a session file, evicting an owner that is no more.
+    /// Takes the lock of a session file, evicting a dead owner.
     pub(crate) fn take(session: &Path) -> Result<Self, LockError> {
         let path = lock_path(session);
         let mut holder = None;
@@ -110,7 +110,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Only if it is still ours: somebody may have removed it by hand and another process come after.
+        // Only if it is still ours: the file may have been deleted by hand and recreated by another process.
         if is_same_file(&self.file, &self.path) {
             let _ = fs::remove_file(&self.path);
         }
@@ -128,7 +128,7 @@ fn write_draft(path: &Path) -> io::Result<(PathBuf, File)> {
         let _ = fs::remove_file(&draft);
         return Err(error);
     }
-    // Some file systems know no such locks; the process's identity then has to do.
+    // Some file systems have no advisory locks; the process identity must suffice there.
     let _ = file.try_lock();
     Ok((draft, file))
 }
@@ -138,7 +138,7 @@ fn place(draft: &Path, file: File, path: &Path) -> io::Result<File> {
     match fs::hard_link(draft, path) {
         Ok(()) => Ok(file),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // No hard links here: the name is taken first and filled at once.
+        // Without hard links, the name is created first and filled at once.
         Err(_) => {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
             file.write_all(&fs::read(draft)?)?;

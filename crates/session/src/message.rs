@@ -1,4 +1,4 @@
-//! The messages of a stored session, as this program uses them.
+//! The decoded messages of a stored session.
 
 mod decode;
 pub(crate) mod encode;
@@ -35,7 +35,7 @@ pub enum Message {
     },
 }
 
-/// What a person (or upstream on their behalf) sent to the model.
+/// A user message, or one sent by upstream on the user's behalf.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserMessage {
     pub id: MessageId,
@@ -56,14 +56,14 @@ pub struct ReplyMessage {
     pub thoughts: Vec<(Thought, Option<Timestamp>)>,
     pub usage: Option<Box<Usage>>,
     pub model: Option<String>,
-    /// Who said it, where the file says more than that it was Gemini.
+    /// The model that replied, if the file records more than Gemini.
     pub origin: Option<Arc<Origin>>,
     pub calls: Vec<StoredCall>,
     /// Fields this program does not know.
     pub extra: JsonObject,
 }
 
-/// A line for people.
+/// A notice for the user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoticeMessage {
     pub id: MessageId,
@@ -76,7 +76,7 @@ pub struct NoticeMessage {
     pub extra: JsonObject,
 }
 
-/// From here on the model sees the snapshot in place of what came before `keep_from`.
+/// From here on, the snapshot replaces everything before `keep_from` for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compression {
     pub keep_from: Option<MessageId>,
@@ -91,7 +91,7 @@ pub struct StoredCall {
     pub args: JsonObject,
     pub seal: Option<Seal>,
     pub status: StoredStatus,
-    /// What the model got for it; empty if there is no result.
+    /// The response sent to the model; empty without a result.
     pub result: Vec<Part>,
     /// `resultDisplay` as written; see [`StoredCall::display`].
     pub result_display: Value,
@@ -104,7 +104,7 @@ pub struct StoredCall {
 }
 
 impl StoredCall {
-    /// What people see of the result; objects of unknown shape show nothing.
+    /// The displayed result; nothing for unknown formats.
     pub fn display(&self) -> Display {
         decode::display_from_json(&self.result_display)
     }
@@ -113,13 +113,13 @@ impl StoredCall {
 /// How far a call got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoredStatus {
-    /// Asked for, but its end was never recorded.
+    /// Requested, but never finished in the record.
     Pending,
     Ended(CallStatus),
 }
 
 impl StoredStatus {
-    /// Reads every word that any release used; a word nobody used counts as an error, as upstream shows it.
+    /// Reads the status words of all releases; unknown words count as errors, as in upstream.
     pub fn from_word(word: &str) -> Self {
         match word {
             "success" | "complete" | "completed" => Self::Ended(CallStatus::Success),
@@ -160,7 +160,7 @@ impl Message {
     }
 }
 
-/// What a user message turns out to be.
+/// The kind of a user message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UserText {
     Blank,

@@ -1,4 +1,4 @@
-//! Every project that a home knows of.
+//! The projects known to a home.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::listing::{project_hash, session_files};
 /// A project with sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownProject {
-    /// Where it is, or was; `None` if only its hash or short name is known.
+    /// Its path; `None` if only its hash or short name is known.
     pub root: Option<PathBuf>,
     /// SHA-256 of the root's path.
     pub hash: Option<String>,
@@ -51,7 +51,7 @@ pub fn known_projects(home: &Home) -> Vec<KnownProject> {
     projects
 }
 
-/// What a home says of paths, short names and hashes.
+/// The recorded paths, short names and hashes of a home.
 #[derive(Debug, Default)]
 struct Register {
     by_slug: BTreeMap<String, PathBuf>,
@@ -76,8 +76,8 @@ impl Register {
         register
     }
 
-    /// The root and the hash of the project whose folder this is. A marker in the folder counts more than
-    /// the register; sessions themselves are asked last.
+    /// The root and hash of the project with this folder. A marker in the folder takes precedence over
+    /// the register; the sessions are read last.
     fn identify(&self, folder: &Path, chats: &Path) -> (Option<PathBuf>, Option<String>) {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         if is_hash(&name) {
@@ -93,7 +93,7 @@ impl Register {
     }
 }
 
-/// The path that upstream noted in a project's folder.
+/// The path that upstream recorded in a project's folder.
 fn marker(folder: &Path) -> Option<PathBuf> {
     let text = read_text(&folder.join(".project_root")).ok()??;
     let path = PathBuf::from(text.trim());

@@ -1,4 +1,4 @@
-//! Every prompt that was typed in a project (`logs.json`), in upstream's form.
+//! The prompt log of a project (`logs.json`), in upstream's format.
 
 use std::fs;
 use std::io;
@@ -11,18 +11,18 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-/// Why a prompt was not noted.
+/// Why a prompt was not logged.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptLogError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]
     Lock(#[from] LockError),
-    #[error("could not move `{}`, which cannot be read, out of the way", path.display())]
+    #[error("could not move the unreadable file `{}` aside", path.display())]
     Move { path: PathBuf, source: io::Error },
 }
 
-/// Notes a prompt; returns its number in its session, from 0.
+/// Logs a prompt; returns its number in the session, from 0.
 pub fn log_prompt(
     temp: &Path,
     session: &SessionId,
@@ -53,10 +53,10 @@ pub fn log_prompt(
     Ok(number)
 }
 
-/// The prompts of a project, the latest first. What cannot be read is no prompt; nothing is written.
+/// The prompts of a project, newest first. Unreadable entries are skipped; nothing is written.
 pub fn logged_prompts(temp: &Path) -> Vec<String> {
     let Ok(Some(text)) = files::read_text(&temp.join("logs.json")) else { return Vec::new() };
-    // A log may be long: no more of it is built than is needed.
+    // Logs can be long, so only the needed fields are decoded.
     let lines: Vec<Line> = serde_json::from_str(&text).unwrap_or_default();
     let mut prompts: Vec<(Option<Timestamp>, String)> = lines
         .into_iter()
@@ -89,7 +89,7 @@ enum Line {
 
 enum Content {
     Entries(Vec<Value>),
-    /// The word that upstream puts in the name of the file it moves away.
+    /// Upstream's marker in the name of a file moved aside.
     Bad(&'static str),
 }
 

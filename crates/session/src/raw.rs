@@ -1,7 +1,7 @@
-//! Looking at JSON without building it: values stay the text they are until somebody asks.
+//! Navigates JSON text without parsing all of it: values stay text until they are needed.
 //!
-//! Only brackets and quotes are followed, which costs a fraction of parsing; whoever builds a value learns
-//! whether it is JSON.
+//! Only brackets and quotes are followed, which is much faster than parsing; whether a value is valid JSON
+//! shows when it is decoded.
 
 use std::borrow::Cow;
 
@@ -189,7 +189,7 @@ impl<'a> Cursor<'a> {
 /// Where a string whose quote was read ends: the number of bytes up to and with its last quote. If it does
 /// not end here, `Err` says whether its last byte escapes what comes next. `escaped` is that of before.
 pub(crate) fn string_end(bytes: &[u8], escaped: bool) -> Result<usize, bool> {
-    // Quotes are rarer than escapes: those are looked at only where it matters.
+    // Quotes are rarer than escapes, so escapes are checked only at quotes.
     let mut quotes = memchr::memchr_iter(b'"', bytes);
     let end = quotes.find(|quote| !ends_in_escape(bytes.get(..*quote).unwrap_or_default(), escaped));
     end.map(|quote| quote + 1).ok_or_else(|| ends_in_escape(bytes, escaped))

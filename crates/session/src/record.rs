@@ -1,4 +1,4 @@
-//! What a recorder is told: a session that begins, replies, calls and their results.
+//! The input types of the recorder: new sessions, replies, calls and results.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use pollux_domain::tool::Display;
 
 use crate::kind::SessionKind;
 
-/// A session that is about to begin.
+/// A new session.
 #[derive(Debug, Clone)]
 pub struct NewSession {
     pub id: SessionId,
@@ -29,17 +29,17 @@ pub struct NewSession {
 /// A reply of the model, complete and valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplyRecord {
-    /// What was said; calls are in `calls`, and here as well only where their place among the parts matters.
+    /// The content; calls are in `calls`, and also here if their position among the parts matters.
     pub parts: Vec<Part>,
     pub thoughts: Vec<(Thought, Timestamp)>,
     pub usage: Option<Usage>,
     pub model: String,
-    /// Who said it, if its client knows.
+    /// The model that replied, if known.
     pub origin: Option<Arc<Origin>>,
     pub calls: Vec<CallRecord>,
 }
 
-/// A call as the model asked for it.
+/// A call as requested by the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallRecord {
     pub id: CallId,
@@ -56,9 +56,9 @@ pub struct CallRecord {
 pub struct CallResult {
     pub id: CallId,
     pub status: CallStatus,
-    /// What the model gets.
+    /// The response for the model.
     pub result: Vec<Part>,
-    /// What people see.
+    /// The display for the user.
     pub display: Display,
 }
 

@@ -1,4 +1,4 @@
-//! The one writer of one session.
+//! The single writer of a session.
 
 mod document_writer;
 mod log_writer;
@@ -44,7 +44,7 @@ struct EndedCall<'a> {
     fields: JsonObject,
 }
 
-/// Why something was not recorded. The file is valid and holds what it held before.
+/// Why a record failed. The file is valid and unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     #[error("could not create session file `{}`", path.display())]
@@ -52,22 +52,22 @@ pub enum RecordError {
     #[error("could not write session file `{}`", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error(
-        "could not write session file `{}`, nor bring it back to what it was; nothing more is recorded, and \
-         the next resume repairs its end", path.display()
+        "could not write session file `{}` or restore its previous content; recording stopped, and \
+         the next resume repairs the end of the file", path.display()
     )]
     Unrestored { path: PathBuf, source: io::Error },
     #[error(
-        "session file `{}` was changed by another program; nothing more is recorded in it", path.display()
+        "session file `{}` was changed by another program; recording stopped", path.display()
     )]
     ChangedByOthers { path: PathBuf },
     #[error("session file `{}` is being written by process {pid}", path.display())]
     InUse { path: PathBuf, pid: u32 },
-    #[error("session file `{}` has no message `{id}` to go back to", path.display())]
+    #[error("session file `{}` has no message `{id}` to rewind to", path.display())]
     NoSuchMessage { path: PathBuf, id: MessageId },
 }
 
 impl RecordError {
-    /// Whether there is no space left; nothing more is recorded then, and nothing more fails.
+    /// Whether the disk is full; recording then stops without further errors.
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::Create { source, .. } | Self::Write { source, .. } | Self::Unrestored { source, .. } => {
@@ -79,7 +79,7 @@ impl RecordError {
     }
 }
 
-/// Why a session was not forked. The original is as it was.
+/// Why a session was not forked. The original is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
     #[error("could not copy the session")]
@@ -88,8 +88,8 @@ pub enum ForkError {
     Resume(#[from] ResumeError),
 }
 
-/// Writes one session, a message at a time. Each call returns when its bytes are with the system, so what
-/// it recorded survives the end of this process at any point.
+/// Writes one session, a message at a time. Each call returns once its bytes are with the operating system, so
+/// records survive the end of this process at any point.
 #[derive(Debug)]
 pub struct Recorder {
     id: SessionId,
@@ -101,11 +101,11 @@ pub struct Recorder {
 
 #[derive(Debug)]
 enum Target {
-    /// Records nothing: switched off, or the disk is full.
+    /// Records nothing: disabled, or the disk is full.
     Off,
     /// The file appears with the first message.
     Waiting(NewSession),
-    /// A file of another layout, as it was found; converted when the first message comes.
+    /// A file in another layout, converted with the first new message.
     Unconverted(Box<Unconverted>),
     Open(OpenFile),
 }
@@ -150,12 +150,12 @@ impl Recorder {
         self.path.as_deref()
     }
 
-    /// The folder for the files of sub-agents that this session asks; `None` if nothing is recorded.
+    /// The folder for sub-agent sessions; `None` if nothing is recorded.
     pub fn subagents_dir(&self) -> Option<PathBuf> {
         Some(self.path.as_ref()?.parent()?.join(sanitised(self.id.as_str())))
     }
 
-    /// Records what is sent to the model; `typed` is what the person wrote.
+    /// Records a user message as sent to the model; `typed` is the text as typed.
     pub fn user(
         &mut self,
         parts: &[Part],
@@ -175,7 +175,7 @@ impl Recorder {
         self.reply_as(new_message_id(), reply, now)
     }
 
-    /// Records a reply under an id that was made before it arrived.
+    /// Records a reply under an id created in advance.
     pub fn reply_as(
         &mut self,
         id: MessageId,
@@ -210,7 +210,7 @@ impl Recorder {
         })
     }
 
-    /// Stores what is long apart; the record has to be written before the guard goes.
+    /// Stores long values separately; the record must be written before the guard is dropped.
     fn extract(&self, fields: &mut JsonObject, record: Record, guard: &mut Guard) {
         if let (Some(blobs), Target::Waiting(_) | Target::Unconverted(_) | Target::Open(_)) =
             (&self.blobs, &self.target)
@@ -219,7 +219,7 @@ impl Recorder {
         }
     }
 
-    /// Records a line for people.
+    /// Records a notice for the user.
     pub fn notice(
         &mut self,
         severity: Severity,
@@ -247,14 +247,14 @@ impl Recorder {
         Ok(id)
     }
 
-    /// Takes back this message and everything behind it. In a record log that is one more line; a document
-    /// is replaced by one that ends earlier, and what is taken back is kept beside it.
+    /// Removes this message and everything after it. In a record log that appends a line; a document
+    /// is replaced by a shorter one, and a backup is kept.
     pub fn rewind(&mut self, to: &str, now: Timestamp) -> Result<(), RecordError> {
         rewind::rewind(self, to, now)
     }
 
-    /// Copies a session that somebody else is writing into one of our own: same history, another id, and a
-    /// line that names the origin.
+    /// Copies a session that another process is writing to a new one: same history, new id, and a
+    /// notice that names the origin.
     pub fn fork(session: &StoredSession, spec: &NewSession) -> Result<(Self, StoredSession), ForkError> {
         let copy = import::fork(session, spec)?;
         Ok((Self::resume(&copy)?, copy))
@@ -267,7 +267,7 @@ impl Recorder {
         })
     }
 
-    /// Brings a file of another layout into ours.
+    /// Converts a file to our layout.
     fn convert(&mut self) -> Result<(), RecordError> {
         match std::mem::replace(&mut self.target, Target::Off) {
             Target::Unconverted(unconverted) => {
@@ -280,7 +280,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Opens the file if need be, writes, and decides what a failure means for what comes after.
+    /// Opens the file if needed, writes, and handles failures.
     fn write(
         &mut self,
         change: impl FnOnce(&mut Form) -> Result<(), WriteFailure>,
@@ -311,7 +311,7 @@ impl Recorder {
     }
 }
 
-/// A fresh id for a message.
+/// A new message id.
 pub fn new_message_id() -> MessageId {
     uuid::Uuid::new_v4().to_string()
 }

@@ -1,4 +1,4 @@
-//! A note of a write that moves complete records, kept beside the session while it happens.
+//! A redo note for writes that move complete records, kept next to the session during the write.
 //!
 //! A system may end a process in the middle of a write. A message at the end of the file is then lost with
 //! the write, as nobody was told of it yet; the results of a batch of calls, though, push complete records
@@ -21,14 +21,14 @@ fn path_of(session: &Path) -> PathBuf {
     session.with_file_name(format!(".{name}.redo"))
 }
 
-/// The note of a write that replaces `old`, which is everything from `at` on, by `new`.
+/// Encodes the note of a write that replaces `old` (everything from `at` on) with `new`.
 pub(crate) fn encode(at: u64, old: &[u8], new: &[u8]) -> Vec<u8> {
     let ends = [old, new].concat();
     let head = json!({"at": at, "old": old.len(), "new": new.len(), "sha256": sha256_hex(&ends)});
     [head.to_string().as_bytes(), b"\n", &ends].concat()
 }
 
-/// Writes the note. Where that fails the session is written without it.
+/// Writes the note. On failure, the session is written without it.
 pub(crate) fn keep(session: &Path, note: &[u8]) {
     let path = path_of(session);
     let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);

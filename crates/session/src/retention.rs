@@ -1,7 +1,7 @@
-//! Which old sessions go, and letting them go.
+//! Decides which old sessions to delete, and deletes them.
 //!
-//! Planning touches nothing, so that a plan can be shown. Carrying it out deletes what it names, if that is
-//! still what it was; what cannot be read is never in a plan, and what is being written is passed over.
+//! Planning changes nothing, so that a plan can be shown first. Applying it deletes the planned files if they are
+//! unchanged; unreadable files are never planned, and files in use are skipped.
 
 mod apply;
 mod leftovers;
@@ -26,23 +26,23 @@ const HOUR: i64 = 3_600_000;
 /// How long sessions are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionPolicy {
-    /// Older sessions go.
+    /// Maximum age.
     pub max_age_ms: Option<i64>,
-    /// So many sessions of a project stay.
+    /// Maximum number of sessions per project.
     pub max_count: Option<usize>,
-    /// Younger sessions stay, whatever else is said.
+    /// Minimum age before deletion, regardless of the other limits.
     pub min_age_ms: i64,
 }
 
-/// Why the settings on retention cannot be used; nothing is deleted then.
+/// Why the retention settings are invalid; nothing is deleted then.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RetentionError {
     #[error(
-        "`general.sessionRetention.{key}` is `{given}`, which is not a number above 0 with h, d, w or m \
-         behind it; no session is deleted"
+        "invalid `general.sessionRetention.{key}` `{given}` (expected a number above 0 followed by h, d, w or m); \
+         no sessions were deleted"
     )]
     BadPeriod { key: &'static str, given: String },
-    #[error("`general.sessionRetention.maxCount` is 0; no session is deleted")]
+    #[error("invalid `general.sessionRetention.maxCount` 0 (expected at least 1); no sessions were deleted")]
     NoCount,
 }
 
@@ -90,16 +90,16 @@ fn period(text: &str) -> Option<i64> {
     count.checked_mul(hours * HOUR)
 }
 
-/// Why a session goes.
+/// Why a session is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// Not updated for longer than allowed.
     Age,
-    /// So many of its project were updated later.
+    /// Its project has enough newer sessions.
     Count,
 }
 
-/// A file as it was when the plan was made.
+/// A file and its state at planning time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedFile {
     pub path: PathBuf,
@@ -107,7 +107,7 @@ pub struct PlannedFile {
     pub modified_ms: i64,
 }
 
-/// One session that is to go, with everything that belongs to it.
+/// A session to delete, with its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
     pub session: SessionId,
@@ -120,7 +120,7 @@ pub struct Removal {
     pub artefacts: Vec<PathBuf>,
 }
 
-/// What retention would do.
+/// The planned deletions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Oldest first.
@@ -128,7 +128,7 @@ pub struct Plan {
     pub keep: Vec<SessionId>,
 }
 
-/// Decides which of these sessions go. The records may be of many projects and may include sub-agents'
+/// Decides which of these sessions to delete. The records may be of many projects and may include sub-agents'
 /// sessions; the limit on the number holds for each project.
 pub fn plan(
     records: &[IndexRecord],
@@ -173,8 +173,8 @@ struct Group<'a> {
     counts: bool,
 }
 
-/// The sessions, latest first. Sub-agents' sessions go with their parents; only those whose parent is gone
-/// stand for themselves.
+/// The sessions, newest first. Sub-agent sessions are deleted with their parents; only orphans
+/// are listed separately.
 fn grouped(records: &[IndexRecord]) -> Vec<Group<'_>> {
     let parents: HashSet<String> = records
         .iter()

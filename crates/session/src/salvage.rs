@@ -1,12 +1,12 @@
-//! What can still be told of JSON that ends too early.
+//! Recovers data from truncated JSON.
 //!
-//! The scanner remembers the last places where the text could be closed without inventing anything: behind
-//! a whole field of a message, a whole call, a whole field of a call. A half-written result or prompt is
-//! never passed off as a whole one.
+//! The scanner remembers the last positions where the text can be closed without inventing anything: after
+//! a complete field of a message, a complete call, or a complete field of a call. A partial result or prompt is
+//! never presented as complete.
 
 use serde_json::Value;
 
-/// How many places to close the text at are tried, from the last one back.
+/// Number of closing positions to try, from the last one backwards.
 const ATTEMPTS: usize = 64;
 
 /// The message at the start of `bytes`, without what was cut. `None` if its content is not complete.
@@ -14,7 +14,7 @@ pub(crate) fn message(bytes: &[u8]) -> Option<Value> {
     tidy(close(bytes, 0)?)
 }
 
-/// A whole session object that was cut, without its unfinished last message if that tells nothing.
+/// A truncated session object, without its unfinished last message if nothing of it is usable.
 pub(crate) fn session(bytes: &[u8]) -> Option<Value> {
     let mut value = close(bytes, 2)?;
     if let Some(messages) = value.get_mut("messages").and_then(Value::as_array_mut)

@@ -1,13 +1,13 @@
-//! The commands that a person ran from the prompt of a project (`shell_history`), in upstream's form.
+//! The shell history of a project (`shell_history`), in upstream's format.
 
 use std::path::Path;
 
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 
-/// So many commands are kept.
+/// Maximum number of commands kept.
 const MAX_COMMANDS: usize = 100;
 
-/// Why a command was not noted.
+/// Why a command was not saved.
 #[derive(Debug, thiserror::Error)]
 pub enum ShellHistoryError {
     #[error(transparent)]
@@ -16,13 +16,13 @@ pub enum ShellHistoryError {
     Lock(#[from] LockError),
 }
 
-/// The commands of a project, the oldest first.
+/// The commands of a project, oldest first.
 pub fn shell_history(temp: &Path) -> Result<Vec<String>, FileError> {
     let text = files::read_text(&temp.join("shell_history"))?;
     Ok(parse(&text.unwrap_or_default()))
 }
 
-/// Notes a command. One that was run before moves to the end.
+/// Adds a command. A repeated one moves to the end.
 pub fn add_shell_command(temp: &Path, command: &str) -> Result<(), ShellHistoryError> {
     let command = command.trim();
     if command.is_empty() {

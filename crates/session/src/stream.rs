@@ -1,7 +1,7 @@
-//! One pass over a session file of any size and form.
+//! Streams a session file of any size and format in one pass.
 //!
-//! Only the places of the messages are remembered, so that reading costs the largest record, not the file.
-//! What is damaged inside goes to the reader of whole files, which knows all about repair.
+//! Only the positions of messages are stored, so memory is bounded by the largest record, not the file.
+//! Damaged files are handled by the reader of whole files, which repairs them.
 
 mod log;
 mod object;
@@ -79,7 +79,7 @@ impl Stream {
         }
     }
 
-    /// A large and undamaged object, as long as the file is still the one that was looked at.
+    /// A large undamaged object, provided that the file has not changed.
     pub(crate) fn whole_object(path: &Path, stamp: FileStamp) -> Option<Self> {
         if stamp.length < load::WORTH_A_STREAM {
             return None;
@@ -89,7 +89,7 @@ impl Stream {
         (is_whole && stream.format == SessionFormat::Json).then_some(stream)
     }
 
-    /// Reads what is not as it should be.
+    /// Reads a damaged file.
     fn open_damaged(path: &Path, mut file: File, stamp: FileStamp) -> Result<Self, LoadError> {
         let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
         if stamp.length > WHOLE {
@@ -124,7 +124,7 @@ impl Stream {
         })
     }
 
-    /// How many messages there are, including those nobody can read.
+    /// The number of messages, including unreadable ones.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
@@ -151,7 +151,7 @@ impl Stream {
             Some(Place::Memory(text)) => Ok(Cow::Borrowed(text)),
             Some(Place::File { at, length }) => {
                 let length = usize::try_from(*length).unwrap_or(0);
-                // It only grows: shrinking would mean to fill it again.
+                // It only grows, because shrinking would require filling it again.
                 buffer.resize(buffer.len().max(length), 0);
                 let text = buffer.get_mut(..length).unwrap_or_default();
                 self.file.read_exact_at(text, *at)?;

@@ -1,4 +1,4 @@
-//! Giving a session a title afterwards.
+//! Adds a title to a finished session.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use crate::lock::{Lock, LockError};
 
-/// A longer file is left alone: it would have to be written again.
+/// Longer files are skipped, because they would have to be rewritten.
 const MAX_BYTES: u64 = 64 << 20;
 /// The fields before the messages are shorter than this.
 const MAX_HEAD: usize = 64 << 10;
 const MESSAGES: &[u8] = b"\n  \"messages\": [";
 
-/// Why a title was not written. The file is as it was.
+/// Why a title was not written. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum SummaryError {
     #[error("could not read or write session file `{}`", path.display())]
@@ -24,8 +24,8 @@ pub enum SummaryError {
     Replace(#[from] FileError),
 }
 
-/// Writes a title into a session that has none and that nobody is writing; says whether it did. When the
-/// session was last spoken in stays as it is.
+/// Adds a title to a session without one that is not in use; returns whether it did. The last-updated
+/// time stays unchanged.
 pub fn set_summary(path: &Path, summary: &str) -> Result<bool, SummaryError> {
     let failed = |source| SummaryError::File { path: path.to_owned(), source };
     if fs::metadata(path).map_err(failed)?.len() > MAX_BYTES {

@@ -1,4 +1,4 @@
-//! Every text of a session, one at a time, for searching.
+//! Visits all texts of a session one at a time, for search.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -18,12 +18,12 @@ pub enum TextKind {
     Agent,
     /// A call's name and arguments.
     Tool,
-    /// What a call that did not fail answered.
+    /// The result of a successful call.
     Output,
     Error,
 }
 
-/// Takes a text: whose it is, the id of its message, when, and the words.
+/// Receives a text: its kind, message id, time and content.
 pub type TextVisitor<'a> = dyn FnMut(TextKind, &str, Option<Timestamp>, &str) + 'a;
 
 /// Hands every text of a session to `visit`, in order. Context that the program wrote is left out.

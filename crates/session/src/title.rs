@@ -1,11 +1,11 @@
-//! Text from files made safe for a terminal.
+//! Makes text from files safe for a terminal.
 
 use pollux_domain::terminal_text::one_line;
 
 /// Longer texts are cut: a title is one line, whatever was pasted into the first prompt.
 const MAX_CHARS: usize = 1000;
 
-/// So much is looked at; the rest of a long prompt would be cut anyway.
+/// Maximum input length; the rest of a long prompt would be cut anyway.
 const MAX_INPUT: usize = 16 * MAX_CHARS;
 
 /// One line without control, escape and invisible characters; letters of every script stay.

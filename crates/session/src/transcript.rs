@@ -1,4 +1,4 @@
-//! A session as people and programs read it: who said what, which tools were called, what failed.
+//! Writes a session as a readable transcript: messages, tool calls and failures.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::stream::Stream;
 use crate::texts::whole;
 use crate::view::{CallView, Outcome, Speaker, View};
 
-/// How a transcript is written.
+/// The transcript format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TranscriptForm {
     Text,
@@ -25,7 +25,7 @@ pub enum TranscriptForm {
     JsonLines,
 }
 
-/// Why a transcript is not complete.
+/// Why a transcript is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum TranscriptError {
     #[error(transparent)]
@@ -64,7 +64,7 @@ pub fn write_transcript(
 pub struct Transcript<'a> {
     form: TranscriptForm,
     out: &'a mut dyn Write,
-    /// How many lines there are by now.
+    /// Number of lines so far.
     lines: u64,
     after_call: bool,
 }
@@ -74,7 +74,7 @@ impl<'a> Transcript<'a> {
         Self { form, out, lines: 0, after_call: false }
     }
 
-    /// Words of a person (`user`), of the model (`agent`), or about a failure (`error`).
+    /// Adds text of the user (`user`), the model (`agent`) or an error (`error`).
     pub fn said(
         &mut self,
         role: &'static str,
@@ -88,7 +88,7 @@ impl<'a> Transcript<'a> {
         self.entry(&Entry::Said { role, text: text.to_owned() }, time, Some(id))
     }
 
-    /// A call with its telling arguments in one text.
+    /// Adds a call with its main arguments.
     pub fn called(
         &mut self,
         tool: &str,
@@ -108,7 +108,7 @@ impl<'a> Transcript<'a> {
         self.entry(&Entry::Called { tool: tool.to_owned(), args, outcome, error }, time, None)
     }
 
-    /// Everything is with the reader.
+    /// Flushes the output.
     pub fn finish(self) -> io::Result<()> {
         self.out.flush()
     }
@@ -233,7 +233,7 @@ fn ending(outcome: Outcome, error: Option<&str>) -> String {
     }
 }
 
-/// Code in Markdown, in as many backticks as the text itself does not hold.
+/// Markdown code with a fence longer than any run of backticks in the text.
 fn code(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);

@@ -1,4 +1,4 @@
-//! Checking session files, and repairing what can be repaired without a guess.
+//! Checks session files, and repairs what can be repaired without guessing.
 
 mod repair;
 
@@ -20,10 +20,10 @@ use crate::lock::{LockState, lock_state};
 use crate::stream::Stream;
 use crate::view::{Outcome, Speaker, View};
 
-/// So many ids are named in one report.
+/// Maximum number of ids listed in a report.
 const MAX_NAMED: usize = 5;
 
-/// What was found in one file.
+/// The report on one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileReport {
     pub path: PathBuf,
@@ -33,16 +33,16 @@ pub struct FileReport {
     pub problems: Vec<Problem>,
 }
 
-/// Something that is not as it should be.
+/// A problem in a session file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
-    /// The file is no session, or not one that can be read. It is never touched.
+    /// The file is not a readable session. It is never changed.
     Unreadable(String),
     /// The end was cut while it was written.
     Torn { at: u64 },
-    /// Records that are no JSON, or no objects.
+    /// Records that are not JSON objects.
     UnreadableRecords(usize),
-    /// Messages without an id; readers make them up.
+    /// Messages without an id; readers generate one.
     MissingIds(usize),
     /// Ids that several messages have.
     DuplicateIds(Vec<String>),
@@ -50,12 +50,12 @@ pub enum Problem {
     UnansweredCalls(usize),
     /// Long texts or media stored apart that are missing or not what they were.
     LostBlobs(usize),
-    /// The lock of a process that is gone.
+    /// A stale lock.
     StaleLock(PathBuf),
 }
 
 impl Problem {
-    /// Whether [`repair`] does something about it.
+    /// Whether [`repair`] can fix it.
     pub fn is_repairable(&self) -> bool {
         match self {
             Self::Torn { .. } | Self::MissingIds(_) | Self::DuplicateIds(_) | Self::StaleLock(_) => true,
@@ -71,19 +71,19 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(why) => f.write_str(why),
-            Self::Torn { at } => write!(f, "the end was cut at byte {at}"),
-            Self::UnreadableRecords(count) => write!(f, "{count} record(s) cannot be read"),
-            Self::MissingIds(count) => write!(f, "{count} message(s) have no id"),
+            Self::Torn { at } => write!(f, "the file is cut off at byte {at}"),
+            Self::UnreadableRecords(count) => write!(f, "{count} unreadable record(s)"),
+            Self::MissingIds(count) => write!(f, "{count} message(s) without an id"),
             Self::DuplicateIds(ids) => {
                 let named = ids.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-                write!(f, "{} id(s) are used more than once: {named}", ids.len())
+                write!(f, "{} duplicate id(s): {named}", ids.len())
             }
-            Self::UnansweredCalls(count) => write!(f, "{count} call(s) have no result"),
+            Self::UnansweredCalls(count) => write!(f, "{count} tool call(s) without a result"),
             Self::LostBlobs(count) => {
-                write!(f, "{count} long text(s) or media stored apart are missing or damaged")
+                write!(f, "{count} long text(s) or media file(s) stored separately are missing or damaged")
             }
             Self::StaleLock(path) => {
-                write!(f, "`{}` is the lock of a process that is gone", path.display())
+                write!(f, "`{}` is a stale lock: its process has exited", path.display())
             }
         }
     }

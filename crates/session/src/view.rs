@@ -1,4 +1,4 @@
-//! A message as a reader of transcripts sees it: who spoke, in which words, with which calls.
+//! A read-only view of a message for transcripts and search: speaker, text and calls.
 
 mod call;
 
@@ -55,7 +55,7 @@ impl<'a> View<'a> {
         raw::string(&self.fields, key)
     }
 
-    /// What was said: of a person what they typed, where that is known. Thoughts and calls are no words.
+    /// The text: for users as typed, if known. Excludes thoughts and calls.
     pub(crate) fn words(&self) -> String {
         let typed = self.field("displayContent").filter(|_| self.speaker == Speaker::User).map(words_of);
         match typed {
@@ -64,17 +64,17 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether these words of a user are the person's own.
+    /// Whether the user typed this text.
     pub(crate) fn is_prompt(words: &str) -> bool {
         text_kind(words) == UserText::Prompt
     }
 
-    /// Whether the program wrote this on the person's behalf.
+    /// Whether the program wrote this on the user's behalf.
     pub(crate) fn is_context(words: &str) -> bool {
         text_kind(words) == UserText::Context
     }
 
-    /// Notes on what a person attached: `[image: image/png]`.
+    /// Placeholders for attachments: `[image: image/png]`.
     pub(crate) fn attachments(&self) -> Vec<String> {
         let Some(content) = self.field("content") else { return Vec::new() };
         let parts = raw::list(content).unwrap_or_else(|| vec![content]);

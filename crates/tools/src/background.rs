@@ -192,7 +192,7 @@ impl Read {
         match read_log_tail(&process.log, usize::try_from(self.lines).unwrap_or(usize::MAX)) {
             Ok(tail) => present(&tail),
             Err(error) => {
-                let message = format!("Log of background process {} cannot be read: {error}", self.pid);
+                let message = format!("Could not read the log of background process {}: {error}", self.pid);
                 ToolOutcome::failed(ToolErrorKind::ExecutionFailed, message)
             }
         }

@@ -48,20 +48,20 @@ pub struct DiscoverySetup {
 pub enum DiscoveryError {
     #[error("Tool discovery command is empty or contains only whitespace.")]
     Empty,
-    #[error("the tool discovery command `{command}` cannot be split into words: {source}")]
+    #[error("could not split the tool discovery command `{command}` into words: {source}")]
     Words { command: String, source: UnclosedQuote },
-    #[error("the tool discovery command `{command}` cannot be started: {source}")]
+    #[error("could not start the tool discovery command `{command}`: {source}")]
     Start { command: String, source: io::Error },
     // Upstream's words.
     #[error("Tool discovery command failed with exit code {code}{}", shown(stderr))]
     Failed { code: i32, stderr: String },
-    #[error("the tool discovery command `{command}` was ended by signal {signal}{}", shown(stderr))]
+    #[error("the tool discovery command `{command}` was killed by signal {signal}{}", shown(stderr))]
     Signalled { command: String, signal: i32, stderr: String },
-    #[error("the tool discovery command `{command}` did not end within {} s", DISCOVERY_LIMIT.as_secs())]
+    #[error("the tool discovery command `{command}` did not finish within {} s", DISCOVERY_LIMIT.as_secs())]
     TimedOut { command: String },
     #[error("the tool discovery command printed more than {OUTPUT_LIMIT} bytes")]
     TooMuchOutput,
-    #[error("the tool discovery was cancelled")]
+    #[error("tool discovery was cancelled")]
     Cancelled,
     #[error("the tool discovery command did not print JSON: {source}")]
     NotJson { source: serde_json::Error },
@@ -134,7 +134,9 @@ fn tools(setup: &DiscoverySetup, listed: Vec<Value>) -> Discovered {
             Ok(declaration) => {
                 let name = format!("{PREFIX}{}", declaration.name);
                 if found.tools.iter().any(|tool| tool.spec().name == name) {
-                    found.ignored.push(format!("the discovered tool `{}` is listed twice", declaration.name));
+                    found
+                        .ignored
+                        .push(format!("ignoring the discovered tool `{}`: listed twice", declaration.name));
                     continue;
                 }
                 found.tools.push(Arc::new(DiscoveredTool {
@@ -233,12 +235,13 @@ impl Call {
     fn words(&self) -> Result<Vec<String>, String> {
         let command = self.caller.command.as_deref();
         let command =
-            command.ok_or_else(|| "`tools.callCommand` is not set, so the tool cannot be run".to_owned())?;
+            command.ok_or_else(|| "could not run the tool: `tools.callCommand` is not set".to_owned())?;
         // Upstream takes the whole text for one program; a path may hold spaces.
         let mut words = if self.caller.directory.join(Path::new(command)).is_file() {
             vec![command.to_owned()]
         } else {
-            words::split(command).map_err(|error| format!("`tools.callCommand` cannot be split: {error}"))?
+            words::split(command)
+                .map_err(|error| format!("could not split `tools.callCommand` into words: {error}"))?
         };
         words.push(self.name.clone());
         Ok(words)

@@ -45,6 +45,7 @@ const PAGES: &[(&str, &str)] = pages![
     "sessions.md",
     "settings.md",
     "skills.md",
+    "style.md",
     "telemetry.md",
     "terminal.md",
     "tools.md",
@@ -146,9 +147,7 @@ fn page(path: &str) -> Result<(&'static str, &'static str), String> {
     let wanted = parts.join("/");
     let is_wanted = |name: &str| name == wanted || name.strip_suffix(".md") == Some(wanted.as_str());
     let found = PAGES.iter().find(|(name, _)| is_wanted(name));
-    found
-        .copied()
-        .ok_or_else(|| format!("There is no documentation page `{wanted}`. Call without a path for a list."))
+    found.copied().ok_or_else(|| format!("No documentation page `{wanted}`. Call without a path for a list."))
 }
 
 #[cfg(test)]

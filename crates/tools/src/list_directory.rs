@@ -116,8 +116,7 @@ impl Tool for ListDirectory {
 /// Only `*` and `?` have a meaning, as upstream has it.
 fn name_patterns(patterns: &[&str]) -> Result<GlobSet, ArgError> {
     let mut set = GlobSetBuilder::new();
-    let problem =
-        |error: globset::Error| ArgError(format!("`ignore` holds a pattern that cannot be used: {error}"));
+    let problem = |error: globset::Error| ArgError(format!("invalid pattern in `ignore`: {error}"));
     for pattern in patterns {
         let plain: String = pattern
             .chars()

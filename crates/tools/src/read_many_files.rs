@@ -77,7 +77,7 @@ pub struct Skipped {
 /// Why nothing was read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadManyError {
-    #[error("pattern `{pattern}` cannot be used: {source}")]
+    #[error("invalid pattern `{pattern}`: {source}")]
     Pattern { pattern: String, source: globset::Error },
     #[error("cancelled")]
     Cancelled,
@@ -107,7 +107,7 @@ fn read_all(
         }
         let name = scope.workspace.relative(&path);
         let outcome = if total > MAX_TOTAL_BYTES {
-            Err("the files before it are large enough".to_owned())
+            Err("the size limit is reached".to_owned())
         } else {
             read_one(scope, &path, request)
         };

@@ -39,7 +39,7 @@ enum SaveError {
     Lock(#[from] LockError),
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("`{}` has become a link to another place since the session began", file.display())]
+    #[error("`{}` has been replaced by a link to another path since the session began", file.display())]
     Moved { file: PathBuf },
 }
 

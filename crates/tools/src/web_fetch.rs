@@ -260,7 +260,7 @@ impl Call {
         let reply = reply.map_err(|error| format!("Error during fallback processing: {error}"))?;
         let text = citation::spoken(&reply);
         if text.trim().is_empty() {
-            return Err("Error during fallback processing: the model gave no answer".to_owned());
+            return Err("Error during fallback processing: the model returned no text".to_owned());
         }
         Ok((text, shown))
     }

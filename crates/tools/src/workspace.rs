@@ -49,11 +49,9 @@ pub struct WorkspaceSetup {
 /// A workspace that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
-    #[error(
-        "`--include-directories` adds at most {MAX_EXTRA_DIRECTORIES} directories to the workspace, {given} were given"
-    )]
+    #[error("`--include-directories` accepts at most {MAX_EXTRA_DIRECTORIES} directories ({given} given)")]
     TooManyDirectories { given: usize },
-    #[error("project root `{}` cannot be read: {source}", path.display())]
+    #[error("could not read the project root `{}`: {source}", path.display())]
     Root { path: PathBuf, source: std::io::Error },
 }
 

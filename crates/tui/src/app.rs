@@ -21,6 +21,7 @@ use pollux_domain::approval::{Answer, ApprovalMode};
 use pollux_domain::event::Event;
 use pollux_domain::id::CallId;
 use pollux_domain::model::RequestRole;
+use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::one_line;
 
 pub use dialogs::STILL;
@@ -32,7 +33,6 @@ pub use title::Titles;
 
 use crate::composer::{Candidates, Composer, Submission, Wanted};
 use crate::keys::KeyMap;
-use crate::places::Places;
 use crate::theme::{Shade, Theme};
 use crate::transcript::{Item, Transcript};
 
@@ -168,7 +168,7 @@ pub struct App {
     greeting: Greeting,
     pub footer: Footer,
     pub facts: Facts,
-    places: Places,
+    paths: PathDisplay,
     transcript: Transcript,
     composer: Composer,
     questions: Questions,
@@ -248,7 +248,7 @@ impl App {
             greeting: Greeting { header, complete: false, printed: false },
             footer,
             facts: Facts::default(),
-            places: Places::default(),
+            paths: PathDisplay::default(),
             transcript: Transcript::default(),
             composer,
             questions: Questions::default(),
@@ -284,9 +284,9 @@ impl App {
     }
 
     /// Where paths are seen from, from now on.
-    pub fn set_places(&mut self, places: Places) {
-        self.transcript.places = places.clone();
-        self.places = places;
+    pub fn set_paths(&mut self, paths: PathDisplay) {
+        self.transcript.paths = paths.clone();
+        self.paths = paths;
     }
 
     /// Something to be read.
@@ -294,7 +294,7 @@ impl App {
         let item = match item {
             Item::Call { name, about, went_well } => {
                 let about = self
-                    .places
+                    .paths
                     .inside(Path::new(&about))
                     .map(|path| path.display().to_string())
                     .unwrap_or(about);
@@ -309,7 +309,7 @@ impl App {
     pub fn clear(&mut self) {
         self.transcript = Transcript::default();
         self.transcript.thoughts = self.settings.thoughts;
-        self.transcript.places = self.places.clone();
+        self.transcript.paths = self.paths.clone();
         self.session.todos = Todos::default();
         self.view.page = Page::default();
         self.session.tally = Tally::default();

@@ -10,14 +10,14 @@ mod questions;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pollux_domain::approval::{Answer, ApprovalRequest, Subject};
 use pollux_domain::id::CallId;
+use pollux_domain::path_display::PathDisplay;
 use ratatui::text::Line;
 
-pub use entry::Entry;
-pub use picker::{LEFT, Manner, Picker, RESET, RIGHT, Row, TAB};
+pub use entry::TextEntry;
+pub use picker::{LEFT, Picker, PickerOptions, PickerRow, RESET, RIGHT, TAB};
 
 use self::approval::Approval;
 use self::questions::Questions;
-use crate::places::Places;
 use crate::theme::Theme;
 
 /// The room that a dialog has.
@@ -34,7 +34,7 @@ pub enum Dialog {
     Approval(Box<Approval>),
     Questions(Box<Questions>),
     Picker(Box<Picker>),
-    Entry(Entry),
+    TextEntry(TextEntry),
 }
 
 /// What a key came to.
@@ -52,7 +52,7 @@ pub enum Verdict {
     Marked(String),
     /// No row of the picker has these words.
     Searched(String),
-    /// What was typed into an [`Entry`].
+    /// What was typed into an [`TextEntry`].
     Entered(String),
     /// The person left.
     Closed,
@@ -60,12 +60,12 @@ pub enum Verdict {
 
 impl Dialog {
     /// The question of a call.
-    pub fn approval(request: &ApprovalRequest, places: &Places) -> Self {
+    pub fn approval(request: &ApprovalRequest, paths: &PathDisplay) -> Self {
         match &request.subject {
             Subject::Questions(questions) => {
                 Self::Questions(Box::new(Questions::new(request.call.clone(), questions.clone())))
             }
-            _ => Self::Approval(Box::new(Approval::new(request.clone(), places.clone()))),
+            _ => Self::Approval(Box::new(Approval::new(request.clone(), paths.clone()))),
         }
     }
 
@@ -74,7 +74,7 @@ impl Dialog {
         match self {
             Self::Approval(approval) => Some(approval.call()),
             Self::Questions(questions) => Some(questions.call()),
-            Self::Picker(_) | Self::Entry(_) => None,
+            Self::Picker(_) | Self::TextEntry(_) => None,
         }
     }
 
@@ -82,8 +82,8 @@ impl Dialog {
     pub fn comes_by_itself(&self) -> bool {
         match self {
             Self::Approval(_) | Self::Questions(_) => true,
-            Self::Picker(picker) => picker.is_unbidden(),
-            Self::Entry(_) => false,
+            Self::Picker(picker) => picker.is_unrequested(),
+            Self::TextEntry(_) => false,
         }
     }
 
@@ -96,9 +96,9 @@ impl Dialog {
             Self::Approval(_) => "yn?",
             Self::Questions(questions) if questions.asks_yes_or_no() => "yn",
             Self::Questions(_) => "",
-            Self::Picker(picker) if picker.is_unbidden() => "",
+            Self::Picker(picker) if picker.is_unrequested() => "",
             Self::Picker(_) => "ynjkgGq",
-            Self::Entry(_) => "",
+            Self::TextEntry(_) => "",
         };
         !is_plain || self.takes_text() || letter.is_ascii_digit() || answers.contains(letter)
     }
@@ -108,7 +108,7 @@ impl Dialog {
         match self {
             Self::Approval(approval) => approval.restart(),
             Self::Questions(questions) => questions.restart(),
-            Self::Picker(_) | Self::Entry(_) => {}
+            Self::Picker(_) | Self::TextEntry(_) => {}
         }
     }
 
@@ -118,7 +118,7 @@ impl Dialog {
             Self::Approval(approval) => approval.is_written(),
             Self::Questions(questions) => questions.is_written(),
             Self::Picker(picker) => picker.is_searched(),
-            Self::Entry(_) => true,
+            Self::TextEntry(_) => true,
         }
     }
 
@@ -139,7 +139,7 @@ impl Dialog {
             Self::Approval(approval) => approval.key(key),
             Self::Questions(questions) => questions.key(key),
             Self::Picker(picker) => picker.key(key),
-            Self::Entry(entry) => entry.key(key),
+            Self::TextEntry(entry) => entry.key(key),
         }
     }
 
@@ -149,7 +149,7 @@ impl Dialog {
             Self::Approval(approval) => approval.paste(text),
             Self::Questions(questions) => questions.paste(text),
             Self::Picker(picker) => picker.paste(text),
-            Self::Entry(entry) => entry.paste(text),
+            Self::TextEntry(entry) => entry.paste(text),
         }
     }
 
@@ -159,7 +159,7 @@ impl Dialog {
             Self::Approval(approval) => approval.lines(room),
             Self::Questions(questions) => questions.lines(room),
             Self::Picker(picker) => picker.lines(room),
-            Self::Entry(entry) => entry.lines(room),
+            Self::TextEntry(entry) => entry.lines(room),
         }
     }
 }

@@ -15,7 +15,7 @@ enum Entry {
     Same(usize, String),
     Removed(usize, String),
     Added(usize, String),
-    /// Lines between two places that stay as they are.
+    /// Unchanged lines between two changes.
     Gap,
 }
 

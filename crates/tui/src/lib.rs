@@ -12,7 +12,6 @@ pub mod dialog;
 mod diff;
 pub mod keys;
 mod markdown;
-pub mod places;
 pub mod screen;
 pub mod terminal;
 pub mod theme;

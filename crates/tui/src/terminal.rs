@@ -8,8 +8,6 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use crossterm::event::{
     DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange,
     KeyboardEnhancementFlags, PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
@@ -148,19 +146,6 @@ pub enum Notify {
     Bell,
 }
 
-/// The longest text that a terminal takes for its clipboard, with the sequence around it.
-const MOST_COPIED: usize = 100_000;
-
-/// The sequence that puts a text on the clipboard of the terminal's machine; `None` if it is too long.
-pub fn copy(text: &str, in_tmux: bool) -> Option<String> {
-    let sequence = format!("\x1b]52;c;{}\x07", STANDARD.encode(text));
-    let sequence = match in_tmux {
-        true => format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b")),
-        false => sequence,
-    };
-    (sequence.len() <= MOST_COPIED).then_some(sequence)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,13 +155,5 @@ mod tests {
         let sequence = title("a\u{7}b\u{1b}\\c\nd");
         assert_eq!(sequence.matches(['\u{7}', '\u{1b}']).count(), 2, "{sequence:?}");
         assert!(sequence.starts_with("\u{1b}]0;") && sequence.ends_with('\u{7}'));
-    }
-
-    #[test]
-    fn what_is_copied_is_whole_or_refused() {
-        assert_eq!(copy("hello", false).as_deref(), Some("\u{1b}]52;c;aGVsbG8=\u{7}"));
-        assert_eq!(copy("ab", false).as_deref(), Some("\u{1b}]52;c;YWI=\u{7}"));
-        assert_eq!(copy("abc", true).as_deref(), Some("\u{1b}Ptmux;\u{1b}\u{1b}]52;c;YWJj\u{7}\u{1b}\\"));
-        assert_eq!(copy(&"x".repeat(100_000), false), None);
     }
 }

@@ -14,17 +14,15 @@ use std::time::Instant;
 use pollux_domain::JsonObject;
 use pollux_domain::event::{CompressionStatus, Event, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::CallId;
+use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::{Stripper, one_line};
 use ratatui::text::Line;
 
 pub use item::{Item, Look};
 pub(crate) use panel::cut_to_width;
-pub use panel::{Panel, PanelRow};
 use tool_box::ToolBox;
-pub use tool_box::about;
 
 use crate::markdown::Stream;
-use crate::places::Places;
 
 /// The call that stands for a command of the person's; no model's call is named so.
 const SHELL: &str = "!";
@@ -47,7 +45,7 @@ pub struct Transcript {
     /// Thoughts are part of the conversation.
     pub thoughts: bool,
     /// Where paths are seen from.
-    pub places: Places,
+    pub paths: PathDisplay,
     /// The questions that stand, and since when the first of them does.
     asked: (usize, Option<Instant>),
 }
@@ -93,7 +91,7 @@ impl Transcript {
         let mut args = JsonObject::new();
         args.insert("command".to_owned(), command.into());
         self.shells += 1;
-        let shell = ToolBox::new(self.shell(), "Shell Command", &args, &self.places, now);
+        let shell = ToolBox::new(self.shell(), "Shell Command", &args, &self.paths, now);
         self.open.push_back(Open::Call(Box::new(shell)));
     }
 
@@ -154,7 +152,7 @@ impl Transcript {
             Event::CallRequested(request) => {
                 self.end_answer();
                 let (name, args) = (&request.name, &request.args);
-                let call = ToolBox::new(request.call.clone(), name, args, &self.places, now);
+                let call = ToolBox::new(request.call.clone(), name, args, &self.paths, now);
                 self.open.push_back(Open::Call(Box::new(call)));
             }
             Event::ApprovalWanted(request) => {

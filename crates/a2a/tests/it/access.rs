@@ -69,13 +69,13 @@ async fn missing_credentials_are_named() {
     let server = guarded("authorization", "Bearer x");
     let url = format!("{}/card.json", server.url());
     for (auth, why) in [
-        (None, "asks for credentials (HTTP 401)"),
+        (None, "requires credentials (HTTP 401)"),
         (Some(RemoteAuth::Bearer { token: "$NOT_SET".into() }), "Environment variable 'NOT_SET' is not set"),
         (Some(RemoteAuth::Bearer { token: "! ".into() }), "Empty command in auth value"),
         (Some(RemoteAuth::Bearer { token: "!silent".into() }), "printed nothing"),
         (Some(RemoteAuth::Bearer { token: "!broken".into() }), "failed: exit code 1"),
-        (Some(RemoteAuth::Bearer { token: "a\nb".into() }), "cannot carry the credential"),
-        (Some(RemoteAuth::OAuth(Box::default())), "nobody has signed in"),
+        (Some(RemoteAuth::Bearer { token: "a\nb".into() }), "not allowed in the header"),
+        (Some(RemoteAuth::OAuth(Box::default())), "not signed in to"),
     ] {
         let error = call(&*agent(&url, auth), "go").await.0.unwrap_err();
         assert!(matches!(&error, RemoteError::SignIn(text) if text.contains(why)), "{error}");
@@ -91,7 +91,7 @@ async fn credentials_stay_with_the_origin_of_the_card() {
     let bearer = || Some(RemoteAuth::Bearer { token: "secret".into() });
     let fetched = agent(&format!("{}/card.json", server.url()), bearer());
     let error = call(&*fetched, "go").await.0.unwrap_err();
-    assert!(matches!(&error, RemoteError::SignIn(why) if why.contains("credentials are for")), "{error}");
+    assert!(matches!(&error, RemoteError::SignIn(why) if why.contains("credentials are only")), "{error}");
     assert_eq!(other.requests().len(), 0);
     // Who wrote the card into the definition has said where they go.
     let written = card(&server.url(), &json!({"url": other.url()})).to_string();
@@ -110,6 +110,6 @@ async fn a_redirect_to_another_server_is_not_followed() {
     let agent =
         agent(&format!("{}/card.json", server.url()), Some(RemoteAuth::Bearer { token: "secret".into() }));
     let error = call(&*agent, "go").await.0.unwrap_err().to_string();
-    assert!(error.contains("HTTP 307: it points to another server"), "{error}");
+    assert!(error.contains("HTTP 307: redirect to another server"), "{error}");
     assert_eq!(other.requests().len(), 0);
 }

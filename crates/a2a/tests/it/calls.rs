@@ -124,7 +124,7 @@ async fn a_task_that_failed_is_a_failure_with_what_was_said() {
     let failed = call(&*agent, "go").await.0.unwrap_err();
     assert_eq!(
         failed,
-        RemoteError::Failed("the agent 'helper' ended the task as failed: no budget".to_owned())
+        RemoteError::Failed("the agent 'helper' ended the task with status failed: no budget".to_owned())
     );
 }
 

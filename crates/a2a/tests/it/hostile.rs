@@ -15,17 +15,17 @@ async fn answered(answer: impl Fn() -> HttpAnswer + Send + Sync + 'static) -> Re
 #[tokio::test]
 async fn a_card_that_is_too_large_or_none_at_all_is_refused() {
     for (body, why) in [
-        (vec![b' '; 2 * 1024 * 1024], "larger than can be taken"),
+        (vec![b' '; 2 * 1024 * 1024], "exceeds the size limit"),
         (b"<html>".to_vec(), "not valid JSON"),
-        (b"{\"name\": \"x\"}".to_vec(), "names no address"),
-        (br#"{"url": "https://a.example", "preferredTransport": "GRPC"}"#.to_vec(), "GRPC only"),
+        (b"{\"name\": \"x\"}".to_vec(), "missing the URL"),
+        (br#"{"url": "https://a.example", "preferredTransport": "GRPC"}"#.to_vec(), "only GRPC"),
     ] {
         let server = FakeHttp::start(move |_| HttpAnswer::status(200).body(body.clone()));
         let error = agent(&format!("{}/c.json", server.url()), None).about().await.unwrap_err();
         assert!(matches!(&error, RemoteError::Card(text) if text.contains(why)), "{error}");
     }
     for (source, why) in [
-        (CardSource::Url("ftp://x".into()), "is no address"),
+        (CardSource::Url("ftp://x".into()), "is not a valid URL"),
         (CardSource::Url("http://127.0.0.1:1/card".into()), "could not reach http://127.0.0.1:1"),
         (CardSource::Json("{".into()), "not valid JSON"),
     ] {
@@ -43,7 +43,7 @@ async fn an_event_without_end_is_refused() {
     })
     .await
     .unwrap_err();
-    assert!(error.to_string().contains("larger than can be taken"), "{error}");
+    assert!(error.to_string().contains("exceeds the size limit"), "{error}");
 }
 
 #[tokio::test]
@@ -57,12 +57,12 @@ async fn what_is_not_of_the_protocol_is_an_error_that_quotes_nothing_dangerous()
     .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the agent 'helper' cannot be called: the agent answered with an error: no task (-32001)"
+        "could not call the agent 'helper': the agent answered with an error: no task (-32001)"
     );
     let error = answered(|| {
         HttpAnswer::status(200).header("content-type", "text/event-stream").body("data: {oops\n\n")
     });
-    assert!(error.await.unwrap_err().to_string().contains("no JSON"));
+    assert!(error.await.unwrap_err().to_string().contains("not valid JSON"));
     let error = answered(|| HttpAnswer::status(500).body(r#"{"detail": "broken"}"#)).await.unwrap_err();
     assert!(error.to_string().contains("HTTP 500: broken"), "{error}");
     let error = answered(|| stream(&[])).await.unwrap_err();

@@ -14,7 +14,7 @@ use crate::desk::Desk;
 
 const DESCRIPTION: &str = "Asks the user one to four questions and waits for the answers. Use it when a decision is \
 the user's to make: unclear requirements, a choice between ways that differ in effect, a preference. Do not use it \
-for permission to run a tool, which is asked for by itself, nor for what you can find out with the other tools.";
+for permission to run a tool, which is requested automatically, nor for what you can find out with the other tools.";
 
 pub(super) struct AskUser {
     spec: Arc<ToolSpec>,
@@ -34,7 +34,7 @@ impl AskUser {
                         "type": "object",
                         "properties": {
                             "question": {"type": "string", "description": "The whole question."},
-                            "header": {"type": "string", "description": "One or two words that name its subject."},
+                            "header": {"type": "string", "description": "One or two words that name the topic."},
                             "type": {
                                 "type": "string",
                                 "enum": ["choice", "text", "yesno"],
@@ -42,7 +42,7 @@ impl AskUser {
                             },
                             "options": {
                                 "type": "array",
-                                "description": "For `choice`: two to four answers. The user may always write another.",
+                                "description": "For `choice`: two to four answers. The user can always type another.",
                                 "items": {
                                     "type": "object",
                                     "properties": {
@@ -52,8 +52,8 @@ impl AskUser {
                                     "required": ["label", "description"],
                                 },
                             },
-                            "multiSelect": {"type": "boolean", "description": "For `choice`: several may be taken."},
-                            "placeholder": {"type": "string", "description": "For `text`: a hint in the empty field."},
+                            "multiSelect": {"type": "boolean", "description": "For `choice`: allow several answers."},
+                            "placeholder": {"type": "string", "description": "For `text`: placeholder shown in the empty field."},
                         },
                         "required": ["question", "header", "type"],
                     },

@@ -26,7 +26,7 @@ impl EnterPlanMode {
         let parameters = json!({
             "type": "object",
             "properties": {
-                "reason": {"type": "string", "description": "Why a plan is worth it, in one sentence."},
+                "reason": {"type": "string", "description": "Why a plan is useful, in one sentence."},
             },
         });
         Self {

@@ -106,10 +106,10 @@ impl Invocation for Call {
             let mode = if context.must_ask {
                 let subject = Subject::Plan { path: self.path.clone(), text };
                 let outcomes = [
-                    (Outcome::Once, "the work begins; edits are asked for (mode default)"),
+                    (Outcome::Once, "start the work; edits require approval (default mode)"),
                     (
                         Outcome::Session,
-                        "the work begins; edits inside the workspace are free (mode auto_edit)",
+                        "start the work; edits inside the workspace run without approval (auto_edit mode)",
                     ),
                     (Outcome::Refuse, ""),
                 ];

@@ -24,8 +24,7 @@ impl CompleteTask {
         let (name, schema) = match &output {
             Some(output) => (output.name.as_str(), described(output)),
             None => {
-                let description =
-                    "Everything that whoever gave you the task needs to know; nothing else reaches them.";
+                let description = "Everything the caller needs to know; nothing else reaches the caller.";
                 ("result", json!({"type": "string", "description": description}))
             }
         };
@@ -33,7 +32,7 @@ impl CompleteTask {
             name: COMPLETE_TASK.to_owned(),
             display_name: "Complete Task".to_owned(),
             description:
-                "Hands over your result and ends the task. Call it when you are done, alone in its turn; it \
+                "Submits your result and ends the task. Call it when you are done, alone in its turn; it \
                           is the only way to finish."
                     .to_owned(),
             kind: ToolKind::Other,

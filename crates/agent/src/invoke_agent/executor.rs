@@ -137,7 +137,7 @@ async fn open(
         },
     );
     if !unknown.is_empty() {
-        let text = format!("there are no tools named {}", unknown.join(", "));
+        let text = format!("unknown tools: {}", unknown.join(", "));
         session.notice(Severity::Warning, NoticeCode::Agent, text).await;
     }
     for problem in std::mem::take(&mut servers.problems) {
@@ -164,10 +164,7 @@ async fn own_servers(
 fn inputs(host: &Host, local: &Local, prompt: &str) -> Result<JsonObject, String> {
     let mut inputs = inputs_for(&local.inputs, prompt);
     schema::check(&local.inputs, &inputs).map_err(|fault| {
-        format!(
-            "the prompt does not tell what it needs ({fault}); give a JSON object that fits {}",
-            local.inputs
-        )
+        format!("the prompt lacks required input ({fault}); pass a JSON object that matches {}", local.inputs)
     })?;
     let model = host.services.client.resolve(&host.model().name).id;
     let facts = [
@@ -262,7 +259,7 @@ async fn work(opened: &mut Opened, local: &Local, watch: &Stopwatch, cancel: &Ca
     }
     let mut findings = session::findings(&session.conversation.history);
     if let Some(refused) = run.goal.refused() {
-        findings = format!("{findings}\n\nHanded over, but not in the form that was asked for:\n{refused}");
+        findings = format!("{findings}\n\nSubmitted, but not in the requested format:\n{refused}");
     }
     let mut findings = findings.trim().to_owned();
     let judged = judge(&first, session.conversation.counters.requests, local, cancel);
@@ -374,7 +371,7 @@ fn judge(ended: &Limited, turns: u32, local: &Local, cancel: &CancellationToken)
         }
         TurnEnd::InvalidReply { message, .. } => failed(message.clone()),
         TurnEnd::Overflow { estimated, remaining } => failed(format!(
-            "the conversation does not fit the model: {estimated} tokens more, and room for {remaining}"
+            "the conversation exceeds the context window: {estimated} more tokens, {remaining} left"
         )),
         TurnEnd::Failed(error) => failed(error.message.clone()),
         TurnEnd::FatalTool { kind, message } => {

@@ -20,7 +20,7 @@ pub(super) async fn run(
     context: &ToolContext,
 ) -> ToolOutcome {
     let Some(agent) = host.port.remote.get(&definition.name) else {
-        return executor::failed(definition, None, "it cannot be reached: there is no connection to it");
+        return executor::failed(definition, None, "it is not connected");
     };
     match agent.call(prompt, &*context.live, &context.cancel).await {
         Ok(text) => {

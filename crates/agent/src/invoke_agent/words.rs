@@ -6,13 +6,13 @@ use crate::subagent::terminate_mode::TerminateMode;
 pub(super) const GRACE_SECONDS: u64 = 60;
 
 const PLANNING: &str =
-    "\n- The session is planning: you may read and search; everything that changes something is refused.";
+    "\n- The session is in plan mode: you may read and search; anything that makes changes is refused.";
 
 /// What every sub-agent is told behind its own prompt.
 pub(super) fn rules(planning: bool) -> String {
     format!(
         "# Rules for this task
-- You work alone. Nobody can answer a question or see what you write: decide, do the work, hand over the result.
+- You work alone. Nobody can answer a question or see what you write: decide, do the work, submit the result.
 - Give tools absolute paths.
 - A call that is refused stays refused: find another way, or say in your result what was refused.
 - When you are done, call `complete_task` with your result. It is the only way to finish; text without it is lost. \
@@ -24,18 +24,18 @@ Call nothing else in that turn.{}",
 /// What starts the last turn.
 pub(super) fn last_chance(why: &str) -> String {
     format!(
-        "System: {why} You have one last turn of at most {GRACE_SECONDS} seconds. Call `complete_task` now and hand \
-         over what you found so far, even if it is not all; say what is missing. No other tool is available."
+        "System: {why} You have one last turn of at most {GRACE_SECONDS} seconds. Call `complete_task` now and submit \
+         what you found so far, even if it is incomplete; say what is missing. No other tool is available."
     )
 }
 
 /// Why an agent is told to come to an end.
 pub(super) fn warning(mode: TerminateMode) -> &'static str {
     match mode {
-        TerminateMode::Timeout => "your time is over.",
+        TerminateMode::Timeout => "your time is up.",
         TerminateMode::MaxTurns => "you have used up all your turns.",
         TerminateMode::NoCompleteTaskCall => {
-            "you stopped calling tools without calling `complete_task`, so nothing was handed over."
+            "you stopped calling tools without calling `complete_task`, so no result was submitted."
         }
         TerminateMode::Error => "you repeat yourself, and were stopped.",
         TerminateMode::Goal | TerminateMode::Aborted => "the task ends.",

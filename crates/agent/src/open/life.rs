@@ -220,7 +220,7 @@ fn view(session: &Session) -> ConversationView {
 /// Takes back a prompt and what followed, in the file first: what it still holds would come back otherwise.
 fn rewind(session: &mut Session, to: &str) -> Result<(), Refusal> {
     if !session.conversation.history.prompts().iter().any(|prompt| prompt.message == to) {
-        let message = "the conversation has no such prompt any more".to_owned();
+        let message = "the conversation no longer has this prompt".to_owned();
         return Err(Refusal { code: RefusalCode::NotFound, message });
     }
     let now = session.now();

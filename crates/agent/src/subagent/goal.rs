@@ -66,7 +66,7 @@ impl Goal {
         (same_again || state.invalid >= MAX_INVALID).then(|| TurnEnd::InvalidReply {
             kind: INVALID_OUTPUT.to_owned(),
             message: format!(
-                "The agent handed over a result that is not valid {} times ({}).",
+                "The agent submitted an invalid result {} times ({}).",
                 state.invalid,
                 ToolErrorKind::InvalidToolParams.as_str()
             ),

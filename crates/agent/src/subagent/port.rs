@@ -34,7 +34,7 @@ impl AgentPort {
         let whole = format!("{} {about}", agent.description);
         let mut line = whole.split_whitespace().collect::<Vec<_>>().join(" ");
         if line.is_empty() {
-            "an agent elsewhere that says nothing about itself".clone_into(&mut line);
+            "a remote agent without a description".clone_into(&mut line);
         }
         (agent.name.clone(), shortened(&line, MAX_DESCRIPTION))
     }

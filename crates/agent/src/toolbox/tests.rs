@@ -114,7 +114,7 @@ async fn only_names_that_are_nobodys_are_waited_for() {
 fn what_cannot_be_called_is_answered_with_the_reason() {
     let toolbox = toolbox(&Arc::default(), ApprovalMode::Default, false);
     assert_eq!(told(&toolbox, "glob"), "found glob");
-    assert!(told(&toolbox, "write_file").contains("needs approval"), "{}", told(&toolbox, "write_file"));
+    assert!(told(&toolbox, "write_file").contains("requires approval"), "{}", told(&toolbox, "write_file"));
     assert!(told(&toolbox, "exit_plan_mode").contains("is not available: settings, a policy rule"));
     assert_eq!(told(&toolbox, "mcp_dead_x"), "MCP server 'dead' is not connected: it ended");
     assert!(told(&toolbox, "invented").starts_with("Tool \"invented\" not found."));
@@ -131,6 +131,6 @@ fn a_server_gets_no_calls_of_a_tool_that_is_kept_from_the_model() {
     let mut headless = self::toolbox(&Arc::default(), ApprovalMode::Default, false);
     // As if a rule let the server's tools run.
     headless.tools.push(tool("mcp_srv_write_file", ToolKind::Other, Some("srv"), false));
-    assert!(told(&headless, "write_file").contains("needs approval"), "{}", told(&headless, "write_file"));
+    assert!(told(&headless, "write_file").contains("requires approval"), "{}", told(&headless, "write_file"));
     assert_eq!(told(&headless, "srv__write_file"), "found mcp_srv_write_file");
 }

@@ -41,8 +41,9 @@ pub(crate) async fn after_tools(
             tail = heed_result(&mut done, look);
         }
         if tail.is_some() && !cancel.is_cancelled() {
-            let text =
-                format!("A hook asked for more than {MAX_TAIL_CALLS} calls in a row; the last result stays.");
+            let text = format!(
+                "A hook requested more than {MAX_TAIL_CALLS} calls in a row; keeping the last result."
+            );
             session.notice(Severity::Warning, NoticeCode::Hook, text).await;
         }
         all.push(done);

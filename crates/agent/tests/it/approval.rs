@@ -242,7 +242,7 @@ async fn a_tool_that_changes_after_it_was_allowed_is_asked_about_again() {
         asked.answer(&first, answer.clone()).await;
         let again = asked.question().await;
         assert_eq!(asked.runs(), 2, "{answer:?}: the second call was covered");
-        assert!(again.why.reason.contains("says something else of itself"), "{:?}", again.why);
+        assert!(again.why.reason.contains("has changed since you allowed it"), "{:?}", again.why);
         let told = |event: &Event| matches!(event, Event::Notice { message, .. } if message.contains("mcp_shifty_tool of MCP server shifty"));
         assert!(asked.scene.events.iter().any(told), "{answer:?}");
         asked.answer(&again, answer.clone()).await;

@@ -229,7 +229,10 @@ async fn an_invalid_result_is_sent_back_and_the_same_one_twice_ends_the_work() {
     assert!(scene.told(3).ends_with("Termination Reason: GOAL\nResult:\n{\n  \"where\": \"cellar\"\n}"));
     assert_eq!(scene.told(5), "Missing required argument 'report' for completion.");
     let told = scene.told(7);
-    assert!(told.contains("Termination Reason: ERROR\n") && told.contains("not valid 3 times"), "{told}");
+    assert!(
+        told.contains("Termination Reason: ERROR\n") && told.contains("invalid result 3 times"),
+        "{told}"
+    );
     assert!(told.contains("attic"), "what it handed over is not lost: {told}");
     assert_eq!(scene.request_count(), 8, "nothing is asked a fourth time");
 }
@@ -285,7 +288,7 @@ async fn a_tool_that_it_was_not_given_is_answered_and_it_goes_on() {
     assert_eq!(scene.told(3), "Unauthorized tool call: 'invoke_agent' is not available to this agent.");
     assert!(scene.told(4).ends_with("Result:\nall I could"));
     let warned = scene.events.iter().any(
-        |event| matches!(event, Event::Notice { message, .. } if message == "scout: there are no tools named read_file"),
+        |event| matches!(event, Event::Notice { message, .. } if message == "scout: unknown tools: read_file"),
     );
     assert!(warned, "a name that fits nothing is said");
 }

@@ -322,7 +322,7 @@ fn servers_of_agents_are_judged_like_others() {
     let excluded = Scene::with(with_server(excluded, &evil), replies());
     for (scene, why) in [
         (untrusted, "this folder is not trusted"),
-        (taken, "a server of this name is configured, and that one counts"),
+        (taken, "a configured server has the same name and takes precedence"),
         (excluded, "is blocked by mcp.excluded"),
     ] {
         let run = scene.run(&["-p", "x"]);

@@ -64,7 +64,7 @@ fn the_status_says_which_place_counts_and_why() {
     let stored = auth(&home, &["status"]).run();
     assert_eq!(stored.code, Some(0), "{}", stored.stderr);
     assert!(stored.stdout.starts_with("Signed in: the stored key (gemini-api-key)\n"), "{}", stored.stdout);
-    assert!(stored.stdout.contains("because there is no D-Bus session"), "{}", stored.stdout);
+    assert!(stored.stdout.contains("because no D-Bus session is available"), "{}", stored.stdout);
     assert!(stored.stdout.contains("> stored key "), "{}", stored.stdout);
     let run = auth(&home, &["status", "--json"]).env("GEMINI_API_KEY", "from-outside-0123456789").run();
     let status = parse(&run.stdout);
@@ -134,7 +134,7 @@ fn a_key_is_not_taken_as_an_argument_and_not_repeated() {
     }
     let wrong = auth(&home, &["login", "--api-key-stdin"]).stdin("two words-that-are-long-enough").run();
     assert_eq!(wrong.code, Some(42));
-    assert!(wrong.stderr.starts_with("this is no key: it holds spaces"), "{}", wrong.stderr);
+    assert!(wrong.stderr.starts_with("invalid API key: it contains spaces"), "{}", wrong.stderr);
     let nobody = auth(&home, &["login"]).run();
     assert_eq!(nobody.code, Some(42), "{}", nobody.stderr);
     assert!(!home.gemini_dir().join("gemini-credentials.json").exists());

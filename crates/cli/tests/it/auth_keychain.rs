@@ -127,7 +127,7 @@ fn a_bus_without_a_keychain_leads_to_the_file() {
     let status = parse(&run.stdout);
     assert_eq!(status["storage"]["backend"], "encrypted_file");
     let reason = status["storage"]["reason"].as_str().unwrap();
-    assert!(reason.starts_with("no keychain answers"), "{reason}");
+    assert!(reason.starts_with("no keychain is available"), "{reason}");
 }
 
 /// A bus that takes connections and never says anything.

@@ -175,7 +175,7 @@ fn hostile_arguments_stay_arguments() {
         }
     }
     let (scene, run) = refused(command("!{echo `echo {{args}}`}"), &["-p", "/c a; touch made", "--yolo"]);
-    assert!(run.stderr.contains("cannot be put safely"), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot be inserted safely"), "{}", run.stderr);
     assert!(!scene.home.project().join("made").exists());
 }
 

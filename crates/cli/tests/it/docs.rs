@@ -1,6 +1,6 @@
 //! The documents say what the program does.
 //!
-//! `UPDATE_DOCS=1 cargo test -p pollux-cli --test it docs` writes the generated parts anew.
+//! `UPDATE_DOCS=1 cargo test -p pollux-cli --test it docs` writes the generated parts again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,10 +18,16 @@ use pollux_test_support::TestHome;
 use pollux_tools::{ToolSetup, Workspace, WorkspaceSetup, builtin};
 
 /// Keys that this version acts upon. The others are accepted and kept for programs that know them; the
-/// table says so, because a setting that silently does nothing costs somebody an afternoon.
+/// table says so, because a setting that silently does nothing wastes an afternoon.
 const IN_EFFECT: &[&str] = &[
+    "admin.extensions.enabled",
+    "admin.mcp.config",
+    "admin.mcp.enabled",
+    "admin.mcp.requiredConfig",
     "admin.secureModeEnabled",
+    "admin.skills.enabled",
     "adminPolicyPaths",
+    "advanced.bugCommand",
     "advanced.excludedEnvVars",
     "advanced.ignoreLocalEnv",
     "agents.disabled",
@@ -44,9 +50,15 @@ const IN_EFFECT: &[&str] = &[
     "contextManagement.tools.outputMasking.protectionThresholdTokens",
     "experimental.directWebFetch",
     "experimental.enableAgents",
+    "experimental.extensionConfig",
+    "extensions.disabled",
     "general.checkpointing.enabled",
     "general.defaultApprovalMode",
+    "general.enableAutoUpdate",
+    "general.enableAutoUpdateNotification",
+    "general.enableNotifications",
     "general.maxAttempts",
+    "general.notificationMethod",
     "general.plan.directory",
     "general.plan.enabled",
     "general.preferredEditor",
@@ -64,6 +76,28 @@ const IN_EFFECT: &[&str] = &[
     "general.sessionRetention.maxCount",
     "general.sessionRetention.minRetention",
     "general.sessionSummaries",
+    "general.vimMode",
+    "hooks.AfterAgent",
+    "hooks.AfterModel",
+    "hooks.AfterTool",
+    "hooks.BeforeAgent",
+    "hooks.BeforeModel",
+    "hooks.BeforeTool",
+    "hooks.BeforeToolSelection",
+    "hooks.Notification",
+    "hooks.PreCompress",
+    "hooks.SessionEnd",
+    "hooks.SessionStart",
+    "hooksConfig.disabled",
+    "hooksConfig.enabled",
+    "hooksConfig.notifications",
+    "mcp.allowed",
+    "mcp.autoAllowInHeadless",
+    "mcp.clientMetadataUrl",
+    "mcp.excluded",
+    "mcp.firstRequestWaitMs",
+    "mcp.serverCommand",
+    "mcpServers",
     "memory.agent",
     "memory.cache.enabled",
     "memory.cache.maxEntries",
@@ -104,20 +138,6 @@ const IN_EFFECT: &[&str] = &[
     "memory.sync.sessions.deltaMessages",
     "memory.sync.watch",
     "memory.sync.watchDebounceMs",
-    "hooks.AfterAgent",
-    "hooks.AfterModel",
-    "hooks.AfterTool",
-    "hooks.BeforeAgent",
-    "hooks.BeforeModel",
-    "hooks.BeforeTool",
-    "hooks.BeforeToolSelection",
-    "hooks.Notification",
-    "hooks.PreCompress",
-    "hooks.SessionEnd",
-    "hooks.SessionStart",
-    "hooksConfig.disabled",
-    "hooksConfig.enabled",
-    "hooksConfig.notifications",
     "model.compressionThreshold",
     "model.disableLoopDetection",
     "model.maxSessionTurns",
@@ -130,11 +150,14 @@ const IN_EFFECT: &[&str] = &[
     "output.dialect",
     "output.format",
     "policyPaths",
+    "security.allowedExtensions",
     "security.auth.enforcedType",
     "security.auth.selectedType",
     "security.auth.useExternal",
+    "security.blockGitExtensions",
     "security.disableAlwaysAllow",
     "security.disableYoloMode",
+    "security.enableConseca",
     "security.enablePermanentToolApproval",
     "security.environmentVariableRedaction.allowed",
     "security.environmentVariableRedaction.blocked",
@@ -144,6 +167,8 @@ const IN_EFFECT: &[&str] = &[
     "security.projectMayWiden",
     "security.protectBuildFiles",
     "security.toolSandboxing",
+    "skills.disabled",
+    "skills.enabled",
     "telemetry.enabled",
     "telemetry.logPrompts",
     "telemetry.outfile",
@@ -160,7 +185,36 @@ const IN_EFFECT: &[&str] = &[
     "tools.shell.inactivityTimeout",
     "tools.shell.pager",
     "tools.truncateToolOutputThreshold",
+    "tools.webFetch.allowedHosts",
+    "ui.accessibility.screenReader",
+    "ui.autoThemeSwitching",
+    "ui.compactToolOutput",
+    "ui.customThemes",
+    "ui.customWittyPhrases",
+    "ui.dynamicWindowTitle",
     "ui.escapePastedAtSymbols",
+    "ui.footer.hideCWD",
+    "ui.footer.hideContextPercentage",
+    "ui.footer.hideModelInfo",
+    "ui.footer.hideSandboxStatus",
+    "ui.footer.items",
+    "ui.footer.showLabels",
+    "ui.hideBanner",
+    "ui.hideContextSummary",
+    "ui.hideFooter",
+    "ui.hideTips",
+    "ui.hideWindowTitle",
+    "ui.inlineThinkingMode",
+    "ui.loadingPhrases",
+    "ui.showLineNumbers",
+    "ui.showMemoryUsage",
+    "ui.showModelInfoInChat",
+    "ui.showShortcutsHint",
+    "ui.showSpinner",
+    "ui.showStatusInTitle",
+    "ui.terminalBackgroundPollingInterval",
+    "ui.theme",
+    "ui.useAlternateBuffer",
     "useWriteTodos",
 ];
 
@@ -291,6 +345,58 @@ fn the_page_on_exit_codes_has_every_code_and_no_other() {
     assert_eq!(listed, codes);
 }
 
+/// Keys that are read by their group, so that their whole path stands nowhere in the source.
+const READ_BY_GROUP: &[&str] = &[
+    "contextManagement.tools.outputMasking.",
+    "hooks.",
+    "memory.",
+    "modelConfigs.",
+    "security.environmentVariableRedaction.",
+    "tools.approvalMode",
+];
+
+/// Settings that the program reads, keeps or shows without acting on them.
+const READ_WITHOUT_EFFECT: &[&str] =
+    &["privacy.usageStatisticsEnabled", "telemetry.target", "telemetry.traces"];
+
+#[test]
+fn settings_in_effect_are_those_that_the_source_reads() {
+    let mut source = String::new();
+    for file in rust_files(&root().join("crates")) {
+        let path = file.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
+        let tables = ["settings/migrate", "settings/validate", "settings/project.rs", "settings/layers.rs"];
+        if path.contains("/src/")
+            && !path.contains("tests")
+            && !tables.iter().any(|table| path.contains(table))
+        {
+            source.push_str(read(&file).split("#[cfg(test)]\nmod tests {").next().unwrap_or_default());
+        }
+    }
+    for key in KEYS {
+        let read = source.contains(&format!("\"{}\"", key.path)) && !READ_WITHOUT_EFFECT.contains(&key.path);
+        let by_group = READ_BY_GROUP.iter().any(|group| key.path.starts_with(group));
+        let listed = IN_EFFECT.contains(&key.path);
+        assert!(
+            by_group || read == listed,
+            "`{}`: read by the source: {read}, in IN_EFFECT: {listed}",
+            key.path
+        );
+    }
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
 #[test]
 fn the_page_on_settings_is_in_step_with_the_schema() {
     for key in IN_EFFECT {
@@ -337,9 +443,9 @@ fn settings_row(key: &Key) -> String {
     let mut about = cell(key.about);
     about.push_str(match key.merge {
         Merge::Replace => "",
-        Merge::Concat | Merge::Union => ". Layers add up",
-        Merge::Shallow => ". Layers add up, entry by entry",
-        Merge::Intersect => ". Layers narrow it",
+        Merge::Concat | Merge::Union => ". Merged across layers",
+        Merge::Shallow => ". Merged across layers, entry by entry",
+        Merge::Intersect => ". Intersected across layers",
     });
     let path =
         if IN_EFFECT.contains(&key.path) { format!("**`{}`**", key.path) } else { format!("`{}`", key.path) };

@@ -137,7 +137,10 @@ fn an_extension_is_installed_listed_switched_updated_and_removed() {
 
     put(&scene.home.gemini_dir(), "extensions/tool/hooks/hooks.json", "{}");
     let changed = extensions(&scene, &["list"]).stderr;
-    assert!(changed.contains("\"tool\" is not what was installed (changed: hooks/hooks.json)"), "{changed}");
+    assert!(
+        changed.contains("\"tool\" has changed since it was installed (changed: hooks/hooks.json)"),
+        "{changed}"
+    );
 
     let gone = extensions(&scene, &["uninstall", "tool", "nosuch"]);
     assert_eq!(

@@ -63,7 +63,7 @@ fn the_wait_for_a_rate_limit_is_told_on_stderr_and_stdout_is_the_answer_alone() 
     assert_eq!((run.stdout.as_str(), run.code), ("Fine.\n", Some(0)));
     let line = run.stderr.lines().find(|line| line.contains("429")).expect("a line about the wait");
     assert!(
-        line.starts_with("Attempt 1/") && line.contains("slow down") && line.contains("Next try in 1"),
+        line.starts_with("Attempt 1/") && line.contains("slow down") && line.contains("Retrying in 1"),
         "{line}"
     );
 }

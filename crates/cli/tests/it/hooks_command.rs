@@ -205,7 +205,7 @@ fn claude_codes_hooks_are_taken_over_beside_those_that_are_there() {
     let run = hooks(&scene, &["migrate", "--from-claude"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(run.stdout.contains("Migrating 2 hook event(s)..."), "{}", run.stdout);
-    assert!(run.stdout.contains("`Elsewhere` has no counterpart here"), "{}", run.stdout);
+    assert!(run.stdout.contains("skipped `Elsewhere`: no matching hook event"), "{}", run.stdout);
     let once = scene.home.read(".gemini/settings.json");
     assert!(once.contains("// ours"));
     hooks(&scene, &["migrate"]);

@@ -58,7 +58,7 @@ fn policy_applies_by_server_and_tool() {
     );
     let answers = scene.server.request(1).function_responses();
     assert!(answers[0].to_string().contains("is not available: settings, a policy rule"), "{answers:?}");
-    assert!(answers[1].to_string().contains("needs approval"), "{answers:?}");
+    assert!(answers[1].to_string().contains("requires approval"), "{answers:?}");
     assert!(answers[2].to_string().contains("echo {}"), "{answers:?}");
 }
 
@@ -350,8 +350,8 @@ fn a_secret_is_expanded_for_the_server_alone() {
 #[test]
 fn faults_of_servers_end_calls_and_not_the_run() {
     for (manner, expected) in [
-        ("dies", "ended before it answered"),
-        ("floods", "too much output that is no message"),
+        ("dies", "exited before it responded"),
+        ("floods", "too much output that is not a message"),
         ("bad-utf8", "caf"),
         ("huge-schema", "echo {}"),
         ("cyclic", "echo {}"),

@@ -202,15 +202,11 @@ fn servers_without_an_answer_delay_the_first_request_by_the_limit_and_it_is_said
         "{:?}",
         began.elapsed()
     );
-    let waiting = run.stderr.find("Waiting for MCP servers to start, at most 3.3 s: silent\n");
-    let missing = run.stderr.find("MCP servers without an answer after 3.3 s: silent. ");
+    let waiting = run.stderr.find("Waiting up to 3.3 s for MCP servers to start: silent\n");
+    let missing = run.stderr.find("MCP servers not ready after 3.3 s: silent. ");
     assert!(waiting.is_some() && waiting < missing, "{}", run.stderr);
     assert!(run.stderr.contains("MCP issues detected"), "{}", run.stderr);
-    assert!(
-        scene.server.request(0).contents()[0]
-            .to_string()
-            .contains("MCP servers that are still starting: silent")
-    );
+    assert!(scene.server.request(0).contents()[0].to_string().contains("MCP servers still starting: silent"));
     // Only those who read stderr are told: the answer stays as it is.
     let scene = Scene::with(home(servers, 0), [reply().text("at once")]);
     let run = scene.run(&["-p", "x", "-o", "json"]);

@@ -114,9 +114,9 @@ fn notes_are_shown_by_lines() {
         ["two", "three"]
     );
     for (path, said) in [
-        ("other.md", "is no note"),
-        ("memory/x.md", "there is no note"),
-        ("memory/../other.md", "is no note"),
+        ("other.md", "is not a note"),
+        ("memory/x.md", "note `memory/x.md` not found"),
+        ("memory/../other.md", "is not a note"),
     ] {
         let run = memory(&scene, &["get", path]);
         assert_eq!(run.code, Some(42), "{path}: {}", run.stderr);
@@ -206,7 +206,7 @@ fn a_state_directory_that_cannot_be_written_is_named() {
     assert!(run.stderr.contains(".gimli") && run.stderr.contains("hint: GIMLI_STATE_DIR"), "{}", run.stderr);
     let run = scene.run(&["-p", "hello there"]);
     assert_eq!((run.stdout.as_str(), run.code), ("Still here.\n", Some(0)), "{}", run.stderr);
-    assert!(run.stderr.contains("Nothing is remembered in this session"), "{}", run.stderr);
+    assert!(run.stderr.contains("Memory is off for this session"), "{}", run.stderr);
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn a_policy_file_that_is_not_there_stops_the_run() {
     ] {
         let run = scene.prepare(args).run();
         assert_eq!(run.code, Some(52), "{args:?}: {}", run.stderr);
-        assert!(run.stderr.contains("there is no policy file `gone.toml`"), "{}", run.stderr);
+        assert!(run.stderr.contains("policy file `gone.toml` not found"), "{}", run.stderr);
     }
 }
 

@@ -58,9 +58,9 @@ fn only_a_clean_answer_lets_a_call_through() {
         ("echo '{\"decision\": \"ask_user\", \"reason\": \"sure?\"}'", "ask", "sure?"),
         ("echo '{\"decision\": \"allow\"}'; exit 3", "deny", "exit code 3"),
         ("echo 'Traceback' >&2; exit 1", "deny", "exit code 1 (Traceback)"),
-        ("echo 'fine by me'", "deny", "gave no usable answer"),
-        ("true", "deny", "gave no usable answer"),
-        ("echo '{\"decision\": \"perhaps\"}'", "deny", "its decision is \"perhaps\""),
+        ("echo 'fine by me'", "deny", "invalid response from the safety checker"),
+        ("true", "deny", "invalid response from the safety checker"),
+        ("echo '{\"decision\": \"perhaps\"}'", "deny", "unknown decision \"perhaps\""),
         ("kill -9 $$", "deny", "signal 9"),
         ("head -c 100000 /dev/zero", "deny", "printed more than 65536 bytes"),
         ("printf '\\377'", "deny", "not UTF-8"),
@@ -134,7 +134,7 @@ fn conseca_is_not_there_and_says_so_when_it_is_switched_on() {
     let scene = Scene::with(TestHome::new().settings(settings), []);
     let outcome = glob(&scene, &["--approval-mode", "yolo"]);
     assert_eq!(outcome["decision"], "deny");
-    assert!(outcome["reason"].as_str().unwrap().contains("this version does not have"), "{outcome}");
+    assert!(outcome["reason"].as_str().unwrap().contains("this version does not include"), "{outcome}");
 }
 
 #[test]

@@ -65,5 +65,5 @@ fn credentials_of_a_definition_open_the_door_and_appear_nowhere() {
     let run = scene.run(&["-p", "ask the shouter", "--approval-mode", "yolo"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(!told(&scene).contains("OPEN UP"));
-    assert!(told(&scene).contains("asks for credentials") || run.stderr.contains("asks for credentials"));
+    assert!(told(&scene).contains("requires credentials") || run.stderr.contains("requires credentials"));
 }

@@ -70,7 +70,7 @@ fn what_a_command_destroyed_comes_back_to_the_byte() {
     terminal.expect("gone").expect("User: ");
     assert!(!project.join("a.txt").exists() && project.join("new").exists());
     terminal.say("/rewind").expect("1. clean up").expect("Answer (number").say("1");
-    terminal.expect("bring back a.txt").expect("delete new").expect("1. Rewind conversation and revert");
+    terminal.expect("recreate a.txt").expect("delete new").expect("1. Rewind conversation and revert");
     terminal.expect("Answer").say("1").expect("as they were.").expect("back to before:").expect("clean up");
     terminal.expect("User: ").say("/quit");
     let (code, screen) = terminal.end();

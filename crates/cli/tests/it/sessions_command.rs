@@ -146,7 +146,7 @@ fn reading_makes_nothing_where_there_is_no_home() {
     }
     let run = home.run(&["sessions", "show", "latest"]);
     assert_eq!(run.code, Some(42));
-    assert!(run.stderr.starts_with("there are no sessions of this project\n\nhint: "), "{}", run.stderr);
+    assert!(run.stderr.starts_with("no sessions found for this project\n\nhint: "), "{}", run.stderr);
     assert!(!home.test.gemini_dir().exists());
 }
 
@@ -203,11 +203,11 @@ fn a_session_that_is_not_meant_clearly_is_exit_42_with_what_to_do() {
     let home = three();
     home.session("alpha-0009", "2026-01-03T03:04:05.000Z", &[user("u1", "x")]);
     let cases = [
-        ("7", "no session of this project is `7`"),
-        ("0", "no session of this project is `0`"),
-        ("nope", "no session of this project is `nope`"),
-        ("alpha", "Session identifier \"alpha\" fits several sessions: alpha-0001, alpha-0009."),
-        ("\u{1b}[31mred", "no session of this project is `red`"),
+        ("7", "no session of this project matches `7`"),
+        ("0", "no session of this project matches `0`"),
+        ("nope", "no session of this project matches `nope`"),
+        ("alpha", "Session identifier \"alpha\" matches several sessions: alpha-0001, alpha-0009."),
+        ("\u{1b}[31mred", "no session of this project matches `red`"),
     ];
     for (which, text) in cases {
         let run = home.run(&["sessions", "show", which]);

@@ -128,7 +128,7 @@ fn a_folder_is_installed_after_consent_and_removed_by_name() {
         "Searching for skills in ",
         "Installing agent skill(s) from \"src\".\n\nThe following agent skill(s) will be installing:\n\n  * one: Does one\n    (Source: ",
         "(2 items in directory)\n\nInstall Destination: ",
-        "The model follows what a skill says",
+        "The model follows the instructions of a skill",
     ] {
         assert!(asked.stderr.contains(wanted), "{} should have {wanted}", asked.stderr);
     }
@@ -223,13 +223,13 @@ fn a_skill_file_is_unpacked_and_a_hostile_one_refused_by_name() {
     assert!(done.stderr.contains("Extracting skill from good.skill...\n"));
     assert!(home.gemini_dir().join("skills/packed/scripts/a.sh").exists());
     for (name, wanted) in [
-        ("../../evil", "its entry `../../evil` leads out of the folder"),
+        ("../../evil", "its entry `../../evil` points outside the folder"),
         ("/evil", "its entry `/evil` has an absolute path"),
         ("a\u{1b}[2J", "its entry `a\\u{1b}[2J` has control characters"),
     ] {
         zip(&home.project().join("bad.skill"), &[("x/SKILL.md", &text), (name, "x")]);
         let refused = failed(&home, &["install", "bad.skill", "--consent"]);
-        assert!(refused.contains("is refused") && refused.contains(wanted), "{refused}");
+        assert!(refused.contains("refused the archive") && refused.contains(wanted), "{refused}");
     }
     fs::write(home.project().join("no.skill"), "hello").unwrap();
     assert!(failed(&home, &["install", "no.skill", "--consent"]).contains("expected zip or tar.gz"));
@@ -252,9 +252,9 @@ fn hostile_skills_are_left_out_with_a_reason_and_the_rest_is_listed() {
     let listed = run(&home, &["list"]);
     assert_eq!((listed.code, listed.stdout.matches(" [Enabled]").count()), (Some(0), 1), "{}", listed.stdout);
     for wanted in [
-        "bomb/SKILL.md` is left out: its front matter grows beyond all bounds",
-        "name/SKILL.md` is left out: its name has control characters",
-        "huge/SKILL.md` is left out: its front matter is longer than 64 KiB",
+        "bomb/SKILL.md`: the front matter expands beyond the limit",
+        "name/SKILL.md`: the name contains control characters",
+        "huge/SKILL.md`: the front matter is longer than 64 KiB",
     ] {
         assert!(listed.stderr.contains(wanted), "{} should have {wanted}", listed.stderr);
     }

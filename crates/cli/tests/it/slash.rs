@@ -41,7 +41,7 @@ fn init_makes_a_file_once_and_asks_the_model_to_fill_it() {
         .expect("An empty GEMINI.md was made")
         .expect("filled")
         .expect("User: ");
-    terminal.say("/init").expect("There is a GEMINI.md in this folder already").expect("User: ").say("/quit");
+    terminal.say("/init").expect("GEMINI.md already exists in this folder").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(
         scene.server.request(0).last_texts().last().unwrap().contains("describe it in the file `GEMINI.md`")
@@ -160,7 +160,7 @@ fn keys_are_kept_and_forgotten() {
         .expect("Answer")
         .say("3")
         .expect("GOOGLE_GENAI_USE_VERTEXAI");
-    terminal.expect("Answer").say("2").expect("API key (not shown)").say("short").expect("this is no key");
+    terminal.expect("Answer").say("2").expect("API key (not shown)").say("short").expect("invalid API key");
     terminal.expect("Answer").say("2").expect("API key (not shown)").say("a-key-of-twenty-characters");
     terminal
         .expect("The key is stored in ")

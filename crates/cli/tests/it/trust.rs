@@ -347,16 +347,16 @@ fn what_a_folder_would_run_is_shown_in_full_and_not_run() {
     let run = trust(&home, &["show"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     for wanted in [
-        ": not trusted yet (nobody decided about it)",
+        ": not trusted yet (no decision yet)",
         "hook SessionStart: touch ",
         "sprung-hook",
         "MCP server evil: sh -c 'touch ",
-        "wants its tools to run without asking",
+        "asks for its tools to run without approval",
         "tool command tools.discoveryCommand: touch ",
         "shell in command .gemini/commands/evil.toml: touch ",
-        "tools.allowed = [\"run_shell_command\"] (ignored: not taken from a project)",
+        "tools.allowed = [\"run_shell_command\"] (ignored in project settings)",
         "model.name = \"TRAP-model\"",
-        "HTTPS_PROXY [.env] (ignored: not taken from a project)",
+        "HTTPS_PROXY [.env] (ignored in project settings)",
         ".gemini/policies/evil.toml",
         ".gemini/agents/evil.md",
         ".agents/skills/evil/SKILL.md",
@@ -388,7 +388,7 @@ fn the_register_keeps_the_form_of_gemini_cli_and_its_list_of_policies_agrees() {
     assert_eq!(trust(&home, &["deny"]).code, Some(0));
     assert_eq!(register(), json!({real.to_str().unwrap(): "DO_NOT_TRUST"}));
     assert_eq!(integrity(), json!({}));
-    assert!(trust(&home, &["show"]).stdout.contains(": not trusted (the register's line for"));
+    assert!(trust(&home, &["show"]).stdout.contains(": not trusted (entry for"));
     assert_eq!(trust(&home, &["allow", "--parent", "--yes", "."]).code, Some(0));
     assert_eq!(register(), json!({real.to_str().unwrap(): "TRUST_PARENT"}));
     assert_eq!(trust(&home, &["allow", "--yes", "no-such-folder"]).code, Some(42));

@@ -43,7 +43,9 @@ impl LockError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::TimedOut { .. } => Some("end the other process, or remove the lock if none is running"),
+            Self::TimedOut { .. } => {
+                Some("stop the other process, or delete the lock if no process is using it")
+            }
             Self::Unusable { .. } | Self::Folder(_) => None,
         }
     }

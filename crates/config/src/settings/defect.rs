@@ -71,7 +71,7 @@ impl BadFile {
             FileError::TooLarge { .. }
             | FileError::CreateFolder { .. }
             | FileError::Write { .. }
-            | FileError::LinkLoop { .. } => (error.to_string(), "check what this path leads to"),
+            | FileError::LinkLoop { .. } => (error.to_string(), "check what this path points to"),
         };
         Self { path: path.to_owned(), line: None, column: None, reason, fix: fix.to_owned() }
     }

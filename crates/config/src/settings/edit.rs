@@ -34,7 +34,7 @@ impl EditError {
         match self {
             Self::BadKey { .. } => Some("write it as `group.name`, for example `general.vimMode`"),
             Self::Secret { .. } => Some("set GEMINI_API_KEY, or store the key with `/auth`"),
-            Self::BadFile(_) => Some("correct the file by hand first; it was left as it is"),
+            Self::BadFile(_) => Some("fix the file by hand first; it was left unchanged"),
             Self::Blocked { .. } => Some("change that key first"),
             Self::Lock(error) => error.hint(),
             Self::File(_) => Some("check the permissions of the file and its folder"),
@@ -51,7 +51,7 @@ pub enum ValueError {
     Group { key: String, example: &'static str },
     #[error("`{key}` is a secret and is never written to a settings file")]
     Secret { key: String },
-    #[error("`{text}` is no value for `{key}`: {reason}")]
+    #[error("invalid value `{text}` for `{key}`: {reason}")]
     Unfit { key: String, text: String, reason: String },
 }
 

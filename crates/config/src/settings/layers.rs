@@ -122,9 +122,9 @@ impl Reading<'_> {
                     on_disk = true;
                 }
                 Err(error) => {
-                    let message = format!("old keys could not be renamed in the file: {error}");
+                    let message = format!("could not rename deprecated keys in the file: {error}");
                     let warning = SettingsWarning::new(WarningKind::NotRewritten, &origin(None), "", message);
-                    self.warnings.push(warning.with_fix("they are read by their new names meanwhile"));
+                    self.warnings.push(warning.with_fix("they still work under their old names"));
                 }
             },
             (_, _) => self.warnings.extend(plan.renamed.iter().map(|(old_name, new_name)| {

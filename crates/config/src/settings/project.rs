@@ -195,13 +195,13 @@ pub(crate) fn report(
         listed || path.starts_with("tools.sandbox") || path.starts_with("mcpServers.")
     };
     let fix = if paths.iter().any(widens) {
-        "set it in your user settings; `security.projectMayWiden` there lets projects widen what runs without asking"
+        "set it in your user settings, or set `security.projectMayWiden` there to let projects widen what runs without approval"
     } else {
         "set it in your user settings"
     };
     let line = |path: &str| layer.origin(path).line.map(|line| format!(" (line {line})")).unwrap_or_default();
     let named: Vec<String> = paths.iter().map(|path| format!("`{path}`{}", line(path))).collect();
-    let message = format!("ignored, because a project's settings cannot change it: {}", named.join(", "));
+    let message = format!("ignored, because project settings cannot change it: {}", named.join(", "));
     let whole_file = Origin { line: None, ..layer.origin("") };
     let warning = SettingsWarning::new(WarningKind::NotFromProject, &whole_file, "", message);
     warnings.push(warning.with_fix(fix));

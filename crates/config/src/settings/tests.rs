@@ -122,7 +122,7 @@ fn values_that_do_not_fit_fall_back_to_the_layer_below_and_say_so() {
             ),
             (8, "tools.core[1]", "Expected string, received number", "ignored; `tools.core` stays unset"),
             (9, "tools.exclude", "Expected array, received string", "read as [\"shell\"]"),
-            (10, "ui", "Expected object, received number", "ignored; `ui` keeps what default says"),
+            (10, "ui", "Expected object, received number", "ignored; `ui` keeps the value from default"),
         ]
     );
     let text = report(&settings.warnings);
@@ -192,7 +192,7 @@ fn a_project_cannot_redirect_requests_or_lower_a_guard() {
     let [warning] = &settings.warnings[..] else { panic!("{:?}", settings.warnings) };
     assert_eq!(
         warning.message,
-        "ignored, because a project's settings cannot change it: `adminPolicyPaths` (line 3), `api.key` (line 2), \
+        "ignored, because project settings cannot change it: `adminPolicyPaths` (line 3), `api.key` (line 2), \
          `telemetry.enabled` (line 1), `telemetry.otlpEndpoint` (line 2), `security.disableYoloMode` (line 3), \
          `security.auth.selectedType` (line 3), `security.folderTrust.enabled` (line 3)"
     );

@@ -125,7 +125,7 @@ fn of_server(source: &str, name: &str, server: &Value) -> Announcement {
         }
     }
     if server.get("trust").is_some_and(|trust| trust != &Value::Bool(false)) {
-        details.push("wants its tools to run without asking".to_owned());
+        details.push("asks for its tools to run without approval".to_owned());
     }
     Announcement { details, ..say(source, Role::Server, name, shown.join(" ")) }
 }

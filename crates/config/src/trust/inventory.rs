@@ -253,14 +253,14 @@ impl Walk {
 
     fn file(&mut self, path: &Path, relative: &str) {
         let Some(left) = self.files_left.checked_sub(1) else {
-            self.excess = Some(format!("it has more than {MAX_FILES} files that count"));
+            self.excess = Some(format!("it has more than {MAX_FILES} relevant files"));
             return;
         };
         self.files_left = left;
         let content = match self.read(path) {
             Ok(Some(content)) => content,
             Ok(None) => {
-                self.excess = Some(format!("`{relative}` and the files before it are too large"));
+                self.excess = Some(format!("`{relative}` and the files before it are too large together"));
                 return;
             }
             Err(_) => return self.add(relative, ItemKind::Special, "", None),

@@ -46,9 +46,9 @@ pub struct Change {
 /// Why a record could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    #[error("`{}` is no record of a trusted folder: {source}", path.display())]
+    #[error("invalid trust record `{}`: {source}", path.display())]
     Malformed { path: PathBuf, source: serde_json::Error },
-    #[error("`{}` is the record of another folder", path.display())]
+    #[error("trust record `{}` belongs to another folder", path.display())]
     Foreign { path: PathBuf },
     #[error("could not remove `{}`: {source}", path.display())]
     Remove { path: PathBuf, source: io::Error },

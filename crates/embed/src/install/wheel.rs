@@ -1,7 +1,7 @@
-//! Taking a few files out of a wheel, which is a zip archive.
+//! Extracts files from a wheel, which is a zip archive.
 //!
-//! Only entries that are asked for are read, and they are written under names of ours: what an archive calls its
-//! entries never becomes a path.
+//! Only requested entries are read, and they are written under our own names: archive
+//! entry names never become paths.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -75,7 +75,7 @@ impl Wheel {
         let plain: Box<dyn Read> = match entry.method {
             CompressionMethod::STORE => Box::new(packed),
             CompressionMethod::DEFLATE => Box::new(DeflateDecoder::new(packed)),
-            other => return Err(bad(format!("`{}` is packed in the way {other:?}", entry.name))),
+            other => return Err(bad(format!("`{}` uses unsupported compression {other:?}", entry.name))),
         };
         // Compares length and checksum at the end.
         let mut reader = found.verifying_reader(plain).take(entry.size + 1);

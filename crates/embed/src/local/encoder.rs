@@ -59,7 +59,7 @@ impl Shape {
     pub(super) fn read(config: &Path) -> Result<Self, ModelError> {
         let bad = |reason: String| ModelError::Content { path: config.to_owned(), reason };
         let text = pollux_config::files::read_text(config).map_err(|error| bad(error.to_string()))?;
-        let text = text.ok_or_else(|| bad("an encoder needs it, and it is not there".to_owned()))?;
+        let text = text.ok_or_else(|| bad("the file is missing, and an encoder requires it".to_owned()))?;
         let mut shape: Self = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
         if shape.hidden_act != "gelu" {
             return Err(bad(format!("the activation `{}` is not supported, only `gelu`", shape.hidden_act)));
@@ -70,7 +70,7 @@ impl Shape {
         let sides = [shape.width, shape.heads, shape.layers, shape.inner, shape.positions];
         let small = sides.iter().all(|side| (1..=MAX_SIDE).contains(side));
         if !small || !shape.width.is_multiple_of(shape.heads) || shape.positions < 8 {
-            return Err(bad("its sizes do not make a network".to_owned()));
+            return Err(bad("its layer sizes are inconsistent".to_owned()));
         }
         shape.first_token = takes_first_token(config);
         Ok(shape)

@@ -1,4 +1,4 @@
-//! A model's folder: which files it has, whether they are the ones that were pinned, and what was prepared from them.
+//! A model's folder: its files, their pinned hashes, and prepared data.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! Many texts through one model: windows, batches, threads.
+//! Runs many texts through one model in windows, batches and threads.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ const MAX_WINDOWS: usize = 64;
 const BATCH_GROUPS: usize = 32;
 const MAX_THREADS: usize = 8;
 
-/// Tells workers that nobody waits any more.
+/// Tells workers to stop.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stop(Arc<AtomicBool>);
 

@@ -122,8 +122,8 @@ impl SafeTensors {
             if name == "__metadata__" {
                 continue;
             }
-            let entry: Entry =
-                serde_json::from_value(entry).map_err(|_| bad("its header describes a tensor wrongly"))?;
+            let entry: Entry = serde_json::from_value(entry)
+                .map_err(|_| bad("its header has an invalid tensor description"))?;
             // What is not needed may have any type.
             let Some(numbers) = Numbers::named(&entry.dtype) else { continue };
             let (from, to) = entry.data_offsets;
@@ -131,7 +131,7 @@ impl SafeTensors {
             let bytes = count.and_then(|count| count.checked_mul(numbers.size()));
             let fits = to <= length - 8 - header && from <= to;
             if !fits || bytes.and_then(|bytes| u64::try_from(bytes).ok()) != Some(to - from) {
-                return Err(bad(&format!("its tensor `{name}` does not lie where the header says")));
+                return Err(bad(&format!("its header has invalid offsets for tensor `{name}`")));
             }
             tensors.insert(name, Tensor { numbers, shape: entry.shape, start: 8 + header + from });
         }
@@ -179,7 +179,7 @@ impl SafeTensors {
     pub(super) fn read_row(&self, table: &Tensor, row: usize, into: &mut Vec<f32>) -> Result<(), ModelError> {
         let width = table.shape.get(1).copied().unwrap_or_default() * table.numbers.size();
         if table.shape.first().is_none_or(|rows| row >= *rows) {
-            let reason = format!("its table has no row {row}, but the tokenizer has such a token");
+            let reason = format!("its table has no row {row}, but the tokenizer has that token");
             return Err(ModelError::Content { path: self.path.clone(), reason });
         }
         let mut bytes = vec![0; width];
@@ -249,11 +249,14 @@ mod tests {
     fn a_file_that_lies_is_refused() {
         let cases: &[(&str, &str)] = &[
             ("{", "not valid JSON"),
-            (r#"{"t":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}"#, "does not lie where"),
-            (r#"{"t":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#, "does not lie where"),
-            (r#"{"t":{"dtype":"F32","shape":[18446744073709551615,9],"data_offsets":[0,4]}}"#, "not lie"),
-            (r#"{"t":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}"#, "wrongly"),
-            (r#"{"t":3}"#, "wrongly"),
+            (r#"{"t":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}"#, "invalid offsets"),
+            (r#"{"t":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#, "invalid offsets"),
+            (
+                r#"{"t":{"dtype":"F32","shape":[18446744073709551615,9],"data_offsets":[0,4]}}"#,
+                "invalid offsets",
+            ),
+            (r#"{"t":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}"#, "invalid tensor description"),
+            (r#"{"t":3}"#, "invalid tensor description"),
         ];
         for (header, reason) in cases {
             let (_folder, path) = file(header, &[0; 8]);

@@ -1,4 +1,4 @@
-//! From text to the numbers of tokens, as a model's `tokenizer.json` describes it.
+//! Converts text to token ids according to a model's `tokenizer.json`.
 //!
 //! The two kinds that small embedding models use are here: WordPiece and SentencePiece's byte pairs. Truncation and
 //! padding settings of the file are not followed: they belong to whoever made it, not to the text.

@@ -61,13 +61,13 @@ pub(super) async fn read(mut response: Response, now_millis: i64) -> Result<Vec<
         match response.chunk().await {
             Ok(Some(bytes)) if body.len() + bytes.len() <= limit => body.extend_from_slice(&bytes),
             Ok(Some(_)) if status.is_success() => {
-                let message = format!("the answer is larger than {} MiB", MAX_BODY >> 20);
+                let message = format!("the response exceeds {} MiB", MAX_BODY >> 20);
                 return Err(Failure::final_one(message));
             }
             Ok(None | Some(_)) => break,
             Err(error) => {
                 let cause = pollux_net::transport::describe(&error).message;
-                return Err(Failure::network(format!("the connection broke: {cause}")));
+                return Err(Failure::network(format!("the connection was lost: {cause}")));
             }
         }
     }
@@ -85,7 +85,7 @@ fn refused(status: StatusCode, body: &[u8], asked: Option<Duration>) -> Failure 
     let message =
         text.map(|text| terminal_text::one_line(&text.chars().take(MAX_MESSAGE).collect::<String>()));
     let message = message.filter(|text| !text.is_empty());
-    let message = format!("{}: {}", status, message.unwrap_or_else(|| "no reason was given".to_owned()));
+    let message = format!("{}: {}", status, message.unwrap_or_else(|| "no reason given".to_owned()));
     let lower = message.to_ascii_lowercase();
     let retry = match status.as_u16() {
         429 => Some(Cause::Throttled),
@@ -100,17 +100,17 @@ fn refused(status: StatusCode, body: &[u8], asked: Option<Duration>) -> Failure 
 pub(super) fn checked(vectors: Option<Vec<Vec<f32>>>, texts: usize) -> Result<Vec<Vec<f32>>, Failure> {
     let bad = |message: &str| Err(Failure::final_one(message.to_owned()));
     let Some(mut vectors) = vectors else {
-        return bad("the answer is not that of an embedding API; check `memory.remote.baseUrl`");
+        return bad("the response is not from an embedding API; check `memory.remote.baseUrl`");
     };
     if vectors.len() != texts {
-        return bad(&format!("it gave {} vectors for {texts} texts", vectors.len()));
+        return bad(&format!("it returned {} vectors for {texts} texts", vectors.len()));
     }
     let width = vectors.first().map_or(1, Vec::len);
     if width == 0 || width > MAX_DIMENSIONS || vectors.iter().any(|vector| vector.len() != width) {
-        return bad("its vectors have no common length");
+        return bad("its vectors differ in length");
     }
     if vectors.iter().flatten().any(|value| !value.is_finite()) {
-        return bad("its vectors hold what is not a number");
+        return bad("its vectors contain values that are not numbers");
     }
     vectors.iter_mut().for_each(|vector| to_unit(vector));
     Ok(vectors)

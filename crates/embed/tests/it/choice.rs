@@ -72,7 +72,7 @@ fn a_named_provider_that_cannot_start_is_replaced_by_the_fallback_only() {
         model_path: Some("https://example.com/x".to_owned()),
         ..EmbedSettings::default()
     };
-    assert!(found(&local, &keys, scratch.path()).skipped[0].reason.contains("is an address"));
+    assert!(found(&local, &keys, scratch.path()).skipped[0].reason.contains("is a URL"));
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn a_folder_is_checked_copied_and_pinned() {
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&weights, bytes).unwrap();
     let error = LocalModel::open(&installed.folder, None).unwrap_err().to_string();
-    assert!(error.contains("is not the file that was installed"), "{error}");
+    assert!(error.contains("has changed since it was installed"), "{error}");
     // Installing again repairs it.
     assert!(!from_path(&folder, &models, &|_| {}).unwrap().already);
     LocalModel::open(&installed.folder, None).unwrap();

@@ -121,9 +121,9 @@ const PROTECTED_IN_GIT: &[&str] = &["hooks", "config"];
 /// A directory that cannot be given to sandboxed commands.
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
-    #[error("`{}` holds the home directory, so a sandbox that can write it would protect nothing", .0.display())]
+    #[error("`{}` contains the home directory; a sandbox with write access to it would protect nothing", .0.display())]
     TooBroad(PathBuf),
-    #[error("`{}` is a place for secrets, which a sandbox hides", .0.display())]
+    #[error("`{}` may contain secrets, so the sandbox hides it", .0.display())]
     Secret(PathBuf),
 }
 

@@ -84,11 +84,14 @@ impl fmt::Display for Blocked {
         match self.renamed.as_deref().and_then(Path::file_name) {
             Some(name) => write!(
                 f,
-                "`{path}` was created while a sandboxed command ran, which is not allowed; it is now `{}`",
+                "`{path}` was created by a sandboxed command, which is not allowed; renamed it to `{}`",
                 name.display()
             ),
             None => {
-                write!(f, "`{path}` was created by a sandboxed command and could not be renamed; delete it")
+                write!(
+                    f,
+                    "`{path}` was created by a sandboxed command, which is not allowed, and could not be renamed; delete it"
+                )
             }
         }
     }

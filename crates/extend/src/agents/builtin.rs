@@ -28,7 +28,7 @@ fn codebase_investigator() -> Definition {
     let schema = json!({
         "type": "object",
         "properties": {
-            "SummaryOfFindings": {"type": "string", "description": "What was found, what it means, and what to do about it."},
+            "SummaryOfFindings": {"type": "string", "description": "The findings, what they mean, and what to do about them."},
             "ExplorationTrace": {"type": "array", "items": {"type": "string"}, "description": "The steps taken, in order."},
             "RelevantLocations": {"type": "array", "items": location, "description": "Where it is in the code."},
         },
@@ -42,9 +42,9 @@ fn codebase_investigator() -> Definition {
         model: ModelChoice::Investigator,
         generation: generation(0.1),
         max_turns: 50,
-        ..local("objective", "What is to be found out, with everything that is known already.")
+        ..local("objective", "What to find out, with everything known so far.")
     };
-    let description = "Looks into a codebase and reports: how something works, where it is, what depends on it, what a \
+    let description = "Investigates a codebase and reports: how something works, where it is, what depends on it, what a \
                        change would touch. Good for vague requests, root causes of bugs and plans for larger changes. \
                        It only reads. Give it the whole objective; it does not see this conversation.";
     definition("codebase_investigator", "Codebase Investigator", description, local)
@@ -55,7 +55,7 @@ fn cli_help() -> Definition {
         "type": "object",
         "properties": {
             "answer": {"type": "string"},
-            "sources": {"type": "array", "items": {"type": "string"}, "description": "The documents that the answer rests on."},
+            "sources": {"type": "array", "items": {"type": "string"}, "description": "The documents the answer is based on."},
         },
         "required": ["answer", "sources"],
     });
@@ -87,9 +87,7 @@ fn generalist() -> Definition {
         max_turns: 20,
         ..local("request", "The task, complete: the agent does not see this conversation.")
     };
-    let description = "Does a task of its own with all tools, and reports. Good for work that takes many steps or much \
-                       output and whose details are of no interest here, such as the same change in many files, or a \
-                       long command whose output only has to be judged.";
+    let description = "Works on a separate task with all tools and reports back. Good for work with many steps or much output whose details do not matter here, such as the same change in many files, or a long command whose output only needs a verdict.";
     definition("generalist", "Generalist", description, local)
 }
 

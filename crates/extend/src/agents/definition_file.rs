@@ -74,13 +74,13 @@ fn read_markdown(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
             (frontmatter::read(path).map_err(|error| error.to_string())?, String::new())
         }
     };
-    let front = front.ok_or("it has to begin with a front matter between two lines of `---`")?;
+    let front = front.ok_or("missing front matter (between two `---` lines)")?;
     let mut value: Value = frontmatter::parse(&front).map_err(|error| error.to_string())?;
     hydrate(owner, &mut value);
     let fields = match value {
         Value::Object(fields) => fields,
         Value::Array(items) => return remotes(items, path, owner, &hash),
-        _ => return Err("its front matter has to be keys with values, or a list of remote agents".to_owned()),
+        _ => return Err("the front matter must be a mapping or a list of remote agents".to_owned()),
     };
     if is_remote(&fields) {
         return remotes(vec![Value::Object(fields)], path, owner, &hash);
@@ -102,13 +102,13 @@ fn read_toml(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
     let mut value: Value =
         toml::from_str(&text).map_err(|error| format!("it is no TOML: {}", error.message()))?;
     hydrate(owner, &mut value);
-    let Value::Object(mut fields) = value else { return Err("it has no keys".to_owned()) };
+    let Value::Object(mut fields) = value else { return Err("the front matter is empty".to_owned()) };
     if let Some(list) = fields.shift_remove("remote_agents") {
         let Value::Array(items) = list else {
-            return Err("remote_agents has to be a list of tables".to_owned());
+            return Err("`remote_agents` must be a list of tables".to_owned());
         };
         if let Some(other) = fields.keys().next() {
-            return Err(format!("unknown field `{other}` beside remote_agents"));
+            return Err(format!("unknown field `{other}` next to `remote_agents`"));
         }
         return remotes(items, path, owner, &hash);
     }
@@ -118,7 +118,7 @@ fn read_toml(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
     flatten(&mut fields)?;
     let prompt = match fields.shift_remove("system_prompt") {
         Some(Value::String(text)) if !text.trim().is_empty() => Prompt::Text(text.trim().to_owned()),
-        _ => return Err("prompts.system_prompt is missing or empty".to_owned()),
+        _ => return Err("`prompts.system_prompt` is missing or empty".to_owned()),
     };
     Ok(vec![local(fields, prompt, path, owner, hash)?])
 }
@@ -153,7 +153,7 @@ fn local(
     hash: String,
 ) -> Result<Found, String> {
     if let Some(kind) = fields.get("kind").filter(|kind| *kind != "local") {
-        return Err(format!("kind has to be local or remote, not {kind}"));
+        return Err(format!("`kind` must be local or remote, not {kind}"));
     }
     let fields: LocalFields =
         serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())?;
@@ -168,7 +168,7 @@ fn remotes(items: Vec<Value>, path: &Path, owner: &Owner, hash: &str) -> Result<
     let mut found = Vec::with_capacity(items.len());
     for item in items {
         if !item.as_object().is_some_and(is_remote) {
-            return Err("only remote agents (kind: remote) can stand in a list".to_owned());
+            return Err("only remote agents (kind: remote) can be in a list".to_owned());
         }
         let fields: RemoteFields = serde_json::from_value(item).map_err(|error| error.to_string())?;
         let name = checked(&fields.name)?;
@@ -211,7 +211,7 @@ fn checked(name: &str) -> Result<String, String> {
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
         let shown: String = name.chars().take(64).collect();
-        return Err(format!("name {shown:?} has to be 1 to 64 lower-case letters, digits, `-` and `_`"));
+        return Err(format!("invalid name {shown:?}: use 1 to 64 lower-case letters, digits, `-` and `_`"));
     }
     Ok(name.to_owned())
 }

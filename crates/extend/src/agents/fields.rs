@@ -49,15 +49,15 @@ impl LocalFields {
     /// The agent with this system prompt; the reason if the keys do not make one.
     pub(super) fn local(self, prompt: Prompt) -> Result<Local, String> {
         if self.description.trim().is_empty() {
-            return Err("description is empty".to_owned());
+            return Err("`description` is empty".to_owned());
         }
         let temperature = self.temperature.unwrap_or(1.0);
         if !(0.0..=2.0).contains(&temperature) {
-            return Err(format!("temperature has to be between 0 and 2, not {temperature}"));
+            return Err(format!("`temperature` must be between 0 and 2, not {temperature}"));
         }
         let tools = self.tools;
         if let Some(bad) = tools.iter().flatten().find(|name| !is_tool_word(name)) {
-            return Err(format!("`{bad}` is no name of a tool; wildcards are *, mcp_* and mcp_<server>_*"));
+            return Err(format!("invalid tool name `{bad}` (wildcards are *, mcp_* and mcp_<server>_*)"));
         }
         let inputs = match &self.inputs {
             Some(written) => inputs::schema_of(written)?,
@@ -110,14 +110,14 @@ fn turns(given: i64) -> Result<u32, String> {
     u32::try_from(given)
         .ok()
         .filter(|turns| *turns > 0)
-        .ok_or_else(|| format!("max_turns has to be a whole number above 0, not {given}"))
+        .ok_or_else(|| format!("`max_turns` must be a positive whole number, not {given}"))
 }
 
 fn time(key: &str, minutes: f64) -> Result<Duration, String> {
     if minutes > 0.0 && minutes <= MAX_MINUTES {
         Ok(Duration::from_secs_f64(minutes * 60.0))
     } else {
-        Err(format!("{key} has to be a number of minutes above 0, not {minutes}"))
+        Err(format!("`{key}` must be a positive number of minutes, not {minutes}"))
     }
 }
 
@@ -154,7 +154,7 @@ pub(super) fn override_with(local: &mut Local, name: &str, written: &JsonObject)
             ("tools", Value::Array(names)) => {
                 let names: Vec<String> = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
                 match names.iter().find(|name| !is_tool_word(name)) {
-                    Some(bad) => problem("tools", &format!("`{bad}` is no name of a tool")),
+                    Some(bad) => problem("tools", &format!("invalid tool name `{bad}`")),
                     None => local.tools = Some(names),
                 }
             }
@@ -162,7 +162,7 @@ pub(super) fn override_with(local: &mut Local, name: &str, written: &JsonObject)
                 Ok(servers) => local.mcp_servers.extend(servers),
                 Err(why) => problem("mcpServers", &why),
             },
-            (other, _) => problem(other, "unknown key, or a value of the wrong kind"),
+            (other, _) => problem(other, "unknown key or wrong type of value"),
         }
     }
     problems

@@ -22,12 +22,10 @@ pub(super) fn schema_of(written: &JsonObject) -> Result<Value, String> {
     let mut required = Vec::new();
     for (name, input) in written {
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(format!("`{name}` is no name for an input (letters, digits and `_`)"));
+            return Err(format!("invalid input name `{name}`: use letters, digits and `_`"));
         }
         let Value::Object(fields) = input else {
-            return Err(format!(
-                "the input `{name}` has to be a table with `type`, `description` and `required`"
-            ));
+            return Err(format!("input `{name}` must be a table with `type`, `description` and `required`"));
         };
         let word = fields.get("type").and_then(Value::as_str).unwrap_or("string");
         let mut property = match word {
@@ -36,7 +34,7 @@ pub(super) fn schema_of(written: &JsonObject) -> Result<Value, String> {
             "number[]" => json!({"type": "array", "items": {"type": "number"}}),
             other => {
                 return Err(format!(
-                    "the input `{name}` has the type `{other}` (string, number, boolean, integer, string[], number[])"
+                    "input `{name}` has the unknown type `{other}` (expected string, number, boolean, integer, string[] or number[])"
                 ));
             }
         };

@@ -108,7 +108,7 @@ impl Registry {
                 None => "the built-in agents".to_owned(),
             };
             self.problems.push(format!(
-                "agent `{}` in {} is ignored: {} has that name already",
+                "ignoring agent `{}` from {}: the name is already used by {}",
                 definition.name,
                 place(&definition),
                 place(&taken.definition)
@@ -135,7 +135,7 @@ impl Registry {
             let known = ELSEWHERE.contains(&name.as_str())
                 || self.entries.iter().any(|entry| same_name(&entry.definition.name, name));
             if !known {
-                self.problems.push(format!("agents.overrides.{name}: there is no agent of that name"));
+                self.problems.push(format!("agents.overrides.{name}: no agent has this name"));
             }
         }
     }

@@ -51,17 +51,17 @@ impl RemoteFields {
     pub(super) fn target(self) -> Result<RemoteTarget, String> {
         let card = match (self.agent_card_url, self.agent_card_json) {
             (Some(url), None) if is_web(&url) => CardSource::Url(url),
-            (Some(url), None) => return Err(format!("agent_card_url is no http or https address: {url}")),
+            (Some(url), None) => return Err(format!("`agent_card_url` is not an http or https URL: {url}")),
             (None, Some(json)) => {
                 serde_json::from_str::<serde_json::Value>(&json)
-                    .map_err(|error| format!("agent_card_json is no JSON: {error}"))?;
+                    .map_err(|error| format!("`agent_card_json` is not valid JSON: {error}"))?;
                 CardSource::Json(json)
             }
             (Some(_), Some(_)) => {
-                return Err("agent_card_url and agent_card_json exclude each other".to_owned());
+                return Err("`agent_card_url` and `agent_card_json` are mutually exclusive".to_owned());
             }
             (None, None) => {
-                return Err("a remote agent needs agent_card_url or agent_card_json".to_owned());
+                return Err("a remote agent needs `agent_card_url` or `agent_card_json`".to_owned());
             }
         };
         let auth = self.auth.map(AuthFields::auth).transpose()?;
@@ -108,7 +108,9 @@ impl AuthFields {
                 token_param_name: self.token_param_name,
                 registration_url: self.registration_url,
             }))),
-            other => Err(format!("auth has the type `{other}` (apiKey, http, google-credentials, oauth)")),
+            other => Err(format!(
+                "unknown auth type `{other}` (expected apiKey, http, google-credentials or oauth)"
+            )),
         }
     }
 }

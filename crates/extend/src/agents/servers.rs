@@ -26,7 +26,7 @@ pub(super) fn as_in_settings(written: JsonObject) -> Result<JsonObject, String> 
 }
 
 fn server(written: Value) -> Result<JsonObject, String> {
-    let Value::Object(written) = written else { return Err("it has to be keys with values".to_owned()) };
+    let Value::Object(written) = written else { return Err("must be a mapping".to_owned()) };
     let mut entry = JsonObject::new();
     for (key, value) in written {
         if key == "auth" {
@@ -45,7 +45,7 @@ fn server(written: Value) -> Result<JsonObject, String> {
 /// `auth: {type: oauth, client_id: …}` and `auth: {type: google-credentials, scopes: […]}`.
 fn auth(written: Value) -> Result<JsonObject, String> {
     let Value::Object(mut written) = written else {
-        return Err("auth has to be keys with values".to_owned());
+        return Err("`auth` must be a mapping".to_owned());
     };
     let kind = written.shift_remove("type");
     let mut entry = JsonObject::new();
@@ -56,7 +56,7 @@ fn auth(written: Value) -> Result<JsonObject, String> {
         Some("oauth") => {
             entry.insert("oauth".to_owned(), json!({"enabled": true}));
         }
-        _ => return Err("auth.type has to be oauth or google-credentials".to_owned()),
+        _ => return Err("`auth.type` must be oauth or google-credentials".to_owned()),
     }
     if !written.is_empty() {
         let oauth = entry.entry("oauth").or_insert_with(|| Value::Object(Map::new()));
@@ -115,9 +115,9 @@ mod tests {
     #[test]
     fn a_server_that_cannot_be_meant_is_told() {
         for (entry, expected) in [
-            (json!("db"), "mcp_servers.s: it has to be keys with values"),
+            (json!("db"), "mcp_servers.s: must be a mapping"),
             (json!({"comand": "db"}), "mcp_servers.s: unknown field `comand`"),
-            (json!({"url": "u", "auth": {"type": "basic"}}), "mcp_servers.s: auth.type has to be oauth or"),
+            (json!({"url": "u", "auth": {"type": "basic"}}), "mcp_servers.s: `auth.type` must be oauth or"),
         ] {
             let error = as_in_settings(JsonObject::from_iter([("s".to_owned(), entry)])).unwrap_err();
             assert!(error.starts_with(expected), "{error}");

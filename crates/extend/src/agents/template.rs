@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// A text wants something that was not given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("its text has `${{{name}}}`, and there is no input of that name (there is: {})", known.join(", "))]
+#[error("unknown input `${{{name}}}` in its prompt (inputs: {})", known.join(", "))]
 pub struct MissingInput {
     pub name: String,
     pub known: Vec<String>,

@@ -48,12 +48,11 @@ pub fn find(places: &Places) -> Found {
     for (origin, root) in roots {
         let mut walk = Walk { files: Vec::new(), entered: BTreeSet::new(), cut: false };
         if let Err(error) = walk.enter(root, 0) {
-            found.problems.push(format!("the commands in `{}` cannot be listed: {error}", root.display()));
+            found.problems.push(format!("could not list the commands in `{}`: {error}", root.display()));
         }
         if walk.cut {
             found.problems.push(format!(
-                "`{}` holds more than can be commands; only the first {MAX_FILES} files, {MAX_FOLDERS} folders and \
-                 {MAX_DEPTH} levels count",
+                "`{}` contains too many files; only the first {MAX_FILES} files, {MAX_FOLDERS} folders and {MAX_DEPTH} levels are read",
                 root.display()
             ));
         }

@@ -27,8 +27,7 @@ pub enum TemplateError {
     )]
     Unclosed { command: String, index: usize, sign: &'static str },
     #[error(
-        "the arguments of '{command}' cannot be put safely where {{{{args}}}} stands in `{shell}`; let it stand alone, \
-         without quotes around it: it is quoted for the shell"
+        "the arguments of '{command}' cannot be inserted safely at {{{{args}}}} in `{shell}`; remove the quotes around {{{{args}}}}, because arguments are quoted automatically"
     )]
     Unquotable { command: String, shell: String },
 }

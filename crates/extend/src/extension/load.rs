@@ -70,7 +70,7 @@ pub fn load(request: &LoadRequest<'_>) -> Result<Loaded, LoadError> {
             None => drop(by_name.insert(found.extension.name.clone(), found)),
             Some(first) if origin == Origin::Project && first.origin == Origin::User => {
                 loaded.warnings.push(format!(
-                    "The project's extension \"{}\" is not used: you have one of that name.",
+                    "Ignoring the project's extension \"{}\": you have an extension of the same name.",
                     found.extension.name
                 ));
             }
@@ -105,7 +105,7 @@ fn folders(root: &Path, origin: Origin, warnings: &mut Vec<String>) -> Vec<(Path
         if kind.is_symlink() && !stays_in(&path, root) {
             warnings.push(skipping(
                 &path,
-                "it is a link that leads out of the extensions' folder; `pollux extensions link` links an extension",
+                "it is a link to a path outside the extensions folder; use `pollux extensions link` to link an extension",
             ));
             continue;
         }

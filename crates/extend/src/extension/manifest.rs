@@ -67,7 +67,7 @@ pub enum Defect {
     Json(#[from] serde_json::Error),
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("it leads out of the extension's folder")]
+    #[error("it points outside the extension's folder")]
     LeadsOut,
 }
 
@@ -174,7 +174,7 @@ impl Manifest {
         let given = self.raw.get("settings").and_then(Value::as_array).map_or(0, Vec::len);
         if given > self.settings.len() {
             let count = given - self.settings.len();
-            said.push(format!("{count} of its settings are ignored: they need `name` and a usable `envVar`"));
+            said.push(format!("{count} of its settings are ignored: they need `name` and a valid `envVar`"));
         }
         if let Some(Err(given)) = self.plan_directory() {
             said.push(format!("`plan.directory` is ignored: {given} is not a folder below the project"));

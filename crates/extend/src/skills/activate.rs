@@ -39,9 +39,7 @@ impl ActivateSkill {
             name: TOOL.to_owned(),
             display_name: "Activate Skill".to_owned(),
             description: format!(
-                "Brings the instructions of an agent skill into the conversation and opens its folder for reading \
-                 (available: {}). Call it as soon as a task fits the description of a skill. The answer stands in \
-                 `<activated_skill>`; its `<instructions>` hold for the task.",
+                "Loads the instructions of an agent skill into the conversation and gives read access to its folder (available: {}). Call it as soon as a task fits the description of a skill. The result is in `<activated_skill>`; follow its `<instructions>` for the task.",
                 quoted.join(", ")
             ),
             kind: ToolKind::Other,

@@ -25,17 +25,11 @@ pub fn section(skills: &[Skill]) -> Option<String> {
     }
     let more = match left_out {
         0 => String::new(),
-        count => format!(
-            "{count} more skills are there that this list has no room for; their names are in the tool.\n"
-        ),
+        count => format!("{count} more skills do not fit in this list; the tool's description names them.\n"),
     };
     Some(format!(
         "# Available Agent Skills
-A skill holds instructions for one kind of task, and often scripts and references beside them. When a task fits the \
-description of a skill, call `{TOOL}` with its name before you begin, even if you believe to know the way. What it \
-answers stands in `<activated_skill>`: follow its `<instructions>` for this task as you would follow the user, within the \
-limits that hold anyway, and open its `<available_resources>` when the instructions speak of them. Without need, activate \
-none.
+A skill contains instructions for one kind of task, often with scripts and references. When a task fits the description of a skill, call `{TOOL}` with its name before you begin, even if you think you know how to do it. The result is in `<activated_skill>`: follow its `<instructions>` for this task as you would follow the user, within the usual limits, and open its `<available_resources>` when the instructions mention them. Do not activate skills that the task does not need.
 
 <available_skills>
 {list}</available_skills>

@@ -128,7 +128,7 @@ fn names_are_made_harmless_or_refused() {
     let said = left_out(&found).join("\n");
     for wanted in [
         "control characters (`x\\u{1b}[31m`)",
-        "its name is empty",
+        "the name is empty",
         "longer than 128",
         "description",
         "front matter",
@@ -157,7 +157,7 @@ fn hostile_front_matters_are_refused_by_name() {
         "{said:?}"
     );
     assert!(
-        said.iter().any(|line| line.contains("bomb/SKILL.md") && line.contains("grows beyond all bounds")),
+        said.iter().any(|line| line.contains("bomb/SKILL.md") && line.contains("expands beyond the limit")),
         "{said:?}"
     );
 }
@@ -327,7 +327,7 @@ fn what_the_specification_forbids_is_found() {
     let scene = Scene::new();
     let cases: [(&str, &str, &[&str]); 9] = [
         ("good", "---\nname: good\ndescription: d\nlicense: MIT\nmetadata:\n  a: 1\n---\nbody", &[]),
-        ("other", "---\nname: good\ndescription: d\n---\nbody", &["folder `other` must have the name"]),
+        ("other", "---\nname: good\ndescription: d\n---\nbody", &["folder `other` must have the same name"]),
         ("Loud", "---\nname: Loud\ndescription: d\n---\nbody", &["lower case"]),
         (
             "-a--b",
@@ -335,14 +335,18 @@ fn what_the_specification_forbids_is_found() {
             &["begin or end with a hyphen", "two hyphens"],
         ),
         ("a_b", "---\nname: a_b\ndescription: d\n---\nbody", &["letters, digits and hyphens"]),
-        ("bare", "---\nlicense: MIT\n---\nbody", &["no `name`", "no `description`"]),
-        ("keys", "---\nname: keys\ndescription: d\nversion: 1\n---\nbody", &["does not know: version"]),
+        ("bare", "---\nlicense: MIT\n---\nbody", &["missing `name`", "missing `description`"]),
+        (
+            "keys",
+            "---\nname: keys\ndescription: d\nversion: 1\n---\nbody",
+            &["unknown keys in the front matter: version"],
+        ),
         (
             "list",
             "---\nname: list\ndescription: d\nallowed-tools: [a]\n---\nbody",
-            &["`allowed-tools` must be a text"],
+            &["`allowed-tools` must be a string"],
         ),
-        ("none", "body", &["must begin with a front matter"]),
+        ("none", "body", &["must begin with front matter"]),
     ];
     for (folder, text, wanted) in cases {
         scene.write(&format!("{folder}/SKILL.md"), text);

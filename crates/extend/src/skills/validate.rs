@@ -49,21 +49,21 @@ pub fn validate(path: &Path) -> Validation {
     }
     let file = folder.join(FILE);
     if !file.exists() {
-        return found.error(format!("there is no file {FILE} in `{}`", folder.display()));
+        return found.error(format!("no {FILE} in `{}`", folder.display()));
     }
     let text = match frontmatter::read_whole(&file, MAX_FILE) {
         Ok(text) => text,
         Err(error) => return found.error(format!("{FILE} {error}")),
     };
     let Some((front, body)) = frontmatter::split(&text) else {
-        return found.error(format!("{FILE} must begin with a front matter between two lines `---`"));
+        return found.error(format!("{FILE} must begin with front matter between two `---` lines"));
     };
     let keys: JsonObject = match frontmatter::parse(front) {
         Ok(keys) => keys,
         Err(error) => {
             let mut found = found.error(error.to_string());
             if matches!(error, FrontMatterError::Invalid(_)) {
-                found.advice.push("a text with `: ` or ` #` in it has to stand in quotes".to_owned());
+                found.advice.push("quote values that contain `: ` or ` #`".to_owned());
             }
             return found;
         }
@@ -79,42 +79,42 @@ fn errors(keys: &JsonObject, folder: Option<&str>) -> Vec<String> {
     let unknown: Vec<&str> = keys.keys().map(String::as_str).filter(|key| !KEYS.contains(key)).collect();
     if !unknown.is_empty() {
         errors.push(format!(
-            "the front matter has keys that the specification does not know: {} (it knows {}; others belong below `metadata`)",
+            "unknown keys in the front matter: {} (expected {}; put others under `metadata`)",
             unknown.join(", "),
             KEYS.join(", ")
         ));
     }
     match keys.get("name") {
-        None => errors.push("the front matter has no `name`".to_owned()),
+        None => errors.push("missing `name` in the front matter".to_owned()),
         Some(value) => match text(value) {
             Some(name) if !name.trim().is_empty() => name_errors(name.trim(), folder, &mut errors),
-            _ => errors.push("`name` must be a text that is not empty".to_owned()),
+            _ => errors.push("`name` must be a non-empty string".to_owned()),
         },
     }
     match keys.get("description") {
-        None => errors.push("the front matter has no `description`".to_owned()),
+        None => errors.push("missing `description` in the front matter".to_owned()),
         Some(value) => match text(value) {
             Some(text) if !text.trim().is_empty() => {
                 too_long("description", &text, MAX_DESCRIPTION, &mut errors)
             }
-            _ => errors.push("`description` must be a text that is not empty".to_owned()),
+            _ => errors.push("`description` must be a non-empty string".to_owned()),
         },
     }
     if let Some(value) = keys.get("compatibility") {
         match text(value) {
             Some(text) => too_long("compatibility", &text, MAX_COMPATIBILITY, &mut errors),
-            None => errors.push("`compatibility` must be a text".to_owned()),
+            None => errors.push("`compatibility` must be a string".to_owned()),
         }
     }
     for key in ["license", "allowed-tools"] {
         if keys.get(key).is_some_and(|value| text(value).is_none()) {
-            errors.push(format!("`{key}` must be a text (several tools are separated by spaces)"));
+            errors.push(format!("`{key}` must be a string (separate several tools with spaces)"));
         }
     }
     let flat =
         |value: &Value| value.as_object().is_some_and(|map| map.values().all(|value| text(value).is_some()));
     if keys.get("metadata").is_some_and(|value| !flat(value)) {
-        errors.push("`metadata` must be a list of keys with one text each".to_owned());
+        errors.push("`metadata` must be a mapping of strings".to_owned());
     }
     errors
 }
@@ -123,20 +123,20 @@ fn name_errors(name: &str, folder: Option<&str>, errors: &mut Vec<String>) {
     let shown = name.escape_debug();
     too_long("name", name, MAX_NAME, errors);
     if name != name.to_lowercase() {
-        errors.push(format!("the name `{shown}` must be in lower case"));
+        errors.push(format!("the name `{shown}` must be lower case"));
     }
     if name.starts_with('-') || name.ends_with('-') {
         errors.push(format!("the name `{shown}` must not begin or end with a hyphen"));
     }
     if name.contains("--") {
-        errors.push(format!("the name `{shown}` must not have two hyphens in a row"));
+        errors.push(format!("the name `{shown}` must not contain two hyphens in a row"));
     }
     if !name.chars().all(|c| c.is_alphanumeric() || c == '-') {
-        errors.push(format!("the name `{shown}` may have letters, digits and hyphens only"));
+        errors.push(format!("the name `{shown}` must contain only letters, digits and hyphens"));
     }
     if let Some(folder) = folder.filter(|folder| *folder != name) {
         errors.push(format!(
-            "the folder `{}` must have the name of the skill, `{shown}`",
+            "the folder `{}` must have the same name as the skill, `{shown}`",
             folder.escape_debug()
         ));
     }
@@ -145,7 +145,7 @@ fn name_errors(name: &str, folder: Option<&str>, errors: &mut Vec<String>) {
 fn too_long(key: &str, text: &str, limit: usize, errors: &mut Vec<String>) {
     let length = text.chars().count();
     if length > limit {
-        errors.push(format!("`{key}` has {length} characters; {limit} are allowed"));
+        errors.push(format!("`{key}` has {length} characters (limit {limit})"));
     }
 }
 
@@ -163,11 +163,11 @@ fn advice(body: &str) -> Vec<String> {
     let mut advice = Vec::new();
     let lines = body.lines().count();
     if body.trim().is_empty() {
-        advice.push("there are no instructions after the front matter".to_owned());
+        advice.push("no instructions after the front matter".to_owned());
     }
     if lines > ADVISED_LINES {
         advice.push(format!(
-            "the instructions have {lines} lines; keep them below {ADVISED_LINES} and move details into files beside them"
+            "the instructions have {lines} lines; keep them below {ADVISED_LINES} and move details into separate files"
         ));
     }
     advice

@@ -72,7 +72,7 @@ pub(super) fn replay(
     visit: &mut dyn FnMut(&Record<'_>),
 ) -> io::Result<Facts> {
     let (mut facts, reverted) = part::facts(&read(path)?).unwrap_or_default();
-    let layout = Layout::of(path).ok_or_else(|| io::Error::other("it lies in no store"))?;
+    let layout = Layout::of(path).ok_or_else(|| io::Error::other("it is not inside a session store"))?;
     // Names are ids, and those sort by time.
     for message_path in folder::read(&layout.messages()).files {
         let Some(id) = message_path.file_stem().and_then(|stem| stem.to_str()) else { continue };

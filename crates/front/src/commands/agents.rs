@@ -1,6 +1,6 @@
 //! `/agents`: the helpers of this conversation.
 
-use super::{Reopen, Then};
+use super::{CommandOutcome, Reopen};
 use crate::Front;
 
 /// The agents of a conversation are those that it began with.
@@ -8,13 +8,13 @@ const NEXT_TIME: &str = "This counts from the next conversation on.";
 
 impl Front<'_, '_> {
     /// `/agents`, `/agents show|enable|disable|acknowledge <name>`.
-    pub(super) fn agents(&mut self, rest: &str) -> Then {
+    pub(super) fn agents(&mut self, rest: &str) -> CommandOutcome {
         if matches!(rest, "reload" | "refresh") {
             return self.reopen(Reopen::noting("Agents are looked for anew."));
         }
         let text = self.agents_text(rest);
-        self.face.note(text.trim_end());
-        Then::GoOn
+        self.ui.note(text.trim_end());
+        CommandOutcome::Continue
     }
 
     fn agents_text(&self, rest: &str) -> String {

@@ -5,10 +5,10 @@ use pollux_domain::terminal_text::visible;
 use pollux_host::auth::key::WHERE;
 use pollux_host::request::{Request, Scope};
 
-use super::{Reopen, Then};
+use super::{CommandOutcome, Reopen};
 use crate::Front;
 use crate::choice::Choice;
-use crate::face::Face;
+use crate::user_interface::UserInterface;
 
 const GOOGLE: &str = "Signing in with Google is not available: it works as gemini-cli's own registered application, which \
 another program may not use. An API key costs nothing to begin with.";
@@ -23,7 +23,7 @@ const API_KEY: &str = "gemini-api-key";
 pub(crate) async fn sign_in(
     options: &Request,
     loaded: &pollux_host::Loaded,
-    face: &mut Face,
+    ui: &mut UserInterface,
 ) -> Result<bool, Failure> {
     loop {
         let rows =
@@ -31,20 +31,20 @@ pub(crate) async fn sign_in(
         let mut choice = Choice::of("? Get started", rows);
         choice.about = vec!["How would you like to reach the model?".to_owned()];
         choice.marked = Some("key".to_owned());
-        choice.manner.unbidden = true;
-        let Some(chosen) = face.choose(choice).await else { return Ok(false) };
+        choice.options.unrequested = true;
+        let Some(chosen) = ui.choose(choice).await else { return Ok(false) };
         match chosen.key.as_str() {
-            "google" => face.note(GOOGLE),
-            "vertex" => face.note(VERTEX),
+            "google" => ui.note(GOOGLE),
+            "vertex" => ui.note(VERTEX),
             _ => {
                 let question = format!("{WHERE}\nAPI key (not shown): ");
-                let Some(typed) = face.secret(&question).await else { continue };
+                let Some(typed) = ui.ask_secret(&question).await else { continue };
                 match keep(&typed, options, loaded) {
                     Ok(lines) => {
-                        lines.iter().for_each(|line| face.note(line));
+                        lines.iter().for_each(|line| ui.note(line));
                         return Ok(true);
                     }
-                    Err(failure) => face.complain(&failure.message()),
+                    Err(failure) => ui.error(&failure.message()),
                 }
             }
         }
@@ -69,30 +69,30 @@ fn keep(typed: &str, options: &Request, loaded: &pollux_host::Loaded) -> Result<
 
 impl Front<'_, '_> {
     /// `/auth`, `/auth signin`, `/auth signout`.
-    pub(super) async fn auth(&mut self, rest: &str) -> Then {
+    pub(super) async fn auth(&mut self, rest: &str) -> CommandOutcome {
         match rest {
             "signout" | "logout" => {
                 let text = self.run_auth("logout");
-                self.face.note(&format!("{text}\nThis conversation goes on with what it began with."));
-                Then::GoOn
+                self.ui.note(&format!("{text}\nThis conversation goes on with what it began with."));
+                CommandOutcome::Continue
             }
             "" | "signin" | "login" => {
                 if rest.is_empty() {
                     let text = self.run_auth("status");
-                    self.face.note(&text);
+                    self.ui.note(&text);
                 }
-                match sign_in(self.turn.request, self.turn.loaded, self.face).await {
+                match sign_in(self.turn.request, self.turn.loaded, self.ui).await {
                     Ok(true) => self.reopen(Reopen::default()),
-                    Ok(false) => Then::GoOn,
+                    Ok(false) => CommandOutcome::Continue,
                     Err(failure) => {
-                        self.face.complain(&failure.message());
-                        Then::GoOn
+                        self.ui.error(&failure.message());
+                        CommandOutcome::Continue
                     }
                 }
             }
             _ => {
-                self.face.note("Usage: /auth [signin|signout]");
-                Then::GoOn
+                self.ui.note("Usage: /auth [signin|signout]");
+                CommandOutcome::Continue
             }
         }
     }
@@ -106,15 +106,15 @@ impl Front<'_, '_> {
     }
 
     /// Opens the conversation again, unless it could not be.
-    pub(super) fn reopen(&mut self, reopen: Reopen) -> Then {
+    pub(super) fn reopen(&mut self, reopen: Reopen) -> CommandOutcome {
         let (options, env) = (self.turn.request, &self.turn.loaded.env);
         let possible = pollux_host::load_settings(options, env)
             .and_then(|loaded| pollux_host::check_credentials(&loaded));
         match possible {
-            Ok(_) => Then::Reopen(reopen),
+            Ok(_) => CommandOutcome::Reopen(reopen),
             Err(failure) => {
-                self.face.complain(&failure.message());
-                Then::GoOn
+                self.ui.error(&failure.message());
+                CommandOutcome::Continue
             }
         }
     }

@@ -5,21 +5,20 @@ use std::collections::HashMap;
 
 use pollux_host::request::Resumed;
 use pollux_host::{Freshness, StoredChat, StoredChats, stored_chats};
-use pollux_tui::dialog::Manner;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use super::{Reopen, Then};
+use super::{CommandOutcome, Reopen};
 use crate::Front;
-use crate::choice::{Choice, ChoiceRow, Chosen, Letter, ListEvent};
+use crate::choice::{Choice, ChoiceRow, Chosen, ListEvent, ListKey, ListOptions, RowAction};
 
 const HINT: &str = "↑/↓ move · Enter resume · / search · x delete · s sort · r reverse · a other projects · g/G ends · q close";
 
-const LETTERS: &[Letter] = &[
-    Letter { letter: 'x', about: "delete the session", grave: true },
-    Letter { letter: 's', about: "sort otherwise", grave: false },
-    Letter { letter: 'r', about: "reverse the order", grave: false },
-    Letter { letter: 'a', about: "other projects too, or not", grave: false },
+const ACTIONS: &[RowAction] = &[
+    RowAction { key: ListKey::Char('x'), about: "delete the session", confirm: true },
+    RowAction { key: ListKey::Char('s'), about: "sort otherwise", confirm: false },
+    RowAction { key: ListKey::Char('r'), about: "reverse the order", confirm: false },
+    RowAction { key: ListKey::Char('a'), about: "other projects too, or not", confirm: false },
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,32 +60,32 @@ struct Browser {
 
 impl Front<'_, '_> {
     /// Shows what there is to go on with, and goes on with it.
-    pub(super) async fn browse(&mut self) -> Then {
+    pub(super) async fn browse(&mut self) -> CommandOutcome {
         let (tell, mut news) = mpsc::channel(NEWS);
         let present = self.turn.session.id.to_string();
         let mut browser = Browser::new(stored_chats(self.turn.loaded), present, tell);
         // Lines are not drawn twice, so they wait for everything.
-        let on_screen = self.face.is_screen();
+        let on_screen = self.ui.is_screen();
         browser.load(if on_screen { Freshness::AsKnown } else { Freshness::UpToDate }).await;
         if on_screen {
             browser.refresh();
             browser.preview();
         }
-        self.face.present(browser.choice(browser.marked.clone()));
+        self.ui.present(browser.choice(browser.marked.clone()));
         loop {
             tokio::select! {
                 biased;
-                event = self.face.list_event() => match event {
-                    None => return Then::GoOn,
+                event = self.ui.list_event() => match event {
+                    None => return CommandOutcome::Continue,
                     Some(ListEvent::Marked(key)) => {
                         browser.marked = Some(key);
                         browser.preview();
                     }
                     Some(ListEvent::Searched(words)) => browser.search(words),
-                    Some(ListEvent::Chosen(Chosen { letter: Some(letter), key })) => {
-                        self.changed(letter, key, &mut browser).await;
+                    Some(ListEvent::Chosen(Chosen { action: Some(action), key })) => {
+                        self.changed(action, key, &mut browser).await;
                     }
-                    Some(ListEvent::Chosen(Chosen { letter: None, key })) => {
+                    Some(ListEvent::Chosen(Chosen { action: None, key })) => {
                         if let Some(chat) = browser.rows.iter().find(|chat| chat.id == key).cloned() {
                             return self.take_up(&chat).await;
                         }
@@ -98,26 +97,26 @@ impl Front<'_, '_> {
     }
 
     /// What a letter does.
-    async fn changed(&mut self, letter: char, key: String, browser: &mut Browser) {
+    async fn changed(&mut self, action: ListKey, key: String, browser: &mut Browser) {
         browser.marked = Some(key.clone());
-        match letter {
-            'x' if key == browser.present => {
-                self.face.complain("This is the conversation you are in; it stays.")
+        match action {
+            ListKey::Char('x') if key == browser.present => {
+                self.ui.error("This is the conversation you are in; it stays.")
             }
-            'x' => {
+            ListKey::Char('x') => {
                 let chats = browser.chats.clone();
                 let id = key.clone();
                 match spawn_blocking(move || chats.delete(&id)).await {
                     Ok(Ok(done)) => {
                         browser.drop(&key);
                         browser.preview();
-                        self.face.note(&done);
+                        self.ui.note(&done);
                     }
-                    Ok(Err(problem)) => self.face.complain(&problem),
-                    Err(error) => self.face.complain(&error.to_string()),
+                    Ok(Err(problem)) => self.ui.error(&problem),
+                    Err(error) => self.ui.error(&error.to_string()),
                 }
             }
-            's' => {
+            ListKey::Char('s') => {
                 browser.order = match browser.order {
                     Order::Date => Order::Messages,
                     Order::Messages => Order::Name,
@@ -126,21 +125,21 @@ impl Front<'_, '_> {
                 browser.ascending = browser.order == Order::Name;
                 browser.sort();
             }
-            'r' => {
+            ListKey::Char('r') => {
                 browser.ascending = !browser.ascending;
                 browser.sort();
             }
             _ => {
                 browser.all = !browser.all;
                 browser
-                    .load(if self.face.is_screen() { Freshness::AsKnown } else { Freshness::UpToDate })
+                    .load(if self.ui.is_screen() { Freshness::AsKnown } else { Freshness::UpToDate })
                     .await;
-                if self.face.is_screen() {
+                if self.ui.is_screen() {
                     browser.refresh();
                 }
             }
         }
-        self.face.present(browser.choice(browser.marked.clone()));
+        self.ui.present(browser.choice(browser.marked.clone()));
     }
 
     fn learn(&mut self, news: News, browser: &mut Browser) {
@@ -149,7 +148,7 @@ impl Front<'_, '_> {
                 browser.rows = rows;
                 browser.reading = false;
                 browser.sort();
-                self.face.present(browser.choice(browser.marked.clone()));
+                self.ui.present(browser.choice(browser.marked.clone()));
                 browser.preview();
             }
             News::Rows { .. } => {}
@@ -157,34 +156,34 @@ impl Front<'_, '_> {
                 browser.previewed = None;
                 browser.previews.insert(key.clone(), lines.clone());
                 let is_marked = browser.marked.as_ref() == Some(&key);
-                self.face.show_preview(key, lines);
+                self.ui.show_preview(key, lines);
                 if !is_marked {
                     browser.preview();
                 }
             }
-            News::Hits { words, hits } => self.face.show_hits(words, hits),
+            News::Hits { words, hits } => self.ui.show_hits(words, hits),
         }
     }
 
     /// Goes on with a session. One of another project is copied to this one, if that is wished.
-    async fn take_up(&mut self, chat: &StoredChat) -> Then {
+    async fn take_up(&mut self, chat: &StoredChat) -> CommandOutcome {
         if self.turn.session.id.as_str() == chat.id {
-            self.face.note("This is the conversation you are in.");
-            return Then::GoOn;
+            self.ui.note("This is the conversation you are in.");
+            return CommandOutcome::Continue;
         }
         if let Err(problem) = self.turn.check_session(&chat.file) {
-            self.face.complain(&problem);
-            return Then::GoOn;
+            self.ui.error(&problem);
+            return CommandOutcome::Continue;
         }
         if !chat.here && !self.copies(chat).await {
-            return Then::GoOn;
+            return CommandOutcome::Continue;
         }
         let note = match chat.here {
             true => format!("Going on with session {}.", chat.id),
             false => format!("From {}.", chat.project),
         };
         let session = Resumed { which: chat.id.clone(), all_projects: !chat.here, fork: !chat.here };
-        Then::Reopen(Reopen { session: Some(session), note, ..Reopen::default() })
+        CommandOutcome::Reopen(Reopen { session: Some(session), note, ..Reopen::default() })
     }
 
     async fn copies(&mut self, chat: &StoredChat) -> bool {
@@ -195,7 +194,7 @@ impl Front<'_, '_> {
             format!("Its project: {folder}"),
             format!("To go on with it there: cd {folder:?} && pollux --resume {}", chat.id),
         ];
-        self.face.choose(choice).await.is_some_and(|chosen| chosen.key == "copy")
+        self.ui.choose(choice).await.is_some_and(|chosen| chosen.key == "copy")
     }
 }
 
@@ -310,10 +309,10 @@ impl Browser {
             note: format!("sorted by {order} {direction}{reading}"),
             headings: vec!["Index", "Msgs", "Age", "Name"],
             rows: rows.collect(),
-            letters: LETTERS.to_vec(),
+            actions: ACTIONS.to_vec(),
             marked,
             hint: Some(HINT.to_owned()),
-            manner: Manner { counted: true, ..Manner::default() },
+            options: ListOptions { counted: true, ..ListOptions::default() },
             ..Choice::default()
         }
     }

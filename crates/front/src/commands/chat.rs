@@ -4,16 +4,24 @@ use pollux_domain::content::Content;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock, SystemClock};
 
-use super::{Anew, Then};
+use super::{CommandOutcome, NewSession};
 use crate::Front;
 
 impl Front<'_, '_> {
     /// `/chat`, `/resume`: the browser, or what a word says.
-    pub(super) async fn chats(&mut self, rest: &str, conversation: &mut pollux_host::Conversation) -> Then {
+    pub(super) async fn chats(
+        &mut self,
+        rest: &str,
+        conversation: &mut pollux_host::Conversation,
+    ) -> CommandOutcome {
         if rest.is_empty() { self.browse().await } else { self.chat(rest, conversation).await }
     }
 
-    pub(super) async fn chat(&mut self, rest: &str, conversation: &mut pollux_host::Conversation) -> Then {
+    pub(super) async fn chat(
+        &mut self,
+        rest: &str,
+        conversation: &mut pollux_host::Conversation,
+    ) -> CommandOutcome {
         let (word, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         // Older releases put them below another word.
         if matches!(word, "checkpoint" | "checkpoints") {
@@ -31,15 +39,15 @@ impl Front<'_, '_> {
             ("resume" | "load", tag) => match self.turn.load_chat(tag) {
                 Ok(turns) => {
                     let note = format!("Going on with the conversation saved as {tag}, in a new session.");
-                    return Then::Anew(Anew { turns, note, ..Anew::default() });
+                    return CommandOutcome::NewSession(NewSession { turns, note, ..NewSession::default() });
                 }
                 Err(text) => Err(text),
             },
             _ => Err("Usage: /chat save|resume|delete <tag>, /chat list, /chat share [file]".to_owned()),
         };
         let (Ok(text) | Err(text)) = said;
-        self.face.note(&text);
-        Then::GoOn
+        self.ui.note(&text);
+        CommandOutcome::Continue
     }
 
     fn saved_chats(&self) -> String {
@@ -62,7 +70,7 @@ impl Front<'_, '_> {
             let tag = one_line(tag);
             let question =
                 format!("A checkpoint with the tag {tag} already exists. Do you want to overwrite it?");
-            if !self.face.agrees(&question).await {
+            if !self.ui.confirm(&question).await {
                 return Err("Nothing was saved.".to_owned());
             }
         }

@@ -1,7 +1,6 @@
 //! `/copy`: an answer for the clipboard.
 
 use pollux_domain::content::{Content, Role};
-use pollux_tui::terminal;
 
 use crate::Front;
 
@@ -11,7 +10,7 @@ impl Front<'_, '_> {
         let view = self.view(conversation).await;
         let answer = view.and_then(|view| view.contents.iter().rev().find_map(|turn| answer(turn)));
         match answer {
-            None => self.face.note("There is no answer yet that could be copied."),
+            None => self.ui.note("There is no answer yet that could be copied."),
             Some(text) => self.copy("The last answer", &text).await,
         }
     }
@@ -21,22 +20,22 @@ impl Front<'_, '_> {
         let loaded = self.turn.loaded;
         let size = format!("{} lines, {} characters", text.lines().count(), text.chars().count());
         if let Some(program) = crate::clipboard::copy_here(text, loaded).await {
-            self.face.note(&format!("{what} is in the clipboard ({size}; with {program})."));
+            self.ui.note(&format!("{what} is in the clipboard ({size}; with {program})."));
             return;
         }
         let draws = loaded.env.get("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
         let in_tmux = loaded.env.non_empty("TMUX").is_some();
-        match terminal::copy(text, in_tmux).filter(|_| draws) {
+        match crate::clipboard::copy_sequence(text, in_tmux).filter(|_| draws) {
             Some(sequence) => {
-                self.face.sequence(&sequence);
-                self.face.note(&format!(
+                self.ui.terminal_sequence(&sequence);
+                self.ui.note(&format!(
                     "{what} was given to the terminal for its clipboard ({size}). Some terminals ask or refuse."
                 ));
             }
-            None if draws => self.face.complain(&format!("{what} is too long for this terminal ({size}).")),
-            None => self
-                .face
-                .complain("No clipboard is within reach: neither a program nor the terminal has one."),
+            None if draws => self.ui.error(&format!("{what} is too long for this terminal ({size}).")),
+            None => {
+                self.ui.error("No clipboard is within reach: neither a program nor the terminal has one.")
+            }
         }
     }
 }

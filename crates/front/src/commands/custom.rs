@@ -15,13 +15,13 @@ impl Front<'_, '_> {
             "list" => {
                 let list = conversation.commands(self.turn.loaded);
                 let text = lines(&list);
-                self.face.note(if text.is_empty() { NONE } else { text.trim_end() });
+                self.ui.note(if text.is_empty() { NONE } else { text.trim_end() });
             }
             "reload" | "refresh" => {
                 conversation.reload_commands();
-                self.face.note("Custom commands reloaded successfully.");
+                self.ui.note("Custom commands reloaded successfully.");
             }
-            _ => self.face.note(USAGE),
+            _ => self.ui.note(USAGE),
         }
     }
 
@@ -42,9 +42,9 @@ impl Front<'_, '_> {
         let rows =
             [("once", "Yes, this once"), ("session", "Yes, and for the rest of this session"), ("no", "No")];
         let mut choice = Choice::of("This command wants to run:", rows);
-        choice.manner.unbidden = true;
+        choice.options.unrequested = true;
         choice.about = invocation.to_confirm.iter().map(|line| format!("  {line}")).collect();
-        let chosen = self.face.choose(choice).await?;
+        let chosen = self.ui.choose(choice).await?;
         match chosen.key.as_str() {
             "once" => Some(invocation),
             "session" => {

@@ -16,14 +16,14 @@ impl Front<'_, '_> {
         let files = pollux_host::settings::settings(self.turn.request, &self.turn.loaded.env);
         let now = files.ok().and_then(|files| files.written(KEY, Scope::User)).map(|value| bare(&value));
         let choice = self.editors(now.as_deref().unwrap_or(NONE));
-        let Some(chosen) = self.face.choose(choice).await else { return };
+        let Some(chosen) = self.ui.choose(choice).await else { return };
         let id = Some(chosen.key.as_str()).filter(|id| *id != NONE);
         if let Err(failure) = self.prefer(id) {
-            self.face.complain(&failure.message());
+            self.ui.error(&failure.message());
             return;
         }
-        self.face.prefer_editor(id);
-        self.face.note(&format!("Preferred editor: {}", name(&chosen.key)));
+        self.ui.prefer_editor(id);
+        self.ui.note(&format!("Preferred editor: {}", name(&chosen.key)));
     }
 
     fn prefer(&self, id: Option<&str>) -> Result<(), Failure> {
@@ -41,7 +41,7 @@ impl Front<'_, '_> {
             columns: vec![format!("{text}{}", if id == now { " *" } else { "" })],
             ..ChoiceRow::default()
         };
-        let known = crate::desk::editors().iter().map(|editor| {
+        let known = crate::editors::editors().iter().map(|editor| {
             let missing = if editor.is_installed(env) { "" } else { " (Not installed)" };
             row(editor.id, format!("{}{missing}", editor.name))
         });
@@ -60,5 +60,5 @@ impl Front<'_, '_> {
 
 /// What people call it.
 fn name(id: &str) -> &str {
-    crate::desk::editors().iter().find(|editor| editor.id == id).map_or(id, |editor| editor.name)
+    crate::editors::editors().iter().find(|editor| editor.id == id).map_or(id, |editor| editor.name)
 }

@@ -17,7 +17,7 @@ impl Front<'_, '_> {
             Ok((lines, then)) => self.run_extensions(lines, then),
             Err(usage) => usage,
         };
-        self.face.note(text.trim_end());
+        self.ui.note(text.trim_end());
     }
 
     fn run_extensions(&self, lines: Vec<Vec<&str>>, then: &str) -> String {

@@ -1,13 +1,12 @@
 //! `/footer`: what the last line shows.
 
 use pollux_host::request::Scope;
-use pollux_tui::app::FooterItem;
-use pollux_tui::dialog::{LEFT, Manner, RESET, RIGHT, TAB};
 use serde_json::Value;
 
 use super::settings::{other, two_scopes};
 use crate::Front;
-use crate::choice::{Choice, ChoiceRow, Letter};
+use crate::choice::{Choice, ChoiceRow, ListKey, ListOptions, RowAction};
+use crate::screen_provider::FooterItemInfo;
 
 const KEY: &str = "ui.footer.items";
 const LABELS: &str = "ui.footer.showLabels";
@@ -17,6 +16,7 @@ const HINT: &str =
 impl Front<'_, '_> {
     /// `/footer`
     pub(super) async fn footer(&mut self) {
+        let all = self.screens.footer_items();
         let mut scope = Scope::User;
         let mut marked = None;
         loop {
@@ -24,80 +24,86 @@ impl Front<'_, '_> {
                 break;
             };
             let given = |key: &str| loaded.settings.get(key).map(|(value, _)| value.clone());
-            let (mut shown, labels) = (shown(given(KEY)), given(LABELS) != Some(Value::Bool(false)));
-            let Some(chosen) = self.face.choose(dialog(&shown, labels, scope, marked)).await else { break };
+            let (mut shown, labels) = (shown(given(KEY), &all), given(LABELS) != Some(Value::Bool(false)));
+            let Some(chosen) = self.ui.choose(dialog(&shown, &all, labels, scope, marked)).await else {
+                break;
+            };
             let key = chosen.key.clone();
             marked = Some(chosen.key);
-            if chosen.letter == Some(TAB) {
+            if chosen.action == Some(ListKey::Tab) {
                 scope = other(scope);
                 continue;
             }
             if key == LABELS {
-                if chosen.letter.is_none() {
+                if chosen.action.is_none() {
                     self.keep_setting(LABELS, &(!labels).to_string(), scope);
                 }
             } else {
-                change(&mut shown, &key, chosen.letter);
+                change(&mut shown, &key, chosen.action, &all);
                 self.keep_setting(KEY, &Value::from(shown).to_string(), scope);
             }
-            self.face.look_anew(self.turn, &self.model);
+            self.ui.reload_settings(self.turn, &self.model);
         }
-        self.face.close();
+        self.ui.close_list();
     }
 }
 
 /// The items that are shown, in order.
-fn shown(given: Option<Value>) -> Vec<String> {
+fn shown(given: Option<Value>, all: &[FooterItemInfo]) -> Vec<String> {
     match given {
         Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        _ => FooterItem::DEFAULT.iter().map(|item| name(*item).to_owned()).collect(),
+        _ => defaults(all),
     }
 }
 
-fn name(item: FooterItem) -> &'static str {
-    FooterItem::ALL.iter().find(|(known, ..)| *known == item).map_or("", |(_, name, _)| name)
+fn defaults(all: &[FooterItemInfo]) -> Vec<String> {
+    all.iter().filter(|item| item.default).map(|item| item.name.to_owned()).collect()
 }
 
-/// What a key does: Enter shows or hides, the arrows move.
-fn change(shown: &mut Vec<String>, item: &str, letter: Option<char>) {
+/// Applies a key: Enter shows or hides, the arrows move.
+fn change(shown: &mut Vec<String>, item: &str, action: Option<ListKey>, all: &[FooterItemInfo]) {
     let place = shown.iter().position(|known| known == item);
-    match (letter, place) {
-        (Some(RESET), _) => *shown = self::shown(None),
-        (Some(LEFT), Some(place)) if place > 0 => shown.swap(place, place - 1),
-        (Some(RIGHT), Some(place)) if place + 1 < shown.len() => shown.swap(place, place + 1),
+    match (action, place) {
+        (Some(ListKey::Reset), _) => *shown = defaults(all),
+        (Some(ListKey::Left), Some(place)) if place > 0 => shown.swap(place, place - 1),
+        (Some(ListKey::Right), Some(place)) if place + 1 < shown.len() => shown.swap(place, place + 1),
         (Some(_), _) => {}
         (None, Some(place)) => drop(shown.remove(place)),
         (None, None) => shown.push(item.to_owned()),
     }
 }
 
-fn dialog(shown: &[String], labels: bool, scope: Scope, marked: Option<String>) -> Choice {
-    let about = |item: &str| {
-        FooterItem::ALL.iter().find(|(_, known, _)| *known == item).map_or("", |(.., about)| about)
-    };
+fn dialog(
+    shown: &[String],
+    all: &[FooterItemInfo],
+    labels: bool,
+    scope: Scope,
+    marked: Option<String>,
+) -> Choice {
+    let label = |name: &str| all.iter().find(|item| item.name == name).map_or("", |item| item.label);
     let row = |item: &str, on: bool, about: &str| ChoiceRow {
         key: item.to_owned(),
         columns: vec![format!("[{}] {item}", if on { "x" } else { " " }), about.to_owned()],
         ..ChoiceRow::default()
     };
-    let hidden = FooterItem::ALL.iter().filter(|(_, item, _)| !shown.iter().any(|known| known == item));
-    let mut rows: Vec<ChoiceRow> = shown.iter().map(|item| row(item, true, about(item))).collect();
-    rows.extend(hidden.map(|(_, item, about)| row(item, false, about)));
+    let hidden = all.iter().filter(|item| !shown.iter().any(|known| known == item.name));
+    let mut rows: Vec<ChoiceRow> = shown.iter().map(|item| row(item, true, label(item))).collect();
+    rows.extend(hidden.map(|item| row(item.name, false, item.label)));
     rows.push(row(LABELS, labels, "words above the items"));
-    let letter = |letter, about| Letter { letter, about, grave: false };
+    let action = |key, about| RowAction { key, about, confirm: false };
     Choice {
         title: "Configure Footer".to_owned(),
         rows,
-        letters: vec![
-            letter(LEFT, "move it forward"),
-            letter(RIGHT, "move it back"),
-            letter(RESET, "take the usual ones"),
-            letter(TAB, "change where it is kept"),
+        actions: vec![
+            action(ListKey::Left, "move it forward"),
+            action(ListKey::Right, "move it back"),
+            action(ListKey::Reset, "take the usual ones"),
+            action(ListKey::Tab, "change where it is kept"),
         ],
         marked,
         foot: two_scopes(scope),
         hint: Some(HINT.to_owned()),
-        manner: Manner { stays: true, ..Manner::default() },
+        options: ListOptions { stays_open: true, ..ListOptions::default() },
         ..Choice::default()
     }
 }
@@ -106,17 +112,25 @@ fn dialog(shown: &[String], labels: bool, scope: Scope, marked: Option<String>) 
 mod tests {
     use super::*;
 
+    const ALL: &[FooterItemInfo] = &[
+        FooterItemInfo { name: "workspace", label: "workspace", default: true },
+        FooterItemInfo { name: "sandbox", label: "sandbox", default: true },
+        FooterItemInfo { name: "quota", label: "quota", default: true },
+        FooterItemInfo { name: "auth", label: "/auth", default: false },
+    ];
+
     #[test]
     fn items_are_shown_hidden_and_moved() {
-        let mut items = shown(None);
-        change(&mut items, "sandbox", None);
-        change(&mut items, "auth", None);
-        assert_eq!(items, ["workspace", "git-branch", "model-name", "quota", "auth"]);
-        change(&mut items, "auth", Some(LEFT));
-        change(&mut items, "workspace", Some(LEFT));
-        change(&mut items, "workspace", Some(RIGHT));
-        assert_eq!(items, ["git-branch", "workspace", "model-name", "auth", "quota"]);
-        change(&mut items, "auth", Some(RESET));
-        assert_eq!(items, shown(None));
+        let mut items = shown(None, ALL);
+        let mut change = |item: &str, action: Option<ListKey>| {
+            change(&mut items, item, action, ALL);
+            items.join(" ")
+        };
+        assert_eq!(change("sandbox", None), "workspace quota");
+        assert_eq!(change("auth", None), "workspace quota auth");
+        assert_eq!(change("auth", Some(ListKey::Left)), "workspace auth quota");
+        assert_eq!(change("workspace", Some(ListKey::Left)), "workspace auth quota");
+        assert_eq!(change("workspace", Some(ListKey::Right)), "auth workspace quota");
+        assert_eq!(change("auth", Some(ListKey::Reset)), "workspace sandbox quota");
     }
 }

@@ -3,14 +3,18 @@
 use pollux_domain::terminal_text::visible;
 use pollux_host::{Detail, ServerLogin};
 
-use super::{Reopen, Then};
+use super::{CommandOutcome, Reopen};
 use crate::Front;
 
 const USAGE: &str =
     "Usage: /mcp [list|desc|schema], /mcp auth [server], /mcp reload, /mcp enable|disable <server>";
 
 impl Front<'_, '_> {
-    pub(super) async fn mcp(&mut self, rest: &str, conversation: &mut pollux_host::Conversation) -> Then {
+    pub(super) async fn mcp(
+        &mut self,
+        rest: &str,
+        conversation: &mut pollux_host::Conversation,
+    ) -> CommandOutcome {
         let words: Vec<&str> = rest.split_whitespace().collect();
         match words.as_slice() {
             [] | ["list" | "ls" | "nodesc" | "nodescription"] => {
@@ -21,7 +25,7 @@ impl Front<'_, '_> {
             ["reload" | "refresh"] => return self.reopen(Reopen::noting("MCP servers are connected anew.")),
             ["auth"] => {
                 let names = conversation.servers_to_sign_in();
-                self.face.note(&match names.is_empty() {
+                self.ui.note(&match names.is_empty() {
                     true => "No server of this conversation asks for a sign-in.".to_owned(),
                     false => {
                         format!("Servers to sign in to: {}\nUsage: /mcp auth <server>", names.join(", "))
@@ -32,9 +36,9 @@ impl Front<'_, '_> {
             [word @ ("enable" | "disable"), name, rest @ ..] => {
                 return self.switch_server(name, *word == "enable", rest);
             }
-            _ => self.face.note(USAGE),
+            _ => self.ui.note(USAGE),
         }
-        Then::GoOn
+        CommandOutcome::Continue
     }
 
     async fn servers(&mut self, detail: Detail, conversation: &mut pollux_host::Conversation) {
@@ -52,58 +56,58 @@ impl Front<'_, '_> {
             true => "No MCP servers configured.".to_owned(),
             false => lines.join("\n"),
         };
-        self.face.note(&visible(&text));
+        self.ui.note(&visible(&text));
     }
 
-    fn switch_server(&mut self, name: &str, on: bool, rest: &[&str]) -> Then {
+    fn switch_server(&mut self, name: &str, on: bool, rest: &[&str]) -> CommandOutcome {
         if rest.contains(&"--session") {
-            self.face.note("A server cannot be switched for one session alone; without --session it lasts.");
-            return Then::GoOn;
+            self.ui.note("A server cannot be switched for one session alone; without --session it lasts.");
+            return CommandOutcome::Continue;
         }
         let done = self.subcommand(&["mcp", if on { "enable" } else { "disable" }, name]);
         if let Err(failure) = done.result {
-            self.face.complain(&failure.message());
-            return Then::GoOn;
+            self.ui.error(&failure.message());
+            return CommandOutcome::Continue;
         }
         let text = done.out;
         if text.starts_with("Error") {
-            self.face.complain(text.trim_end());
-            return Then::GoOn;
+            self.ui.error(text.trim_end());
+            return CommandOutcome::Continue;
         }
         self.reopen(Reopen::noting(text.trim_end()))
     }
 
     /// Signs in with a browser, on this machine or on another.
-    async fn sign_in_to(&mut self, name: &str) -> Then {
+    async fn sign_in_to(&mut self, name: &str) -> CommandOutcome {
         let mut login = match pollux_host::begin_server_login(name, self.turn.loaded).await {
             Ok(ServerLogin::Done(text)) => return self.reopen(Reopen::noting(&text)),
             Ok(ServerLogin::Asked(login)) => login,
             Err(failure) => {
-                self.face.complain(&failure.message());
-                return Then::GoOn;
+                self.ui.error(&failure.message());
+                return CommandOutcome::Continue;
             }
         };
-        self.face.note(&login.invitation(name));
+        self.ui.note(&login.invitation(name));
         let question = "Paste the address that the browser ends at, or wait for it: ";
         let granted = loop {
             let line = tokio::select! {
                 granted = login.browser() => break Some(granted),
-                line = self.face.line(question) => line,
+                line = self.ui.ask_line(question) => line,
             };
             match line.as_deref().map(str::trim) {
                 None => break None,
                 Some("") => {}
                 Some(pasted) => match login.pasted(pasted) {
                     Ok(granted) => break Some(Ok(granted)),
-                    Err(failure) => self.face.complain(&failure.message()),
+                    Err(failure) => self.ui.error(&failure.message()),
                 },
             }
         };
-        self.face.close();
+        self.ui.close_list();
         let done = match granted {
             None => {
-                self.face.note("The sign-in was cancelled.");
-                return Then::GoOn;
+                self.ui.note("The sign-in was cancelled.");
+                return CommandOutcome::Continue;
             }
             Some(Ok(granted)) => login.finish(granted).await,
             Some(Err(failure)) => Err(failure),
@@ -113,8 +117,8 @@ impl Front<'_, '_> {
                 self.reopen(Reopen::noting(&format!("Successfully authenticated with MCP server '{name}'.")))
             }
             Err(failure) => {
-                self.face.complain(&failure.message());
-                Then::GoOn
+                self.ui.error(&failure.message());
+                CommandOutcome::Continue
             }
         }
     }

@@ -3,10 +3,9 @@
 use pollux_domain::event::Op;
 use pollux_domain::terminal_text::one_line;
 use pollux_host::request::Scope;
-use pollux_tui::dialog::{Manner, TAB};
 
 use crate::Front;
-use crate::choice::{Choice, ChoiceRow, Chosen, Letter};
+use crate::choice::{Choice, ChoiceRow, Chosen, ListKey, ListOptions, RowAction};
 
 const USAGE: &str = "Usage: /model set <name> [--persist]";
 const AUTO: &str = "auto";
@@ -21,7 +20,7 @@ impl Front<'_, '_> {
             (Some("set"), Some(name), kept @ (None | Some("--persist"))) if !name.starts_with('-') => {
                 self.set_model(name, kept.is_some(), conversation).await;
             }
-            _ => self.face.note(USAGE),
+            _ => self.ui.note(USAGE),
         }
     }
 
@@ -74,16 +73,16 @@ impl Front<'_, '_> {
             let choice = Choice {
                 title: title.to_owned(),
                 rows: rows.iter().map(row).collect(),
-                letters: vec![Letter { letter: TAB, about: "remember it or not", grave: false }],
+                actions: vec![RowAction { key: ListKey::Tab, about: "remember it or not", confirm: false }],
                 marked: Some(marked),
                 foot: vec![format!("Remember model for future sessions: {kept} (Press Tab to toggle)")],
                 hint: Some("(Use Enter to select, Esc to close)".to_owned()),
-                manner: Manner { numbered: true, ..Manner::default() },
+                options: ListOptions { numbered: true, ..ListOptions::default() },
                 ..Choice::default()
             };
-            match self.face.choose(choice).await? {
-                Chosen { key, letter: None } => return Some(key),
-                Chosen { key, letter: Some(_) } => {
+            match self.ui.choose(choice).await? {
+                Chosen { key, action: None } => return Some(key),
+                Chosen { key, action: Some(_) } => {
                     *kept = !*kept;
                     marked = key;
                 }
@@ -104,7 +103,7 @@ impl Front<'_, '_> {
         let stands_for = id.filter(|id| id != name).map(|id| format!(" ({id})")).unwrap_or_default();
         let remembered = kept && self.keep_setting("model.name", name, Scope::User);
         let kept = if remembered { ", and in future sessions" } else { "" };
-        self.face.note(&format!("Model set to {}{stands_for}{kept}", one_line(name)));
+        self.ui.note(&format!("Model set to {}{stands_for}{kept}", one_line(name)));
     }
 
     /// The model and how full its window is.

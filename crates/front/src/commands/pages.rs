@@ -1,6 +1,7 @@
 //! Commands that answer with a page of facts.
 
 use crate::Front;
+use crate::screen_provider::ShortcutList;
 
 const DOCS: &str = "The handbook is part of the program: ask the model about Pollux itself, and it looks the answer up \
 (`get_internal_docs`). `pollux --help` and `pollux <command> --help` list the flags, /help the commands, /shortcuts the keys.";
@@ -61,17 +62,16 @@ impl Front<'_, '_> {
                  be set as `advanced.bugCommand.urlTemplate`, with {{title}} and {{info}} in it.\n\n{facts}"
             ),
         };
-        self.face.note(&text);
+        self.ui.note(&text);
     }
 
     /// `/shortcuts`
     pub(super) fn shortcuts(&self) -> String {
-        let (keys, problems) = crate::screen::keys(self.turn.loaded);
-        let listing = keys.listing();
-        let widest = listing.iter().map(|shortcut| shortcut.keys.chars().count()).max().unwrap_or_default();
+        let ShortcutList { shortcuts, problems } = self.screens.shortcuts(self.turn.loaded);
+        let widest = shortcuts.iter().map(|shortcut| shortcut.keys.chars().count()).max().unwrap_or_default();
         let mut text = String::new();
         let mut section = "";
-        for shortcut in &listing {
+        for shortcut in &shortcuts {
             if shortcut.section != section {
                 section = shortcut.section;
                 text.push_str(&format!("{section}\n"));
@@ -79,7 +79,7 @@ impl Front<'_, '_> {
             text.push_str(&format!("  {:widest$}  {}\n", shortcut.keys, shortcut.description));
         }
         problems.iter().for_each(|problem| text.push_str(&format!("{problem}\n")));
-        if !self.face.is_screen() {
+        if !self.ui.is_screen() {
             text.push_str("They hold on the screen; in plain lines there is Ctrl+C alone.\n");
         }
         text

@@ -4,7 +4,7 @@ use pollux_domain::event::{Op, PromptView};
 use pollux_domain::terminal_text::{one_line, visible};
 use pollux_host::FilePlan;
 
-use super::{Anew, Then};
+use super::{CommandOutcome, NewSession};
 use crate::Front;
 use crate::choice::{Choice, ChoiceRow};
 
@@ -26,13 +26,13 @@ impl Front<'_, '_> {
     pub(super) async fn rewind(&mut self, conversation: &mut pollux_host::Conversation) {
         let Some(view) = self.view(conversation).await else { return };
         if view.contents.len() <= 1 {
-            return self.face.note("No conversation found.");
+            return self.ui.note("No conversation found.");
         }
         if view.prompts.is_empty() {
-            return self.face.note("Nothing to rewind to.");
+            return self.ui.note("Nothing to rewind to.");
         }
         let Some(chosen) = self.choose_prompt(&view.prompts).await else {
-            return self.face.note("Nothing was changed.");
+            return self.ui.note("Nothing was changed.");
         };
         let later: Vec<PromptView> = view.prompts.iter().skip(chosen).cloned().collect();
         let Some(prompt) = later.first() else { return };
@@ -40,13 +40,13 @@ impl Front<'_, '_> {
         let plan = match conversation.plan_rewind(ids).await {
             Ok(plan) => Some(plan),
             Err(error) => {
-                self.face.note(&format!("The files cannot be brought back: {error}"));
+                self.ui.note(&format!("The files cannot be brought back: {error}"));
                 None
             }
         };
         let plan = plan.filter(|plan| !plan.lines.is_empty());
         match self.choose_extent(plan.as_ref()).await {
-            What::Nothing => self.face.note("Nothing was changed."),
+            What::Nothing => self.ui.note("Nothing was changed."),
             What::Files => {
                 self.revert(plan, conversation).await;
             }
@@ -70,7 +70,7 @@ impl Front<'_, '_> {
             marked: prompts.len().checked_sub(1).map(|last| last.to_string()),
             ..Choice::default()
         };
-        self.face.choose(choice).await?.key.parse().ok()
+        self.ui.choose(choice).await?.key.parse().ok()
     }
 
     async fn choose_extent(&mut self, plan: Option<&FilePlan>) -> What {
@@ -84,7 +84,7 @@ impl Front<'_, '_> {
             None => vec!["No file has to be brought back.".to_owned()],
             Some(plan) => std::iter::once("The files:".to_owned()).chain(shown(&plan.lines)).collect(),
         };
-        match self.face.choose(choice).await.as_ref().map(|chosen| chosen.key.as_str()) {
+        match self.ui.choose(choice).await.as_ref().map(|chosen| chosen.key.as_str()) {
             Some("both") => What::Both,
             Some("conversation") => What::Conversation,
             Some("files") => What::Files,
@@ -97,19 +97,19 @@ impl Front<'_, '_> {
         let Some(plan) = plan else { return true };
         let mut overwrite = false;
         if plan.has_conflicts {
-            overwrite = self.face.agrees("Also take back what is marked as a conflict?").await;
+            overwrite = self.ui.confirm("Also take back what is marked as a conflict?").await;
         }
         if !plan.has_steps && !overwrite {
-            self.face.note("No file was changed.");
+            self.ui.note("No file was changed.");
             return true;
         }
         match conversation.apply_rewind(plan, overwrite).await {
             Ok(lines) => {
-                lines.iter().for_each(|line| self.face.note(line));
+                lines.iter().for_each(|line| self.ui.note(line));
                 true
             }
             Err(error) => {
-                self.face.note(&format!("The files could not be brought back: {error}"));
+                self.ui.note(&format!("The files could not be brought back: {error}"));
                 false
             }
         }
@@ -119,31 +119,35 @@ impl Front<'_, '_> {
         let op = Op::Rewind { to: prompt.message.clone() };
         let Some(result) = self.ask(op, conversation).await else { return };
         if let Some(refusal) = result.refusal() {
-            self.face.note(&format!("The conversation is as it was: {}", refusal.message));
+            self.ui.note(&format!("The conversation is as it was: {}", refusal.message));
             return;
         }
-        self.face.note(&format!("The conversation is back to before:\n{}", visible(&prompt.text)));
-        self.face.suggest(&prompt.text);
+        self.ui.note(&format!("The conversation is back to before:\n{}", visible(&prompt.text)));
+        self.ui.suggest(&prompt.text);
     }
 
-    pub(super) async fn restore(&mut self, name: &str, conversation: &mut pollux_host::Conversation) -> Then {
+    pub(super) async fn restore(
+        &mut self,
+        name: &str,
+        conversation: &mut pollux_host::Conversation,
+    ) -> CommandOutcome {
         if !conversation.makes_checkpoints() {
-            self.face.note(
+            self.ui.note(
                 "Checkpoints are off: `general.checkpointing.enabled` switches them on. /rewind works without.",
             );
-            return Then::GoOn;
+            return CommandOutcome::Continue;
         }
         if name.is_empty() {
             let (Ok(text) | Err(text)) = conversation.restorable();
-            self.face.note(&text);
-            return Then::GoOn;
+            self.ui.note(&text);
+            return CommandOutcome::Continue;
         }
         match conversation.restore(name).await {
             Err(text) => {
-                self.face.note(&text);
-                Then::GoOn
+                self.ui.note(&text);
+                CommandOutcome::Continue
             }
-            Ok(restored) => Then::Anew(Anew {
+            Ok(restored) => CommandOutcome::NewSession(NewSession {
                 turns: restored.turns,
                 proposal: restored.proposal,
                 note: restored.message.to_owned(),

@@ -4,12 +4,11 @@ use pollux_config::settings::schema::{self, Key, Kind};
 use pollux_domain::failure::Failure;
 use pollux_host::request::Scope;
 use pollux_host::settings::{Row, SettingsFiles, bare};
-use pollux_tui::dialog::{Manner, RESET, TAB};
 use serde_json::Value;
 
-use super::{Reopen, Then};
+use super::{CommandOutcome, Reopen};
 use crate::Front;
-use crate::choice::{Choice, ChoiceRow, Letter};
+use crate::choice::{Choice, ChoiceRow, ListKey, ListOptions, RowAction};
 
 const HINT: &str = "(Use Enter to select, Ctrl+L to reset, Tab to change focus, Esc to close)";
 
@@ -23,7 +22,7 @@ enum Target {
 
 impl Front<'_, '_> {
     /// `/settings`
-    pub(super) async fn settings(&mut self) -> Then {
+    pub(super) async fn settings(&mut self) -> CommandOutcome {
         let mut target = Target::File(Scope::User);
         let mut marked = None;
         let mut changed: Vec<&'static Key> = Vec::new();
@@ -31,12 +30,12 @@ impl Front<'_, '_> {
             let mut files = match pollux_host::settings::settings(self.turn.request, &self.turn.loaded.env) {
                 Ok(files) => files,
                 Err(failure) => {
-                    self.face.complain(&failure.message());
+                    self.ui.error(&failure.message());
                     break;
                 }
             };
             let rows = files.rows();
-            let Some(chosen) = self.face.choose(dialog(&files, &rows, target, marked, &changed)).await else {
+            let Some(chosen) = self.ui.choose(dialog(&files, &rows, target, marked, &changed)).await else {
                 break;
             };
             marked = Some(chosen.key.clone());
@@ -45,19 +44,19 @@ impl Front<'_, '_> {
             else {
                 continue;
             };
-            let scope = match (chosen.letter, target) {
-                (Some(TAB), _) => {
+            let scope = match (chosen.action, target) {
+                (Some(ListKey::Tab), _) => {
                     target = target.next();
                     continue;
                 }
                 (_, Target::System) => {
-                    self.face.complain("Settings of the machine are changed by whoever looks after it.");
+                    self.ui.error("Settings of the machine are changed by whoever looks after it.");
                     continue;
                 }
                 (_, Target::File(scope)) => scope,
             };
-            let done = match chosen.letter {
-                Some(RESET) => files.reset(key.path, scope),
+            let done = match chosen.action {
+                Some(ListKey::Reset) => files.reset(key.path, scope),
                 _ => match self.new_value(key, row, files.written(key.path, scope)).await {
                     Some(text) => files.set(key.path, &text, scope).map(drop),
                     None => continue,
@@ -68,12 +67,12 @@ impl Front<'_, '_> {
                     if !changed.iter().any(|known| known.path == key.path) {
                         changed.push(key);
                     }
-                    self.face.look_anew(self.turn, &self.model);
+                    self.ui.reload_settings(self.turn, &self.model);
                 }
-                Err(failure) => self.face.complain(&failure.message()),
+                Err(failure) => self.ui.error(&failure.message()),
             }
         }
-        self.face.close();
+        self.ui.close_list();
         reopened(&changed)
     }
 
@@ -90,7 +89,7 @@ impl Front<'_, '_> {
             _ => {
                 let now = bare(&row.shown()).replace('\n', " ");
                 let question = format!("{} ({}), now {now}: ", key.path, key.kind.name());
-                self.face.line(&question).await.filter(|text| !text.trim().is_empty())
+                self.ui.ask_line(&question).await.filter(|text| !text.trim().is_empty())
             }
         }
     }
@@ -104,7 +103,7 @@ impl Front<'_, '_> {
         match set(text) {
             Ok(()) => true,
             Err(failure) => {
-                self.face.complain(&failure.message());
+                self.ui.error(&failure.message());
                 false
             }
         }
@@ -181,15 +180,18 @@ fn dialog(
     if !waiting.is_empty() {
         foot.push(format!("To see changes, Pollux must be restarted: {}", waiting.join(", ")));
     }
-    let letter = |letter, about| Letter { letter, about, grave: false };
+    let action = |key, about| RowAction { key, about, confirm: false };
     Choice {
         title: "Settings".to_owned(),
         rows,
-        letters: vec![letter(TAB, "change where it goes"), letter(RESET, "take it out of the file")],
+        actions: vec![
+            action(ListKey::Tab, "change where it goes"),
+            action(ListKey::Reset, "take it out of the file"),
+        ],
         marked,
         foot,
         hint: Some(HINT.to_owned()),
-        manner: Manner { typed: true, stays: true, ..Manner::default() },
+        options: ListOptions { type_to_search: true, stays_open: true, ..ListOptions::default() },
         ..Choice::default()
     }
 }
@@ -220,14 +222,14 @@ fn short(value: &str) -> String {
 }
 
 /// What only the screen follows is in force already; for anything else the conversation is opened again.
-fn reopened(changed: &[&Key]) -> Then {
+fn reopened(changed: &[&Key]) -> CommandOutcome {
     let is_look = |key: &&&Key| key.path.starts_with("ui.") || key.path == "general.vimMode" || key.restart;
     let others: Vec<&str> = changed.iter().filter(|key| !is_look(key)).map(|key| key.path).collect();
     if others.is_empty() {
-        return Then::GoOn;
+        return CommandOutcome::Continue;
     }
     let note = format!("In force from now on: {}.", others.join(", "));
-    Then::Reopen(Reopen { note, ..Reopen::default() })
+    CommandOutcome::Reopen(Reopen { note, ..Reopen::default() })
 }
 
 #[cfg(test)]
@@ -247,8 +249,8 @@ mod tests {
     #[test]
     fn only_what_the_screen_cannot_follow_opens_the_conversation_again() {
         let key = |path| schema::find(path).expect("a setting");
-        assert!(matches!(reopened(&[key("ui.theme"), key("general.vimMode")]), Then::GoOn));
-        let Then::Reopen(reopen) = reopened(&[key("ui.theme"), key("model.name")]) else {
+        assert!(matches!(reopened(&[key("ui.theme"), key("general.vimMode")]), CommandOutcome::Continue));
+        let CommandOutcome::Reopen(reopen) = reopened(&[key("ui.theme"), key("model.name")]) else {
             panic!("the model is another one");
         };
         assert_eq!(reopen.note, "In force from now on: model.name.");

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{one_line, visible};
 use pollux_host::VERSION;
-use pollux_tui::app::Facts;
 use serde_json::Value;
 
 use crate::Front;
+use crate::front_end::SessionFacts;
 use crate::input::Input;
 
 /// The hooks of a conversation are those that it began with.
@@ -17,19 +17,19 @@ const NEXT_TIME: &str = "This counts from the next conversation on.";
 
 impl Front<'_, '_> {
     /// What was typed while a turn runs. Some commands need nothing of it; the rest waits.
-    pub(crate) fn beside(&mut self, typed: String) {
+    pub(crate) fn during_turn(&mut self, typed: String) {
         match typed.trim() {
             "/stats" | "/usage" => self.show_stats(""),
-            "/help" | "/?" => self.face.note(&super::help()),
+            "/help" | "/?" => self.ui.note(&super::help()),
             "/vim" => self.vim(),
-            _ => self.face.put_back(Input::Said(typed)),
+            _ => self.ui.defer(Input::Said(typed)),
         }
     }
 
     /// A conversation has begun: the screen learns what there is.
     pub(crate) async fn settle_in(&mut self, conversation: &mut pollux_host::Conversation) {
-        self.face.offer(conversation, self.turn.loaded);
-        if !self.face.is_screen() {
+        self.ui.set_offers(conversation, self.turn.loaded);
+        if !self.ui.is_screen() {
             return;
         }
         let window = self.view(conversation).await.map_or(0, |view| view.window);
@@ -43,13 +43,13 @@ impl Front<'_, '_> {
         ];
         let parts = counted.into_iter().filter(|(count, _)| *count > 0);
         let parts = parts.map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }));
-        let facts = Facts {
+        let facts = SessionFacts {
             context: parts.collect::<Vec<_>>().join(" · "),
             window,
             session: self.turn.session.id.to_string(),
             auth: self.turn.credentials.auth_type.clone().unwrap_or_default(),
         };
-        self.face.show_facts(facts);
+        self.ui.show_facts(facts);
     }
 
     /// What this is, for people and for reports.
@@ -100,8 +100,8 @@ impl Front<'_, '_> {
         let output = output.to_string_lossy();
         let done = self.subcommand(&["sessions", "export", &id, "--source", "gemini", "--output", &output]);
         match done.result {
-            Ok(()) => self.face.note(done.out.trim_end()),
-            Err(failure) => self.face.complain(&failure.message()),
+            Ok(()) => self.ui.note(done.out.trim_end()),
+            Err(failure) => self.ui.error(&failure.message()),
         }
     }
 

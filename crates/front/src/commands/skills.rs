@@ -17,7 +17,7 @@ impl Front<'_, '_> {
     pub(super) async fn skills(&mut self, rest: &str, conversation: &Conversation) {
         let words: Vec<&str> = rest.split_whitespace().collect();
         let Some(rows) = conversation.skills() else {
-            self.face.note(OFF);
+            self.ui.note(OFF);
             return;
         };
         let text = match words.as_slice() {
@@ -39,7 +39,7 @@ impl Front<'_, '_> {
             }
             _ => USAGE.to_owned(),
         };
-        self.face.note(text.trim_end());
+        self.ui.note(text.trim_end());
     }
 
     /// Settings and folders are read anew.
@@ -50,7 +50,7 @@ impl Front<'_, '_> {
         };
         match conversation.reload_skills(&loaded) {
             Some((added, removed, warnings)) => {
-                warnings.iter().for_each(|line| self.face.note(line));
+                warnings.iter().for_each(|line| self.ui.note(line));
                 change(added, removed)
             }
             None => OFF.to_owned(),
@@ -80,7 +80,7 @@ impl Front<'_, '_> {
             return format!("Failed to link skills: {why}");
         };
         let question = format!("\n{}\n\nDo you want to continue? [Y/n]: ", consent.trim());
-        let answer = self.face.line(&question).await.unwrap_or_else(|| "n".to_owned());
+        let answer = self.ui.ask_line(&question).await.unwrap_or_else(|| "n".to_owned());
         if !matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
             return "Failed to link skills: Skill linking cancelled by user.".to_owned();
         }

@@ -5,11 +5,12 @@ mod prices;
 use std::time::Duration;
 
 use pollux_domain::model::Usage;
+use pollux_domain::panel::{Panel, PanelRow};
 use pollux_domain::terminal_text::one_line;
 use pollux_output::{ApiCounts, Stats, millis};
-use pollux_tui::transcript::{Item, Panel, PanelRow};
 
 use crate::Front;
+use crate::front_end::Farewell;
 
 /// Turns that the plot shows.
 const PLOTTED: usize = 20;
@@ -27,17 +28,17 @@ impl Front<'_, '_> {
             "model" | "models" => model_panel(&self.stats),
             "tool" | "tools" => tool_panel(&self.stats),
             _ => {
-                self.face.note("Usage: /stats [session|model|tools]");
+                self.ui.note("Usage: /stats [session|model|tools]");
                 return;
             }
         };
-        self.face.panel(panel);
+        self.ui.panel(panel);
     }
 
     /// What the conversation came to, for whoever leaves it.
     pub(crate) fn sum_up(&mut self) {
         let panel = self.session_panel("Agent powering down. Goodbye!");
-        self.face.farewell(Item::Panel(Box::new(panel)));
+        self.ui.farewell(Farewell::Panel(panel));
     }
 
     fn session_panel(&self, title: &str) -> Panel {

@@ -7,40 +7,40 @@ use pollux_domain::event::Op;
 use pollux_host::Conversation;
 use pollux_host::request::Reserved;
 
+use super::outcome::{CommandOutcome, NewSession};
 use super::pages::not_here;
-use super::then::{Anew, Then};
 use crate::Front;
 use crate::front_end::Pending;
 
 /// A command of the program's own.
-pub(crate) struct Command {
+pub struct SlashCommand {
     /// The word with its slash, and other words for it.
-    pub(crate) names: &'static [&'static str],
+    pub names: &'static [&'static str],
     /// What may follow the word; empty where nothing does.
-    pub(crate) follows: &'static str,
-    pub(crate) about: &'static str,
+    pub follows: &'static str,
+    pub about: &'static str,
     /// Whether it does something useful when nothing follows.
-    pub(crate) at_once: bool,
-    pub(crate) subcommands: &'static [Subcommand],
+    pub at_once: bool,
+    pub subcommands: &'static [SlashSubcommand],
     /// Does it, with what follows the word.
     pub(crate) run: Run,
 }
 
 /// What a command does in a conversation.
 pub(crate) type Run =
-    for<'f, 'a, 'b> fn(&'f mut Front<'a, 'b>, &'f str, &'f mut Conversation) -> Pending<'f, Then>;
+    for<'f, 'a, 'b> fn(&'f mut Front<'a, 'b>, &'f str, &'f mut Conversation) -> Pending<'f, CommandOutcome>;
 
 /// A word that may follow a command.
-pub(crate) struct Subcommand {
-    pub(crate) names: &'static [&'static str],
-    pub(crate) about: &'static str,
+pub struct SlashSubcommand {
+    pub names: &'static [&'static str],
+    pub about: &'static str,
     /// Whether nothing need follow it.
-    pub(crate) at_once: bool,
+    pub at_once: bool,
 }
 
-impl Command {
+impl SlashCommand {
     /// The word with its slash.
-    pub(crate) fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         self.names.first().copied().unwrap_or_default()
     }
 
@@ -51,26 +51,26 @@ impl Command {
 }
 
 /// Every command, in the order of `/help`.
-pub(crate) fn listing() -> &'static [Command] {
+pub fn slash_commands() -> &'static [SlashCommand] {
     COMMANDS
 }
 
 /// The names of all these commands without their slashes: no file or server can take them.
 pub fn reserved() -> Reserved {
     static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-        let listed = COMMANDS.iter().flat_map(|command| command.names).chain(ELSEWHERE);
+        let listed = COMMANDS.iter().flat_map(|command| command.names).chain(UPSTREAM_ONLY);
         listed.filter_map(|name| name.strip_prefix('/')).collect()
     });
     Reserved(&NAMES)
 }
 
 /// The command that a word with its slash calls.
-pub(super) fn find(word: &str) -> Option<&'static Command> {
+pub(super) fn find(word: &str) -> Option<&'static SlashCommand> {
     COMMANDS.iter().find(|command| command.names.contains(&word))
 }
 
 /// Commands of gemini-cli that only its makers or its own services have a use for.
-pub(super) const ELSEWHERE: &[&str] =
+pub(super) const UPSTREAM_ONLY: &[&str] =
     &["/bug-memory", "/corgi", "/gemma", "/oncall", "/profile", "/setup-github", "/voice"];
 
 /// A command that says how the conversation goes on.
@@ -86,7 +86,7 @@ macro_rules! done {
         |$front, $rest, $conversation| {
             Box::pin(async move {
                 $does;
-                Then::GoOn
+                CommandOutcome::Continue
             })
         }
     };
@@ -98,8 +98,8 @@ macro_rules! told {
         |$front, $rest, $conversation| {
             Box::pin(async move {
                 let text = $text;
-                $front.face.note(text.trim_end());
-                Then::GoOn
+                $front.ui.note(text.trim_end());
+                CommandOutcome::Continue
             })
         }
     };
@@ -107,18 +107,18 @@ macro_rules! told {
 
 type Names = &'static [&'static str];
 
-const fn plain(names: Names, about: &'static str, run: Run) -> Command {
-    Command { names, follows: "", about, at_once: true, subcommands: &[], run }
+const fn plain(names: Names, about: &'static str, run: Run) -> SlashCommand {
+    SlashCommand { names, follows: "", about, at_once: true, subcommands: &[], run }
 }
 
 const fn with(
     names: Names,
     follows: &'static str,
     about: &'static str,
-    subcommands: &'static [Subcommand],
+    subcommands: &'static [SlashSubcommand],
     run: Run,
-) -> Command {
-    Command { names, follows, about, at_once: true, subcommands, run }
+) -> SlashCommand {
+    SlashCommand { names, follows, about, at_once: true, subcommands, run }
 }
 
 /// A command that is of no use alone.
@@ -126,22 +126,22 @@ const fn needs(
     names: Names,
     follows: &'static str,
     about: &'static str,
-    subcommands: &'static [Subcommand],
+    subcommands: &'static [SlashSubcommand],
     run: Run,
-) -> Command {
-    Command { names, follows, about, at_once: false, subcommands, run }
+) -> SlashCommand {
+    SlashCommand { names, follows, about, at_once: false, subcommands, run }
 }
 
-const fn sub(names: Names, about: &'static str) -> Subcommand {
-    Subcommand { names, about, at_once: true }
+const fn sub(names: Names, about: &'static str) -> SlashSubcommand {
+    SlashSubcommand { names, about, at_once: true }
 }
 
 /// A word that something follows.
-const fn of(names: Names, about: &'static str) -> Subcommand {
-    Subcommand { names, about, at_once: false }
+const fn of(names: Names, about: &'static str) -> SlashSubcommand {
+    SlashSubcommand { names, about, at_once: false }
 }
 
-const CHATS: &[Subcommand] = &[
+const CHATS: &[SlashSubcommand] = &[
     sub(&["list"], "the conversations that were saved"),
     of(&["save"], "save the conversation under a name"),
     of(&["resume", "load"], "go on with a saved one"),
@@ -150,7 +150,7 @@ const CHATS: &[Subcommand] = &[
 ];
 
 #[rustfmt::skip]
-const COMMANDS: &[Command] = &[
+const COMMANDS: &[SlashCommand] = &[
     plain(&["/help", "/?"], "this list", done!(|f, _r, c| f.help(c))),
     plain(&["/about"], "version, model, session and folder", told!(|f, _r, c| f.about(c).await)),
     with(&["/agents"], "[list|show|enable|disable|config <name>]", "helpers that the model may ask", &[
@@ -167,12 +167,12 @@ const COMMANDS: &[Command] = &[
     ], then!(|f, r, _c| f.auth(r).await)),
     with(&["/bug"], "[title]", "report a fault: a page with the facts filled in", &[], done!(|f, r, c| f.bug(r, c).await)),
     with(&["/chat"], "[list|save|resume|delete|share]", "your conversations; save one under a name", CHATS, then!(|f, r, c| f.chats(r, c).await)),
-    plain(&["/clear", "/new"], "begin a new conversation; this one stays on disk", then!(|_f, _r, _c| Then::Anew(Anew { note: "A new conversation begins.".to_owned(), ..Anew::default() }))),
+    plain(&["/clear", "/new"], "begin a new conversation; this one stays on disk", then!(|_f, _r, _c| CommandOutcome::NewSession(NewSession { note: "A new conversation begins.".to_owned(), ..NewSession::default() }))),
     needs(&["/commands"], "list|reload", "your custom commands; read their files anew", &[
         sub(&["list"], "all of them"),
         sub(&["reload", "refresh"], "read their files anew"),
     ], done!(|f, r, c| f.custom_commands(r, c))),
-    plain(&["/compress", "/summarize", "/compact"], "condense the conversation to a summary", then!(|_f, _r, _c| Then::Work(Op::Compress))),
+    plain(&["/compress", "/summarize", "/compact"], "condense the conversation to a summary", then!(|_f, _r, _c| CommandOutcome::Turn(Op::Compress))),
     plain(&["/copy"], "put the last answer into the clipboard", done!(|f, _r, c| f.copy_answer(c).await)),
     with(&["/directory", "/dir"], "[show|add <paths>]", "the folders of the workspace; add some", &[
         sub(&["show"], "the folders"),
@@ -235,7 +235,7 @@ const COMMANDS: &[Command] = &[
     plain(&["/privacy"], "what leaves this machine", told!(|f, _r, _c| not_here("/privacy"))),
     with(&["/quit", "/exit"], "[--delete]", "end the conversation; --delete forgets it", &[
         sub(&["--delete"], "delete the session as well"),
-    ], then!(|f, r, _c| { f.forget = r == "--delete"; Then::Quit })),
+    ], then!(|f, r, _c| { f.forget = r == "--delete"; CommandOutcome::Quit })),
     with(&["/restore"], "[name]", "go back to a checkpoint (`general.checkpointing.enabled`)", &[], then!(|f, r, c| f.restore(r, c).await)),
     with(&["/resume"], "[list|save|resume|delete|share]", "choose an earlier conversation and go on with it", CHATS, then!(|f, r, c| f.chats(r, c).await)),
     plain(&["/rewind"], "go back to before a prompt: conversation, files or both", done!(|f, _r, c| f.rewind(c).await)),
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn every_name_calls_one_command() {
         let mut seen = BTreeSet::new();
-        for name in COMMANDS.iter().flat_map(|command| command.names).chain(ELSEWHERE) {
+        for name in COMMANDS.iter().flat_map(|command| command.names).chain(UPSTREAM_ONLY) {
             assert!(name.starts_with('/') && seen.insert(name), "{name}");
         }
         let reserved = reserved();

@@ -3,9 +3,9 @@
 use pollux_domain::terminal_text::{one_line, visible};
 
 use crate::Front;
-use crate::choice::{Choice, ChoiceRow, Letter};
+use crate::choice::{Choice, ChoiceRow, ListKey, RowAction};
 
-const END: Letter = Letter { letter: 'k', about: "end it", grave: true };
+const END: RowAction = RowAction { key: ListKey::Char('k'), about: "end it", confirm: true };
 
 impl Front<'_, '_> {
     pub(super) async fn tasks(&mut self, conversation: &pollux_host::Conversation) {
@@ -13,8 +13,8 @@ impl Front<'_, '_> {
         loop {
             let tasks = conversation.tasks();
             if tasks.is_empty() {
-                self.face.close();
-                self.face.note("Nothing runs in the background.");
+                self.ui.close_list();
+                self.ui.note("Nothing runs in the background.");
                 return;
             }
             let rows = tasks.iter().map(|task| ChoiceRow {
@@ -27,22 +27,22 @@ impl Front<'_, '_> {
                 title: "Background processes".to_owned(),
                 headings: vec!["Process", "State", "Command"],
                 rows: rows.collect(),
-                letters: vec![END],
+                actions: vec![END],
                 marked: marked.take(),
                 ..Choice::default()
             };
-            let Some(chosen) = self.face.choose(choice).await else { return };
+            let Some(chosen) = self.ui.choose(choice).await else { return };
             let pid = chosen.key.parse().unwrap_or_default();
-            if chosen.letter.is_none() {
-                self.face.close();
+            if chosen.action.is_none() {
+                self.ui.close_list();
                 let task = tasks.iter().find(|task| task.pid == pid);
                 let tail = task.map(|task| task.tail.join("\n")).unwrap_or_default();
                 let command = task.map(|task| one_line(&task.command)).unwrap_or_default();
-                self.face.note(&format!("{command}\n{}", visible(&tail)));
+                self.ui.note(&format!("{command}\n{}", visible(&tail)));
                 return;
             }
             let ended = conversation.end_task(pid).await;
-            self.face.note(&match ended {
+            self.ui.note(&match ended {
                 true => format!("Process {pid} was ended."),
                 false => format!("Process {pid} has ended already."),
             });

@@ -1,87 +1,72 @@
-//! `/theme`: the colours.
+//! `/theme`: choose the colours of the screen.
 
 use pollux_host::request::Scope;
-use pollux_tui::dialog::{Manner, TAB};
-use pollux_tui::theme::{Shade, Theme};
 
 use super::settings::{other, two_scopes};
 use crate::Front;
-use crate::choice::{Choice, ChoiceRow, Chosen, Letter, ListEvent};
-use crate::screen::{chosen_theme, themes};
+use crate::choice::{Choice, ChoiceRow, Chosen, ListEvent, ListKey, ListOptions, RowAction};
+use crate::screen_provider::ThemeInfo;
 
 impl Front<'_, '_> {
     /// `/theme`
     pub(super) async fn theme(&mut self) {
         let loaded = self.turn.loaded;
         if loaded.env.non_empty("NO_COLOR").is_some() {
-            self.face.note("Theme configuration unavailable due to NO_COLOR env variable.");
+            self.ui.note("Theme configuration unavailable due to NO_COLOR env variable.");
             return;
         }
-        let now = match pollux_host::load_settings(self.turn.request, &loaded.env) {
-            Ok(fresh) => chosen_theme(&fresh),
-            Err(_) => chosen_theme(loaded),
-        };
-        let all = themes(loaded);
+        let fresh = pollux_host::load_settings(self.turn.request, &loaded.env).ok();
+        let loaded = fresh.as_ref().unwrap_or(loaded);
+        let list = self.screens.themes(loaded);
+        self.ui.load_themes(loaded);
         let mut scope = Scope::User;
-        self.face.present(dialog(&all, scope, &now.name));
+        self.ui.present(dialog(&list.themes, scope, &list.current));
         loop {
-            match self.face.list_event().await {
+            match self.ui.list_event().await {
                 None => {
-                    self.face.show_theme(&now);
+                    self.ui.show_theme(None);
                     break;
                 }
-                Some(ListEvent::Marked(name)) => {
-                    if let Some((_, theme)) = all.iter().find(|(known, _)| *known == name) {
-                        self.face.show_theme(theme);
-                    }
-                }
-                Some(ListEvent::Chosen(Chosen { letter: Some(_), key })) => {
+                Some(ListEvent::Marked(name)) => self.ui.show_theme(Some(&name)),
+                Some(ListEvent::Chosen(Chosen { action: Some(_), key })) => {
                     scope = other(scope);
-                    self.face.present(dialog(&all, scope, &key));
+                    self.ui.present(dialog(&list.themes, scope, &key));
                 }
-                Some(ListEvent::Chosen(Chosen { letter: None, key })) => {
-                    self.take_theme(&key, &all, scope, &now);
+                Some(ListEvent::Chosen(Chosen { action: None, key })) => {
+                    self.set_theme(&key, scope);
                     break;
                 }
                 Some(ListEvent::Searched(_)) => {}
             }
         }
-        self.face.close();
+        self.ui.close_list();
     }
 
-    fn take_theme(&mut self, name: &str, all: &[(String, Theme)], scope: Scope, before: &Theme) {
-        let theme = all.iter().find(|(known, _)| known == name).map(|(_, theme)| theme);
-        match (self.keep_setting("ui.theme", name, scope), theme) {
-            (true, Some(theme)) => {
-                self.face.show_theme(theme);
-                self.face.note(&format!("Theme: {name}"));
-            }
-            _ => self.face.show_theme(before),
+    fn set_theme(&mut self, name: &str, scope: Scope) {
+        if self.keep_setting("ui.theme", name, scope) {
+            self.ui.show_theme(Some(name));
+            self.ui.note(&format!("Theme: {name}"));
+        } else {
+            self.ui.show_theme(None);
         }
     }
 }
 
-fn dialog(all: &[(String, Theme)], scope: Scope, marked: &str) -> Choice {
-    let rows = all.iter().map(|(name, theme)| ChoiceRow {
-        key: name.clone(),
-        columns: vec![
-            name.clone(),
-            match theme.shade {
-                Shade::Dark => "Dark".to_owned(),
-                Shade::Light => "Light".to_owned(),
-            },
-        ],
-        sample: Some(Box::new(theme.clone())),
+fn dialog(themes: &[ThemeInfo], scope: Scope, marked: &str) -> Choice {
+    let rows = themes.iter().map(|theme| ChoiceRow {
+        key: theme.name.clone(),
+        columns: vec![theme.name.clone(), if theme.light { "Light" } else { "Dark" }.to_owned()],
+        sample_theme: Some(theme.name.clone()),
         ..ChoiceRow::default()
     });
     Choice {
         title: "Select Theme".to_owned(),
         rows: rows.collect(),
-        letters: vec![Letter { letter: TAB, about: "change where it is kept", grave: false }],
+        actions: vec![RowAction { key: ListKey::Tab, about: "change the scope", confirm: false }],
         marked: Some(marked.to_owned()),
         foot: two_scopes(scope),
         hint: Some("(Use Enter to select, Tab to configure scope, Esc to close)".to_owned()),
-        manner: Manner { stays: true, ..Manner::default() },
+        options: ListOptions { stays_open: true, ..ListOptions::default() },
         ..Choice::default()
     }
 }

@@ -3,7 +3,7 @@
 use pollux_host::request::Scope;
 
 use crate::Front;
-use crate::screen::is_on;
+use crate::presentation::is_on;
 
 const KEY: &str = "general.vimMode";
 
@@ -17,8 +17,8 @@ impl Front<'_, '_> {
             Ok(on)
         });
         match changed {
-            Ok(on) => self.face.set_vim(on),
-            Err(failure) => self.face.complain(&failure.message()),
+            Ok(on) => self.ui.set_vim(on),
+            Err(failure) => self.ui.error(&failure.message()),
         }
     }
 }

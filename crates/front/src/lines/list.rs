@@ -1,10 +1,10 @@
 //! Choosing from a list, in lines.
 
 use pollux_domain::terminal_text::visible;
-use pollux_tui::dialog::{LEFT, RESET, RIGHT, TAB};
 
-use super::{Lines, show};
-use crate::choice::{Choice, ChoiceRow, Chosen};
+use super::Lines;
+use super::printer::LineOutput;
+use crate::choice::{Choice, ChoiceRow, Chosen, ListKey};
 
 /// Rows that are shown at once; words find the others.
 const SHOWN: usize = 50;
@@ -14,7 +14,7 @@ impl Lines {
     pub(super) async fn put_presented(&mut self) -> Option<Chosen> {
         let choice = self.presented.take()?;
         let mut rows: Vec<&ChoiceRow> = choice.rows.iter().collect();
-        put(&choice, &rows);
+        put(&choice, &rows, &self.printer.out);
         loop {
             let line = self.line(&question(&choice, &rows), false).await?;
             let answer = line.trim();
@@ -23,25 +23,25 @@ impl Lines {
             }
             let (word, number) = split(answer);
             let numbered = number.and_then(|number| rows.get(number.checked_sub(1)?)).copied();
-            let letter = choice.letters.iter().find(|known| spoken(known.letter) == word);
-            match (word, letter, numbered) {
-                ("", _, Some(row)) => return Some(Chosen { key: row.key.clone(), letter: None }),
+            let action = choice.actions.iter().find(|known| typed(known.key) == word);
+            match (word, action, numbered) {
+                ("", _, Some(row)) => return Some(Chosen { key: row.key.clone(), action: None }),
                 ("?", _, Some(row)) => {
-                    row.preview.iter().for_each(|line| show(&format!("  {}\n", visible(line))))
+                    row.preview.iter().for_each(|line| self.show(&format!("  {}\n", visible(line))))
                 }
-                (_, Some(letter), row) => {
-                    // Some letters are about the whole list.
+                (_, Some(action), row) => {
+                    // Some actions concern the whole list.
                     let marked = || choice.rows.iter().find(|row| choice.marked.as_ref() == Some(&row.key));
                     let row = row.or_else(marked).or(rows.first().copied())?;
-                    if !letter.grave
-                        || self.says_yes(&format!("Really {}? (yes or no): ", letter.about)).await
+                    if !action.confirm
+                        || self.says_yes(&format!("Really {}? (yes or no): ", action.about)).await
                     {
-                        return Some(Chosen { key: row.key.clone(), letter: Some(letter.letter) });
+                        return Some(Chosen { key: row.key.clone(), action: Some(action.key) });
                     }
                 }
-                (_, None, _) if !choice.manner.numbered => {
+                (_, None, _) if !choice.options.numbered => {
                     rows = found(&choice, answer);
-                    put(&choice, &rows);
+                    put(&choice, &rows, &self.printer.out);
                 }
                 _ => {}
             }
@@ -54,39 +54,39 @@ impl Lines {
     }
 }
 
-fn put(choice: &Choice, rows: &[&ChoiceRow]) {
+fn put(choice: &Choice, rows: &[&ChoiceRow], out: &LineOutput) {
     let note = if choice.note.is_empty() { String::new() } else { format!("  {}", choice.note) };
-    let count = if choice.manner.counted { format!(" ({} total)", choice.rows.len()) } else { String::new() };
-    show(&format!("\n{}{count}{note}\n", visible(&choice.title)));
-    choice.about.iter().for_each(|line| show(&format!("{}\n", visible(line))));
+    let count =
+        if choice.options.counted { format!(" ({} total)", choice.rows.len()) } else { String::new() };
+    out.show(&format!("\n{}{count}{note}\n", visible(&choice.title)));
+    choice.about.iter().for_each(|line| out.show(&format!("{}\n", visible(line))));
     for (number, row) in rows.iter().take(SHOWN).enumerate() {
-        show(&format!("  {}. {}\n", number + 1, visible(&row.columns.join("  "))));
+        out.show(&format!("  {}. {}\n", number + 1, visible(&row.columns.join("  "))));
     }
     match rows.len() {
-        0 => show("  Nothing found.\n"),
-        all if all > SHOWN => show(&format!("  ... and {} more\n", all - SHOWN)),
+        0 => out.show("  Nothing found.\n"),
+        all if all > SHOWN => out.show(&format!("  ... and {} more\n", all - SHOWN)),
         _ => {}
     }
-    choice.foot.iter().for_each(|line| show(&format!("{}\n", visible(line))));
+    choice.foot.iter().for_each(|line| out.show(&format!("{}\n", visible(line))));
 }
 
 fn question(choice: &Choice, rows: &[&ChoiceRow]) -> String {
-    let letters =
-        choice.letters.iter().map(|letter| format!(", {}: {}", spoken(letter.letter), letter.about));
+    let letters = choice.actions.iter().map(|action| format!(", {}: {}", typed(action.key), action.about));
     let more = if rows.iter().any(|row| !row.preview.is_empty()) { ", ? and a number: more" } else { "" };
-    let words = if choice.manner.numbered { "" } else { ", words: search" };
+    let words = if choice.options.numbered { "" } else { ", words: search" };
     format!("Answer (number, empty: none{words}{more}{}): ", letters.collect::<String>())
 }
 
-/// How a letter is typed here.
-fn spoken(letter: char) -> String {
-    match letter {
-        TAB => "tab".to_owned(),
-        RESET => "reset".to_owned(),
-        LEFT => "<".to_owned(),
-        RIGHT => ">".to_owned(),
-        ' ' => "space".to_owned(),
-        letter => letter.to_string(),
+/// The word that stands for a key in plain lines.
+fn typed(key: ListKey) -> String {
+    match key {
+        ListKey::Tab => "tab".to_owned(),
+        ListKey::Reset => "reset".to_owned(),
+        ListKey::Left => "<".to_owned(),
+        ListKey::Right => ">".to_owned(),
+        ListKey::Char(' ') => "space".to_owned(),
+        ListKey::Char(letter) => letter.to_string(),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Asking a person about a call, in lines.
 
 use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Question, QuestionForm, Subject};
+use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::visible;
-use pollux_tui::places::Places;
 use serde_json::Value;
 
-use super::{Lines, show};
+use super::Lines;
 
 /// Most characters of a diff, a plan or a command that are shown at once.
 const SHOWN: usize = 20_000;
@@ -19,22 +19,22 @@ impl Lines {
         if let Subject::Questions(questions) = &request.subject {
             return self.put(questions).await;
         }
-        show(&format!("\n{}\n", described(request, &self.places)));
+        self.show(&format!("\n{}\n", described(request, &self.printer.paths)));
         if let Some(destroys) = &request.destroys {
-            show(&format!("Warning: {}\n", visible(destroys)));
+            self.show(&format!("Warning: {}\n", visible(destroys)));
         }
         let mut offers: Vec<&Offer> =
             request.offers.iter().filter(|offer| is_possible(offer, request)).collect();
         offers.sort_by_key(|offer| offer.outcome.digit());
         for offer in &offers {
-            show(&format!("  {}. {}\n", offer.outcome.digit(), label(offer)));
+            self.show(&format!("  {}. {}\n", offer.outcome.digit(), label(offer)));
         }
         loop {
-            show("Answer (number, or ? for the reason): ");
+            self.show("Answer (number, or ? for the reason): ");
             let Some(line) = self.keyboard.line().await else { return Answer::Cancel };
             let word = line.trim();
             if word == "?" {
-                show(&reasons(request));
+                self.show(&reasons(request));
                 continue;
             }
             let number = word.parse::<usize>().ok();
@@ -48,7 +48,7 @@ impl Lines {
                     return Answer::Refuse(word.to_owned());
                 }
                 (None, _) => {
-                    show("Answer with a number, yes, no, or in a few words what to do instead.\n");
+                    self.show("Answer with a number, yes, no, or in a few words what to do instead.\n");
                     continue;
                 }
             };
@@ -64,7 +64,7 @@ impl Lines {
             Outcome::SessionServer => Answer::SessionServer,
             Outcome::Saved => Answer::Saved,
             Outcome::Edit => {
-                show("Command instead: ");
+                self.show("Command instead: ");
                 match self.keyboard.line().await {
                     Some(line) if !line.trim().is_empty() => {
                         let mut args = request.args.clone();
@@ -75,7 +75,7 @@ impl Lines {
                 }
             }
             Outcome::Refuse => {
-                show("What should be done instead (empty: stop here): ");
+                self.show("What should be done instead (empty: stop here): ");
                 match self.keyboard.line().await {
                     Some(line) if !line.trim().is_empty() => Answer::Refuse(line.trim().to_owned()),
                     _ => Answer::Cancel,
@@ -98,16 +98,16 @@ impl Lines {
     }
 
     async fn put_one(&mut self, question: &Question) -> Option<String> {
-        show(&format!("\n{}: {}\n", visible(&question.header), visible(&question.text)));
+        self.show(&format!("\n{}: {}\n", visible(&question.header), visible(&question.text)));
         let (options, several) = match &question.form {
             QuestionForm::Choice { options, several } => (options.as_slice(), *several),
             QuestionForm::Text { .. } | QuestionForm::YesNo => (&[][..], false),
         };
         for (number, option) in options.iter().enumerate() {
             let (label, description) = (visible(&option.label), visible(&option.description));
-            show(&format!("  {}. {label}: {description}\n", number + 1));
+            self.show(&format!("  {}. {label}: {description}\n", number + 1));
         }
-        show(match &question.form {
+        self.show(match &question.form {
             QuestionForm::Text { .. } => "Answer: ",
             QuestionForm::YesNo => "Answer (yes or no): ",
             QuestionForm::Choice { .. } if several => "Answer (numbers with commas, or words of your own): ",
@@ -131,16 +131,16 @@ fn is_possible(offer: &Offer, request: &ApprovalRequest) -> bool {
     offer.outcome != Outcome::Edit || matches!(request.subject, Subject::Command { .. })
 }
 
-fn described(request: &ApprovalRequest, places: &Places) -> String {
+fn described(request: &ApprovalRequest, paths: &PathDisplay) -> String {
     let text = match &request.subject {
         Subject::Edit { path, diff } => {
             let change = diff.as_ref().map_or("(the change could not be computed)", |diff| &diff.unified);
             let asked = request.args.get("file_path").and_then(Value::as_str);
-            let path = places.linked(asked, path);
+            let path = paths.linked(asked, path);
             format!("{} wants to change {path}\n{}", request.display_name, change.trim_end())
         }
         Subject::Command { command, directory } => {
-            format!("{} wants to run, in {}:\n  {command}", request.display_name, places.folder(directory))
+            format!("{} wants to run, in {}:\n  {command}", request.display_name, paths.folder(directory))
         }
         Subject::Fetch(urls) => format!("{} wants to fetch:\n  {}", request.display_name, urls.join("\n  ")),
         Subject::Server { server, tool } => {
@@ -148,7 +148,7 @@ fn described(request: &ApprovalRequest, places: &Places) -> String {
             format!("The server {server} wants to run {tool} with {args}")
         }
         Subject::EnterPlan { reason } => format!("The model wants to make a plan first. {reason}"),
-        Subject::Plan { path, text } => format!("The plan ({}):\n\n{text}", places.shown(path)),
+        Subject::Plan { path, text } => format!("The plan ({}):\n\n{text}", paths.shown(path)),
         Subject::Questions(_) => String::new(),
         Subject::Other(text) => {
             let args = Value::Object(request.args.clone());

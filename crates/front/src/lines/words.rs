@@ -1,11 +1,11 @@
 //! What is said about calls and ends, in one line each.
 
+use pollux_domain::call_summary::call_summary;
 use pollux_domain::event::{CallFailure, CallOutcome, CallReport, CompressionStatus, HookReport, TurnEnd};
+use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::{one_line, plain};
 use pollux_domain::tool::Display;
 use pollux_host::Said;
-use pollux_tui::places::Places;
-use pollux_tui::transcript::about;
 
 /// Most characters of a result's first line.
 const SHOWN: usize = 100;
@@ -29,10 +29,10 @@ const DONE: &[(&str, &str)] = &[
 ];
 
 /// A call that is over: what was done with what, and how it ended.
-pub(super) fn call(report: &CallReport, places: &Places) -> String {
+pub(super) fn call(report: &CallReport, paths: &PathDisplay) -> String {
     let known = DONE.iter().find(|(tool, _)| *tool == report.name).map(|(_, done)| *done);
     let done = known.map_or_else(|| one_line(&report.name), str::to_owned);
-    let about = about(&report.args, places);
+    let about = call_summary(&report.args, paths);
     let what = if about.is_empty() { done } else { format!("{done} {about}") };
     let how = match &report.outcome {
         CallOutcome::Succeeded => detail(&report.display).map(|detail| format!(": {detail}")),

@@ -143,12 +143,12 @@ fn likely_mistakes_are_pointed_out() {
     }));
     let texts: Vec<&str> = registry.problems().iter().map(|problem| problem.text.as_str()).collect();
     for part in [
-        "Claude Code's name; read as `BeforeTool`",
+        "Claude Code's name for `BeforeTool`",
         "read as `BeforeTool`",
-        "`timeOut` means nothing",
-        "`timeout` is in milliseconds: 30",
-        "above 0, not -1; 60000 are used",
-        "no regular expression",
+        "unknown keys ignored: `timeOut`",
+        "`timeout` is in milliseconds; 30 ms",
+        "positive number of milliseconds, not -1; using 60000",
+        "not a valid regular expression",
     ] {
         assert!(texts.iter().any(|text| text.contains(part)), "{part}: {texts:?}");
     }

@@ -27,7 +27,7 @@ async fn exit_codes_decide() {
         ("exit 2", blocked("No reason provided"), None, None),
         ("echo '{\"decision\":\"allow\"}'; exit 2", blocked("No reason provided"), None, None),
         ("echo odd; exit 7", CallVerdict::Proceed, Some("Warning: odd"), None),
-        ("kill -9 $$", CallVerdict::Proceed, None, Some("Hook `h` (BeforeTool) failed: ended by signal 9")),
+        ("kill -9 $$", CallVerdict::Proceed, None, Some("Hook `h` (BeforeTool) failed: killed by signal 9")),
     ] {
         let fired = World::of_command(command).await;
         assert_eq!(fired.outcome.verdict, verdict, "{command}");
@@ -40,7 +40,7 @@ async fn exit_codes_decide() {
 async fn a_command_that_cannot_run_warns_loudly() {
     let fired = World::of_command("./gone.sh").await;
     assert_eq!((ending(&fired), &fired.outcome.verdict), (&Ending::Exited(127), &CallVerdict::Proceed));
-    assert!(fired.warnings[0].contains("COULD NOT BE RUN, its command is not found"), "{:?}", fired.warnings);
+    assert!(fired.warnings[0].contains("COULD NOT BE RUN: its command is not found"), "{:?}", fired.warnings);
     let fired = World::of_command("touch plain; ./plain").await;
     assert_eq!(ending(&fired), &Ending::Exited(126));
     assert!(fired.warnings[0].contains("not executable"), "{:?}", fired.warnings);
@@ -100,7 +100,7 @@ async fn an_answer_that_was_cut_does_not_let_a_call_pass() {
         "printf '{\"reason\":\"'; head -c 9000000 /dev/zero | tr '\\0' y; printf '\",\"decision\":\"deny\"}'",
     )
     .await;
-    assert_eq!(fired.outcome.verdict, blocked("the hook's answer is too long to be read"));
+    assert_eq!(fired.outcome.verdict, blocked("the hook's output is too long"));
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn a_folder_that_is_gone_is_said() {
     let mut world = World::new(&json!({"BeforeTool": [{"name": "h", "command": "true"}]}));
     world.scene.cwd = world.folder.path().join("nowhere");
     let fired = world.fire(call()).await;
-    assert!(fired.warnings[0].contains("could not be started: there is no folder"), "{:?}", fired.warnings);
+    assert!(fired.warnings[0].contains("could not be started: folder `"), "{:?}", fired.warnings);
 }
 
 /// Waits until a process has ended; until it is collected it may still be listed as dead.

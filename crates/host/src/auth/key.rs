@@ -1,39 +1,36 @@
-//! What an API key looks like.
+//! Checks the format of an API key.
 
 use pollux_config::groups::Secret;
 
-/// Where keys come from.
-pub const WHERE: &str = "A key can be made at https://aistudio.google.com/apikey.";
+/// Hint for getting a key.
+pub const WHERE: &str = "Create a key at https://aistudio.google.com/apikey.";
 
-/// Shorter texts are words; longer ones are files.
+/// Plausible key lengths; longer input is probably a pasted file.
 const LENGTHS: std::ops::RangeInclusive<usize> = 20..=512;
-/// Most keys of the Gemini API begin so and have this length.
+/// Prefix and length of most Gemini API keys.
 const USUAL: (&str, usize) = ("AIza", 39);
 
-/// The key in what was typed; the error says what is wrong without repeating any of it.
+/// Extracts the key from typed text; the error never repeats any of it.
 pub fn check(typed: &str) -> Result<Secret, String> {
     let key = typed.trim();
     if key.is_empty() {
         return Err("it is empty".to_owned());
     }
     if key.contains(['=', '"', '\'', '$']) {
-        return Err("it should be the key alone, without a name, quotes or `$`".to_owned());
+        return Err("enter only the key, without a name, quotes or `$`".to_owned());
     }
     if key.split_whitespace().nth(1).is_some() {
-        return Err("it holds spaces or several lines".to_owned());
+        return Err("it contains spaces or several lines".to_owned());
     }
     if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("it holds characters that keys never have".to_owned());
+        return Err("it contains invalid characters".to_owned());
     }
     if !LENGTHS.contains(&key.len()) {
-        return Err(format!("it has {} characters", key.len()));
+        return Err(format!("{} characters (expected about 39)", key.len()));
     }
     let (beginning, length) = USUAL;
     if key.starts_with(beginning) && key.len() != length {
-        return Err(format!(
-            "keys that begin with `{beginning}` have {length} characters, this one has {}; was it copied whole?",
-            key.len()
-        ));
+        return Err(format!("{} characters (keys that start with `{beginning}` have {length})", key.len()));
     }
     Ok(Secret::new(key))
 }
@@ -55,13 +52,13 @@ mod tests {
         let cut = format!("AIza{}", "x".repeat(30));
         let cases = [
             ("", "empty"),
-            ("GEMINI_API_KEY=AIzaSyxxxxxxxxxxxxxxxxxxx", "alone"),
-            ("\"AIzaSyxxxxxxxxxxxxxxxxxxxxx\"", "alone"),
+            ("GEMINI_API_KEY=AIzaSyxxxxxxxxxxxxxxxxxxx", "only the key"),
+            ("\"AIzaSyxxxxxxxxxxxxxxxxxxxxx\"", "only the key"),
             ("two words of some length here", "spaces"),
-            ("key-with-\u{200b}-invisible-character", "never have"),
+            ("key-with-\u{200b}-invisible-character", "invalid characters"),
             ("hunter2", "7 characters"),
             (&long, "600 characters"),
-            (&cut, "copied whole"),
+            (&cut, "34 characters"),
         ];
         for (typed, problem) in cases {
             let said = check(typed).unwrap_err();

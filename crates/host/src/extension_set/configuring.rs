@@ -1,4 +1,4 @@
-//! What extensions want to know, asked and stored.
+//! Asks for the settings of extensions and stores them.
 
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
@@ -92,7 +92,7 @@ fn all_of(
     Ok(out)
 }
 
-/// Asks for one value and stores it; an empty one removes it. Says whether something was done.
+/// Asks for one value and stores it; an empty one removes it. Returns whether anything changed.
 fn one(
     home: &ExtensionSet,
     found: &Installed,

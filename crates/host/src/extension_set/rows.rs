@@ -1,8 +1,8 @@
-//! What is known of extensions, and what can be done with them.
+//! The data types of `pollux extensions`.
 
 use serde_json::Value;
 
-/// An extension that is installed.
+/// An installed extension.
 #[derive(Debug, Clone, Default)]
 pub struct Row {
     pub name: String,
@@ -32,13 +32,13 @@ pub struct SettingRow {
     pub name: String,
     pub variable: String,
     pub sensitive: bool,
-    /// What may be shown of it; `None` if it is not set.
+    /// The value as shown; `None` if unset.
     pub value: Option<String>,
     /// `User` or `Workspace`, and a file or `Keychain`.
     pub place: Option<(&'static str, String)>,
 }
 
-/// What a change did, and lines beside it.
+/// The message of a change, and notes.
 #[derive(Debug, Default)]
 pub struct Said {
     pub out: String,
@@ -52,26 +52,26 @@ pub enum Updated {
         to: String,
         notes: Vec<String>,
     },
-    /// Nothing newer, or nothing ever; the line says why if there is a reason.
+    /// No update, with the reason if there is one.
     Not(Option<String>),
 }
 
-/// An extension to be installed.
+/// An extension to install.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewExtension {
     pub source: String,
     pub reference: Option<String>,
     pub auto_update: bool,
     pub pre_release: bool,
-    /// Agreed beforehand.
+    /// Consent given in advance.
     pub consent: bool,
     pub skip_settings: bool,
 }
 
-/// Where it is switched on or off.
+/// The scope to enable or disable in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SwitchScope {
-    /// On: wherever it was off. Off: for the user.
+    /// Enable everywhere, or disable for the user.
     Unsaid,
     /// As it was typed.
     User(String),

@@ -1,4 +1,4 @@
-//! What is wrong with an extension that somebody writes.
+//! Validates an extension under development.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(super) fn look(folder: &Path) -> Result<(Vec<String>, Vec<String>), Failure>
     context(&manifest, folder, &mut errors);
     for (name, entry) in manifest.servers() {
         match ServerConfig::parse(name, entry) {
-            // The address may be a variable that is not set here.
+            // The URL may use a variable that is not set here.
             Ok(_) | Err(ConfigError::BadUrl { .. }) => {}
             Err(error) => errors.push(format!("MCP server \"{name}\": {error}")),
         }

@@ -1,4 +1,4 @@
-//! What a session is at this moment, folded from its events, for front ends that come late.
+//! A snapshot of a session, folded from its events, for front ends that attach late.
 
 use std::sync::Arc;
 
@@ -8,29 +8,29 @@ use pollux_domain::event::{CallRequest, Event, OpResult, WaitingPrompt};
 use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::model::RequestRole;
 
-/// How the ids of questions begin that belong to no call of the model's.
+/// Id prefix of questions that do not belong to a tool call.
 const ASIDE: &str = "question__";
 
-/// A session at one moment: everything up to event `seq` is in it.
+/// The state of a session after event `seq`.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     pub seq: u64,
     pub session: Option<SessionId>,
     pub model: String,
-    /// `None` as long as it is the one that the session began with.
+    /// `None` while it is the initial one.
     pub mode: Option<ApprovalMode>,
     pub title: Option<String>,
-    /// The conversation as the model last got it.
+    /// The conversation as last sent to the model.
     pub contents: Vec<Arc<Content>>,
-    /// The text of the answer that is not in `contents` yet.
+    /// The streamed answer that is not in `contents` yet.
     pub answer: String,
-    /// Whether a turn runs.
+    /// Whether a turn is running.
     pub busy: bool,
-    /// Calls that were asked for and have not ended.
+    /// Pending tool calls.
     pub calls: Vec<Arc<CallRequest>>,
-    /// Questions that wait for a person.
+    /// Unanswered questions.
     pub questions: Vec<Arc<ApprovalRequest>>,
-    /// Prompts that wait for the turn under way.
+    /// Queued prompts.
     pub waiting: Vec<WaitingPrompt>,
 }
 
@@ -61,7 +61,7 @@ impl Snapshot {
             Event::ApprovalSettled { call, .. } => self.questions.retain(|open| open.call != *call),
             Event::TurnEnded(_) => {
                 self.calls.clear();
-                // Those of servers belong to no turn.
+                // Questions of MCP servers do not belong to a turn.
                 self.questions.retain(|open| open.call.as_str().starts_with(ASIDE));
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! A front end's place at a session, and its way in.
+//! A front end attached to a session: sends operations and subscribes to events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use super::hosted::Hosted;
 use super::queue::{Overrun, Subscription};
 use super::scopes::Scopes;
 
-/// A front end that is attached to a session.
+/// A front end attached to a session.
 pub struct Front {
     hosted: Arc<Hosted>,
     id: FrontId,
@@ -18,7 +18,7 @@ pub struct Front {
 }
 
 impl Hosted {
-    /// Gives a front end its place. `name` is what others see of it; a namesake gets a number, so that neither takes
+    /// Attaches a front end. `name` is shown to others; a duplicate gets a number, so that neither takes
     /// the other's acknowledgements for its own.
     pub fn attach(&self, name: &str, scopes: Scopes) -> Option<Front> {
         let (hosted, id) = self.admit(name, scopes)?;
@@ -31,15 +31,15 @@ impl Front {
         &self.id
     }
 
-    /// Asks something of the session; the id under which [`pollux_domain::event::Event::Acknowledged`] tells what came of
-    /// it. What may not be asked, or cannot be taken, is refused at once and nobody else learns of it.
+    /// Sends an operation; returns the id under which [`pollux_domain::event::Event::Acknowledged`] reports the result.
+    /// An operation that is not permitted or cannot be queued is refused at once, and only this front end is told.
     pub fn ask(&self, op: Op) -> Result<RequestId, Refusal> {
         let id = RequestId::new(format!("{}-{}", self.id, self.asked.fetch_add(1, Ordering::Relaxed)));
         self.ask_as(id.clone(), op)?;
         Ok(id)
     }
 
-    /// The same, under an id of the front end's own.
+    /// The same, with an id chosen by the front end.
     pub fn ask_as(&self, id: RequestId, op: Op) -> Result<(), Refusal> {
         if !self.scopes.allow(&op) {
             let message = "not permitted for this front end".to_owned();
@@ -48,14 +48,15 @@ impl Front {
         self.hosted.take(Asked { id, by: self.id.clone(), op })
     }
 
-    /// Events from now on, and those after number `after` before them. What is older than the log comes as a snapshot.
-    /// `None` lacks nothing before and gets what comes; 0 is before the first event.
+    /// Subscribes to events, starting after number `after`. If the log no longer reaches back that far, a
+    /// snapshot comes first.
+    /// `None` starts with the next event; 0 with the first.
     pub fn subscribe(&self, after: Option<u64>) -> Result<Subscription, Refusal> {
         self.may_watch()?;
         Ok(self.hosted.subscribe(after, Overrun::Loses))
     }
 
-    /// Every event from the first that is kept. The session waits for this reader: for the only front end of a process
+    /// All events from the first one kept. The session waits for this reader: for the only front end of a process
     /// that ends with its session.
     pub fn subscribe_alone(&self) -> Result<Subscription, Refusal> {
         self.may_watch()?;

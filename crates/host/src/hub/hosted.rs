@@ -1,4 +1,4 @@
-//! One session of the hub: its events go out numbered, operations come in one by one.
+//! One session of the hub: numbers its events for subscribers and serialises operations.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
@@ -21,20 +21,20 @@ use super::log::Log;
 use super::queue::{Bounds, Delivery, Overrun, Queue, Subscription};
 use super::scopes::Scopes;
 
-/// How much is kept, and for how long.
+/// Size and time limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub log_events: usize,
     pub log_bytes: usize,
     pub queue_events: usize,
     pub queue_bytes: usize,
-    /// How long a front end that lost events may take nothing before it is cut off.
+    /// How long a front end that lost events may stay idle before it is disconnected.
     pub patience: Duration,
-    /// Prompts that may wait for the turn under way.
+    /// Maximum number of queued prompts.
     pub prompts: usize,
-    /// Operations that may wait for their acknowledgement.
+    /// Maximum number of unacknowledged operations.
     pub operations: usize,
-    /// How long a question waits while nobody is there to answer it.
+    /// How long a question waits while no front end can answer it.
     pub question: Duration,
 }
 
@@ -53,7 +53,7 @@ impl Default for Limits {
     }
 }
 
-/// A session's two ends and its task.
+/// The channels of a session and its task.
 pub struct Link {
     pub ops: Operations,
     pub events: mpsc::Receiver<Event>,
@@ -66,27 +66,27 @@ impl From<Handle> for Link {
     }
 }
 
-/// What goes on beside a session and belongs into its stream: warnings, titles, what a memory or a server has to say.
+/// Background work whose events join a session's stream: warnings, titles, memory and server messages.
 pub trait Companion: Send {
-    /// Looks at an event on its way; what is to be told before it, and right after it.
+    /// Observes an event; returns events to insert before and after it.
     fn heed(&mut self, event: &Event) -> Around;
 
     /// Waits for the next thing that happens beside the session; never over if nothing does. Dropped early, nothing is
     /// lost.
     fn news(&mut self) -> BoxFuture<'_, Event>;
 
-    /// The session is over: ends what goes on beside it. What is left to be told.
+    /// Ends the background work after the session; returns the remaining events.
     fn close(self: Box<Self>) -> BoxFuture<'static, Vec<Event>>;
 }
 
-/// What is told around an event.
+/// Events inserted around another one.
 #[derive(Debug, Default)]
 pub struct Around {
     pub before: Vec<Event>,
     pub after: Vec<Event>,
 }
 
-/// A session that has no company.
+/// For sessions without background work.
 struct Alone;
 
 impl Companion for Alone {
@@ -103,19 +103,19 @@ impl Companion for Alone {
     }
 }
 
-/// How a session is.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Alive,
     Ended,
-    /// Its task panicked. What it had recorded is on disk.
+    /// Its task panicked. Everything recorded is on disk.
     Crashed,
 }
 
-/// A session that front ends attach to.
+/// A session that front ends can attach to.
 pub struct Hosted {
     inner: Mutex<Inner>,
-    /// To the session, in the order in which operations were taken. Longer than what may wait for an acknowledgement.
+    /// Operations to the session, in order. Has more room than unacknowledged operations are allowed.
     inbox: mpsc::Sender<Asked>,
     state: watch::Sender<State>,
     limits: Limits,
@@ -126,30 +126,30 @@ struct Inner {
     log: Log,
     now: Snapshot,
     queues: Vec<Arc<Queue>>,
-    /// Prompts that wait for the turn under way.
+    /// Queued prompts.
     prompts: VecDeque<Asked>,
-    /// Turns and commands of a person's own that the session has not ended yet.
+    /// Turns and user commands still running.
     works: HashSet<(FrontId, RequestId)>,
     running: usize,
-    /// Operations without an acknowledgement.
+    /// Unacknowledged operations.
     open: HashSet<(FrontId, RequestId)>,
-    /// Questions that were answered and not settled yet.
+    /// Questions that are answered but not settled yet.
     answered: HashSet<CallId>,
-    /// The names of all front ends that have come.
+    /// The names of all front ends so far.
     names: HashSet<FrontId>,
-    /// How many front ends can answer questions.
+    /// Number of front ends that can answer questions.
     approvers: usize,
-    /// Since when somebody could have answered, by question.
+    /// Start of the waiting time of each question.
     since: Option<Instant>,
 }
 
 impl Hosted {
-    /// Takes a session over and drains its events from now on.
+    /// Takes over a session and starts to drain its events.
     pub fn start(link: Link, limits: Limits) -> Arc<Self> {
         Self::accompanied(link, limits, Box::new(Alone))
     }
 
-    /// The same, with what goes on beside it.
+    /// The same, with background work.
     pub fn accompanied(link: Link, limits: Limits, companion: Box<dyn Companion>) -> Arc<Self> {
         let Link { ops, events, task } = link;
         let (inbox, mut outbox) = mpsc::channel::<Asked>(limits.operations + limits.prompts + 8);
@@ -185,7 +185,7 @@ impl Hosted {
         hosted
     }
 
-    /// Counts a front end that comes: its hold on the session, and a name that no other one has or had.
+    /// Registers a new front end and gives it a unique name.
     pub(super) fn admit(&self, name: &str, scopes: Scopes) -> Option<(Arc<Self>, FrontId)> {
         let hosted = self.itself.upgrade()?;
         let mut inner = self.inner.locked();
@@ -212,7 +212,7 @@ impl Hosted {
         *self.state.borrow()
     }
 
-    /// Waits until the session is over.
+    /// Waits until the session has ended.
     pub async fn ended(&self) -> State {
         let mut state = self.state.subscribe();
         match state.wait_for(|state| *state != State::Alive).await {
@@ -221,7 +221,7 @@ impl Hosted {
         }
     }
 
-    /// What the session is now.
+    /// The current snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.inner.locked().snapshot()
     }
@@ -250,12 +250,12 @@ impl Hosted {
         Subscription { queue }
     }
 
-    /// Tells everybody something that the session itself does not know.
+    /// Publishes an event that does not come from the session.
     pub async fn tell(&self, event: Event) {
         self.tell_all(vec![event]).await;
     }
 
-    /// Tells several things at once: whoever sees the first can have the others without waiting.
+    /// Publishes several events at once, so that subscribers get them together.
     async fn tell_all(&self, events: Vec<Event>) {
         let queues = {
             let mut inner = self.inner.locked();
@@ -265,7 +265,7 @@ impl Hosted {
             }
             inner.queues.clone()
         };
-        // The only reader of a process that ends with its session sees everything, so the session waits for it.
+        // The session waits for an exclusive reader, so that it sees every event.
         for queue in queues.iter().filter(|queue| queue.overrun == Overrun::Waits) {
             while queue.is_full() {
                 queue.room.notified().await;
@@ -274,7 +274,7 @@ impl Hosted {
         self.next_prompt();
     }
 
-    /// Takes an operation of a front end that has the right to it.
+    /// Accepts an operation from a front end that is permitted to send it.
     pub(super) fn take(&self, asked: Asked) -> Result<(), Refusal> {
         let refuse = |code, message: &str| Err(Refusal { code, message: message.to_owned() });
         if self.state() != State::Alive {
@@ -293,7 +293,7 @@ impl Hosted {
                 if !question.offers(answer) {
                     return refuse(RefusalCode::NotOffered, "answer not among the offered choices");
                 }
-                // From now on it is answered: the first one wins.
+                // The first answer wins.
                 inner.answered.insert(call.clone());
             }
             Op::Withdraw { prompt } => {
@@ -336,7 +336,7 @@ impl Hosted {
         Ok(())
     }
 
-    /// Sends the next prompt if nothing runs.
+    /// Sends the next prompt if the session is idle.
     fn next_prompt(&self) {
         let mut inner = self.inner.locked();
         if inner.running > 0 {
@@ -347,7 +347,7 @@ impl Hosted {
         let _ = self.pass(&mut inner, asked);
     }
 
-    /// Refuses questions that nobody was there to answer for too long; how long until it has to look again.
+    /// Declines questions that waited too long without a front end; returns the time until the next check.
     fn expire_questions(&self) -> Duration {
         let mut inner = self.inner.locked();
         let open: Vec<CallId> = inner.now.questions.iter().map(|open| open.call.clone()).collect();
@@ -375,13 +375,13 @@ impl Hosted {
 }
 
 impl Inner {
-    /// Keeps track of what an event ends.
+    /// Updates the bookkeeping for an event.
     fn account(&mut self, event: &Event) {
         match event {
             Event::Acknowledged { id, by, result } => {
                 let name = (by.clone(), id.clone());
                 self.open.remove(&name);
-                // What began counts until it ends; what was refused never began.
+                // Started operations count until they end; refused ones never started.
                 if self.works.remove(&name) && result.refusal().is_some() {
                     self.running = self.running.saturating_sub(1);
                 }
@@ -395,7 +395,7 @@ impl Inner {
         }
     }
 
-    /// Numbers an event and hands it to everybody.
+    /// Numbers an event and sends it to all subscribers.
     fn publish(&mut self, event: Event) {
         self.now.fold(&event);
         let numbered = self.log.push(event);
@@ -422,7 +422,7 @@ impl Inner {
         self.publish(Event::Acknowledged { id: asked.id, by: asked.by, result });
     }
 
-    /// Nothing more comes: whoever still waits for something learns that.
+    /// Ends the session for everyone still waiting.
     fn close(&mut self) {
         for asked in std::mem::take(&mut self.prompts) {
             self.drop_prompt(asked, "session has ended");
@@ -437,7 +437,7 @@ impl Inner {
     }
 }
 
-/// Takes every event of a session as it comes, until the session is over. A session that panics is over, too; no other
+/// Drains the events of a session until it ends. A panic ends only this session; no other
 /// one is touched by it.
 async fn drain(
     hosted: Weak<Hosted>,
@@ -448,7 +448,7 @@ async fn drain(
 ) {
     loop {
         let Some(hosted) = hosted.upgrade() else {
-            // Nobody is left; the session must not wait for a reader while it ends.
+            // No front end is left, so the session must not wait for a reader while it ends.
             while events.recv().await.is_some() {}
             break;
         };

@@ -1,4 +1,4 @@
-//! The last events of a session, by number.
+//! The most recent events of a session, by number.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use pollux_domain::event::{Event, Thought};
 
 use super::weight::weight;
 
-/// An event and its number. Several that were joined have the numbers `first` to `seq`.
+/// An event with its number. Joined events have the numbers `first` to `seq`.
 #[derive(Debug, Clone)]
 pub struct Numbered {
     pub first: u64,
@@ -22,7 +22,7 @@ impl Numbered {
         Self { first: seq, seq, event: Arc::new(event), weight }
     }
 
-    /// This event and the one after it as one, if both are pieces of the same thing.
+    /// Joins two adjacent events if both are pieces of the same stream.
     pub(super) fn joined(&self, next: &Self) -> Option<Self> {
         let event = match (&*self.event, &*next.event) {
             (Event::Text(one), Event::Text(two)) => Event::Text([one.as_str(), two].concat()),
@@ -39,7 +39,7 @@ impl Numbered {
     }
 }
 
-/// Two thoughts under the heading of the later one.
+/// Joins two thoughts under the later heading.
 fn one_thought(one: &Thought, two: &Thought) -> Thought {
     let earlier = match (one.subject.as_str(), one.description.as_str()) {
         (subject, description) if subject == two.subject || subject.is_empty() => description.to_owned(),
@@ -51,7 +51,7 @@ fn one_thought(one: &Thought, two: &Thought) -> Thought {
     Thought { subject: two.subject.clone(), description: texts.join("\n") }
 }
 
-/// A bounded log: the oldest events go when there are too many, or when they are too large.
+/// A bounded log that drops its oldest events by count and size.
 #[derive(Debug)]
 pub(super) struct Log {
     events: VecDeque<Numbered>,
@@ -67,7 +67,7 @@ impl Log {
         Self { events: VecDeque::new(), weight: 0, last: 0, most_events, most_bytes }
     }
 
-    /// Gives an event its number and keeps it.
+    /// Numbers and stores an event.
     pub(super) fn push(&mut self, event: Event) -> Numbered {
         self.last += 1;
         let numbered = Numbered::new(self.last, event);
@@ -84,7 +84,7 @@ impl Log {
         self.last
     }
 
-    /// All events after this number; `None` if some of them are gone.
+    /// All events after this number; `None` if some were dropped.
     pub(super) fn after(&self, seq: u64) -> Option<Vec<Numbered>> {
         let oldest = self.events.front().map_or(self.last + 1, |event| event.seq);
         if seq > self.last || seq + 1 < oldest {

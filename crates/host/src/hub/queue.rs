@@ -1,4 +1,4 @@
-//! The events that wait for one front end.
+//! The event queue of one front end.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -12,13 +12,13 @@ use tokio::time::Instant;
 use super::fold::Snapshot;
 use super::log::Numbered;
 
-/// What a front end gets.
+/// An item delivered to a front end.
 #[derive(Debug, Clone)]
 pub enum Delivery {
     Event(Numbered),
-    /// It came too late for the log: the session as it is, and events from there on.
+    /// A snapshot for a late subscriber; events follow from there.
     Snapshot(Arc<Snapshot>),
-    /// It did not keep up: these events are lost to it. [`super::Front::subscribe`] gives a snapshot.
+    /// The front end did not keep up and lost these events. [`super::Front::subscribe`] gives a snapshot.
     Lagged {
         from: u64,
         to: u64,
@@ -28,20 +28,20 @@ pub enum Delivery {
 /// What happens when a front end does not keep up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overrun {
-    /// It loses events.
+    /// Drop events.
     Loses,
-    /// The session waits: nobody else looks.
+    /// Make the session wait, since there is no other reader.
     Waits,
 }
 
-/// The events of one front end; dropping it ends the subscription.
+/// A subscription to events; dropping it unsubscribes.
 #[derive(Debug)]
 pub struct Subscription {
     pub(super) queue: Arc<Queue>,
 }
 
 impl Subscription {
-    /// The next delivery; `None` when the session is over, or when this front end was cut off.
+    /// The next delivery; `None` after the session's end or after a disconnect.
     pub async fn next(&mut self) -> Option<Delivery> {
         loop {
             let news = self.queue.news.notified();
@@ -60,7 +60,7 @@ impl Subscription {
         }
     }
 
-    /// The next delivery, if there is one already.
+    /// The next delivery if one is ready.
     pub fn try_next(&mut self) -> Option<Delivery> {
         let delivery = self.queue.waiting.locked().take();
         if delivery.is_some() {
@@ -69,7 +69,7 @@ impl Subscription {
         delivery
     }
 
-    /// Whether it was cut off for not taking anything.
+    /// Whether it was disconnected for being idle.
     pub fn was_cut_off(&self) -> bool {
         self.queue.waiting.locked().cut_off
     }
@@ -91,12 +91,12 @@ pub(super) struct Queue {
     pub(super) overrun: Overrun,
 }
 
-/// How much may wait for a front end.
+/// Queue limits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) events: usize,
     pub(super) bytes: usize,
-    /// How long a front end that lost events may take nothing before it is cut off.
+    /// How long a front end that lost events may stay idle before it is disconnected.
     pub(super) patience: Duration,
 }
 
@@ -105,7 +105,7 @@ struct Waiting {
     bounds: Bounds,
     events: VecDeque<Delivery>,
     weight: usize,
-    /// When something was last taken.
+    /// Time of the last read.
     progress: Instant,
     closed: bool,
     cut_off: bool,
@@ -124,7 +124,7 @@ impl Queue {
         Self { waiting: Mutex::new(waiting), news: Notify::new(), room: Notify::new(), overrun }
     }
 
-    /// Adds an event, whatever has to go for it; false when nobody takes events here any more.
+    /// Adds an event, dropping others if needed; false if the reader is gone.
     pub(super) fn push(&self, event: &Numbered) -> bool {
         let mut waiting = self.waiting.locked();
         if waiting.closed {
@@ -137,13 +137,13 @@ impl Queue {
         open
     }
 
-    /// Whether the session has to wait before it goes on.
+    /// Whether the session has to wait for the reader.
     pub(super) fn is_full(&self) -> bool {
         let waiting = self.waiting.locked();
         self.overrun == Overrun::Waits && !waiting.closed && waiting.is_over()
     }
 
-    /// No more events come; what waits can still be taken.
+    /// Closes the queue; remaining events can still be read.
     pub(super) fn close(&self) {
         self.waiting.locked().closed = true;
         self.news.notify_one();
@@ -177,7 +177,7 @@ impl Waiting {
         }
     }
 
-    /// Joins neighbours that are pieces of the same thing.
+    /// Joins adjacent pieces of the same stream.
     fn join(&mut self) {
         let mut joined: VecDeque<Delivery> = VecDeque::with_capacity(self.events.len());
         for next in self.events.drain(..) {
@@ -194,7 +194,7 @@ impl Waiting {
         self.events = joined;
     }
 
-    /// Lets all go that was not taken.
+    /// Drops all unread events.
     fn lose(&mut self) {
         let numbers = self.events.iter().map(|delivery| match delivery {
             Delivery::Event(event) => (event.first, event.seq),
@@ -218,7 +218,7 @@ impl Waiting {
 fn cost(delivery: &Delivery) -> usize {
     match delivery {
         Delivery::Event(event) => event.weight,
-        // What it holds is shared with the conversation.
+        // Its content is shared with the conversation.
         Delivery::Snapshot(_) | Delivery::Lagged { .. } => 0,
     }
 }

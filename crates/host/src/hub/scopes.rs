@@ -1,16 +1,16 @@
-//! What a front end may do at a session.
+//! Permissions of a front end.
 
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::Op;
 
-/// What a front end may do. The server says so when it connects; a front end never gives itself rights.
+/// The permissions of a front end, assigned by the server when it connects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scopes {
     /// See events.
     pub watch: bool,
     /// Prompt, cancel, and choose any mode but yolo.
     pub drive: bool,
-    /// Answer questions, choose yolo, and run commands of a person's own.
+    /// Answer questions, choose yolo, and run shell commands.
     pub approve: bool,
     /// End the session.
     pub admin: bool,
@@ -33,7 +33,7 @@ impl Scopes {
             | Op::ShellRan { .. } => self.drive,
             Op::SetMode(ApprovalMode::Yolo) => self.drive && self.approve,
             Op::SetMode(_) => self.drive,
-            // No rule looks at it, so that whoever may not approve may not run it either.
+            // The policy does not check user commands, so running them requires the right to approve.
             Op::Shell { .. } => self.drive && self.approve,
             Op::Decide { .. } => self.approve,
             Op::End { .. } => self.admin,

@@ -1,12 +1,12 @@
-//! About how much memory an event holds on to, so that logs and queues can be bounded.
+//! Estimates the memory of an event, so that logs and queues can be bounded.
 
 use pollux_domain::event::{ActivityKind, CallReport, Event};
 use pollux_domain::tool::{Display, FileDiff};
 
-/// What an event costs at the least.
+/// Minimum cost of an event.
 const LEAST: usize = 128;
 
-/// About the bytes of an event. What it shares with the conversation is not counted.
+/// Approximate size in bytes. Data shared with the conversation is not counted.
 pub(super) fn weight(event: &Event) -> usize {
     LEAST
         + match event {

@@ -1,4 +1,4 @@
-//! What the session sees of the memory: a witness that passes on what happens and never waits.
+//! Records a session for the memory. The observer forwards what happens to a background writer and never waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,26 +19,27 @@ use super::scribe::{Called, Extraction, Line, Scribe};
 use super::{Recall, own_setting};
 use crate::Prepared;
 
-/// What waits to be written down; a session that says more at once loses it from its transcript, and is told.
+/// Capacity of the queue; beyond it, entries are lost from the transcript and a warning is shown.
 const QUEUE: usize = 1024;
-/// Requests beside the conversation that wait to be told of.
+/// Capacity for events of background model requests.
 const EVENTS: usize = 64;
-/// How long the end of a session may take for it. What is not done then, the next session does.
+/// Time limit at the end of a session. The next session does the rest.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long it waits for another process that indexes.
+/// How long to wait for another process that is indexing.
 const WAIT: Duration = Duration::from_secs(2);
-/// Arguments that name files.
+/// Tool arguments that contain paths.
 const PATH_ARGUMENTS: [&str; 4] = ["file_path", "absolute_path", "path", "dir_path"];
 
-const LOST: &str = "part of this session is not in its transcript: it came faster than it could be written";
+const LOST: &str =
+    "part of this session is missing from its transcript: events arrived faster than they could be written";
 
-/// What the model is asked about messages that are about to be summarised.
+/// The prompt that extracts notes before messages are summarised.
 const NOTES_WANTED: &str = "Which facts of the conversation above should last beyond it: decisions and their reasons, \
 facts about the project, the user's lasting wishes, dates, open ends? Write them as a list, one line `- …` each, in \
 words that stand by themselves. No secrets, nothing that only matters now, at most 20 lines. If there is nothing, \
 answer NO_REPLY.";
 
-/// The memory's part of a conversation. Ends with it.
+/// Records one conversation for the memory.
 pub(crate) struct Remembrance {
     recall: Arc<Recall>,
     mirror: Arc<Mirror>,
@@ -49,7 +50,7 @@ pub(crate) struct Remembrance {
 }
 
 impl Remembrance {
-    /// Begins for a session; `own_words` says what of a prompt the person typed, if it is not all of it.
+    /// Starts recording; `typed_text` tells which part of a prompt the user typed.
     pub(crate) fn start(
         recall: &Arc<Recall>,
         turn: &Prepared<'_>,
@@ -60,7 +61,7 @@ impl Remembrance {
         let (outbox, events) = mpsc::channel(EVENTS);
         let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
         let script = &turn.request.script;
-        // Scripted replies are counted by those who wrote them.
+        // Scripted replies are counted, so an extra request would consume one.
         let may_ask = script.replies.is_none() && script.record.is_none();
         let asks = own_setting(turn.loaded, "memory.learnings.extraction").and_then(Value::as_str);
         let scribe = Scribe::new(
@@ -91,7 +92,7 @@ impl Remembrance {
         Arc::clone(&self.mirror) as Arc<dyn Witness>
     }
 
-    /// The next request made beside the conversation.
+    /// The next event of a background request.
     pub(crate) async fn news(&mut self) -> Event {
         match self.events.recv().await {
             Some(event) => event,
@@ -99,13 +100,13 @@ impl Remembrance {
         }
     }
 
-    /// Requests made beside the conversation since it was last asked.
+    /// Events of background requests since the last call.
     fn events(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.events.try_recv().ok()).collect()
     }
 
-    /// Writes down and indexes what is left, for a limited time; not at all for somebody in a hurry. Lines for the
-    /// person about what went wrong, and the requests that were made meanwhile.
+    /// Writes and indexes the rest within a time limit, or not at all if the user quits at once. Returns warnings for the
+    /// user, and the events of requests made in the meantime.
     pub(crate) async fn close(mut self, hurried: bool) -> (Vec<String>, Vec<Event>) {
         let Self { recall, mirror, scribe, tracker, cancel, .. } = &mut self;
         if hurried {
@@ -134,21 +135,21 @@ impl Remembrance {
     }
 }
 
-/// What of a prompt the person typed. Only that may teach something.
+/// The part of a prompt that the user typed. Learnings come only from that.
 pub(crate) enum OwnWords {
     /// Every prompt as it was typed.
     AllTyped,
-    /// This; what was piped in stands beside it. `None` if all of it was piped in.
+    /// This text; the rest was piped in. `None` if everything was piped in.
     Only(Option<String>),
 }
 
-/// Passes on what happens.
+/// Forwards events to the writer.
 struct Mirror {
     lines: mpsc::Sender<Line>,
     own_words: OwnWords,
     notes_wanted: bool,
     recency: Option<i64>,
-    /// Something could not be passed on.
+    /// The queue was full.
     lost: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! Notes of the day: what the model thinks should last of a conversation that is about to be summarised.
+//! Daily notes: facts the model wants to keep from a conversation that is about to be summarised.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_memory::{AuthorshipError, ModelNotes};
 
-/// Lines that one compression may add to the notes of a day.
+/// Maximum number of notes per compression.
 const MOST_NOTES: usize = 20;
-/// Characters of one of them.
+/// Maximum length of a note in characters.
 const NOTE: usize = 400;
 const FOLDER: &str = "memory";
 const NOTHING_TO_NOTE: &str = "NO_REPLY";
 
-/// Why notes were not kept.
+/// Why notes were not saved.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoteError {
-    #[error("`{}` is a link, which could lead out of the workspace", path.display())]
+    #[error("`{}` is a symbolic link, which could point outside the workspace", path.display())]
     Link { path: PathBuf },
     #[error(transparent)]
     Authorship(#[from] AuthorshipError),
@@ -29,7 +29,7 @@ pub(super) enum NoteError {
     File(#[from] FileError),
 }
 
-/// The lines of a reply that are notes; headings and anything else are left out.
+/// The notes in a reply; headings and other lines are dropped.
 pub(super) fn noteworthy(reply: &str) -> Vec<String> {
     if reply.trim_start().starts_with(NOTHING_TO_NOTE) {
         return Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn noteworthy(reply: &str) -> Vec<String> {
     clean.filter(|item| !item.is_empty()).take(MOST_NOTES).collect()
 }
 
-/// Adds lines to the notes of the day, and remembers that they are the model's.
+/// Appends to the notes of the day, and records that the model wrote them.
 pub(super) fn append(workspace: &Path, authors: &ModelNotes, notes: &[String]) -> Result<(), NoteError> {
     if notes.is_empty() {
         return Ok(());
@@ -69,12 +69,12 @@ pub(super) fn append(workspace: &Path, authors: &ModelNotes, notes: &[String]) -
     Ok(())
 }
 
-/// Where the notes of a day are.
+/// The notes file of a day.
 fn notes_file(workspace: &Path, day: &str) -> PathBuf {
     workspace.join(FOLDER).join(format!("{day}.md"))
 }
 
-/// The beginning of a text that is too long.
+/// The beginning of an overlong text.
 pub(super) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

@@ -1,4 +1,4 @@
-//! Writes a session down for the memory: transcript, store, notes and learnings, on a thread of its own.
+//! Writes a session to the memory on a background thread: transcript, store, notes and learnings.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use super::notes::{self, cut};
 use super::{Recall, clock};
 use crate::{Prepared, titles};
 
-/// Characters of a tool's answer in a transcript; the session file has all of it.
+/// Characters of a tool result in a transcript; the session file has the whole result.
 const ANSWER: usize = 2000;
 /// Characters of a prompt in the store.
 const LAST_MESSAGE: usize = 200;
-/// Learnings of one session.
+/// Maximum learnings per session.
 const MOST_LEARNED: usize = 50;
 
-/// Something that happened.
+/// An entry to write.
 pub(super) enum Line {
     Prompt {
         said: String,
-        /// The person typed it, word by word.
+        /// Typed by the user verbatim.
         teaches: bool,
     },
     Reply {
@@ -40,7 +40,7 @@ pub(super) enum Line {
         model: String,
     },
     Call(Called),
-    /// What was said until now has to be safe.
+    /// Everything so far must reach the disk.
     Flush,
     Notes(String),
     Compacted {
@@ -50,7 +50,7 @@ pub(super) enum Line {
     End,
 }
 
-/// A call that is over.
+/// A finished tool call.
 pub(super) struct Called {
     pub(super) id: String,
     pub(super) tool: String,
@@ -59,15 +59,15 @@ pub(super) struct Called {
     pub(super) files: Vec<String>,
 }
 
-/// How learnings are found.
+/// How learnings are extracted.
 pub(super) enum Extraction {
     Off,
     Rules,
-    /// By a model beside the conversation, which is told of the requests.
+    /// With background model requests, whose events are sent here.
     Model(Arc<dyn ModelClient>, mpsc::Sender<Event>),
 }
 
-/// The last turn, for what a word of praise may be about.
+/// The last turn, which praise may refer to.
 #[derive(Default)]
 struct Past {
     request: Option<String>,
@@ -82,7 +82,7 @@ pub(super) struct Scribe {
     store: SessionStore,
     extraction: Extraction,
     past: Past,
-    /// What is written at the end.
+    /// Learnings to write at the end.
     candidates: Vec<Candidate>,
     learned: usize,
     compactions: u64,
@@ -90,7 +90,7 @@ pub(super) struct Scribe {
     pub(super) indexer: Option<Indexer>,
     tracker: TaskTracker,
     cancel: CancellationToken,
-    /// Each is told once.
+    /// Each problem is reported once.
     pub(super) problems: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl Scribe {
         }
     }
 
-    /// Writes until the session is over.
+    /// Writes until the session ends.
     pub(super) fn live(mut self, mut inbox: mpsc::Receiver<Line>) -> Self {
         while let Some(line) = inbox.blocking_recv() {
             let is_end = matches!(line, Line::End);
@@ -161,7 +161,7 @@ impl Scribe {
                 let authors = ModelNotes::new(self.recall.agent.clone());
                 let written = notes::append(&self.recall.workspace, &authors, &notes);
                 if let Err(error) = written {
-                    self.problem(&format!("the notes were not kept: {error}"));
+                    self.problem(&format!("could not save the notes: {error}"));
                 } else if !notes.is_empty() {
                     self.enter(json!({"memoryFlushAt": SystemClock.now().millis(),
                         "memoryFlushCompactionCount": self.compactions}));
@@ -180,7 +180,7 @@ impl Scribe {
         let answer = cut(&redacted(&call.answer), ANSWER);
         self.write(|transcript| transcript.tool_result(&call.id, &call.tool, &answer, call.failed));
         if call.tool == "save_memory" && !call.failed {
-            // What was just saved is to be found at once.
+            // Saved facts should be searchable at once.
             self.notify(Trigger::Searched);
         }
         self.past.tools.push(call.tool);
@@ -199,7 +199,7 @@ impl Scribe {
         self.index();
     }
 
-    /// Begins with indexing, once the first request is answered and nobody waits for it.
+    /// Starts indexing after the first reply, so that it delays nothing.
     fn index(&mut self) {
         if self.indexer.is_none() && !self.cancel.is_cancelled() {
             let memory = self.recall.memory().clone();
@@ -220,7 +220,7 @@ impl Scribe {
         }
     }
 
-    /// What a person's words teach. Corrections are kept at once, the rest when the session ends.
+    /// Extracts learnings from the user's text. Corrections are saved at once, the rest when the session ends.
     fn learn(&mut self, said: &str) {
         if self.learned >= MOST_LEARNED {
             return;
@@ -243,7 +243,7 @@ impl Scribe {
                         () = cancel.cancelled() => return,
                         found = asking => found,
                     };
-                    // Nobody waits for it, and nobody misses it.
+                    // A failure is ignored, since learnings are optional.
                     let _ = tokio::task::spawn_blocking(move || keep(&recall.learnings(), found)).await;
                 });
                 return;
@@ -257,22 +257,22 @@ impl Scribe {
         problems.iter().for_each(|problem| self.problem(problem));
     }
 
-    /// Writes to the transcript, which the first line begins.
+    /// Appends to the transcript, creating it with the first line.
     fn write<E: Error + 'static>(&mut self, write: impl FnOnce(&mut Transcript) -> Result<(), E>) {
         if self.transcript.is_none() {
             let Recall { agent, workspace, .. } = &*self.recall;
             match Transcript::of_session(agent, &self.session, workspace, clock()) {
                 Ok(transcript) => self.transcript = Some(transcript),
-                Err(error) => return self.problem(&format!("the session is not remembered: {error}")),
+                Err(error) => return self.problem(&format!("could not save the session to memory: {error}")),
             }
         }
         let written = self.transcript.as_mut().map(write);
         if let Some(Err(error)) = written {
-            self.problem(&format!("the session is not remembered: {error}"));
+            self.problem(&format!("could not save the session to memory: {error}"));
         }
     }
 
-    /// Notes the session in the store, under its own key and as the latest one.
+    /// Registers the session in the store, under its own key and as the latest one.
     fn enter(&mut self, patch: Value) {
         let Some(transcript) = &self.transcript else { return };
         let agent = self.recall.agent.id();
@@ -290,7 +290,7 @@ impl Scribe {
         }
         for key in [SessionKey::session(agent, &self.session), SessionKey::main(agent)] {
             if let Err(error) = self.store.upsert(&key, entry.clone()) {
-                return self.problem(&format!("the list of remembered sessions was not updated: {error}"));
+                return self.problem(&format!("could not update the list of remembered sessions: {error}"));
             }
         }
     }
@@ -302,18 +302,18 @@ impl Scribe {
     }
 }
 
-/// Keeps what was learned; what went wrong.
+/// Saves a learning; returns the problem, if any.
 fn keep(learnings: &Learnings, candidates: Vec<Candidate>) -> Vec<String> {
     let mut problems = Vec::new();
     for Candidate { category, text, confidence, .. } in candidates {
         if let Err(error) = learnings.add(category, &text, confidence) {
-            problems.push(format!("a learning was not kept: {error}"));
+            problems.push(format!("could not save a learning: {error}"));
         }
     }
     problems
 }
 
-/// A model's view of what a person's words teach. It sees these words and nothing else.
+/// Asks a model for learnings. It sees only the user's text.
 async fn ask(model: &dyn ModelClient, said: &str, events: &mpsc::Sender<Event>) -> Vec<Candidate> {
     let question = format!("{EXTRACTION_PROMPT}\n\n{}", redacted(said));
     let reply = titles::ask(model, "memory-learnings", question, events).await;

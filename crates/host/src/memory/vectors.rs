@@ -1,4 +1,4 @@
-//! Who makes vectors for the memory: what the settings and the run's own credentials say.
+//! Chooses the embedding provider for the memory from the settings and the run's credentials.
 
 use pollux_config::dotenv::{DotenvOptions, load_dotenv};
 use pollux_config::env::Env;
@@ -11,16 +11,16 @@ use pollux_memory::{Provider as Wanted, Settings};
 use super::Loaded;
 use crate::check_credentials;
 
-/// Where the model of a run is reached; its embeddings are made at the same place.
+/// The variable with the model endpoint of a run; embeddings use the same endpoint.
 const BASE_URL: &str = "GOOGLE_GEMINI_BASE_URL";
 /// The version of the API that embeddings belong to.
 const VERSION: &str = "v1beta";
 
-/// Keys that vectors could be made with.
+/// API key variables usable for embeddings.
 const KEYS: [&str; 3] = ["GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY"];
 
-/// The environment without keys that a project's `.env` gave: what is remembered comes from all projects, and is not
-/// to be sent in the name of one of them.
+/// The environment without keys from a project's `.env`: memory spans all projects and must not
+/// be sent with one project's credentials.
 pub(super) fn own_env(loaded: &Loaded) -> Env {
     if !has_keys_of_project(loaded) {
         return loaded.env.clone();
@@ -28,7 +28,7 @@ pub(super) fn own_env(loaded: &Loaded) -> Env {
     let kept = loaded.env.iter().filter(|(name, _)| !KEYS.contains(name) || !is_of_project(loaded, name));
     let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let mut env = Env::new(kept, loaded.env.cwd().to_path_buf());
-    // The user's own file may have one too, which the project's had hidden.
+    // The user's own file may have a key that the project's file shadowed.
     let home = &loaded.home;
     load_dotenv(&mut env, home, home.user_home(), ProjectTrust::Untrusted, &DotenvOptions::default());
     env
@@ -57,7 +57,7 @@ pub(super) fn settings(memory: &Settings, loaded: &Loaded) -> EmbedSettings {
     if !may_be_gemini(&embed, &own) {
         return embed;
     }
-    // Whoever sends prompts through a place of their own does not want texts to go elsewhere.
+    // With a custom endpoint for prompts, texts must not be sent elsewhere.
     if let Some(place) = loaded.env.non_empty(BASE_URL).filter(|_| embed.base_url.is_none()) {
         embed.base_url = Some(format!("{}/{VERSION}", place.trim_end_matches('/')));
     }
@@ -67,14 +67,14 @@ pub(super) fn settings(memory: &Settings, loaded: &Loaded) -> EmbedSettings {
         let stored = stored.filter(|credentials| credentials.api_key && !credentials.of_project);
         if let Some(credentials) = stored {
             embed.api_key = Some(credentials.auth.key.reveal().to_owned());
-            // It is Gemini's key; nobody else is to see it.
+            // A Gemini key must not be sent to other providers.
             embed.provider = Provider::Gemini;
         }
     }
     embed
 }
 
-/// Whether it would be Gemini's turn: asked for, or the first of what is set up.
+/// Whether Gemini would be chosen: requested, or the first one configured.
 fn may_be_gemini(embed: &EmbedSettings, env: &Env) -> bool {
     match embed.provider {
         Provider::Gemini => true,

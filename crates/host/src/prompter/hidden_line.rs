@@ -1,4 +1,4 @@
-//! A line that is typed without being shown.
+//! Reads a line without echo, for secrets.
 
 use std::io::{self, Read, Write, stdin};
 
@@ -12,14 +12,14 @@ const DELETE: u8 = 127;
 const KILL_LINE: u8 = 21;
 const MAX_LINE: usize = 8 * 1024;
 
-/// Puts the terminal back as it was, whatever happens.
+/// Restores the terminal mode when dropped.
 struct Quiet(Termios);
 
 impl Quiet {
     fn begin() -> io::Result<Self> {
         let before = termios::tcgetattr(stdin())?;
         let mut quiet = before.clone();
-        // Signals are read as characters, too: a key that ends the program would leave the terminal mute.
+        // Signal keys are read as characters too, because a signal would leave the terminal without echo.
         quiet.local_modes -= LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ICANON | LocalModes::ISIG;
         quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
         quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
@@ -34,9 +34,9 @@ impl Drop for Quiet {
     }
 }
 
-/// Asks for a line at the terminal; `None` when the user gave up.
+/// Asks for a line at the terminal; `None` if cancelled.
 pub fn ask(question: &str, screen: &mut dyn Write, input: &mut dyn Read) -> io::Result<Option<Secret>> {
-    // Before the question: whoever is quick to paste must not see the answer.
+    // Echo is off before the question, so that an early paste is not shown.
     let _quiet = Quiet::begin()?;
     screen.write_all(question.as_bytes()).and_then(|()| screen.flush())?;
     let line = collect(input);

@@ -1,4 +1,4 @@
-//! Lines from the terminal, read on a thread of their own so that nothing waits for them.
+//! Reads lines from the terminal on a separate thread, so that nothing blocks on input.
 
 use std::collections::VecDeque;
 use std::io::{self, stdin};
@@ -13,15 +13,15 @@ use rustix::process::getpgrp;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use tokio::sync::Notify;
 
-/// Lines that may wait; whoever types faster is slowed down.
+/// Capacity of the line buffer.
 const WAITING: usize = 64;
-/// How long a reader that is ahead waits before it looks again.
+/// How long the reader waits when the buffer is full.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What a person types.
+/// Lines typed at the terminal.
 pub struct Keyboard {
     shared: Arc<Shared>,
-    /// A message that is not complete yet.
+    /// An incomplete message.
     begun: String,
     closed: bool,
 }
@@ -32,11 +32,11 @@ struct Shared {
     bell: Notify,
 }
 
-/// What was read so far.
+/// The lines read so far.
 #[derive(Default)]
 struct Read {
     lines: VecDeque<String>,
-    /// The line that is not ended yet.
+    /// The unterminated line.
     rest: Vec<u8>,
     closed: bool,
 }
@@ -48,7 +48,7 @@ impl Shared {
 }
 
 impl Read {
-    /// Takes what can be had without waiting.
+    /// Takes the available input without waiting.
     fn pump(&mut self) {
         let mut bytes = [0; 4096];
         while !self.closed && self.lines.len() < WAITING && is_readable(Duration::ZERO) {
@@ -80,7 +80,7 @@ impl Read {
     }
 }
 
-/// Whether something can be read within this time, the end of the input included.
+/// Whether input, or its end, is available within this time.
 fn is_readable(within: Duration) -> bool {
     let stdin = stdin();
     let mut asked = [PollFd::new(&stdin, PollFlags::IN)];
@@ -94,7 +94,7 @@ impl Keyboard {
         let shared = Arc::new(Shared::default());
         let reader = Arc::downgrade(&shared);
         thread::Builder::new().name("keyboard".to_owned()).spawn(move || {
-            // Until nobody listens any more.
+            // Until the receiver is gone.
             while reader.strong_count() > 0 {
                 let ready = is_readable(Duration::from_secs(1));
                 let Some(shared) = reader.upgrade() else { return };
@@ -120,10 +120,10 @@ impl Keyboard {
         self.closed
     }
 
-    /// The next line; `None` when there are no more. Nothing is lost when this is dropped half-way.
+    /// The next line; `None` at end of input. Cancel-safe.
     pub async fn line(&mut self) -> Option<String> {
         loop {
-            // Registered before looking, so that no line slips through.
+            // Registered before checking, so that no line is missed.
             let rings = self.shared.bell.notified();
             {
                 let mut read = self.shared.read();
@@ -139,8 +139,7 @@ impl Keyboard {
         }
     }
 
-    /// The next message: lines that end with a backslash go on in the next one. Nothing typed is lost when
-    /// this is dropped half-way.
+    /// The next message: a trailing backslash continues it on the next line. Cancel-safe.
     pub async fn message(&mut self) -> Option<String> {
         loop {
             let line = self.line().await?;
@@ -158,8 +157,8 @@ impl Keyboard {
         }
     }
 
-    /// What was typed before now: whole lines. A line that is not ended yet becomes the beginning of the next message, so
-    /// that its end cannot be the answer to a question.
+    /// The complete lines typed so far. An unterminated line becomes the beginning of the next message, so
+    /// that its end cannot answer a question.
     pub fn typed_before(&mut self) -> Vec<String> {
         hand_over();
         let mut read = self.shared.read();
@@ -169,16 +168,16 @@ impl Keyboard {
         read.lines.drain(..).collect()
     }
 
-    /// The last line of a message that is not complete yet.
+    /// The last line of an incomplete message.
     pub fn begun(&self) -> &str {
         self.begun.rsplit('\n').next().unwrap_or_default()
     }
 }
 
-/// Lets the terminal give out a line that is not ended yet: it does so when it stops and begins to edit lines.
+/// Makes the terminal hand over an unterminated line by leaving and re-entering line mode.
 fn hand_over() {
     let stdin = stdin();
-    // A program in the background would be stopped for touching the terminal.
+    // A background process would be stopped for changing the terminal.
     if termios::tcgetpgrp(&stdin).ok() != Some(getpgrp()) {
         return;
     }
@@ -192,7 +191,7 @@ fn hand_over() {
     let _ = termios::tcsetattr(&stdin, OptionalActions::Now, &before);
 }
 
-/// The terminal shows nothing of what is typed, as long as this lives.
+/// Disables echo while it exists.
 pub struct Unseen(Option<Termios>);
 
 impl Unseen {

@@ -1,4 +1,4 @@
-//! Upstream's checkpoints (`general.checkpointing.enabled`): a commit and a file before an edit is asked about.
+//! Upstream's checkpoints (`general.checkpointing.enabled`): a commit and a file before an edit is approved.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub(crate) struct Shadow {
     folder: PathBuf,
 }
 
-/// What the setting asks for, ready for use; git is needed then (1). Only a person is ever asked, so without one
-/// no repository is made.
+/// Opens the shadow repository if the setting is on; requires git (exit code 1). Checkpoints belong to approvals, so
+/// headless runs do not create one.
 pub(crate) async fn open_shadow(
     loaded: &Loaded,
     background: &Arc<Background>,
@@ -61,12 +61,12 @@ pub(crate) async fn open_shadow(
 }
 
 impl Shadow {
-    /// Where the checkpoint files are.
+    /// The folder of the checkpoint files.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Keeps the project as it is and the call that is about to be asked about.
+    /// Saves the project's state and the call that is about to be approved.
     pub(super) async fn checkpoint(
         &self,
         call: &ImpendingCall<'_>,
@@ -76,7 +76,7 @@ impl Shadow {
         if !EDITORS.contains(&call.tool) {
             return Ok(());
         }
-        let failed = |error: &dyn std::fmt::Display| format!("no checkpoint was made: {error}");
+        let failed = |error: &dyn std::fmt::Display| format!("could not create a checkpoint: {error}");
         let commit = self.repository.snapshot(call.tool, &CancellationToken::new()).await;
         let checkpoint = Checkpoint {
             history: Some(shown(history)),
@@ -90,13 +90,13 @@ impl Shadow {
         checkpoint::write(&self.folder, &name, &checkpoint).map(|_| ()).map_err(|error| failed(&error))
     }
 
-    /// Puts the work tree back to a commit.
+    /// Restores the work tree to a commit.
     pub(crate) async fn restore(&self, commit: &str) -> Result<(), String> {
         self.repository.restore(commit, &CancellationToken::new()).await.map_err(|error| error.to_string())
     }
 }
 
-/// The conversation as upstream's screen would show it.
+/// The conversation in upstream's display format.
 fn shown(history: &[Arc<Content>]) -> Value {
     let spoken = history.iter().skip(1).filter_map(|turn| {
         let text: String = turn.parts.iter().filter_map(Part::spoken_text).collect();

@@ -1,4 +1,4 @@
-//! Keeps what the calls of one session change. Nothing is opened or walked before a call needs it.
+//! Records what the tool calls of one session change. Nothing is opened or scanned before a call needs it.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,31 +17,31 @@ use tokio::task::spawn_blocking;
 
 use super::Shadow;
 
-/// The keeper of one session.
+/// The change recorder of one session.
 pub(crate) struct Keeper {
     journal: Arc<LateJournal>,
-    /// Whether commands are surrounded by a look at the whole workspace.
+    /// Whether to snapshot the whole workspace around shell commands.
     shell_commands: bool,
-    /// Calls that have begun and were kept.
+    /// Calls in progress that are recorded.
     begun: Mutex<HashSet<String>>,
-    /// A failure is told once.
+    /// A failure is reported once.
     told: AtomicBool,
     shadow: Option<Shadow>,
 }
 
-/// A journal that is opened when it is first needed.
+/// A journal that is opened on first use.
 struct LateJournal {
     home: Home,
     project: Project,
     session: SessionId,
     settings: Rewind,
     opened: Mutex<Option<Arc<Journal>>>,
-    /// Prompts that the journal does not have yet.
+    /// Prompts not in the journal yet.
     prompts: Mutex<Vec<String>>,
 }
 
 impl Keeper {
-    /// A keeper; with settings that switch it off it only makes checkpoints, if that.
+    /// Creates a recorder; if disabled by settings, it only makes checkpoints.
     pub(crate) fn new(
         home: &Home,
         project: &Project,
@@ -70,7 +70,7 @@ impl Keeper {
         self.shadow.as_ref()
     }
 
-    /// The way back to the moment before the first of these prompts.
+    /// Plans the rewind to the state before the first of these prompts.
     pub(crate) async fn plan(&self, prompts: Vec<String>) -> Result<Plan, String> {
         let late = Arc::clone(&self.journal);
         blocking(move || match late.existing()? {
@@ -102,12 +102,12 @@ impl Keeper {
         }
     }
 
-    /// A failure as a line, the first time.
+    /// The message for the first failure.
     fn failure(&self, error: &str) -> Vec<String> {
         if self.told.swap(true, Ordering::Relaxed) {
             return Vec::new();
         }
-        vec![format!("what calls change cannot be taken back: {error}")]
+        vec![format!("changes made by tool calls cannot be undone: {error}")]
     }
 }
 
@@ -147,7 +147,7 @@ impl Changes for Keeper {
             let kept = blocking(move || {
                 let journal = late.journal()?;
                 let coverage = journal.before(&point, reach).map_err(|error| error.to_string())?;
-                // Nobody waits any more, so the call does not run: what changes from now on is not its doing.
+                // The call was abandoned and does not run, so later changes are not its own.
                 if gone.load(Ordering::SeqCst) {
                     let _ = journal.after(&point.call);
                 }
@@ -180,7 +180,7 @@ impl Changes for Keeper {
 }
 
 impl LateJournal {
-    /// The journal, with all prompts until now in it.
+    /// The journal, including all prompts so far.
     fn journal(&self) -> Result<Arc<Journal>, String> {
         let mut opened = self.opened.locked();
         let journal = match &*opened {
@@ -197,14 +197,14 @@ impl LateJournal {
         Ok(journal)
     }
 
-    /// The journal, unless nothing was ever kept in this project.
+    /// The journal, unless nothing was recorded for this project.
     fn existing(&self) -> Result<Option<Arc<Journal>>, String> {
         let is_there = self.opened.locked().is_some() || super::store(&self.project).is_dir();
         if is_there { self.journal().map(Some) } else { Ok(None) }
     }
 }
 
-/// Says when it is dropped: whoever waited has gone.
+/// Detects that the waiting future was dropped.
 #[derive(Default)]
 struct Waiter {
     gone: Arc<AtomicBool>,
@@ -216,7 +216,7 @@ impl Drop for Waiter {
     }
 }
 
-/// Runs what blocks where it may.
+/// Runs blocking work on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {

@@ -1,4 +1,4 @@
-//! The sessions of the session browser: rows from the index, and what is done with one of them.
+//! The data behind the session browser: rows from the index, search, preview and deletion.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -13,51 +13,51 @@ use super::{pick, removals, rows};
 use crate::Loaded;
 use crate::sessions::{SessionSource, Wanted, Which};
 
-/// Messages of a preview from each end.
+/// Messages shown from each end of a session.
 const FROM_EACH_END: usize = 2;
-/// Characters of a message that a preview shows.
+/// Characters shown of a message.
 const PREVIEWED: usize = 300;
-/// Sessions that a search of their words finds.
+/// Maximum number of search results.
 const HITS: usize = 200;
 
-/// A session that can be gone on with.
+/// A session that can be resumed.
 #[derive(Debug, Clone)]
 pub struct StoredChat {
     pub id: String,
     pub file: PathBuf,
     pub title: String,
-    /// How it began, if the title says something else.
+    /// The first prompt, if it differs from the title.
     pub first: String,
     pub messages: u64,
     pub updated: Timestamp,
-    /// When that was, in words.
+    /// Relative time.
     pub age: String,
-    /// The project's folder, where it is known.
+    /// The project's folder, if known.
     pub project: String,
-    /// Whether it is of this project.
+    /// Whether it belongs to this project.
     pub here: bool,
 }
 
-/// Where sessions are looked for. Its work may be done on any thread.
+/// Access to the stored sessions, from any thread.
 #[derive(Clone)]
 pub struct StoredChats {
     places: Places,
 }
 
-/// Whether the index is looked at as it is, or brought up to date before.
+/// Whether to refresh the index first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
     AsKnown,
     UpToDate,
 }
 
-/// The sessions of this project, and of all others.
+/// The sessions of this project and all others.
 pub fn stored_chats(loaded: &Loaded) -> StoredChats {
     StoredChats { places: Places::new(&loaded.env, loaded.home.clone(), false) }
 }
 
 impl StoredChats {
-    /// What can be gone on with. No session file is read for what is known already.
+    /// The resumable sessions. Files that the index knows are not read.
     pub fn rows(&self, all_projects: bool, freshness: Freshness) -> Vec<StoredChat> {
         let now = SystemClock.now();
         let mut catalogue = self.places.open_catalogue();
@@ -92,7 +92,7 @@ impl StoredChats {
             .collect()
     }
 
-    /// Without an index only the beginnings of files are read.
+    /// Without an index, only the beginning of each file is read.
     fn listed_here(&self, now: Timestamp) -> Vec<StoredChat> {
         let listing = list(self.places.project.read_chat_dirs(), now);
         let row = |info: &pollux_session::SessionInfo| StoredChat {
@@ -109,7 +109,7 @@ impl StoredChats {
         listing.sessions.iter().map(row).collect()
     }
 
-    /// Sessions that have these words in what was said: their ids, and the place.
+    /// Full-text search; returns session ids with an excerpt.
     pub fn search(&self, words: &str, all_projects: bool) -> Vec<(String, String)> {
         let wanted = wanted(all_projects);
         let mut catalogue = self.places.open_catalogue();
@@ -152,24 +152,24 @@ impl StoredChats {
             return vec![error.to_string()];
         }
         if between > 0 {
-            first.push(format!("… {between} messages between …"));
+            first.push(format!("… {between} more messages …"));
         }
         first.extend(last);
         first
     }
 
-    /// Deletes a session with all that belongs to it; what was done, or why not.
+    /// Deletes a session with its files; returns a message.
     pub fn delete(&self, id: &str) -> Result<String, String> {
         let which = Which { id: id.to_owned(), all_projects: true, source: Some(SessionSource::Gemini) };
         let found =
             pick::pick(&self.places, &which, pick::Reach::AsTold).map_err(|failure| failure.message())?;
         let pick::Picked::Own(own) = found else {
-            return Err("only sessions of ours are deleted".to_owned());
+            return Err("only Pollux sessions can be deleted".to_owned());
         };
         let proposal = removals::of_session(&own).map_err(|failure| failure.message())?;
         let removed = (proposal.carry_out)().map_err(|failure| failure.message())?;
         match removed.skipped.first() {
-            Some((_, why)) => Err(format!("The session was kept: {why}")),
+            Some((_, why)) => Err(format!("The session was not deleted: {why}")),
             None => Ok(format!("Session {} was deleted.", one_line(id))),
         }
     }

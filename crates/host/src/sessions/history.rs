@@ -1,4 +1,4 @@
-//! What was said in a session before, as it is shown.
+//! The earlier messages of a session, for display.
 
 use pollux_domain::content::Part;
 use pollux_domain::event::{CallStatus, Severity};
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::Chosen;
 
-/// Something that was said or done.
+/// A message or a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
     Prompt(String),
     Answer(String),
-    /// A call: its tool, what it was about, and whether it went well.
+    /// A tool call: tool, subject and success.
     Call {
         name: String,
         about: String,
@@ -22,8 +22,8 @@ pub enum Said {
 }
 
 impl Chosen {
-    /// The last things that were said and done, at most `most`, and how many were before them. Known until the session
-    /// is gone on with.
+    /// The last messages and calls, at most `most`, and the number of earlier ones. Available until the session
+    /// is resumed.
     pub fn said(&self, most: usize) -> (Vec<Said>, usize) {
         let Some(stored) = self.stored.take() else { return (Vec::new(), 0) };
         let mut said: Vec<Said> = stored.messages.iter().flat_map(shown).collect();
@@ -37,7 +37,7 @@ fn shown(message: &Message) -> Vec<Said> {
     match message {
         Message::User(user) => {
             let text = user.typed.clone().unwrap_or_else(|| text(&user.parts));
-            // The program's own words are no prompt.
+            // Text added by the program is not a prompt.
             let own = text.starts_with("<session_context>") || text.trim().is_empty();
             if own { Vec::new() } else { vec![Said::Prompt(text)] }
         }

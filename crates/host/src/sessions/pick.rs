@@ -1,4 +1,4 @@
-//! Finding the one session that is meant.
+//! Finds the session that an id, number or prefix refers to.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use pollux_session::{
 use super::places::{Places, origin, source_word};
 use crate::sessions::Which;
 
-/// Shorter beginnings of an id are too likely to be something else.
+/// Shorter prefixes are too ambiguous.
 const MIN_PREFIX: usize = 4;
 
 /// A session.
@@ -24,28 +24,28 @@ pub enum Picked {
     Foreign(Box<Foreign>),
 }
 
-/// One of ours.
+/// A Pollux session.
 pub struct Own {
     pub info: SessionInfo,
-    /// Where its project is, if that is known.
+    /// Its project's folder, if known.
     pub root: Option<PathBuf>,
-    /// Every folder with sessions of its project.
+    /// All session folders of its project.
     pub dirs: Vec<PathBuf>,
 }
 
-/// One of another agent's.
+/// A session of another agent.
 pub struct Foreign {
     pub listed: Listed,
     pub store: ForeignStore,
     pub entry: ForeignEntry,
 }
 
-/// How far is looked.
+/// The search scope.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// An id that is not here may be of another project or agent.
+    /// An id not found here may belong to another project or agent.
     Anywhere,
-    /// What is to be changed is where it was said to be.
+    /// Sessions to change must be in the given place.
     AsTold,
 }
 
@@ -74,7 +74,7 @@ pub fn pick(places: &Places, which: &Which, reach: Reach) -> Result<Picked, Fail
     }
 }
 
-/// Whether it can only be an id: numbers and `latest` mean something else.
+/// Whether it can only be an id; numbers and `latest` have other meanings.
 fn is_id(given: &str) -> bool {
     given.chars().count() >= MIN_PREFIX
         && given != "latest"
@@ -111,7 +111,7 @@ fn elsewhere(places: &Places, which: &Which) -> Result<Own, SelectError> {
     }
 }
 
-/// A sub-agent's session; its file has its id for a name.
+/// A sub-agent's session; its file is named after its id.
 fn subagent(dirs: &[PathBuf], given: &str) -> Option<SessionInfo> {
     if !is_id(given) {
         return None;
@@ -151,10 +151,13 @@ fn foreign(places: &Places, which: &Which, agent: Option<ForeignAgent>) -> Resul
     };
     let whose = agent.map_or("another agent", ForeignAgent::label);
     match found.as_slice() {
-        [] => Err(Failure::new(ExitKind::Input, format!("no session of {whose} fits `{}`", one_line(given)))
-            .hint(
-                "`pollux sessions list --all-projects --source all` shows their ids; they have no numbers",
-            )),
+        [] => Err(Failure::new(
+            ExitKind::Input,
+            format!("no session of {whose} matches `{}`", one_line(given)),
+        )
+        .hint(
+            "run `pollux sessions list --all-projects --source all` to see their ids; they have no numbers",
+        )),
         [only] => located(&stores, only),
         several => {
             let ids: Vec<String> = several
@@ -164,9 +167,9 @@ fn foreign(places: &Places, which: &Which, agent: Option<ForeignAgent>) -> Resul
                 .collect();
             Err(Failure::new(
                 ExitKind::Input,
-                format!("`{}` fits several sessions: {}", one_line(given), ids.join(", ")),
+                format!("`{}` matches several sessions: {}", one_line(given), ids.join(", ")),
             )
-            .hint("give more of the id, or `--source`"))
+            .hint("use a longer prefix of the id, or add `--source`"))
         }
     }
 }
@@ -177,31 +180,31 @@ fn located(stores: &[ForeignStore], listed: &Listed) -> Result<Box<Foreign>, Fai
     let found = store.and_then(|store| Some((store, store.entry(&record.file, record.session_id.as_str())?)));
     match found {
         Some((store, entry)) => Ok(Box::new(Foreign { listed: listed.clone(), store: store.clone(), entry })),
-        None => Err(Failure::new(ExitKind::Input, format!("`{}` is gone", record.file.display()))),
+        None => Err(Failure::new(ExitKind::Input, format!("`{}` no longer exists", record.file.display()))),
     }
 }
 
-/// Our words for a session that was not found.
+/// The error for a session that was not found.
 fn refused(places: &Places, which: &Which, error: &SelectError) -> Failure {
     let given = one_line(&which.id);
     let failure = |text: String, hint: &str| Failure::new(ExitKind::Input, text).hint(hint);
     match error {
         SelectError::NoSessions if which.all_projects => failure(
-            format!("there are no sessions in {}", places.home.gemini_dir().display()),
-            "`--source claude`, `codex` or `opencode` looks for other agents' sessions",
+            format!("no sessions found in {}", places.home.gemini_dir().display()),
+            "use `--source claude`, `codex` or `opencode` for sessions of other agents",
         ),
         SelectError::NoSessions => failure(
-            "there are no sessions of this project".to_owned(),
-            "`pollux sessions list --all-projects` shows those of other projects",
+            "no sessions found for this project".to_owned(),
+            "run `pollux sessions list --all-projects` to see those of other projects",
         ),
         SelectError::NoMatch { .. } if which.all_projects => failure(
-            format!("no session of any project is `{given}`"),
-            "`pollux sessions list --all-projects` shows their ids; numbers count only within a project",
+            format!("no session of any project matches `{given}`"),
+            "run `pollux sessions list --all-projects` to see their ids; numbers work only within a project",
         ),
         SelectError::NoMatch { .. } => failure(
-            format!("no session of this project is `{given}`"),
-            "`pollux sessions list` shows numbers and ids; `--all-projects` looks in the other projects",
+            format!("no session of this project matches `{given}`"),
+            "run `pollux sessions list` to see numbers and ids; add `--all-projects` for other projects",
         ),
-        SelectError::Ambiguous { .. } => failure(error.to_string(), "give more of the id"),
+        SelectError::Ambiguous { .. } => failure(error.to_string(), "use a longer prefix of the id"),
     }
 }

@@ -1,4 +1,4 @@
-//! Where sessions are: this project's, other projects', other agents'.
+//! Locates sessions of this project, of other projects and of other agents.
 
 use std::path::{Path, PathBuf};
 
@@ -12,16 +12,16 @@ use pollux_session::{KnownProject, known_projects};
 use crate::progress::Gauge;
 use crate::sessions::{SessionSource, Wanted};
 
-/// So many files that cannot be read are named.
+/// Maximum number of unreadable files to list.
 const MAX_NAMED: usize = 5;
 
-/// The folders that count for somebody who is in this project.
+/// The session folders as seen from this project.
 #[derive(Debug, Clone)]
 pub struct Places {
     pub env: Env,
     pub home: Home,
     pub project: Project,
-    /// Whether somebody sees progress.
+    /// Whether to show progress.
     pub watched: bool,
 }
 
@@ -31,7 +31,7 @@ impl Places {
         Self { env: env.clone(), home, project, watched }
     }
 
-    /// Every project in the home; of this one the root is known in any case.
+    /// All projects in the home; the root of the current one is always known.
     pub fn projects(&self) -> Vec<KnownProject> {
         let mut projects = known_projects(&self.home);
         let is_here = |project: &KnownProject| project.hash.as_deref() == Some(self.project.hash());
@@ -41,12 +41,12 @@ impl Places {
         projects
     }
 
-    /// Every folder that holds sessions of ours.
+    /// All folders with Pollux sessions.
     pub fn chats_dirs(&self) -> Vec<PathBuf> {
         self.projects().into_iter().flat_map(|project| project.chats_dirs).collect()
     }
 
-    /// The stores of other agents that exist.
+    /// The existing session stores of other agents.
     pub fn stores(&self) -> Vec<ForeignStore> {
         let user_home = self.env.non_empty("HOME").map_or(self.home.user_home(), Path::new);
         let named = |variable: &str, usual: &str| match self.env.non_empty(variable) {
@@ -66,7 +66,7 @@ impl Places {
         self.stores().into_iter().find(|store| store.agent == agent)
     }
 
-    /// What a list or a search looks at.
+    /// The filter for a list or a search.
     pub fn sources(&self, wanted: &Wanted) -> Vec<Source> {
         let mut sources = Vec::new();
         if wanted.source.is_none_or(|source| !source.is_foreign()) {
@@ -102,7 +102,7 @@ impl Places {
         self.home.gemini_dir().join("pollux").join("catalogue.db")
     }
 
-    /// The index; in memory where there is no home to keep it in, since reading makes no folders.
+    /// Opens the index; in memory without a home, since read operations create no folders.
     pub fn open_catalogue(&self) -> Catalogue {
         if self.home.gemini_dir().is_dir() {
             Catalogue::open(&self.index_file())
@@ -111,7 +111,7 @@ impl Places {
         }
     }
 
-    /// Brings the index up to date.
+    /// Refreshes the index.
     pub fn refresh(&self, catalogue: &mut Catalogue, sources: &[Source]) -> Refreshed {
         let mut gauge = Gauge::new(self.watched);
         catalogue.refresh(sources, &mut |progress| {
@@ -130,7 +130,7 @@ impl Places {
         });
     }
 
-    /// Whether a file lies in a folder of this project.
+    /// Whether a file is in a folder of this project.
     pub fn is_here(&self, file: &Path) -> bool {
         let dirs = self.project.read_chat_dirs();
         file.parent().is_some_and(|folder| dirs.iter().any(|dir| dir == folder))
@@ -146,7 +146,7 @@ pub fn origin(source: SessionSource) -> Origin {
     }
 }
 
-/// The word of an origin on the command line.
+/// The command-line name of an origin.
 pub fn source_word(origin: Origin) -> &'static str {
     match origin {
         Origin::Own => SessionSource::Gemini.as_str(),
@@ -154,7 +154,7 @@ pub fn source_word(origin: Origin) -> &'static str {
     }
 }
 
-/// Lines about files that are no sessions although they are called so.
+/// Warnings about files that look like sessions but cannot be read.
 pub fn unreadable(files: &[(PathBuf, String)]) -> Vec<String> {
     let mut lines: Vec<String> = files
         .iter()

@@ -1,11 +1,11 @@
-//! Sessions in lists, and what is shown before it is done.
+//! Data types for session lists and for deletions that are confirmed first.
 
 use std::path::PathBuf;
 
 use pollux_domain::JsonObject;
 use pollux_domain::failure::Failure;
 
-/// Something that is shown before it is done.
+/// An action to confirm before it runs.
 pub struct Proposal<P, R> {
     pub plan: P,
     pub carry_out: Box<dyn FnOnce() -> Result<R, Failure>>,
@@ -14,12 +14,12 @@ pub struct Proposal<P, R> {
 /// A session in a list.
 #[derive(Debug, Clone, Default)]
 pub struct Row {
-    /// What `--resume` takes, where it is one of this project's.
+    /// The number for `--resume`, for sessions of this project.
     pub number: Option<usize>,
     pub source: &'static str,
     pub id: String,
     pub title: String,
-    /// The project's path, or what is known of it.
+    /// The project's path, or a placeholder.
     pub project: String,
     pub age: String,
     pub messages: Option<u64>,
@@ -27,22 +27,22 @@ pub struct Row {
     pub parent: Option<String>,
     pub is_subagent: bool,
     pub damaged: bool,
-    /// Everything, for programs.
+    /// All details, for JSON output.
     pub json: JsonObject,
 }
 
-/// What is to go.
+/// The planned deletions.
 #[derive(Debug, Clone, Default)]
 pub struct Removals {
     pub sessions: Vec<Removal>,
-    /// Files that belong to no session any more.
+    /// Orphaned files.
     pub leftovers: Vec<PathBuf>,
     pub kept: usize,
-    /// What the settings say, in words.
+    /// The retention rule as text.
     pub rule: Option<String>,
 }
 
-/// A session that is to go, with its files.
+/// A session to delete, with its files.
 #[derive(Debug, Clone)]
 pub struct Removal {
     pub id: String,
@@ -54,11 +54,11 @@ pub struct Removal {
     pub bytes: u64,
 }
 
-/// What went.
+/// The completed deletions.
 #[derive(Debug, Clone, Default)]
 pub struct Removed {
     pub sessions: Vec<String>,
     pub leftovers: usize,
-    /// Sessions that stayed, and why.
+    /// Sessions that were kept, and why.
     pub skipped: Vec<(String, String)>,
 }

@@ -1,4 +1,4 @@
-//! Deleting sessions: one, or all that are old.
+//! Deletes one session, or all that the retention settings consider old.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::sessions::{Proposal, Removal, Removals, Removed};
 const EVERYTHING: RetentionPolicy =
     RetentionPolicy { max_age_ms: Some(i64::MIN), max_count: None, min_age_ms: i64::MIN };
 
-/// One session with all that belongs to it.
+/// One session with its files.
 pub fn of_session(own: &Own) -> Result<Proposal<Removals, Removed>, Failure> {
     let now = SystemClock.now();
     let failed = |error| Failure::from_error(ExitKind::Input, &error);
@@ -34,7 +34,7 @@ pub fn of_session(own: &Own) -> Result<Proposal<Removals, Removed>, Failure> {
     }
     let mut records: Vec<IndexRecord> =
         files.iter().map(|path| summarise(path)).collect::<Result<_, _>>().map_err(failed)?;
-    // What is deleted is this session, whatever project a copy of it names.
+    // Copies are deleted too, even if they name another project.
     let hash = records.first().and_then(|record| record.project_hash.clone());
     records.iter_mut().for_each(|record| record.project_hash.clone_from(&hash));
     records.extend(subagents(&own.info));
@@ -51,13 +51,13 @@ pub fn of_session(own: &Own) -> Result<Proposal<Removals, Removed>, Failure> {
     })
 }
 
-/// Everything that the settings call old, in all projects.
+/// All sessions that the retention settings consider old, in all projects.
 pub fn of_old(places: &Places, settings: &Retention) -> Result<Proposal<Removals, Removed>, Failure> {
     let policy = RetentionPolicy::from_settings(settings)
         .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
     let Some(policy) = policy else {
-        return Err(Failure::new(ExitKind::Input, "the settings keep sessions for ever")
-            .hint("`general.sessionRetention` has `enabled`, `maxAge` and `maxCount`"));
+        return Err(Failure::new(ExitKind::Input, "session retention is off")
+            .hint("set `enabled`, `maxAge` or `maxCount` in `general.sessionRetention`"));
     };
     let now = SystemClock.now();
     let plan = plan(&records(places), &policy, now, None);
@@ -82,7 +82,7 @@ pub fn of_old(places: &Places, settings: &Retention) -> Result<Proposal<Removals
     })
 }
 
-/// Every session file of every project. The index knows most of them; of two files with one session it
+/// All session files of all projects. The index knows most of them; of two files with the same session it
 /// knows one, so the other is read.
 fn records(places: &Places) -> Vec<IndexRecord> {
     let wanted = Wanted {
@@ -144,7 +144,7 @@ fn removed(applied: &Applied, leftovers: usize) -> Removed {
     }
 }
 
-/// A journal without its session leads nowhere.
+/// A journal without its session is useless.
 pub fn forget_journals(applied: &Applied) {
     let gone: HashSet<&SessionId> = applied.deleted.iter().map(|going| &going.session).collect();
     let stores: HashSet<PathBuf> = applied
@@ -155,7 +155,7 @@ pub fn forget_journals(applied: &Applied) {
         .map(|temp| temp.join("rewind"))
         .collect();
     for store in stores {
-        // One that is in use is cleaned another time.
+        // A journal in use is cleaned up next time.
         let _ = forget(&store, |id| !gone.contains(id));
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions in the words of the command.
+//! Converts index records to list rows.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::places::{Places, source_word};
 use crate::sessions::Row;
 
-/// A session of an index; `in_full` adds everything for programs, which takes longer than all the rest.
+/// A row for an index record; `in_full` adds all details for JSON, which is slow.
 pub fn from_record(record: &IndexRecord, origin: Origin, now: Timestamp, in_full: bool) -> Row {
     let project = match (&record.project_path, &record.project_hash) {
         (Some(path), _) => path.to_string_lossy().into_owned(),
@@ -36,7 +36,7 @@ pub fn from_record(record: &IndexRecord, origin: Origin, now: Timestamp, in_full
     }
 }
 
-/// What is known of a session without reading all of it.
+/// A row from the header of a session file.
 pub fn from_info(info: &SessionInfo, root: Option<&Path>, now: Timestamp) -> Row {
     let fields = json!({
         "sessionId": info.id.as_str(),

@@ -1,12 +1,12 @@
-//! Which sessions a question is about.
+//! Selection of sessions, from command-line arguments.
 
 /// One session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Which {
-    /// `latest`, a number of the list, an id, or the beginning of one.
+    /// `latest`, a list number, an id or a prefix of one.
     pub id: String,
     pub all_projects: bool,
-    /// `None` where it may be anybody's.
+    /// `None` for any source.
     pub source: Option<SessionSource>,
 }
 
@@ -17,14 +17,14 @@ pub struct Wanted {
     /// `None` for all.
     pub source: Option<SessionSource>,
     pub subagents: bool,
-    /// Everything that is known of them, for programs.
+    /// Include all details, for JSON output.
     pub in_full: bool,
 }
 
 /// Whose sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionSource {
-    /// Ours and gemini-cli's, which lie in the same folders.
+    /// Pollux and gemini-cli, which share folders.
     Gemini,
     Claude,
     Codex,
@@ -36,7 +36,7 @@ impl SessionSource {
         self != Self::Gemini
     }
 
-    /// The word on the command line and in JSON.
+    /// The name on the command line and in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Gemini => "gemini",

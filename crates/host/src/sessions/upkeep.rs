@@ -1,4 +1,4 @@
-//! What is tidied up when a run is over, while nobody waits for anything.
+//! Cleanup after a run: deletes old sessions and records the project's path.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -17,18 +17,18 @@ use pollux_session::{
 use super::removals::forget_journals;
 use crate::Loaded;
 
-/// Old sessions are looked for at most so often.
+/// Minimum interval between cleanups.
 const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
-/// And for so long; the rest waits for another day.
+/// Time limit; the rest is done next time.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A log of this size is begun anew.
+/// Size at which the log is restarted.
 const MAX_LOG: u64 = 256 * 1024;
 
-/// Notes where the project is, and deletes old sessions if the settings ask for it. Nothing here is a reason
-/// for a run to fail.
+/// Records the project's path, and deletes old sessions if the settings say so. Failures never
+/// fail the run.
 pub fn tidy_up(loaded: &Loaded, current: &SessionId) {
     note_root(loaded);
-    // A default that nobody chose deletes nobody's conversations, and a project not those of others.
+    // Defaults never delete sessions, and project settings never delete those of other projects.
     match loaded.settings.origin("general.sessionRetention").layer {
         Layer::Default | Layer::Project => return,
         Layer::SystemDefaults | Layer::User | Layer::System | Layer::Environment | Layer::Arguments => {}
@@ -45,14 +45,14 @@ pub fn tidy_up(loaded: &Loaded, current: &SessionId) {
     let applied = apply(&plan(&records, &policy, now, Some(current)));
     forget_journals(&applied);
     let mut lines = applied.lines();
-    lines.push(format!("deleted {}, looked at {} files", applied.deleted.len(), records.len()));
+    lines.push(format!("deleted {}, checked {} files", applied.deleted.len(), records.len()));
     if !is_complete {
-        lines.push("there was no time for the rest; `pollux sessions prune` does all of it".to_owned());
+        lines.push("time limit reached; run `pollux sessions prune` for the rest".to_owned());
     }
     write_log(&log, &lines, now);
 }
 
-/// Session files hold only a hash of the project's path; this is how upstream notes the path beside them.
+/// Session files contain only a hash of the project's path; upstream stores the path in a file next to them.
 fn note_root(loaded: &Loaded) {
     let temp = loaded.project.temp_dir();
     let marker = temp.join(".project_root");
@@ -68,7 +68,7 @@ fn is_recent(log: &Path) -> bool {
         .is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|passed| passed < INTERVAL))
 }
 
-/// What a plan has to know, and whether it is all. Where only age counts, files that were changed lately need
+/// The records for a retention plan, and whether they are complete. If only age matters, recently changed files need
 /// not be read.
 fn old_records(loaded: &Loaded, policy: &RetentionPolicy, now: Timestamp) -> (Vec<IndexRecord>, bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -82,7 +82,7 @@ fn old_records(loaded: &Loaded, policy: &RetentionPolicy, now: Timestamp) -> (Ve
         let mut of_project = Vec::new();
         for path in files {
             if Instant::now() > deadline {
-                // A project that is known in part could lose what should stay.
+                // With partial knowledge of a project, sessions that should stay could be deleted.
                 return (records, false);
             }
             of_project.extend(summarise(&path).ok());

@@ -12,15 +12,14 @@ use similar::TextDiff;
 use super::page::{visible, visible_lines};
 use super::{View, page};
 
-/// A hopeless comparison stops being exact after this time.
+/// Time limit for an exact diff.
 const EFFORT: Duration = Duration::from_millis(500);
 
 pub fn print(view: &View, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let Some(record) = &view.record else {
-        let text =
-            format!("`{}` was never agreed to, so there is nothing to compare with", view.folder.display());
+        let text = format!("`{}` was never trusted, so there is nothing to compare", view.folder.display());
         return Err(Failure::new(ExitKind::Failure, page::visible(&text))
-            .hint("`pollux trust show` tells what it would run"));
+            .hint("run `pollux trust show` to see what it would run"));
     };
     let changes = record.changes(&view.inventory);
     if as_json {
@@ -39,10 +38,10 @@ pub fn print(view: &View, as_json: bool, out: &mut dyn Write) -> Result<(), Fail
     print_result(out, &sections(&changes))
 }
 
-/// The differences for people; empty when there is nothing to compare with.
+/// The differences as text; empty if there is nothing to compare.
 pub fn text(view: &View) -> String {
     let changes = view.record.as_ref().map(|record| record.changes(&view.inventory)).unwrap_or_default();
-    if changes.is_empty() { String::new() } else { format!("What changed:\n{}", sections(&changes)) }
+    if changes.is_empty() { String::new() } else { format!("Changes:\n{}", sections(&changes)) }
 }
 
 fn sections(changes: &[Change]) -> String {
@@ -66,14 +65,14 @@ fn section(change: &Change) -> String {
     match unified(change) {
         Some(diff) => diff,
         None => format!(
-            "{} {}: its content is not kept, because it is no text or too long\n",
+            "{} {}: content not recorded (not text, or too long)\n",
             word(change),
             visible(&change.path)
         ),
     }
 }
 
-/// The change line by line; `None` if one side's text is not known.
+/// A unified diff; `None` if the text of one side is unknown.
 fn unified(change: &Change) -> Option<String> {
     let text = |kept: &Option<Kept>| match kept {
         None => Some(String::new()),
@@ -84,9 +83,9 @@ fn unified(change: &Change) -> Option<String> {
     if before == after {
         return Some(match (&change.before, &change.after) {
             (Some(_), Some(_)) => {
-                format!("changed {path}: only comments, spaces, or what kind of file it is\n")
+                format!("changed {path}: only comments, whitespace or the file type changed\n")
             }
-            _ => format!("{} {path}: it is empty\n", word(change)),
+            _ => format!("{} {path}: empty file\n", word(change)),
         });
     }
     let side = |kept: &Option<Kept>, prefix: &str| match kept {

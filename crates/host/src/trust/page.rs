@@ -8,13 +8,15 @@ use serde_json::{Value, json};
 
 use super::{View, changed_paths};
 
-/// For people: the standing, what would run, what would be set, and the files behind it.
+/// The text page: trust state, commands, settings and files.
 pub fn text(view: &View) -> String {
     let mut text = format!("{}: {}\n", visible(&view.folder.to_string_lossy()), standing(view));
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "register: {}", visible(&view.register.to_string_lossy()));
+    let _ = writeln!(text, "trusted folders file: {}", visible(&view.register.to_string_lossy()));
     if view.is_home {
-        text.push_str("\nThis is your home: what is in its .gemini is your own and needs no trust.\n");
+        text.push_str(
+            "\nThis is your home directory: its .gemini folder is your own and does not need trust.\n",
+        );
         return text;
     }
     let all = &view.inventory.announcements;
@@ -22,25 +24,25 @@ pub fn text(view: &View) -> String {
     let settings = all.iter().filter(|said| said.role == Role::Setting);
     section(&mut text, "It would set", settings.map(setting));
     let variables = all.iter().filter(|said| said.role == Role::Variable);
-    section(&mut text, "Variables of its .env files, values not shown", variables.map(variable));
-    section(&mut text, "Files that count", view.inventory.items.iter().map(file));
+    section(&mut text, "Variables in its .env files (values hidden)", variables.map(variable));
+    section(&mut text, "Files checked for changes", view.inventory.items.iter().map(file));
     if view.inventory.items.is_empty() {
-        text.push_str("\nIt brings nothing along that would run or be applied.\n");
+        text.push_str("\nIt contains nothing that would run or be applied.\n");
     }
     if let Some(excess) = &view.inventory.excess {
-        let _ = writeln!(text, "\nThe list is not complete: {}.", visible(excess));
+        let _ = writeln!(text, "\nThe list is incomplete: {}.", visible(excess));
     }
     let _ = writeln!(text, "\ndigest: {}", view.inventory.digest);
     text
 }
 
-/// One line about where the folder stands and why.
+/// The trust state of the folder and its reason, on one line.
 pub fn standing(view: &View) -> String {
     let word = match view.standing.trust {
         FolderTrust::Trusted => "trusted",
         FolderTrust::Untrusted => "not trusted",
         FolderTrust::Undecided => "not trusted yet",
-        FolderTrust::Changed => "not trusted any more",
+        FolderTrust::Changed => "no longer trusted",
     };
     format!("{word} ({})", why(view))
 }
@@ -49,21 +51,24 @@ fn why(view: &View) -> String {
     let rule = match &view.standing.reason {
         TrustReason::Restricted => return "GEMINI_RESTRICTED_MODE is set".to_owned(),
         TrustReason::SkipFlag => return "--skip-trust".to_owned(),
-        TrustReason::Environment => return "GEMINI_CLI_TRUST_WORKSPACE says so".to_owned(),
+        TrustReason::Environment => return "set by GEMINI_CLI_TRUST_WORKSPACE".to_owned(),
         TrustReason::FeatureOff => return "security.folderTrust.enabled is off".to_owned(),
-        TrustReason::NoRule => return "nobody decided about it".to_owned(),
-        TrustReason::Rule(path) => format!("the register's line for `{}`", visible(path)),
+        TrustReason::NoRule => return "no decision yet".to_owned(),
+        TrustReason::Rule(path) => format!("entry for `{}`", visible(path)),
     };
     match &view.standing.binding {
         Binding::Unbound => rule,
         Binding::Same => {
             let since = view.record.as_ref().and_then(|record| record.time.as_deref());
-            since.map_or_else(|| rule.clone(), |since| format!("{rule}; content as on {}", visible(since)))
+            since.map_or_else(
+                || rule.clone(),
+                |since| format!("{rule}; content unchanged since {}", visible(since)),
+            )
         }
-        Binding::FirstUse(_) => format!("{rule}; its content will be kept at the first use"),
-        Binding::Changed(_) => format!("it changed since: {}", changed_paths(&view.standing.binding)),
+        Binding::FirstUse(_) => format!("{rule}; its content will be recorded at the first use"),
+        Binding::Changed(_) => format!("changed since: {}", changed_paths(&view.standing.binding)),
         Binding::Unclear(_) => {
-            format!("its content cannot be compared: {}", changed_paths(&view.standing.binding))
+            format!("could not compare its content: {}", changed_paths(&view.standing.binding))
         }
     }
 }
@@ -93,12 +98,12 @@ fn command(said: &Announcement) -> String {
 }
 
 fn setting(said: &Announcement) -> String {
-    let unused = if said.used { "" } else { " (ignored: not taken from a project)" };
+    let unused = if said.used { "" } else { " (ignored in project settings)" };
     format!("{} = {}{unused}", visible(&said.name), visible(&said.text))
 }
 
 fn variable(said: &Announcement) -> String {
-    let unused = if said.used { "" } else { " (ignored: not taken from a project)" };
+    let unused = if said.used { "" } else { " (ignored in project settings)" };
     format!("{} [{}]{unused}", visible(&said.name), visible(&said.source))
 }
 
@@ -109,13 +114,13 @@ fn file(item: &Item) -> String {
         ItemKind::Link => format!("{} is a {}", visible(item.path.trim_end_matches('@')), visible(target)),
         ItemKind::LinkOut => {
             let path = visible(&item.path);
-            format!("{path} is a {} outside the folder; what is there was not read", visible(target))
+            format!("{path} is a {} outside the folder; its target was not read", visible(target))
         }
         ItemKind::Special => format!("{} cannot be read", visible(&item.path)),
     }
 }
 
-/// For programs.
+/// The JSON page.
 pub fn json(view: &View) -> Value {
     let standing = match view.standing.trust {
         FolderTrust::Trusted => "trusted",
@@ -156,7 +161,7 @@ pub fn json(view: &View) -> Value {
     })
 }
 
-/// A text on one line with everything visible that could hide or move what is read.
+/// A text on one line, with control and invisible characters escaped.
 pub fn visible(text: &str) -> String {
     terminal_text::name(text).into_owned()
 }

@@ -108,18 +108,18 @@ fn files_folders_and_links_inside_are_unpacked() {
 #[test]
 fn entries_that_could_reach_out_are_refused_by_name() {
     let cases: [(Item<'_>, &str); 9] = [
-        (Item::File(b"../out", b"x"), "`../out` leads out of the folder"),
-        (Item::File(b"a/../../out", b"x"), "leads out of the folder"),
+        (Item::File(b"../out", b"x"), "`../out` points outside the folder"),
+        (Item::File(b"a/../../out", b"x"), "points outside the folder"),
         (Item::File(b"/tmp/out", b"x"), "`/tmp/out` has an absolute path"),
         (Item::File(b"C:\\out", b"x"), "has an absolute path"),
         (Item::File(b"a\x1b[31m", b"x"), "`a\\u{1b}[31m` has control characters in its name"),
         (Item::File(b"a\xff", b"x"), "not UTF-8"),
         (
             Item::Link(b"a", "/etc/passwd"),
-            "`a` is a link that leads out of the folder or nowhere (to `/etc/passwd`)",
+            "`a` is a link that points outside the folder or to a missing file (`/etc/passwd`)",
         ),
-        (Item::Link(b"a/b", "../../x"), "is a link that leads out"),
-        (Item::Link(b"a", "missing"), "is a link that leads out of the folder or nowhere"),
+        (Item::Link(b"a/b", "../../x"), "is a link that points outside"),
+        (Item::Link(b"a", "missing"), "is a link that points outside the folder or to a missing file"),
     ];
     for (item, wanted) in cases {
         let items = [item];
@@ -162,9 +162,9 @@ fn a_bomb_is_stopped_while_it_streams() {
         (
             wide.iter().map(|name| Item::File(name, &noise)).collect(),
             SMALL,
-            "`f3` takes the whole beyond 3 MiB",
+            "`f3` exceeds the total size limit of 3 MiB",
         ),
-        (six.iter().map(|name| Item::File(name, b"x")).collect(), SMALL, "`n5` is one too many: at most 5"),
+        (six.iter().map(|name| Item::File(name, b"x")).collect(), SMALL, "`n5` exceeds the limit of 5"),
     ];
     for (items, limits, wanted) in &cases {
         for bytes in [zip_of(items), tar_of(items)] {
@@ -199,7 +199,7 @@ fn the_same_name_twice_is_refused() {
     let items = [Item::File(b"a", b"1"), Item::File(b"./a", b"2")];
     for bytes in [zip_of(&items), tar_of(&items)] {
         let said = unpacked(&bytes, &SMALL).1.unwrap_err().to_string();
-        assert!(said.contains("`a` is there twice"), "{said}");
+        assert!(said.contains("`a` occurs twice"), "{said}");
     }
 }
 

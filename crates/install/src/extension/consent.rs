@@ -20,8 +20,7 @@ const MAX_DEPTH: usize = 8;
 const MAX_BYTES: u64 = 1024 * 1024;
 
 const WARNING: &str = "\
-Extensions are made by third parties, and nobody has checked this one for you. Its commands run with your rights, \
-its texts steer the model, and its servers see what is sent to them. Look at its source before you agree.";
+Extensions come from third parties and are not reviewed. This extension's commands run with your permissions, its texts influence the model, and its servers see the data sent to them. Review its source before you agree.";
 
 /// Everything about an extension that somebody should know; two versions are compared by it.
 pub fn body(manifest: &Manifest, folder: &Path) -> String {
@@ -42,22 +41,22 @@ pub fn body(manifest: &Manifest, folder: &Path) -> String {
         manifest.servers().map(|(name, entry)| server(name, entry)).collect(),
     );
     section("Its agents run these MCP servers while they work:", servers_of_agents(folder));
-    section("⚠ Its hooks run these commands by themselves:", hooks(folder));
+    section("⚠ Its hooks run these commands automatically:", hooks(folder));
     section("Its policies (they can deny and ask, never allow):", listed(folder, "policies", "toml"));
     section("It adds these agent skills:", skills(folder));
     section("It adds these agents:", agents(folder));
     section("It adds these commands:", commands(folder));
-    section("The model reads these files of it in every session:", context(manifest, folder));
-    section("It takes these tools away from the model:", items(manifest.excluded_tools().iter()));
+    section("The model reads these of its files in every session:", context(manifest, folder));
+    section("It disables these tools:", items(manifest.excluded_tools().iter()));
     let wanted = manifest.settings.iter().map(|setting| {
-        let secret = if setting.sensitive { ", kept as a secret" } else { "" };
+        let secret = if setting.sensitive { ", stored as a secret" } else { "" };
         format!("{} ({}{secret})", setting.name, setting.variable)
     });
-    section("It wants to know from you:", items(wanted));
+    section("It asks you for these settings:", items(wanted));
     let themes = manifest.themes().iter().filter_map(|theme| theme.get("name")?.as_str());
     section("It adds these themes:", items(themes));
     if text.is_empty() {
-        text.push_str("\nIt brings nothing along that would run or be read.\n");
+        text.push_str("\nIt adds nothing that runs or that the model reads.\n");
     }
     text
 }
@@ -130,14 +129,14 @@ fn hooks(folder: &Path) -> Vec<String> {
     let file = folder.join("hooks").join("hooks.json");
     let Some(text) = small(&file) else {
         return if file.exists() {
-            vec!["  * hooks/hooks.json, which cannot be read\n".to_owned()]
+            vec!["  * hooks/hooks.json (could not be read)\n".to_owned()]
         } else {
             Vec::new()
         };
     };
     let parsed: Option<Value> = serde_json::from_str(&text).ok();
     let Some(Value::Object(events)) = parsed.as_ref().and_then(|parsed| parsed.get("hooks")) else {
-        return vec!["  * hooks/hooks.json makes no sense and is not used\n".to_owned()];
+        return vec!["  * hooks/hooks.json (invalid, ignored)\n".to_owned()];
     };
     let mut found = Vec::new();
     for (event, definitions) in events {
@@ -324,7 +323,7 @@ mod tests {
             "    runs: git status",
             "  * NOTES.md (5 bytes)",
             "  * glob",
-            "  * Token (T, kept as a secret)",
+            "  * Token (T, stored as a secret)",
             "  * Dusk",
         ] {
             assert!(body.lines().any(|found| found == line), "{line}\n{body}");
@@ -342,7 +341,7 @@ mod tests {
             dir.path(),
             &json!({"name": "x", "version": "1", "mcpServers": {"a\nb": {"command": "c\nd"}}}),
         );
-        assert!(body.contains("hooks.json makes no sense"), "{body}");
+        assert!(body.contains("hooks.json (invalid, ignored)"), "{body}");
         assert!(!body.contains("\nb (local)"), "{body}");
         put(dir.path(), MANIFEST, &json!({"name": "x", "version": "1"}).to_string());
         let many = json!({"name": "x", "version": "1", "mcpServers": servers.into_iter().take(150).collect::<serde_json::Map<_, _>>()});

@@ -51,13 +51,13 @@ pub enum ReleaseError {
     Transport { url: String, reason: String },
     #[error("`{url}` answered with status {status}")]
     Status { url: String, status: u16 },
-    #[error("`{url}` answered with something that is no release")]
+    #[error("unexpected response from `{url}`: not a release")]
     Nonsense { url: String },
-    #[error("the release `{tag}` has no files for this machine")]
+    #[error("the release `{tag}` has no files for this platform")]
     NoFile { tag: String },
     #[error("`{url}` is larger than {} MiB", MAX_ARCHIVE / (1024 * 1024))]
     TooLarge { url: String },
-    #[error("`{url}` leads to an address that is not encrypted")]
+    #[error("`{url}` redirects to an unencrypted address")]
     Downgrade { url: String },
     #[error("could not write `{}`: {source}", file.display())]
     Write { file: std::path::PathBuf, source: std::io::Error },

@@ -173,7 +173,7 @@ async fn an_extension_goes_through_its_life() {
     );
     let staged = world.stage(source.to_str().unwrap()).await.unwrap();
     let Consent::Ask(text) = staged.consent(Some(&all[0])) else { panic!("nobody asked") };
-    assert!(text.starts_with("Updating extension \"tool\", which is called \"tool-two\" now."), "{text}");
+    assert!(text.starts_with("Updating extension \"tool\", which is now named \"tool-two\"."), "{text}");
     assert!(text.contains("+   * SessionStart: curl x\n"), "{text}");
     assert!(text.contains("-   * Region (REGION)\n"), "{text}");
     switch(&world.places.extensions(), "tool", Switch::Off(&world.places.workspace)).unwrap();

@@ -28,7 +28,7 @@ pub async fn check(
     outside: &Outside<'_>,
 ) -> Result<UpdateState, InstallError> {
     let Some(metadata) = &extension.metadata else {
-        return Ok(UpdateState::Never("nothing is known about where it came from"));
+        return Ok(UpdateState::Never("its installation source is unknown"));
     };
     if let Some(new_place) = extension.manifest.migrated_to.as_ref().filter(|_| metadata.kind.is_remote()) {
         let mut moved = metadata.clone();

@@ -15,7 +15,7 @@ pub enum CopyError {
     Read { path: PathBuf, source: io::Error },
     #[error("could not write `{}`: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("`{}` is refused: it {why}", path.display())]
+    #[error("refused `{}`: it {why}", path.display())]
     Refused { path: PathBuf, why: Refusal },
 }
 

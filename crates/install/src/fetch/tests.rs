@@ -166,9 +166,11 @@ fn a_copy_keeps_links_inside_and_refuses_those_that_leave() {
     assert_eq!(fs::read_to_string(to.join("scripts/same.md")).unwrap(), "text");
     assert!(!to.join(".git").exists());
 
-    for (target, wanted) in
-        [("/etc/passwd", "leads out"), ("../../outside", "leads out"), ("nowhere", "leads out")]
-    {
+    for (target, wanted) in [
+        ("/etc/passwd", "points outside"),
+        ("../../outside", "points outside"),
+        ("nowhere", "points outside"),
+    ] {
         let link = from.join("scripts/bad");
         symlink(target, &link).unwrap();
         let said =
@@ -178,7 +180,7 @@ fn a_copy_keeps_links_inside_and_refuses_those_that_leave() {
         fs::remove_file(&link).unwrap();
     }
     let said = copy_folder(&from, &home.path().join("few"), &Limits { entries: 2, ..Limits::default() });
-    assert!(said.unwrap_err().to_string().contains("at most 2"));
+    assert!(said.unwrap_err().to_string().contains("limit of 2"));
 }
 
 #[test]

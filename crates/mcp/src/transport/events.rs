@@ -11,7 +11,7 @@ use super::MAX_MESSAGE;
 
 /// An event that is longer than a message may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an event is longer than {} MB", MAX_MESSAGE >> 20)]
+#[error("an event exceeds {} MB", MAX_MESSAGE >> 20)]
 pub(crate) struct TooLong;
 
 /// Takes bytes in any split and gives whole events, as the protocol's library knows them.

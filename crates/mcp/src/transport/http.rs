@@ -34,15 +34,15 @@ pub(crate) struct Http {
 /// Why a request gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
-    #[error("the server could not be reached")]
+    #[error("could not reach the server")]
     Request(#[source] reqwest::Error),
-    #[error("the answer is longer than {} MB", MAX_MESSAGE >> 20)]
+    #[error("the response exceeds {} MB", MAX_MESSAGE >> 20)]
     TooLong,
     #[error(transparent)]
     Access(#[from] AccessError),
-    #[error("header `{name}` has a name or a value that cannot be sent")]
+    #[error("header `{name}` has an invalid name or value")]
     Header { name: String },
-    #[error("the message could not be written as JSON")]
+    #[error("could not encode the message as JSON")]
     Message(#[source] serde_json::Error),
 }
 
@@ -202,7 +202,7 @@ impl StreamableHttpClient for Http {
             (Err(_), None) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
             (Err(error), None) => {
                 let begin: String = String::from_utf8_lossy(&body).chars().take(200).collect();
-                let text = format!("an answer that is no message ({error}): {begin}");
+                let text = format!("the response is not a JSON-RPC message ({error}): {begin}");
                 Err(StreamableHttpError::UnexpectedServerResponse(text.into()))
             }
         }

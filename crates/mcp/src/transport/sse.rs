@@ -34,11 +34,11 @@ pub(crate) enum SseTransportError {
     Http(#[from] HttpError),
     #[error("HTTP {0}")]
     Status(u16),
-    #[error("the answer is no stream of events")]
+    #[error("the response is not an event stream")]
     NoStream,
-    #[error("the stream ended before it named an address for messages")]
+    #[error("the stream ended before it announced a message endpoint")]
     NoEndpoint,
-    #[error("the stream names an address for messages on another server")]
+    #[error("the stream announced a message endpoint on another server")]
     ForeignEndpoint,
 }
 

@@ -79,13 +79,13 @@ impl<R: AsyncRead + Unpin> StdioTransport<R> {
             }
             self.output.consume(taken);
             if self.skipped > MAX_SKIPPED {
-                self.log.push("[a message without an end: the connection was closed]");
+                self.log.push("[unterminated message: the connection was closed]");
                 return None;
             }
             if newline.is_none() {
                 // A line that cannot become a message is noise already.
                 if self.skipped == 0 && self.line.len() > MAX_NOISE && self.line.first() != Some(&b'{') {
-                    self.log.push("[output that is no message: the connection was closed]");
+                    self.log.push("[output that is not a message: the connection was closed]");
                     return None;
                 }
                 continue;
@@ -100,7 +100,7 @@ impl<R: AsyncRead + Unpin> StdioTransport<R> {
                     return Some(message);
                 }
                 None if self.noise > MAX_NOISE => {
-                    self.log.push("[too much output that is no message: the connection was closed]");
+                    self.log.push("[too much output that is not a message: the connection was closed]");
                     return None;
                 }
                 None => {}
@@ -112,7 +112,7 @@ impl<R: AsyncRead + Unpin> StdioTransport<R> {
         if std::mem::take(&mut self.skipped) > 0 {
             let tail = std::mem::take(&mut self.tail);
             let id = id_in(&tail).or_else(|| id_in(&self.line))?;
-            let text = format!("the answer is longer than {} MB", MAX_MESSAGE >> 20);
+            let text = format!("the response exceeds {} MB", MAX_MESSAGE >> 20);
             let error = ErrorData::internal_error(text, None);
             return Some(ServerJsonRpcMessage::error(error, Some(NumberOrString::Number(id))));
         }

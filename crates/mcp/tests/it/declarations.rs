@@ -72,7 +72,7 @@ async fn what_a_server_declared_last_is_there_before_it_answers() {
     // It is declared, and cannot be called before the server itself is there.
     let cancel = CancellationToken::new();
     let why = stage.tool("mcp_s_echo").unavailable().unwrap();
-    assert!(why.starts_with("MCP server 's' has not answered yet"), "{why}");
+    assert!(why.starts_with("MCP server 's' is still starting"), "{why}");
     let release = async {
         stage.servers.begin();
         world.steer(&json!({}));
@@ -129,7 +129,7 @@ async fn a_server_that_no_longer_works_is_forgotten() {
     assert_eq!((stage.names(), world.kept()), (Vec::new(), Vec::new()));
     let why = stage.servers.absence("mcp_s_echo").unwrap();
     assert!(
-        why.starts_with("MCP server 's' is not connected: ") && why.contains("did not answer within 0.2 s")
+        why.starts_with("MCP server 's' is not connected: ") && why.contains("did not respond within 0.2 s")
     );
 }
 
@@ -148,8 +148,8 @@ async fn a_server_that_never_answers_is_waited_for_once_and_by_its_own_names_onl
         stage.servers.arrival(name, &cancel).await;
     }
     assert!(stage.servers.find_prompt("no-such", &cancel).await.is_none());
-    assert!(stage.servers.absence("mcp_s_echo").unwrap().contains("'s' has not answered yet"));
-    assert!(stage.servers.absence("read_mcp_resource").unwrap().contains("'s' has not answered yet"));
+    assert!(stage.servers.absence("mcp_s_echo").unwrap().contains("'s' is still starting"));
+    assert!(stage.servers.absence("read_mcp_resource").unwrap().contains("'s' is still starting"));
     assert_eq!(stage.servers.absence("mcp_other_echo"), None);
     assert_eq!(stage.servers.absence("frobnicate"), None);
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());

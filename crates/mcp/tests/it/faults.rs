@@ -19,7 +19,7 @@ async fn a_server_that_never_answers_costs_its_own_limit_and_nobody_elses() {
     let stage = stage.settled().await;
     let report = stage.report("a");
     assert_eq!(report.status, Status::Disconnected);
-    assert!(report.problem.unwrap().ends_with("did not answer within 0.3 s"));
+    assert!(report.problem.unwrap().ends_with("did not respond within 0.3 s"));
     assert_eq!(stage.call("mcp_b_echo", json!({})).await.0, "<echo {}>");
 }
 
@@ -28,7 +28,7 @@ async fn a_server_that_cannot_start_says_why() {
     let gone = json!({"command": "/nonexistent/server"});
     let stage = Stage::of(vec![("crash", server_entry("crashes")), ("gone", gone)], None).settled().await;
     let crash = stage.report("crash");
-    assert!(crash.problem.unwrap().ends_with("ended with exit code 3 before it was connected"));
+    assert!(crash.problem.unwrap().ends_with("exited with code 3 before it connected"));
     assert_eq!(crash.log.last().unwrap(), "cannot find my configuration");
     let problem = stage.report("gone").problem.unwrap();
     assert!(
@@ -43,7 +43,7 @@ async fn a_server_that_dies_in_a_call_is_told_of_and_started_again() {
     let stage = Stage::with(&[("s", "dies")]).settled().await;
     let (said, _) = stage.call("mcp_s_echo", json!({})).await;
     assert!(
-        said.starts_with("mcp_tool_error: MCP tool 'echo' could not be called: MCP server 's' ended"),
+        said.starts_with("mcp_tool_error: MCP tool 'echo' could not be called: MCP server 's' exited"),
         "{said}"
     );
     assert!(said.contains("out of memory"), "{said}");
@@ -61,11 +61,10 @@ async fn a_server_that_dies_in_a_call_is_told_of_and_started_again() {
 #[tokio::test]
 async fn floods_are_cut_off() {
     let stage = Stage::with(&[("line", "floods-a-line"), ("many", "floods")]).settled().await;
-    for (name, why) in [("many", "too much output that is no message"), ("line", "a message without an end")]
-    {
+    for (name, why) in [("many", "too much output that is not a message"), ("line", "unterminated message")] {
         let before = memory();
         let (said, _) = stage.call(&format!("mcp_{name}_echo"), json!({})).await;
-        assert!(said.contains("ended before it answered") && said.contains(why), "{said}");
+        assert!(said.contains("exited before it responded") && said.contains(why), "{said}");
         let grown = memory().saturating_sub(before);
         assert!(grown < 150 << 20, "{grown} bytes more than before");
     }

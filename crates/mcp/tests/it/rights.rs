@@ -196,7 +196,7 @@ async fn nobody_is_asked_twice_for_the_same_rights() {
         stage.servers.introduce(somebody.clone());
         for _ in 0..3 {
             let (said, _) = stage.call("mcp_s_t", json!({})).await;
-            assert!(said.contains("wider rights"), "{said}");
+            assert!(said.contains("additional OAuth scopes"), "{said}");
         }
         assert_eq!(somebody.heard.lock().unwrap().len(), 1);
     }
@@ -227,7 +227,13 @@ async fn a_program_widens_its_own_rights_within_its_settings() {
     let mut limited = entry.clone();
     limited["oauth"]["scopes"] = json!(["read"]);
     let (stage, _folder, _, _) = signed_in(&office, &limited).await;
-    assert!(stage.call("mcp_s_t", json!({})).await.0.contains("wider rights were not granted"));
+    assert!(
+        stage
+            .call("mcp_s_t", json!({}))
+            .await
+            .0
+            .contains("requires additional OAuth scopes, which were not granted")
+    );
     let mut wrong = entry;
     wrong["oauth"]["clientSecret"] = json!("");
     let config = ServerConfig::parse("s", &wrong).unwrap();

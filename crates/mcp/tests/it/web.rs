@@ -132,7 +132,7 @@ async fn the_old_transport_is_found_where_the_new_one_is_not() {
 async fn a_server_that_is_not_there_is_told_of_with_the_cause() {
     let stage = Stage::of(vec![("s", json!({"httpUrl": "http://127.0.0.1:9/mcp"}))], None).settled().await;
     let problem = stage.report("s").problem.unwrap();
-    assert!(problem.starts_with("the server could not be reached: "), "{problem}");
+    assert!(problem.starts_with("could not reach the server: "), "{problem}");
     assert!(problem.contains("refused") && !problem.contains("rmcp::"), "{problem}");
 }
 
@@ -141,7 +141,7 @@ async fn an_answer_without_an_end_is_given_up() {
     let url = server(Manner::Endless).await;
     let stage = Stage::of(vec![("s", json!({"httpUrl": url}))], None).settled().await;
     let (said, _) = stage.call("mcp_s_t", json!({})).await;
-    assert!(said.contains("longer than 16 MB"), "{said}");
+    assert!(said.contains("exceeds 16 MB"), "{said}");
 }
 
 /// Has a stale token first, and a good one once it was refused.

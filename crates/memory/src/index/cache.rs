@@ -1,4 +1,4 @@
-//! Vectors that were made before, by the hash of their text.
+//! The embedding cache, keyed by the hash of the text.
 
 use std::collections::HashMap;
 

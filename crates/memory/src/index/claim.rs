@@ -1,9 +1,9 @@
-//! What a new index of a workspace takes over from older ones, and that it is nobody else's.
+//! Migrates data from older indexes into the index of a workspace, and marks the index as belonging to it.
 //!
-//! Before workspaces were kept apart, one index held everything of an agent. What of it is known to be of this
-//! workspace leaves it: its vectors are kept, so that nothing is embedded twice, and its rows are made again from
-//! notes and transcripts. The rest stays where it is and belongs to no workspace. Every step can be repeated, so a
-//! process that is killed in the middle loses nothing.
+//! Older versions had one index per agent. Data known to be of this
+//! workspace is moved: embeddings are kept, so that nothing is embedded twice, and rows are rebuilt from
+//! notes and transcripts. The rest stays unassigned. Every step is idempotent, so a
+//! killed process loses nothing.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ pub(crate) fn take_over(
         match claim(setup, &opened.connection, &from) {
             Ok(()) => {}
             Err(error @ IndexError::Damaged { .. }) => {
-                messages.push(format!("{error}; nothing was taken over from it"))
+                messages.push(format!("{error}; nothing was imported from it"))
             }
             Err(error) => return Err(error),
         }
@@ -116,7 +116,7 @@ fn older(setup: &Setup) -> Vec<PathBuf> {
     older
 }
 
-/// First the vectors are copied, then the rows go: whoever is killed between the two does both again.
+/// Embeddings are copied before rows are removed, so an interrupted migration can be repeated.
 fn claim(setup: &Setup, own: &Connection, from: &Path) -> std::result::Result<(), IndexError> {
     let failed = |source| IndexError::of(from, source);
     let mut other = database::open_existing(from, setup.settings.store.vector)?;

@@ -1,4 +1,4 @@
-//! The file of the index: opening it and its tables.
+//! The index database: opening and schema.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -167,7 +167,7 @@ pub(crate) fn open_to_read(path: &Path, vectors: bool) -> std::result::Result<Op
         if !error.sqlite_error_code().is_some_and(|code| cannot_write.contains(&code)) {
             return Err(error);
         }
-        // In a folder that cannot be written there is nobody who could change the file either.
+        // In a read-only folder the file cannot change, so locking is unnecessary.
         let name = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
         let uri = format!("file:{name}?immutable=1");
         Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).and_then(to_read)

@@ -1,4 +1,4 @@
-//! What can go wrong with the index.
+//! Errors of the index.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub enum IndexError {
     State(#[from] StateError),
     #[error(transparent)]
     Lock(#[from] OwnedLockError),
-    #[error("`{}` cannot be written: {source}", path.display())]
+    #[error("`{}` is not writable: {source}", path.display())]
     ReadOnly { path: PathBuf, source: rusqlite::Error },
     #[error("no space left for `{}`: {source}", path.display())]
     Full { path: PathBuf, source: rusqlite::Error },
@@ -24,7 +24,7 @@ pub enum IndexError {
     Database { path: PathBuf, source: rusqlite::Error },
     #[error("could not write `{}`: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
-    #[error("the work on the memory ended unexpectedly")]
+    #[error("a memory task ended unexpectedly")]
     Ended,
 }
 
@@ -34,10 +34,10 @@ impl IndexError {
             Self::State(error) => error.hint(),
             Self::Lock(error) => error.hint(),
             Self::ReadOnly { .. } | Self::File { .. } => {
-                Some("make the folder writable, or name another one with GIMLI_STATE_DIR")
+                Some("make the folder writable, or set GIMLI_STATE_DIR to another one")
             }
-            Self::Full { .. } => Some("free some space; what was indexed before is still there"),
-            Self::Damaged { .. } => Some("`pollux memory index` keeps it aside and builds a new one"),
+            Self::Full { .. } => Some("free some disk space; the existing index is intact"),
+            Self::Damaged { .. } => Some("run `pollux memory index` to set it aside and build a new one"),
             Self::Database { .. } | Self::Ended => None,
         }
     }

@@ -1,4 +1,4 @@
-//! What an index was made with. Another identity means that it is made again.
+//! Identifies the model and chunking an index was built with; a change requires a rebuild.
 
 use pollux_domain::JsonObject;
 use pollux_domain::embedding::Origin;
@@ -110,11 +110,11 @@ impl Identity {
             ));
         }
         if is.key != should.key {
-            return Some(format!("{} is reached in another way", should.provider));
+            return Some(format!("the connection to {} changed", should.provider));
         }
         if self.chunking != wanted.chunking || self.chunking_version != wanted.chunking_version {
-            return Some("texts are cut in another way".to_owned());
+            return Some("the chunking settings changed".to_owned());
         }
-        (self.redaction_version != wanted.redaction_version).then(|| "more secrets are known".to_owned())
+        (self.redaction_version != wanted.redaction_version).then(|| "the redaction rules changed".to_owned())
     }
 }

@@ -1,4 +1,4 @@
-//! Making the index anew without ever being without one: beside the old one, then one rename.
+//! Rebuilds the index in a new file that replaces the old one with one rename, so that searches always work.
 
 use std::fs::{self, File};
 use std::io;
@@ -33,7 +33,7 @@ pub(crate) async fn run(mut job: Job, progress: &Progress<'_>) -> Result<Job, In
         .await?;
     rebuild
         .update(Scope::All, &|step| {
-            // Others have to see that the lock is not left behind.
+            // Keep the lock fresh for other processes.
             if let Ok(writer) = job.writer.try_lock() {
                 writer.touch();
             }
@@ -87,7 +87,7 @@ fn finish(writer: &mut Writer) -> Result<(), IndexError> {
     synced.map_err(|source| IndexError::File { path: writer.path.clone(), source })
 }
 
-/// Puts the new file in the old one's place. Whoever reads the old one reads on; whoever opens waits for the
+/// Replaces the old file. Existing readers keep the old one; new ones wait for the
 /// moment in which the old one's helpers are gone and its name is not.
 fn swap(writer: &mut Writer, from: &Path, live: &Path) -> Result<(), IndexError> {
     let failed = |source| IndexError::File { path: live.to_owned(), source };

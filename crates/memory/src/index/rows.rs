@@ -1,4 +1,4 @@
-//! The rows of one file: all of them change in one transaction, and unchanged ones not at all.
+//! Updates the rows of one file in one transaction, leaving unchanged rows alone.
 
 use std::collections::{HashMap, HashSet};
 
@@ -295,7 +295,7 @@ pub(crate) fn note_elsewhere(
     transaction.commit()
 }
 
-/// Whether somebody else wrote into the file since we did.
+/// Whether another program has written to the file since.
 pub(crate) fn is_foreign(connection: &Connection) -> Result<bool> {
     connection.query_row(
         "SELECT (SELECT count(*) FROM chunks) != (SELECT count(*) FROM pollux_chunks)
@@ -353,7 +353,7 @@ pub(crate) fn adopt(transaction: &Transaction<'_>) -> Result<()> {
             text: row.get(7)?,
             trail: String::new(),
             date: dates::of_path(&path),
-            // Nobody knows who wrote it.
+            // The author is unknown.
             provenance: Provenance::Untrusted,
         };
         let vector = cache::parse(row.get_ref(8)?.as_str()?);

@@ -1,4 +1,4 @@
-//! Bringing the index up to date: file by file, and only what changed.
+//! Updates the index incrementally, file by file.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -71,7 +71,7 @@ pub struct Synced {
     pub from_cache: usize,
     /// Why everything was indexed again.
     pub reindexed: Option<String>,
-    /// Another process is at it; nothing was done.
+    /// Another process is syncing; nothing was done.
     pub busy: bool,
     pub warnings: Vec<String>,
 }
@@ -83,7 +83,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(IndexError::Ended))
 }
 
-/// Brings everything in the scope up to date; `force` makes the index anew.
+/// Updates everything in the scope; `force` rebuilds the index.
 pub(crate) async fn run(
     setup: &Arc<Setup>,
     scope: Scope,
@@ -115,12 +115,12 @@ pub(crate) struct Job {
     pub(crate) writer: Arc<Mutex<Writer>>,
     pub(crate) synced: Synced,
     batch_texts: usize,
-    /// The provider failed; it is not asked again this time.
+    /// The provider failed and is not used again in this sync.
     gave_up: bool,
 }
 
 impl Job {
-    /// Brings everything in the scope up to date; `force` makes the index anew.
+    /// Updates everything in the scope; `force` rebuilds the index.
     pub(crate) async fn run(
         mut self,
         scope: Scope,
@@ -128,7 +128,7 @@ impl Job {
         progress: &Progress<'_>,
     ) -> Result<Synced, IndexError> {
         let reason = if force {
-            Some("asked for".to_owned())
+            Some("requested".to_owned())
         } else {
             let writer = self.writer.locked();
             writer.outdated(&self.setup)
@@ -264,7 +264,7 @@ impl Job {
             }
             Err(error) => {
                 self.gave_up = true;
-                self.synced.warnings.push(format!("{error}; notes are found by their words until it works"));
+                self.synced.warnings.push(format!("{error}; using keyword search until it works"));
                 return files;
             }
         };
@@ -277,7 +277,7 @@ impl Job {
         files
     }
 
-    /// One text that cannot be embedded does not keep the others from it.
+    /// A text that cannot be embedded does not block the others.
     async fn one_by_one(&mut self, embedder: &dyn Embedder, texts: &[String]) -> Vec<Option<Vec<f32>>> {
         let mut vectors = Vec::with_capacity(texts.len());
         let mut failure = None;
@@ -307,7 +307,7 @@ pub(crate) async fn vectors_of(
     if vectors.len() == texts.len() && vectors.iter().all(sound) {
         return Ok(vectors);
     }
-    let message = format!("{} answered with vectors that cannot be used", embedder.origin().model);
+    let message = format!("{} returned unusable embeddings", embedder.origin().model);
     Err(EmbedError { kind: EmbedErrorKind::Other, message })
 }
 

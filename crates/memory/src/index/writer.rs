@@ -1,4 +1,4 @@
-//! The one that writes: it holds the lock of the index, and a connection only for as long as it works.
+//! The index writer: holds the lock of the index, and a connection only while it works.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ impl Writer {
         let mut opened = match opened {
             Err(error @ IndexError::Damaged { .. }) => {
                 let aside = database::keep_aside(&path, setup.clock.now().millis())?;
-                messages.push(format!("{error}; it was kept as `{}` and is built anew", aside.display()));
+                messages.push(format!("{error}; it was moved to `{}` and is being rebuilt", aside.display()));
                 database::open_to_write(&path, vectors)?
             }
             other => other?,
@@ -380,7 +380,7 @@ impl Writer {
             .map_err(|source| self.error(source))
     }
 
-    /// Says to other processes that this one still works.
+    /// Refreshes the lock for other processes.
     pub(crate) fn touch(&self) {
         if let Some(lock) = &self._lock {
             lock.touch();

@@ -1,4 +1,4 @@
-//! How much transcripts grew since they were indexed.
+//! Tracks how much transcripts have grown since they were indexed.
 
 use std::collections::HashMap;
 use std::fs::File;

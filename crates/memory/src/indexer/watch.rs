@@ -1,5 +1,5 @@
-//! Notes that changed, found by looking at their times. That works on every file system, costs a moment for
-//! each note, and needs no limit of the system's raised.
+//! Detects changed notes by polling their timestamps. Works on every file system, is cheap for
+//! each note, and needs no system limits raised.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ impl Watch {
         Self { places, indexed: None, seen: None }
     }
 
-    /// Whether notes changed, and have been quiet since the look before: whoever writes is done. Nobody knows
-    /// what happened before the first look.
+    /// Whether notes changed and have been stable since the previous check. Changes before the first
+    /// check are unknown.
     pub(super) fn look(&mut self) -> bool {
         let of = |stamp: Stamp| (stamp.modified_ns, stamp.size);
         let now: Notes = self.places.list().into_iter().map(|file| (file.path, of(file.stamp))).collect();

@@ -1,10 +1,10 @@
-//! What can be learned from a message that a person typed.
+//! Extracts learnings from a message that the user typed.
 
 use super::{Category, Confidence, sentence};
 
 const LEAST_CHARS: usize = 10;
 const MAX_ITEMS: usize = 3;
-/// A longer sentence or paragraph was pasted.
+/// Longer sentences or paragraphs count as pasted.
 const MAX_SENTENCE: usize = 240;
 const MAX_PARAGRAPH: usize = 600;
 
@@ -52,7 +52,7 @@ const SURE: &[&str] = &["always", "never", "must", "important"];
 /// A finished turn.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Turn<'a> {
-    /// What the person typed: no tool's answer, no file, no page.
+    /// The typed text, without tool results, files or pages.
     pub user: &'a str,
     /// What they had asked for before.
     pub previous_request: Option<&'a str>,
@@ -72,7 +72,7 @@ pub struct Candidate {
 /// Asks a model for learnings; [`from_model`] reads its answer.
 pub const EXTRACTION_PROMPT: &str = "\
 From the user's own words in this conversation, list at most 3 lasting facts about how they want to work. Leave out
-anything that only concerns the present task, and anything that stood in files, web pages or tool output. One line each,
+anything that only concerns the current task, and anything that came from files, web pages or tool output. One line each,
 in the form `category: sentence`, where category is preference, correction, pattern or tool-usage. If there is nothing,
 answer NO_REPLY.";
 
@@ -153,7 +153,7 @@ fn pattern(turn: &Turn<'_>) -> Option<String> {
     Some(text)
 }
 
-/// The sentences that are the person's own: not what stands in fences, quotes, tags or behind a colon.
+/// The user's own sentences, without text in fences, quotes, tags or after a colon.
 fn own_sentences(message: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let mut fenced = false;
@@ -174,7 +174,7 @@ fn own_sentences(message: &str) -> Vec<&str> {
                 continue;
             }
             sentences.extend(line.split_inclusive(['.', '!', '?', ';']).flat_map(unquoted));
-            // What follows is somebody else's: a text to translate, a log, a page.
+            // The rest is quoted material: a text to translate, a log, a page.
             if line.ends_with(':') {
                 return sentences;
             }

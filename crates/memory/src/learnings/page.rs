@@ -1,4 +1,4 @@
-//! The page as lines: what is ours in it is changed, everything else stays.
+//! The learnings file as lines: only generated entries are changed.
 
 use super::{Category, Confidence, Learning};
 
@@ -95,7 +95,7 @@ impl Page {
 
     pub(super) fn replace(&mut self, line: usize, item: &Item) {
         if let Some(place) = self.lines.get_mut(line) {
-            // An item without an id is somebody's own words: only its date is ours.
+            // An item without an id is hand-written: only its date is updated.
             *place = item.line();
         }
     }

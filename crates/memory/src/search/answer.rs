@@ -1,15 +1,15 @@
-//! Questions, answers, and how an answer is handed on.
+//! Search requests and results, and their JSON form.
 
 use serde_json::{Value, json};
 
 use crate::settings::SearchMode;
 use crate::source::{Provenance, Source};
 
-/// A question.
+/// A search request.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     pub query: String,
-    /// These four are the settings' where they are not given.
+    /// The next four default to the settings.
     pub max_results: Option<usize>,
     pub min_score: Option<f64>,
     pub source: Option<Source>,
@@ -29,12 +29,12 @@ pub struct Answer {
     pub mode: SearchMode,
     pub provider: Option<String>,
     pub model: Option<String>,
-    /// Why only words were compared.
+    /// Why only keywords were used.
     pub degraded: Option<String>,
     pub warnings: Vec<String>,
 }
 
-/// A piece of a note or of a conversation.
+/// A passage of a note or conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
     pub path: String,
@@ -57,11 +57,11 @@ pub struct Hit {
 pub struct Explain {
     pub vector: f64,
     pub text: f64,
-    /// Less for what was long ago.
+    /// Penalty for age.
     pub recency: f64,
-    /// More for what has the very name that was asked for.
+    /// Bonus for an exact name match.
     pub name: f64,
-    /// Less for what a newer note says otherwise.
+    /// Penalty for passages superseded by a newer note.
     pub superseded: f64,
     /// The cosine of question and chunk.
     pub cosine: Option<f64>,

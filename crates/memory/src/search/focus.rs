@@ -1,4 +1,4 @@
-//! The part of a passage that shows why it was found.
+//! Selects the snippet of a passage that best matches the query.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Other forms of the words in a question.
+//! Finds other forms of query words.
 //!
 //! The text index knows the endings of English words. In every other language a word is found by what its forms have
 //! in common: the beginning of an inflected word, a part of a joined one. It looks at few words, and at few rows of

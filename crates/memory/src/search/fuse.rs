@@ -1,4 +1,4 @@
-//! One order from two: by words and by vectors.
+//! Combines keyword and vector rankings.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +18,7 @@ const SAME_SUBJECT: f64 = 0.3;
 const LEAST_WORDS: usize = 4;
 const STEP: f64 = 1e-6;
 
-/// A chunk that may be an answer.
+/// A candidate chunk.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Candidate {
     pub(super) number: i64,
@@ -94,7 +94,7 @@ pub(super) struct Dated<'a> {
     pub(super) text: &'a str,
 }
 
-/// Puts what is older behind what is newer where both are about the same.
+/// Ranks older notes behind newer ones on the same subject.
 pub(super) fn supersede(candidates: &mut [Candidate], texts: &[Dated<'_>], question: &str) {
     let asked: HashSet<String> = words::phrases(question).into_iter().collect();
     let set = |dated: &Dated<'_>| dated.date.map(|_| words::set(dated.text)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Words: every one counts, the rare ones most.
+//! Keyword search, weighted by rarity.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The one that reads: it notices when the file is another, and keeps small copies of the vectors.
+//! The index reader: detects a replaced file, and keeps quantised copies of the vectors in memory.
 
 use std::path::{Path, PathBuf};
 
@@ -86,7 +86,7 @@ impl Reader {
                 && !claim::is_of(&there.connection, owner)
                     .map_err(|source| IndexError::of(&self.path, source))?
             {
-                // Another workspace's; the next sync makes it this one's.
+                // The index of another workspace; the next sync takes it over.
                 opened = None;
             }
             let file = FileId::of(&self.path);
@@ -132,7 +132,7 @@ impl Reader {
         };
         let result = open.search(setup, request, vector, &mut answer);
         if result.is_err() {
-            // The next question finds out anew what the file is.
+            // The next query reopens the file.
             self.open = None;
         }
         result.map_err(|source| IndexError::of(&path, source))?;
@@ -166,8 +166,9 @@ impl Open {
         let vector = vector.filter(|_| setup.settings.query.hybrid);
         let usable = vector.filter(|_| same_origin);
         if vector.is_some() && usable.is_none() {
-            answer.degraded =
-                Some("the index was made with another model; `pollux memory index` makes it anew".to_owned());
+            answer.degraded = Some(
+                "the index was built with another model; run `pollux memory index` to rebuild it".to_owned(),
+            );
         }
         let question = Question { setup, request, vector: usable, sources: sources(setup, request) };
         if answer.mode == SearchMode::Seed || !is_complete {
@@ -313,7 +314,7 @@ impl Question<'_> {
             Some(query) => std::thread::scope(|scope| -> rusqlite::Result<_> {
                 let nearest =
                     scope.spawn(|| collection.nearest(query, count, only.map(|source| source as u8)));
-                // A thread that panicked had nothing to say.
+                // A panicked thread contributes no results.
                 Ok((by_words()?, nearest.join().unwrap_or_default()))
             })?,
         };

@@ -1,4 +1,4 @@
-//! Gimli's formula, as it is, to compare with.
+//! gimli's ranking formula, for comparison.
 //!
 //! Its rank of words is always 1, since SQLite's is negative; so words alone never pass the least score.
 

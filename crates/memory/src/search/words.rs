@@ -1,8 +1,8 @@
-//! Words as the text index has them, and names as code has them.
+//! Tokenises queries into words for the text index and names from code.
 
 use crate::chunk::is_cjk;
 
-/// Words that are in every question and say nothing about its subject.
+/// Stop words.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could",
     "did", "do", "does", "for", "from", "had", "has", "have", "he", "her", "him", "his", "how", "i", "if",

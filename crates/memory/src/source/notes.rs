@@ -1,4 +1,4 @@
-//! Notes: `MEMORY.md`, `memory.md`, everything below `memory/`, further paths, and the learnings.
+//! Notes: `MEMORY.md`, `memory.md`, everything under `memory/`, additional paths, and the learnings.
 
 use std::collections::HashSet;
 use std::fs;
@@ -66,7 +66,7 @@ impl Places {
     }
 
     /// Whether a further path may be followed. One that stands below the workspace does not lead out of it by a link:
-    /// whoever wrote the project could point it at another one.
+    /// the project's author could point it at another project.
     fn is_allowed(&self, extra: &str, real: &Path) -> bool {
         let path = Path::new(extra);
         let is_elsewhere =

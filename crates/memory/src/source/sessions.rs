@@ -1,4 +1,4 @@
-//! Transcripts as documents: who said what, one message on one line.
+//! Transcripts as documents, one message per line.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! Sessions of hooks end by themselves.
+//! Expires the sessions of hooks.
 
 use pollux_domain::JsonObject;
 use pollux_domain::time::Timestamp;

@@ -24,19 +24,19 @@ pub(super) const PROBE_PREFIX: &str = "__keychain_test__";
 /// Why the keychain was of no use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeychainError {
-    #[error("this build has no support for a keychain")]
+    #[error("this build has no keychain support")]
     Unsupported,
-    #[error("there is no D-Bus session")]
+    #[error("no D-Bus session is available")]
     NoSession,
-    #[error("no keychain answers ({0})")]
+    #[error("no keychain is available ({0})")]
     Unreachable(String),
     #[error("the keychain is locked")]
     Locked,
-    #[error("the keychain did not answer within {} s", .0.as_secs_f32())]
+    #[error("the keychain did not respond within {} s", .0.as_secs_f32())]
     TimedOut(Duration),
     #[error("the keychain failed ({0})")]
     Failed(String),
-    #[error("the keychain did not give back what was put into it")]
+    #[error("the keychain returned a different value than was stored")]
     Forgetful,
 }
 
@@ -145,7 +145,7 @@ impl TimedKeychain {
         // Held while waiting: one question at a time is all that the thread can answer.
         let mut state = self.state.locked();
         let line = open(&mut state)?;
-        let gone = || KeychainError::Failed("its thread ended".to_owned());
+        let gone = || KeychainError::Failed("its worker thread ended".to_owned());
         let result = match line.send(job) {
             Ok(()) => answer.recv_timeout(self.patience).map_err(|error| match error {
                 RecvTimeoutError::Timeout => KeychainError::TimedOut(self.patience),

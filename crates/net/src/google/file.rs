@@ -13,14 +13,14 @@ const MAX_DEPTH: usize = 4;
 
 /// The credentials in a file, and who pays; the error says what is wrong with it.
 pub(super) fn read(text: &str) -> Result<(Source, Option<String>), String> {
-    let value: Value = serde_json::from_str(text).map_err(|_| "it is not JSON".to_owned())?;
+    let value: Value = serde_json::from_str(text).map_err(|_| "invalid JSON".to_owned())?;
     let quota = optional(&value, "quota_project_id");
     Ok((source(&value, 0)?, quota))
 }
 
 fn source(value: &Value, depth: usize) -> Result<Source, String> {
     if depth > MAX_DEPTH {
-        return Err("it nests too deeply".to_owned());
+        return Err("nested too deeply".to_owned());
     }
     let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
     match kind {
@@ -45,7 +45,7 @@ fn source(value: &Value, depth: usize) -> Result<Source, String> {
                 delegates: texts(value, "delegates"),
             })
         }
-        "" => Err("it has no `type`".to_owned()),
+        "" => Err("`type` is missing".to_owned()),
         other => {
             let kind: String = other.chars().filter(|c| !c.is_control()).take(60).collect();
             Err(format!("the type `{kind}` is not supported"))
@@ -68,12 +68,12 @@ fn external(value: &Value) -> Result<Source, String> {
     let subject = if let Some(path) = optional(origin, "file") {
         Subject::File { path: path.into(), field }
     } else if let Some(url) = optional(origin, "url") {
-        let url = Url::parse(&url).map_err(|_| "`credential_source.url` is not an address")?;
+        let url = Url::parse(&url).map_err(|_| "`credential_source.url` is not a URL")?;
         let headers = origin.get("headers").and_then(Value::as_object).into_iter().flatten();
         let headers = headers.filter_map(|(name, value)| Some((name.clone(), Secret::new(value.as_str()?))));
         Subject::Url { url, headers: headers.collect(), field }
     } else {
-        return Err("only tokens from a file or an address can be exchanged".to_owned());
+        return Err("only tokens from a file or a URL can be exchanged".to_owned());
     };
     let exchange = Source::External {
         subject,
@@ -98,11 +98,11 @@ fn required_address(value: &Value, name: &str) -> Result<Url, String> {
 /// Secrets go there, so it is encrypted or on this machine.
 fn address(value: &Value, name: &str) -> Result<Option<Url>, String> {
     let Some(text) = optional(value, name) else { return Ok(None) };
-    let url = Url::parse(&text).map_err(|_| format!("`{name}` is not an address"))?;
+    let url = Url::parse(&text).map_err(|_| format!("`{name}` is not a URL"))?;
     if url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url)) {
         Ok(Some(url))
     } else {
-        Err(format!("`{name}` is not an https address"))
+        Err(format!("`{name}` is not an https URL"))
     }
 }
 
@@ -128,28 +128,28 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_used_says_why_and_shows_no_secret() {
         let cases = [
-            (json!([]), "it has no `type`"),
+            (json!([]), "`type` is missing"),
             (json!({"type": "weird\u{7}"}), "the type `weird` is not supported"),
             (json!({"type": "service_account", "private_key": "hunter2"}), "`client_email` is missing"),
             (
                 json!({"type": "authorized_user", "client_id": "c", "client_secret": "hunter2",
                        "refresh_token": "hunter2", "token_uri": "http://evil.example/t"}),
-                "`token_uri` is not an https address",
+                "`token_uri` is not an https URL",
             ),
             (
                 json!({"type": "external_account", "credential_source": {"executable": {}}}),
-                "only tokens from a file or an address can be exchanged",
+                "only tokens from a file or a URL can be exchanged",
             ),
         ];
         for (value, problem) in cases {
             assert_eq!(read(&value.to_string()).unwrap_err(), problem);
         }
-        assert_eq!(read("{").unwrap_err(), "it is not JSON");
+        assert_eq!(read("{").unwrap_err(), "invalid JSON");
         let mut nested = json!({"type": "authorized_user"});
         for _ in 0..10 {
             nested = json!({"type": "impersonated_service_account", "source_credentials": nested,
                             "service_account_impersonation_url": "https://x/y"});
         }
-        assert_eq!(read(&nested.to_string()).unwrap_err(), "it nests too deeply");
+        assert_eq!(read(&nested.to_string()).unwrap_err(), "nested too deeply");
     }
 }

@@ -245,7 +245,7 @@ async fn post_json(
 async fn from_metadata(asked: &Asked<'_>, host: &str) -> Result<Token, GoogleError> {
     let unreachable = || GoogleError::Unreachable {
         host: host.chars().take(200).collect(),
-        message: "it is no host".to_owned(),
+        message: "not a host name".to_owned(),
         may_pass: false,
     };
     let place = format!("http://{host}/computeMetadata/v1/instance/service-accounts/default/token");
@@ -278,7 +278,7 @@ async fn send(
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
             if body.len() + chunk.len() > MAX_ANSWER {
-                return Err(unreachable("the answer is too large".to_owned(), false));
+                return Err(unreachable("the response is too large".to_owned(), false));
             }
             body.extend_from_slice(&chunk);
         }
@@ -286,6 +286,6 @@ async fn send(
     };
     match tokio::time::timeout(time, exchange).await {
         Ok(result) => result,
-        Err(_) => Err(unreachable(format!("no answer within {} s", time.as_secs()), true)),
+        Err(_) => Err(unreachable(format!("no response within {} s", time.as_secs()), true)),
     }
 }

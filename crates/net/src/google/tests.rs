@@ -218,10 +218,7 @@ fn credentials_are_looked_for_in_googles_order() {
     scene.write("gcloud/application_default_credentials.json", "{}");
     let bad = scene.env(&[("CLOUDSDK_CONFIG", "gcloud")]);
     let error = find_credentials(&bad, scene.folder.path()).unwrap_err().to_string();
-    assert!(
-        error.contains("gcloud/application_default_credentials.json` cannot be used: it has no `type`"),
-        "{error}"
-    );
+    assert!(error.contains("gcloud/application_default_credentials.json`: `type` is missing"), "{error}");
     scene.write("sa.json", &service_account("https://t.example/t").to_string());
     let both = scene.env(&[("CLOUDSDK_CONFIG", "gcloud"), ("GOOGLE_APPLICATION_CREDENTIALS", "sa.json")]);
     let found = find_credentials(&both, scene.folder.path()).unwrap();

@@ -130,11 +130,13 @@ async fn answer(mut socket: TcpStream, expected: &Expected) -> Option<Result<Gra
     let url = Url::parse("http://localhost/").ok()?.join(&target).ok()?;
     let judged = expected.judge(&url);
     let (status, title, text) = match &judged {
-        Some(Ok(_)) => ("200 OK", "Signed in", "You can close this window and go back to the terminal."),
-        Some(Err(_)) => {
-            ("400 Bad Request", "Not signed in", "The terminal says why. You can close this window.")
-        }
-        None => ("404 Not Found", "Nothing here", "This address is only for the answer to a sign-in."),
+        Some(Ok(_)) => ("200 OK", "Signed in", "You can close this window and return to the terminal."),
+        Some(Err(_)) => (
+            "400 Bad Request",
+            "Not signed in",
+            "See the terminal for the reason. You can close this window.",
+        ),
+        None => ("404 Not Found", "Not found", "This page only receives sign-in responses."),
     };
     let page = format!(
         "<!doctype html><meta charset=\"utf-8\"><title>{title}</title>\

@@ -13,11 +13,11 @@ pub(super) const RESOURCE_FIELD: &str = "resource";
 /// Why nobody knows where to sign in.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
-    #[error("the server's description is for `{found}`, not for `{expected}`")]
+    #[error("the server's metadata is for `{found}`, not for `{expected}`")]
     OtherResource { found: String, expected: String },
-    #[error("`{0}` does not say how to sign in")]
+    #[error("`{0}` does not advertise how to sign in")]
     NoMetadata(String),
-    #[error("the sign-in at `{0}` does not support PKCE with S256, without which it is not safe")]
+    #[error("`{0}` does not support PKCE with S256, which a safe sign-in requires")]
     NoPkce(String),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),

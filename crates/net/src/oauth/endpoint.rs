@@ -21,15 +21,15 @@ const LOOPBACK: &[&str] = &["localhost", "127.0.0.1", "::1"];
 /// Why an address is not used, or gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    #[error("`{0}` is not an address")]
+    #[error("`{0}` is not a URL")]
     NotAnAddress(String),
-    #[error("`{0}` is not encrypted; only https addresses are used, save on this machine for servers on it")]
+    #[error("`{0}` is not encrypted; only https URLs are allowed, except for servers on this machine")]
     Insecure(String),
     #[error(
-        "`{host}` is not used: {refusal}; name the address in the server's `oauth` settings if it is right"
+        "`{host}` was refused: {refusal}; if it is correct, set its URL in the server's `oauth` settings"
     )]
     Refused { host: String, refusal: Refusal },
-    #[error("`{host}` gave no answer: {message}")]
+    #[error("no response from `{host}`: {message}")]
     Unreachable { host: String, message: String },
     #[error(transparent)]
     Client(#[from] ClientError),

@@ -25,25 +25,25 @@ const CALLBACK_PATH: &str = "/oauth/callback";
 /// Why nobody is signed in. No variant holds a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
-    #[error("could not find out where to sign in")]
+    #[error("could not discover the sign-in URL")]
     Discovery(#[from] DiscoveryError),
     #[error("could not register as a client")]
     Registration(#[from] RegistrationError),
-    #[error("an address of the sign-in cannot be used")]
+    #[error("invalid sign-in URL")]
     Endpoint(#[from] EndpointError),
-    #[error("could not listen on loopback port {port} for the browser's answer")]
+    #[error("could not listen on loopback port {port} for the browser's response")]
     Listen { port: u16, source: std::io::Error },
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
-    #[error("nothing came back from the browser for {} minutes", PATIENCE.as_secs() / 60)]
+    #[error("no response from the browser within {} minutes", PATIENCE.as_secs() / 60)]
     TimedOut,
     #[error("the sign-in was refused with `{error}`{description}")]
     Denied { error: String, description: String },
-    #[error("this is not the answer to the present sign-in")]
+    #[error("the response does not belong to the current sign-in")]
     NotTheAnswer,
-    #[error("the answer is from another server than the one that was asked")]
+    #[error("the response is from a different server than the one asked")]
     OtherIssuer,
-    #[error("could not exchange the answer for a token")]
+    #[error("could not exchange the authorization code for a token")]
     Exchange(#[source] TokenEndpointError),
     #[error("could not store the sign-in")]
     Store(#[source] TokenError),
@@ -55,12 +55,12 @@ impl LoginError {
         match self {
             Self::Registration(RegistrationError::Endpoint(_) | RegistrationError::BadDescription(_)) => None,
             Self::Registration(_) => {
-                Some("ask the server's operator for a client id, and name it as `oauth.clientId`")
+                Some("ask the server's operator for a client id, and set it as `oauth.clientId`")
             }
-            Self::Listen { .. } => Some("another port can be named in OAUTH_CALLBACK_PORT"),
-            Self::NotTheAnswer => Some("paste the whole address that the browser shows after the sign-in"),
+            Self::Listen { .. } => Some("set OAUTH_CALLBACK_PORT to use another port"),
+            Self::NotTheAnswer => Some("paste the complete URL that the browser shows after the sign-in"),
             Self::Discovery(DiscoveryError::NoMetadata(_)) => {
-                Some("`oauth.authorizationUrl` and `oauth.tokenUrl` can name the addresses")
+                Some("set `oauth.authorizationUrl` and `oauth.tokenUrl`")
             }
             Self::Discovery(_)
             | Self::Endpoint(_)
@@ -171,7 +171,7 @@ impl Login {
         &self.redirect_uri
     }
 
-    /// Waits for the browser's answer, five minutes from the beginning. May be dropped and asked again.
+    /// Waits for the browser's response, five minutes from the beginning. May be dropped and asked again.
     pub async fn browser(&mut self) -> Result<Granted, LoginError> {
         tokio::time::timeout_at(self.until, callback::wait(&self.listeners, &self.expected))
             .await

@@ -20,15 +20,13 @@ pub(super) const METHOD_FIELD: &str = "tokenEndpointAuthMethod";
 /// Why a client could not register.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistrationError {
-    #[error("the sign-in takes no unknown clients")]
+    #[error("the server does not accept unregistered clients")]
     NotOffered,
     #[error("the registration was refused with status {status}: {text}")]
     Refused { status: u16, text: String },
-    #[error("the answer to the registration names no client")]
+    #[error("the registration response contains no client id")]
     NoClient,
-    #[error(
-        "`{0}` cannot describe a client: it has to be an https address with a path (`mcp.clientMetadataUrl`)"
-    )]
+    #[error("invalid `mcp.clientMetadataUrl` `{0}` (expected an https URL with a path)")]
     BadDescription(String),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),

@@ -21,7 +21,7 @@ const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-be
 pub enum TokenEndpointError {
     #[error("the server refused with `{code}`{description}")]
     Refused { code: String, description: String },
-    #[error("the server answered with status {status} and no token")]
+    #[error("the server returned status {status} and no token")]
     NoToken { status: u16 },
     #[error(transparent)]
     Endpoint(#[from] EndpointError),

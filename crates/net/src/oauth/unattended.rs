@@ -45,19 +45,19 @@ pub enum UnattendedError {
     NoIdentity,
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("there is nothing in `{}`", path.display())]
+    #[error("`{}` is empty", path.display())]
     EmptyFile { path: PathBuf },
     #[error(transparent)]
     Key(#[from] KeyError),
-    #[error("could not find out where to ask for a token")]
+    #[error("could not discover the token URL")]
     Discovery(#[from] DiscoveryError),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    #[error("the identity provider vouches for nobody here")]
+    #[error("the identity provider refused the token exchange")]
     Exchange(#[source] TokenEndpointError),
-    #[error("the identity provider gave a token of another kind than it was asked for")]
+    #[error("the identity provider returned a token of an unexpected type")]
     OtherToken,
-    #[error("there is no token for this client")]
+    #[error("the server refused to issue a token to this client")]
     Refused(#[source] TokenEndpointError),
     #[error(transparent)]
     Randomness(#[from] NoRandomness),

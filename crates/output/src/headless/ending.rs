@@ -121,7 +121,11 @@ fn sanitized(message: &str) -> String {
 }
 
 fn invalid_message(kind: &str, message: &str) -> String {
-    if message.is_empty() { format!("The model's reply was of no use ({kind}).") } else { message.to_owned() }
+    if message.is_empty() {
+        format!("The model's reply could not be used ({kind}).")
+    } else {
+        message.to_owned()
+    }
 }
 
 fn api_error(error: &ModelError) -> RunError {
@@ -157,12 +161,12 @@ fn api_code(kind: &ModelErrorKind) -> &'static str {
 fn api_hint(kind: &ModelErrorKind) -> Option<&'static str> {
     match kind {
         ModelErrorKind::Auth => {
-            Some("check `GEMINI_API_KEY`, or what `pollux config get security.auth.selectedType` says")
+            Some("check `GEMINI_API_KEY` and `pollux config get security.auth.selectedType`")
         }
         ModelErrorKind::NotFound => Some("check the model's name: `pollux config get model.name`"),
         ModelErrorKind::RateLimited => Some("wait a while, or use another model with `--model`"),
         ModelErrorKind::QuotaExhausted => {
-            Some("use another model with `--model`, or wait until the quota is renewed")
+            Some("use another model with `--model`, or wait until the quota resets")
         }
         ModelErrorKind::Network => Some("check the connection and, if you use one, the proxy"),
         ModelErrorKind::BadRequest

@@ -118,13 +118,13 @@ mod tests {
     fn long_waits_and_rate_limits_are_told_and_short_waits_are_not() {
         assert_eq!(
             line(&wait(Some(503), 5300)).unwrap(),
-            "Attempt 2/10 failed with status 503: over loaded. Next try in 5.3 s."
+            "Attempt 2/10 failed with status 503: over loaded. Retrying in 5.3 s."
         );
         assert_eq!(line(&wait(None, 3000)), None);
         assert_eq!(
             line(&wait(Some(429), 100)).unwrap(),
-            "Attempt 2/10 failed with status 429: over loaded. Next try in 0.1 s."
+            "Attempt 2/10 failed with status 429: over loaded. Retrying in 0.1 s."
         );
-        assert_eq!(line(&wait(None, 30_400)).unwrap(), "Attempt 2/10 failed: over loaded. Next try in 30 s.");
+        assert_eq!(line(&wait(None, 30_400)).unwrap(), "Attempt 2/10 failed: over loaded. Retrying in 30 s.");
     }
 }

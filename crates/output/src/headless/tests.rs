@@ -191,8 +191,8 @@ fn busy() -> Vec<Event> {
 
 const BUSY_NOTES: &str = "\
 Error executing tool read_file: File not found.
-Attempt 1/10 failed with status 429: Too many requests. Next try in 5 s.
-Attempt 1/4 gave no usable reply: the stream broke off. The text shown for it is void. Next try in 1 s.
+Attempt 1/10 failed with status 429: Too many requests. Retrying in 5 s.
+Attempt 1/4 gave no usable reply: the stream broke off. Disregard the text shown for it. Retrying in 1 s.
 ";
 
 fn done() -> TurnEnd {
@@ -211,7 +211,7 @@ fn invalid() -> TurnEnd {
 fn text_is_the_answer_with_line_ends_where_they_belong() {
     for dialect in [Dialect::Pollux, Dialect::GeminiCli] {
         let printed = render(OutputFormat::Text, dialect, &busy(), &done());
-        let out = "I look.\nhalf\n[the text above is void: the stream broke off; trying again]\nDone.\n";
+        let out = "I look.\nhalf\n[disregard the text above: the stream broke off; retrying]\nDone.\n";
         assert_eq!(printed, Printed { out: out.into(), err: BUSY_NOTES.into(), exit: 0 });
     }
 }
@@ -237,9 +237,9 @@ fn our_stream_tells_everything_in_order() {
         r#"{"type":"TOOL_USE","toolName":"read_file","callId":"read_file__1","params":{"file_path":"a.txt"}}"#,
         r#"{"type":"TOOL_RESULT","callId":"read_file__1","status":"error","error":"File not found: /w/a.txt"}"#,
         r#"{"type":"TOOL_RESULT","callId":"write_file__1","status":"success","result":"+hi"}"#,
-        r#"{"type":"ERROR","message":"Attempt 1/10 failed with status 429: Too many requests. Next try in 5 s.","code":"RATE_LIMIT"}"#,
+        r#"{"type":"ERROR","message":"Attempt 1/10 failed with status 429: Too many requests. Retrying in 5 s.","code":"RATE_LIMIT"}"#,
         r#"{"type":"MESSAGE","role":"assistant","content":"half","delta":true}"#,
-        r#"{"type":"ERROR","message":"Attempt 1/4 gave no usable reply: the stream broke off. The text shown for it is void. Next try in 1 s.","code":"STREAM_RETRY"}"#,
+        r#"{"type":"ERROR","message":"Attempt 1/4 gave no usable reply: the stream broke off. Disregard the text shown for it. Retrying in 1 s.","code":"STREAM_RETRY"}"#,
         r#"{"type":"MESSAGE","role":"assistant","content":"Done.","delta":true}"#,
         &format!(r#"{{"type":"RESULT","success":true,"stats":{stats}}}"#),
     ];
@@ -261,7 +261,7 @@ fn upstreams_stream_has_its_keys_and_holds_results_together() {
         r#"{"type":"tool_result","tool_id":"write_file__1","status":"success"}"#,
         r#"{"type":"tool_result","tool_id":"read_file__1","status":"error","output":"File not found.","error":{"type":"file_not_found","message":"File not found: /w/a.txt"}}"#,
         r#"{"type":"message","role":"assistant","content":"half","delta":true}"#,
-        r#"{"type":"error","severity":"warning","message":"Attempt 1/4 gave no usable reply: the stream broke off. The text shown for it is void. Next try in 1 s."}"#,
+        r#"{"type":"error","severity":"warning","message":"Attempt 1/4 gave no usable reply: the stream broke off. Disregard the text shown for it. Retrying in 1 s."}"#,
         r#"{"type":"message","role":"assistant","content":"Done.","delta":true}"#,
         &format!(r#"{{"type":"result","status":"success","stats":{stats}}}"#),
     ];

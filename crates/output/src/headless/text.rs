@@ -52,8 +52,8 @@ impl Text {
 /// Takes back on stdout what stands on stdout: whoever reads only that must not trust it.
 fn void_marker(discarded: &Discarded) -> String {
     let reason = one_line(&discarded.reason);
-    let again = if discarded.retry_in.is_some() { "; trying again" } else { "" };
-    format!("[the text above is void: {}{again}]\n", reason.trim_end_matches('.'))
+    let again = if discarded.retry_in.is_some() { "; retrying" } else { "" };
+    format!("[disregard the text above: {}{again}]\n", reason.trim_end_matches('.'))
 }
 
 /// One line about a call: the tool, what it was about, and how it ended.

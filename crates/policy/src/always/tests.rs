@@ -197,7 +197,7 @@ fn what_a_command_destroys_is_told_with_its_names() {
         assert_eq!(told(command), sentence, "{command}");
     }
     let many: Vec<String> = (0..9).map(|number| format!("rm f{number}")).collect();
-    assert!(told(&many.join("; ")).ends_with("deletes f4; and 4 more commands that destroy"));
+    assert!(told(&many.join("; ")).ends_with("deletes f4; and 4 more destructive commands"));
     // A name cannot pretend to be a sentence of ours on another line.
     assert!(!told("rm -rf $'a\\nb'").is_empty());
 }

@@ -123,7 +123,13 @@ fn the_strictest_answer_counts_and_a_failure_denies() {
         (vec![answer(Decision::Ask, "hm"), answer(Decision::Allow, "")], true, Decision::Ask, 2, "hm"),
         (vec![answer(Decision::Ask, "hm"), answer(Decision::Deny, "no")], true, Decision::Deny, 2, "no"),
         (vec![answer(Decision::Allow, ""), failure()], false, Decision::Deny, 2, "exit 3"),
-        (vec![answer(Decision::Ask, "hm")], false, Decision::Deny, 1, "nobody can be asked"),
+        (
+            vec![answer(Decision::Ask, "hm")],
+            false,
+            Decision::Deny,
+            1,
+            "approval is not possible without a terminal",
+        ),
     ];
     for (answers, interactive, decision, asked, why) in table {
         let (verdict, questions) = decided(answers, interactive);

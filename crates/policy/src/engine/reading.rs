@@ -91,7 +91,7 @@ impl Engine {
     ) -> Result<(), Option<String>> {
         let reads = shell::reads(part).ok_or(None)?;
         if reads.needs_trust && !self.options.trusted {
-            return Err(Some("it uses this folder's configuration, and the folder is not trusted".into()));
+            return Err(Some("it uses this folder's configuration, but the folder is not trusted".into()));
         }
         if let Some(path) = &self.options.search_path {
             let wrappers = part.behind.iter().map(String::as_str);
@@ -244,7 +244,7 @@ impl Engine {
         };
         let unknown = |what: &str| CheckAnswer {
             decision: Decision::Ask,
-            reason: format!("`{what}` may touch files that cannot be determined from its text"),
+            reason: format!("`{what}` may touch files that cannot be determined from the command line"),
         };
         let mut answer = CheckAnswer { decision: Decision::Allow, reason: String::new() };
         for redirection in &understood.redirections {
@@ -374,12 +374,18 @@ impl Walk<'_> {
                     }
                 }
                 EntryKind::Folder if is_private_folder(&name) => {
-                    return Err(Some(format!("it would read `{}`, which may hold secrets", path.display())));
+                    return Err(Some(format!(
+                        "it would read `{}`, which may contain secrets",
+                        path.display()
+                    )));
                 }
                 EntryKind::Folder => self.folder(&path, look)?,
                 EntryKind::Link if self.tree.follows && self.is_wanted(&name) => self.link(&path, look)?,
                 EntryKind::File if self.is_wanted(&name) && is_secret_name(&name) => {
-                    return Err(Some(format!("it would read `{}`, which may hold secrets", path.display())));
+                    return Err(Some(format!(
+                        "it would read `{}`, which may contain secrets",
+                        path.display()
+                    )));
                 }
                 EntryKind::File | EntryKind::Link | EntryKind::Other => {}
             }
@@ -422,7 +428,7 @@ fn closed_name(path: &Path, workspaces: &[PathBuf]) -> Option<String> {
             return Some(format!("`{}` is inside a repository's `.git` folder", below.display()));
         }
         if is_secret_name(&name) || is_private_folder(&name) && !is_last {
-            return Some(format!("it would read `{}`, which may hold secrets", below.display()));
+            return Some(format!("it would read `{}`, which may contain secrets", below.display()));
         }
     }
     None

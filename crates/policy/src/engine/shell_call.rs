@@ -107,7 +107,7 @@ impl Engine {
         self.weigh_doubts(call, &understood, &mut verdict);
         self.weigh_place(call, &understood, &places, &mut verdict);
         if understood.exposes && call.request.mode != ApprovalMode::Yolo {
-            let reason = "it shows a variable of the environment, which may hold a secret".to_owned();
+            let reason = "it prints an environment variable, which may contain a secret".to_owned();
             tighten(&mut verdict, Decision::Ask, None, reason);
         }
         verdict.parts = parts;
@@ -192,7 +192,7 @@ impl Engine {
             && let Some((name, _)) = given.find(|(name, value)| !shell::is_harmless(name, value.as_deref()))
             && !shell::is_known_safe_within(part, &|_| true)
         {
-            return Some(format!("it sets `{name}`, which may change what the command does"));
+            return Some(format!("it sets `{name}`, which may change the command's behaviour"));
         }
         // A person may allow reading anywhere.
         if shell::is_known_safe_within(part, &|_| true)
@@ -203,7 +203,7 @@ impl Engine {
         let (touches, unsure) = shell::touches(part);
         for touch in &touches {
             if !places.holds(self, touch.path) || destroys.is_some() && self.is_root(places, touch.path) {
-                return Some(format!("it reaches `{}`, outside of what the rule can mean", touch.path));
+                return Some(format!("it reaches `{}`, beyond the scope of the rule", touch.path));
             }
             if touch.writes
                 && let Some(source) = places.all.iter().find_map(|dir| self.protected(call, dir, touch.path))
@@ -237,7 +237,7 @@ impl Engine {
         }
         for redirection in understood.redirections.iter().filter(|found| !keeps_nothing(found)) {
             let target = redirection.target.as_deref();
-            let name = target.unwrap_or("a file only known at run time");
+            let name = target.unwrap_or("a file known only at run time");
             let inside = target.is_some_and(|target| places.holds(self, target));
             if redirection.writes
                 && let Some(target) = target
@@ -273,7 +273,7 @@ impl Engine {
         if call.request.mode == ApprovalMode::Yolo && !self.denies_commands {
             return;
         }
-        let reason = format!("the command is not fully understood: {}", understood.doubts.join("; "));
+        let reason = format!("the command could not be fully analysed: {}", understood.doubts.join("; "));
         tighten(verdict, Decision::Ask, None, reason);
     }
 
@@ -294,7 +294,8 @@ impl Engine {
                 .is_some_and(|program| prefix::base(program) == "git")
         });
         if runs_git && !self.options.trusted {
-            let reason = "git runs what a folder configures, and this folder is not trusted".to_owned();
+            let reason =
+                "git runs programs configured in this folder, but the folder is not trusted".to_owned();
             tighten(verdict, Decision::Ask, None, reason);
         }
         if call.request.mode == ApprovalMode::Yolo {

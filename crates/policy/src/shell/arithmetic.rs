@@ -103,7 +103,7 @@ impl Parser<'_, '_> {
                     }
                 }
                 "-v" | "-R" if !words.get(i + 1).and_then(Word::text).is_some_and(is_name) => {
-                    self.doubt("a test computes a subscript");
+                    self.doubt("a test evaluates an array subscript");
                 }
                 _ => {}
             }

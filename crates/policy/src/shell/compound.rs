@@ -117,7 +117,7 @@ impl Parser<'_, '_> {
         } else {
             let name = self.word(Mode::Plain)?;
             let Some(name) = name.text().filter(|text| is_name(text)) else {
-                return Err(Problem::syntax("`for` needs a name"));
+                return Err(Problem::syntax("`for` needs a variable name"));
             };
             self.assigned(name, None);
             self.skip_blank_lines()?;
@@ -259,7 +259,7 @@ impl Parser<'_, '_> {
     }
 
     pub(super) fn function_after(&mut self, words: &[Word]) -> Result<(), Problem> {
-        let [name] = words else { return Err(Problem::syntax("a parenthesis stands in the wrong place")) };
+        let [name] = words else { return Err(Problem::syntax("misplaced parenthesis")) };
         self.skip(1);
         self.skip_blanks();
         self.expect(')')?;

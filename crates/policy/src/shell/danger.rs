@@ -356,7 +356,7 @@ impl Call<'_> {
             }
             "stash" if call.has("drop") || call.has("clear") => Harm::plain("discards stashed changes"),
             "reflog" if call.has("expire") || call.has("delete") => {
-                Harm::plain("deletes what is needed to undo")
+                Harm::plain("deletes history needed to undo changes")
             }
             "gc" | "prune" | "repack"
                 if call.long(&["--prune"])
@@ -364,11 +364,11 @@ impl Call<'_> {
                     || call.long(&["--aggressive"]) && subcommand == "gc"
                     || call.short(&['d']) && subcommand == "repack" =>
             {
-                Harm::plain("deletes what is needed to undo")
+                Harm::plain("deletes history needed to undo changes")
             }
-            "update-ref" => Harm::plain("changes a reference"),
+            "update-ref" => Harm::plain("changes a Git ref"),
             "symbolic-ref" if call.short(&['d']) || call.long(&["--delete"]) => {
-                Harm::plain("deletes a reference")
+                Harm::plain("deletes a Git ref")
             }
             "read-tree" if call.short(&['u', 'm']) || call.long(&["--reset"]) => {
                 Harm::plain("discards uncommitted changes")
@@ -382,7 +382,7 @@ impl Call<'_> {
                 Harm::named("deletes files", "deletes {}")
             }
             "replace" | "fast-import" => Harm::plain("rewrites history"),
-            "remote" if call.has("remove") || call.has("rm") => Harm::plain("removes a remote"),
+            "remote" if call.has("remove") || call.has("rm") => Harm::plain("removes a Git remote"),
             "notes" if call.has("remove") || call.has("prune") => Harm::plain("deletes notes"),
             "lfs" if call.has("prune") || call.has("migrate") => {
                 Harm::plain("deletes or rewrites stored files")

@@ -176,12 +176,12 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
                     .is_some_and(|t| t.starts_with('+') || t.starts_with("-k") || t.starts_with("--lesskey"))
             }) =>
         {
-            found.doubt(format!("`{}` is told to do something at start", call.name));
+            found.doubt(format!("`{}` runs commands at startup", call.name));
         }
         "vim" | "vi" | "nvim" | "view"
             if call.arguments.iter().any(|w| w.text().is_some_and(|t| t.starts_with('+'))) =>
         {
-            found.doubt("an editor is told to do something at start");
+            found.doubt("an editor runs commands at startup");
         }
         "tar" | "gtar" if short_cluster_has(call, &['I', 'F']) => {
             found.doubt("`tar` runs a program named in its arguments")
@@ -193,7 +193,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
                     .is_some_and(|(n, _)| matches!(n.as_str(), "SHELL" | "MAKE" | "CC" | "CXX"))
             }) =>
         {
-            found.doubt("`make` is told which program to use");
+            found.doubt("an argument sets the program that `make` runs");
         }
         "cargo"
             if call.arguments.iter().skip_while(|w| w.text() != Some("--")).filter_map(Word::text).any(
@@ -205,7 +205,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
                 },
             ) && call.has(&["rustc", "rustdoc", "clippy", "check", "build"]) =>
         {
-            found.doubt("the compiler is told which program to run");
+            found.doubt("an argument sets the program that the compiler runs");
         }
         "rsync" if short_cluster_has(call, &['e']) => {
             found.doubt("`rsync` runs a program named in its arguments")
@@ -227,7 +227,7 @@ fn find(call: &Call<'_>, found: &mut Found) {
         let end = rest.iter().position(|w| matches!(w.text(), Some(";" | "+"))).unwrap_or(rest.len());
         let inner: Vec<Word> = rest.iter().take(end).map(run_time_if_placeholder).collect();
         if inner.is_empty() {
-            found.doubt("`find` runs nothing that can be read");
+            found.doubt("the command that `find` runs cannot be determined");
         } else {
             call.runs(&inner, found);
         }
@@ -269,12 +269,12 @@ fn watch(call: &Call<'_>, found: &mut Found) {
         call.arguments.get(at..).unwrap_or_default().iter().map(Word::text).collect();
     match words {
         Some(words) => super::run(&words.join(" "), &call.context.behind("watch"), found),
-        None => found.doubt("what `watch` runs is only known at run time"),
+        None => found.doubt("the command that `watch` runs is only known at run time"),
     }
 }
 
 fn opaque(call: &Call<'_>, found: &mut Found) {
-    found.doubt(format!("`{}` starts programs in a way that is not followed", call.name));
+    found.doubt(format!("`{}` starts programs in a way that cannot be analysed", call.name));
     // Guesses for deny rules: the first words that may be a program.
     let candidates: Vec<usize> = call
         .arguments
@@ -312,7 +312,10 @@ fn options(call: &Call<'_>, found: &mut Found) {
         let Some(text) = word.text() else {
             // A file may be named like an option.
             if word.pattern.as_ref().is_some_and(|pattern| pattern.starts_with(['*', '?', '['])) {
-                found.doubt(format!("a file that the pattern finds may be an option of `{}`", call.name));
+                found.doubt(format!(
+                    "a file name that the pattern matches may be taken as an option of `{}`",
+                    call.name
+                ));
             }
             continue;
         };
@@ -328,7 +331,7 @@ fn options(call: &Call<'_>, found: &mut Found) {
         if hit.is_none() {
             continue;
         }
-        found.doubt(format!("`{text}` makes `{}` run a program of its own", call.name));
+        found.doubt(format!("`{text}` makes `{}` run another program", call.name));
         let value = match text.split_once('=') {
             Some((_, value)) => Some(value),
             None => arguments.next().and_then(Word::text),

@@ -11,7 +11,7 @@ impl Parser<'_, '_> {
         match self.peek_at(1) {
             // Bash joins the lines first, so this may be any expansion.
             Some('\\') if self.peek_at(2) == Some('\n') => {
-                Err(Problem::syntax("a line is continued after `$`"))
+                Err(Problem::syntax("line continuation after `$`"))
             }
             Some('(') => {
                 if self.peek_at(2) == Some('(') && self.arithmetic_at(3)? {
@@ -29,13 +29,13 @@ impl Parser<'_, '_> {
                 draft.unknown(piece);
                 Ok(())
             }
-            Some('[') => Err(Problem::syntax("`$[` arithmetic is not read")),
+            Some('[') => Err(Problem::syntax("`$[` arithmetic is not supported")),
             Some('\'') if !in_quotes => {
                 self.next();
                 self.ansi_quoted(draft)
             }
             Some('"') if !in_quotes => {
-                self.doubt("a translated string may say anything");
+                self.doubt("a translated string may contain anything");
                 self.next();
                 self.double_quoted(draft)
             }
@@ -106,10 +106,10 @@ impl Parser<'_, '_> {
     /// The inside of `${…}`.
     fn parameter(&mut self, in_quotes: bool) -> Result<Piece, Problem> {
         if self.peek().is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | '|')) {
-            return Err(Problem::syntax("`${ …}` is not read"));
+            return Err(Problem::syntax("`${ …}` is not supported"));
         }
         if self.peek() == Some('!') {
-            self.doubt("a variable is named by another one");
+            self.doubt("indirect expansion of a variable");
         }
         self.enter()?;
         let start = self.position();
@@ -146,7 +146,7 @@ impl Parser<'_, '_> {
                 }
                 None => return Err(Problem::syntax("`${` is not closed")),
                 Some('\\') if self.peek_at(1) == Some('\n') => {
-                    return Err(Problem::syntax("a line is continued inside `${`"));
+                    return Err(Problem::syntax("line continuation inside `${`"));
                 }
                 Some('\\') => self.skip(2),
                 Some('\'') if !in_quotes => self.single_quoted(&mut ignored)?,
@@ -243,7 +243,7 @@ impl Parser<'_, '_> {
             return Err(Problem::syntax("a `$'` quote is not UTF-8"));
         };
         if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\x1b' | '\r')) {
-            self.doubt("a `$'` quote spells control characters");
+            self.doubt("a `$'` quote contains control characters");
         }
         if text.is_empty() {
             draft.quoted(' ');

@@ -87,7 +87,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
     let mut at = 0;
     while let Some(word) = call.arguments.get(at) {
         let Some(text) = word.text() else {
-            found.doubt("what git does is only known at run time");
+            found.doubt("the arguments of `git` are only known at run time");
             return;
         };
         if !text.starts_with('-') {
@@ -113,7 +113,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
             | "--no-replace-objects"
             | "--bare" => {}
             _ => {
-                found.doubt(format!("`{text}` changes what git runs or where it works"));
+                found.doubt(format!("`{text}` changes which programs git runs or where it works"));
                 if matches!(
                     text,
                     "--git-dir"
@@ -161,7 +161,7 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
         })
     };
     if !KNOWN.contains(&subcommand) {
-        found.doubt(format!("`git {subcommand}` may be an alias for anything"));
+        found.doubt(format!("`git {subcommand}` may be an alias"));
     }
     if matches!(subcommand, "merge" | "rebase" | "pull" | "cherry-pick" | "revert" | "stash" | "am") {
         strategy(&texts, found);
@@ -198,7 +198,7 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
                 .collect();
             super::run(&rest.join(" "), &call.context.behind("git"), found);
             if texts.len() != arguments.len() {
-                found.doubt("what git runs is only known at run time");
+                found.doubt("the command that `git` runs is only known at run time");
             }
         }
         "config" => config(arguments, &texts, found),
@@ -223,14 +223,14 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
                 "--ex",
             ]) || subcommand == "clone" && has(&["-u", "-c"])
             {
-                found.doubt(format!("`git {subcommand}` is told which program to run"));
+                found.doubt(format!("an argument sets the program that `git {subcommand}` runs"));
             }
             if texts.iter().any(|t| {
                 t.contains("ext::")
                     || t.starts_with("fd::")
                     || t.split("::").nth(1).is_some() && !t.contains('=')
             }) {
-                found.doubt("a git address runs a program");
+                found.doubt("a git URL runs a program");
             }
         }
         "maintenance" if has(&["start", "register"]) => found.doubt("`git maintenance` schedules jobs"),
@@ -239,7 +239,7 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
         }
         "interpret-trailers" => found.doubt("`git interpret-trailers` may run commands"),
         "init" if has(&["--template", "--separate-git-dir"]) => {
-            found.doubt("git copies hooks from elsewhere")
+            found.doubt("git copies hooks from another directory")
         }
         "lfs"
             if !texts.first().is_some_and(|t| {
@@ -265,7 +265,7 @@ fn strategy(texts: &[&str], found: &mut Found) {
         if value
             .is_some_and(|v| !matches!(v, "ort" | "recursive" | "resolve" | "octopus" | "ours" | "subtree"))
         {
-            found.doubt("a way to merge may be a program");
+            found.doubt("a merge strategy may run a program");
         }
     }
 }
@@ -280,7 +280,7 @@ fn config(arguments: &[Word], texts: &[&str], found: &mut Found) {
             || t.starts_with("--blob")
     }) && !texts.iter().any(|t| t.starts_with("--get") || matches!(*t, "get" | "list" | "--list" | "-l"))
     {
-        found.doubt("git settings outside this repository change");
+        found.doubt("it changes git settings outside this repository");
     }
     let reads = texts.iter().any(|t| {
         matches!(
@@ -301,7 +301,7 @@ fn config(arguments: &[Word], texts: &[&str], found: &mut Found) {
             || matches!(*t, "unset" | "rename-section" | "remove-section")
     }) && operands.iter().any(|key| *key != "unset" && !is_tame(key, None))
     {
-        found.doubt("a git setting is taken away");
+        found.doubt("a git setting is removed");
     }
     if !reads
         && operands.len() > 1

@@ -23,7 +23,7 @@ impl Parser<'_, '_> {
     pub(super) fn heredocs(&mut self) -> Result<(), Problem> {
         for pending in std::mem::take(&mut self.pending) {
             let Some(delimiter) = &pending.delimiter else {
-                return Err(Problem::syntax("a here-document's delimiter is odd"));
+                return Err(Problem::syntax("unusual here-document delimiter"));
             };
             let body = self.heredoc_body(delimiter, &pending)?;
             if pending.expands {

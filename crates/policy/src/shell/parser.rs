@@ -13,7 +13,7 @@ pub(super) struct Problem(String);
 
 impl Problem {
     pub(super) fn syntax(what: &str) -> Self {
-        Self(format!("it cannot be read: {what}"))
+        Self(format!("cannot parse it: {what}"))
     }
 }
 
@@ -133,7 +133,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         self.list(&[])?;
         self.no_pending_heredoc()?;
         if self.peek().is_some() {
-            return Err(Problem::syntax("something unexpected follows a command"));
+            return Err(Problem::syntax("unexpected token after a command"));
         }
         Ok(())
     }
@@ -156,7 +156,7 @@ impl<'s, 'f> Parser<'s, 'f> {
                     return Ok(());
                 }
                 if CLOSERS.contains(&word.as_str()) && word != "in" {
-                    return Err(Problem::syntax("a reserved word stands in the wrong place"));
+                    return Err(Problem::syntax("misplaced reserved word"));
                 }
             }
             self.and_or()?;
@@ -166,7 +166,7 @@ impl<'s, 'f> Parser<'s, 'f> {
                 Some(';' | '&') => self.skip(1),
                 Some('\n') | None => {}
                 Some(')') => return Ok(()),
-                Some(_) => return Err(Problem::syntax("something unexpected follows a command")),
+                Some(_) => return Err(Problem::syntax("unexpected token after a command")),
             }
             if self.found.is_full() {
                 return Err(Problem::syntax("it runs too many commands"));
@@ -290,7 +290,7 @@ impl<'s, 'f> Parser<'s, 'f> {
             }
         }
         if self.at == start {
-            return Err(Problem::syntax("a command is expected"));
+            return Err(Problem::syntax("expected a command"));
         }
         let text = self.text_from(start).trim_end().to_owned();
         let assignments = self.assignments(&given, &words);
@@ -299,7 +299,7 @@ impl<'s, 'f> Parser<'s, 'f> {
             context.feed = None;
             context.stdin = None;
             if words.first().and_then(Word::text) == Some("exec") {
-                self.doubt("`exec` changes where input comes from");
+                self.doubt("`exec` redirects input");
             }
         }
         wrapper::emit(text, &words, assignments, &context, self.found);
@@ -351,7 +351,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         }
         let named = ahead > 0;
         if self.peek() == Some('{') {
-            self.doubt("a redirection gives a variable a value");
+            self.doubt("a redirection assigns a variable");
         }
         self.skip(ahead);
         let operator: String = if both && self.peek_at(2) == Some('>') {

@@ -83,7 +83,7 @@ struct Word<'p> {
     single: bool,
 }
 
-const AT_RUN_TIME: &str = "some of its words are only known at run time";
+const AT_RUN_TIME: &str = "some of its arguments are only known at run time";
 
 fn unknown(words: &[Word<'_>]) -> Option<&'static str> {
     words.iter().any(|word| word.text.is_none() && !word.tame).then_some(AT_RUN_TIME)
@@ -216,7 +216,7 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
             && matches!(subcommand, "diff" | "log" | "show" | "grep" | "fetch" | "push" | "pull" | "archive")
             && !paths_only
         {
-            unsure = Some("a file that the pattern finds may be an option");
+            unsure = Some("a file name that the pattern matches may be taken as an option");
         }
         let value = match text.strip_prefix('-') {
             None | Some("") => text,

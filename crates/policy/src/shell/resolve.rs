@@ -60,7 +60,7 @@ pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Found) {
     let bytes: usize = readings.iter().flatten().map(|word| word.raw.len() + 16).sum();
     found.followed += bytes;
     if found.followed > MOST_BYTES {
-        found.doubt("its variables can hold too much");
+        found.doubt("its variables have too many possible values");
         found.part(part);
         return;
     }

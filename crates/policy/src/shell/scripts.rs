@@ -15,26 +15,26 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
             if call.has(&["-c", "-Command", "-command", "/c", "/C", "-e", "-EncodedCommand", "--command"])
                 || call.arguments.is_empty()
             {
-                found.doubt(format!("`{}` runs text in another language", call.name));
+                found.doubt(format!("`{}` runs code in another language", call.name));
             }
         }
         "eval" => eval(call, found),
-        "." | "source" => found.doubt("it runs a file inside this shell"),
+        "." | "source" => found.doubt("it sources a file"),
         "trap" => trap(call, found),
         "alias" if !call.arguments.is_empty() && !call.has(&["-p"]) => found.doubt("it defines an alias"),
         "enable" | "fc" | "bind" if !call.arguments.is_empty() => {
             found.doubt(format!("`{}` changes the shell itself", call.name))
         }
-        "shopt" if call.has(&["-s"]) => found.doubt("`shopt -s` changes how the rest is read"),
+        "shopt" if call.has(&["-s"]) => found.doubt("`shopt -s` changes how the rest is parsed"),
         "set" => set(call, found),
-        "hash" if call.has(&["-p"]) => found.doubt("`hash -p` makes a name stand for another program"),
+        "hash" if call.has(&["-p"]) => found.doubt("`hash -p` maps a name to another program"),
         "complete" | "compgen" | "mapfile" | "readarray" if call.has(&["-C", "-F"]) => {
-            found.doubt(format!("`{}` runs a command of its own", call.name));
+            found.doubt(format!("`{}` runs a command given in its arguments", call.name));
         }
         "jobs" if call.has(&["-x"]) || call.arguments.iter().any(|word| word.text().is_none()) => {
             found.doubt("`jobs -x` runs a command");
         }
-        "let" => found.doubt("`let` computes with the contents of variables"),
+        "let" => found.doubt("`let` evaluates the contents of variables"),
         "export" | "typeset" | "declare" | "readonly" | "local" => declaration(call, found),
         "read" => read(call, found),
         "unset" => {
@@ -47,7 +47,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
         }
         "printf" if call.arguments.first().is_some_and(|w| w.text().is_none_or(|t| t.starts_with("-v"))) => {
             if call.arguments.first().is_some_and(|word| word.text().is_none()) {
-                found.doubt("what `printf` does is only known at run time");
+                found.doubt("the arguments of `printf` are only known at run time");
             }
             call.arguments.iter().take(2).for_each(|word| names_variable(word, &Value::Unknown, found));
         }
@@ -64,7 +64,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
             });
             // One piece may vanish, and another one bring `-v` and the subscript.
             if subscript || call.arguments.iter().any(|word| word.splitting() > 1) {
-                found.doubt("a test computes a subscript");
+                found.doubt("a test evaluates an array subscript");
             }
         }
         _ => interpreter(call, found),
@@ -104,7 +104,7 @@ fn shell_command(call: &Call<'_>) -> Option<usize> {
 
 fn shell(call: &Call<'_>, found: &mut Found) {
     if call.has(&["--rcfile", "--init-file"]) {
-        found.doubt("a shell reads a start file");
+        found.doubt("a shell reads a startup file");
     }
     if let Some(at) = shell_command(call) {
         found.variables.parameters |= call.arguments.len() > at + 1;
@@ -122,7 +122,7 @@ fn shell(call: &Call<'_>, found: &mut Found) {
         .any(|text| text.starts_with('-') && !text.starts_with("--") && text.contains('s'));
     match script.map(Word::text) {
         Some(Some(file)) if !reads && !file.starts_with("/dev/") && !file.starts_with("/proc/") => {}
-        _ => found.doubt(format!("what `{}` runs is only known at run time", call.name)),
+        _ => found.doubt(format!("the command that `{}` runs is only known at run time", call.name)),
     }
 }
 
@@ -130,7 +130,7 @@ fn eval(call: &Call<'_>, found: &mut Found) {
     let words: Option<Vec<&str>> = call.arguments.iter().map(Word::text).collect();
     match words {
         Some(words) => super::run(&words.join(" "), &call.context.behind("eval"), found),
-        None => found.doubt("what `eval` runs is only known at run time"),
+        None => found.doubt("the command that `eval` runs is only known at run time"),
     }
 }
 
@@ -162,7 +162,7 @@ fn set(call: &Call<'_>, found: &mut Found) {
         text == "allexport" || text.starts_with('-') && !text.starts_with("--") && text.contains(['a', 'k'])
     });
     if all || call.has(&["posix", "keyword", "history", "histexpand"]) {
-        found.doubt("`set` changes how the rest is read");
+        found.doubt("`set` changes how the rest is parsed");
     }
     let is_option =
         |word: &Word| word.text().is_some_and(|text| text.starts_with(['-', '+']) && text != "--");
@@ -186,7 +186,7 @@ fn declaration(call: &Call<'_>, found: &mut Found) {
         match word.text() {
             Some(text) if text.starts_with(['-', '+']) => {
                 if text.contains(['n', 'i']) && call.name != "export" {
-                    found.doubt("a variable gets a special meaning");
+                    found.doubt("a variable gets a special attribute");
                 }
                 if text.contains('f') && call.name == "export" {
                     found.doubt("it exports a function");
@@ -203,7 +203,9 @@ fn declaration(call: &Call<'_>, found: &mut Found) {
                     found.variables.give(text, if plain { nothing } else { Value::Unknown });
                 }
             },
-            None => found.doubt(format!("what `{}` declares is only known at run time", call.name)),
+            None => {
+                found.doubt(format!("the variables that `{}` declares are only known at run time", call.name))
+            }
         }
     }
 }
@@ -217,13 +219,13 @@ fn names_variable(word: &Word, value: &Value, found: &mut Found) {
                 found.variables.give(name, value.clone());
             }
             if variables::is_risky(name, None) {
-                found.doubt(format!("it sets `{name}`, which changes what programs do"));
+                found.doubt(format!("it sets `{name}`, which changes how programs behave"));
             }
             if name.contains('[') && name.contains(['$', '`']) {
-                found.doubt("a subscript is computed");
+                found.doubt("an array subscript is evaluated");
             }
         }
-        None => found.doubt("which variable is set is only known at run time"),
+        None => found.doubt("the variable that it sets is only known at run time"),
     }
 }
 
@@ -313,7 +315,7 @@ fn interpreter(call: &Call<'_>, found: &mut Found) {
         }
     }
     if !names_script && !matches!(stem, "bun" | "deno" | "ghc" | "emacs" | "R") {
-        found.doubt(format!("`{}` runs code that is not named here", call.name));
+        found.doubt(format!("`{}` runs code that is not part of the command line", call.name));
     }
 }
 
@@ -324,7 +326,7 @@ fn sed(call: &Call<'_>, found: &mut Found) {
     while let Some(word) = arguments.next() {
         let Some(text) = word.text() else {
             if !script_seen {
-                found.doubt("what `sed` does is only known at run time");
+                found.doubt("the `sed` script is only known at run time");
             }
             script_seen = true;
             continue;
@@ -476,7 +478,7 @@ fn awk(call: &Call<'_>, found: &mut Found) {
                 return;
             }
             None => {
-                found.doubt("what `awk` does is only known at run time");
+                found.doubt("the `awk` program is only known at run time");
                 return;
             }
         }

@@ -279,7 +279,7 @@ pub(super) fn is_risky(name: &str, value: Option<&str>) -> bool {
 /// Notes an assignment.
 pub(super) fn assigned(name: &str, value: Option<&str>, found: &mut Found) {
     if is_risky(name, value) {
-        found.doubt(format!("it sets `{name}`, which changes what programs do"));
+        found.doubt(format!("it sets `{name}`, which changes how programs behave"));
     }
 }
 

@@ -219,7 +219,7 @@ impl Parser<'_, '_> {
             }
         }
         if open > 0 || self.position() == start {
-            return Err(Problem::syntax("a word is expected"));
+            return Err(Problem::syntax("expected a word"));
         }
         Ok(draft.finish(self.text_from(start)))
     }
@@ -247,7 +247,7 @@ impl Parser<'_, '_> {
             // `a[$i]=x`: an assignment whose subscript is computed.
             let name = draft.text.split('[').next().unwrap_or_default().to_owned();
             if draft.text.contains('[') && draft.text.ends_with(']') {
-                self.doubt("a subscript is computed");
+                self.doubt("an array subscript is evaluated");
                 draft.assigns = Some((name, draft.bare.len() + 1));
             }
         }

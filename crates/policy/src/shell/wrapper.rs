@@ -33,17 +33,17 @@ pub(super) fn emit(
         return;
     };
     let Some(program) = first.text().filter(|name| !name.is_empty()) else {
-        found.doubt("which program runs is only known at run time");
+        found.doubt("the program is only known at run time");
         found.part(part(text, words, assignments, context));
         return;
     };
     let name = names::base(program).to_owned();
     // `{fd}` before a redirection is a part of it, also where a line is continued inside.
     if program.contains(['\n', '\t', ' ']) || program.starts_with(['~', '{']) {
-        found.doubt("the program's name is odd");
+        found.doubt("unusual program name");
     }
     if is_keyword(program) && !text.starts_with("[[") {
-        found.doubt(format!("`{program}` may be a word of the shell's grammar"));
+        found.doubt(format!("`{program}` may be a shell keyword"));
     }
     let call = Call {
         name: &name,
@@ -89,7 +89,7 @@ impl Call<'_> {
     pub(super) fn evaluates(&self, word: Option<&Word>, found: &mut Found) {
         match word.and_then(Word::text) {
             Some(text) => super::run(text, &self.context.behind(self.name), found),
-            None => found.doubt(format!("what `{}` runs is only known at run time", self.name)),
+            None => found.doubt(format!("the command that `{}` runs is only known at run time", self.name)),
         }
     }
 
@@ -148,7 +148,7 @@ impl Call<'_> {
                 if operands(wrapper) > 0 && word.stays_one() {
                     return Some(at);
                 }
-                found.doubt(format!("which program `{}` runs is only known at run time", self.name));
+                found.doubt(format!("the program that `{}` runs is only known at run time", self.name));
                 return Some(at);
             };
             if text == "--" {
@@ -170,11 +170,11 @@ impl Call<'_> {
                 None => short_options(wrapper, option, &mut at),
             };
             if !known {
-                found.doubt(format!("`{text}` is an option of `{}` that is not known here", self.name));
+                found.doubt(format!("unknown option `{text}` of `{}`", self.name));
             }
             // More or less than one word, and another one is the program.
             if at > value && !self.arguments.get(value).is_some_and(Word::stays_one) {
-                found.doubt(format!("which program `{}` runs is only known at run time", self.name));
+                found.doubt(format!("the program that `{}` runs is only known at run time", self.name));
             }
         }
         Some(at)
@@ -213,7 +213,7 @@ impl Call<'_> {
                 Some(text) if text.starts_with("-u") || text.starts_with("--unset=") => at += 1,
 
                 Some(text) if text.starts_with('-') || text.contains('=') => {
-                    found.doubt(format!("`{text}` is an option of `env` that is not known here"));
+                    found.doubt(format!("unknown option `{text}` of `env`"));
                     at += 1;
                 }
                 _ => break,
@@ -251,7 +251,7 @@ impl Call<'_> {
             !text.starts_with("-I") && !text.starts_with("--") && text.starts_with('-') && text.contains('I')
         };
         if self.arguments.iter().take(start).filter_map(Word::text).any(hides_marker) {
-            found.doubt("which words `xargs` replaces cannot be told");
+            found.doubt("the words that `xargs` replaces cannot be determined");
         }
         let mut inner = self.arguments.get(start..).unwrap_or_default().to_vec();
         if inner.is_empty() {
@@ -369,7 +369,7 @@ fn spelled_out(words: &[Word], found: &mut Found) -> Vec<Word> {
             continue;
         }
         if i == 0 {
-            found.doubt("the program's name is spelled with braces");
+            found.doubt("the program name uses brace expansion");
         }
         match braces::expand(&word.raw) {
             Some(expanded) => all.extend(expanded.iter().map(|text| Word::plain(text))),

@@ -225,7 +225,7 @@ fn a_question_says_what_would_be_read() {
     let engine = engine(&place);
     for (command, word) in [
         ("cat .e*", ".env"),
-        ("grep -r x .", "may hold secrets"),
+        ("grep -r x .", "may contain secrets"),
         ("cat outdir/passwd", "outside the workspace"),
         ("cat *.md", "outlink.md"),
     ] {

@@ -1,7 +1,7 @@
-//! Taking long values out of a record and putting them back.
+//! Extracts long values from a record and restores them.
 //!
 //! A mark is `{"at": <JSON pointer>, "sha256": …, "bytes": …}`. A medium is not cut but replaced as a whole
-//! part, because half a picture is none; its mark has the `part` without its data, and `omitted` if even a
+//! part, because half an image is useless; its mark has the `part` without its data, and `omitted` if even a
 //! text in its place would be wrong there.
 
 use pollux_domain::JsonObject;
@@ -12,7 +12,7 @@ use super::{Blobs, FIELD, Record, THRESHOLD};
 /// What an excerpt keeps of a text.
 const HEAD_CHARS: usize = 2000;
 const TAIL_CHARS: usize = 1000;
-/// No record of ours has nearly as many marks; more are not looked at.
+/// Maximum number of marks per record; more are ignored.
 const MAX_MARKS: usize = 4096;
 
 /// Whether anything in a record is long enough to be taken out.
@@ -72,7 +72,7 @@ impl Extraction<'_> {
     }
 
     fn walk_list(&mut self, items: &mut Vec<Value>, at: &str) {
-        // Only media may stand in the parts of an answer.
+        // The parts of a response may contain only media.
         let omits = at.ends_with("/functionResponse/parts");
         let mut kept = Vec::with_capacity(items.len());
         for (index, mut item) in std::mem::take(items).into_iter().enumerate() {

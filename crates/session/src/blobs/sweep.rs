@@ -1,4 +1,4 @@
-//! Which blobs are in use, and removing those that are not.
+//! Finds unused blobs and removes them.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
@@ -9,8 +9,8 @@ use pollux_config::files::FileLock;
 
 use super::{FOLDER, is_hash};
 
-/// The names of blobs that a file may refer to: every text in it that looks like one. A file that nobody
-/// can read any more keeps its blobs that way.
+/// The blobs that a file may refer to: every text that looks like a hash. This way an unreadable
+/// file keeps its blobs.
 pub(crate) fn references(path: &Path, found: &mut HashSet<String>) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(256 * 1024, File::open(path)?);
     let mut run: Vec<u8> = Vec::with_capacity(65);

@@ -1,4 +1,4 @@
-//! Reading our layout, whole or cut at any byte.
+//! Reads our layout, complete or truncated at any byte.
 
 use pollux_domain::JsonObject;
 use pollux_domain::time::Timestamp;
@@ -34,7 +34,7 @@ pub(crate) enum Ending {
         /// Whether the bytes behind `end` are more than fragments of the tail.
         holds_data: bool,
     },
-    /// The end is as it should be, but something before it is not: only a rewrite makes this valid.
+    /// The end is intact but something before it is not; only a rewrite fixes this.
     Disordered,
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn scan(bytes: &[u8]) -> Option<Document> {
         Ending::Whole | Ending::Torn { salvaged: None, holds_data: false } => false,
         Ending::Torn { .. } | Ending::Disordered => true,
     };
-    // What is valid is not damaged: then it is laid out in another way that begins like ours.
+    // Valid JSON is not damaged, so this is another layout that starts like ours.
     if looks_damaged && is_json(bytes) {
         return None;
     }

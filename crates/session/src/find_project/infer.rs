@@ -1,4 +1,4 @@
-//! Where a project was, from the paths its tools were called with.
+//! Infers the root of a project from tool arguments.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(super) fn root_of(project: &KnownProject, name: &str) -> Option<(PathBuf, Pr
     hashes.extend(project.hash.clone());
     let mut paths = BTreeSet::new();
     for file in latest {
-        // What cannot be read tells nothing.
+        // Unreadable sessions are skipped.
         let _ = collect(file, &mut paths);
     }
     let folders: BTreeSet<&Path> = paths.iter().flat_map(|path| path.ancestors()).collect();

@@ -1,14 +1,14 @@
-//! Looking for folders by name.
+//! Searches for folders by name.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// So many entries of folders are looked at, all in all.
+/// Total number of directory entries to examine.
 const MAX_ENTRIES: usize = 200_000;
-/// Folders that hold no projects but many folders.
+/// Folders to skip: many subfolders but no projects.
 const PASSED_OVER: [&str; 3] = ["node_modules", "target", "vendor"];
-/// Where people keep their projects, in their home.
+/// Usual project folders in a home directory.
 const USUAL: [&str; 10] =
     ["dev", "projects", "src", "code", "Projects", "Developer", "work", "workspace", "repos", "git"];
 
@@ -25,7 +25,7 @@ pub(super) fn folders(bases: &[PathBuf], depth: usize, name: &str) -> Vec<PathBu
     let mut found = Vec::new();
     let mut seen: HashSet<PathBuf> = HashSet::new();
     let mut entries = 0;
-    // Level by level, so that what is near is found even where there is too much.
+    // Breadth-first, so that nearby folders are found before the limit is reached.
     let mut level: Vec<PathBuf> = bases.to_vec();
     for _ in 0..depth {
         let mut next = Vec::new();

@@ -1,4 +1,4 @@
-//! Bringing calls and their answers together.
+//! Pairs tool calls with their responses.
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, Content, FunctionResponse, Part};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::message::StoredCall;
 
-/// What the model is told of a call whose end nobody recorded.
+/// The response for a call whose result was not recorded.
 const INTERRUPTED: &str = "The call was interrupted before its result was recorded. \
     It may or may not have taken effect.";
 

@@ -1,4 +1,4 @@
-//! Learning what a list needs from the first bytes of a file.
+//! Reads list information from the first bytes of a file.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -26,7 +26,7 @@ pub(super) enum Peek {
     ReadWhole,
 }
 
-/// What the bytes read so far tell.
+/// The result for the bytes read so far.
 enum Glance {
     Told(Peek),
     NeedsMore,
@@ -143,7 +143,7 @@ pub(crate) fn project_hash(path: &Path) -> Option<String> {
     }
 }
 
-/// What the first bytes of a file say of its session.
+/// The metadata in the first bytes of a file.
 fn first_meta(path: &Path) -> Option<JsonObject> {
     if !fs::metadata(path).ok()?.is_file() {
         return None;

@@ -1,16 +1,16 @@
-//! Picking one session from a list.
+//! Selects one session from a list.
 
 use std::path::{Path, PathBuf};
 
 use super::{Listing, SessionInfo};
 use crate::projects::KnownProject;
 
-/// Shorter beginnings of an id are too likely to be something else.
+/// Shorter prefixes are too ambiguous.
 const MIN_PREFIX: usize = 4;
-/// So many ids are named when a beginning fits several.
+/// Maximum number of ids listed for an ambiguous prefix.
 const MAX_NAMED: usize = 5;
 
-/// Why no session was picked. The texts are upstream's; a caller puts its own prefix before them.
+/// Why no session was selected, in upstream's words; the caller adds its own prefix.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SelectError {
     #[error("No previous sessions found for this project.")]
@@ -22,7 +22,7 @@ pub enum SelectError {
     )]
     NoMatch { given: String, searched: PathBuf },
     #[error(
-        "Session identifier \"{given}\" fits several sessions: {}. Give more of the id.",
+        "Session identifier \"{given}\" matches several sessions: {}. Use a longer prefix of the id.",
         named(candidates)
     )]
     Ambiguous { given: String, candidates: Vec<String> },

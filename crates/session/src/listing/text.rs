@@ -1,4 +1,4 @@
-//! The list as people read it. The texts are upstream's.
+//! Formats the session list, in upstream's words.
 
 use std::fmt::Write;
 

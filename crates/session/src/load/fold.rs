@@ -1,4 +1,4 @@
-//! From bytes to metadata and messages, by what the bytes are.
+//! Parses bytes into metadata and messages, detecting the format.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::{LoadError, RepairNote, log};
 use crate::document::{self, Ending};
 use crate::salvage;
 
-/// A session file as JSON, with nothing thrown away.
+/// A session file as JSON, with everything kept.
 #[derive(Debug)]
 pub(crate) struct Folded {
     pub(crate) meta: JsonObject,
@@ -40,7 +40,7 @@ pub(crate) enum Layout {
     },
     /// Upstream's record log.
     Log { ends_with_newline: bool },
-    /// A single object in somebody else's layout.
+    /// A single object in a foreign layout.
     Other,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn fold(path: &Path, bytes: &[u8]) -> Result<Folded, LoadError> {
     };
     let was_incomplete = name_messages(&mut folded.messages);
     if was_incomplete && matches!(folded.layout, Layout::Document { .. }) {
-        // Only looks like ours; the ids have to be written down.
+        // Only resembles our layout; the ids must be written.
         folded.layout = Layout::Other;
     }
     Ok(folded)
@@ -158,7 +158,7 @@ pub(super) fn name_messages(messages: &mut [Value]) -> bool {
 /// Gives the message at this place an id if it has none, one that is not taken. True if it had none.
 pub(super) fn name_message(message: &mut Value, index: usize, taken: &mut HashSet<String>) -> bool {
     if !message.is_object() {
-        // Nobody writes such; kept as a message of no known kind so that a rewrite keeps it too.
+        // Not written by any release; kept as an unknown message, so that a rewrite preserves it.
         *message = serde_json::json!({"type": "unknown", "value": message.take()});
     }
     let Value::Object(fields) = message else { return false };

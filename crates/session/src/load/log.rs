@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::RepairNote;
 use super::fold::{Folded, Layout, parse_lossy};
 
-/// What the records up to now come to; messages are JSON, or what a reader makes of it.
+/// The state after the records so far.
 pub(super) struct State<M> {
     meta: JsonObject,
     messages: Vec<M>,
@@ -63,7 +63,7 @@ impl<M: From<Value>> State<M> {
     /// The order of these tests is upstream's.
     pub(super) fn apply(&mut self, mut record: JsonObject) {
         if let Some(Value::String(id)) = record.get("$rewindTo") {
-            // An id nobody knows empties the conversation, as upstream reads it.
+            // An unknown id empties the conversation, as in upstream.
             let keep = self.places.get(id).copied().unwrap_or(0);
             self.messages.truncate(keep);
             self.places.retain(|_, place| *place < keep);

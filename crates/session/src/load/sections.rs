@@ -1,7 +1,7 @@
-//! Reading a whole file in sections, several at a time, without holding it.
+//! Reads a file in parallel sections without holding all of it in memory.
 //!
-//! Only what is exactly as the writers leave it is read here. Anything else, a single line even, sends the
-//! file to the reader that knows about other layouts and about repair.
+//! Only files exactly as our writers leave them are read here. Any deviation, even in a single line, sends the
+//! file to the reader for other layouts and repair.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -21,15 +21,15 @@ use crate::blobs::Blobs;
 use crate::document::{self, Head, TAIL};
 use crate::message::{Message, MessageFields};
 
-/// How much of a file's beginning is looked at to tell what it is.
+/// Bytes read to detect the format.
 const HEAD: u64 = 64 * 1024;
 /// What is read at once of a section.
 const PIECE: usize = 512 * 1024;
-/// A section has at least so many bytes; a thread for less is not worth its start.
+/// Minimum section size that is worth a thread.
 const SECTION: u64 = 2 << 20;
 const MAX_SECTIONS: usize = 8;
 
-/// Reads a document or a record log; `None` if there is anything unusual about it.
+/// Reads a document or a record log; `None` if anything is unusual.
 pub(super) fn read(file: &File, stamp: FileStamp, blobs: &Blobs) -> Option<Decoded> {
     let head = bytes_at(file, 0..stamp.length.min(HEAD))?;
     if head.starts_with(b"{\n") {

@@ -1,4 +1,4 @@
-//! From the JSON of any release to [`Message`].
+//! Decodes the JSON of any release to [`Message`].
 
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ fn reply(id: String, mut fields: JsonObject, read: Option<Vec<CallFields>>) -> R
         }
     };
     let mut parts = parts_from_json(fields.remove("content").unwrap_or_default());
-    // It stays among the fields, so that whoever writes them again keeps it.
+    // It stays among the fields, so that a rewrite preserves it.
     let kept = fields.get(POLLUX);
     if let Some(kept) = kept {
         own::join(kept, &mut parts);

@@ -1,4 +1,4 @@
-//! From what the agent hands over to the JSON of session files.
+//! Encodes messages to the JSON of session files.
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, POLLUX, Part};

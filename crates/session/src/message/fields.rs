@@ -1,6 +1,6 @@
 //! The fields of a message as they were read, with answers to calls left as the text they are in the file.
 //!
-//! Answers are most of a long session, and hardly anybody looks into them. Whatever is unusual about a message is
+//! Responses make up most of a long session and are rarely inspected. Anything unusual in a message is
 //! refused here and read as any other JSON.
 
 use std::ops::Range;

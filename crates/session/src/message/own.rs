@@ -1,5 +1,5 @@
-//! What a reply's record keeps for this program alone, under the key `pollux`: who said it, and the tokens of
-//! providers that upstream's format has no place for. A reply of Gemini's has none of it.
+//! Data that only this program stores with a reply, under the key `pollux`: the model's origin, and tokens of
+//! providers that upstream's format cannot hold. Gemini replies have none.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use pollux_domain::content::{Body, Part, Seal};
 use pollux_domain::model::{Dialect, Origin, ProviderId};
 use serde_json::{Value, json};
 
-/// The seals of one reply may not take more room than this; a provider then starts to reason anew.
+/// Size limit for the seals of one reply; without them a provider restarts its reasoning.
 const MAX_SEALS: usize = 1024 * 1024;
 
 /// The parts that upstream's format can hold, and what else there is to keep.
@@ -70,7 +70,7 @@ pub(super) fn join(own: &Value, parts: &mut Vec<Part>) {
     }
 }
 
-/// Who said it, if the record names somebody.
+/// The model's origin, if recorded.
 pub(super) fn origin(own: &Value) -> Option<Arc<Origin>> {
     let origin = own.get("origin")?;
     let text = |key: &str| origin.get(key).and_then(Value::as_str).map(str::to_owned);

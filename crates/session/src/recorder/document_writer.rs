@@ -1,4 +1,4 @@
-//! Writing our document: new bytes at the tail, two fields patched in place.
+//! Writes our document layout: appends at the tail and patches two fields in place.
 
 use pollux_domain::JsonObject;
 use pollux_domain::event::CallStatus;

@@ -1,4 +1,4 @@
-//! Writing upstream's record log: lines are only ever added.
+//! Writes upstream's record log, which is append-only.
 
 use pollux_domain::JsonObject;
 use pollux_domain::id::CallId;

@@ -1,4 +1,4 @@
-//! The file as the writers see it, and the one way its end is changed.
+//! The file abstraction of the writers, and the only function that changes its end.
 
 use std::fmt;
 use std::fs::File;
@@ -64,7 +64,7 @@ pub(crate) enum WriteFailure {
     Failed(io::Error),
     /// The file ends in a half-written record.
     Unrestored(io::Error),
-    /// Somebody else changed the file; it was not touched.
+    /// Another program changed the file; it was left unchanged.
     Changed,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn replace_end(
     new: &[u8],
 ) -> Result<(), WriteFailure> {
     let length = at + old.len() as u64;
-    // Programs that know no lock may have written here; going on by our own offsets would tear the file.
+    // Programs without locking may have written here; continuing at our offsets would corrupt the file.
     if medium.len().map_err(WriteFailure::Failed)? != length {
         return Err(WriteFailure::Changed);
     }

@@ -1,6 +1,6 @@
-//! The file of a new session: it gets its name when its first message is in it.
+//! Creates the file of a new session: it gets its name together with its first message.
 //!
-//! Whoever looks, after a kill too, finds a whole session or none, never an empty or half-written one.
+//! Even after a crash, readers find a complete session or none, never an empty or partial one.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
@@ -40,7 +40,7 @@ impl NewFile {
             let path = free_path(spec, attempt);
             let lock = match Lock::take(&path) {
                 Ok(lock) => lock,
-                // Somebody begins a session of the same name in this moment.
+                // Another process is creating a session with the same name.
                 Err(LockError::Held(owner)) => {
                     failure = RecordError::InUse { path, pid: owner.pid };
                     continue;
@@ -51,7 +51,7 @@ impl NewFile {
                 continue;
             }
             let draft = draft_path(&path);
-            // With the lock in hand, a draft that is there belongs to a process that is gone.
+            // While we hold the lock, an existing draft belongs to a dead process.
             let _ = fs::remove_file(&draft);
             let mut options = OpenOptions::new();
             let opened = options.read(true).write(true).create_new(true).mode(0o600).open(&draft);

@@ -1,4 +1,4 @@
-//! Continuing a stored session in its own file.
+//! Resumes a stored session in its own file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -18,11 +18,11 @@ use crate::lock::{Lock, LockError, lock_path};
 use crate::redo;
 use crate::stream::Stream;
 
-/// Why a session cannot be continued. Its file is as it was.
+/// Why a session cannot be resumed. Its file is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
     #[error(
-        "session file `{}` is in use by {}; add `--fork` to continue in a copy",
+        "session file `{}` is in use by {}; add `--fork` to resume into a new session",
         path.display(), holder(*pid, host.as_deref(), path)
     )]
     InUse { pid: u32, path: PathBuf, host: Option<String> },
@@ -32,9 +32,9 @@ pub enum ResumeError {
     Lock { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Load(#[from] LoadError),
-    #[error("could not continue session file `{}`", path.display())]
+    #[error("could not resume session file `{}`", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("session file `{}` could not be converted without loss and was left as it is", path.display())]
+    #[error("session file `{}` could not be converted without loss and was left unchanged", path.display())]
     Inconvertible { path: PathBuf },
 }
 
@@ -43,7 +43,10 @@ fn holder(pid: u32, host: Option<&str>, path: &Path) -> String {
         None if pid == 0 => "another process".to_owned(),
         None => format!("process {pid}"),
         Some(host) => {
-            format!("process {pid} on `{host}` (if that is gone, remove `{}`)", lock_path(path).display())
+            format!(
+                "process {pid} on `{host}` (if it is no longer running, delete `{}`)",
+                lock_path(path).display()
+            )
         }
     }
 }
@@ -70,7 +73,7 @@ pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
         Continued::NeedsRewrite => {
             let session = session.without_messages();
             let unconverted = Unconverted { path: path.clone(), session, lock };
-            // What was cut is made whole at once; a file of another layout stays as it is until it grows.
+            // Truncated files are repaired at once; files in another layout stay unchanged until a message is added.
             if unconverted.session.repaired.is_some() {
                 Target::Open(unconverted.convert()?)
             } else {
@@ -216,7 +219,7 @@ fn mend(
     Ok(tail_at)
 }
 
-/// Saves bytes that are about to be cut off beside the file, so that nothing is ever lost for good.
+/// Saves bytes that are about to be cut off to a backup file, so that nothing is lost.
 pub(super) fn keep_copy(path: &Path, bytes: &[u8], why: &str, stamp: FileStamp) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for millis in stamp.modified_ms.. {

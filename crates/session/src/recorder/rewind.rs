@@ -1,4 +1,4 @@
-//! Taking messages back.
+//! Rewinds a session file: removes messages from its end.
 
 use std::fs;
 use std::io;
@@ -66,7 +66,7 @@ fn place_of(path: &Path, to: &str) -> io::Result<Option<Place>> {
 /// Replaces the document by one that ends before the message.
 fn cut(path: &Path, place: Place, stamp_at: u64, now: Timestamp) -> io::Result<DocumentWriter> {
     let Some(cut) = place.cut else {
-        return Err(io::Error::other("the file is damaged; resume it again to repair it first"));
+        return Err(io::Error::other("the file is damaged; resume the session to repair it first"));
     };
     let old = fs::read(path)?;
     let offset = usize::try_from(cut).map_err(io::Error::other)?;

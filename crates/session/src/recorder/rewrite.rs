@@ -1,4 +1,4 @@
-//! Bringing a file of another layout into ours.
+//! Converts files to our layout.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

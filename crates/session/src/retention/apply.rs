@@ -1,4 +1,4 @@
-//! Carrying out a plan.
+//! Applies a retention plan.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,11 +11,11 @@ use crate::listing::session_id;
 use crate::load::stamp_of;
 use crate::lock::Lock;
 
-/// What became of a plan.
+/// The result of applying a plan.
 #[derive(Debug, Default)]
 pub struct Applied {
     pub deleted: Vec<Removal>,
-    /// What is still there, and why.
+    /// Files that were kept, and why.
     pub skipped: Vec<(Removal, String)>,
 }
 
@@ -81,14 +81,14 @@ fn remove(removal: &Removal) -> Result<(), String> {
     let paths: Vec<PathBuf> = removal.files.iter().map(|file| file.path.clone()).collect();
     let locks: Vec<Lock> = paths
         .iter()
-        .map(|path| Lock::take(path).map_err(|_| "it is in use".to_owned()))
+        .map(|path| Lock::take(path).map_err(|_| "in use".to_owned()))
         .collect::<Result<_, _>>()?;
     for file in &removal.files {
         let metadata = fs::metadata(&file.path).map_err(|error| error.to_string())?;
         let stamp = stamp_of(&metadata);
         let is_same = (stamp.length, stamp.modified_ms) == (file.size, file.modified_ms);
         if !is_same || session_id(&file.path).as_ref() != Some(&removal.session) {
-            return Err("it changed in the meantime".to_owned());
+            return Err("changed in the meantime".to_owned());
         }
     }
     let chats = chats_of(&paths);

@@ -1,4 +1,4 @@
-//! Stored outputs that belong to no session any more, and blobs that none uses.
+//! Orphaned tool outputs and unused blobs.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -166,6 +166,6 @@ fn a_plan_deletes_what_it_names_if_that_is_still_what_it_was() {
         "{lines:?}"
     );
     let all = lines.join("\n");
-    assert!(all.contains("kept session two (it is in use)"), "{lines:?}");
-    assert!(all.contains("kept session three (it changed in the meantime)"), "{lines:?}");
+    assert!(all.contains("kept session two (in use)"), "{lines:?}");
+    assert!(all.contains("kept session three (changed in the meantime)"), "{lines:?}");
 }

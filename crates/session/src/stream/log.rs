@@ -1,4 +1,4 @@
-//! Finding the messages of a record log that are in force at its end.
+//! Finds the messages of a record log that are in effect at its end.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
@@ -82,7 +82,7 @@ impl State {
     /// The order of these tests is upstream's.
     fn apply(&mut self, line: &Line<'_>, fields: &Fields<'_>) {
         if let Some(id) = raw::string(fields, "$rewindTo") {
-            // An id nobody knows empties the conversation, as upstream reads it.
+            // An unknown id empties the conversation, as in upstream.
             let keep = self.known.get(&id).copied().unwrap_or(0);
             self.places.truncate(keep);
             self.known.retain(|_, place| *place < keep);

@@ -1,6 +1,6 @@
-//! Finding the fields and the messages of one JSON object without reading it into memory.
+//! Finds the fields and messages of a JSON object without loading it into memory.
 //!
-//! Only brackets and quotes are followed; whoever reads a field or a message sees whether it is JSON.
+//! Only brackets and quotes are followed; whether a value is valid JSON shows when it is decoded.
 
 use std::io::{self, BufRead};
 

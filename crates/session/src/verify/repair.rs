@@ -1,4 +1,4 @@
-//! Repairing one file, with a copy of what it was beside it.
+//! Repairs one file after making a backup.
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
@@ -20,15 +20,15 @@ use crate::redo;
 /// What a repair did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
-    /// The file as it was; `None` if it did not have to be changed.
+    /// The backup; `None` if nothing had to be changed.
     pub backup: Option<PathBuf>,
-    /// What was wrong and is no more.
+    /// Problems that were fixed.
     pub solved: Vec<Problem>,
-    /// What is still wrong.
+    /// Problems that remain.
     pub left: Vec<Problem>,
 }
 
-/// Why a file was not repaired. It is as it was.
+/// Why a file was not repaired. It is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
     #[error(transparent)]
@@ -37,7 +37,7 @@ pub enum RepairError {
     InUse { path: PathBuf, pid: u32 },
     #[error("could not lock `{}`", path.display())]
     Lock { path: PathBuf, source: io::Error },
-    #[error("could not keep a copy of `{}`", path.display())]
+    #[error("could not back up `{}`", path.display())]
     Backup { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Write(#[from] FileError),
@@ -46,7 +46,7 @@ pub enum RepairError {
 /// Repairs a file as far as that needs no guess: a cut end, missing or repeated ids, the lock of a process
 /// that is gone. A copy of the file is kept first. What cannot be read at all is left alone.
 pub fn repair(path: &Path, now: Timestamp) -> Result<Repaired, RepairError> {
-    // The lock of a dead process goes with this one.
+    // The stale lock is removed with this one.
     let before = verify_file(path);
     let session = load(path)?;
     let lock = Lock::take(path).map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! A call as a reader of transcripts sees it.
+//! A read-only view of a tool call for transcripts and search.
 
 use pollux_domain::JsonObject;
 use pollux_domain::time::Timestamp;
@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::shown;
 use crate::raw::{self, Fields};
 
-/// The arguments that say what a call was about, in the order they are shown in.
+/// The main arguments of tools, in display order.
 const TELLING: [&str; 8] =
     ["file_path", "command", "path", "pattern", "query", "absolute_path", "dir_path", "include"];
-/// What is shown of one argument, and of an error.
+/// Maximum characters shown of an argument or error.
 const ARGUMENT_CHARS: usize = 200;
 const ERROR_CHARS: usize = 300;
 
@@ -108,7 +108,7 @@ impl<'a> CallView<'a> {
         }
     }
 
-    /// The arguments that tell what the call was about, each short and on one line.
+    /// The main arguments, each shortened to one line.
     pub(crate) fn telling_args(&self) -> Vec<(&'static str, String)> {
         let args = self.args();
         let name = self.name();
@@ -123,7 +123,7 @@ impl<'a> CallView<'a> {
         keys.filter_map(|key| Some((*key, argument(args.get(*key)?)?))).collect()
     }
 
-    /// What went wrong, for a call that failed.
+    /// The error of a failed call.
     pub(crate) fn error(&self) -> Option<String> {
         if self.outcome() != Outcome::Error {
             return None;
@@ -139,7 +139,7 @@ impl<'a> CallView<'a> {
         result.and_then(|result| serde_json::from_str(result.get()).ok()).unwrap_or_default()
     }
 
-    /// Everything the result says, for searching.
+    /// The full text of the result, for search.
     pub(crate) fn result_text(&self) -> String {
         let mut text = String::new();
         collect(&self.result(), &mut text);

@@ -148,7 +148,7 @@ fn a_session_is_selected_by_age_id_or_number() {
     let listing = list(&scratch.dirs(), at(1000));
     assert_eq!(
         select(&listing, "bbbbbbbb", &dir).unwrap_err().to_string(),
-        "Session identifier \"bbbbbbbb\" fits several sessions: bbbbbbbb-2, bbbbbbbb-3. Give more of the id."
+        "Session identifier \"bbbbbbbb\" matches several sessions: bbbbbbbb-2, bbbbbbbb-3. Use a longer prefix of the id."
     );
 }
 

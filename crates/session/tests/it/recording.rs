@@ -172,7 +172,7 @@ fn a_session_in_use_is_refused_with_the_way_out_and_free_afterwards() {
     assert_eq!(
         error.to_string(),
         format!(
-            "session file `{path}` is in use by process {}; add `--fork` to continue in a copy",
+            "session file `{path}` is in use by process {}; add `--fork` to resume into a new session",
             std::process::id()
         )
     );

@@ -125,14 +125,17 @@ fn a_lost_blob_is_a_note_and_no_failure() {
     let session = load(&path).unwrap();
     let note = session.repaired.clone().unwrap();
     assert_eq!((note.torn_at, note.lost_blobs), (None, 3));
-    assert_eq!(note.to_string(), "3 long text(s) or media stored apart are missing; excerpts stand for them");
+    assert_eq!(
+        note.to_string(),
+        "3 long text(s) or media file(s) stored separately are missing; excerpts are shown instead"
+    );
     assert_eq!(history(&session).len(), 3);
     let mut recorder = Recorder::resume(&session).unwrap();
     recorder.user(&text("go on"), None, at(9)).unwrap();
     let reports = verify(&scratch.dirs());
     assert_eq!(
         reports[0].problems[0].to_string(),
-        "3 long text(s) or media stored apart are missing or damaged"
+        "3 long text(s) or media file(s) stored separately are missing or damaged"
     );
 }
 
@@ -235,21 +238,21 @@ fn a_damaged_file_is_repaired_with_a_copy_beside_it() {
     let path = record_long(&scratch, "one", SessionFormat::Json);
     let whole = fs::read(&path).unwrap();
     let cases: [(&str, Vec<u8>, &[&str]); 4] = [
-        ("session-torn.json", whole[..whole.len() - 30].to_vec(), &["the end was cut at byte"]),
+        ("session-torn.json", whole[..whole.len() - 30].to_vec(), &["the file is cut off at byte"]),
         (
             "session-twice.json",
             json!({"sessionId": "d", "messages": [{"id": "x", "type": "user", "content": "1"}, {"id": "x", "type": "user", "content": "2"}]}).to_string().into_bytes(),
-            &["1 id(s) are used more than once: x"],
+            &["1 duplicate id(s): x"],
         ),
         (
             "session-unnamed.json",
             json!({"sessionId": "u", "messages": [{"type": "user", "content": "1"}]}).to_string().into_bytes(),
-            &["1 message(s) have no id"],
+            &["1 message(s) without an id"],
         ),
         (
             "session-log.jsonl",
             b"{\"sessionId\":\"l\",\"projectHash\":\"h\"}\n{\"id\":\"1\",\"type\":\"user\",\"content\":\"1\"}\n{\"id\":\"2\",\"ty".to_vec(),
-            &["the end was cut at byte"],
+            &["the file is cut off at byte"],
         ),
     ];
     for (name, bytes, expected) in cases {
@@ -282,7 +285,7 @@ fn the_lock_of_a_dead_process_is_found_and_removed() {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     fs::write(&lock, json!({"pid": 999_999_999, "startTime": 1, "host": host.trim()}).to_string()).unwrap();
     let report = &verify(&scratch.dirs())[0];
-    assert!(report.problems[0].to_string().ends_with("is the lock of a process that is gone"));
+    assert!(report.problems[0].to_string().ends_with("is a stale lock: its process has exited"));
     let repaired = repair(&path, at(50)).unwrap();
     assert_eq!((repaired.backup, repaired.solved.len(), lock.exists()), (None, 1, false));
     let _held = Recorder::resume(&load(&path).unwrap()).unwrap();

@@ -24,14 +24,14 @@ pub(super) fn read_all(listed: Vec<Value>) -> Vec<Result<Declaration, String>> {
             .find_map(|key| entry.get_mut(key).map(Value::take));
         match grouped {
             Some(Value::Array(group)) => found.extend(group.into_iter().map(read)),
-            Some(_) => found.push(Err("a group of discovered tools is not an array".to_owned())),
+            Some(_) => found.push(Err("ignoring a group of discovered tools: not an array".to_owned())),
             None => found.push(read(entry)),
         }
     }
     if found.len() > MAX_TOOLS {
         let count = found.len();
         found.truncate(MAX_TOOLS);
-        found.push(Err(format!("of {count} discovered tools only the first {MAX_TOOLS} are used")));
+        found.push(Err(format!("found {count} discovered tools; only the first {MAX_TOOLS} are used")));
     }
     found
 }
@@ -40,11 +40,11 @@ fn read(mut entry: Value) -> Result<Declaration, String> {
     let name = entry.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() {
-        return Err("a discovered tool has no name".to_owned());
+        return Err("ignoring a discovered tool without a name".to_owned());
     }
     // The name becomes an argument of a command; it must not look like an option.
     if name.len() > MAX_NAME || !name.chars().all(is_plain) || name.starts_with('-') {
-        return Err(format!("the name of the discovered tool `{}` cannot be used", name.escape_debug()));
+        return Err(format!("ignoring the discovered tool `{}`: invalid name", name.escape_debug()));
     }
     let description = entry.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
     let parameters = entry.get_mut("parametersJsonSchema").map(Value::take).filter(Value::is_object);

@@ -84,9 +84,9 @@ pub(super) enum SearchEnd {
 /// A search that could not be done.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SearchError {
-    #[error("`include_pattern` cannot be used: {0}")]
+    #[error("invalid `include_pattern`: {0}")]
     Include(#[source] ignore::Error),
-    #[error("the exclude patterns cannot be used: {0}")]
+    #[error("invalid exclude patterns: {0}")]
     Exclude(#[source] globset::Error),
 }
 

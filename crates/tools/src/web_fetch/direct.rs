@@ -42,7 +42,7 @@ async fn fetch(client: &GuardedClient, url: Url) -> Result<String, String> {
     let page = client.get(raw_on_github(url)).await.map_err(|error| error.to_string())?;
     // A large page takes a while to read.
     let read = tokio::task::spawn_blocking(move || text_of(page)).await;
-    read.unwrap_or_else(|_| Err("the page could not be read".to_owned()))
+    read.unwrap_or_else(|_| Err("could not read the page".to_owned()))
 }
 
 /// GitHub shows a file inside a page of its own; the file itself lies elsewhere.
@@ -88,7 +88,7 @@ fn text_of(page: Page) -> Result<String, String> {
         return Ok(text_of_html(&text, MAX_TEXT_BYTES));
     }
     if text.contains('\0') {
-        return Err("the page is not a text".to_owned());
+        return Err("the page is not text".to_owned());
     }
     let end = text.floor_char_boundary(MAX_TEXT_BYTES);
     Ok(text.get(..end).unwrap_or_default().to_owned())

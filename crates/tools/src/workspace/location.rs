@@ -118,10 +118,10 @@ fn why_closed(name: &OsStr) -> Option<&'static str> {
     // What Windows ignores at the end of a name must not open a door elsewhere.
     let name = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
     match name {
-        ".git" => Some("it is git's own data and may hold credentials"),
-        ".env" => Some("it may hold secrets"),
-        "node_modules" => Some("it holds installed packages, not the project's own files"),
-        _ if name.starts_with("gha-creds-") && name.ends_with(".json") => Some("it holds credentials"),
+        ".git" => Some("it is git's own data and may contain credentials"),
+        ".env" => Some("it may contain secrets"),
+        "node_modules" => Some("it contains installed packages, not the project's own files"),
+        _ if name.starts_with("gha-creds-") && name.ends_with(".json") => Some("it contains credentials"),
         _ if is_short_form(name) => Some("it may be the short form of a protected name"),
         _ => None,
     }

@@ -16,13 +16,11 @@ use super::{Location, PathRefusal, Workspace};
 pub(crate) enum SaveError {
     #[error(transparent)]
     Refused(PathRefusal),
-    #[error("its folder was opened for reading only, as the folders of skills are")]
+    #[error("its folder is read-only, like all skill folders")]
     ReadOnly,
     #[error("it is a {0}, not a regular file")]
     Special(&'static str),
-    #[error(
-        "it has other names (hard links) that would change with it, and it cannot be replaced by a new file"
-    )]
+    #[error("it has hard links that would change with it, and it cannot be replaced by a new file")]
     Linked,
     #[error("{0}")]
     Io(#[source] io::Error),

@@ -76,7 +76,7 @@ async fn a_folder_opened_for_reading_can_be_read_and_searched_but_not_written() 
     }
     let written = bench.call("write_file", json!({"file_path": file, "content": "x"})).await;
     let ToolOutcome::Failed(failure) = written else { panic!("{written:?}") };
-    assert!(failure.message.contains("opened for reading only"), "{}", failure.message);
+    assert!(failure.message.contains("read-only"), "{}", failure.message);
     assert_eq!(fs::read_to_string(&file).unwrap(), "needle");
 }
 

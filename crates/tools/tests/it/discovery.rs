@@ -97,7 +97,7 @@ async fn a_discovery_that_fails_says_how() {
     assert_eq!(error(" ").await, "Tool discovery command is empty or contains only whitespace.");
     assert_eq!(error("echo {}").await, "Tool discovery command did not return a JSON array of tools.");
     assert!(error("echo no").await.contains("did not print JSON"));
-    assert!(error("/nonexistent/program").await.contains("cannot be started"));
+    assert!(error("/nonexistent/program").await.contains("could not start"));
     assert!(error("sh 'open").await.contains("a quote is not closed"));
     assert!(error("yes").await.contains("printed more than"));
     let cancelled = CancellationToken::new();

@@ -290,7 +290,7 @@ async fn a_failed_reading_by_the_server_leads_to_our_own_which_stays_guarded() {
     let tool = fetcher(&model, |setup| setup.resolver = rebinding);
     let (kind, message) = failure(call(&tool, "prompt", "http://rebind.example.com/").await);
     assert_eq!(kind, ToolErrorKind::WebFetchFallbackFailed);
-    assert!(message.ends_with("leads to the address 127.0.0.1, which is not public"), "{message}");
+    assert!(message.ends_with("resolves to 127.0.0.1, which is not a public address"), "{message}");
 }
 
 #[tokio::test]

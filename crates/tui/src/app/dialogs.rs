@@ -12,7 +12,7 @@ use pollux_domain::approval::ApprovalRequest;
 use pollux_domain::id::CallId;
 
 use super::App;
-use crate::dialog::{Dialog, Entry, Picker};
+use crate::dialog::{Dialog, Picker, TextEntry};
 
 /// How long the keyboard must rest before a question that came by itself takes a key.
 pub const STILL: Duration = Duration::from_millis(700);
@@ -86,14 +86,14 @@ impl App {
     }
 
     /// A line to be typed. A list that stays waits behind it.
-    pub fn enter(&mut self, entry: Entry) {
+    pub fn enter(&mut self, entry: TextEntry) {
         self.questions
             .standing
             .retain(|standing| standing.dialog.call().is_some() || standing.dialog.stays());
         let place = self.questions.standing.iter().position(|standing| standing.dialog.call().is_none());
         self.questions
             .standing
-            .insert(place.unwrap_or(self.questions.standing.len()), Dialog::Entry(entry).into());
+            .insert(place.unwrap_or(self.questions.standing.len()), Dialog::TextEntry(entry).into());
     }
 
     /// Takes away what [`App::pick`] or [`App::enter`] opened.
@@ -104,7 +104,7 @@ impl App {
     /// A call waits for an answer.
     pub(super) fn ask(&mut self, request: &Arc<ApprovalRequest>) {
         self.questions.requests.push(Arc::clone(request));
-        self.questions.standing.push_back(Dialog::approval(request, &self.places).into());
+        self.questions.standing.push_back(Dialog::approval(request, &self.paths).into());
         // A question of a call is asked before a list that somebody opened.
         self.questions.standing.make_contiguous().sort_by_key(|standing| standing.dialog.call().is_none());
         self.count_calls();

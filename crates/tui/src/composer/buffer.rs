@@ -144,7 +144,7 @@ impl Buffer {
         *self = Self { width: self.width, revision: self.revision + 1, register, ..Self::default() };
     }
 
-    /// The text between two places.
+    /// The text between two positions.
     pub(crate) fn slice(&self, range: Range<Pos>) -> String {
         let Range { start, end } = range;
         if start.line == end.line {
@@ -265,8 +265,8 @@ impl Buffer {
     /// The folded paste that the cursor touches, and where it stands.
     pub(crate) fn fold_at_cursor(&self) -> Option<(char, Range<Pos>)> {
         let cursor = self.cursor;
-        let places = [cursor..self.right(cursor), self.left(cursor)..cursor];
-        places.into_iter().find_map(|range| {
+        let around = [cursor..self.right(cursor), self.left(cursor)..cursor];
+        around.into_iter().find_map(|range| {
             let sign = self.slice(range.clone()).chars().next().filter(|c| is_fold(*c))?;
             self.folds.paste_of(sign).map(|_| (sign, range))
         })

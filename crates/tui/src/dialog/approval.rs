@@ -3,6 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Subject};
 use pollux_domain::id::CallId;
+use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::{one_line, visible};
 use pollux_domain::text::shortened;
 use ratatui::style::Modifier;
@@ -12,7 +13,6 @@ use serde_json::Value;
 use super::body::Reading;
 use super::choices::Choices;
 use super::{Room, Verdict};
-use crate::places::Places;
 use crate::wrap::{Margin, chop, wrap};
 use crate::{code, diff, markdown};
 
@@ -25,7 +25,7 @@ const HEADING: usize = 60;
 #[derive(Debug)]
 pub struct Approval {
     request: ApprovalRequest,
-    places: Places,
+    paths: PathDisplay,
     /// Which of how many questions this is.
     position: (usize, usize),
     choices: Choices,
@@ -38,7 +38,7 @@ pub struct Approval {
 }
 
 impl Approval {
-    pub(super) fn new(mut request: ApprovalRequest, places: Places) -> Self {
+    pub(super) fn new(mut request: ApprovalRequest, paths: PathDisplay) -> Self {
         request.offers.sort_by_key(|offer| offer.outcome.digit());
         let no = request.offers.iter().position(|offer| offer.outcome == Outcome::Refuse);
         let labels =
@@ -50,7 +50,7 @@ impl Approval {
         }
         Self {
             request,
-            places,
+            paths,
             position: (1, 1),
             choices,
             reading: Reading::default(),
@@ -193,7 +193,7 @@ impl Approval {
             }
         }
         let left = usize::from(room.height).saturating_sub(head.len() + tail.len()).max(2);
-        head.extend(self.reading.part(body(&self.request, &self.places, self.spread, room), left, room));
+        head.extend(self.reading.part(body(&self.request, &self.paths, self.spread, room), left, room));
         head.extend(tail);
         head
     }
@@ -213,8 +213,8 @@ impl Approval {
         let bold = room.theme.text().add_modifier(Modifier::BOLD);
         let mut spans = vec![Span::styled(one_line(&self.request.display_name), bold)];
         let about = match &self.request.subject {
-            Subject::Edit { path, .. } => edited(&self.request, &self.places, path),
-            Subject::Plan { path, .. } => self.places.shown(path),
+            Subject::Edit { path, .. } => edited(&self.request, &self.paths, path),
+            Subject::Plan { path, .. } => self.paths.shown(path),
             Subject::Command { command, .. } => command.clone(),
             Subject::Server { server, tool } => format!("{tool} ({server} MCP Server)"),
             _ => String::new(),
@@ -277,9 +277,9 @@ fn is_ctrl_c(key: KeyEvent) -> bool {
 }
 
 /// A change in a few words: the file, and what becomes what where that is short.
-fn edited(request: &ApprovalRequest, places: &Places, path: &std::path::Path) -> String {
+fn edited(request: &ApprovalRequest, paths: &PathDisplay, path: &std::path::Path) -> String {
     let asked = request.args.get("file_path").and_then(Value::as_str);
-    let name = places.linked(asked, path);
+    let name = paths.linked(asked, path);
     let word = |key: &str| request.args.get(key).and_then(Value::as_str).filter(|text| text.len() <= FEW);
     match (word("old_string"), word("new_string")) {
         (Some(old), Some(new)) if !old.is_empty() => format!("{name}: {old} => {new}"),
@@ -305,7 +305,7 @@ fn redirects(command: &str) -> bool {
 }
 
 /// What the call would do, whole; nothing can hide in it.
-fn body(request: &ApprovalRequest, places: &Places, spread: bool, room: Room<'_>) -> Vec<Line<'static>> {
+fn body(request: &ApprovalRequest, paths: &PathDisplay, spread: bool, room: Room<'_>) -> Vec<Line<'static>> {
     let plain = |text: &str| -> Vec<Line<'static>> {
         let text = visible(text).into_owned();
         let lines = text.lines().map(|line| vec![Span::styled(line.to_owned(), room.theme.text())]);
@@ -320,7 +320,7 @@ fn body(request: &ApprovalRequest, places: &Places, spread: bool, room: Room<'_>
             let mut lines: Vec<Line<'static>> =
                 written.iter().flat_map(|line| chop(line, room.width, &Margin::default())).collect();
             let redirected = if redirects(command) { " · Redirection detected." } else { "" };
-            let place = format!("in {}{redirected}", one_line(&places.folder(directory)));
+            let place = format!("in {}{redirected}", one_line(&paths.folder(directory)));
             lines.extend(wrap(
                 &[Span::styled(place, room.theme.secondary())],
                 room.width,

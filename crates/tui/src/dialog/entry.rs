@@ -10,14 +10,14 @@ use crate::wrap::{Margin, wrap};
 
 /// A question that is answered in words.
 #[derive(Debug)]
-pub struct Entry {
+pub struct TextEntry {
     question: String,
     words: String,
     /// What is typed is not shown.
     secret: bool,
 }
 
-impl Entry {
+impl TextEntry {
     pub fn new(question: impl Into<String>, secret: bool) -> Self {
         Self { question: question.into(), words: String::new(), secret }
     }

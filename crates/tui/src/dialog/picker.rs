@@ -12,7 +12,7 @@ use crate::theme::Theme;
 
 /// Something to choose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct PickerRow {
     /// What the program knows it by.
     pub key: String,
     /// Its columns; the last one takes the room that is left.
@@ -25,17 +25,17 @@ pub struct Row {
 
 /// How a list behaves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Manner {
+pub struct PickerOptions {
     /// The title says how many rows there are.
     pub counted: bool,
     /// Rows have numbers, and a digit chooses.
     pub numbered: bool,
     /// It stays after a choice, until the program takes it away.
-    pub stays: bool,
+    pub stays_open: bool,
     /// What is typed is searched for at once.
-    pub typed: bool,
+    pub type_to_search: bool,
     /// It appears without anybody having asked for it; keys that were meant for the prompt do not answer it.
-    pub unbidden: bool,
+    pub unrequested: bool,
 }
 
 /// A letter that does something with the marked row. [`TAB`], [`RESET`], [`LEFT`] and [`RIGHT`] stand for keys.
@@ -44,7 +44,7 @@ struct Letter {
     letter: char,
     about: String,
     /// It must be pressed twice.
-    grave: bool,
+    confirm: bool,
 }
 
 /// The Tab key.
@@ -67,14 +67,14 @@ pub struct Picker {
     /// Lines above the list.
     about: Vec<String>,
     headings: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<PickerRow>,
     letters: Vec<Letter>,
     /// Lines below the list, such as where a change goes.
     foot: Vec<String>,
     /// What the keys do, if not in the usual words.
     hint: Option<String>,
-    manner: Manner,
-    /// Rows that match what is searched, as places in `rows`.
+    options: PickerOptions,
+    /// Rows that match what is searched, as indexes into `rows`.
     found: Vec<usize>,
     marked: usize,
     /// The program said which row is marked.
@@ -82,29 +82,29 @@ pub struct Picker {
     top: usize,
     searched: String,
     searching: bool,
-    /// A grave letter that was pressed once.
+    /// The letter that was pressed once and must be confirmed.
     confirm: Option<char>,
     /// How far the lines above the list were read.
     reading: Reading,
 }
 
 impl Picker {
-    pub fn new(title: impl Into<String>, headings: &[&str], rows: Vec<Row>) -> Self {
+    pub fn new(title: impl Into<String>, headings: &[&str], rows: Vec<PickerRow>) -> Self {
         let found = (0..rows.len()).collect();
         let headings = headings.iter().map(|&heading| heading.to_owned()).collect();
         Self { title: title.into(), headings, rows, found, ..Self::default() }
     }
 
     #[must_use]
-    pub fn manner(mut self, manner: Manner) -> Self {
-        self.manner = manner;
+    pub fn options(mut self, options: PickerOptions) -> Self {
+        self.options = options;
         self
     }
 
-    /// A letter that does something with the marked row; a grave one must be pressed twice.
+    /// A letter that does something with the marked row; with `confirm` it must be pressed twice.
     #[must_use]
-    pub fn letter(mut self, letter: char, about: &str, grave: bool) -> Self {
-        self.letters.push(Letter { letter, about: about.to_owned(), grave });
+    pub fn letter(mut self, letter: char, about: &str, confirm: bool) -> Self {
+        self.letters.push(Letter { letter, about: about.to_owned(), confirm });
         self
     }
 
@@ -182,20 +182,20 @@ impl Picker {
     }
 
     /// The row that is marked.
-    pub fn marked(&self) -> Option<&Row> {
+    pub fn marked(&self) -> Option<&PickerRow> {
         self.rows.get(*self.found.get(self.marked)?)
     }
 
-    pub(super) fn is_unbidden(&self) -> bool {
-        self.manner.unbidden
+    pub(super) fn is_unrequested(&self) -> bool {
+        self.options.unrequested
     }
 
     pub(super) fn is_searched(&self) -> bool {
-        self.searching || self.manner.typed
+        self.searching || self.options.type_to_search
     }
 
     pub(super) fn stays(&self) -> bool {
-        self.manner.stays
+        self.options.stays_open
     }
 
     pub(super) fn key(&mut self, key: KeyEvent) -> Verdict {
@@ -205,7 +205,7 @@ impl Picker {
         if verdict != Verdict::Open {
             return verdict;
         }
-        // The program may know other places where the words are.
+        // The program may find the words elsewhere.
         if self.searched != searched && self.found.is_empty() {
             return Verdict::Searched(self.searched.clone());
         }
@@ -222,14 +222,14 @@ impl Picker {
             return Verdict::Open;
         }
         if let Some(letter) = self.pressed_letter(key) {
-            let grave = self.letters.iter().any(|known| known.letter == letter && known.grave);
-            if !grave || confirming == Some(letter) {
+            let confirm = self.letters.iter().any(|known| known.letter == letter && known.confirm);
+            if !confirm || confirming == Some(letter) {
                 return self.picked(Some(letter));
             }
             self.confirm = Some(letter);
             return Verdict::Open;
         }
-        let typing = self.searching || self.manner.typed;
+        let typing = self.searching || self.options.type_to_search;
         match key.code {
             KeyCode::Char('c') if control => return Verdict::Closed,
             KeyCode::Esc if self.searching || !self.searched.is_empty() => {
@@ -262,7 +262,7 @@ impl Picker {
     /// A character that is not searched for.
     fn command(&mut self, character: char) -> Verdict {
         match character {
-            '/' if !self.manner.numbered => self.searching = true,
+            '/' if !self.options.numbered => self.searching = true,
             'k' => self.go(-1),
             'j' => self.go(1),
             'g' => self.marked = 0,
@@ -271,7 +271,7 @@ impl Picker {
             // They mark; Enter says it.
             'y' => self.mark_row("yes"),
             'n' => NO.iter().for_each(|key| self.mark_row(key)),
-            digit if self.manner.numbered => {
+            digit if self.options.numbered => {
                 let number = digit.to_digit(10).and_then(|number| usize::try_from(number).ok());
                 let place = number.and_then(|number| number.checked_sub(1));
                 if let Some(place) = place.filter(|place| *place < self.found.len()) {
@@ -296,7 +296,7 @@ impl Picker {
             KeyCode::Left => LEFT,
             KeyCode::Right => RIGHT,
             KeyCode::Char('l') if control => RESET,
-            KeyCode::Char(letter) if !control && !self.searching && !self.manner.typed => letter,
+            KeyCode::Char(letter) if !control && !self.searching && !self.options.type_to_search => letter,
             _ => return None,
         };
         self.letters.iter().any(|known| known.letter == letter).then_some(letter)
@@ -312,7 +312,7 @@ impl Picker {
     }
 
     pub(super) fn paste(&mut self, text: &str) {
-        if self.searching || self.manner.typed {
+        if self.searching || self.options.type_to_search {
             self.searched.push_str(&one_line(text));
             self.search();
         }
@@ -345,9 +345,10 @@ impl Picker {
             words.iter().all(|word| text.contains(word))
         };
         let rows = self.rows.iter().enumerate();
-        let matches = |row: &Row| words.is_empty() || has(&[row.columns.as_slice(), &row.preview].concat());
+        let matches =
+            |row: &PickerRow| words.is_empty() || has(&[row.columns.as_slice(), &row.preview].concat());
         self.found = rows.filter(|(_, row)| matches(row)).map(|(index, _)| index).collect();
-        if self.manner.typed && !words.is_empty() {
+        if self.options.type_to_search && !words.is_empty() {
             let rows = &self.rows;
             self.found.sort_by_cached_key(|place| rows.get(*place).is_none_or(|row| !has(&row.columns)));
         }

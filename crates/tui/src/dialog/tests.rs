@@ -23,7 +23,7 @@ fn offers() -> Vec<Offer> {
 }
 
 fn asked(request: &ApprovalRequest) -> Dialog {
-    Dialog::approval(request, &Places::default())
+    Dialog::approval(request, &PathDisplay::default())
 }
 
 fn command(command: &str) -> ApprovalRequest {
@@ -134,14 +134,14 @@ fn questions_come_one_after_another() {
 
 #[test]
 fn a_picker_searches_scrolls_and_asks_before_it_deletes() {
-    let row = |index: usize| Row {
+    let row = |index: usize| PickerRow {
         key: format!("k{index}"),
         columns: vec![index.to_string(), format!("session {index}")],
         preview: vec![format!("begins with {index}")],
         sample: None,
     };
     let picker = Picker::new("Chat Sessions", &["Index", "Name"], (1..=5000).map(row).collect());
-    let picker = picker.manner(Manner { counted: true, ..Manner::default() });
+    let picker = picker.options(PickerOptions { counted: true, ..PickerOptions::default() });
     let mut dialog = Dialog::Picker(Box::new(picker.letter('x', "delete it", true)));
     let text = shown(&mut dialog, 60, 10);
     assert!(text.starts_with("Chat Sessions (5000 total)\n  Index │ Name\n● 1"), "{text}");

@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use pollux_domain::event::TurnEnd;
+use pollux_domain::panel::Panel;
 use pollux_domain::terminal_text::{one_line, plain};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::panel::Panel;
+use super::panel;
 use crate::markdown;
 use crate::theme::Theme;
 use crate::wrap::{Margin, wrap};
@@ -91,7 +92,7 @@ impl Item {
             Self::Info(text) => apart(message("ℹ ", theme.accent(), text, theme.text(), look)),
             Self::Warning(text) => apart(message("⚠ ", theme.warning(), text, theme.warning(), look)),
             Self::Error(text) => apart(message("✕ ", theme.error(), text, theme.error(), look)),
-            Self::Panel(panel) => apart(panel.lines(look)),
+            Self::Panel(panel) => apart(panel::lines(panel, look)),
             Self::Drawn(lines) => lines.clone(),
         }
     }

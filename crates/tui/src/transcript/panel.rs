@@ -1,5 +1,6 @@
-//! Figures in a box: what a conversation came to.
+//! Draws a [`Panel`]: figures in a box.
 
+use pollux_domain::panel::{Panel, PanelRow};
 use pollux_domain::terminal_text::one_line;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
@@ -9,92 +10,41 @@ use super::item::Look;
 use super::tool_box::boxed;
 use crate::wrap::{Margin, wrap};
 
-/// A box with a title.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Panel {
-    pub title: String,
-    pub rows: Vec<PanelRow>,
-}
-
-/// A part of a panel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PanelRow {
-    Blank,
-    Heading(String),
-    /// What it is, and how much.
-    Pair(String, String),
-    /// The first row is the heading; numbers go to the right.
-    Table(Vec<Vec<String>>),
-    /// A bar for each value: its name, its length and what is written behind it.
-    Bars(Vec<(String, u64, String)>),
-    Text(String),
-}
-
 /// The longest bar.
 const BAR: u64 = 40;
 /// Eighths of a cell.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 const LABEL: usize = 28;
 
-impl Panel {
-    /// In lines without signs, to be read aloud.
-    pub fn words(&self) -> Vec<String> {
-        let mut words = vec![self.title.clone()];
-        for row in &self.rows {
-            match row {
-                PanelRow::Blank => words.push(String::new()),
-                PanelRow::Heading(text) | PanelRow::Text(text) => words.push(text.clone()),
-                PanelRow::Pair(name, value) => {
-                    words.push(format!("{} {value}", name.trim_start_matches([' ', '»'])));
-                }
-                PanelRow::Table(rows) => {
-                    let Some((headings, rows)) = rows.split_first() else { continue };
-                    words.extend(rows.iter().map(|row| {
-                        let cells = headings.iter().zip(row).filter(|(_, cell)| !cell.is_empty());
-                        cells
-                            .map(|(heading, cell)| format!("{heading}: {cell}"))
-                            .collect::<Vec<_>>()
-                            .join(", ")
-                    }));
-                }
-                PanelRow::Bars(bars) => {
-                    words.extend(bars.iter().map(|(name, _, text)| format!("{name}: {text}")));
-                }
+pub(super) fn lines(panel: &Panel, look: Look<'_>) -> Vec<Line<'static>> {
+    let theme = look.theme;
+    let bold = theme.accent().add_modifier(Modifier::BOLD);
+    let inner = look.width.saturating_sub(4).max(1);
+    let mut lines = vec![Line::default()];
+    lines.extend(wrap(&[Span::styled(one_line(&panel.title), bold)], inner, &Margin::default()));
+    lines.push(Line::default());
+    for row in &panel.rows {
+        match row {
+            PanelRow::Blank => lines.push(Line::default()),
+            PanelRow::Heading(text) => lines.push(Line::from(Span::styled(text.clone(), bold))),
+            PanelRow::Text(text) => {
+                lines.extend(wrap(
+                    &[Span::styled(one_line(text), theme.secondary())],
+                    inner,
+                    &Margin::default(),
+                ));
             }
-        }
-        words
-    }
-
-    pub(super) fn lines(&self, look: Look<'_>) -> Vec<Line<'static>> {
-        let theme = look.theme;
-        let bold = theme.accent().add_modifier(Modifier::BOLD);
-        let inner = look.width.saturating_sub(4).max(1);
-        let mut lines = vec![Line::default()];
-        lines.extend(wrap(&[Span::styled(one_line(&self.title), bold)], inner, &Margin::default()));
-        lines.push(Line::default());
-        for row in &self.rows {
-            match row {
-                PanelRow::Blank => lines.push(Line::default()),
-                PanelRow::Heading(text) => lines.push(Line::from(Span::styled(text.clone(), bold))),
-                PanelRow::Text(text) => {
-                    lines.extend(wrap(
-                        &[Span::styled(one_line(text), theme.secondary())],
-                        inner,
-                        &Margin::default(),
-                    ));
-                }
-                PanelRow::Pair(name, value) => {
-                    let wide = LABEL.min(usize::from(inner) / 2);
-                    let name = format!("{name:wide$} ");
-                    let margin = Margin::hanging(Span::styled(name, theme.link_plain()));
-                    lines.extend(wrap(&[Span::styled(one_line(value), theme.text())], inner, &margin));
-                }
-                PanelRow::Table(rows) => lines.extend(table(rows, inner, look)),
-                PanelRow::Bars(bars) => lines.extend(plot(bars, inner, look)),
+            PanelRow::Pair(name, value) => {
+                let wide = LABEL.min(usize::from(inner) / 2);
+                let name = format!("{name:wide$} ");
+                let margin = Margin::hanging(Span::styled(name, theme.link_plain()));
+                lines.extend(wrap(&[Span::styled(one_line(value), theme.text())], inner, &margin));
             }
+            PanelRow::Table(rows) => lines.extend(table(rows, inner, look)),
+            PanelRow::Bars(bars) => lines.extend(plot(bars, inner, look)),
         }
-        boxed(lines, theme.border(), look)
     }
+    boxed(lines, theme.border(), look)
 }
 
 /// Columns as wide as what is in them; the first gives way.

@@ -1,22 +1,21 @@
 //! A call of a tool.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalRequest;
+use pollux_domain::call_summary::call_summary;
 use pollux_domain::event::{Activity, CallReport, CallStatus};
 use pollux_domain::id::CallId;
+use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::{Stripper, one_line, plain};
 use pollux_domain::tool::{Display, LineDelta};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use unicode_width::UnicodeWidthStr;
 
 use super::activity::Activities;
 use super::item::Look;
 use crate::diff;
-use crate::places::Places;
 use crate::wrap::{Margin, chop, clip, short, wrap};
 
 /// Output that is kept of a running call, in bytes; only its end is shown.
@@ -55,11 +54,11 @@ pub(crate) struct ToolBox {
 }
 
 impl ToolBox {
-    pub(super) fn new(id: CallId, name: &str, args: &JsonObject, places: &Places, now: Instant) -> Self {
+    pub(super) fn new(id: CallId, name: &str, args: &JsonObject, paths: &PathDisplay, now: Instant) -> Self {
         Self {
             id,
             name: title(name),
-            about: about(args, places),
+            about: call_summary(args, paths),
             state: State::Runs,
             output: String::new(),
             stripper: Stripper::default(),
@@ -332,37 +331,3 @@ const TITLES: &[(&str, &str)] = &[
     ("invoke_agent", "Agent"),
     ("activate_skill", "Skill"),
 ];
-
-/// What a call is about, in one line: the argument that says most. Paths are seen from the workspace.
-pub fn about(args: &JsonObject, places: &Places) -> String {
-    const TELLING: &[&str] = &[
-        "command",
-        "file_path",
-        "path",
-        "absolute_path",
-        "pattern",
-        "query",
-        "url",
-        "prompt",
-        "dir_path",
-        "name",
-        "agent_name",
-        "fact",
-    ];
-    let word = |key: &str| args.get(key).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
-    let found = TELLING.iter().find_map(|key| word(key).map(|text| (*key, text)));
-    let text = match found {
-        Some(("file_path" | "path" | "absolute_path" | "dir_path", path)) => places.shown(Path::new(path)),
-        Some(("command", command)) => match word("dir_path") {
-            Some(folder) => format!("{command} (in {})", places.folder(Path::new(folder))),
-            None => command.to_owned(),
-        },
-        Some((_, text)) => text.to_owned(),
-        None => String::new(),
-    };
-    let text = one_line(&text);
-    match text.width() > 200 {
-        true => text.chars().take(199).chain(['…']).collect(),
-        false => text,
-    }
-}

@@ -31,7 +31,7 @@ fn a_hook_makes_somebody_be_asked_even_in_yolo_and_is_heard() {
         .expect("1. Yes, this once")
         .expect("Answer")
         .say("?")
-        .expect("A hook wants a person to decide: A shell, really?");
+        .expect("A hook requires your approval: A shell, really?");
     assert!(!world.home.project().join("made.txt").exists());
     terminal.expect("Answer").say("1").expect("It is made.").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();

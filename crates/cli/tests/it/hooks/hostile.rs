@@ -24,7 +24,7 @@ fn a_hook_that_hangs_is_ended_at_its_time_and_the_call_goes_on() {
     let (world, run, ran) = with_guard("trap '' TERM; sleep 1000 & echo $! > child; wait; sleep 1000", 300);
     assert!(ran);
     assert!(
-        run.stderr.contains("[WARNING] Hook `guard` (BeforeTool) timed out after 300ms and was ended"),
+        run.stderr.contains("[WARNING] Hook `guard` (BeforeTool) timed out after 300ms and was killed"),
         "{}",
         run.stderr
     );
@@ -59,18 +59,14 @@ fn what_is_no_json_is_text_and_the_exit_code_decides() {
     // command, whether the call runs, what is said
     for (command, runs, said) in [
         ("exit 0", true, ""),
-        (
-            "echo '{\"decision\": '",
-            true,
-            "Hook `guard` (BeforeTool) printed something that begins like JSON but is none",
-        ),
+        ("echo '{\"decision\": '", true, "Hook `guard` (BeforeTool) printed invalid JSON"),
         ("echo careful; exit 1", true, "Hook system message: Warning: careful"),
         ("exit 1", true, "Hook `guard` (BeforeTool) failed: exit code 1"),
         ("echo no; exit 2", false, "Tool execution blocked: no"),
         ("exit 2", false, "Tool execution blocked: No reason provided"),
-        ("touch plain; ./plain", true, "COULD NOT BE RUN, its command is not executable (exit code 126)"),
-        ("./gone.sh", true, "COULD NOT BE RUN, its command is not found (exit code 127)"),
-        ("kill -9 $$", true, "Hook `guard` (BeforeTool) failed: ended by signal 9"),
+        ("touch plain; ./plain", true, "COULD NOT BE RUN: its command is not executable (exit code 126)"),
+        ("./gone.sh", true, "COULD NOT BE RUN: its command is not found (exit code 127)"),
+        ("kill -9 $$", true, "Hook `guard` (BeforeTool) failed: killed by signal 9"),
         (
             "echo '{\"decision\": \"deny\", \"reason\": \"r\"}'; kill -9 $$",
             false,
@@ -92,7 +88,7 @@ fn a_script_that_deletes_itself_decides_once_and_is_missed_the_next_time() {
     assert_eq!((world.read("a.txt").as_str(), world.read("b.txt").as_str()), ("", "x"));
     assert!(run.stderr.contains("Tool execution blocked: gone"), "{}", run.stderr);
     assert!(
-        run.stderr.contains("COULD NOT BE RUN, its command is not found (exit code 127)"),
+        run.stderr.contains("COULD NOT BE RUN: its command is not found (exit code 127)"),
         "{}",
         run.stderr
     );

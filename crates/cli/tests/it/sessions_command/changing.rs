@@ -141,7 +141,7 @@ fn a_session_in_use_and_those_of_others_are_not_deleted() {
     recorder.user(&[Part::text("working")], None, SystemClock.now()).unwrap();
     let run = home.run(&["sessions", "delete", "busy-0001", "--yes"]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(42), ""), "{}", run.stderr);
-    assert!(run.stderr.contains("it is in use"), "{}", run.stderr);
+    assert!(run.stderr.contains("(in use)"), "{}", run.stderr);
     assert!(recorder.path().unwrap().exists());
     let store = home.claude("theirs");
     let run = home.run(&["sessions", "delete", CLAUDE_ID, "--source", "claude", "--yes"]);
@@ -227,7 +227,7 @@ fn a_damaged_file_is_found_and_repaired_with_a_copy_kept() {
     let found = home.run(&["sessions", "verify"]);
     assert_eq!(found.code, Some(1));
     assert!(
-        found.stdout.contains("  damaged: the end was cut at byte ")
+        found.stdout.contains("  damaged: the file is cut off at byte ")
             && found.stdout.ends_with("1 session files checked, 1 damaged.\n"),
         "{}",
         found.stdout

@@ -33,7 +33,7 @@ fn a_session_in_use_is_refused_and_a_copy_goes_on() {
     let id = lines(&run.stdout)[0]["sessionId"].as_str().unwrap().to_owned();
     assert_ne!(id, "busy-session-1");
     assert!(
-        run.stderr.contains(&format!("Session busy-session-1 goes on in a copy: {id}")),
+        run.stderr.contains(&format!("Session busy-session-1 continues in a new session: {id}")),
         "{}",
         run.stderr
     );

@@ -154,20 +154,20 @@ fn typed_text_that_does_not_fit_is_explained() {
         (
             "general.vimMode",
             "yes",
-            "`yes` is no value for `general.vimMode`: Expected boolean, received string",
+            "invalid value `yes` for `general.vimMode`: Expected boolean, received string",
         ),
         (
             "general.maxAttempts",
             "2.5",
-            "`2.5` is no value for `general.maxAttempts`: Expected integer, received float",
+            "invalid value `2.5` for `general.maxAttempts`: Expected integer, received float",
         ),
         (
             "output.format",
             "xml",
-            "`xml` is no value for `output.format`: Invalid enum value. Expected 'text' | 'json' | 'stream-json', received 'xml'",
+            "invalid value `xml` for `output.format`: Invalid enum value. Expected 'text' | 'json' | 'stream-json', received 'xml'",
         ),
-        ("tools.exclude", "[1]", "`[1]` is no value for `tools.exclude`: Expected string, received number"),
-        ("mcpServers", "x", "`x` is no value for `mcpServers`: expected object as JSON"),
+        ("tools.exclude", "[1]", "invalid value `[1]` for `tools.exclude`: Expected string, received number"),
+        ("mcpServers", "x", "invalid value `x` for `mcpServers`: expected object as JSON"),
         (
             "general.vimMod",
             "true",

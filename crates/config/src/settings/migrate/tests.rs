@@ -204,7 +204,7 @@ fn a_file_that_cannot_be_rewritten_is_read_all_the_same() {
     assert_eq!(settings.get("tools.core").unwrap().1.line, Some(3), "lines are those of the file");
     let [warning] = &settings.warnings[..] else { panic!("{:?}", settings.warnings) };
     assert_eq!(warning.kind, WarningKind::NotRewritten);
-    assert!(warning.message.starts_with("old keys could not be renamed in the file: could not lock `"));
+    assert!(warning.message.starts_with("could not rename deprecated keys in the file: could not lock `"));
     assert!(settings.migrated.is_empty());
     assert_eq!(scratch.names("home/.gemini"), ["settings.json", "settings.json.lock"]);
 }

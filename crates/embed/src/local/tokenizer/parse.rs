@@ -13,7 +13,7 @@ const MAX_TOKENS: usize = 2_000_000;
 impl Tokenizer {
     /// Reads the file's content; the error says what of it is not supported.
     pub(in crate::local) fn parse(json: &[u8]) -> Result<Self, String> {
-        let file: Value = serde_json::from_slice(json).map_err(|error| format!("it is not JSON: {error}"))?;
+        let file: Value = serde_json::from_slice(json).map_err(|error| format!("invalid JSON: {error}"))?;
         let model = &file["model"];
         let kind = match model["type"].as_str() {
             Some("WordPiece") => Kind::Words(word_pieces(&file)?),
@@ -21,8 +21,8 @@ impl Tokenizer {
             // Files of the first years do not name the type.
             None if model["max_input_chars_per_word"].is_number() => Kind::Words(word_pieces(&file)?),
             other => {
-                let name = other.unwrap_or("of no name");
-                return Err(format!("its model {name} is not supported, only WordPiece and BPE are"));
+                let name = other.unwrap_or("(unnamed)");
+                return Err(format!("unsupported model {name} (only WordPiece and BPE are supported)"));
             }
         };
         let mut added = Vec::new();
@@ -88,7 +88,7 @@ fn word_pieces(file: &Value) -> Result<WordPieces, String> {
 fn pairs(file: &Value) -> Result<Pairs, String> {
     let model = &file["model"];
     if !writes_spaces_as_marks(&file["normalizer"]) || !file["pre_tokenizer"].is_null() {
-        return Err("of the BPE tokenizers only those of SentencePiece (Llama 2) are supported".to_owned());
+        return Err("the only supported BPE tokenizers are those of SentencePiece (Llama 2)".to_owned());
     }
     if model["ignore_merges"] == true {
         return Err("BPE that ignores its merges is not supported".to_owned());
@@ -106,7 +106,7 @@ fn pairs(file: &Value) -> Result<Pairs, String> {
     let merges = merges.ok_or("one of its merges is not a pair")?;
     let unknown = model["unk_token"].as_str().and_then(|token| vocabulary.id(token));
     Pairs::new(vocabulary, unknown, model["byte_fallback"] == true, merges.into_iter())
-        .ok_or_else(|| "one of its merges makes a token that it does not have".to_owned())
+        .ok_or_else(|| "one of its merges produces an unknown token".to_owned())
 }
 
 /// Prepend `▁`, then replace every space by it.

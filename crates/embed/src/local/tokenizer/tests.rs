@@ -70,7 +70,7 @@ fn a_packed_tokenizer_is_the_same_and_a_damaged_one_is_refused() {
 #[test]
 fn what_is_not_supported_is_named() {
     let cases = [
-        ("{", "not JSON"),
+        ("{", "invalid JSON"),
         (r#"{"model":{"type":"Unigram"}}"#, "Unigram"),
         (r#"{"model":{"type":"WordPiece","vocab":{}}}"#, "normalizer null"),
         (

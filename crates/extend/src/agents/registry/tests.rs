@@ -77,8 +77,8 @@ fn every_key_is_read_and_every_other_one_refused() {
         ("temperature: 7", "temperature"),
         ("max_turns: 0", "max_turns"),
         ("timeout_mins: -1", "timeout_mins"),
-        ("tools: ['read*']", "no name of a tool"),
-        ("kind: ghost", "kind has to be"),
+        ("tools: ['read*']", "invalid tool name"),
+        ("kind: ghost", "`kind` must be"),
         ("system_prompt: x", "unknown field `system_prompt`"),
     ];
     for (line, expected) in refused {
@@ -135,10 +135,10 @@ fn agents_elsewhere_stand_alone_or_in_a_list() {
     let Kind::Remote(target) = &registry.find("two").unwrap().kind else { panic!("remote") };
     assert_eq!(target.card, CardSource::Json("{\"name\": \"x\"}".into()));
     let wrong = [
-        ("name: a", "needs agent_card_url"),
-        ("name: a\nagent_card_url: https://a\nagent_card_json: '{}'", "exclude"),
-        ("name: a\nagent_card_url: file:///etc/passwd", "no http"),
-        ("name: a\nagent_card_json: '{'", "no JSON"),
+        ("name: a", "needs `agent_card_url`"),
+        ("name: a\nagent_card_url: https://a\nagent_card_json: '{}'", "mutually exclusive"),
+        ("name: a\nagent_card_url: file:///etc/passwd", "not an http"),
+        ("name: a\nagent_card_json: '{'", "not valid JSON"),
         ("name: a\nagent_card_url: https://a\nauth: {type: apiKey}", "needs `key`"),
         ("name: a\nagent_card_url: https://a\ntools: []", "unknown field `tools`"),
     ];
@@ -156,7 +156,7 @@ fn the_first_of_a_name_stays_and_an_agent_of_the_project_needs_agreement() {
     place.write("user/_draft.md", "nonsense").write("user/sub/deep.md", "nonsense");
     let registry = place.load(Wishes::default());
     assert_eq!(registry.problems().len(), 2, "{:?}", registry.problems());
-    assert!(registry.problems().iter().all(|line| line.contains("is ignored")));
+    assert!(registry.problems().iter().all(|line| line.contains("ignoring agent")));
     assert_eq!(registry.find("generalist").unwrap().origin, Origin::Builtin);
     assert!(registry.find("writer").is_none(), "nobody has agreed to it");
     let pending = registry.entries().iter().find(|entry| entry.definition.name == "writer").unwrap();
@@ -169,7 +169,7 @@ fn the_first_of_a_name_stays_and_an_agent_of_the_project_needs_agreement() {
     let Kind::Local(local) = &writer.kind else { panic!("local") };
     assert!(local.prompt.text().is_ok());
     place.write("project/agents/writer.md", "---\nname: writer\ndescription: writes\n---\nDo evil.\n");
-    assert!(local.prompt.text().unwrap_err().to_string().contains("changed after it was agreed to"));
+    assert!(local.prompt.text().unwrap_err().to_string().contains("has changed since you approved it"));
     assert!(place.load(Wishes::default()).find("writer").is_none(), "another text needs another agreement");
 }
 
@@ -194,7 +194,7 @@ fn settings_switch_agents_and_change_their_limits() {
     assert_eq!(local.model, ModelChoice::Named("m".into()));
     assert_eq!((&local.generation["temperature"], &local.generation["topP"]), (&json!(0.7), &json!(0.95)));
     assert!(registry.find("cli_help").is_none() && registry.find("generalist").is_none());
-    assert_eq!(registry.problems(), ["agents.overrides.ghost: there is no agent of that name"]);
+    assert_eq!(registry.problems(), ["agents.overrides.ghost: no agent has this name"]);
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn a_linked_extension_is_used_where_it_lies_and_a_bare_link_is_refused() {
     assert_eq!(servers[0].1["command"], json!(scene.path("src/mine/x")));
     assert_eq!(loaded.warnings.len(), 2, "{:?}", loaded.warnings);
     assert!(
-        loaded.warnings.iter().any(|text| text.contains("a link that leads out")),
+        loaded.warnings.iter().any(|text| text.contains("a link to a path outside")),
         "{:?}",
         loaded.warnings
     );

@@ -132,7 +132,7 @@ fn a_manifest_that_is_a_link_to_elsewhere_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(outside.path(), dir.path().join(MANIFEST)).unwrap();
     let error = Manifest::read(dir.path()).unwrap_err().to_string();
-    assert!(error.ends_with("it leads out of the extension's folder"), "{error}");
+    assert!(error.ends_with("it points outside the extension's folder"), "{error}");
 }
 
 #[test]

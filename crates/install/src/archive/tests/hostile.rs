@@ -130,26 +130,26 @@ fn named_attacks_are_refused_and_say_why() {
     let cases: Vec<(Vec<Item<'_>>, &str)> = vec![
         (
             vec![Item::Link(b"a", "b"), file(b"b/f"), file(b"a/g")],
-            "`a/g` lies below `a`, which is not a folder",
+            "`a/g` is inside `a`, which is not a folder",
         ),
-        (vec![Item::Link(b"a", "b"), file(b"b/f"), Item::Link(b"a/l", "f")], "`a/l` lies below `a`"),
-        (vec![file(b"a"), file(b"a/b")], "`a/b` lies below `a`"),
-        (vec![file(b"b/f"), Item::Link(b"b", "..")], "`b` is there twice"),
-        (vec![Item::Link(b"a", "b"), file(b"b"), file(b"a")], "`a` is there twice"),
-        (vec![file(b"a"), Item::Link(b"a", "a")], "`a` is there twice"),
-        (vec![file(b"b"), Item::Link(b"a", "b"), Item::Link(b"a", "b")], "`a` is there twice"),
-        (vec![file(b"b"), Item::Link(b"Link", "b"), file(b"lINK/x")], "`lINK/x` lies below `lINK`"),
-        (vec![file(b"b"), Item::Link(b"Link", "b"), file(b"LINK")], "`LINK` is there twice"),
-        (vec![Item::Link(b"a", "a")], "`a` is a link that leads out of the folder or nowhere"),
-        (vec![Item::Link(b"a", "b"), Item::Link(b"b", "a")], "is a link that leads out"),
-        (vec![file(b"x"), Item::Link(b"a", "x\n")], "is a link that leads out"),
-        (vec![file(b"top/x"), Item::Link(b"top/l", "../top/x")], "is a link that leads out"),
-        (vec![file(b"top/x"), Item::Link(b"top/l", "..")], "is a link that leads out"),
+        (vec![Item::Link(b"a", "b"), file(b"b/f"), Item::Link(b"a/l", "f")], "`a/l` is inside `a`"),
+        (vec![file(b"a"), file(b"a/b")], "`a/b` is inside `a`"),
+        (vec![file(b"b/f"), Item::Link(b"b", "..")], "`b` occurs twice"),
+        (vec![Item::Link(b"a", "b"), file(b"b"), file(b"a")], "`a` occurs twice"),
+        (vec![file(b"a"), Item::Link(b"a", "a")], "`a` occurs twice"),
+        (vec![file(b"b"), Item::Link(b"a", "b"), Item::Link(b"a", "b")], "`a` occurs twice"),
+        (vec![file(b"b"), Item::Link(b"Link", "b"), file(b"lINK/x")], "`lINK/x` is inside `lINK`"),
+        (vec![file(b"b"), Item::Link(b"Link", "b"), file(b"LINK")], "`LINK` occurs twice"),
+        (vec![Item::Link(b"a", "a")], "`a` is a link that points outside the folder or to a missing file"),
+        (vec![Item::Link(b"a", "b"), Item::Link(b"b", "a")], "is a link that points outside"),
+        (vec![file(b"x"), Item::Link(b"a", "x\n")], "is a link that points outside"),
+        (vec![file(b"top/x"), Item::Link(b"top/l", "../top/x")], "is a link that points outside"),
+        (vec![file(b"top/x"), Item::Link(b"top/l", "..")], "is a link that points outside"),
         (vec![Item::Link(b".", "/etc")], "has no name"),
         (vec![file(b"./")], "has no name"),
         (vec![file(b"a\nb")], "has control characters"),
-        (vec![file(b"a/./../b")], "leads out of the folder"),
-        (vec![file(b"..")], "leads out of the folder"),
+        (vec![file(b"a/./../b")], "points outside the folder"),
+        (vec![file(b"..")], "points outside the folder"),
         (vec![file(b"//etc/passwd")], "has an absolute path"),
     ];
     for (items, wanted) in cases {
@@ -226,7 +226,7 @@ fn folders_that_only_paths_name_count_as_well() {
     let items: Vec<Item<'_>> = vec![Item::File(b"a/b/c/d/e/f", b"x")];
     for bytes in [zip_of(&items), tar_of(&items)] {
         let said = Tripwire::new().unpack(&bytes, &SMALL).unwrap_err().to_string();
-        assert!(said.contains("is one too many: at most 5"), "{said}");
+        assert!(said.contains("exceeds the limit of 5"), "{said}");
     }
 }
 

@@ -22,7 +22,7 @@ impl Keychain for Login {
         match get_generic_password(service, account) {
             Ok(secret) => {
                 let text = String::from_utf8(secret);
-                text.map(Some).map_err(|_| KeychainError::Failed("an entry is no text".to_owned()))
+                text.map(Some).map_err(|_| KeychainError::Failed("an entry is not text".to_owned()))
             }
             Err(error) if error.code() == NOT_FOUND => Ok(None),
             Err(error) => Err(failed(&error)),

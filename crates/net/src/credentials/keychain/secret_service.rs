@@ -43,7 +43,7 @@ impl Keychain for Session {
             };
             let secret = item.get_secret().await.map_err(failed)?;
             let text = String::from_utf8(secret);
-            text.map(Some).map_err(|_| KeychainError::Failed("an entry is no text".to_owned()))
+            text.map(Some).map_err(|_| KeychainError::Failed("an entry is not text".to_owned()))
         })
     }
 
@@ -102,7 +102,7 @@ fn attributes<'a>(service: &'a str, account: &'a str) -> HashMap<&'a str, &'a st
 fn failed(error: Error) -> KeychainError {
     match error {
         Error::Locked | Error::Prompt | Error::PromptDisconnected => KeychainError::Locked,
-        Error::Unavailable => KeychainError::Unreachable("no Secret Service runs".to_owned()),
+        Error::Unavailable => KeychainError::Unreachable("no Secret Service is running".to_owned()),
         Error::NoResult => KeychainError::Failed("it has no default collection".to_owned()),
         other => KeychainError::Failed(other.to_string()),
     }

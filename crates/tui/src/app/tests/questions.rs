@@ -1,7 +1,8 @@
 //! What a question says, and what its keys do.
 
-use super::*;
 use pollux_domain::event::CallRequest;
+
+use super::*;
 
 fn with(change: impl FnOnce(&mut ApprovalRequest)) -> Event {
     let Event::ApprovalWanted(request) = wanted("rm -rf build && git reset --hard") else { unreachable!() };
@@ -112,7 +113,7 @@ fn a_choice_has_the_same_digit_in_every_question() {
 #[test]
 fn paths_are_seen_from_the_workspace() {
     let mut stage = Stage::new(80, 24);
-    stage.app.set_places(Places { workspace: vec!["/home/a/p".into()], home: Some("/home/a".into()) });
+    stage.app.set_paths(PathDisplay { workspace: vec!["/home/a/p".into()], home: Some("/home/a".into()) });
     stage.event(with(|request| {
         request.args.insert("file_path".to_owned(), "src/cart.py".into());
         request.subject = Subject::Edit { path: "/home/a/p/src/cart.py".into(), diff: None };
@@ -141,7 +142,7 @@ fn paths_are_seen_from_the_workspace() {
         Event::CallRequested(Arc::new(CallRequest::new(CallId::from_file(value), name, args)))
     };
     let mut stage = Stage::new(80, 24);
-    stage.app.set_places(Places { workspace: vec!["/home/a/p".into()], home: Some("/home/a".into()) });
+    stage.app.set_paths(PathDisplay { workspace: vec!["/home/a/p".into()], home: Some("/home/a".into()) });
     stage.event(called("read_file", "file_path", "/home/a/p/src/cart.py"));
     stage.event(called("write_file", "file_path", "/home/a/notes.md"));
     stage.event(called("list_directory", "dir_path", "/etc"));

@@ -342,14 +342,18 @@ fn a_letter_that_answers_nothing_begins_a_text() {
 
 #[test]
 fn a_list_that_comes_by_itself_waits_and_one_that_was_called_does_not() {
-    use crate::dialog::{Manner, Picker, Row};
+    use crate::dialog::{Picker, PickerOptions, PickerRow};
     let rows = || {
-        let row = |key: &str| Row { key: key.to_owned(), columns: vec![key.to_owned()], ..Row::default() };
+        let row = |key: &str| PickerRow {
+            key: key.to_owned(),
+            columns: vec![key.to_owned()],
+            ..PickerRow::default()
+        };
         vec![row("folder"), row("never")]
     };
-    let list = |unbidden| {
-        let manner = Manner { numbered: true, unbidden, ..Manner::default() };
-        Picker::new("Trust?", &[], rows()).manner(manner)
+    let list = |unrequested| {
+        let options = PickerOptions { numbered: true, unrequested, ..PickerOptions::default() };
+        Picker::new("Trust?", &[], rows()).options(options)
     };
     let mut stage = Stage::new(60, 20);
     stage.write("hel");
@@ -364,11 +368,12 @@ fn a_list_that_comes_by_itself_waits_and_one_that_was_called_does_not() {
 
 #[test]
 fn a_question_before_an_open_list_waits_until_the_list_rests() {
-    use crate::dialog::{Manner, Picker, Row};
-    let row = |key: &str| Row { key: key.to_owned(), columns: vec![key.to_owned()], ..Row::default() };
-    let manner = Manner { numbered: true, ..Manner::default() };
+    use crate::dialog::{Picker, PickerOptions, PickerRow};
+    let row =
+        |key: &str| PickerRow { key: key.to_owned(), columns: vec![key.to_owned()], ..PickerRow::default() };
+    let options = PickerOptions { numbered: true, ..PickerOptions::default() };
     let mut stage = Stage::new(60, 20);
-    stage.app.pick(Picker::new("Colours", &[], vec![row("a"), row("b")]).manner(manner));
+    stage.app.pick(Picker::new("Colours", &[], vec![row("a"), row("b")]).options(options));
     stage.press(KeyCode::Down, KeyModifiers::NONE);
     stage.event(wanted("ls"));
     let shown = stage.shown();

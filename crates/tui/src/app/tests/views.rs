@@ -7,11 +7,11 @@
 use pollux_domain::event::{
     Activity, ActivityKind, CallOutcome, CallReport, CallRequest, NoticeCode, Severity, Thought,
 };
+use pollux_domain::panel::{Panel, PanelRow};
 use pollux_domain::tool::{Display, FileDiff, LineDelta, RunFailure, ToolKind};
 use serde_json::json;
 
 use super::*;
-use crate::transcript::{Panel, PanelRow};
 
 const SIZES: [(u16, u16); 3] = [(40, 12), (80, 24), (160, 50)];
 

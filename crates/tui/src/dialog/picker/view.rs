@@ -5,7 +5,7 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::{LEFT, Picker, RESET, RIGHT, Row, TAB, sample};
+use super::{LEFT, Picker, PickerRow, RESET, RIGHT, TAB, sample};
 use crate::dialog::Room;
 use crate::wrap::{Margin, wrap};
 
@@ -19,14 +19,14 @@ const COLUMN: usize = 40;
 impl Picker {
     pub(in crate::dialog) fn lines(&mut self, room: Room<'_>) -> Vec<Line<'static>> {
         let mut lines = self.heading(room);
-        if self.searching || self.manner.typed {
+        if self.searching || self.options.type_to_search {
             lines.push(self.search_line(room));
         }
         let mut tail = self.foot_lines(room);
         tail.extend(self.hint_lines(room));
         let headings = usize::from(!self.headings.is_empty());
         let free = usize::from(room.height).saturating_sub(lines.len() + tail.len() + headings);
-        let least = self.found.len().clamp(1, if self.manner.numbered { 9 } else { ROWS });
+        let least = self.found.len().clamp(1, if self.options.numbered { 9 } else { ROWS });
         if !self.about.is_empty() {
             let about = self.about_lines(room);
             lines.extend(self.reading.part(about, free.saturating_sub(least).max(1), room));
@@ -41,7 +41,7 @@ impl Picker {
         let theme = room.theme;
         let bold = theme.accent().add_modifier(Modifier::BOLD);
         let mut spans = vec![Span::styled(visible(&self.title).into_owned(), bold)];
-        if self.manner.counted {
+        if self.options.counted {
             spans.push(Span::styled(format!(" ({} total)", self.rows.len()), bold));
         }
         if !self.note.is_empty() {
@@ -62,7 +62,7 @@ impl Picker {
     }
 
     fn search_line(&self, room: Room<'_>) -> Line<'static> {
-        let empty = self.searched.is_empty() && self.manner.typed;
+        let empty = self.searched.is_empty() && self.options.type_to_search;
         let found = match empty {
             true => "  Search to filter".to_owned(),
             false => format!("  {} found", self.found.len()),
@@ -116,7 +116,7 @@ impl Picker {
             let style = if marked { theme.focused() } else { theme.text() };
             let text = self.rows.get(*place).map(|row| columns(&row.columns, &widths)).unwrap_or_default();
             let sign = if marked { "● " } else { "  " };
-            let number = if self.manner.numbered { format!("{}. ", index + 1) } else { String::new() };
+            let number = if self.options.numbered { format!("{}. ", index + 1) } else { String::new() };
             lines.push(Line::from(Span::styled(cut(&format!("{sign}{number}{text}"), room.width), style)));
         }
         if self.found.is_empty() {
@@ -159,7 +159,7 @@ impl Picker {
     }
 
     fn usual_hint(&self) -> String {
-        if self.manner.numbered {
+        if self.options.numbered {
             let letters =
                 self.letters.iter().map(|known| format!(", {} to {}", name(known.letter), known.about));
             return format!("(Use Enter to select{}, Esc to close)", letters.collect::<String>());
@@ -177,7 +177,7 @@ impl Picker {
         let mut widths: Vec<usize> =
             self.headings.iter().take(count).map(|heading| heading.width()).collect();
         widths.resize(count, 0);
-        for Row { columns, .. } in shown {
+        for PickerRow { columns, .. } in shown {
             for (width, column) in widths.iter_mut().zip(columns) {
                 *width = (*width).max(column.width()).min(COLUMN);
             }

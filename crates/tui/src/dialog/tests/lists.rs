@@ -2,14 +2,17 @@
 
 use super::*;
 
-fn rows(names: &[&str]) -> Vec<Row> {
-    let row =
-        |name: &&str| Row { key: (*name).to_owned(), columns: vec![(*name).to_owned()], ..Row::default() };
+fn rows(names: &[&str]) -> Vec<PickerRow> {
+    let row = |name: &&str| PickerRow {
+        key: (*name).to_owned(),
+        columns: vec![(*name).to_owned()],
+        ..PickerRow::default()
+    };
     names.iter().map(row).collect()
 }
 
-fn listed(names: &[&str], manner: Manner) -> Dialog {
-    Dialog::Picker(Box::new(Picker::new("List", &[], rows(names)).manner(manner)))
+fn listed(names: &[&str], options: PickerOptions) -> Dialog {
+    Dialog::Picker(Box::new(Picker::new("List", &[], rows(names)).options(options)))
 }
 
 fn write(dialog: &mut Dialog, text: &str) -> Vec<Verdict> {
@@ -22,7 +25,7 @@ fn picked(key: &str, with: Option<char>) -> Verdict {
 
 #[test]
 fn a_digit_chooses_in_a_short_list_and_letters_mark() {
-    let numbered = Manner { numbered: true, ..Manner::default() };
+    let numbered = PickerOptions { numbered: true, ..PickerOptions::default() };
     let mut dialog = listed(&["yes", "no"], numbered);
     assert!(shown(&mut dialog, 40, 12).contains("● 1. yes\n  2. no\n"));
     assert_eq!(press(&mut dialog, KeyCode::Char('2')), picked("no", None));
@@ -33,7 +36,7 @@ fn a_digit_chooses_in_a_short_list_and_letters_mark() {
 
 #[test]
 fn where_typing_searches_no_letter_does_anything_else() {
-    let typed = Manner { typed: true, ..Manner::default() };
+    let typed = PickerOptions { type_to_search: true, ..PickerOptions::default() };
     let mut dialog = listed(&["quiet", "loud"], typed);
     write(&mut dialog, "q");
     assert!(
@@ -48,7 +51,7 @@ fn where_typing_searches_no_letter_does_anything_else() {
 
 #[test]
 fn the_program_hears_of_the_marked_row_and_of_words_that_are_nowhere() {
-    let mut dialog = listed(&["one", "two"], Manner::default());
+    let mut dialog = listed(&["one", "two"], PickerOptions::default());
     assert_eq!(press(&mut dialog, KeyCode::Down), Verdict::Marked("two".to_owned()));
     assert_eq!(press(&mut dialog, KeyCode::Down), Verdict::Open);
     write(&mut dialog, "/");
@@ -96,7 +99,9 @@ fn the_same_list_with_other_rows_keeps_its_search_and_its_place() {
 fn what_stands_above_a_list_is_read_before_it_is_agreed_to() {
     let about = (1..=60).map(|line| format!("would run {line}")).collect();
     let picker = Picker::new("Trust?", &[], rows(&["yes", "no"])).about(about);
-    let mut dialog = Dialog::Picker(Box::new(picker.manner(Manner { numbered: true, ..Manner::default() })));
+    let mut dialog = Dialog::Picker(Box::new(
+        picker.options(PickerOptions { numbered: true, ..PickerOptions::default() }),
+    ));
     let mut presses = 0;
     loop {
         let text = shown(&mut dialog, 40, 12);
@@ -113,7 +118,7 @@ fn what_stands_above_a_list_is_read_before_it_is_agreed_to() {
 
 #[test]
 fn a_list_of_five_thousand_is_drawn_and_searched_at_once() {
-    let row = |index: usize| Row {
+    let row = |index: usize| PickerRow {
         key: index.to_string(),
         columns: vec![format!("#{index}"), "12".to_owned(), "3 days ago".to_owned(), format!("name {index}")],
         preview: vec!["a first prompt of some length, as people write them, about this and that".to_owned()],

@@ -151,9 +151,9 @@ fn a_question_of_the_models() {
     everywhere(dialog, &["Colour", "Which colour?", "● 1. Red: what it is", "3. Enter a custom value"]);
 }
 
-fn row(key: &str, columns: &[&str], preview: &[&str]) -> Row {
+fn row(key: &str, columns: &[&str], preview: &[&str]) -> PickerRow {
     let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-    Row { key: key.to_owned(), columns: texts(columns), preview: texts(preview), sample: None }
+    PickerRow { key: key.to_owned(), columns: texts(columns), preview: texts(preview), sample: None }
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn the_session_browser() {
         row("b", &["#2", "3", "5 days ago", "A very long name of a session that does not fit"], &[]),
     ];
     let picker = Picker::new("Chat Sessions", &["Index", "Msgs", "Age", "Name"], rows)
-        .manner(Manner { counted: true, ..Manner::default() })
+        .options(PickerOptions { counted: true, ..PickerOptions::default() })
         .note("sorted by date desc")
         .letter('x', "delete the session", true);
     let mut dialog = Dialog::Picker(Box::new(picker));
@@ -196,7 +196,7 @@ fn the_settings() {
         })
         .collect();
     let picker = Picker::new("Settings", &[], rows)
-        .manner(Manner { typed: true, stays: true, ..Manner::default() })
+        .options(PickerOptions { type_to_search: true, stays_open: true, ..PickerOptions::default() })
         .letter(TAB, "scope", false)
         .foot(vec!["Apply To (Tab): ● User Settings    Workspace Settings".to_owned()])
         .hint("(Use Enter to select, Ctrl+L to reset, Tab to change focus, Esc to close)");
@@ -212,8 +212,10 @@ fn the_settings() {
 
 #[test]
 fn themes_are_shown_in_their_colours() {
-    let themes = Theme::names()
-        .map(|(name, _)| Row { sample: Theme::named(name).map(Box::new), ..row(name, &[name, "Dark"], &[]) });
+    let themes = Theme::names().map(|(name, _)| PickerRow {
+        sample: Theme::named(name).map(Box::new),
+        ..row(name, &[name, "Dark"], &[])
+    });
     let picker = Picker::new("Select Theme", &[], themes.collect()).mark("Dracula");
     let mut dialog =
         Dialog::Picker(Box::new(picker.foot(vec!["Apply To (Tab): ● User Settings".to_owned()])));
@@ -233,7 +235,7 @@ fn a_short_question_with_much_above_it() {
     let rows = ["Trust folder (p)", "Trust parent folder (/)", "Don't trust"];
     let rows = rows.iter().map(|text| row(text, &[text], &[])).collect();
     let picker = Picker::new("Do you trust the files in this folder?", &[], rows)
-        .manner(Manner { numbered: true, ..Manner::default() })
+        .options(PickerOptions { numbered: true, ..PickerOptions::default() })
         .about(about);
     let wanted = [
         "Do you trust the files in this folder?",
@@ -247,7 +249,7 @@ fn a_short_question_with_much_above_it() {
 
 #[test]
 fn a_line_to_type() {
-    let mut entry = Dialog::Entry(Entry::new("API key", true));
+    let mut entry = Dialog::TextEntry(TextEntry::new("API key", true));
     press(&mut entry, KeyCode::Char('x'));
     everywhere(entry, &["API key", "> *▏", "Enter takes it"]);
 }

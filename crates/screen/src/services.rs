@@ -5,9 +5,9 @@
 mod clipboard;
 mod editor;
 mod fuzzy;
-mod paths;
+mod project_paths;
+mod shell_words;
 mod slash;
-mod words;
 
 #[cfg(test)]
 mod tests;
@@ -26,38 +26,25 @@ use pollux_host::Offers;
 use pollux_session::{logged_prompts, shell_history};
 use pollux_tui::composer::{Item, Kind, Wanted};
 
-use self::paths::Paths;
-use crate::{Clip, Desk};
-
-pub(crate) use self::editor::editors;
+use self::project_paths::ProjectPaths;
 
 /// Suggestions of one kind that are of any use.
 const MOST: usize = 100;
 /// Earlier prompts that are kept.
 const MOST_PAST: usize = 1000;
 
-/// The desk of this machine.
-pub(crate) fn desk(loaded: &Loaded) -> Arc<Machine> {
-    let is_off =
-        |key: &str| loaded.settings.get(key).is_some_and(|(value, _)| value.as_bool() == Some(false));
-    let preferred = loaded.settings.get("general.preferredEditor").and_then(|(value, _)| value.as_str());
-    Arc::new(Machine {
-        root: loaded.project.root().to_path_buf(),
-        home: loaded.home.user_home().to_path_buf(),
-        temp: loaded.project.temp_dir().to_path_buf(),
-        env: loaded.env.clone(),
-        filtering: loaded.groups.context.filtering.clone(),
-        loose: !is_off("context.fileFiltering.enableFuzzySearch"),
-        deep: !is_off("context.fileFiltering.enableRecursiveFileSearch"),
-        preferred_editor: Mutex::new(preferred.map(str::to_owned)),
-        offers: Mutex::default(),
-        paths: Arc::default(),
-        latest: AtomicU64::new(0),
-    })
+/// The clipboard's content.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Clip {
+    /// The path of a file with the image.
+    Picture(String),
+    Text(String),
+    /// Why there is nothing to paste.
+    Nothing(String),
 }
 
-/// What is known of the machine.
-pub(crate) struct Machine {
+/// The services for one project.
+pub(crate) struct ComposerServices {
     root: PathBuf,
     home: PathBuf,
     /// The project's own folder for what need not last.
@@ -70,12 +57,31 @@ pub(crate) struct Machine {
     deep: bool,
     preferred_editor: Mutex<Option<String>>,
     offers: Mutex<Offers>,
-    paths: Arc<Paths>,
+    paths: Arc<ProjectPaths>,
     /// The latest question; older ones need no answer.
     latest: AtomicU64,
 }
 
-impl Machine {
+impl ComposerServices {
+    pub(crate) fn new(loaded: &Loaded) -> Self {
+        let is_off =
+            |key: &str| loaded.settings.get(key).is_some_and(|(value, _)| value.as_bool() == Some(false));
+        let preferred = loaded.settings.get("general.preferredEditor").and_then(|(value, _)| value.as_str());
+        Self {
+            root: loaded.project.root().to_path_buf(),
+            home: loaded.home.user_home().to_path_buf(),
+            temp: loaded.project.temp_dir().to_path_buf(),
+            env: loaded.env.clone(),
+            filtering: loaded.groups.context.filtering.clone(),
+            loose: !is_off("context.fileFiltering.enableFuzzySearch"),
+            deep: !is_off("context.fileFiltering.enableRecursiveFileSearch"),
+            preferred_editor: Mutex::new(preferred.map(str::to_owned)),
+            offers: Mutex::default(),
+            paths: Arc::default(),
+            latest: AtomicU64::new(0),
+        }
+    }
+
     pub(crate) fn set_offers(&self, offers: Offers) {
         *self.offers.locked() = offers;
     }
@@ -109,10 +115,9 @@ impl Machine {
             }
         }
     }
-}
 
-impl Desk for Machine {
-    fn complete(&self, wanted: &Wanted, answer: &mut dyn FnMut(Vec<Item>)) {
+    /// Reports completions at the cursor, best first; again when more are known.
+    pub(crate) fn complete(&self, wanted: &Wanted, answer: &mut dyn FnMut(Vec<Item>)) {
         self.latest.fetch_max(wanted.id, Ordering::Relaxed);
         match wanted.kind {
             Kind::At => self.references(wanted, answer),
@@ -121,29 +126,33 @@ impl Desk for Machine {
                 answer(slash::complete(&wanted.text, &offers, &self.temp, &self.root, &self.home));
             }
             Kind::Shell { command: true } if !wanted.text.contains('/') => {
-                answer(words::programs(&wanted.text, &self.env));
+                answer(shell_words::programs(&wanted.text, &self.env));
             }
-            Kind::Shell { .. } => answer(words::paths(&wanted.text, &self.root, &self.home)),
+            Kind::Shell { .. } => answer(shell_words::paths(&wanted.text, &self.root, &self.home)),
         }
     }
 
-    fn exists(&self, path: &str) -> bool {
+    /// Whether a pasted path names a file.
+    pub(crate) fn exists(&self, path: &str) -> bool {
         match path.strip_prefix("~/") {
             Some(rest) => self.home.join(rest).exists(),
             None => self.root.join(path).exists(),
         }
     }
 
-    fn edit(&self, text: &str, name: &str) -> Result<String, String> {
+    /// Opens a text in the person's editor, which takes over the terminal. `name` sets the file type.
+    pub(crate) fn edit(&self, text: &str, name: &str) -> Result<String, String> {
         let preferred = self.preferred_editor.locked().clone();
         editor::edit(text, name, preferred.as_deref(), &self.env, &self.temp)
     }
 
-    fn clipboard(&self) -> Clip {
+    /// The clipboard's content; an image is saved to a file.
+    pub(crate) fn clipboard(&self) -> Clip {
         clipboard::look(&self.env, &self.temp.join("images"))
     }
 
-    fn past(&self) -> (Vec<String>, Vec<String>) {
+    /// Prompts and shell commands of earlier sessions, oldest first.
+    pub(crate) fn history(&self) -> (Vec<String>, Vec<String>) {
         // Whoever repeats a prompt has it once, where it was last.
         let mut seen = HashSet::new();
         let mut prompts = logged_prompts(&self.temp);

@@ -1,17 +1,19 @@
-//! How paths are written for people: relative to the workspace, absolute only outside of it.
+//! Paths as people read them: relative inside the workspace, with `~` below the home directory, absolute elsewhere.
+//!
+//! Front ends use it for every path they show. It does not read the disk: links are resolved by the caller.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Where paths are seen from.
+/// The directories that displayed paths are relative to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Places {
-    /// The workspace; by more than one name where a link leads to it. Relative paths start at the first.
+pub struct PathDisplay {
+    /// The workspace root, and its real path where the root is a link. Relative paths start at the first.
     pub workspace: Vec<PathBuf>,
     pub home: Option<PathBuf>,
 }
 
-impl Places {
-    /// A path as a person knows it: `src/cart.py`, `~/notes.md`, `/etc/hosts`.
+impl PathDisplay {
+    /// The path as a person would type it: `src/cart.py`, `~/notes.md`, `/etc/hosts`.
     pub fn shown(&self, path: &Path) -> String {
         let path = self.absolute(path);
         if let Some(inside) = self.inside(&path) {
@@ -26,7 +28,7 @@ impl Places {
         }
     }
 
-    /// A folder in which something runs.
+    /// The directory that a command runs in.
     pub fn folder(&self, path: &Path) -> String {
         match self.shown(path) {
             root if root == "." => "the workspace".to_owned(),
@@ -35,7 +37,7 @@ impl Places {
         }
     }
 
-    /// A path that was asked for and the one it really is; both where a link makes them differ.
+    /// The path a tool was given and, where a link makes them differ, the path it resolves to.
     pub fn linked(&self, asked: Option<&str>, real: &Path) -> String {
         let real = self.shown(real);
         match asked.map(|asked| self.shown(Path::new(asked))) {
@@ -57,8 +59,8 @@ impl Places {
         whole
     }
 
-    /// The rest of an absolute path in the workspace.
-    pub(crate) fn inside<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+    /// An absolute path relative to the workspace, if it is inside.
+    pub fn inside<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         self.workspace.iter().find_map(|root| path.strip_prefix(root).ok())
     }
 }
@@ -67,14 +69,14 @@ impl Places {
 mod tests {
     use super::*;
 
-    fn places() -> Places {
-        Places { workspace: vec!["/home/a/link".into(), "/data/p".into()], home: Some("/home/a".into()) }
+    fn paths() -> PathDisplay {
+        PathDisplay { workspace: vec!["/home/a/link".into(), "/data/p".into()], home: Some("/home/a".into()) }
     }
 
     #[test]
     fn a_path_is_relative_inside_the_workspace_and_absolute_outside() {
-        let places = places();
-        let shown = |path: &str| places.shown(Path::new(path));
+        let paths = paths();
+        let shown = |path: &str| paths.shown(Path::new(path));
         assert_eq!(shown("/home/a/link/src/cart.py"), "src/cart.py");
         assert_eq!(shown("/data/p/src/cart.py"), "src/cart.py");
         assert_eq!(shown("src/../lib/x"), "lib/x");
@@ -82,16 +84,16 @@ mod tests {
         assert_eq!(shown("../other"), "~/other");
         assert_eq!(shown("/etc/hosts"), "/etc/hosts");
         assert_eq!(shown("/data/project"), "/data/project");
-        assert_eq!(places.folder(Path::new("/data/p")), "the workspace");
-        assert_eq!(places.folder(Path::new("/data/p/src")), "src/");
-        assert_eq!(places.folder(Path::new("/var")), "/var");
+        assert_eq!(paths.folder(Path::new("/data/p")), "the workspace");
+        assert_eq!(paths.folder(Path::new("/data/p/src")), "src/");
+        assert_eq!(paths.folder(Path::new("/var")), "/var");
     }
 
     #[test]
     fn a_link_names_what_it_leads_to() {
-        let places = places();
-        assert_eq!(places.linked(Some("a.txt"), Path::new("/data/p/a.txt")), "a.txt");
-        assert_eq!(places.linked(Some("a.txt"), Path::new("/etc/passwd")), "a.txt → /etc/passwd (link)");
-        assert_eq!(places.linked(None, Path::new("/data/p/a.txt")), "a.txt");
+        let paths = paths();
+        assert_eq!(paths.linked(Some("a.txt"), Path::new("/data/p/a.txt")), "a.txt");
+        assert_eq!(paths.linked(Some("a.txt"), Path::new("/etc/passwd")), "a.txt → /etc/passwd (link)");
+        assert_eq!(paths.linked(None, Path::new("/data/p/a.txt")), "a.txt");
     }
 }

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use pollux_domain::terminal_text::one_line;
+use pollux_front::{SlashCommand, SlashSubcommand, reserved, slash_commands};
 use pollux_host::Offers;
 use pollux_host::checkpoint;
 use pollux_host::custom_commands;
 use pollux_session::list_checkpoints;
 use pollux_tui::composer::Item;
 
-use super::{fuzzy, words};
-use crate::{Command, listing, reserved};
+use super::{fuzzy, shell_words};
 
 /// Suggestions that are of any use.
 const MOST: usize = 200;
@@ -30,7 +30,8 @@ pub(super) fn complete(line: &str, offers: &Offers, temp: &Path, root: &Path, ho
     let before: Vec<&str> = before.split_whitespace().collect();
     let Some((first, rest)) = before.split_first() else { return Vec::new() };
     let slashed = format!("/{first}");
-    let Some(command) = listing().iter().find(|command| command.names.contains(&slashed.as_str())) else {
+    let Some(command) = slash_commands().iter().find(|command| command.names.contains(&slashed.as_str()))
+    else {
         return Vec::new();
     };
     match rest {
@@ -38,7 +39,7 @@ pub(super) fn complete(line: &str, offers: &Offers, temp: &Path, root: &Path, ho
             let mut candidates = subcommands(command);
             candidates.extend(values(command.name(), "", offers, temp));
             match candidates.is_empty() && takes_path(command.name(), "") {
-                true => words::paths(word, root, home),
+                true => shell_words::paths(word, root, home),
                 false => fitting(candidates, word),
             }
         }
@@ -46,7 +47,7 @@ pub(super) fn complete(line: &str, offers: &Offers, temp: &Path, root: &Path, ho
             let known = command.subcommands.iter().find(|known| known.names.contains(sub));
             let name = known.and_then(|known| known.names.first()).copied().unwrap_or_default();
             match takes_path(command.name(), name) {
-                true => words::paths(word, root, home),
+                true => shell_words::paths(word, root, home),
                 false => fitting(values(command.name(), name, offers, temp), word),
             }
         }
@@ -73,7 +74,7 @@ fn fitting(candidates: Vec<Candidate>, word: &str) -> Vec<Item> {
 }
 
 fn commands(offers: &Offers) -> Vec<Candidate> {
-    let mut all: Vec<Candidate> = listing().iter().map(built_in).collect();
+    let mut all: Vec<Candidate> = slash_commands().iter().map(built_in).collect();
     let mut more = |name: &str, about: &str| {
         let taken = all.iter().any(|known| known.item.insert == name);
         if !taken && !name.is_empty() && !name.contains(char::is_whitespace) {
@@ -90,7 +91,8 @@ fn commands(offers: &Offers) -> Vec<Candidate> {
     }
     for prompt in offers.servers.iter().flat_map(|servers| servers.prompts()) {
         let about = format!("[{}] {}", prompt.server, prompt.spec.description);
-        let clash = listing().iter().any(|command| command.name().strip_prefix('/') == Some(&prompt.name));
+        let clash =
+            slash_commands().iter().any(|command| command.name().strip_prefix('/') == Some(&prompt.name));
         match clash {
             true => more(&format!("{}.{}", prompt.server, prompt.name), &about),
             false => more(&prompt.name, &about),
@@ -99,7 +101,7 @@ fn commands(offers: &Offers) -> Vec<Candidate> {
     all
 }
 
-fn built_in(command: &Command) -> Candidate {
+fn built_in(command: &SlashCommand) -> Candidate {
     let mut names = command.names.iter().map(|name| name.trim_start_matches('/').to_owned());
     let name = names.next().unwrap_or_default();
     let also: Vec<String> = names.collect();
@@ -108,8 +110,8 @@ fn built_in(command: &Command) -> Candidate {
     Candidate { item, also }
 }
 
-fn subcommands(command: &Command) -> Vec<Candidate> {
-    let candidate = |sub: &crate::Subcommand| {
+fn subcommands(command: &SlashCommand) -> Vec<Candidate> {
+    let candidate = |sub: &SlashSubcommand| {
         let (name, also) = sub.names.split_first()?;
         let item = Item { run: sub.at_once, ..named(name, sub.about) };
         Some(Candidate { item, also: also.iter().map(|name| (*name).to_owned()).collect() })

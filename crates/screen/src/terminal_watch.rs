@@ -22,18 +22,18 @@ const STOPS_WITHIN: Duration = Duration::from_millis(500);
 
 /// What the settings say about it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Manner {
-    pub(super) alternate: bool,
-    pub(super) colours: bool,
-    pub(super) notify: Option<Notify>,
+pub(crate) struct ScreenOptions {
+    pub(crate) alternate: bool,
+    pub(crate) colours: bool,
+    pub(crate) notify: Option<Notify>,
     /// How often the terminal is asked whether it is dark or light; `None` never.
-    pub(super) background: Option<Duration>,
+    pub(crate) background: Option<Duration>,
     /// The footer says how much memory is used.
-    pub(super) memory: bool,
+    pub(crate) memory: bool,
 }
 
-pub(super) struct Watch {
-    pub(super) manner: Manner,
+pub(crate) struct TerminalWatch {
+    pub(crate) options: ScreenOptions,
     title: Option<String>,
     parent: Option<Pid>,
     listener: Listener,
@@ -41,14 +41,14 @@ pub(super) struct Watch {
     mouse: bool,
 }
 
-impl Watch {
-    pub(super) fn new(manner: Manner) -> Self {
+impl TerminalWatch {
+    pub(crate) fn new(options: ScreenOptions) -> Self {
         let parent = getppid();
-        Self { manner, title: None, parent, listener: Listener::default(), asked: None, mouse: true }
+        Self { options, title: None, parent, listener: Listener::default(), asked: None, mouse: true }
     }
 
     /// Names the window and calls for attention, if there is reason to.
-    pub(super) fn tell(&mut self, app: &mut App, out: &mut impl Write) {
+    pub(crate) fn tell(&mut self, app: &mut App, out: &mut impl Write) {
         let mut text = String::new();
         let title = app.title();
         if title != self.title {
@@ -56,7 +56,7 @@ impl Watch {
             self.title = title;
         }
         if let Some((title, body)) = app.take_attention()
-            && let Some(how) = self.manner.notify
+            && let Some(how) = self.options.notify
         {
             text.push_str(&terminal::notification(how, &title, &body));
         }
@@ -64,8 +64,8 @@ impl Watch {
     }
 
     /// Asks the terminal for its background, if it is time to.
-    pub(super) fn ask(&mut self, out: &mut impl Write) {
-        let Some(every) = self.manner.background else { return };
+    pub(crate) fn ask(&mut self, out: &mut impl Write) {
+        let Some(every) = self.options.background else { return };
         let now = Instant::now();
         if self.asked.is_none_or(|before| now.saturating_duration_since(before) >= every) {
             self.asked = Some(now);
@@ -75,7 +75,7 @@ impl Watch {
     }
 
     /// The keys that a person typed. What the terminal answered becomes the theme.
-    pub(super) fn hear(&mut self, keys: Vec<KeyEvent>, app: &mut App) -> Vec<KeyEvent> {
+    pub(crate) fn hear(&mut self, keys: Vec<KeyEvent>, app: &mut App) -> Vec<KeyEvent> {
         let (typed, shade) = self.listener.hear(keys, Instant::now());
         if let Some(shade) = shade {
             app.follow(shade);
@@ -84,19 +84,19 @@ impl Watch {
     }
 
     /// Whether whoever started us is gone, or the terminal is.
-    pub(super) fn is_alone(&self) -> bool {
+    pub(crate) fn is_alone(&self) -> bool {
         getppid() != self.parent || !io::stdin().is_terminal() || hung_up(Duration::ZERO)
     }
 
     /// Whether the footer's figure changed.
-    pub(super) fn weigh(&self, app: &mut App) -> bool {
-        let Some(memory) = self.manner.memory.then(resident).flatten() else { return false };
+    pub(crate) fn weigh(&self, app: &mut App) -> bool {
+        let Some(memory) = self.options.memory.then(resident).flatten() else { return false };
         let changed = app.footer.memory != memory;
         app.footer.memory = memory;
         changed
     }
 
-    pub(super) fn toggle_mouse(&mut self, out: &mut impl Write) {
+    pub(crate) fn toggle_mouse(&mut self, out: &mut impl Write) {
         self.mouse = !self.mouse;
         send(if self.mouse { terminal::MOUSE_ON } else { terminal::MOUSE_OFF }, out);
     }
@@ -105,13 +105,13 @@ impl Watch {
 /// Waits for the end of the terminal beside everything else: the screen's thread may be inside of a read that never
 /// returns from a terminal that is gone, or wait for an editor. The end is told as a hang-up signal, which is heeded in
 /// every state.
-pub(super) struct Watchman(Arc<AtomicBool>);
+pub(crate) struct HangupWatcher(Arc<AtomicBool>);
 
-impl Watchman {
-    pub(super) fn begin() -> io::Result<Self> {
+impl HangupWatcher {
+    pub(crate) fn start() -> io::Result<Self> {
         let dismissed = Arc::new(AtomicBool::new(false));
         let (over, parent) = (Arc::clone(&dismissed), getppid());
-        std::thread::Builder::new().name("watchman".to_owned()).spawn(move || {
+        std::thread::Builder::new().name("hangup".to_owned()).spawn(move || {
             while !over.load(Ordering::Relaxed) {
                 if hung_up(LOOK) || getppid() != parent {
                     let _ = kill_process(getpid(), Signal::HUP);
@@ -123,7 +123,7 @@ impl Watchman {
     }
 }
 
-impl Drop for Watchman {
+impl Drop for HangupWatcher {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -150,7 +150,7 @@ fn send(text: &str, out: &mut impl Write) {
 /// Makes the system tell again of keys that wait. It tells of them only once, and whoever reads them looks at a change of
 /// the window's size first: keys that come together with it would wait for the next one. Modes that are set to what they
 /// are change nothing and wake every reader.
-pub(super) fn announce_keys() {
+pub(crate) fn announce_keys() {
     if let Ok(modes) = tcgetattr(io::stdin()) {
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
     }
@@ -158,7 +158,7 @@ pub(super) fn announce_keys() {
 
 /// Stops the program as Ctrl+Z does, and returns when it goes on. The stop comes a moment after it is asked for;
 /// whoever took the terminal back before would leave it in disorder.
-pub(super) fn pause() {
+pub(crate) fn pause() {
     let wait = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
         runtime.block_on(async {

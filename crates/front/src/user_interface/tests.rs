@@ -53,17 +53,17 @@ impl FrontEnd for Script {
         self.tell(text);
     }
 
-    fn remember(&mut self, said: Vec<Said>) {
+    fn show_history(&mut self, said: Vec<Said>) {
         self.tell(format!("{} said before", said.len()));
     }
 
-    fn sequence(&mut self, _sequence: &str) {}
+    fn terminal_sequence(&mut self, _sequence: &str) {}
 
-    fn ready(&mut self) {}
+    fn await_prompt(&mut self) {}
 
-    fn confined(&mut self, _turn: &Prepared<'_>, _model: &str) {}
+    fn sandbox_changed(&mut self, _turn: &Prepared<'_>, _model: &str) {}
 
-    fn begin_shell(&mut self, _command: &str) -> Box<dyn Fn(&str) + Send + Sync> {
+    fn shell_started(&mut self, _command: &str) -> Box<dyn Fn(&str) + Send + Sync> {
         Box::new(|_: &str| {})
     }
 
@@ -74,20 +74,20 @@ impl FrontEnd for Script {
         }
     }
 
-    fn say_first(&mut self, prompt: String) {
+    fn queue_prompt(&mut self, prompt: String) {
         self.inputs.push_back(Input::Said(prompt));
     }
 
-    fn put_back(&mut self, input: Input) {
+    fn defer(&mut self, input: Input) {
         self.tell(format!("put back: {input:?}"));
     }
 
-    fn entry<'a>(&'a mut self, question: &'a str, _secret: bool) -> Pending<'a, Option<String>> {
+    fn ask_line<'a>(&'a mut self, question: &'a str, _secret: bool) -> Pending<'a, Option<String>> {
         self.tell(question);
         Box::pin(std::future::ready(Some("typed".to_owned())))
     }
 
-    fn agrees<'a>(&'a mut self, question: &'a str) -> Pending<'a, bool> {
+    fn confirm<'a>(&'a mut self, question: &'a str) -> Pending<'a, bool> {
         self.tell(question);
         Box::pin(std::future::ready(true))
     }
@@ -106,14 +106,14 @@ impl FrontEnd for Script {
     }
 }
 
-fn face(script: Script) -> (Face, Told) {
+fn interface(script: Script) -> (UserInterface, Told) {
     let told = Rc::clone(&script.told);
     let signals = Signals::listen().expect("signals can be listened to");
-    (Face::new(Box::new(script), signals), told)
+    (UserInterface::new(Box::new(script), signals), told)
 }
 
 fn chosen(key: &str) -> Chosen {
-    Chosen { key: key.to_owned(), letter: None }
+    Chosen { key: key.to_owned(), action: None }
 }
 
 #[tokio::test]
@@ -124,45 +124,45 @@ async fn only_a_choice_ends_a_list() {
         ListEvent::Chosen(chosen("a")),
         ListEvent::Chosen(chosen("b")),
     ];
-    let (mut face, told) = face(Script { list_events: list_events.into(), ..Script::default() });
+    let (mut ui, told) = interface(Script { list_events: list_events.into(), ..Script::default() });
     let choice = || Choice::of("Which?", [("a", "A"), ("b", "B")]);
-    assert_eq!(face.choose(choice()).await, Some(chosen("a")));
-    assert_eq!(face.choose(choice()).await, Some(chosen("b")));
-    assert_eq!(face.choose(choice()).await, None);
+    assert_eq!(ui.choose(choice()).await, Some(chosen("a")));
+    assert_eq!(ui.choose(choice()).await, Some(chosen("b")));
+    assert_eq!(ui.choose(choice()).await, None);
     assert_eq!(*told.borrow(), ["Which?", "Which?", "Which?"]);
 }
 
 #[tokio::test]
 async fn nobody_is_asked_once_the_terminal_is_gone() {
-    let (mut face, told) = face(Script { inputs: [Input::Gone].into(), ..Script::default() });
-    assert!(face.agrees("Before?").await);
-    assert!(matches!(face.input().await, Input::Leave));
-    assert!(matches!(face.input().await, Input::Leave));
-    assert!(!face.agrees("After?").await);
-    assert_eq!(face.line("After?").await, None);
-    assert_eq!(face.ended_by, Some(Received::HangUp));
-    assert_eq!(face.leave(Ok(())), Received::HangUp.exit());
+    let (mut ui, told) = interface(Script { inputs: [Input::Gone].into(), ..Script::default() });
+    assert!(ui.confirm("Before?").await);
+    assert!(matches!(ui.input().await, Input::Leave));
+    assert!(matches!(ui.input().await, Input::Leave));
+    assert!(!ui.confirm("After?").await);
+    assert_eq!(ui.ask_line("After?").await, None);
+    assert_eq!(ui.ended_by, Some(Received::HangUp));
+    assert_eq!(ui.leave(Ok(())), Received::HangUp.exit());
     assert_eq!(*told.borrow(), ["Before?", "left, signalled: true"]);
 }
 
 #[tokio::test]
 async fn what_is_typed_before_an_interrupt_is_put_back() {
     let inputs = [Input::Said("later".to_owned()), Input::Interrupt];
-    let (mut face, told) = face(Script { inputs: inputs.into(), ..Script::default() });
-    face.interrupted().await;
+    let (mut ui, told) = interface(Script { inputs: inputs.into(), ..Script::default() });
+    ui.interrupted().await;
     assert_eq!(*told.borrow(), [r#"put back: Said("later")"#]);
-    assert_eq!(face.leave(Ok(())), ExitKind::Success);
+    assert_eq!(ui.leave(Ok(())), ExitKind::Success);
 }
 
 #[tokio::test]
 async fn what_a_front_end_has_no_place_for_becomes_a_note_or_is_left_out() {
-    let (mut face, told) = face(Script::default());
-    face.remember(Vec::new(), 2);
-    face.complain("It went wrong.");
-    face.end_shell(Some("It was stopped."));
-    face.farewell(Item::info("Until then."));
-    face.clear();
-    face.show_preview("key".to_owned(), vec!["more".to_owned()]);
+    let (mut ui, told) = interface(Script::default());
+    ui.show_history(Vec::new(), 2);
+    ui.error("It went wrong.");
+    ui.shell_ended(Some("It was stopped."));
+    ui.farewell(Farewell::Note("Until then.".to_owned()));
+    ui.clear();
+    ui.show_preview("key".to_owned(), vec!["more".to_owned()]);
     assert_eq!(
         *told.borrow(),
         [

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use crossterm::event::{Event as Typed, EventStream, KeyEvent};
 use futures_util::StreamExt;
 use pollux_domain::approval::Answer;
+use pollux_front::choice::{Chosen, ListEvent};
+use pollux_front::input::Input;
 use pollux_tui::app::{Action, App};
 use pollux_tui::composer::Candidates;
 use pollux_tui::screen::Screen as Painter;
@@ -14,22 +16,23 @@ use pollux_tui::terminal::Terminal;
 use pollux_tui::transcript::Item;
 use tokio::sync::{mpsc, oneshot};
 
-use super::mailbox::Mailbox;
-use super::watch::{Manner, Watch};
-use super::{Clip, Desk, Message};
-use crate::choice::{Chosen, ListEvent};
-use crate::input::Input;
+use crate::list_keys::list_key;
+use crate::mailbox::Mailbox;
+use crate::message::Message;
+use crate::services::{Clip, ComposerServices};
+use crate::terminal_watch::{ScreenOptions, TerminalWatch};
+use crate::{edit_call, terminal_watch};
 
 /// The shortest time between two frames that nobody typed for.
 const FRAME: Duration = Duration::from_millis(16);
 /// What was found for the screen and not looked at yet.
-const FOUND: usize = 64;
+const REPLIES: usize = 64;
 /// Room that is kept for what must not be lost.
 const RESERVED: usize = 16;
 /// How often it is looked whether anybody is still there.
 const LOOK: Duration = Duration::from_secs(1);
 
-pub(super) struct Stage {
+pub(crate) struct Stage {
     app: App,
     terminal: Terminal,
     painter: Painter<Stdout>,
@@ -39,19 +42,20 @@ pub(super) struct Stage {
     picking: Option<mpsc::Sender<ListEvent>>,
     /// Who waits for a line; it is asked for before the list.
     asking: Option<oneshot::Sender<Option<String>>>,
-    desk: Option<Arc<dyn Desk>>,
+    services: Option<Arc<ComposerServices>>,
     /// Suggestions that were found beside, and what was typed before.
-    found: mpsc::Receiver<Found>,
-    finds: mpsc::Sender<Found>,
+    replies: mpsc::Receiver<ServiceReply>,
+    reply_sender: mpsc::Sender<ServiceReply>,
     painted: Option<Instant>,
-    watch: Watch,
+    watch: TerminalWatch,
     /// The terminal went while another program had it; it must not be read any more.
     gone: bool,
 }
 
-enum Found {
+/// What a service answered.
+enum ServiceReply {
     Candidates(Candidates),
-    Past(Vec<String>, Vec<String>),
+    History(Vec<String>, Vec<String>),
     Clip(Clip),
 }
 
@@ -66,19 +70,19 @@ enum Next {
 }
 
 impl Stage {
-    pub(super) fn new(
+    pub(crate) fn new(
         app: App,
         terminal: Terminal,
-        manner: Manner,
+        options: ScreenOptions,
         messages: Mailbox,
         inputs: mpsc::Sender<Input>,
     ) -> Self {
         let (columns, _) = terminal.size();
-        let painter = match manner.alternate {
-            true => Painter::whole(io::stdout(), columns, manner.colours),
-            false => Painter::new(io::stdout(), columns, manner.colours),
+        let painter = match options.alternate {
+            true => Painter::whole(io::stdout(), columns, options.colours),
+            false => Painter::new(io::stdout(), columns, options.colours),
         };
-        let (finds, found) = mpsc::channel(FOUND);
+        let (reply_sender, replies) = mpsc::channel(REPLIES);
         Self {
             app,
             terminal,
@@ -87,32 +91,32 @@ impl Stage {
             inputs,
             picking: None,
             asking: None,
-            desk: None,
-            found,
-            finds,
+            services: None,
+            replies,
+            reply_sender,
             painted: None,
-            watch: Watch::new(manner),
+            watch: TerminalWatch::new(options),
             gone: false,
         }
     }
 
-    pub(super) fn run(mut self) {
+    pub(crate) fn run(mut self) {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         // The first frame waits for nothing.
         self.paint();
         self.watch.ask(self.painter.out());
-        runtime.block_on(self.attend());
+        runtime.block_on(self.event_loop());
         let _ = self.painter.leave();
         if self.app.is_alternate() {
             self.terminal.suspend();
             let (columns, _) = self.terminal.size();
-            let mut painter = Painter::new(io::stdout(), columns, self.watch.manner.colours);
+            let mut painter = Painter::new(io::stdout(), columns, self.watch.options.colours);
             let last = self.app.last_words(columns, Instant::now());
             let _ = painter.paint(&last).and_then(|()| painter.leave());
         }
     }
 
-    async fn attend(&mut self) {
+    async fn event_loop(&mut self) {
         let mut typed = EventStream::new();
         let mut due: Option<Instant> = None;
         let mut look = tokio::time::interval(LOOK);
@@ -138,9 +142,9 @@ impl Stage {
                     }
                 },
                 message = self.messages.recv() => self.messages(message),
-                found = self.found.recv() => {
-                    if let Some(found) = found {
-                        self.found(found);
+                reply = self.replies.recv() => {
+                    if let Some(reply) = reply {
+                        self.service_reply(reply);
                     }
                     Next::Now
                 }
@@ -186,8 +190,7 @@ impl Stage {
         loop {
             match message {
                 None => return Next::End,
-                Some(Message::End(last)) => {
-                    last.into_iter().for_each(|item| self.app.farewell(item));
+                Some(Message::End) => {
                     self.app.end();
                     self.paint();
                     return Next::End;
@@ -208,14 +211,14 @@ impl Stage {
             Message::Say(item) => self.app.say(item),
             Message::Farewell(item) => self.app.farewell(item),
             Message::SignedIn(text) => self.app.signed_in(text),
-            Message::Begin(typed) => {
+            Message::TurnStarted(typed) => {
                 let (text, shell) = match typed.strip_prefix('!') {
                     Some(command) => (command, true),
                     None => (typed.as_str(), false),
                 };
                 self.app.begin_turn(text, shell, now);
             }
-            Message::Ready => {
+            Message::AwaitPrompt => {
                 self.app.rest();
                 if let Some(queued) = self.app.take_queue() {
                     self.said(queued.text, queued.shell);
@@ -239,7 +242,7 @@ impl Stage {
                     picker.set_hits(&words, hits);
                 }
             }
-            Message::Close => {
+            Message::CloseList => {
                 self.app.close();
                 (self.picking, self.asking) = (None, None);
             }
@@ -248,19 +251,19 @@ impl Stage {
             Message::ShellEnded(said) => self.app.shell_ended(said.as_deref()),
             Message::Footer(footer) => self.app.footer = *footer,
             Message::Facts(facts) => self.app.facts = *facts,
-            Message::Places(places) => self.app.set_places(*places),
+            Message::Paths(paths) => self.app.set_paths(*paths),
             Message::Settings(settings) => self.app.set_settings(*settings),
             Message::Theme(theme) => self.app.set_theme(*theme),
             Message::Vim(on) => self.app.set_vim(on),
             Message::Text(text) => self.app.set_text(&text),
-            Message::Past(prompts) => self.app.add_history(prompts, Vec::new()),
-            Message::Desk(desk) => self.set_desk(desk),
+            Message::History(prompts) => self.app.add_history(prompts, Vec::new()),
+            Message::Services(services) => self.set_services(services),
             Message::Sequence(sequence) => {
                 use io::Write as _;
                 let _ = self.painter.out().write_all(sequence.as_bytes());
                 let _ = self.painter.out().flush();
             }
-            Message::End(_) => {}
+            Message::End => {}
         }
     }
 
@@ -277,29 +280,29 @@ impl Stage {
         self.app.clear();
     }
 
-    fn set_desk(&mut self, desk: Arc<dyn Desk>) {
-        self.desk = Some(Arc::clone(&desk));
-        self.beside(move |found| {
-            let (prompts, commands) = desk.past();
-            found(Found::Past(prompts, commands));
+    fn set_services(&mut self, services: Arc<ComposerServices>) {
+        self.services = Some(Arc::clone(&services));
+        self.in_background(move |reply| {
+            let (prompts, commands) = services.history();
+            reply(ServiceReply::History(prompts, commands));
         });
     }
 
     /// Does something that may take a while, on a thread of its own.
-    fn beside(&self, work: impl FnOnce(&dyn Fn(Found)) + Send + 'static) {
-        let finds = self.finds.clone();
+    fn in_background(&self, work: impl FnOnce(&dyn Fn(ServiceReply)) + Send + 'static) {
+        let sender = self.reply_sender.clone();
         // Whoever searches waits until the screen has looked at what was found before.
-        let found = move |found| drop(finds.blocking_send(found));
-        let _ = std::thread::Builder::new().name("desk".to_owned()).spawn(move || work(&found));
+        let reply = move |reply| drop(sender.blocking_send(reply));
+        let _ = std::thread::Builder::new().name("services".to_owned()).spawn(move || work(&reply));
     }
 
-    fn found(&mut self, found: Found) {
-        match found {
-            Found::Candidates(candidates) => self.app.candidates(candidates),
-            Found::Past(prompts, commands) => self.app.add_history(prompts, commands),
-            Found::Clip(Clip::Picture(path)) => self.app.refer_to(&path),
-            Found::Clip(Clip::Text(text)) => drop(self.app.paste(&text, Instant::now(), &|_| false)),
-            Found::Clip(Clip::Nothing(why)) => self.app.toast(why, Instant::now()),
+    fn service_reply(&mut self, reply: ServiceReply) {
+        match reply {
+            ServiceReply::Candidates(candidates) => self.app.candidates(candidates),
+            ServiceReply::History(prompts, commands) => self.app.add_history(prompts, commands),
+            ServiceReply::Clip(Clip::Picture(path)) => self.app.refer_to(&path),
+            ServiceReply::Clip(Clip::Text(text)) => drop(self.app.paste(&text, Instant::now(), &|_| false)),
+            ServiceReply::Clip(Clip::Nothing(why)) => self.app.toast(why, Instant::now()),
         }
     }
 
@@ -317,14 +320,15 @@ impl Stage {
             match event {
                 Typed::Paste(text) => {
                     self.app.set_paste_safe();
-                    let desk = self.desk.clone();
-                    let exists = move |path: &str| desk.as_ref().is_some_and(|desk| desk.exists(path));
+                    let services = self.services.clone();
+                    let exists =
+                        move |path: &str| services.as_ref().is_some_and(|services| services.exists(path));
                     actions.extend(self.app.paste(&text, now, &exists));
                 }
                 Typed::FocusGained => self.app.set_focused(true),
                 Typed::FocusLost => self.app.set_focused(false),
                 Typed::Mouse(mouse) => self.app.mouse(mouse),
-                Typed::Resize(..) => super::watch::announce_keys(),
+                Typed::Resize(..) => terminal_watch::announce_keys(),
                 Typed::Key(_) => {}
             }
         }
@@ -375,17 +379,17 @@ impl Stage {
             Action::Rewind => self.said("/rewind".to_owned(), false),
             Action::Quit => self.tell(Input::Leave),
             Action::Complete(wanted) => {
-                if let Some(desk) = self.desk.clone() {
-                    self.beside(move |found| {
-                        desk.complete(&wanted, &mut |items| {
-                            found(Found::Candidates(Candidates { id: wanted.id, items }));
+                if let Some(services) = self.services.clone() {
+                    self.in_background(move |reply| {
+                        services.complete(&wanted, &mut |items| {
+                            reply(ServiceReply::Candidates(Candidates { id: wanted.id, items }));
                         });
                     });
                 }
             }
             Action::PasteClipboard => {
-                if let Some(desk) = self.desk.clone() {
-                    self.beside(move |found| found(Found::Clip(desk.clipboard())));
+                if let Some(services) = self.services.clone() {
+                    self.in_background(move |reply| reply(ServiceReply::Clip(services.clipboard())));
                 }
             }
             Action::OpenEditor(text) => {
@@ -395,15 +399,17 @@ impl Stage {
             }
             Action::EditCall(call) => {
                 let Some(request) = self.app.request(&call).cloned() else { return };
-                let Some((text, name)) = super::look::editable(&request) else { return };
+                let Some((text, name)) = edit_call::editable(&request) else { return };
                 if let Some(changed) = self.edited(&text, &name, stream)
-                    && let Some(args) = super::look::changed(&request, &changed)
+                    && let Some(args) = edit_call::changed(&request, &changed)
                 {
                     self.app.settle(&call);
                     self.tell(Input::Decide { call, answer: Answer::Edited(args) });
                 }
             }
-            Action::Picked { key, with } => self.did(ListEvent::Chosen(Chosen { key, letter: with })),
+            Action::Picked { key, with } => {
+                self.did(ListEvent::Chosen(Chosen { key, action: with.map(list_key) }))
+            }
             Action::Marked(key) => self.did(ListEvent::Marked(key)),
             Action::Searched(words) => self.did(ListEvent::Searched(words)),
             Action::Entered(text) => {
@@ -418,7 +424,7 @@ impl Stage {
             },
             Action::Redraw => drop(self.painter.clear()),
             Action::ToggleMouse => self.watch.toggle_mouse(self.painter.out()),
-            Action::Suspend => self.lend(stream, super::watch::pause),
+            Action::Suspend => self.lend(stream, terminal_watch::pause),
         }
     }
 
@@ -444,8 +450,8 @@ impl Stage {
     }
 
     fn edited(&mut self, text: &str, name: &str, stream: &mut EventStream) -> Option<String> {
-        let desk = self.desk.clone()?;
-        match self.lend(stream, || desk.edit(text, name)) {
+        let services = self.services.clone()?;
+        match self.lend(stream, || services.edit(text, name)) {
             Ok(changed) => Some(changed),
             Err(problem) => {
                 self.app.say(Item::error(problem));

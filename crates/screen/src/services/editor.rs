@@ -7,67 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pollux_config::env::Env;
 use pollux_config::files::{self, Mode};
+use pollux_front::editors::{editors, find_program};
 use pollux_host::split_words;
-
-use super::words;
 
 /// Bytes that are taken back from an editor.
 const MOST_BYTES: u64 = 32 * 1024 * 1024;
-
-/// An editor that `general.preferredEditor` may name; names, programs and flags are upstream's.
-pub(crate) struct Editor {
-    pub(crate) id: &'static str,
-    pub(crate) name: &'static str,
-    /// The first that is there is used.
-    programs: &'static [&'static str],
-    /// What makes it stay in the foreground, or in this terminal.
-    flags: &'static [&'static str],
-}
-
-const fn editor(
-    id: &'static str,
-    name: &'static str,
-    programs: &'static [&'static str],
-    flags: &'static [&'static str],
-) -> Editor {
-    Editor { id, name, programs, flags }
-}
-
-/// Those with a window of their own come first.
-const EDITORS: &[Editor] = &[
-    editor("vscode", "VS Code", &["code"], &["--wait"]),
-    editor("vscodium", "VSCodium", &["codium"], &["--wait"]),
-    editor("windsurf", "Windsurf", &["windsurf"], &["--wait"]),
-    editor("cursor", "Cursor", &["cursor"], &["--wait"]),
-    editor("zed", "Zed", &["zed", "zeditor"], &["--wait"]),
-    editor("antigravity", "Antigravity", &["agy", "antigravity"], &["--wait"]),
-    editor("sublimetext", "Sublime Text", &["subl"], &["--wait"]),
-    editor("lapce", "Lapce", &["lapce"], &["--wait"]),
-    editor("nova", "Nova", &["nova"], &["--wait"]),
-    editor("bbedit", "BBEdit", &["bbedit"], &["--wait"]),
-    editor("vim", "Vim", &["vim"], &[]),
-    editor("neovim", "Neovim", &["nvim"], &[]),
-    editor("emacs", "Emacs", &["emacs"], &["-nw"]),
-    editor("hx", "Helix", &["hx"], &[]),
-    editor("emacsclient", "Emacs Client", &["emacsclient"], &["-nw"]),
-    editor("micro", "micro", &["micro"], &[]),
-];
-
-/// Every editor that can be preferred.
-pub(crate) fn editors() -> &'static [Editor] {
-    EDITORS
-}
-
-impl Editor {
-    /// Whether it is on this machine.
-    pub(crate) fn is_installed(&self, env: &Env) -> bool {
-        self.program(env).is_some()
-    }
-
-    fn program(&self, env: &Env) -> Option<PathBuf> {
-        self.programs.iter().find_map(|name| words::program(name, env))
-    }
-}
 
 /// A program with the words before the file's name.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,7 +47,7 @@ pub(super) fn edit(
 fn call(preferred: Option<&str>, env: &Env) -> Result<Call, String> {
     let preferred = preferred.map(str::trim).filter(|id| !id.is_empty());
     if let Some(id) = preferred {
-        if let Some(editor) = EDITORS.iter().find(|editor| editor.id == id) {
+        if let Some(editor) = editors().iter().find(|editor| editor.id == id) {
             let program = editor.program(env).ok_or_else(|| {
                 let program = editor.programs.first().copied().unwrap_or_default();
                 format!("{} (`{program}`) was not found; `/editor` chooses another.", editor.name)
@@ -111,7 +55,7 @@ fn call(preferred: Option<&str>, env: &Env) -> Result<Call, String> {
             let arguments = editor.flags.iter().map(|flag| (*flag).to_owned()).collect();
             return Ok(Call { program, arguments, name: editor.name.to_owned() });
         }
-        let known: Vec<&str> = EDITORS.iter().map(|editor| editor.id).collect();
+        let known: Vec<&str> = editors().iter().map(|editor| editor.id).collect();
         return Err(format!(
             "`general.preferredEditor` names `{id}`, which is none of {}.",
             known.join(", ")
@@ -121,7 +65,7 @@ fn call(preferred: Option<&str>, env: &Env) -> Result<Call, String> {
     let (origin, line) = from.unwrap_or(("", "vi"));
     let mut words = split_words(line).into_iter();
     let name = words.next().unwrap_or_else(|| "vi".to_owned());
-    let program = words::program(&name, env).ok_or_else(|| match origin {
+    let program = find_program(&name, env).ok_or_else(|| match origin {
         "" => "No editor was found; `/editor` or the variable `EDITOR` names one.".to_owned(),
         key => format!("The editor `{name}`, which `{key}` names, was not found."),
     })?;
@@ -135,7 +79,7 @@ fn call(preferred: Option<&str>, env: &Env) -> Result<Call, String> {
 /// Whether a program is one of those that leave a window behind and end.
 fn returns_at_once(program: &Path) -> bool {
     let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    EDITORS.iter().any(|editor| editor.flags == ["--wait"] && editor.programs.contains(&name))
+    editors().iter().any(|editor| editor.flags == ["--wait"] && editor.programs.contains(&name))
 }
 
 /// A text in a private file that is gone when this is dropped.

@@ -4,40 +4,48 @@ use std::path::Path;
 
 use pollux_domain::terminal_text::{one_line, visible};
 
-use super::{Reopen, Then};
+use super::{CommandOutcome, Reopen};
 use crate::{Front, start};
 
 impl Front<'_, '_> {
     /// `/directory show`, `/directory add <p1,p2>`.
-    pub(super) async fn directory(&mut self, rest: &str, conversation: &pollux_host::Conversation) -> Then {
+    pub(super) async fn directory(
+        &mut self,
+        rest: &str,
+        conversation: &pollux_host::Conversation,
+    ) -> CommandOutcome {
         let (word, paths) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         match word {
             "" | "show" => {
                 let lines =
                     conversation.directories().iter().map(|folder| format!("\n  {}", folder.display()));
-                self.face.note(&format!("The workspace:{}", lines.collect::<String>()));
-                Then::GoOn
+                self.ui.note(&format!("The workspace:{}", lines.collect::<String>()));
+                CommandOutcome::Continue
             }
             "add" if !paths.trim().is_empty() => self.add_directories(paths, conversation).await,
             _ => {
-                self.face.note("Usage: /directory show, /directory add <path>[,<path>...]");
-                Then::GoOn
+                self.ui.note("Usage: /directory show, /directory add <path>[,<path>...]");
+                CommandOutcome::Continue
             }
         }
     }
 
-    async fn add_directories(&mut self, paths: &str, conversation: &pollux_host::Conversation) -> Then {
+    async fn add_directories(
+        &mut self,
+        paths: &str,
+        conversation: &pollux_host::Conversation,
+    ) -> CommandOutcome {
         let mut folders: Vec<String> =
             conversation.directories().iter().skip(1).map(|folder| folder.display().to_string()).collect();
         let mut added = Vec::new();
         for given in paths.split(',').map(str::trim).filter(|path| !path.is_empty()) {
             let path = self.turn.loaded.place(given);
             let Ok(path) = path.canonicalize() else {
-                self.face.complain(&format!("There is no folder `{}`.", one_line(given)));
+                self.ui.error(&format!("There is no folder `{}`.", one_line(given)));
                 continue;
             };
             if conversation.directories().contains(&path) || !path.is_dir() {
-                self.face.complain(&format!(
+                self.ui.error(&format!(
                     "`{}` is no folder, or is part of the workspace already.",
                     path.display()
                 ));
@@ -48,13 +56,13 @@ impl Front<'_, '_> {
             }
         }
         if added.is_empty() {
-            return Then::GoOn;
+            return CommandOutcome::Continue;
         }
         folders.extend(added.iter().cloned());
         if folders.len() > pollux_host::MAX_EXTRA_DIRECTORIES {
             let most = pollux_host::MAX_EXTRA_DIRECTORIES;
-            self.face.complain(&format!("A workspace has at most {most} folders beside the project's."));
-            return Then::GoOn;
+            self.ui.error(&format!("A workspace has at most {most} folders beside the project's."));
+            return CommandOutcome::Continue;
         }
         let note = format!("Added to the workspace: {}", added.join(", "));
         self.reopen(Reopen { directories: folders, note, ..Reopen::default() })
@@ -65,30 +73,34 @@ impl Front<'_, '_> {
         let folder = match pollux_host::trust::folder(Some(path), self.turn.request, &self.turn.loaded.env) {
             Ok(folder) => folder,
             Err(failure) => {
-                self.face.complain(&failure.message());
+                self.ui.error(&failure.message());
                 return false;
             }
         };
         let trusted = match folder.look() {
             Ok(view) if view.standing.trust.uses_project() => Ok(true),
-            Ok(_) => start::trusts(&folder, self.face).await,
+            Ok(_) => start::trusts(&folder, self.ui).await,
             Err(failure) => Err(failure),
         };
         match trusted {
             Ok(true) => true,
             Ok(false) => {
-                self.face.note(&format!("`{}` is not trusted and was not added.", path.display()));
+                self.ui.note(&format!("`{}` is not trusted and was not added.", path.display()));
                 false
             }
             Err(failure) => {
-                self.face.complain(&failure.message());
+                self.ui.error(&failure.message());
                 false
             }
         }
     }
 
     /// `/memory show|list|add|reload|inbox`.
-    pub(super) async fn memory(&mut self, rest: &str, conversation: &pollux_host::Conversation) -> Then {
+    pub(super) async fn memory(
+        &mut self,
+        rest: &str,
+        conversation: &pollux_host::Conversation,
+    ) -> CommandOutcome {
         let (word, fact) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let text = match word {
             "" | "show" => match conversation.memory(self.turn.loaded) {
@@ -108,8 +120,8 @@ impl Front<'_, '_> {
             "inbox" => self.learned(),
             _ => "Usage: /memory [show|list|reload|inbox], /memory add <text>".to_owned(),
         };
-        self.face.note(text.trim_end());
-        Then::GoOn
+        self.ui.note(text.trim_end());
+        CommandOutcome::Continue
     }
 
     /// What durable memory has taken down of its own accord.
@@ -124,38 +136,38 @@ impl Front<'_, '_> {
     }
 
     /// `/permissions`, `/permissions trust [folder]`.
-    pub(super) async fn permissions(&mut self, rest: &str) -> Then {
+    pub(super) async fn permissions(&mut self, rest: &str) -> CommandOutcome {
         let (word, named) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         match word {
             "" => {
                 let text = self.standing();
-                self.face.note(text.trim_end());
-                Then::GoOn
+                self.ui.note(text.trim_end());
+                CommandOutcome::Continue
             }
             "trust" => self.decide_on(named.trim()).await,
             _ => {
-                self.face.note("Usage: /permissions, /permissions trust [folder]");
-                Then::GoOn
+                self.ui.note("Usage: /permissions, /permissions trust [folder]");
+                CommandOutcome::Continue
             }
         }
     }
 
-    async fn decide_on(&mut self, named: &str) -> Then {
+    async fn decide_on(&mut self, named: &str) -> CommandOutcome {
         let path = (!named.is_empty()).then(|| self.turn.loaded.place(named));
         let asked =
             match pollux_host::trust::folder(path.as_deref(), self.turn.request, &self.turn.loaded.env) {
-                Ok(folder) => start::trusts(&folder, self.face).await,
+                Ok(folder) => start::trusts(&folder, self.ui).await,
                 Err(failure) => Err(failure),
             };
         match asked {
-            Err(failure) => self.face.complain(&failure.message()),
+            Err(failure) => self.ui.error(&failure.message()),
             Ok(trusted) if path.is_none() && trusted != self.turn.loaded.trust.uses_project() => {
                 return self.reopen(Reopen::noting("What the folder brings along is looked at anew."));
             }
-            Ok(true) => self.face.note("The folder is trusted."),
-            Ok(false) => self.face.note("The folder is not trusted."),
+            Ok(true) => self.ui.note("The folder is trusted."),
+            Ok(false) => self.ui.note("The folder is not trusted."),
         }
-        Then::GoOn
+        CommandOutcome::Continue
     }
 
     fn standing(&self) -> String {

@@ -13,7 +13,7 @@ use pollux_domain::sync::Locked as _;
 use pollux_tui::transcript::Item;
 use tokio::sync::Notify;
 
-use super::Message;
+use crate::message::Message;
 
 /// Messages that may wait.
 const MOST: usize = 4096;
@@ -22,7 +22,7 @@ const OUTPUT: usize = 64 * 1024;
 
 /// The end that messages are put into.
 #[derive(Clone, Default)]
-pub(super) struct Mailbox(Arc<Shared>);
+pub(crate) struct Mailbox(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
@@ -43,19 +43,19 @@ impl Mailbox {
         self.0.inner.locked()
     }
 
-    pub(super) fn send(&self, message: Message) {
+    pub(crate) fn send(&self, message: Message) {
         self.inner().put(message);
         self.0.bell.notify_one();
     }
 
     /// Nothing more comes.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.inner().closed = true;
         self.0.bell.notify_one();
     }
 
     /// The next message; `None` when there will be no more. Nothing is lost when this is dropped half-way.
-    pub(super) async fn recv(&self) -> Option<Message> {
+    pub(crate) async fn recv(&self) -> Option<Message> {
         loop {
             // Registered before looking, so that no message slips through.
             let rings = self.0.bell.notified();
@@ -73,7 +73,7 @@ impl Mailbox {
     }
 
     /// The next message, if one waits.
-    pub(super) fn try_recv(&self) -> Option<Message> {
+    pub(crate) fn try_recv(&self) -> Option<Message> {
         self.inner().take()
     }
 }
@@ -210,7 +210,7 @@ mod tests {
             mailbox.send(output(&number.to_string(), "x"));
             if number % MOST == 0 {
                 mailbox.send(Message::Event(Box::new(Event::TurnEnded(TurnEnd::Cancelled))));
-                mailbox.send(Message::Begin(number.to_string()));
+                mailbox.send(Message::TurnStarted(number.to_string()));
             }
         }
         let waiting = all(&mailbox);
@@ -218,7 +218,7 @@ mod tests {
         let Some(Message::Say(Item::Warning(said))) = waiting.first() else { panic!("nothing is said") };
         let dropped = 3 * MOST + 6 - (waiting.len() - 1);
         assert_eq!(*said, format!("… {dropped} messages not shown"));
-        let ends = waiting.iter().filter(|message| matches!(message, Message::Begin(_))).count();
+        let ends = waiting.iter().filter(|message| matches!(message, Message::TurnStarted(_))).count();
         assert_eq!(ends, 3);
     }
 
@@ -235,9 +235,9 @@ mod tests {
     #[tokio::test]
     async fn the_end_comes_after_everything_else() {
         let mailbox = Mailbox::default();
-        mailbox.send(Message::Ready);
+        mailbox.send(Message::AwaitPrompt);
         mailbox.close();
-        assert!(matches!(mailbox.recv().await, Some(Message::Ready)));
+        assert!(matches!(mailbox.recv().await, Some(Message::AwaitPrompt)));
         assert!(mailbox.recv().await.is_none());
     }
 }

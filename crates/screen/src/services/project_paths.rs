@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::fuzzy;
 
-/// Paths that are kept; those nearest to the top.
+/// ProjectPaths that are kept; those nearest to the top.
 const MOST_PATHS: usize = 200_000;
-/// Paths that a walk hands over at once.
+/// ProjectPaths that a walk hands over at once.
 const BATCH: usize = 2000;
 /// A list is walked anew when it is older than this, and than ten times what the walk took.
 const FRESH: Duration = Duration::from_secs(3);
@@ -27,7 +27,7 @@ const STRIDE: usize = 8192;
 
 /// Every path known so far.
 #[derive(Default)]
-pub(super) struct Paths {
+pub(super) struct ProjectPaths {
     known: RwLock<Known>,
     walk: Mutex<Walk>,
     changed: Condvar,
@@ -72,7 +72,7 @@ impl Known {
     }
 }
 
-impl Paths {
+impl ProjectPaths {
     /// Starts a walk unless one is under way or what is known is fresh; the version of what is known.
     pub(super) fn refresh(self: &Arc<Self>, workspace: &Arc<Workspace>, filtering: &FileFiltering) -> u64 {
         let mut walk = self.walk();
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_hundred_thousand_paths_are_searched_at_once() {
-        let paths = Paths::default();
+        let paths = ProjectPaths::default();
         paths.write(|known| {
             for number in 0..100_000 {
                 known.push(&format!(
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn without_a_deep_search_only_the_named_folder_counts() {
-        let paths = Paths::default();
+        let paths = ProjectPaths::default();
         paths.write(|known| {
             ["src/", "a.rs", "src/a.rs", "src/deep/", "src/deep/a.rs"]
                 .iter()

@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 use pollux_config::env::Env;
 use pollux_config::files::{self, Mode};
 use pollux_domain::time::{Clock, SystemClock};
+use pollux_front::editors::find_program;
 
-use super::words;
-use crate::Clip;
+use super::Clip;
 
 /// Bytes that are taken from a clipboard.
 const MOST_BYTES: u64 = 20 * 1024 * 1024;
@@ -55,7 +55,7 @@ pub(super) fn look(env: &Env, folder: &Path) -> Clip {
     let ways: Vec<(&Way, PathBuf)> = WAYS
         .iter()
         .filter(is_useful)
-        .filter_map(|way| Some((way, words::program(way.program, env)?)))
+        .filter_map(|way| Some((way, find_program(way.program, env)?)))
         .collect();
     if ways.is_empty() {
         return Clip::Nothing(NO_PROGRAM.to_owned());

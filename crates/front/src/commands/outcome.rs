@@ -1,53 +1,51 @@
-//! How a conversation goes on after a command.
+//! How a conversation continues after a command.
 
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::{Content, Part};
 use pollux_domain::event::Op;
 use pollux_host::request::{Request, Resumed, SessionChoice};
 
-/// How a conversation goes on after a command.
-pub(crate) enum Then {
-    /// The next prompt.
-    GoOn,
-    /// Nothing more.
+/// How a conversation continues after a command.
+pub(crate) enum CommandOutcome {
+    /// With the next prompt.
+    Continue,
     Quit,
-    /// A turn that the command began.
-    Work(Op),
-    /// Another session.
-    Anew(Anew),
-    /// This session or an earlier one, opened again.
+    /// With a turn that the command starts.
+    Turn(Op),
+    NewSession(NewSession),
+    /// With this session or an earlier one, reopened.
     Reopen(Reopen),
 }
 
-/// A conversation that is opened again, so that settings, keys, servers and files are read anew.
+/// A conversation to be reopened, so that settings, keys, servers and files are read again.
 #[derive(Default)]
 pub(crate) struct Reopen {
-    /// The session to go on with; without one, this one.
+    /// The session to resume; `None` for the current one.
     pub(crate) session: Option<Resumed>,
-    /// The folders of the workspace beside the project's; empty where they stay as they are.
+    /// Workspace directories in addition to the project's; empty to keep the current ones.
     pub(crate) directories: Vec<String>,
-    /// A line about it.
+    /// The line to show.
     pub(crate) note: String,
 }
 
 impl Reopen {
-    /// The same session; a line about why.
+    /// The current session, with a line to show.
     pub(crate) fn noting(note: &str) -> Self {
         Self { note: note.to_owned(), ..Self::default() }
     }
 
-    /// What it is opened with; `said` if there is something on disk to go on with.
+    /// The request that reopens it; `stored` if the current session is on disk and can be resumed.
     pub(crate) fn options(
         &self,
         turn: &pollux_host::Prepared<'_>,
         mode: ApprovalMode,
-        said: bool,
+        stored: bool,
     ) -> Request {
         let mut options = turn.request.clone();
         let id = &turn.session.id;
         options.session = match &self.session {
             Some(session) => SessionChoice::Resume(session.clone()),
-            None if said => SessionChoice::Resume(Resumed { which: id.to_string(), ..Resumed::default() }),
+            None if stored => SessionChoice::Resume(Resumed { which: id.to_string(), ..Resumed::default() }),
             None => SessionChoice::NewWithId(id.clone()),
         };
         options.approval = Some(mode);
@@ -58,12 +56,12 @@ impl Reopen {
     }
 }
 
-/// What another session begins with.
+/// The beginning of a new session.
 #[derive(Default)]
-pub(crate) struct Anew {
+pub(crate) struct NewSession {
     pub(crate) turns: Vec<Content>,
-    /// Calls to be proposed at once.
+    /// Calls to propose at once.
     pub(crate) proposal: Vec<Part>,
-    /// A line about it.
+    /// The line to show.
     pub(crate) note: String,
 }

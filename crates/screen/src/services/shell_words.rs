@@ -1,11 +1,10 @@
 //! What could stand in a shell command: programs, and paths.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pollux_config::env::Env;
-use pollux_host::helpers::helper;
+use pollux_front::editors::is_program;
 use pollux_tui::composer::Item;
 
 /// Entries of a folder that are looked at.
@@ -54,21 +53,8 @@ pub(super) fn paths(word: &str, here: &Path, home: &Path) -> Vec<Item> {
     names.into_iter().map(item).collect()
 }
 
-/// Where a program is, by its name or path.
-pub(super) fn program(name: &str, env: &Env) -> Option<PathBuf> {
-    if name.contains('/') {
-        let path = env.cwd().join(name);
-        return is_program(&path).then_some(path);
-    }
-    helper(name, env)
-}
-
 fn folders(env: &Env) -> impl Iterator<Item = PathBuf> {
     let path = env.get("PATH").unwrap_or_default();
     // A folder that depends on where one is can be anybody's.
     std::env::split_paths(path).filter(|folder| folder.is_absolute()).collect::<Vec<_>>().into_iter()
-}
-
-fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }

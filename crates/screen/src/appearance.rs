@@ -1,12 +1,11 @@
-//! How the screen looks at first, and what of a call can be changed in an editor.
+//! The appearance of the screen, taken from settings and environment.
 
 use std::time::Duration;
 
 use pollux_config::env::Env;
-use pollux_config::settings::Settings as Given;
-use pollux_domain::JsonObject;
-use pollux_domain::approval::{ApprovalMode, ApprovalRequest, Subject};
+use pollux_domain::approval::ApprovalMode;
 use pollux_domain::terminal_text::one_line;
+use pollux_front::{is_on, path_display};
 use pollux_host::VERSION;
 use pollux_host::{Loaded, SandboxInForce};
 use pollux_tui::app::{App, Footer, FooterItem, Header, Phrases, Settings, Show, TIPS, Titles, WIT};
@@ -14,21 +13,20 @@ use pollux_tui::keys::KeyMap;
 use pollux_tui::terminal::Notify;
 use serde_json::Value;
 
-use super::themes::chosen_theme;
-use super::watch::Manner;
-use crate::presentation::places;
+use crate::terminal_watch::ScreenOptions;
+use crate::themes::chosen_theme;
 
 /// Lines of a tool's output that are shown.
 const BOX_LINES: usize = 15;
 
 /// The screen before anything was said. Nothing is looked for that the first frame does not show.
-pub(crate) fn first_look(loaded: &Loaded, mode: ApprovalMode) -> App {
+pub(crate) fn initial_app(loaded: &Loaded, mode: ApprovalMode) -> App {
     let (settings, problems) = settings(loaded);
     let has_context =
         loaded.groups.context.file_names.iter().any(|name| loaded.project.root().join(name).exists());
     let header = Header { version: VERSION.to_owned(), sign_in: String::new(), has_context, notes: problems };
     let mut app = App::new(settings, header, footer(loaded, &loaded.groups.model.name, None), mode);
-    app.set_places(places(loaded));
+    app.set_paths(path_display(loaded));
     app.set_escape_at(is_on(&loaded.settings, "ui.escapePastedAtSymbols"));
     if marks_pastes(&loaded.env) {
         app.set_paste_safe();
@@ -48,7 +46,7 @@ fn marks_pastes(env: &Env) -> bool {
 }
 
 /// How everything is to look and behave, and what is wrong with the file of keys.
-pub(super) fn settings(loaded: &Loaded) -> (Settings, Vec<String>) {
+pub(crate) fn settings(loaded: &Loaded) -> (Settings, Vec<String>) {
     let flag = |key: &str| is_on(&loaded.settings, key);
     let (keys, problems) = keys(loaded);
     let show = Show {
@@ -77,7 +75,7 @@ pub(super) fn settings(loaded: &Loaded) -> (Settings, Vec<String>) {
 }
 
 /// What the screen does besides drawing.
-pub(crate) fn manner(loaded: &Loaded) -> Manner {
+pub(crate) fn screen_options(loaded: &Loaded) -> ScreenOptions {
     let flag = |key: &str| is_on(&loaded.settings, key);
     let env = |name: &str| loaded.env.get(name).unwrap_or_default();
     let notify = match word(loaded, "general.notificationMethod") {
@@ -93,7 +91,7 @@ pub(crate) fn manner(loaded: &Loaded) -> Manner {
     let given = |key: &str| loaded.settings.get(key).map(|(value, _)| value);
     let seconds = given("ui.terminalBackgroundPollingInterval").and_then(Value::as_u64).unwrap_or(60);
     let follows = flag("ui.autoThemeSwitching") && follows_terminal(loaded) && env("TERM") != "linux";
-    Manner {
+    ScreenOptions {
         alternate: flag("ui.useAlternateBuffer"),
         colours: env("NO_COLOR").is_empty(),
         notify: flag("general.enableNotifications").then_some(notify),
@@ -170,7 +168,7 @@ fn items(loaded: &Loaded) -> Vec<FooterItem> {
 }
 
 /// The last lines. Nothing is said of a sandbox before it is known which one is in force.
-pub(super) fn footer(loaded: &Loaded, model: &str, in_force: Option<&SandboxInForce>) -> Footer {
+pub(crate) fn footer(loaded: &Loaded, model: &str, in_force: Option<&SandboxInForce>) -> Footer {
     let root = loaded.project.root();
     let place = match root.strip_prefix(loaded.home.user_home()) {
         Ok(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
@@ -220,10 +218,6 @@ fn branch(root: &std::path::Path) -> Option<String> {
     }
 }
 
-pub(crate) fn is_on(settings: &Given, key: &str) -> bool {
-    settings.get(key).is_some_and(|(value, _)| value.as_bool() == Some(true))
-}
-
 /// The keys, and what is wrong with the file that changes them.
 pub(crate) fn keys(loaded: &Loaded) -> (KeyMap, Vec<String>) {
     let file = loaded.home.gemini_dir().join("keybindings.json");
@@ -234,35 +228,4 @@ pub(crate) fn keys(loaded: &Loaded) -> (KeyMap, Vec<String>) {
             (keys, problems.iter().map(|problem| format!("{}: {problem}", file.display())).collect())
         }
     }
-}
-
-/// What of a call can be changed in an editor, and the name of a file for it.
-pub(super) fn editable(request: &ApprovalRequest) -> Option<(String, String)> {
-    match &request.subject {
-        Subject::Edit { diff: Some(diff), .. } => Some((diff.after.clone(), diff.file_name.clone())),
-        Subject::Command { command, .. } => Some((command.clone(), "command.sh".to_owned())),
-        _ => None,
-    }
-}
-
-/// The arguments with what the person made of it; `None` when nothing was changed.
-pub(super) fn changed(request: &ApprovalRequest, text: &str) -> Option<JsonObject> {
-    let mut args = request.args.clone();
-    let mut set = |key: &str, value: &str| args.insert(key.to_owned(), Value::from(value));
-    match &request.subject {
-        Subject::Edit { diff: Some(diff), .. } if diff.after != text => {
-            if request.args.contains_key("content") {
-                set("content", text);
-            } else {
-                // The whole file is what is replaced, so that the change is exactly what was written.
-                set("old_string", diff.before.as_deref().unwrap_or_default());
-                set("new_string", text);
-            }
-        }
-        Subject::Command { command, .. } if command.trim_end() != text.trim_end() => {
-            set("command", text.trim_end());
-        }
-        _ => return None,
-    }
-    Some(args)
 }

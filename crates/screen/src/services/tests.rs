@@ -47,7 +47,7 @@ impl Scene {
         self.vars.push((key.to_owned(), value.to_owned()));
     }
 
-    fn desk(&self) -> Machine {
+    fn services(&self) -> ComposerServices {
         let workspace = Workspace::open(&WorkspaceSetup {
             root: self.path("project"),
             include_directories: Vec::new(),
@@ -75,7 +75,7 @@ impl Scene {
             ],
             ..Offers::default()
         };
-        Machine {
+        ComposerServices {
             root: self.path("project"),
             home: self.path("home"),
             temp: self.path("temp"),
@@ -92,10 +92,10 @@ impl Scene {
 }
 
 /// The last answer to a question, as what would be put in.
-fn asked(desk: &Machine, kind: Kind, text: &str) -> Vec<String> {
-    let id = desk.latest.load(Ordering::Relaxed) + 1;
+fn asked(services: &ComposerServices, kind: Kind, text: &str) -> Vec<String> {
+    let id = services.latest.load(Ordering::Relaxed) + 1;
     let mut last = Vec::new();
-    desk.complete(&Wanted { id, kind, text: text.to_owned(), range: 0..0 }, &mut |items| last = items);
+    services.complete(&Wanted { id, kind, text: text.to_owned(), range: 0..0 }, &mut |items| last = items);
     last.into_iter().map(|item| item.insert).collect()
 }
 
@@ -107,12 +107,12 @@ fn files_of_the_workspace_follow_an_at_sign() {
     for file in ["src/main.rs", "src/other.rs", "debug.log", "private/key.txt", "my notes.md"] {
         scene.file(&format!("project/{file}"), "");
     }
-    let desk = scene.desk();
-    assert_eq!(asked(&desk, Kind::At, "mainrs"), ["src/main.rs"]);
-    assert_eq!(asked(&desk, Kind::At, "src/"), ["src/", "src/main.rs", "src/other.rs"]);
-    assert_eq!(asked(&desk, Kind::At, "notes"), ["my notes.md"]);
+    let services = scene.services();
+    assert_eq!(asked(&services, Kind::At, "mainrs"), ["src/main.rs"]);
+    assert_eq!(asked(&services, Kind::At, "src/"), ["src/", "src/main.rs", "src/other.rs"]);
+    assert_eq!(asked(&services, Kind::At, "notes"), ["my notes.md"]);
     for hidden in ["debug", "key"] {
-        assert!(asked(&desk, Kind::At, hidden).is_empty(), "{hidden}");
+        assert!(asked(&services, Kind::At, hidden).is_empty(), "{hidden}");
     }
 }
 
@@ -126,8 +126,8 @@ fn commands_follow_a_slash_with_their_words_and_names() {
         pollux_session::save_checkpoint(&scene.path("temp"), tag, &saved).unwrap();
     }
     scene.file("project/src/main.rs", "");
-    let desk = scene.desk();
-    let slash = |line: &str| asked(&desk, Kind::Slash, line);
+    let services = scene.services();
+    let slash = |line: &str| asked(&services, Kind::Slash, line);
     assert_eq!(slash("/qui"), ["quit"]);
     assert_eq!(slash("/exit"), ["quit"]);
     assert_eq!(slash("/tidy"), ["git:tidy"]);
@@ -143,9 +143,10 @@ fn commands_follow_a_slash_with_their_words_and_names() {
     assert_eq!(slash("/directory add s"), ["src/"]);
     assert!(slash("/nosuch x").is_empty() && slash("/quit a b c").is_empty());
     let mut run = Vec::new();
-    desk.complete(&Wanted { id: 999, kind: Kind::Slash, text: "/".to_owned(), range: 0..0 }, &mut |items| {
-        run = items
-    });
+    services
+        .complete(&Wanted { id: 999, kind: Kind::Slash, text: "/".to_owned(), range: 0..0 }, &mut |items| {
+            run = items
+        });
     let item = |name: &str| run.iter().find(|item| item.insert == name).unwrap();
     assert!(item("help").run && !item("git:tidy").run);
     assert_eq!(
@@ -163,15 +164,15 @@ fn programs_and_paths_stand_in_a_shell_command() {
         scene.file(&format!("project/{file}"), "");
     }
     scene.file("home/letter.txt", "");
-    let desk = scene.desk();
-    assert_eq!(asked(&desk, Kind::Shell { command: true }, "zz-p"), ["zz-paint"]);
-    let path = |word: &str| asked(&desk, Kind::Shell { command: false }, word);
+    let services = scene.services();
+    assert_eq!(asked(&services, Kind::Shell { command: true }, "zz-p"), ["zz-paint"]);
+    let path = |word: &str| asked(&services, Kind::Shell { command: false }, word);
     assert_eq!(path("s"), ["src/", "sun.txt"]);
     assert_eq!(path("src/m"), ["src/main.rs"]);
     assert_eq!(path("~/let"), ["~/letter.txt"]);
     assert_eq!(path(".hid"), [".hidden"]);
     assert!(!path("").contains(&".hidden".to_owned()) && path("nowhere/").is_empty());
-    assert_eq!(asked(&desk, Kind::Shell { command: true }, "./su"), ["./sun.txt"]);
+    assert_eq!(asked(&services, Kind::Shell { command: true }, "./su"), ["./sun.txt"]);
 }
 
 #[test]
@@ -182,7 +183,7 @@ fn earlier_prompts_come_once_and_in_their_order() {
         log_prompt(&scene.path("temp"), &session, prompt, Timestamp::from_millis(time)).unwrap();
     }
     add_shell_command(&scene.path("temp"), "ls").unwrap();
-    let (prompts, commands) = scene.desk().past();
+    let (prompts, commands) = scene.services().history();
     assert_eq!((prompts, commands), (vec!["two".to_owned(), "one".to_owned()], vec!["ls".to_owned()]));
 }
 
@@ -196,8 +197,8 @@ fn an_editor_gets_a_private_file_that_is_gone_afterwards() {
     scene.program("ed1", "stat -c %a \"$2\" > \"$1\"; echo more >> \"$2\"; touch \"$2~\"");
     let report = scene.path("report").display().to_string();
     scene.var("EDITOR", &format!("ed1 {report}"));
-    let desk = scene.desk();
-    assert_eq!(desk.edit("text\n", "../prompt.md").unwrap(), "text\nmore\n");
+    let services = scene.services();
+    assert_eq!(services.edit("text\n", "../prompt.md").unwrap(), "text\nmore\n");
     assert_eq!(fs::read_to_string(&report).unwrap(), "600\n");
     assert!(left_behind(&scene.path("temp")).is_empty());
 }
@@ -208,36 +209,40 @@ fn the_preferred_editor_goes_first_and_what_is_wrong_is_said() {
     scene.program("fails", "exit 3");
     scene.program("codium", "for last; do :; done; echo \"$1\" > \"$last\"");
     scene.var("EDITOR", "fails");
-    let desk = scene.desk();
-    let failed = desk.edit("x", "p.md").unwrap_err();
+    let services = scene.services();
+    let failed = services.edit("x", "p.md").unwrap_err();
     assert!(failed.contains("`fails` failed") && failed.contains('3'), "{failed}");
-    desk.prefer_editor(Some("vscodium"));
-    assert_eq!(desk.edit("x", "p.md").unwrap(), "--wait\n");
-    desk.prefer_editor(Some("bbedit"));
-    assert!(desk.edit("x", "p.md").unwrap_err().contains("BBEdit (`bbedit`) was not found"));
-    desk.prefer_editor(Some("notepad"));
-    assert!(desk.edit("x", "p.md").unwrap_err().contains("none of vscode, "));
+    services.prefer_editor(Some("vscodium"));
+    assert_eq!(services.edit("x", "p.md").unwrap(), "--wait\n");
+    services.prefer_editor(Some("bbedit"));
+    assert!(services.edit("x", "p.md").unwrap_err().contains("BBEdit (`bbedit`) was not found"));
+    services.prefer_editor(Some("notepad"));
+    assert!(services.edit("x", "p.md").unwrap_err().contains("none of vscode, "));
     assert!(left_behind(&scene.path("temp")).is_empty());
     let mut scene = Scene::new();
     scene.var("VISUAL", "gone --now");
     assert!(
-        scene.desk().edit("x", "p.md").unwrap_err().contains("`gone`, which `VISUAL` names, was not found")
+        scene
+            .services()
+            .edit("x", "p.md")
+            .unwrap_err()
+            .contains("`gone`, which `VISUAL` names, was not found")
     );
-    assert_eq!(editors().len(), 16);
+    assert_eq!(pollux_front::editors::editors().len(), 16);
 }
 
 #[test]
 fn the_clipboard_gives_a_picture_else_a_text_else_a_reason() {
     let mut scene = Scene::new();
-    assert!(matches!(scene.desk().clipboard(), Clip::Nothing(_)));
+    assert!(matches!(scene.services().clipboard(), Clip::Nothing(_)));
     scene.program("wl-paste", "case \"$3\" in image/png) exit 1;; *) printf 'some text';; esac");
     scene.var("WAYLAND_DISPLAY", "wayland-0");
-    assert_eq!(scene.desk().clipboard(), Clip::Text("some text".to_owned()));
+    assert_eq!(scene.services().clipboard(), Clip::Text("some text".to_owned()));
     scene.program("wl-paste", "printf '\\211PNG\\r\\n\\032\\n-rest'");
-    let Clip::Picture(path) = scene.desk().clipboard() else { panic!("no picture") };
+    let Clip::Picture(path) = scene.services().clipboard() else { panic!("no picture") };
     assert!(fs::read(&path).unwrap().ends_with(b"-rest"));
     assert!(Path::new(&path).starts_with(scene.path("temp/images").canonicalize().unwrap()));
     scene.program("wl-paste", "exit 1");
-    let Clip::Nothing(why) = scene.desk().clipboard() else { panic!("something") };
+    let Clip::Nothing(why) = scene.services().clipboard() else { panic!("something") };
     assert!(why.contains("neither text nor a picture"), "{why}");
 }

@@ -1,4 +1,6 @@
-//! The front end of a conversation together with the signals that may end it: no question outlasts them.
+//! The front end of a conversation and the signals that can end it.
+//!
+//! The flow and the commands use [`UserInterface`] and never a [`FrontEnd`] directly, so that a signal ends every question.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,37 +9,35 @@ use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::Failure;
+use pollux_domain::panel::Panel;
 use pollux_host::{Conversation, Loaded, Prepared, Said};
 use pollux_output::Console;
-use pollux_tui::app::Facts;
-use pollux_tui::theme::Theme;
-use pollux_tui::transcript::{Item, Panel};
 
 use super::choice::{Choice, Chosen, ListEvent};
-use super::front_end::FrontEnd;
+use super::front_end::{Farewell, FrontEnd, SessionFacts};
 use super::input::Input;
 use crate::signals::Signals;
 
-/// How long a conversation may take to end when the terminal is gone or the machine goes down.
-const LAST_WORDS: Duration = Duration::from_millis(1500);
+/// Time to end a conversation after the terminal is gone or the machine shuts down.
+const SHUTDOWN_TIME: Duration = Duration::from_millis(1500);
 
-/// Who shows a conversation and hears the person.
-pub(super) struct Face {
+/// A front end whose questions end with a signal.
+pub(super) struct UserInterface {
     front_end: Box<dyn FrontEnd>,
     signals: Signals,
-    /// The signal that ends it all.
+    /// The signal that ends the conversation.
     pub(super) ended_by: Option<Received>,
-    /// When it must be over then.
+    /// When it must have ended then.
     deadline: Option<Instant>,
 }
 
-/// What the person is asked and does: a signal is heard whoever waits for what.
-impl Face {
+/// Input and questions, all of which a signal ends.
+impl UserInterface {
     pub(super) fn new(front_end: Box<dyn FrontEnd>, signals: Signals) -> Self {
         Self { front_end, signals, ended_by: None, deadline: None }
     }
 
-    /// What the person does next. Nothing is lost when this is dropped half-way.
+    /// The next input. Dropping the future loses nothing.
     pub(super) async fn input(&mut self) -> Input {
         if self.ended_by.is_some() {
             return Input::Leave;
@@ -49,8 +49,8 @@ impl Face {
         }
     }
 
-    /// Waits until nobody may be kept waiting any more, which is never unless a signal came.
-    pub(super) fn time_is_up(&self) -> impl Future<Output = ()> + use<> {
+    /// Waits for the deadline that a signal set; forever without one.
+    pub(super) fn deadline_passed(&self) -> impl Future<Output = ()> + use<> {
         let deadline = self.deadline;
         async move {
             match deadline {
@@ -60,17 +60,17 @@ impl Face {
         }
     }
 
-    /// A signal that is no interrupt ends everything, whoever waits for what.
+    /// Turns a signal into input; all but an interrupt end the conversation.
     fn signalled(&mut self, received: Received) -> Input {
         if received == Received::Interrupt {
             return Input::Interrupt;
         }
         self.ended_by = Some(received);
-        self.deadline = Some(Instant::now() + LAST_WORDS);
+        self.deadline = Some(Instant::now() + SHUTDOWN_TIME);
         Input::Leave
     }
 
-    /// A question's answer; `None` when it was left, or there is nobody any more.
+    /// The answer to a question; `None` when the person cancels it or the conversation is ending.
     async fn answer<T>(&mut self, asked: impl AsyncFnOnce(&mut dyn FrontEnd) -> Option<T>) -> Option<T> {
         if self.ended_by.is_some() {
             return None;
@@ -84,24 +84,24 @@ impl Face {
         }
     }
 
-    /// Waits until the person wants what runs to stop; what else is typed meanwhile waits for its turn.
+    /// Waits until the person interrupts; other input is deferred.
     pub(super) async fn interrupted(&mut self) {
         loop {
             match self.input().await {
                 Input::Interrupt => return,
                 Input::Leave | Input::Gone => {
-                    self.put_back(Input::Leave);
+                    self.defer(Input::Leave);
                     return;
                 }
                 Input::Decide { .. } => {}
-                other => self.put_back(other),
+                other => self.defer(other),
             }
             tokio::task::yield_now().await;
         }
     }
 
-    /// Waits until somebody who is leaving presses once more. The end of the input is no such wish.
-    pub(super) async fn hurried(&mut self) {
+    /// Waits until a person who is leaving interrupts again. End of input does not count.
+    pub(super) async fn cancel_requested(&mut self) {
         loop {
             match self.input().await {
                 Input::Interrupt => return,
@@ -112,37 +112,37 @@ impl Face {
         }
     }
 
-    /// A line that the person types; `None` when they leave the question.
-    pub(super) async fn line(&mut self, question: &str) -> Option<String> {
-        self.answer(async |front_end| front_end.entry(question, false).await).await
+    /// Asks for a line of text; `None` when the person cancels.
+    pub(super) async fn ask_line(&mut self, question: &str) -> Option<String> {
+        self.answer(async |front_end| front_end.ask_line(question, false).await).await
     }
 
-    /// The same for what nobody should read over their shoulder.
-    pub(super) async fn secret(&mut self, question: &str) -> Option<String> {
-        self.answer(async |front_end| front_end.entry(question, true).await).await
+    /// Asks for a line of text that is not echoed.
+    pub(super) async fn ask_secret(&mut self, question: &str) -> Option<String> {
+        self.answer(async |front_end| front_end.ask_line(question, true).await).await
     }
 
-    /// Only a clear yes is one.
-    pub(super) async fn agrees(&mut self, question: &str) -> bool {
-        let answer = self.answer(async |front_end| Some(front_end.agrees(question).await));
+    /// Asks yes or no. Anything but `y` or `yes` means no.
+    pub(super) async fn confirm(&mut self, question: &str) -> bool {
+        let answer = self.answer(async |front_end| Some(front_end.confirm(question).await));
         answer.await.unwrap_or(false)
     }
 
-    /// One of several; `None` when the person leaves. After a letter the list stays until it is asked for again or
-    /// [`Face::close`]d.
+    /// Asks for one of several; `None` when the person cancels. A list that stays open must be closed with
+    /// [`UserInterface::close_list`].
     pub(super) async fn choose(&mut self, choice: Choice) -> Option<Chosen> {
         self.answer(async |front_end| front_end.choose(choice).await).await
     }
 
-    /// What the person does with the list; `None` when they leave it. Where it is a screen, nothing is lost when this
-    /// is dropped half-way.
+    /// The next thing done with the list; `None` when the person closes it. On a screen, dropping the future loses
+    /// nothing.
     pub(super) async fn list_event(&mut self) -> Option<ListEvent> {
         self.answer(async |front_end| front_end.list_event().await).await
     }
 
-    /// Asks about a call; `None` where the answer comes as [`Input::Decide`].
-    pub(super) async fn ask(&mut self, request: &Arc<ApprovalRequest>) -> Option<Answer> {
-        let asked = self.front_end.ask(request)?;
+    /// Asks for an approval; `None` where the answer comes as [`Input::Decide`].
+    pub(super) async fn ask_approval(&mut self, request: &Arc<ApprovalRequest>) -> Option<Answer> {
+        let asked = self.front_end.ask_approval(request)?;
         if self.ended_by.is_some() {
             return Some(Answer::Cancel);
         }
@@ -155,15 +155,15 @@ impl Face {
         }
     }
 
-    /// Gives the terminal back, and says how it ended.
+    /// Gives the terminal back and returns the exit code.
     pub(super) fn leave(self, ended: Result<(), Failure>) -> ExitKind {
         let exit = self.front_end.leave(self.ended_by.is_some(), ended);
         self.ended_by.map_or(exit, Received::exit)
     }
 }
 
-/// What is shown, as [`FrontEnd`] tells.
-impl Face {
+/// Output, as described at [`FrontEnd`].
+impl UserInterface {
     pub(super) fn is_screen(&self) -> bool {
         self.front_end.is_screen()
     }
@@ -184,26 +184,26 @@ impl Face {
         self.front_end.note(text);
     }
 
-    pub(super) fn complain(&mut self, text: &str) {
-        self.front_end.complain(text);
+    pub(super) fn error(&mut self, text: &str) {
+        self.front_end.error(text);
     }
 
     pub(super) fn panel(&mut self, panel: Panel) {
         self.front_end.panel(panel);
     }
 
-    pub(super) fn farewell(&mut self, item: Item) {
-        self.front_end.farewell(item);
+    pub(super) fn farewell(&mut self, farewell: Farewell) {
+        self.front_end.farewell(farewell);
     }
 
-    /// What was said before, and how much of it is not shown.
-    pub(super) fn remember(&mut self, said: Vec<Said>, above: usize) {
+    /// Shows earlier messages, and the number of those left out.
+    pub(super) fn show_history(&mut self, said: Vec<Said>, above: usize) {
         if above > 0 {
             self.note(&format!(
                 "{above} earlier messages are not shown; `pollux sessions show` has all of them."
             ));
         }
-        self.front_end.remember(said);
+        self.front_end.show_history(said);
     }
 
     pub(super) fn clear(&mut self) {
@@ -214,40 +214,44 @@ impl Face {
         self.front_end.suggest(text);
     }
 
-    pub(super) fn sequence(&mut self, sequence: &str) {
-        self.front_end.sequence(sequence);
+    pub(super) fn terminal_sequence(&mut self, sequence: &str) {
+        self.front_end.terminal_sequence(sequence);
     }
 
-    pub(super) fn begin(&mut self, typed: &str) {
-        self.front_end.begin(typed);
+    pub(super) fn turn_started(&mut self, typed: &str) {
+        self.front_end.turn_started(typed);
     }
 
-    pub(super) fn over(&mut self, end: &TurnEnd) {
-        self.front_end.over(end);
+    pub(super) fn turn_ended(&mut self, end: &TurnEnd) {
+        self.front_end.turn_ended(end);
     }
 
-    pub(super) fn ready(&mut self) {
-        self.front_end.ready();
+    pub(super) fn await_prompt(&mut self) {
+        self.front_end.await_prompt();
     }
 
-    pub(super) fn offer(&mut self, conversation: &Conversation, loaded: &Loaded) {
-        self.front_end.offer(conversation, loaded);
+    pub(super) fn set_offers(&mut self, conversation: &Conversation, loaded: &Loaded) {
+        self.front_end.set_offers(conversation, loaded);
     }
 
-    pub(super) fn show_facts(&mut self, facts: Facts) {
+    pub(super) fn show_facts(&mut self, facts: SessionFacts) {
         self.front_end.show_facts(facts);
     }
 
-    pub(super) fn confined(&mut self, turn: &Prepared<'_>, model: &str) {
-        self.front_end.confined(turn, model);
+    pub(super) fn sandbox_changed(&mut self, turn: &Prepared<'_>, model: &str) {
+        self.front_end.sandbox_changed(turn, model);
     }
 
-    pub(super) fn look_anew(&mut self, turn: &Prepared<'_>, model: &str) {
-        self.front_end.look_anew(turn, model);
+    pub(super) fn reload_settings(&mut self, turn: &Prepared<'_>, model: &str) {
+        self.front_end.reload_settings(turn, model);
     }
 
-    pub(super) fn show_theme(&mut self, theme: &Theme) {
-        self.front_end.show_theme(theme);
+    pub(super) fn load_themes(&mut self, loaded: &Loaded) {
+        self.front_end.load_themes(loaded);
+    }
+
+    pub(super) fn show_theme(&mut self, name: Option<&str>) {
+        self.front_end.show_theme(name);
     }
 
     pub(super) fn set_vim(&mut self, on: bool) {
@@ -258,20 +262,20 @@ impl Face {
         self.front_end.prefer_editor(id);
     }
 
-    pub(super) fn begin_shell(&mut self, command: &str) -> Box<dyn Fn(&str) + Send + Sync> {
-        self.front_end.begin_shell(command)
+    pub(super) fn shell_started(&mut self, command: &str) -> Box<dyn Fn(&str) + Send + Sync> {
+        self.front_end.shell_started(command)
     }
 
-    pub(super) fn end_shell(&mut self, said: Option<&str>) {
-        self.front_end.end_shell(said);
+    pub(super) fn shell_ended(&mut self, ending: Option<&str>) {
+        self.front_end.shell_ended(ending);
     }
 
-    pub(super) fn say_first(&mut self, prompt: String) {
-        self.front_end.say_first(prompt);
+    pub(super) fn queue_prompt(&mut self, prompt: String) {
+        self.front_end.queue_prompt(prompt);
     }
 
-    pub(super) fn put_back(&mut self, input: Input) {
-        self.front_end.put_back(input);
+    pub(super) fn defer(&mut self, input: Input) {
+        self.front_end.defer(input);
     }
 
     pub(super) fn present(&mut self, choice: Choice) {
@@ -286,8 +290,8 @@ impl Face {
         self.front_end.show_hits(words, hits);
     }
 
-    pub(super) fn close(&mut self) {
-        self.front_end.close();
+    pub(super) fn close_list(&mut self) {
+        self.front_end.close_list();
     }
 
     pub(super) fn is_broken(&self) -> bool {
@@ -295,7 +299,7 @@ impl Face {
     }
 }
 
-/// What is awaited, unless a signal comes first.
+/// The awaited value, unless a signal comes first.
 async fn unless_signalled<T>(signals: &mut Signals, awaited: impl Future<Output = T>) -> Result<T, Received> {
     tokio::select! {
         biased;

@@ -1,0 +1,72 @@
+//! One-line summaries of tool calls.
+//!
+//! Front ends use it where they have no room for all arguments. It knows argument names, not tools, so it also works for
+//! tools of MCP servers.
+
+use std::path::Path;
+
+use crate::JsonObject;
+use crate::path_display::PathDisplay;
+use crate::terminal_text::one_line;
+
+/// Characters of a summary.
+const LONGEST: usize = 200;
+
+/// The argument that says most about a call, in one line of at most 200 characters.
+pub fn call_summary(args: &JsonObject, paths: &PathDisplay) -> String {
+    const TELLING: &[&str] = &[
+        "command",
+        "file_path",
+        "path",
+        "absolute_path",
+        "pattern",
+        "query",
+        "url",
+        "prompt",
+        "dir_path",
+        "name",
+        "agent_name",
+        "fact",
+    ];
+    let word = |key: &str| args.get(key).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
+    let found = TELLING.iter().find_map(|key| word(key).map(|text| (*key, text)));
+    let text = match found {
+        Some(("file_path" | "path" | "absolute_path" | "dir_path", path)) => paths.shown(Path::new(path)),
+        Some(("command", command)) => match word("dir_path") {
+            Some(folder) => format!("{command} (in {})", paths.folder(Path::new(folder))),
+            None => command.to_owned(),
+        },
+        Some((_, text)) => text.to_owned(),
+        None => String::new(),
+    };
+    let text = one_line(&text);
+    match text.chars().count() > LONGEST {
+        true => text.chars().take(LONGEST - 1).chain(['…']).collect(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn summary(args: serde_json::Value) -> String {
+        let paths = PathDisplay { workspace: vec!["/w".into()], home: None };
+        call_summary(args.as_object().expect("an object"), &paths)
+    }
+
+    #[test]
+    fn a_summary_is_the_most_telling_argument_with_short_paths() {
+        assert_eq!(summary(json!({"content": "x", "file_path": "/w/src/a.rs"})), "src/a.rs");
+        assert_eq!(summary(json!({"command": "make", "dir_path": "/w/lib"})), "make (in lib/)");
+        assert_eq!(summary(json!({"other": 1})), "");
+    }
+
+    #[test]
+    fn a_long_summary_is_cut() {
+        let cut = summary(json!({"query": "x".repeat(500)}));
+        assert_eq!((cut.chars().count(), cut.ends_with('…')), (LONGEST, true));
+    }
+}
