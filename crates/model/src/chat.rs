@@ -5,6 +5,7 @@
 
 mod calls;
 mod exchange;
+mod local;
 mod media;
 mod messages;
 mod models;
@@ -21,13 +22,15 @@ use pollux_domain::model::{
     Dialect, GenerationSettings, ModelClient, ModelError, ModelInfo, ModelRequest, ReplyChunk, ReplyStream,
     RequestRole,
 };
+use serde_json::json;
 
 use crate::shared::endpoint::{Endpoint, EndpointError};
 use crate::shared::server::Server;
 use crate::shared::settings;
 use crate::shared::tool_names::ToolNames;
 use exchange::{ChatExchange, Memory};
-use quirks::Quirks;
+pub use local::LocalFacts;
+use quirks::{Quirks, ServerFacts};
 use request::{MAX_NAME, Plan};
 
 /// A client of one server.
@@ -45,10 +48,35 @@ impl ChatClient {
         Ok(Self { server: Arc::new(server), memory: Arc::default() })
     }
 
+    /// What a local server knows about a model; `None` for servers that cannot be asked.
+    pub async fn local_facts(&self, model: &str) -> Result<Option<LocalFacts>, ModelError> {
+        let role = RequestRole::Tool;
+        let get = |path: &'static str| {
+            let request = self.server.at_root(self.server.get(path), path);
+            async move { self.server.ask(&request, role, Ok).await }
+        };
+        Ok(Some(match self.quirks(model).facts {
+            ServerFacts::None => return Ok(None),
+            ServerFacts::LlamaCpp => local::llama_cpp(&get("props").await?),
+            ServerFacts::LmStudio => local::lm_studio(model, &get("api/v0/models").await?),
+            ServerFacts::Ollama => {
+                let request = self.server.post("api/show", json!({"model": model}))?;
+                let request = self.server.at_root(request, "api/show");
+                let show = self.server.ask(&request, role, Ok).await?;
+                // An older server may not tell what it runs.
+                let running = get("api/ps").await.unwrap_or_default();
+                local::ollama(model, &show, &running)
+            }
+        }))
+    }
+
+    fn quirks(&self, model: &str) -> Quirks {
+        Quirks::of(self.server.provider().as_str(), self.server.host(), self.server.port(), model)
+    }
+
     fn exchange(&self, request: ModelRequest) -> ChatExchange {
         let info = self.server.info(&request.model);
-        let quirks =
-            Quirks::of(self.server.provider().as_str(), self.server.host(), self.server.port(), &info.id);
+        let quirks = self.quirks(&info.id);
         let plan = Plan {
             settings: settings::neutral(&request),
             names: ToolNames::new(&request.tools, MAX_NAME),

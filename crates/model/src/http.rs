@@ -10,6 +10,7 @@ mod connection;
 mod exchange;
 mod failure;
 mod page;
+mod rate_limit;
 mod stream;
 
 use std::collections::VecDeque;
@@ -76,8 +77,8 @@ pub(crate) trait Protocol: Send + Sync {
     /// A successful answer that is not from the API at all.
     fn not_the_api(&self, text: &str) -> Failure;
 
-    /// What it means that nothing listens at the server's address.
-    fn nobody_there(&self, failure: Failure) -> Failure {
+    /// Refines the failure when nothing listens at the server's address.
+    fn connection_refused(&self, failure: Failure) -> Failure {
         failure
     }
 }

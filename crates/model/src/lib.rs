@@ -2,7 +2,7 @@
 //!
 //! Owns: the wires ([`gemini`], [`chat`], [`messages`], [`responses`]), code that wires share (`http`, [`shared`]), the
 //! table of wires ([`registry`]), provider configuration ([`providers`]), routing of requests by model name
-//! ([`router`]), model aliases and facts ([`catalogue`]), Google credentials ([`auth`]), scripted and recorded replies
+//! ([`router`]), model aliases and facts ([`catalogue`]), Google credentials ([`auth`]), prompted tools ([`prompt_tools`]), scripted and recorded replies
 //! ([`scripted`], [`recording`]). Does not own: the turn loop, or whether a complete reply can be used (`agent`).
 //! Start at [`providers::BUILT_IN`] and [`registry::WIRES`]: a provider is a row of the first, a wire a row of the
 //! second.
@@ -13,6 +13,7 @@ pub mod chat;
 pub mod gemini;
 mod http;
 pub mod messages;
+pub mod prompt_tools;
 pub mod providers;
 pub mod recording;
 pub mod registry;

@@ -18,7 +18,7 @@ use crate::http::{Decoder, Exchange, Failure, Mend};
 use crate::shared::fault;
 use crate::shared::server::Server;
 
-/// How many parameters may be given up for one reply.
+/// How many parameters may be dropped for one reply.
 const MAX_REFUSED: usize = 3;
 const TOOL_USE_FAILED: &str = "tool_use_failed";
 
@@ -79,7 +79,8 @@ impl ChatExchange {
         Mend::Again(notice)
     }
 
-    fn give_up(&mut self, param: &str) -> Mend {
+    /// Stops sending a parameter that the server does not know.
+    fn drop_parameter(&mut self, param: &str) -> Mend {
         let body = self.body();
         let sent = match param {
             "strict" => self.plan.strict_tools,
@@ -94,9 +95,9 @@ impl ChatExchange {
         self.learnt(None)
     }
 
-    /// The model wrote a call that its own server could not read: once more, soberly; then the model is told.
-    fn failed_call(&mut self, failure: &Failure) -> Mend {
-        if !std::mem::replace(&mut self.lessons.soberly, true) {
+    /// The server could not parse the model's own call: retry once at a lower temperature, then tell the model.
+    fn retry_failed_call(&mut self, failure: &Failure) -> Mend {
+        if !std::mem::replace(&mut self.lessons.lower_temperature, true) {
             return Mend::Again(None);
         }
         let Some(raw) = failure.rejected.as_deref().map(str::to_owned) else { return Mend::No };
@@ -129,13 +130,13 @@ impl Exchange for ChatExchange {
     fn mend(&mut self, failure: &Failure) -> Mend {
         let error = &failure.error;
         if let ModelErrorKind::Unsupported { param } = &error.kind {
-            return self.give_up(param);
+            return self.drop_parameter(param);
         }
         if error.status != Some(400) {
             return Mend::No;
         }
         if error.details.code.as_deref() == Some(TOOL_USE_FAILED) {
-            return self.failed_call(failure);
+            return self.retry_failed_call(failure);
         }
         let wants_reasoning =
             error.message.contains("reasoning_content") && error.message.contains("passed back");
@@ -145,8 +146,7 @@ impl Exchange for ChatExchange {
         }
         if fault::refuses_seals(error) && !self.lessons.without_seals {
             self.lessons.without_seals = true;
-            let notice =
-                format!("the model's earlier reasoning was refused and is left out: {}", error.message);
+            let notice = format!("retrying without the model's earlier reasoning: {}", error.message);
             return self.learnt(Some(notice));
         }
         Mend::No

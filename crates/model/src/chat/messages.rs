@@ -62,8 +62,8 @@ impl Writer<'_> {
             let own = (self.is_own)(content);
             let items = content.parts.iter().enumerate();
             let items = items.map(|(part, body)| Item { place: (turn, part), part: body, own });
-            let parts: Vec<Item<'a>> = items.filter(|item| says_something(item.part)).collect();
-            // Reasoning alone is no message, and the turns around it belong together.
+            let parts: Vec<Item<'a>> = items.filter(|item| has_content(item.part)).collect();
+            // A turn with only reasoning would be an empty message, so the turns around it are merged.
             if parts.iter().all(|item| matches!(item.part.body, Body::Reasoning { .. })) {
                 continue;
             }
@@ -235,7 +235,7 @@ fn joined(pieces: Vec<Value>) -> Value {
     }
 }
 
-fn says_something(part: &Part) -> bool {
+fn has_content(part: &Part) -> bool {
     match &part.body {
         Body::Text(text) => !text.is_empty(),
         Body::Other(_) => false,

@@ -28,6 +28,8 @@ pub(crate) struct Quirks {
     pub(crate) echo: Echo,
     /// A person may not speak right after a tool.
     pub(crate) no_user_after_tool: bool,
+    /// What it can be asked beyond the dialect.
+    pub(crate) facts: ServerFacts,
     /// Headers that it likes to see.
     pub(crate) headers: &'static [(&'static str, &'static str)],
 }
@@ -51,6 +53,18 @@ pub(crate) enum Echo {
     Details,
 }
 
+/// Where a server tells what the dialect has no word for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServerFacts {
+    None,
+    /// `/api/show` and `/api/ps`
+    Ollama,
+    /// `/props`
+    LlamaCpp,
+    /// `/api/v0/models`
+    LmStudio,
+}
+
 const PLAIN: Quirks = Quirks {
     ids: IdRule::Plain { max: 64 },
     output_cap: "max_tokens",
@@ -63,6 +77,7 @@ const PLAIN: Quirks = Quirks {
     effort: EffortField::Flat,
     echo: Echo::Nothing,
     no_user_after_tool: false,
+    facts: ServerFacts::None,
     headers: &[],
 };
 
@@ -74,23 +89,45 @@ const OPENAI: Quirks = Quirks {
     ..PLAIN
 };
 const AZURE: Quirks = Quirks { output_cap: "max_completion_tokens", ..PLAIN };
-const OLLAMA: Quirks = Quirks { tool_choice: false, ..PLAIN };
+const OLLAMA: Quirks = Quirks { tool_choice: false, facts: ServerFacts::Ollama, ..PLAIN };
+const LLAMA_CPP: Quirks = Quirks { facts: ServerFacts::LlamaCpp, ..PLAIN };
+const LM_STUDIO: Quirks = Quirks { facts: ServerFacts::LmStudio, ..PLAIN };
 const MISTRAL: Quirks =
     Quirks { ids: IdRule::Nine, required: "any", stream_options: false, no_user_after_tool: true, ..PLAIN };
 const ECHOING: Quirks = Quirks { echo: Echo::Content, ..PLAIN };
 const OPENROUTER: Quirks =
     Quirks { effort: EffortField::Nested, echo: Echo::Details, headers: &[("X-Title", "Pollux")], ..PLAIN };
 
-/// By the provider's id, the end of its host's name, and the port where it usually listens on this machine.
-const SERVERS: &[(&str, &str, Option<u16>, Quirks)] = &[
-    ("", "api.openai.com", None, OPENAI),
-    ("azure", ".azure.com", None, AZURE),
-    ("ollama", "ollama.com", Some(11434), OLLAMA),
-    ("mistral", "api.mistral.ai", None, MISTRAL),
-    ("deepseek", "api.deepseek.com", None, ECHOING),
-    ("moonshot", ".moonshot.ai", None, ECHOING),
-    ("moonshot", ".moonshot.cn", None, ECHOING),
-    ("openrouter", "openrouter.ai", None, OPENROUTER),
+/// How a server is recognised; any of these is enough.
+struct Server {
+    provider: Option<&'static str>,
+    /// The end of its host's name.
+    host: Option<&'static str>,
+    /// The port where it usually listens on this machine.
+    port: Option<u16>,
+    quirks: Quirks,
+}
+
+const fn provider(id: &'static str, host: &'static str, quirks: Quirks) -> Server {
+    Server { provider: Some(id), host: Some(host), port: None, quirks }
+}
+
+const fn local(id: &'static str, port: u16, quirks: Quirks) -> Server {
+    Server { provider: Some(id), host: None, port: Some(port), quirks }
+}
+
+const SERVERS: &[Server] = &[
+    // Not by its id: settings may point that provider at another host, which is another server.
+    Server { provider: None, host: Some("api.openai.com"), port: None, quirks: OPENAI },
+    provider("azure", ".azure.com", AZURE),
+    provider("mistral", "api.mistral.ai", MISTRAL),
+    provider("deepseek", "api.deepseek.com", ECHOING),
+    provider("moonshot", ".moonshot.ai", ECHOING),
+    provider("moonshot", ".moonshot.cn", ECHOING),
+    provider("openrouter", "openrouter.ai", OPENROUTER),
+    local("ollama", 11434, OLLAMA),
+    local("llamacpp", 8080, LLAMA_CPP),
+    local("lmstudio", 1234, LM_STUDIO),
 ];
 
 /// Models that want nine characters in ids, wherever they run.
@@ -105,11 +142,13 @@ impl Quirks {
     pub(crate) fn of(provider: &str, host: &str, port: Option<u16>, model: &str) -> Self {
         let model = model.to_ascii_lowercase();
         let is_one_of = |families: &[&str]| families.iter().any(|family| model.contains(family));
-        let row = SERVERS.iter().find(|(id, end, usual, _)| {
-            let local = host == "localhost" || host.starts_with("127.") || host == "[::1]";
-            provider == *id || host.ends_with(end) || local && usual.is_some() && port == *usual
+        let is_local = host == "localhost" || host.starts_with("127.") || host == "[::1]";
+        let row = SERVERS.iter().find(|server| {
+            server.provider == Some(provider)
+                || server.host.is_some_and(|end| host.ends_with(end))
+                || is_local && server.port.is_some() && server.port == port
         });
-        let mut quirks = row.map_or(PLAIN, |(.., quirks)| *quirks);
+        let mut quirks = row.map_or(PLAIN, |server| server.quirks);
         if is_one_of(NINE_CHARACTER_MODELS) {
             quirks.ids = IdRule::Nine;
         }

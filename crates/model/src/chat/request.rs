@@ -39,8 +39,8 @@ pub(super) struct Lessons {
     pub(super) wants_reasoning: bool,
     /// It does not take reasoning of its own any more.
     pub(super) without_seals: bool,
-    /// It made a call that its own server could not read; the next try is to be soberer.
-    pub(super) soberly: bool,
+    /// The server could not parse the model's own call; the retry uses a lower temperature.
+    pub(super) lower_temperature: bool,
 }
 
 impl Plan {
@@ -206,7 +206,7 @@ impl Plan {
         {
             body.insert("stop".into(), json!(stop));
         }
-        if lessons.soberly {
+        if lessons.lower_temperature {
             let before = sampling.temperature.value().and_then(serde_json::Number::as_f64);
             body.insert("temperature".into(), json!(before.map_or(0.2, |temperature| temperature / 2.0)));
         }

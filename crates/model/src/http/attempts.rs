@@ -71,6 +71,6 @@ mod tests {
         assert_eq!(pauses(Retry::Never), (0, 1));
         assert_eq!(pauses(Retry::After { cause, hint: None }), (3, 4));
         assert_eq!(pauses(Retry::AtMost { cause, attempts: 2 }), (1, 2));
-        assert_eq!(pauses(Retry::WhileLoading), (120, 1), "loading is no failed attempt");
+        assert_eq!(pauses(Retry::WhileLoading), (120, 1), "loading does not count as a failed attempt");
     }
 }

@@ -1,16 +1,20 @@
 //! One request over the network, and again if that helps.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use pollux_config::groups::Secret;
 use pollux_domain::model::{ModelError, ModelErrorKind};
+use pollux_domain::sync::Locked;
 use pollux_net::backoff::{Cause, retry_after};
 use pollux_net::transport;
 use reqwest::header::{HeaderMap, HeaderName, LOCATION, RETRY_AFTER};
 use reqwest::{Request, Response, Url};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::attempts::Attempts;
+use super::rate_limit;
 use super::{Failure, HttpOptions, Protocol, Refusal, Retry};
 
 /// Of an error's body no more is read.
@@ -31,13 +35,31 @@ pub(crate) struct Connection {
     protocol: Box<dyn Protocol>,
     /// The server's name for messages, without anything secret.
     host: String,
+    /// The server has no requests or tokens left for us before then.
+    not_before: Mutex<Option<Instant>>,
 }
 
 impl Connection {
     pub(crate) fn new(options: HttpOptions, protocol: impl Protocol + 'static, address: &Url) -> Self {
         let port = address.port().map(|port| format!(":{port}")).unwrap_or_default();
         let host = format!("{}://{}{port}", address.scheme(), address.host_str().unwrap_or_default());
-        Self { options, protocol: Box::new(protocol), host }
+        Self { options, protocol: Box::new(protocol), host, not_before: Mutex::default() }
+    }
+
+    /// How long the server's rate limit delays the next request.
+    pub(super) fn rate_limit_delay(&self) -> Option<Duration> {
+        let until = self.not_before.locked().take()?;
+        let delay = until.checked_duration_since(Instant::now())?;
+        (!delay.is_zero()).then_some(delay)
+    }
+
+    /// Remembers when the server's rate limit allows the next request.
+    fn note_rate_limit(&self, headers: &HeaderMap) {
+        let now = self.options.clock.now().millis();
+        if let Some(delay) = rate_limit::delay(headers, now) {
+            let scale = self.options.backoff.scale.max(0.0);
+            *self.not_before.locked() = Some(Instant::now() + delay.mul_f64(scale));
+        }
     }
 
     /// The server, such as `https://host`.
@@ -95,6 +117,7 @@ impl Connection {
                 return Err(self.network(format!("{} gave no answer for {waited} s", self.host), true));
             }
         };
+        self.note_rate_limit(response.headers());
         if response.status().is_success() { Ok(response) } else { Err(self.refused(response).await) }
     }
 
@@ -178,7 +201,7 @@ impl Connection {
         let cause = transport::describe(error);
         let failure =
             self.network(format!("could not reach {}: {}", self.host, cause.message), cause.may_pass);
-        if cause.refused { self.protocol.nobody_there(failure) } else { failure }
+        if cause.refused { self.protocol.connection_refused(failure) } else { failure }
     }
 
     fn network(&self, message: String, may_pass: bool) -> Failure {

@@ -26,7 +26,7 @@ pub(crate) trait Exchange: Send {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Mend {
     No,
-    /// It is another one now and is sent at once. People read the notice, if there is one.
+    /// The request has changed; send it now, and show the notice if there is one.
     Again(Option<String>),
     /// This takes the reply's place.
     Instead(Vec<ReplyEvent>),

@@ -88,13 +88,20 @@ impl HttpStream {
     async fn advance(&mut self) -> Option<Result<ReplyEvent, ModelError>> {
         loop {
             match &mut self.state {
-                State::Ready => match self.exchange.request() {
-                    Ok(request) => self.state = self.connect(request),
-                    Err(error) => {
-                        self.state = State::Done;
-                        return Some(Err(error));
+                State::Ready => {
+                    if let Some(delay) = self.connection.rate_limit_delay() {
+                        self.state = State::Sleeping(Instant::now() + delay);
+                        let cause = "the rate limit of the server is used up".to_owned();
+                        return Some(Ok(ReplyEvent::Waiting(self.wait(delay, cause, None))));
                     }
-                },
+                    match self.exchange.request() {
+                        Ok(request) => self.state = self.connect(request),
+                        Err(error) => {
+                            self.state = State::Done;
+                            return Some(Err(error));
+                        }
+                    }
+                }
                 State::Connecting(sending) => match sending.await {
                     Ok(response) => {
                         let decoder = self.exchange.decoder();
@@ -317,7 +324,7 @@ impl Reading {
             SseError::TooLong => Failure::malformed(error.to_string()),
         };
         let next = match connection.chunk(&mut self.response, patience).await {
-            // The reply was complete; that its connection ended badly is nobody's concern.
+            // The reply was complete, so a connection that ends badly does not matter.
             Err(failure) if finished && failure.error.kind == ModelErrorKind::Cut => {
                 self.ended = true;
                 return Ok(());

@@ -45,7 +45,7 @@ pub struct Credential {
     pub key: Key,
 }
 
-/// A key, or whoever has it.
+/// A key, or where to get it.
 #[derive(Clone)]
 pub enum Key {
     Fixed(Secret),

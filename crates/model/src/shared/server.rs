@@ -7,7 +7,7 @@ use pollux_domain::BoxFuture;
 use pollux_domain::model::{
     Dialect, ModelError, ModelErrorKind, ModelInfo, Origin, ProviderId, ReplyChunk, ReplyStream, RequestRole,
 };
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Url};
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ use crate::http::{
 /// Headers that settings cannot set.
 const RESERVED: &[&str] =
     &["authorization", "host", "content-length", "x-api-key", "api-key", "x-goog-api-key"];
-/// A shorter value of a header is no secret and may stand in any message.
+/// A header value shorter than this is not treated as a secret in messages.
 const MIN_HEADER_SECRET: usize = 16;
 
 /// The server of one provider, for clients of any wire.
@@ -151,6 +151,18 @@ impl Server {
         url.set_path(&format!("{}/{}", url.path().trim_end_matches('/'), path.trim_start_matches('/')));
         let mut request = Request::new(method, url);
         *request.headers_mut() = self.headers.clone();
+        if self.traits.local {
+            // Small servers end a connection after each reply without saying so; the next request would meet its end.
+            request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        request
+    }
+
+    /// The same request to a path of the server itself, outside of the dialect's base address.
+    pub(crate) fn at_root(&self, mut request: Request, path: &str) -> Request {
+        let base = self.base.path().trim_end_matches('/');
+        let root = base.strip_suffix("/v1").unwrap_or(base);
+        request.url_mut().set_path(&format!("{root}/{path}"));
         request
     }
 
@@ -178,7 +190,7 @@ impl Server {
         Ok(chunk)
     }
 
-    /// Anything that is no reply: lists of models, counts of tokens.
+    /// Requests other than replies: lists of models, counts of tokens.
     pub(crate) async fn ask<T>(
         &self,
         request: &Request,
@@ -188,7 +200,7 @@ impl Server {
         self.connection.ask(request, self.attempts(role), read).await
     }
 
-    /// Work beside the conversation is given up sooner.
+    /// Background requests get fewer attempts than the conversation.
     fn attempts(&self, role: RequestRole) -> u32 {
         match role {
             RequestRole::Main | RequestRole::Subagent => self.max_attempts,
@@ -325,7 +337,7 @@ impl Protocol for ServerProtocol {
         Failure::for_good(ModelErrorKind::BadRequest, Some(200), message)
     }
 
-    fn nobody_there(&self, mut failure: Failure) -> Failure {
+    fn connection_refused(&self, mut failure: Failure) -> Failure {
         if self.traits.local {
             failure.retry = Retry::Never;
             if let Some(command) = &self.traits.start_command {

@@ -19,6 +19,10 @@ fn http_date(value: &str) -> Option<i64> {
     if let Ok(date) = DateTime::parse_from_rfc2822(value) {
         return Some(date.timestamp_millis());
     }
+    // Not HTTP's, but some servers write their limits so.
+    if let Ok(date) = DateTime::parse_from_rfc3339(value) {
+        return Some(date.timestamp_millis());
+    }
     // The two older forms that HTTP still allows.
     ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"]
         .iter()

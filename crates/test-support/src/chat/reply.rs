@@ -44,7 +44,7 @@ impl ChatReply {
         }
     }
 
-    /// A reply that is no stream.
+    /// A reply that does not stream.
     pub fn http(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status,

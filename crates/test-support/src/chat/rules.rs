@@ -74,7 +74,7 @@ fn tools(body: &Value, problems: &mut Vec<String>) {
         }
         let schema = &function["parameters"];
         if schema["type"] != "object" || !schema["properties"].is_object() {
-            problems.push(format!("the schema of {name:?} is no object"));
+            problems.push(format!("the schema of {name:?} is not an object"));
         }
         if ["$schema", "$id", "title"].iter().any(|key| schema.get(*key).is_some()) {
             problems.push(format!("the schema of {name:?} has words that servers refuse"));
@@ -126,7 +126,7 @@ fn messages(all: &[Value], problems: &mut Vec<String>) {
                     problem("answers no call, or in another order");
                 }
                 if !message["content"].is_string() {
-                    problem("content is no text");
+                    problem("content is not text");
                 }
             }
             _ => problem("does not fit here"),

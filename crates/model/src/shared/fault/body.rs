@@ -31,7 +31,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Reads a body; one that is no JSON becomes the message.
+    /// Reads a body; one that is not JSON becomes the message.
     pub(crate) fn from_body(status: u16, reason: &str, body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         let value: Option<Value> = serde_json::from_slice(body).ok();
@@ -196,7 +196,7 @@ fn status_of_word(word: &str) -> Option<u16> {
     })
 }
 
-/// A body that is no JSON; of a web page only its title is worth reading.
+/// A body that is not JSON; of a web page only its title is worth reading.
 fn foreign(text: &str) -> String {
     match web_page(text) {
         Some(title) => format!("the server sent a web page instead of an API error: {title}"),

@@ -111,6 +111,25 @@ async fn the_servers_wishes_about_time_are_kept() {
 }
 
 #[tokio::test]
+async fn a_used_up_rate_limit_delays_the_next_request() {
+    let used_up = ChatReply::said("one")
+        .header("x-ratelimit-remaining-requests", "0")
+        .header("x-ratelimit-reset-requests", "30s");
+    let server = FakeChat::start([used_up, ChatReply::said("two"), ChatReply::said("three")]);
+    let mut endpoint = endpoint(&server, "lab");
+    // The wait must outlast the end of the first reply.
+    endpoint.timing.backoff.scale = 0.02;
+    let client = ChatClient::new(endpoint).unwrap();
+    let mut waits = Vec::new();
+    for text in ["one", "two", "three"] {
+        let told = drain(client.stream(prompt("hi"))).await;
+        assert_eq!(told.text(), text);
+        waits.push(told.waits.len());
+    }
+    assert_eq!(waits, [0, 1, 0]);
+}
+
+#[tokio::test]
 async fn money_is_no_matter_of_waiting() {
     let body = json!({"error": {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": "insufficient_quota"}});
     let server = FakeChat::start([ChatReply::json(429, &body)]);
@@ -171,7 +190,7 @@ async fn a_server_that_loads_its_model_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_server_could_not_read_is_tried_soberly_and_then_told_to_the_model() {
+async fn a_call_the_server_cannot_parse_is_retried_at_a_lower_temperature_and_then_reported_to_the_model() {
     let failed = json!({"error": {"message": "Failed to call a function.", "type": "invalid_request_error",
         "code": "tool_use_failed", "failed_generation": "<function=read_file>{\"path\": </function>"}});
     let refused = || ChatReply::json(400, &failed);
@@ -213,6 +232,20 @@ async fn a_whole_reply_that_breaks_off_is_asked_for_again() {
     let chunk = impatient(&server).generate(prompt("hi")).await.unwrap();
     assert_eq!(chunk.parts, [Part::text("whole")]);
     assert_eq!(chunk.usage.unwrap().total, 15);
+}
+
+#[tokio::test]
+async fn local_servers_are_asked_about_their_models() {
+    let server = FakeChat::start([
+        ChatReply::json(200, &json!({"model_info": {"x.context_length": 40960}, "capabilities": ["tools"]})),
+        ChatReply::json(200, &json!({"models": [{"model": "m", "context_length": 4096}]})),
+    ]);
+    let facts = client_of(&server, "ollama").local_facts("m").await.unwrap().unwrap();
+    assert_eq!((facts.context_window, facts.tools, facts.advice.is_some()), (Some(4096), Some(true), true));
+    let paths: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
+    assert_eq!(paths, ["/api/show", "/api/ps"]);
+    assert_eq!(server.body(0), json!({"model": "m"}));
+    assert_eq!(client(&server).local_facts("m").await.unwrap(), None);
 }
 
 #[tokio::test]
