@@ -433,7 +433,7 @@ async fn a_text_with_an_input_that_is_missing_is_an_error() {
     let mut scene = scene(&[text], vec![calls(&[ask("scout", "x")]), says("ok")]);
     scene.prompt("go").await;
     let told = scene.told(1);
-    assert!(told.starts_with("Subagent 'scout' failed. Error: its text has `${place}`"), "{told}");
+    assert!(told.starts_with("Subagent 'scout' failed. Error: unknown input `${place}`"), "{told}");
 }
 
 /// Servers that note when they are started and ended.
