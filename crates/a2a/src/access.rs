@@ -1,4 +1,6 @@
-//! What a call carries so that the agent lets it in.
+//! The credentials that a call to a remote agent carries.
+//!
+//! Sends them only to the origin they belong to; does not run interactive sign-ins.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,14 +21,14 @@ use tokio::time::timeout;
 
 use crate::agent::Setup;
 
-/// Runs a command of a definition (`!command`) and gives what it prints.
+/// Runs a command of a definition (`!command`) and returns its output.
 pub type RunCommand = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
-/// How long such a command may take; upstream's value.
+/// Time limit of a credential command; upstream's value.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 const API_KEY: &str = "X-API-Key";
 
-/// Why there is nothing to be let in with. No text holds a secret.
+/// Why credentials are not available. No message contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccessError {
     #[error("Environment variable '{0}' is not set or is empty. Please set it before using this agent.")]
@@ -57,14 +59,14 @@ pub(crate) enum AccessError {
 pub(crate) struct Access {
     name: String,
     auth: Option<RemoteAuth>,
-    /// The only origin that may see them; `None` where the definition itself says where to call.
+    /// The only origin that may receive them; `None` where the definition itself names the URL.
     own: Option<Url>,
     setup: Arc<Setup>,
-    way: Mutex<Option<Way>>,
+    way: Mutex<Option<CredentialSource>>,
 }
 
 #[derive(Clone)]
-enum Way {
+enum CredentialSource {
     Fixed(HeaderMap),
     Google(GoogleTokens),
     OAuth(ServerAccess),
@@ -93,9 +95,9 @@ impl Access {
             None => self.remember(self.make(auth, url).await?),
         };
         let access = match way {
-            Way::Fixed(headers) => return Ok(headers),
-            Way::OAuth(access) => access,
-            Way::Google(tokens) => {
+            CredentialSource::Fixed(headers) => return Ok(headers),
+            CredentialSource::OAuth(access) => access,
+            CredentialSource::Google(tokens) => {
                 let host = url.origin().ascii_serialization();
                 ServerAccess::google(tokens, url, None).map_err(|_| AccessError::NotGoogle(host))?
             }
@@ -108,38 +110,40 @@ impl Access {
         }
     }
 
-    /// The agent refused what was sent: whether [`Self::headers`] now has something else.
+    /// Called when the agent refused the credentials: whether [`Self::headers`] now returns different ones.
     pub(crate) async fn refused(&self, sent: &HeaderMap, url: &Url) -> Result<bool, AccessError> {
         let Some(auth) = &self.auth else { return Ok(false) };
         match self.known() {
-            Some(Way::OAuth(access)) => access.refused(sent).await.map_err(|error| source(&error)),
-            Some(Way::Google(tokens)) => match sent.get(AUTHORIZATION).and_then(token_of) {
+            Some(CredentialSource::OAuth(access)) => {
+                access.refused(sent).await.map_err(|error| source(&error))
+            }
+            Some(CredentialSource::Google(tokens)) => match sent.get(AUTHORIZATION).and_then(token_of) {
                 Some(token) => {
                     tokens.discard(&token).await;
                     Ok(true)
                 }
                 None => Ok(false),
             },
-            // What cannot have changed is not sent again.
-            Some(Way::Fixed(before)) => match self.remember(self.make(auth, url).await?) {
-                Way::Fixed(now) => Ok(now != before),
-                Way::Google(_) | Way::OAuth(_) => Ok(true),
+            // Static credentials are not resent.
+            Some(CredentialSource::Fixed(before)) => match self.remember(self.make(auth, url).await?) {
+                CredentialSource::Fixed(now) => Ok(now != before),
+                CredentialSource::Google(_) | CredentialSource::OAuth(_) => Ok(true),
             },
             None => Ok(false),
         }
     }
 
-    fn known(&self) -> Option<Way> {
+    fn known(&self) -> Option<CredentialSource> {
         self.way.locked().clone()
     }
 
-    fn remember(&self, way: Way) -> Way {
+    fn remember(&self, way: CredentialSource) -> CredentialSource {
         *self.way.locked() = Some(way.clone());
         way
     }
 
-    async fn make(&self, auth: &RemoteAuth, url: &Url) -> Result<Way, AccessError> {
-        Ok(Way::Fixed(match auth {
+    async fn make(&self, auth: &RemoteAuth, url: &Url) -> Result<CredentialSource, AccessError> {
+        Ok(CredentialSource::Fixed(match auth {
             RemoteAuth::ApiKey { key, header } => {
                 let name = header.as_deref().filter(|name| !name.is_empty()).unwrap_or(API_KEY);
                 one(name, &self.value(key).await?)?
@@ -155,15 +159,15 @@ impl Access {
         }))
     }
 
-    fn google(&self, scopes: &[String]) -> Result<Way, AccessError> {
+    fn google(&self, scopes: &[String]) -> Result<CredentialSource, AccessError> {
         let found =
             find_credentials(&self.setup.env, &self.setup.user_home).map_err(|error| source(&error))?;
         let http = client(&self.setup.http).map_err(|error| source(&error))?;
         let scopes = if scopes.is_empty() { vec![CLOUD_PLATFORM.to_owned()] } else { scopes.to_vec() };
-        Ok(Way::Google(GoogleTokens::new(found, scopes, http, Arc::clone(&self.setup.clock))))
+        Ok(CredentialSource::Google(GoogleTokens::new(found, scopes, http, Arc::clone(&self.setup.clock))))
     }
 
-    fn oauth(&self, oauth: &RemoteOAuth, url: &Url) -> Way {
+    fn oauth(&self, oauth: &RemoteOAuth, url: &Url) -> CredentialSource {
         let config = OAuthConfig {
             client_id: oauth.client_id.clone(),
             client_secret: oauth.client_secret.clone().map(Secret::new),
@@ -178,10 +182,10 @@ impl Access {
         };
         let url = self.own.clone().unwrap_or_else(|| url.clone());
         let server = OAuthServer { name: self.name.clone(), url, config };
-        Way::OAuth(ServerAccess::oauth(self.setup.oauth.clone(), server))
+        CredentialSource::OAuth(ServerAccess::oauth(self.setup.oauth.clone(), server))
     }
 
-    /// What a value of a definition stands for.
+    /// Resolves a value of a definition.
     async fn value(&self, written: &str) -> Result<String, AccessError> {
         if written.starts_with("$$") || written.starts_with("!!") {
             return Ok(written.chars().skip(1).collect());
@@ -216,7 +220,7 @@ fn one(name: &str, value: &str) -> Result<HeaderMap, AccessError> {
     Ok(HeaderMap::from_iter([(header, value)]))
 }
 
-/// An error with what is behind it, on one line.
+/// An error with its causes, on one line.
 fn source(error: &dyn std::error::Error) -> AccessError {
     let mut text = error.to_string();
     let mut next = error.source();

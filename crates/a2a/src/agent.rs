@@ -1,4 +1,4 @@
-//! One agent elsewhere, for as long as a session lasts.
+//! One remote agent for the duration of a session.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,22 +17,22 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Access, RunCommand};
-use crate::answer::Answer;
+use crate::answer::AnswerText;
 use crate::card::{self, Card};
-use crate::link::{Link, LinkError, MAX_CARD, Outgoing};
-use crate::reply::{Reply, State};
+use crate::link::{Link, LinkError, MAX_CARD, OutgoingMessage};
+use crate::reply::{Reply, TaskState};
 
-/// How long one call may take in all, whatever the server sends meanwhile.
-const LONGEST: Duration = Duration::from_secs(2 * 60 * 60);
-/// How long an agent is given to acknowledge that a task is no longer wanted.
-const GOODBYE: Duration = Duration::from_secs(5);
-/// Between two looks at an answer that grows.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+/// Time limit of one call, whatever the server sends meanwhile.
+const MAX_CALL: Duration = Duration::from_secs(2 * 60 * 60);
+/// How long to wait for the acknowledgement of a cancellation.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval between updates of a growing answer.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 /// Between two questions about a task: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 
-/// What calls need from the program.
+/// Services that calls need.
 pub struct Setup {
     pub http: ClientOptions,
     pub env: Env,
@@ -42,7 +42,7 @@ pub struct Setup {
     pub run: RunCommand,
 }
 
-/// An agent that has not been asked anything yet.
+/// Creates an agent without contacting it.
 pub fn remote_agent(target: RemoteTarget, setup: Arc<Setup>) -> Arc<dyn RemoteAgent> {
     let own = match &target.card {
         CardSource::Url(url) => card::address(url),
@@ -68,18 +68,18 @@ struct Agent {
     own: Option<Url>,
     setup: Arc<Setup>,
     access: Access,
-    opened: OnceCell<Opened>,
-    talk: Mutex<Talk>,
+    opened: OnceCell<OpenAgent>,
+    talk: Mutex<ConversationIds>,
 }
 
-struct Opened {
+struct OpenAgent {
     http: HttpClient,
     card: Card,
 }
 
-/// What the next message has to refer to.
+/// The ids that the next message refers to.
 #[derive(Debug, Clone, Default)]
-struct Talk {
+struct ConversationIds {
     context: Option<String>,
     task: Option<String>,
 }
@@ -99,7 +99,7 @@ impl RemoteAgent for Agent {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {
-                    self.give_up().await;
+                    self.cancel_task().await;
                     Err(RemoteError::Cancelled)
                 }
                 said = self.converse(message, live) => said,
@@ -110,11 +110,11 @@ impl RemoteAgent for Agent {
 
 impl Agent {
     /// The card, fetched once.
-    async fn open(&self) -> Result<&Opened, RemoteError> {
+    async fn open(&self) -> Result<&OpenAgent, RemoteError> {
         self.opened.get_or_try_init(|| self.fetch()).await
     }
 
-    async fn fetch(&self) -> Result<Opened, RemoteError> {
+    async fn fetch(&self) -> Result<OpenAgent, RemoteError> {
         let unusable =
             |why: String| RemoteError::Card(format!("invalid card of the agent '{}': {why}", self.name));
         let http = client(&self.setup.http).map_err(|error| RemoteError::Failed(error.to_string()))?;
@@ -136,19 +136,19 @@ impl Agent {
             }
         };
         let card = Card::read(&json, self.own.as_ref()).map_err(|error| unusable(error.to_string()))?;
-        Ok(Opened { http, card })
+        Ok(OpenAgent { http, card })
     }
 
     async fn converse(&self, text: &str, live: &(dyn Fn(&str) + Send + Sync)) -> Result<String, RemoteError> {
-        let Opened { http, card } = self.open().await?;
+        let OpenAgent { http, card } = self.open().await?;
         let link = Link { http, access: &self.access };
-        let mut answer = Answer::default();
-        let end = Instant::now() + LONGEST;
+        let mut answer = AnswerText::default();
+        let end = Instant::now() + MAX_CALL;
         let heard = match timeout_at(end, self.listen(&link, card, text, &mut answer, live)).await {
             Ok(heard) => heard,
             Err(_) => {
-                self.give_up().await;
-                let hours = LONGEST.as_secs() / 3600;
+                self.cancel_task().await;
+                let hours = MAX_CALL.as_secs() / 3600;
                 Err(RemoteError::Failed(format!(
                     "the agent '{}' did not finish within {hours} hours",
                     self.name
@@ -157,7 +157,7 @@ impl Agent {
         };
         match heard {
             Ok(()) => self.outcome(&answer),
-            // What was said before is not lost.
+            // Earlier output is kept.
             Err(RemoteError::Failed(why)) if !answer.text().is_empty() => {
                 Err(RemoteError::Failed(format!("{}\n\n{why}", answer.text())))
             }
@@ -165,24 +165,24 @@ impl Agent {
         }
     }
 
-    /// Sends the message and takes in what comes back, until the agent is done or waits.
+    /// Sends the message and processes events until the agent is done or waits.
     async fn listen(
         &self,
         link: &Link<'_>,
         card: &Card,
         text: &str,
-        answer: &mut Answer,
+        answer: &mut AnswerText,
         live: &(dyn Fn(&str) + Send + Sync),
     ) -> Result<(), RemoteError> {
-        let Talk { context, task } = self.talk().clone();
-        let message = Outgoing { text, id: uuid::Uuid::new_v4().to_string(), context, task };
+        let ConversationIds { context, task } = self.talk().clone();
+        let message = OutgoingMessage { text, id: uuid::Uuid::new_v4().to_string(), context, task };
         let mut shown: Option<Instant> = None;
         let mut take = |reply: Reply| {
             let last = reply.is_last();
             self.remember(&reply);
             answer.take(reply);
-            // The whole text is shown each time, so not for every word.
-            if last || answer.has_text() && shown.is_none_or(|shown| shown.elapsed() >= BETWEEN_LOOKS) {
+            // Each update shows the complete text, so updates are limited.
+            if last || answer.has_text() && shown.is_none_or(|shown| shown.elapsed() >= UPDATE_INTERVAL) {
                 shown = Some(Instant::now());
                 live(&answer.text());
             }
@@ -191,12 +191,12 @@ impl Agent {
         let mut done = false;
         if card.streaming {
             let mut stream =
-                link.stream(&card.place, &message).await.map_err(|error| self.failure(&error))?;
+                link.stream(&card.endpoint, &message).await.map_err(|error| self.failure(&error))?;
             while !done {
                 match stream.next().await {
                     Ok(Some(reply)) => done = take(reply),
                     Ok(None) => break,
-                    // A connection may break while the task goes on.
+                    // A connection may break while the task continues.
                     Err(LinkError::Unreachable { .. } | LinkError::Silent(_))
                         if self.talk().task.is_some() =>
                     {
@@ -206,27 +206,27 @@ impl Agent {
                 }
             }
         } else {
-            done = take(link.ask(&card.place, &message).await.map_err(|error| self.failure(&error))?);
+            done = take(link.ask(&card.endpoint, &message).await.map_err(|error| self.failure(&error))?);
         }
         let mut pause = FIRST_PAUSE;
         while !done {
             let Some(task) = self.talk().task.clone() else { break };
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-            done = take(link.task(&card.place, &task).await.map_err(|error| self.failure(&error))?);
+            pause = (pause * 2).min(MAX_PAUSE);
+            done = take(link.task(&card.endpoint, &task).await.map_err(|error| self.failure(&error))?);
         }
         Ok(())
     }
 
-    fn outcome(&self, answer: &Answer) -> Result<String, RemoteError> {
+    fn outcome(&self, answer: &AnswerText) -> Result<String, RemoteError> {
         if !answer.is_heard() {
             return Err(RemoteError::Failed("No response from remote agent.".to_owned()));
         }
         let text = answer.text();
         let ended = match answer.state() {
-            Some(State::Failed) => "failed",
-            Some(State::Rejected) => "rejected",
-            Some(State::Canceled) => "canceled",
+            Some(TaskState::Failed) => "failed",
+            Some(TaskState::Rejected) => "rejected",
+            Some(TaskState::Canceled) => "canceled",
             _ if text.is_empty() => return Ok("The agent finished without output.".to_owned()),
             _ => return Ok(text),
         };
@@ -237,7 +237,7 @@ impl Agent {
         )))
     }
 
-    fn talk(&self) -> MutexGuard<'_, Talk> {
+    fn talk(&self) -> MutexGuard<'_, ConversationIds> {
         self.talk.locked()
     }
 
@@ -250,17 +250,17 @@ impl Agent {
         if let Some(task) = &ids.task {
             talk.task = Some(task.clone());
         }
-        if reply.state().is_some_and(State::is_final) {
+        if reply.state().is_some_and(TaskState::is_final) {
             talk.task = None;
         }
     }
 
-    /// Tells the agent that its task is no longer wanted. It need not listen.
-    async fn give_up(&self) {
+    /// Cancels the task at the agent, without waiting for success.
+    async fn cancel_task(&self) {
         let task = self.talk().task.take();
-        let (Some(task), Some(Opened { http, card })) = (task, self.opened.get()) else { return };
+        let (Some(task), Some(OpenAgent { http, card })) = (task, self.opened.get()) else { return };
         let link = Link { http, access: &self.access };
-        let _ = timeout(GOODBYE, link.cancel(&card.place, &task)).await;
+        let _ = timeout(CANCEL_TIMEOUT, link.cancel(&card.endpoint, &task)).await;
     }
 
     fn failure(&self, error: &LinkError) -> RemoteError {

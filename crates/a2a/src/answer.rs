@@ -1,10 +1,10 @@
-//! The text of an answer, put together from its events.
+//! Assembles the text of an answer from its events.
 
 use pollux_domain::terminal_text::plain;
 
-use crate::reply::{By, Message, Reply, State};
+use crate::reply::{Author, Message, Reply, TaskState};
 
-/// Most bytes of text that are kept of one answer.
+/// Limit of text bytes kept of one answer.
 const MAX_TEXT: usize = 1024 * 1024;
 const MAX_ARTIFACTS: usize = 200;
 const CUT: &str = "\n[Output exceeds the size limit; the rest is omitted.]";
@@ -13,32 +13,32 @@ const CUT: &str = "\n[Output exceeds the size limit; the rest is omitted.]";
 const AUTH_REQUIRED: &str = "[Authorization Required] The agent has indicated it requires authorization to proceed. \
                              Please follow the agent's instructions.";
 
-/// What an agent has said so far.
+/// The answer so far.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerText {
     messages: Vec<String>,
-    artifacts: Vec<Kept>,
+    artifacts: Vec<ArtifactText>,
     /// Bytes of text in all.
     size: usize,
     cut: bool,
-    state: Option<State>,
+    state: Option<TaskState>,
     heard: bool,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct ArtifactText {
     id: String,
     name: Option<String>,
     text: String,
 }
 
-impl Answer {
+impl AnswerText {
     /// Takes an event in.
     pub(crate) fn take(&mut self, reply: Reply) {
         self.heard = true;
         if let Some(state) = reply.state() {
             self.state = Some(state);
-            if state == State::AuthRequired && !self.messages.iter().any(|known| known == AUTH_REQUIRED) {
+            if state == TaskState::AuthRequired && !self.messages.iter().any(|known| known == AUTH_REQUIRED) {
                 self.messages.push(AUTH_REQUIRED.to_owned());
             }
         }
@@ -54,14 +54,14 @@ impl Answer {
                     self.keep(artifact.id, artifact.name, &artifact.text, false);
                 }
                 if task.status.state.is_final() && self.messages.is_empty() && self.artifacts.is_empty() {
-                    let last = task.history.iter().rev().find(|message| message.by == By::Agent);
+                    let last = task.history.iter().rev().find(|message| message.by == Author::Agent);
                     last.into_iter().for_each(|message| self.say(message));
                 }
             }
         }
     }
 
-    /// Whether anything came at all.
+    /// Whether any event arrived.
     pub(crate) fn is_heard(&self) -> bool {
         self.heard
     }
@@ -71,8 +71,8 @@ impl Answer {
         self.size > 0 || !self.messages.is_empty()
     }
 
-    /// How the task stands, as far as was said.
-    pub(crate) fn state(&self) -> Option<State> {
+    /// The last known state of the task.
+    pub(crate) fn state(&self) -> Option<TaskState> {
         self.state
     }
 
@@ -90,7 +90,7 @@ impl Answer {
     }
 
     fn say(&mut self, message: &Message) {
-        if message.by == By::User || message.text.is_empty() {
+        if message.by == Author::User || message.text.is_empty() {
             return;
         }
         let text = self.room_for(&message.text, 0);
@@ -114,13 +114,13 @@ impl Answer {
             }
             None if !full => {
                 let name = name.map(|name| plain(&name).chars().take(200).collect());
-                self.artifacts.push(Kept { id, name, text });
+                self.artifacts.push(ArtifactText { id, name, text });
             }
             None => self.cut = true,
         }
     }
 
-    /// As much of a text as may still be kept when `gone` bytes go, without what controls a terminal.
+    /// The part of a text that fits when `gone` bytes are freed, without terminal control characters.
     fn room_for(&mut self, text: &str, gone: usize) -> String {
         let room = MAX_TEXT.saturating_sub(self.size - gone);
         let text = plain(text);
@@ -138,8 +138,8 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn answer(events: &[Value]) -> Answer {
-        let mut answer = Answer::default();
+    fn answer(events: &[Value]) -> AnswerText {
+        let mut answer = AnswerText::default();
         for event in events {
             answer.take(Reply::read(event).unwrap());
         }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_first_and_echoes_not_at_all() {
+    fn messages_come_first_and_echoes_are_dropped() {
         let answer = answer(&[
             said("user", "question"),
             said("agent", "one "),
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_ended_without_a_word_has_its_history() {
+    fn a_task_without_output_falls_back_to_its_history() {
         let task = json!({"kind": "task", "id": "t", "status": {"state": "completed"}, "history":
             [said("agent", "first"), said("user", "q"), said("agent", "last")]});
         assert_eq!(answer(&[task]).text(), "last");
     }
 
     #[test]
-    fn what_controls_a_terminal_is_gone_and_nothing_is_without_end() {
+    fn terminal_controls_are_removed_and_size_is_bounded() {
         let mut events = vec![said("agent", "\u{1b}]0;title\u{7}red\u{1b}[31m")];
         events.extend((0..40).map(|number| said("agent", &format!("{number}{}", "é".repeat(50_000)))));
         let text = answer(&events).text();

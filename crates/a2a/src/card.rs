@@ -1,10 +1,10 @@
-//! An agent's card: what it says of itself, and where and how it is called.
+//! Parses an agent card: the description of an agent, its URL and its transport.
 
 use pollux_domain::terminal_text::{one_line, plain};
 use reqwest::Url;
 use serde::Deserialize;
 
-/// Most characters of what an agent says of itself, and of its skills.
+/// Length limits of an agent's description, and of its skills.
 const DESCRIPTION: usize = 2_000;
 const SKILL: usize = 300;
 const MAX_SKILLS: usize = 30;
@@ -18,12 +18,12 @@ pub(crate) struct Card {
     /// For the model: description and skills.
     pub(crate) about: String,
     pub(crate) streaming: bool,
-    pub(crate) place: Place,
+    pub(crate) endpoint: Endpoint,
 }
 
 /// Where and how an agent is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Endpoint {
     pub(crate) url: Url,
     pub(crate) transport: Transport,
     pub(crate) version: Version,
@@ -38,7 +38,7 @@ pub(crate) enum Transport {
 /// How messages are spelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// 0.3, and what names none.
+    /// 0.3, and cards without a version.
     Old,
     /// 1.0
     One,
@@ -50,7 +50,7 @@ pub(crate) enum CardError {
     #[error("it is not valid JSON ({0})")]
     Json(serde_json::Error),
     #[error("missing the URL to call")]
-    NoPlace,
+    NoEndpoint,
     #[error("invalid URL `{0}`")]
     Address(String),
     #[error("it offers only {0}; this version supports JSON-RPC and HTTP+JSON")]
@@ -63,7 +63,7 @@ pub(crate) enum CardError {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct CardJson {
     #[serde(default)]
     description: Option<String>,
     #[serde(default)]
@@ -107,7 +107,7 @@ struct Skill {
     description: Option<String>,
 }
 
-/// The address to fetch a card from: the one that was named, or the usual place of a server that was.
+/// The address to fetch a card from: the one that was named, or the usual endpoint of a server that was.
 pub(crate) fn address(url: &str) -> Option<Url> {
     let mut url = Url::parse(url).ok()?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -120,20 +120,20 @@ pub(crate) fn address(url: &str) -> Option<Url> {
 }
 
 impl Card {
-    /// Reads a card; `from` is where it came from, if it was fetched.
+    /// Parses a card; `from` is its URL, if it was fetched.
     pub(crate) fn read(json: &[u8], from: Option<&Url>) -> Result<Self, CardError> {
-        let written: Written = serde_json::from_slice(json).map_err(CardError::Json)?;
-        let place = place(&written, from)?;
+        let written: CardJson = serde_json::from_slice(json).map_err(CardError::Json)?;
+        let endpoint = endpoint(&written, from)?;
         Ok(Self {
             about: about(&written),
             streaming: written.capabilities.is_some_and(|capabilities| capabilities.streaming == Some(true)),
-            place,
+            endpoint,
         })
     }
 }
 
-/// The first place, in the card's order, that can be called.
-fn place(written: &Written, from: Option<&Url>) -> Result<Place, CardError> {
+/// The first endpoint, in the card's order, that can be called.
+fn endpoint(written: &CardJson, from: Option<&Url>) -> Result<Endpoint, CardError> {
     let main = written.url.as_deref().filter(|url| !url.is_empty()).map(|url| {
         (
             url,
@@ -162,10 +162,10 @@ fn place(written: &Written, from: Option<&Url>) -> Result<Place, CardError> {
         } else {
             Version::Old
         };
-        return Ok(Place { url: called(url, from)?, transport: known, version });
+        return Ok(Endpoint { url: called(url, from)?, transport: known, version });
     }
     match offered.is_empty() {
-        true => Err(CardError::NoPlace),
+        true => Err(CardError::NoEndpoint),
         false => Err(CardError::NoTransport(offered.join(", "))),
     }
 }
@@ -181,7 +181,7 @@ fn called(url: &str, from: Option<&Url>) -> Result<Url, CardError> {
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
         .ok_or_else(bad)?;
     match from {
-        // A card could make us speak to what only this machine can reach.
+        // A card could make us call services that only this machine can reach.
         Some(from) if from.host() != parsed.host() && parsed.scheme() != "https" => {
             Err(CardError::Elsewhere {
                 card: from.origin().ascii_serialization(),
@@ -193,7 +193,7 @@ fn called(url: &str, from: Option<&Url>) -> Result<Url, CardError> {
 }
 
 /// Upstream's form.
-fn about(written: &Written) -> String {
+fn about(written: &CardJson) -> String {
     let cut = |text: &str, most: usize| plain(text.trim()).chars().take(most).collect::<String>();
     let mut lines = Vec::new();
     if let Some(description) = written.description.as_deref().filter(|text| !text.trim().is_empty()) {
@@ -225,25 +225,25 @@ mod tests {
     }
 
     #[test]
-    fn the_cards_own_order_decides_how_an_agent_is_called() {
+    fn the_cards_order_selects_the_transport() {
         let grpc_first = json!({"url": "https://a.example/grpc", "preferredTransport": "GRPC", "additionalInterfaces":
             [{"url": "/rest", "transport": "HTTP+JSON"}, {"url": "https://a.example/rpc", "transport": "JSONRPC"}]});
-        let place = read(&grpc_first).unwrap().place;
-        assert_eq!((place.url.as_str(), place.transport), ("https://a.example/rest", Transport::Rest));
+        let endpoint = read(&grpc_first).unwrap().endpoint;
+        assert_eq!((endpoint.url.as_str(), endpoint.transport), ("https://a.example/rest", Transport::Rest));
         let plain = read(&json!({"url": "https://a.example/"})).unwrap();
         assert_eq!(
-            (plain.place.transport, plain.place.version, plain.streaming),
+            (plain.endpoint.transport, plain.endpoint.version, plain.streaming),
             (Transport::JsonRpc, Version::Old, false)
         );
         let newer = json!({"supportedInterfaces":
             [{"url": "https://a.example/v1", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
             "capabilities": {"streaming": true}});
         let newer = read(&newer).unwrap();
-        assert_eq!((newer.place.version, newer.streaming), (Version::One, true));
+        assert_eq!((newer.endpoint.version, newer.streaming), (Version::One, true));
     }
 
     #[test]
-    fn a_card_of_no_use_says_why() {
+    fn an_unusable_card_reports_why() {
         for (card, why) in [
             (json!({"name": "x"}), "missing the URL"),
             (json!({"url": "https://a.example", "preferredTransport": "GRPC"}), "only GRPC"),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_says_of_itself_is_short_and_harmless() {
+    fn an_agents_description_is_shortened_and_sanitised() {
         let skills: Vec<Value> =
             (0..40).map(|n| json!({"name": format!("s{n}\nx"), "description": "d".repeat(999)})).collect();
         let card = json!({"url": "https://a.example", "description": "does\u{1b}[31m it", "skills": skills});

@@ -1,8 +1,9 @@
-//! Agents elsewhere, reached over the A2A protocol.
+//! Remote agents, reached over the A2A protocol.
 //!
-//! Owns: the agent card, the messages of the protocol (0.3; what 1.0 writes is read too), their transports (JSON-RPC and
-//! HTTP+JSON), and the credentials of a call. Does not own: which agents there are, whether one may be called.
-//! Start at [`remote_agent`]. Whatever a server sends is bounded in size and time and loses what controls a terminal.
+//! Owns: the agent card, the protocol messages (0.3, and 1.0 on input), the transports (JSON-RPC and
+//! HTTP+JSON), and the credentials of a call. Does not own: which agents exist, and whether one may be called.
+//! Start at [`remote_agent`]. Everything a server sends is bounded in size and time, and terminal control
+//! characters are removed.
 
 mod access;
 mod agent;

@@ -1,4 +1,4 @@
-//! The way to an agent: requests with their credentials, and what comes back, bounded.
+//! The HTTP connection to an agent: requests with credentials, and bounded responses.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,26 +13,26 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::access::{Access, AccessError};
-use crate::card::{Place, Transport, Version};
+use crate::card::{Endpoint, Transport, Version};
 use crate::reply::Reply;
 
 /// How long a server may be silent; upstream's value.
-const SILENCE: Duration = Duration::from_secs(30 * 60);
-/// Most bytes of a card, of one event, and of a whole answer.
+const IDLE_LIMIT: Duration = Duration::from_secs(30 * 60);
+/// Size limits of a card, of one event, and of a complete answer.
 pub(crate) const MAX_CARD: usize = 1024 * 1024;
 const MAX_EVENT: usize = 8 * 1024 * 1024;
 const MAX_ANSWER: usize = 128 * 1024 * 1024;
 /// How often credentials are looked up again when they are refused; upstream's value.
 const MAX_RETRIES: usize = 2;
 /// Characters of a server's complaint that are passed on.
-const COMPLAINT: usize = 500;
+const MAX_COMPLAINT: usize = 500;
 
-/// Why a request came to nothing.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LinkError {
     #[error("could not reach {origin}: {why}")]
     Unreachable { origin: String, why: String },
-    #[error("no response from {0} for {minutes} minutes", minutes = SILENCE.as_secs() / 60)]
+    #[error("no response from {0} for {minutes} minutes", minutes = IDLE_LIMIT.as_secs() / 60)]
     Silent(String),
     #[error("{origin} requires credentials (HTTP {status}); set `auth` in the agent's definition")]
     Credentials { origin: String, status: u16 },
@@ -50,22 +50,22 @@ pub(crate) enum LinkError {
     Access(#[from] AccessError),
 }
 
-/// What reaches one agent.
+/// The connection to one agent.
 pub(crate) struct Link<'a> {
     pub(crate) http: &'a Client,
     pub(crate) access: &'a Access,
 }
 
-/// A message on its way.
-pub(crate) struct Outgoing<'a> {
+/// A message to send.
+pub(crate) struct OutgoingMessage<'a> {
     pub(crate) text: &'a str,
     pub(crate) id: String,
     pub(crate) context: Option<String>,
     pub(crate) task: Option<String>,
 }
 
-/// An answer that comes bit by bit.
-pub(crate) struct Incoming {
+/// A streamed answer.
+pub(crate) struct IncomingEvents {
     response: Response,
     origin: String,
     rpc: bool,
@@ -88,33 +88,44 @@ impl Link<'_> {
     }
 
     /// Sends a message whose answer is one document.
-    pub(crate) async fn ask(&self, place: &Place, message: &Outgoing<'_>) -> Result<Reply, LinkError> {
-        let document = match place.transport {
+    pub(crate) async fn ask(
+        &self,
+        endpoint: &Endpoint,
+        message: &OutgoingMessage<'_>,
+    ) -> Result<Reply, LinkError> {
+        let document = match endpoint.transport {
             Transport::JsonRpc => {
-                self.rpc(place, method(place, "message/send", "SendMessage"), message.params(place)).await?
+                self.rpc(endpoint, method(endpoint, "message/send", "SendMessage"), message.params(endpoint))
+                    .await?
             }
             Transport::Rest => {
-                self.rest(&Method::POST, place, "message:send", Some(message.params(place))).await?
+                self.rest(&Method::POST, endpoint, "message:send", Some(message.params(endpoint))).await?
             }
         };
-        read(&document, place)
+        read(&document, endpoint)
     }
 
     /// Sends a message whose answer is a stream.
-    pub(crate) async fn stream(&self, place: &Place, message: &Outgoing<'_>) -> Result<Incoming, LinkError> {
-        let (url, body, rpc) = match place.transport {
+    pub(crate) async fn stream(
+        &self,
+        endpoint: &Endpoint,
+        message: &OutgoingMessage<'_>,
+    ) -> Result<IncomingEvents, LinkError> {
+        let (url, body, rpc) = match endpoint.transport {
             Transport::JsonRpc => {
-                let call =
-                    call(method(place, "message/stream", "SendStreamingMessage"), message.params(place));
-                (place.url.clone(), call, true)
+                let call = call(
+                    method(endpoint, "message/stream", "SendStreamingMessage"),
+                    message.params(endpoint),
+                );
+                (endpoint.url.clone(), call, true)
             }
-            Transport::Rest => (rest_url(place, "message:stream"), message.params(place), false),
+            Transport::Rest => (rest_url(endpoint, "message:stream"), message.params(endpoint), false),
         };
         let accept = HeaderValue::from_static("text/event-stream, application/json");
-        let response = self.send(&Method::POST, &url, Some(&(body, place.version)), &accept).await?;
+        let response = self.send(&Method::POST, &url, Some(&(body, endpoint.version)), &accept).await?;
         let response = self.accepted(response, &url).await?;
         let origin = origin(&url);
-        Ok(Incoming {
+        Ok(IncomingEvents {
             response,
             origin,
             rpc,
@@ -125,57 +136,58 @@ impl Link<'_> {
         })
     }
 
-    /// How a task stands now.
-    pub(crate) async fn task(&self, place: &Place, id: &str) -> Result<Reply, LinkError> {
-        let document = match place.transport {
+    /// Queries the state of a task.
+    pub(crate) async fn task(&self, endpoint: &Endpoint, id: &str) -> Result<Reply, LinkError> {
+        let document = match endpoint.transport {
             Transport::JsonRpc => {
-                self.rpc(place, method(place, "tasks/get", "GetTask"), json!({"id": id})).await?
+                self.rpc(endpoint, method(endpoint, "tasks/get", "GetTask"), json!({"id": id})).await?
             }
             Transport::Rest => {
                 self.rest(
                     &Method::GET,
-                    place,
+                    endpoint,
                     &format!("tasks/{}", percent::encode(id.as_bytes(), percent::UNRESERVED)),
                     None,
                 )
                 .await?
             }
         };
-        read(&document, place)
+        read(&document, endpoint)
     }
 
-    /// Asks the agent to give a task up.
-    pub(crate) async fn cancel(&self, place: &Place, id: &str) -> Result<(), LinkError> {
-        match place.transport {
+    /// Asks the agent to cancel a task.
+    pub(crate) async fn cancel(&self, endpoint: &Endpoint, id: &str) -> Result<(), LinkError> {
+        match endpoint.transport {
             Transport::JsonRpc => {
-                self.rpc(place, method(place, "tasks/cancel", "CancelTask"), json!({"id": id})).await?;
+                self.rpc(endpoint, method(endpoint, "tasks/cancel", "CancelTask"), json!({"id": id})).await?;
             }
             Transport::Rest => {
                 let path = format!("tasks/{}:cancel", percent::encode(id.as_bytes(), percent::UNRESERVED));
-                self.rest(&Method::POST, place, &path, Some(json!({}))).await?;
+                self.rest(&Method::POST, endpoint, &path, Some(json!({}))).await?;
             }
         }
         Ok(())
     }
 
-    async fn rpc(&self, place: &Place, method: &str, params: Value) -> Result<Value, LinkError> {
+    async fn rpc(&self, endpoint: &Endpoint, method: &str, params: Value) -> Result<Value, LinkError> {
         let json = HeaderValue::from_static("application/json");
-        let sent = (call(method, params), place.version);
-        let response = self.send(&Method::POST, &place.url, Some(&sent), &json).await?;
-        let bytes = body(self.accepted(response, &place.url).await?, &origin(&place.url), MAX_EVENT).await?;
-        result(document(&bytes, &origin(&place.url))?)
+        let sent = (call(method, params), endpoint.version);
+        let response = self.send(&Method::POST, &endpoint.url, Some(&sent), &json).await?;
+        let bytes =
+            body(self.accepted(response, &endpoint.url).await?, &origin(&endpoint.url), MAX_EVENT).await?;
+        result(document(&bytes, &origin(&endpoint.url))?)
     }
 
     async fn rest(
         &self,
         method: &Method,
-        place: &Place,
+        endpoint: &Endpoint,
         path: &str,
         sent: Option<Value>,
     ) -> Result<Value, LinkError> {
         let json = HeaderValue::from_static("application/json");
-        let url = rest_url(place, path);
-        let sent = sent.map(|body| (body, place.version));
+        let url = rest_url(endpoint, path);
+        let sent = sent.map(|body| (body, endpoint.version));
         let response = self.send(method, &url, sent.as_ref(), &json).await?;
         let bytes = body(self.accepted(response, &url).await?, &origin(&url), MAX_EVENT).await?;
         document(&bytes, &origin(&url))
@@ -220,11 +232,11 @@ impl Link<'_> {
                 request = request.header("A2A-Version", "1.0");
             }
         }
-        let sent = timeout(SILENCE, request.send()).await.map_err(|_| LinkError::Silent(origin(url)))?;
+        let sent = timeout(IDLE_LIMIT, request.send()).await.map_err(|_| LinkError::Silent(origin(url)))?;
         sent.map_err(|error| LinkError::Unreachable { origin: origin(url), why: describe(&error).message })
     }
 
-    /// The answer, unless its status says that there is none.
+    /// The response, or an error for a failure status.
     async fn accepted(&self, response: Response, url: &Url) -> Result<Response, LinkError> {
         let (status, origin) = (response.status().as_u16(), origin(url));
         match status {
@@ -246,11 +258,11 @@ impl Link<'_> {
     }
 }
 
-impl Outgoing<'_> {
-    fn params(&self, place: &Place) -> Value {
+impl OutgoingMessage<'_> {
+    fn params(&self, endpoint: &Endpoint) -> Value {
         // HTTP+JSON spells as protocol buffers do, and 1.0 does so everywhere.
-        let spelled = place.transport == Transport::Rest || place.version == Version::One;
-        let mut message = match (spelled, place.version) {
+        let spelled = endpoint.transport == Transport::Rest || endpoint.version == Version::One;
+        let mut message = match (spelled, endpoint.version) {
             (false, _) => {
                 json!({"kind": "message", "role": "user", "parts": [{"kind": "text", "text": self.text}]})
             }
@@ -268,7 +280,7 @@ impl Outgoing<'_> {
     }
 }
 
-impl Incoming {
+impl IncomingEvents {
     /// The next event; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Reply>, LinkError> {
         loop {
@@ -296,8 +308,9 @@ impl Incoming {
 
     async fn receive(&mut self) -> Result<(), LinkError> {
         let origin = self.origin.clone();
-        let chunk =
-            timeout(SILENCE, self.response.chunk()).await.map_err(|_| LinkError::Silent(origin.clone()))?;
+        let chunk = timeout(IDLE_LIMIT, self.response.chunk())
+            .await
+            .map_err(|_| LinkError::Silent(origin.clone()))?;
         let too_large = |error| match error {
             SseError::TooLong => LinkError::TooLarge(origin.clone()),
             SseError::Incomplete => LinkError::Unreachable {
@@ -327,17 +340,17 @@ fn call(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-fn method<'a>(place: &Place, old: &'a str, one: &'a str) -> &'a str {
-    match place.version {
+fn method<'a>(endpoint: &Endpoint, old: &'a str, one: &'a str) -> &'a str {
+    match endpoint.version {
         Version::Old => old,
         Version::One => one,
     }
 }
 
-fn rest_url(place: &Place, path: &str) -> Url {
-    let mut url = place.url.clone();
+fn rest_url(endpoint: &Endpoint, path: &str) -> Url {
+    let mut url = endpoint.url.clone();
     let base = url.path().trim_end_matches('/').to_owned();
-    let version = if place.version == Version::Old { "/v1" } else { "" };
+    let version = if endpoint.version == Version::Old { "/v1" } else { "" };
     url.set_path(&format!("{base}{version}/{path}"));
     url
 }
@@ -351,7 +364,7 @@ async fn body(mut response: Response, origin: &str, most: usize) -> Result<Vec<u
     let mut bytes = Vec::new();
     loop {
         let chunk =
-            timeout(SILENCE, response.chunk()).await.map_err(|_| LinkError::Silent(origin.to_owned()))?;
+            timeout(IDLE_LIMIT, response.chunk()).await.map_err(|_| LinkError::Silent(origin.to_owned()))?;
         let unreachable =
             |error| LinkError::Unreachable { origin: origin.to_owned(), why: describe(&error).message };
         let Some(chunk) = chunk.map_err(unreachable)? else { return Ok(bytes) };
@@ -369,9 +382,9 @@ fn document(bytes: &[u8], origin: &str) -> Result<Value, LinkError> {
     })
 }
 
-fn read(document: &Value, place: &Place) -> Result<Reply, LinkError> {
+fn read(document: &Value, endpoint: &Endpoint) -> Result<Reply, LinkError> {
     Reply::read(document).ok_or_else(|| LinkError::Protocol {
-        origin: origin(&place.url),
+        origin: origin(&endpoint.url),
         why: "neither a message nor a task".to_owned(),
     })
 }
@@ -384,7 +397,7 @@ fn result(mut answer: Value) -> Result<Value, LinkError> {
     Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
 }
 
-/// What a server's error says.
+/// The message of a server error.
 fn complaint(error: &Value) -> Option<String> {
     let inner = error.get("error").filter(|inner| inner.is_object()).unwrap_or(error);
     let text = ["message", "detail", "title"].iter().find_map(|key| inner.get(key).and_then(Value::as_str));
@@ -393,5 +406,5 @@ fn complaint(error: &Value) -> Option<String> {
         .filter(|code| code.is_number())
         .map(|code| format!(" ({code})"))
         .unwrap_or_default();
-    text.map(|text| format!("{}{code}", one_line(text).chars().take(COMPLAINT).collect::<String>()))
+    text.map(|text| format!("{}{code}", one_line(text).chars().take(MAX_COMPLAINT).collect::<String>()))
 }

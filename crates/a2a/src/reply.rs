@@ -1,4 +1,4 @@
-//! What an agent sends back, in either spelling: tagged by `kind`, or by the name of the field that holds it.
+//! Parses the events of an agent in both notations: tagged by `kind`, or by field name.
 
 use serde_json::Value;
 
@@ -20,13 +20,13 @@ pub(crate) struct Ids {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Message {
     pub(crate) ids: Ids,
-    pub(crate) by: By,
+    pub(crate) by: Author,
     pub(crate) text: String,
 }
 
-/// Who wrote a message.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum Author {
     User,
     Agent,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Task {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Status {
-    pub(crate) state: State,
+    pub(crate) state: TaskState,
     pub(crate) message: Option<Message>,
 }
 
@@ -52,22 +52,22 @@ pub(crate) struct Artifact {
     pub(crate) text: String,
 }
 
-/// How a task stands.
+/// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Submitted, working, or something that this version does not know.
+pub(crate) enum TaskState {
+    /// Submitted, working, or an unknown state.
     Working,
     Completed,
     Failed,
     Canceled,
     Rejected,
-    /// The next message is the answer to a question.
+    /// The agent waits for an answer to its question.
     InputRequired,
     AuthRequired,
 }
 
-impl State {
-    /// Nothing more will come of the task.
+impl TaskState {
+    /// Whether the task has ended.
     pub(crate) fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled | Self::Rejected)
     }
@@ -93,7 +93,7 @@ impl State {
 }
 
 impl Reply {
-    /// Reads one event; `None` for what this version does not know.
+    /// Parses one event; `None` for unknown ones.
     pub(crate) fn read(value: &Value) -> Option<Self> {
         let kind = value.get("kind").and_then(Value::as_str);
         let held =
@@ -114,7 +114,7 @@ impl Reply {
                 } else if let Some(held) = held(&["artifactUpdate"]) {
                     artifact_update(held)
                 } else {
-                    // A task by itself, as an answer to a question about it.
+                    // A bare task, in response to a query.
                     held(&["status"])
                         .filter(|_| value.get("id").is_some())
                         .map(|_| Self::Task(Task::read(value)))
@@ -123,7 +123,7 @@ impl Reply {
         }
     }
 
-    /// What is to be remembered for the next message.
+    /// The ids to remember for the next message.
     pub(crate) fn ids(&self) -> &Ids {
         match self {
             Self::Message(message) => &message.ids,
@@ -132,8 +132,8 @@ impl Reply {
         }
     }
 
-    /// How the task stands, if the event tells.
-    pub(crate) fn state(&self) -> Option<State> {
+    /// The state of the task, if the event contains it.
+    pub(crate) fn state(&self) -> Option<TaskState> {
         match self {
             Self::Task(task) => Some(task.status.state),
             Self::Status { status, .. } => Some(status.state),
@@ -175,7 +175,7 @@ impl Ids {
 impl Message {
     fn read(value: &Value) -> Self {
         let role = value.get("role").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
-        let by = if role.contains("user") { By::User } else { By::Agent };
+        let by = if role.contains("user") { Author::User } else { Author::Agent };
         let parts = value.get("parts").or_else(|| value.get("content"));
         Self { ids: Ids::read(value, "taskId"), by, text: text_of(parts) }
     }
@@ -197,7 +197,7 @@ impl Status {
     fn read(value: Option<&Value>) -> Self {
         let get = |key: &str| value.and_then(|value| value.get(key));
         let message = get("message").or_else(|| get("update")).filter(|message| message.is_object());
-        Self { state: State::read(get("state")), message: message.map(Message::read) }
+        Self { state: TaskState::read(get("state")), message: message.map(Message::read) }
     }
 }
 
@@ -216,7 +216,7 @@ fn text_of(parts: Option<&Value>) -> String {
     parts.and_then(Value::as_array).into_iter().flatten().filter_map(part).collect()
 }
 
-/// A part in words; upstream's.
+/// A part as text; upstream's format.
 fn part(part: &Value) -> Option<String> {
     if let Some(text) = part.get("text").and_then(Value::as_str) {
         return Some(text.to_owned());
@@ -241,20 +241,20 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn both_spellings_say_the_same() {
+    fn both_protocol_versions_parse_alike() {
         let tagged = json!({"kind": "status-update", "taskId": "t", "contextId": "c", "final": true, "status":
             {"state": "completed", "message": {"role": "agent", "parts": [{"kind": "text", "text": "done"}]}}});
         let held = json!({"statusUpdate": {"taskId": "t", "contextId": "c", "final": true, "status":
             {"state": "TASK_STATE_COMPLETED", "update": {"role": "ROLE_AGENT", "content": [{"text": "done"}]}}}});
         assert_eq!(Reply::read(&tagged), Reply::read(&held));
         let reply = Reply::read(&tagged).unwrap();
-        assert_eq!(reply.state(), Some(State::Completed));
+        assert_eq!(reply.state(), Some(TaskState::Completed));
         assert!(reply.is_last());
         assert_eq!(reply.ids(), &Ids { context: Some("c".into()), task: Some("t".into()) });
     }
 
     #[test]
-    fn parts_become_words() {
+    fn message_parts_become_text() {
         let message = json!({"kind": "message", "role": "agent", "parts": [
             {"kind": "text", "text": "a "}, {"kind": "data", "data": {"n": 1}}, {"kind": "file", "file": {"uri": "u"}},
             {"kind": "file", "file": {"bytes": "AA=="}}, {"kind": "new"}, 3,
@@ -264,13 +264,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_passed_over() {
+    fn unknown_events_are_ignored() {
         for value in
             [json!(null), json!([]), json!({"kind": "new"}), json!({}), json!({"kind": "artifact-update"})]
         {
             assert_eq!(Reply::read(&value), None, "{value}");
         }
         let bare = json!({"id": "t", "status": {"state": "TASK_STATE_WORKING"}});
-        assert_eq!(Reply::read(&bare).and_then(|reply| reply.state()), Some(State::Working));
+        assert_eq!(Reply::read(&bare).and_then(|reply| reply.state()), Some(TaskState::Working));
     }
 }

@@ -1,4 +1,4 @@
-//! Calls of small agents: of our own, well-behaved and not, and of one behind the public server library.
+//! Calls to small agents: our own, well-behaved and hostile, and one built with the public server library.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 

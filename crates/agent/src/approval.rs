@@ -1,4 +1,4 @@
-//! What may run in this session: the policy's rules under the session's mode, which may change.
+//! The approval rules of a session: the policy under the session's approval mode, which can change.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -7,29 +7,29 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::sync::Locked;
 use pollux_domain::tool::{Effect, Tool, ToolKind, ToolSpec};
-use pollux_policy::always::{Definitions, Grant};
+use pollux_policy::always::{ApprovedDefinitions, Grant};
 use pollux_policy::engine::{Engine, ToolFacts};
 use pollux_policy::request::Request;
 
-/// The rules of one session. Shared by the session, the tools that change the mode, and the front end's wishes.
+/// The approval rules of one session, shared by the session, the tools that change the mode, and front end operations.
 pub(crate) struct Approvals {
     state: Arc<Mutex<State>>,
     pub(crate) interactive: bool,
     pub(crate) trusted: bool,
-    /// The sub-agent that calls; `None` for the main one.
+    /// The calling sub-agent; `None` for the main agent.
     subagent: Option<String>,
-    /// What servers' tools were like when a person allowed them.
-    pub(crate) agreed: Arc<Definitions>,
+    /// The definitions of MCP tools when the user allowed them.
+    pub(crate) agreed: Arc<ApprovedDefinitions>,
 }
 
 struct State {
     engine: Arc<Engine>,
     mode: ApprovalMode,
-    /// The mode to go back to when planning is over.
+    /// The mode to restore after plan mode.
     before_plan: Option<ApprovalMode>,
 }
 
-/// A mode that a folder without trust does not get.
+/// A mode that is not available in an untrusted folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("Cannot enable privileged approval modes in an untrusted folder.")]
 pub(crate) struct ModeRefused;
@@ -40,7 +40,7 @@ impl Approvals {
         Self { state, interactive, trusted, subagent: None, agreed: Arc::default() }
     }
 
-    /// The same rules, mode and answers for the calls of a sub-agent.
+    /// The same rules, mode and approvals for a sub-agent.
     pub(crate) fn for_subagent(&self, name: &str) -> Self {
         let subagent = match &self.subagent {
             Some(outer) => format!("{outer}/{name}"),
@@ -67,7 +67,7 @@ impl Approvals {
         Arc::clone(&self.state().engine)
     }
 
-    /// Changes the mode; says whether it was another one before.
+    /// Changes the mode; returns whether it was different.
     pub(crate) fn set_mode(&self, mode: ApprovalMode) -> Result<bool, ModeRefused> {
         if mode.is_privileged() && !self.trusted {
             return Err(ModeRefused);
@@ -82,29 +82,29 @@ impl Approvals {
         Ok(before != mode)
     }
 
-    /// The mode that planning interrupted; a session that began with planning has nothing more to go back to
-    /// than the default.
+    /// The mode before plan mode; a session that started in plan mode
+    /// returns to the default mode.
     pub(crate) fn mode_before_plan(&self) -> ApprovalMode {
         self.state().before_plan.unwrap_or_default()
     }
 
-    /// Puts an answer in force for the rest of the session.
+    /// Applies an approval for the rest of the session.
     pub(crate) fn allow_for_session(&self, grant: &Grant) {
         Arc::make_mut(&mut self.state().engine).allow_for_session(grant);
     }
 
-    /// Puts an answer in force that is in a file as well.
-    pub(crate) fn allow_and_saved(&self, grant: &Grant, file: &Path) {
-        Arc::make_mut(&mut self.state().engine).allow_and_saved(grant, file.to_owned());
+    /// Applies an approval that was also saved to a file.
+    pub(crate) fn allow_saved(&self, grant: &Grant, file: &Path) {
+        Arc::make_mut(&mut self.state().engine).allow_saved(grant, file.to_owned());
     }
 
-    /// Whether the model sees the tool at all. Without anyone to ask, a tool that would always have to ask
+    /// Whether the model sees the tool. In a headless run, a tool that always requires approval
     /// is not offered.
     pub(crate) fn exposes(&self, tool: &dyn Tool) -> bool {
         self.exposes_to(tool, self.interactive)
     }
 
-    /// Whether the model would see the tool if somebody could be asked about its calls.
+    /// Whether the model would see the tool in an interactive session.
     pub(crate) fn lacks_person(&self, tool: &dyn Tool) -> bool {
         let talks = matches!(tool.spec().kind, ToolKind::Communicate | ToolKind::Plan);
         !self.interactive && !talks && !self.exposes_to(tool, false) && self.exposes_to(tool, true)
@@ -129,7 +129,7 @@ impl Approvals {
         state.engine.exposes(&facts, state.mode, interactive)
     }
 
-    /// A call as the policy looks at it.
+    /// A call as a policy request.
     pub(crate) fn request<'a>(
         &'a self,
         spec: &'a ToolSpec,
@@ -198,7 +198,7 @@ mod tests {
         assert!(!rules.exposes(&tool("run_shell_command", ToolKind::Execute)));
         assert!(rules.lacks_person(&tool("run_shell_command", ToolKind::Execute)));
         assert!(!rules.lacks_person(&tool("write_file", ToolKind::Edit)));
-        // Planning refuses it; approval would not help.
+        // Plan mode denies it regardless of approval.
         assert_eq!(rules.set_mode(ApprovalMode::Plan), Ok(true));
         assert!(!rules.lacks_person(&tool("replace", ToolKind::Edit)));
     }

@@ -1,4 +1,4 @@
-//! A call on its way: as the model asked for it, looked at, and over. Running calls is the matter of `calls.rs`.
+//! The stages of a tool call: requested, prepared and finished. `calls.rs` runs them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use pollux_domain::tool::{
     Effect, FileDiff, Invocation, Tool, ToolErrorKind, ToolFailure, ToolKind, ToolOutcome, ToolSpec,
 };
 
-/// A call as the model asked for it.
+/// A call as requested by the model.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) id: CallId,
@@ -18,23 +18,23 @@ pub(crate) struct Call {
     pub(crate) args: JsonObject,
 }
 
-/// A call that has been looked at and may run, or has failed already.
+/// A prepared call that may run, or has already failed.
 pub(crate) struct Ready {
     pub(crate) call: Call,
     pub(crate) spec: Option<Arc<ToolSpec>>,
     pub(crate) tool: Option<Arc<dyn Tool>>,
-    /// The arguments as the tool takes them.
+    /// The normalised arguments.
     pub(crate) args: JsonObject,
     pub(crate) description: String,
     pub(crate) effect: Effect,
-    /// The files and folders that it is about.
+    /// The affected files and folders.
     pub(crate) paths: Vec<Location>,
     pub(crate) decision: Option<CallDecision>,
-    /// The tool itself has to ask the person.
+    /// The tool requires approval by itself.
     pub(crate) must_ask: bool,
-    /// Whether it is certain that it changes no file.
+    /// Whether it certainly changes no files.
     pub(crate) reads_only: bool,
-    /// Why arguments that a person changed could not be used.
+    /// Why arguments edited by the user are invalid.
     pub(crate) rejected_edit: Option<String>,
     /// What hooks did to it.
     pub(crate) marks: Marks,
@@ -44,39 +44,39 @@ pub(crate) struct Ready {
 /// Why a call does not run.
 pub(crate) enum Refusal {
     Failure(ToolFailure),
-    /// A person does not want it; the text goes to the model.
+    /// The user declined; the text goes to the model.
     ByPerson(String),
 }
 
 /// What hooks did to a call.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Marks {
-    /// Somebody must be asked, whatever the rules say; why, as far as the hook says.
+    /// A hook requires approval regardless of the rules, with its reason.
     pub(crate) asks: Option<String>,
-    /// The arguments are a hook's.
+    /// A hook changed the arguments.
     pub(crate) changed: bool,
-    /// The tool that the model called, when a hook asked for this one.
+    /// The tool that the model called, if a hook requested this one instead.
     pub(crate) original: Option<String>,
 }
 
-/// A call that is over.
+/// A finished call.
 pub(crate) struct Finished {
     pub(crate) call: Call,
     pub(crate) spec: Option<Arc<ToolSpec>>,
     pub(crate) tool: Option<Arc<dyn Tool>>,
-    /// The arguments as the tool took them.
+    /// The normalised arguments.
     pub(crate) args: JsonObject,
     pub(crate) effect: Effect,
-    /// The files and folders that it is about.
+    /// The affected files and folders.
     pub(crate) paths: Vec<Location>,
     pub(crate) decision: Option<CallDecision>,
     pub(crate) outcome: ToolOutcome,
     pub(crate) duration: Duration,
-    /// The tool itself said how it ended.
+    /// The outcome comes from the tool itself.
     pub(crate) ran: bool,
-    /// A hook asked for it; the call is the one that the model made.
+    /// Requested by a hook, on behalf of the model's call.
     pub(crate) is_tail: bool,
-    /// What hooks add to what the model reads.
+    /// Text that hooks add for the model.
     pub(crate) appended: String,
 }
 
@@ -86,7 +86,7 @@ impl Ready {
         self.run = Err(Refusal::Failure(ToolFailure { kind, message: message.to_owned(), display: None }));
     }
 
-    /// Keeps the call from running because a person does not want it. What has failed already stays so.
+    /// Declines the call for the user. An earlier failure is kept.
     pub(crate) fn refuse_by_person(&mut self, message: &str) {
         if self.run.is_ok() {
             self.run = Err(Refusal::ByPerson(message.to_owned()));
@@ -102,7 +102,7 @@ impl Ready {
         self.run.as_ref().ok()?.preview().await
     }
 
-    /// The call as front ends learn of it.
+    /// The call as reported to front ends.
     pub(crate) fn request(&self) -> CallRequest {
         CallRequest {
             call: self.call.id.clone(),
@@ -116,12 +116,12 @@ impl Ready {
         }
     }
 
-    /// The tool's name for people.
+    /// The tool's display name.
     pub(crate) fn display_name(&self) -> &str {
         self.spec.as_ref().map_or(&self.call.name, |spec| &spec.display_name)
     }
 
-    /// What a person should know before agreeing to it, if its description is too short for that.
+    /// Additional information for the approval, if the description is too short.
     pub(crate) fn consent(&self) -> Option<String> {
         self.run.as_ref().ok()?.consent()
     }

@@ -1,4 +1,4 @@
-//! Running the calls of a step: find, check, run, answer. What may run is decided in `permission.rs`.
+//! Runs the tool calls of a step: lookup, validation, execution and response. `permission.rs` decides what may run.
 
 pub(crate) mod answer;
 
@@ -22,13 +22,13 @@ use crate::call::{Call, Finished, Marks, Ready, Refusal};
 use crate::schema;
 use crate::toolbox::Toolbox;
 
-/// How long a tool may take to end after it was told to; a process group needs a moment.
+/// Grace period after a cancel; a process group needs a moment to end.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
-/// What the model is told of arguments that it did not write; upstream's words.
+/// Note for the model about arguments changed by a hook; upstream's words.
 const CHANGED: &str = "\n\n[System] Tool input parameters were modified by a hook before execution.";
 
-/// Looks at a call without running it or deciding on it. `plans` is where plans are written, in plan mode.
+/// Prepares a call without deciding on it or running it. `plans` is the plan folder, in plan mode.
 pub(crate) fn prepare(call: Call, tools: &Toolbox, plans: Option<&Path>) -> Ready {
     let refuse = |call: Call, tool: Option<Arc<dyn Tool>>, failure| Ready {
         spec: tool.as_ref().map(|tool| Arc::clone(tool.spec())),
@@ -52,7 +52,7 @@ pub(crate) fn prepare(call: Call, tools: &Toolbox, plans: Option<&Path>) -> Read
     }
 }
 
-/// Brings the arguments to the present schema and lets the tool look at them.
+/// Normalises the arguments and lets the tool validate them.
 pub(crate) fn accept(call: Call, tool: &Arc<dyn Tool>, plans: Option<&Path>) -> Result<Ready, ToolFailure> {
     let spec = Arc::clone(tool.spec());
     let args = tool.modernised(&call.args).unwrap_or_else(|| call.args.clone());
@@ -82,7 +82,7 @@ fn failure(kind: ToolErrorKind, message: String) -> ToolFailure {
     ToolFailure { kind, message, display: None }
 }
 
-/// Keeps calls from running whose arguments are no JSON object; the model is told what it wrote. `ready` are the
+/// Fails calls whose arguments are not a JSON object and shows the model what it wrote. `ready` are the
 /// calls among the parts, in order.
 pub(crate) fn refuse_unreadable(parts: &[Part], ready: &mut [Ready]) {
     for (call, ready) in parts.iter().filter_map(Part::as_call).zip(ready) {
@@ -96,12 +96,12 @@ pub(crate) fn refuse_unreadable(parts: &[Part], ready: &mut [Ready]) {
     }
 }
 
-/// Which other calls a call may run with at the same time.
+/// Which calls may run in parallel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Concurrency {
     Alone,
     Readers,
-    /// What several agents are asked at once does not depend on each other.
+    /// Tasks for several agents in one turn are independent.
     Agents,
 }
 
@@ -116,7 +116,7 @@ fn concurrency(ready: &Ready) -> Concurrency {
     }
 }
 
-/// The calls as they run: neighbours of a kind together, everything else on its own, in order.
+/// Groups adjacent calls that may run in parallel, in order.
 pub(crate) fn groups(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
     let mut groups: Vec<Vec<Ready>> = Vec::new();
     let mut last = Concurrency::Alone;
@@ -131,14 +131,14 @@ pub(crate) fn groups(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
     groups
 }
 
-/// Whether front ends are told when a call begins; those of a sub-agent have events of their own.
+/// Whether call starts are reported to front ends; sub-agents have their own events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Starts {
     Told,
     Silent,
 }
 
-/// Runs calls side by side; the results are in the order of the calls.
+/// Runs calls in parallel; results are in call order.
 pub(crate) async fn run_group(
     group: Vec<Ready>,
     starts: Starts,
@@ -186,7 +186,7 @@ async fn run_one(
     Finished { call, spec, tool, args, effect, paths, decision, outcome, duration, ran, is_tail, appended }
 }
 
-/// Over when a tool has had its time to end in order after a cancel.
+/// Completes when the grace period after a cancel is over.
 async fn overdue(cancel: &CancellationToken) {
     cancel.cancelled().await;
     tokio::time::sleep(CANCEL_GRACE).await;
@@ -206,7 +206,7 @@ fn context(
     }
 }
 
-/// Live output is for watching; a reader that lags behind loses some of it, never the result, and is told how much.
+/// Live output is best effort: a slow reader loses some of it, never the result, and is told how much.
 fn live(call: CallId, events: mpsc::Sender<Event>) -> Arc<dyn Fn(&str) + Send + Sync> {
     let lost = AtomicUsize::new(0);
     Arc::new(move |text: &str| {

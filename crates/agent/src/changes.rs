@@ -1,4 +1,4 @@
-//! Keeping what calls change: before they run, after they ran, and when a person is asked about them.
+//! Records file changes of tool calls: before they run, after they ran, and before an approval.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use pollux_domain::changes::ImpendingCall;
 use pollux_domain::event::{NoticeCode, Severity};
 use pollux_domain::tool::Effect;
 use pollux_policy::request::{Request, Verdict};
-use pollux_policy::shell::{Part, Understanding, is_known_safe_within};
+use pollux_policy::shell::{CommandAnalysis, Part, is_known_safe_within};
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{Finished, Ready};
@@ -14,26 +14,26 @@ use crate::conversation::{Conversation, Prompted};
 use crate::emitter::Emitter;
 use crate::services::Services;
 
-/// A wait longer than this is explained.
+/// Longer waits are announced.
 const SILENCE: Duration = Duration::from_secs(1);
 
 const SHELL: &str = "run_shell_command";
 
-/// What git does without writing to its own files. `status` and `diff` bring the index up to date.
+/// Git commands that do not write. `status` and `diff` update the index, so they are not listed.
 #[rustfmt::skip]
 const GIT_READS: &[&str] = &[
     "blame", "branch", "cat-file", "log", "ls-files", "ls-tree", "merge-base", "remote", "rev-list", "rev-parse",
     "shortlog", "show", "tag",
 ];
 
-/// A prompt begins; the calls that follow belong to it.
+/// A prompt starts; the following calls belong to it.
 pub(crate) fn began(services: &Services, message: &str) {
     if let Some(changes) = services.changes.as_ref().filter(|_| !message.is_empty()) {
         changes.prompt(message);
     }
 }
 
-/// A person is about to be asked about an edit.
+/// An edit is about to be approved.
 pub(crate) async fn keep_asked(
     services: &Services,
     emitter: &Emitter,
@@ -48,7 +48,7 @@ pub(crate) async fn keep_asked(
     say(emitter, lines).await;
 }
 
-/// Keeps what these calls could change. Whoever cancels meanwhile does not wait for it.
+/// Saves what these calls could change. A cancel does not wait for it.
 pub(crate) async fn keep_before(
     services: &Services,
     emitter: &Emitter,
@@ -105,7 +105,7 @@ fn impending<'a>(ready: &'a Ready, prompted: &'a Prompted) -> ImpendingCall<'a> 
     }
 }
 
-/// Whether a call certainly changes no file. What a server's tool does is the server's secret.
+/// Whether a call certainly changes no files. Nothing is known about MCP tools.
 pub(crate) fn reads_only(request: &Request<'_>, verdict: &Verdict) -> bool {
     match request.effect {
         Effect::Edit(_) => false,
@@ -116,7 +116,7 @@ pub(crate) fn reads_only(request: &Request<'_>, verdict: &Verdict) -> bool {
     }
 }
 
-fn command_reads_only(command: &Understanding) -> bool {
+fn command_reads_only(command: &CommandAnalysis) -> bool {
     let keeps_nothing = |target: Option<&str>| target == Some("/dev/null");
     command.doubts.is_empty()
         && !command.parts.is_empty()
@@ -125,7 +125,7 @@ fn command_reads_only(command: &Understanding) -> bool {
 }
 
 fn part_reads_only(part: &Part) -> bool {
-    // A build may be set up through its environment; what is set here is set for a reason.
+    // Variables may change what a command does, so a command with assignments is not read-only.
     let is_plain = part.assignments.is_empty() && part.behind.is_empty();
     let mut words = part.words.iter().map(|word| word.as_deref().unwrap_or_default());
     let program = words.next().unwrap_or_default();
@@ -143,14 +143,14 @@ fn part_reads_only(part: &Part) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pollux_policy::shell::understand;
+    use pollux_policy::shell::analyse;
 
     #[test]
     fn a_command_only_reads_when_nothing_of_it_can_write() {
         for command in
             ["ls -l", "cat a | grep b", "git log --oneline", "cd src && wc -l *.rs", "ls 2>/dev/null"]
         {
-            assert!(command_reads_only(&understand(command)), "{command}");
+            assert!(command_reads_only(&analyse(command)), "{command}");
         }
         let writing = [
             "",
@@ -191,7 +191,7 @@ mod tests {
             "read x < a; $x",
         ];
         for command in writing {
-            assert!(!command_reads_only(&understand(command)), "{command}");
+            assert!(!command_reads_only(&analyse(command)), "{command}");
         }
     }
 }

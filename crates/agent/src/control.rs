@@ -1,4 +1,4 @@
-//! Tools that change the conversation itself: questions to the person, and planning.
+//! Tools that control the conversation: `ask_user` and plan mode.
 
 mod ask_user;
 mod dialog;
@@ -12,11 +12,11 @@ use pollux_domain::tool::Tool;
 
 use self::dialog::Planning;
 use crate::authority::Authority;
-use crate::desk::Desk;
+use crate::pending_questions::PendingQuestions;
 
-/// All of them; without a folder for plans there is no planning.
+/// All control tools; plan mode requires a plan folder.
 pub(crate) fn tools(authority: &Arc<Authority>, plans: Option<&Path>) -> Vec<Arc<dyn Tool>> {
-    let mut tools = vec![ask_user(&authority.desk)];
+    let mut tools = vec![ask_user(&authority.questions)];
     if let Some(plans) = plans {
         let planning = Planning { authority: Arc::clone(authority), folder: plans.to_owned() };
         tools.push(Arc::new(exit_plan_mode::ExitPlanMode::new(planning.clone())));
@@ -25,7 +25,7 @@ pub(crate) fn tools(authority: &Arc<Authority>, plans: Option<&Path>) -> Vec<Arc
     tools
 }
 
-/// The model's questions at this desk; a sub-agent has one of its own.
-pub(crate) fn ask_user(desk: &Arc<Desk>) -> Arc<dyn Tool> {
-    Arc::new(ask_user::AskUser::new(Arc::clone(desk)))
+/// The `ask_user` tool; a sub-agent has its own.
+pub(crate) fn ask_user(questions: &Arc<PendingQuestions>) -> Arc<dyn Tool> {
+    Arc::new(ask_user::AskUser::new(Arc::clone(questions)))
 }

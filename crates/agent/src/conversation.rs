@@ -1,4 +1,4 @@
-//! What a session remembers: the turns, the prompt under way, the instructions, and what it counts.
+//! The conversation state of a session: turns, current prompt, instructions and counters.
 
 use std::sync::Arc;
 
@@ -8,41 +8,41 @@ use crate::prompt::{self, PromptInputs};
 use crate::tokens;
 use crate::toolbox::Toolbox;
 
-/// The memory of a session.
+/// The conversation state.
 pub(crate) struct Conversation {
     pub(crate) history: History,
-    /// The prompt under way.
+    /// The current prompt.
     pub(crate) prompted: Prompted,
     pub(crate) dialogue: Dialogue,
     pub(crate) counters: Counters,
-    /// What the system prompt is made of.
+    /// Inputs of the system prompt.
     pub(crate) prompt: PromptInputs,
     pub(crate) system: Arc<str>,
-    /// What requests begin with, where that must not change.
+    /// Start of every request while it must not change; see `epoch`.
     pub(crate) epoch: Option<Epoch>,
-    /// Estimated tokens of what every request carries beside the conversation.
+    /// Estimated tokens of a request apart from the conversation.
     pub(crate) overhead: u64,
 }
 
-/// A prompt that is worked on.
+/// A prompt in progress.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Prompted {
     /// Its record; empty if it was not recorded.
     pub(crate) message: String,
     /// The id that its requests share.
     pub(crate) id: String,
-    /// The id under which the reply under way will be recorded.
+    /// The id for recording the current reply.
     pub(crate) reply: String,
 }
 
-/// The prompt under way and what the model said to it, for hooks.
+/// The current prompt and the model's text, for hooks.
 #[derive(Debug, Default)]
 pub(crate) struct Dialogue {
     pub(crate) prompt: String,
     pub(crate) replies: Vec<String>,
 }
 
-/// What a session counts.
+/// The counters of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) prompts: u64,
@@ -50,15 +50,15 @@ pub(crate) struct Counters {
     pub(crate) requests: u32,
     /// Calls that came without an id.
     pub(crate) unnamed_calls: u64,
-    /// Tokens of the last request as the model counted them, and how many turns it held.
+    /// Tokens of the last request as counted by the model, and its number of turns.
     pub(crate) last_request: Option<(u64, usize)>,
-    /// An automatic summary was no gain: not tried again in this session.
+    /// Automatic compression failed and is not retried in this session.
     pub(crate) summary_failed: bool,
     pub(crate) recording_stopped: bool,
     pub(crate) compressions: u64,
-    /// The window of a model as its server named it, where that is smaller than it was thought to be.
+    /// Context window that the server of a model reported, if smaller than the known one.
     pub(crate) named_window: Option<(String, u64)>,
-    /// Commands of the person's own.
+    /// Number of user shell commands.
     pub(crate) shells: u64,
 }
 
@@ -79,7 +79,7 @@ impl Conversation {
         conversation
     }
 
-    /// Writes the system prompt for the tools that the model sees now.
+    /// Builds the system prompt for the visible tools.
     pub(crate) fn instruct(&mut self, toolbox: &Toolbox) {
         let declared = toolbox.declared();
         let names: Vec<&str> = declared.iter().map(|tool| tool.name.as_str()).collect();
@@ -89,7 +89,7 @@ impl Conversation {
             tokens::of_text(&self.system) + declared.iter().map(|tool| tokens::of_spec(tool)).sum::<u64>();
     }
 
-    /// The size of the next request: what the model counted, else an estimate.
+    /// The size of the next request: as counted by the model, otherwise an estimate.
     pub(crate) fn size(&self) -> u64 {
         match self.counters.last_request {
             Some((tokens, turns)) => tokens + self.history.tokens_from(turns),

@@ -1,4 +1,4 @@
-//! The way out of a session: whatever happens, as one stream of events.
+//! Sends the events of a session as one stream.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use tokio::sync::mpsc;
 
 use crate::subagent::run::SubagentRun;
 
-/// Sends the events of a session. Of a sub-agent's, front ends learn what it does, not what it says.
+/// Sends the events of a session. For a sub-agent, front ends see its actions, not its text.
 pub(crate) struct Emitter {
     pub(crate) events: mpsc::Sender<Event>,
-    /// The task of the session, when it is a sub-agent's.
+    /// The sub-agent run, if this is a sub-agent's session.
     pub(crate) subagent: Option<Arc<SubagentRun>>,
 }
 
 impl Emitter {
-    /// Tells the front ends; one that is gone is no reason to stop.
+    /// Sends an event to the front ends; a missing receiver is ignored.
     pub(crate) async fn emit(&self, event: Event) {
         let Some(run) = &self.subagent else {
             let _ = self.events.send(event).await;

@@ -1,4 +1,4 @@
-//! The first message: where the agent is and what it was told to know.
+//! Builds the first message: environment and context files.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use pollux_domain::time::Timestamp;
 use pollux_domain::untrusted::sealed;
 use pollux_extend::tree;
 
-/// What the first message is made of.
+/// Inputs of the first message.
 #[derive(Debug, Clone)]
 pub struct Environment {
     pub now: Timestamp,
@@ -16,7 +16,7 @@ pub struct Environment {
     pub platform: &'static str,
     pub project_temp: PathBuf,
     pub roots: Vec<PathBuf>,
-    /// Whether the folders are drawn, and by which ignore rules.
+    /// Whether to include the folder tree, and its ignore rules.
     pub tree: Option<FileFiltering>,
     /// The context files of extensions, framed.
     pub extension_context: Option<String>,
@@ -37,7 +37,7 @@ pub fn first_turn(environment: &Environment) -> Content {
     if let Some(filtering) = &environment.tree {
         text.push_str("- **Directory Structure:**\n\n");
         for root in &environment.roots {
-            // A file's name is as foreign as its content.
+            // File names are as untrusted as file contents.
             text.push_str(&sealed(&tree::draw(root, filtering)));
             text.push_str("\n\n");
         }

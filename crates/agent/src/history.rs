@@ -1,4 +1,4 @@
-//! The conversation as it is sent: it only grows, except when it is compressed or old outputs are masked.
+//! The conversation as sent to the model. Append-only, except for compression, masking and rewind.
 
 mod rewind;
 pub(crate) mod shell_turn;
@@ -10,7 +10,7 @@ use pollux_domain::content::{Body, Content, Part, Role};
 
 use crate::tokens;
 
-/// One turn with what the program remembers about it.
+/// One turn with its metadata.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     /// The id of its record in the session file, if it has one.
@@ -25,7 +25,7 @@ impl Entry {
         Self { message, content: Arc::new(content), tokens }
     }
 
-    /// A prompt: a user turn with words that does not answer calls. Media alone belong to the call before.
+    /// A prompt: a user turn with text that is not a tool response. Media alone belong to the previous call.
     pub(crate) fn is_prompt(&self) -> bool {
         self.content.role == Role::User
             && !has_responses(&self.content)
@@ -44,7 +44,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Starts with the environment, then what an earlier run left.
+    /// Starts with the environment, followed by the history of an earlier run.
     pub(crate) fn new(environment: Content, restored: impl IntoIterator<Item = Entry>) -> Self {
         let mut history =
             Self { entries: vec![Entry::new(None, environment)], added: Vec::new(), revision: 0 };
@@ -52,7 +52,7 @@ impl History {
         history
     }
 
-    /// Says in the first turn what the model is to know about tools that come and go.
+    /// Describes dynamic tools in the first turn.
     pub(crate) fn describe_tools(&mut self, text: Option<String>) {
         let Some(entry) = self.entries.first_mut() else { return };
         let content = Arc::make_mut(&mut entry.content);
@@ -62,7 +62,7 @@ impl History {
         entry.tokens = tokens::of_content(&entry.content);
     }
 
-    /// Adds to the description of the environment, which every request begins with.
+    /// Adds to the environment description in the first turn.
     pub(crate) fn add_to_environment(&mut self, part: Part) {
         self.added.push(part.clone());
         self.revision += 1;
@@ -72,8 +72,8 @@ impl History {
         }
     }
 
-    /// Adds a prompt. If the last turn was never answered, that is said first, so that the prompt is a
-    /// turn of its own.
+    /// Adds a prompt. If the last turn was never answered, a placeholder is added first, so that the prompt is a
+    /// separate turn.
     pub(crate) fn push_prompt(&mut self, message: Option<String>, parts: Vec<Part>) {
         let unanswered = self.entries.len() > 1
             && self.entries.last().is_some_and(|entry| {

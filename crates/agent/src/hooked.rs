@@ -1,4 +1,4 @@
-//! What hooks bring about. Each place of the loop makes one call here, and nothing is built when nobody listens.
+//! Runs hooks. Each point of the agent loop makes one call here; payloads are built only if a hook is registered.
 //!
 //! A sub-agent that shares the [`Hooked`] of its session fires the same hooks for its requests and calls.
 
@@ -18,7 +18,7 @@ use pollux_hooks::{Event as Moment, Fired, Hooks, Payload, Run, Scene, StartSour
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// A wait longer than this is explained.
+/// Longer waits are announced.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// The hooks of a session.
@@ -26,26 +26,26 @@ pub struct HookPort {
     pub hooks: Hooks,
     /// Where they run.
     pub cwd: PathBuf,
-    /// How the session begins.
+    /// How the session starts.
     pub source: StartSource,
-    /// Whether a person is told when they take their time.
+    /// Whether long waits are announced.
     pub tells_waits: bool,
 }
 
-/// The hooks of a session, and the way to the front ends.
+/// The hooks of a session with their event sender.
 pub(crate) struct Hooked {
     port: Option<HookPort>,
     scene: Scene,
     events: mpsc::WeakSender<Event>,
-    /// Said since the last request: a reply has many pieces, and a hook may say the same about each.
+    /// Messages since the last request, to drop duplicates: a reply has many pieces, and a hook runs for each.
     said: Mutex<HashSet<String>>,
 }
 
-/// What hooks answered, once everything else about them is told.
+/// The outcome of hooks after their side effects were reported.
 #[derive(Default)]
-pub(crate) struct Heard<O> {
+pub(crate) struct HookOutcome<O> {
     pub(crate) outcome: O,
-    /// What they had to say to the person.
+    /// Their message for the user.
     pub(crate) message: Option<String>,
 }
 
@@ -59,18 +59,18 @@ impl Hooked {
         self.port.as_ref().is_some_and(|port| port.hooks.listens_to(moment))
     }
 
-    /// Runs the hooks of a moment and tells what they said. The payload is made only if somebody listens.
+    /// Runs the hooks of an event and reports their messages. The payload is built only if needed.
     pub(crate) async fn fire<P>(
         &self,
         payload: impl FnOnce() -> P + Send,
         cancel: &CancellationToken,
-    ) -> Heard<P::Outcome>
+    ) -> HookOutcome<P::Outcome>
     where
         P: Payload + Send,
         P::Outcome: Send,
     {
         let Some(port) = self.port.as_ref().filter(|port| port.hooks.listens_to(P::EVENT)) else {
-            return Heard { outcome: P::Outcome::default(), message: None };
+            return HookOutcome { outcome: P::Outcome::default(), message: None };
         };
         let firing = port.hooks.fire(&self.scene, payload(), cancel);
         tokio::pin!(firing);
@@ -89,7 +89,7 @@ impl Hooked {
         self.tell(P::EVENT, fired).await
     }
 
-    async fn tell<O>(&self, moment: Moment, fired: Fired<O>) -> Heard<O> {
+    async fn tell<O>(&self, moment: Moment, fired: Fired<O>) -> HookOutcome<O> {
         let Fired { outcome, system_message, suppress_output, warnings, runs } = fired;
         let mut once = HashSet::new();
         if moment == Moment::BeforeModel {
@@ -97,7 +97,7 @@ impl Hooked {
         }
         let mut is_new = |text: &str| match moment {
             Moment::AfterModel => self.with_said(|said| said.insert(text.to_owned())),
-            // A hook that is asked twice says the same twice.
+            // The hook was already reported.
             _ => once.insert(text.to_owned()),
         };
         let mut news: Vec<Event> = Vec::with_capacity(runs.len() + warnings.len());
@@ -114,7 +114,7 @@ impl Hooked {
         for event in news {
             self.emit(event).await;
         }
-        Heard { outcome, message: system_message }
+        HookOutcome { outcome, message: system_message }
     }
 
     fn with_said<T>(&self, act: impl FnOnce(&mut HashSet<String>) -> T) -> T {
@@ -131,7 +131,7 @@ impl Hooked {
         }
     }
 
-    /// Tells that hooks keep the agent from going on; whether they do. The words are upstream's.
+    /// Reports that hooks stop the agent, in upstream's words; returns whether they do.
     pub(crate) async fn halts(&self, verdict: &Verdict, message: Option<&str>) -> bool {
         let (severity, word, reason) = match verdict {
             Verdict::Proceed => return false,

@@ -1,4 +1,4 @@
-//! `invoke_agent`: a task for another agent.
+//! `invoke_agent`: delegates a task to a sub-agent.
 //!
 //! A sub-agent is a [`Session`](crate::session::Session) of its own: the same loop with another prompt, other tools,
 //! another record and another end. `executor.rs` runs one, and `session.rs` makes its session.
@@ -7,8 +7,8 @@ mod complete_task;
 mod executor;
 mod remote;
 mod session;
+mod texts;
 mod toolset;
-mod words;
 
 use std::sync::Arc;
 
@@ -25,17 +25,17 @@ const DESCRIPTION: &str = "Delegates a task to another agent, waits for it, and 
 are for are listed in your instructions. The agent sees nothing of this conversation: the prompt must contain the whole \
 task, with the paths, facts and limits that matter.";
 
-/// Characters of a prompt that people see.
+/// Characters of a prompt shown to the user.
 const SHOWN: usize = 80;
 
 struct InvokeAgent {
     spec: Arc<ToolSpec>,
     host: Arc<Host>,
-    /// The agent that is meant when older conversations call it as if it were a tool.
+    /// The agent called by its own name, as in older conversations.
     bound: Option<String>,
 }
 
-/// The tool, and one form for each agent that older conversations call by its name. None without agents.
+/// The tool, plus one alias per agent for older conversations. Empty without agents.
 pub(crate) fn forms(host: &Arc<Host>) -> Vec<Arc<dyn Tool>> {
     let names: Vec<String> = host.port.registry.enabled().map(|agent| agent.name.clone()).collect();
     if names.is_empty() {
@@ -86,11 +86,11 @@ impl Tool for InvokeAgent {
         let mut rest = args.clone();
         let named = rest.shift_remove("agent_name");
         let named = named.as_ref().and_then(Value::as_str).or(self.bound.as_deref())?;
-        // Rules know an agent by the name under which it is registered.
+        // Rules use the registered name of an agent.
         let name = self.find(named).map_or(named, |agent| &agent.name).to_owned();
         let prompt = match rest.get("prompt") {
             Some(prompt) => prompt.clone(),
-            // Each agent had inputs of its own once.
+            // Older conversations used individual inputs per agent.
             None => {
                 rest.shift_remove("wait_for_previous");
                 match rest.values().collect::<Vec<_>>().as_slice() {

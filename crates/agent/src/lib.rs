@@ -1,12 +1,12 @@
 //! The agent: session, turn, step, call.
 //!
-//! Owns: the conversation while it lives, the loop that works on a prompt, the scheduling of calls, approval by
-//! mode, what hooks bring about, loop detection, compression, sub-agents, and the system prompt. It never prints,
-//! parses no file format, and names no provider: the model and the tools come in through ports, and whatever happens
-//! goes out as one stream of events.
+//! Owns: the running conversation, the loop that processes a prompt, the scheduling of calls, approval by
+//! mode, hook effects, loop detection, compression, sub-agents, and the system prompt. It never prints,
+//! parses no file format, and knows no provider: the model and the tools come in through ports, and everything
+//! is reported as one stream of events.
 //!
-//! The state is in `session.rs`: what decides (`authority.rs`), what is remembered (`conversation.rs`), what it works
-//! with (`services.rs`), and the way out (`emitter.rs`). The work is in functions over these parts: start at [`open()`],
+//! The state is in `session.rs`: approval (`authority.rs`), conversation (`conversation.rs`), ports
+//! (`services.rs`) and events (`emitter.rs`). The logic is in functions over these parts: start at [`open()`],
 //! then `turn.rs` (a prompt), `step.rs` (a request) and `calls.rs` (a batch of calls).
 
 mod approval;
@@ -17,7 +17,6 @@ mod changes;
 mod compress;
 mod control;
 mod conversation;
-mod desk;
 mod emitter;
 pub mod environment;
 mod epoch;
@@ -27,6 +26,7 @@ mod invoke_agent;
 mod loop_guard;
 mod mask;
 mod open;
+mod pending_questions;
 mod permission;
 pub mod prompt;
 mod reply;

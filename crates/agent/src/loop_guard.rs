@@ -1,6 +1,6 @@
-//! Notices when the model goes in circles.
+//! Detects loops of the model.
 //!
-//! A loop is the same call with the same result, or the same sentences over and over. A call whose
+//! A loop is the same call with the same result, or the same sentences repeated. A call whose
 //! result changes (polling a build) is progress and never counts.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -46,7 +46,7 @@ struct Seen {
 }
 
 impl LoopGuard {
-    /// A call is about to run; `true` if it would only repeat what was done before.
+    /// Checks a call before it runs; `true` if it would only repeat earlier ones.
     pub(crate) fn repeats(&mut self, name: &str, args: &JsonObject) -> bool {
         let call = hash(&[name.as_bytes(), &serde_json::to_vec(args).unwrap_or_default()]);
         self.calls.push_back(Seen { call, result: None });
@@ -64,12 +64,12 @@ impl LoopGuard {
         }
     }
 
-    /// A reply begins; what a void attempt said before it does not count.
+    /// A reply starts; the text of a discarded attempt does not count.
     pub(crate) fn reply_begins(&mut self) {
         self.text = TextWatch::default();
     }
 
-    /// A piece of text arrived; the repeated passage if the model chants.
+    /// Checks a piece of text; returns the repeated passage if the model loops.
     pub(crate) fn chants(&mut self, text: &str) -> Option<String> {
         self.text.push(text)
     }
@@ -81,7 +81,7 @@ impl LoopGuard {
         tail.iter().zip(tail.iter().skip(cycle)).all(|(earlier, later)| {
             let same_result = match (&earlier.result, &later.result) {
                 (Some(a), Some(b)) => a == b,
-                // The newest calls have not run; their results cannot speak against a loop.
+                // The newest calls have not run yet, so they have no results to compare.
                 _ => true,
             };
             earlier.call == later.call && same_result
@@ -89,7 +89,7 @@ impl LoopGuard {
     }
 }
 
-/// Looks for a passage that returns again and again. Structure (code, tables, lists, headings) repeats by
+/// Looks for a repeated passage. Structure (code, tables, lists, headings) repeats by
 /// nature and resets the watch.
 #[derive(Debug, Default)]
 struct TextWatch {

@@ -1,4 +1,4 @@
-//! Old tool outputs leave the conversation for a file when they have grown too many.
+//! Masks old tool outputs: moves them from the conversation to files when they grow too large.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -17,13 +17,13 @@ use crate::truncate;
 const MARK: &str = "<tool_output_masked>";
 /// Characters kept from each end of a masked output.
 const PREVIEW: usize = 250;
-/// More than these at once share files: a file costs more than what is in it, and a resumed session may have
+/// Above this number, outputs share files, since a file has overhead and a resumed session may have
 /// thousands of outputs.
 const SINGLE_FILES: usize = 32;
 /// Outputs that share a file.
 const BLOCK: usize = 64;
 const MAX_THREADS: usize = 4;
-/// Tools whose answers steer the conversation and stay.
+/// Tools whose results are never masked.
 const EXEMPT: [&str; 4] = ["activate_skill", "ask_user", "enter_plan_mode", "exit_plan_mode"];
 
 /// Masks old outputs; how many tokens were freed.
@@ -109,7 +109,7 @@ impl Masking<'_> {
                     thread::Builder::new().spawn_scoped(scope, move || -> Vec<Masked> { work(blocks) })
                 })
                 .collect();
-            // Whatever a thread could not be had for stays as it is.
+            // Outputs without a worker thread stay unmasked.
             workers.into_iter().flatten().filter_map(|worker| worker.join().ok()).flatten().collect()
         })
     }
@@ -206,7 +206,7 @@ fn masked_response(response: &FunctionResponse, preview: &str, place: &str) -> P
 
 fn is_masked(response: &FunctionResponse) -> bool {
     match response.response.as_stored() {
-        // The mark has nothing that JSON would write in another way.
+        // The marker needs no JSON escaping.
         Some(text) => {
             text.key == "output" && text.json.strip_prefix('"').is_some_and(|json| json.starts_with(MARK))
         }

@@ -1,7 +1,7 @@
-//! Opening a session for a front end: what it is to be, what it works with, and the hold on it.
+//! Opens a session for a front end: its specification, its ports, and its handle.
 
-mod life;
 pub(crate) mod operations;
+mod session_loop;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use pollux_domain::content::Content;
 use pollux_domain::event::Event;
 use pollux_domain::id::SessionId;
 use pollux_domain::model::ModelClient;
+use pollux_domain::session_observer::SessionObserver;
 use pollux_domain::terminals::Terminals;
 use pollux_domain::time::Clock;
 use pollux_domain::tool::{Tool, ToolSource, ToolSources};
-use pollux_domain::witness::Witness;
 use pollux_extend::context::ContextFiles;
 use pollux_hooks::Scene;
 use pollux_policy::checker::CheckerPort;
@@ -31,11 +31,11 @@ use crate::approval::Approvals;
 use crate::authority::{Authority, GrantReach};
 use crate::control;
 use crate::conversation::Conversation;
-use crate::desk::Desk;
 use crate::emitter::Emitter;
 use crate::history::{Entry, History};
 use crate::hooked::{HookPort, Hooked};
 use crate::invoke_agent;
+use crate::pending_questions::PendingQuestions;
 use crate::prompt::PromptInputs;
 use crate::services::{CallIds, Services};
 use crate::session::Session;
@@ -44,12 +44,12 @@ use crate::subagent_host::{Briefing, Host};
 use crate::toolbox::Toolbox;
 use crate::truncate;
 
-/// Events waiting for a front end; a turn pauses when it does not keep up.
+/// Capacity of the event channel; a turn pauses when the front end does not keep up.
 const EVENT_QUEUE: usize = 256;
-/// Operations waiting for the session.
+/// Capacity of the operation channel.
 const OP_QUEUE: usize = 16;
 
-/// What a session is to be.
+/// The specification of a session.
 pub struct SessionSpec {
     pub session: SessionId,
     pub interactive: bool,
@@ -58,67 +58,67 @@ pub struct SessionSpec {
     pub tools: Tools,
     /// What may run.
     pub policy: Arc<Engine>,
-    /// Whether the folder is trusted: without trust no mode is taken that asks less.
+    /// Whether the folder is trusted: without trust, privileged approval modes are not available.
     pub trusted: bool,
     /// How far a person's answers may reach.
     pub grants: GrantReach,
-    /// Whether the model may plan first.
+    /// Whether plan mode is available.
     pub planning: Planning,
-    /// The project's state folder, for outputs that are put aside and for plans.
+    /// The project's state folder, for saved outputs and plans.
     pub temp_dir: PathBuf,
     pub prompt: PromptInputs,
     /// The first message; see [`crate::environment`].
     pub first_turn: Content,
-    /// What an earlier run of this session left.
+    /// The history of an earlier run.
     pub restored: Vec<RestoredTurn>,
-    /// The folders that it works in, the project's first.
+    /// The workspace folders, the project first.
     pub roots: Vec<PathBuf>,
 }
 
-/// What a session works with.
+/// The ports of a session.
 pub struct Ports {
     pub model: Arc<dyn ModelClient>,
     pub tools: Vec<Arc<dyn Tool>>,
-    /// Tools that join later and may go again.
+    /// Dynamic tools.
     pub late_tools: Option<Arc<dyn ToolSource>>,
-    /// Tools that a front end brought for this session alone; they come after all others.
+    /// Tools provided by the front end for this session; they come last.
     pub session_tools: Option<Arc<dyn ToolSource>>,
-    /// Where a person's own commands run; without it, [`pollux_domain::event::Op::Shell`] is refused.
+    /// Runs user shell commands; without it, [`pollux_domain::event::Op::Shell`] is refused.
     pub terminals: Option<Arc<dyn Terminals>>,
     pub clock: Arc<dyn Clock>,
     pub recorder: Recorder,
     pub context: ContextFiles,
     /// Runs external safety checkers; without it, calls that need one are refused.
     pub checkers: Option<Arc<dyn CheckerPort>>,
-    /// Keeps what calls change; without it, nothing can be taken back.
+    /// Records file changes; without it, nothing can be rewound.
     pub changes: Option<Arc<dyn Changes>>,
-    /// Commands of the user's at certain moments.
+    /// The hooks.
     pub hooks: Option<HookPort>,
-    /// Remembers the conversation beyond this session.
-    pub witness: Option<Arc<dyn Witness>>,
-    /// The agents that can be asked for help.
+    /// Records the conversation for the memory.
+    pub observer: Option<Arc<dyn SessionObserver>>,
+    /// The sub-agents.
     pub agents: Option<AgentPort>,
 }
 
-/// Whether and where plans are made.
+/// Whether plan mode is enabled, and the plan folder.
 #[derive(Debug, Clone, Default)]
 pub enum Planning {
-    /// In the session's own folder below the project's state.
+    /// In the session's folder in the project's state folder.
     #[default]
     InSessionFolder,
-    /// In a folder of the project's own.
+    /// In a configured folder.
     In(PathBuf),
     Off,
 }
 
-/// A front end's hold on a session. Dropping `ops` cancels the turn under way and ends the session.
+/// A handle to a session. Dropping `ops` cancels the current turn and ends the session.
 pub struct Handle {
     pub ops: Operations,
     pub events: mpsc::Receiver<Event>,
     pub task: JoinHandle<()>,
     /// The system prompt as it is sent.
     pub system_prompt: Arc<str>,
-    /// Whoever answers questions at the front end; only for interactive sessions.
+    /// Asks the user at the front end; only for interactive sessions.
     pub person: Option<Arc<dyn Person>>,
 }
 
@@ -129,11 +129,11 @@ pub fn open(mut spec: SessionSpec, ports: Ports) -> Handle {
     let roots = std::mem::take(&mut spec.roots);
     let session = new_session(spec, ports, outbox);
     let system_prompt = Arc::clone(&session.conversation.system);
-    let person = session.interactive.then(|| Arc::clone(&session.authority.desk) as Arc<dyn Person>);
+    let person = session.interactive.then(|| Arc::clone(&session.authority.questions) as Arc<dyn Person>);
     Handle {
         ops: Operations::new(ops),
         events,
-        task: tokio::spawn(life::live(session, roots, inbox)),
+        task: tokio::spawn(session_loop::live(session, roots, inbox)),
         system_prompt,
         person,
     }
@@ -149,8 +149,9 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         ..Scene::default()
     };
     let hooked = Arc::new(Hooked::new(ports.hooks, scene, events.downgrade()));
-    let desk = Arc::new(Desk::new(events.downgrade(), Arc::clone(&hooked)));
-    let authority = Arc::new(Authority { approvals, desk, reach: spec.grants, checkers: ports.checkers });
+    let questions = Arc::new(PendingQuestions::new(events.downgrade(), Arc::clone(&hooked)));
+    let authority =
+        Arc::new(Authority { approvals, questions, reach: spec.grants, checkers: ports.checkers });
     let late_tools = ToolSources::join(ports.late_tools.into_iter().chain(ports.session_tools));
     let mut tools = ports.tools;
     tools.extend(control::tools(&authority, plans.as_deref()));
@@ -203,7 +204,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         conversation,
         stopped_by_person: false,
         context: ports.context,
-        witness: ports.witness,
+        observer: ports.observer,
         host,
         recorder: ports.recorder,
         emitter: Emitter { events, subagent: None },
@@ -211,7 +212,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
 }
 
 fn plans_dir(spec: &SessionSpec) -> Option<PathBuf> {
-    // An id from a session file may hold anything, also the way to another folder.
+    // An id from a session file is untrusted and could contain a path.
     let own = || spec.temp_dir.join(truncate::safe(spec.session.as_str())).join("plans");
     match &spec.planning {
         Planning::InSessionFolder => Some(own()),

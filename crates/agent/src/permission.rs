@@ -1,10 +1,10 @@
-//! Deciding on calls before they run: the rules, the safety checkers, and a person where the rules want one.
+//! Decides on calls before they run: rules, safety checkers, and the user where approval is required.
 
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest, Offer, Outcome, Subject, Why, WhyPart};
 use pollux_domain::event::{CallDecision, NoticeCode, Severity};
 use pollux_domain::tool::{Effect, ToolErrorKind};
-use pollux_policy::always::{self, Grant, Kept, Reach, Standing};
+use pollux_policy::always::{self, DefinitionStatus, Grant, GrantOrigin, GrantScope};
 use pollux_policy::request::{Decision, Request, Verdict};
 use tokio_util::sync::CancellationToken;
 
@@ -12,22 +12,22 @@ use crate::authority::{Authority, GrantReach};
 use crate::call::{Call, Ready};
 use crate::calls::accept;
 use crate::changes::{self, keep_asked};
-use crate::hooked::before_tool::{before_tool, before_tools, heed};
+use crate::hooked::before_tool::{apply_hook_results, before_tool, before_tools};
 use crate::session::Session;
 
 const DENIED_BY_PERSON: &str = "User denied execution.";
 const QUEUED: &str = "User cancelled operation";
 
-/// What one look at a call came to.
+/// The result of one check of a call.
 enum Settled {
     Done,
-    /// The arguments are others now.
+    /// The arguments changed.
     Again(JsonObject),
-    /// A person wants everything to stop.
+    /// The user stopped the turn.
     Stop,
 }
 
-/// Decides on the calls of a group, one after the other: an answer may decide on the next call too.
+/// Decides on the calls of a group one by one: an approval may cover the next call too.
 pub(crate) async fn permit(session: &mut Session, group: &mut [Ready], cancel: &CancellationToken) {
     let wishes = before_tools(&session.services.hooked, group, cancel).await;
     for (ready, wanted) in group.iter_mut().zip(wishes) {
@@ -35,8 +35,8 @@ pub(crate) async fn permit(session: &mut Session, group: &mut [Ready], cancel: &
             ready.refuse_by_person(QUEUED);
             continue;
         }
-        heed(session.plans_now(), ready, wanted, cancel);
-        // A person may change the arguments more than once.
+        apply_hook_results(session.plans_now(), ready, wanted, cancel);
+        // The user may edit the arguments repeatedly.
         while ready.may_run() && !cancel.is_cancelled() {
             match settle(session, ready, cancel).await {
                 Settled::Done => break,
@@ -66,7 +66,7 @@ async fn settle(session: &Session, ready: &mut Ready, cancel: &CancellationToken
         None => without_checkers(verdict),
     };
     let verdict = as_agreed(session, verdict, &request).await;
-    let verdict = with_hooks_word(&session.authority, verdict, ready.marks.asks.as_deref());
+    let verdict = apply_hook_request(&session.authority, verdict, ready.marks.asks.as_deref());
     ready.reads_only = changes::reads_only(&request, &verdict);
     match verdict.decision {
         Decision::Allow => {
@@ -105,7 +105,7 @@ async fn ask_person(
     verdict: &Verdict,
     cancel: &CancellationToken,
 ) -> Settled {
-    // A hook asks anew each time, so there is no "always" to offer.
+    // A hook asks every time, so "always" is not offered.
     let grants = if ready.marks.asks.is_some() {
         Grants::default()
     } else {
@@ -122,7 +122,7 @@ async fn ask_person(
         offers: grants.offers(request),
     };
     keep_asked(&session.services, &session.emitter, &session.conversation, ready).await;
-    let (answer, by) = session.authority.desk.ask_whom(question, cancel).await;
+    let (answer, by) = session.authority.questions.ask_with_author(question, cancel).await;
     if !matches!(answer, Answer::Edited(_) | Answer::Refuse(_) | Answer::Cancel) {
         ready.decision.get_or_insert(CallDecision::Accept);
     }
@@ -152,23 +152,23 @@ async fn ask_person(
     Settled::Done
 }
 
-/// An answer "always" is about a tool as it was then. When it has changed, a person is asked again and told so.
+/// "Always allow" applies to the tool as it was approved. If it has changed, the user is asked again.
 async fn as_agreed(session: &Session, mut verdict: Verdict, request: &Request<'_>) -> Verdict {
     let (Decision::Allow, Some(server), Some(rule)) = (verdict.decision, request.server, &verdict.rule)
     else {
         return verdict;
     };
-    let saved = match always::answer_behind(rule, session.authority.reach.file.as_deref()) {
-        Some(Kept::ForSession) => None,
-        Some(Kept::InFile(file)) => Some(file),
+    let saved = match always::grant_origin(rule, session.authority.reach.file.as_deref()) {
+        Some(GrantOrigin::ForSession) => None,
+        Some(GrantOrigin::InFile(file)) => Some(file),
         None => return verdict,
     };
     let now = session.toolbox.definitions(server).into_iter().find(|(name, _)| name == request.tool);
     let Some((tool, definition)) = now else { return verdict };
     let what = match session.authority.approvals.agreed.standing(server, &tool, &definition, saved) {
-        Standing::AsAgreed => return verdict,
-        Standing::Changed => "has changed since you allowed it",
-        Standing::New => "is new: it did not exist when you allowed its server",
+        DefinitionStatus::Approved => return verdict,
+        DefinitionStatus::Changed => "has changed since you allowed it",
+        DefinitionStatus::New => "is new: it did not exist when you allowed its server",
     };
     verdict.reason = format!("The tool {tool} of MCP server {server} {what}.");
     verdict.would_ask = true;
@@ -177,7 +177,7 @@ async fn as_agreed(session: &Session, mut verdict: Verdict, request: &Request<'_
     verdict
 }
 
-/// Keeps what a person has just agreed to, where the answer is about more than this call.
+/// Records the approved tool definitions, if the approval covers more than this call.
 async fn agree(session: &Session, answer: &Answer, request: &Request<'_>) {
     let Some(server) = request.server else { return };
     let mut tools = session.toolbox.definitions(server);
@@ -194,8 +194,8 @@ async fn agree(session: &Session, answer: &Answer, request: &Request<'_>) {
     }
 }
 
-/// A hook's wish that somebody be asked counts in every mode; what the rules refuse stays refused.
-fn with_hooks_word(authority: &Authority, mut verdict: Verdict, asks: Option<&str>) -> Verdict {
+/// A hook can require approval in every mode; denials by rules stay.
+fn apply_hook_request(authority: &Authority, mut verdict: Verdict, asks: Option<&str>) -> Verdict {
     let Some(message) = asks.filter(|_| verdict.decision != Decision::Deny) else { return verdict };
     verdict.would_ask = true;
     verdict.decision = if authority.approvals.interactive { Decision::Ask } else { Decision::Deny };
@@ -206,20 +206,20 @@ fn with_hooks_word(authority: &Authority, mut verdict: Verdict, asks: Option<&st
     verdict
 }
 
-/// What "always" would mean for this call, as far as it may be offered.
+/// The scope of "always allow" for this call, if it may be offered.
 fn grants(reach: &GrantReach, request: &Request<'_>) -> Grants {
     if !reach.session {
         return Grants::default();
     }
     Grants {
         auto_edit: matches!(request.effect, Effect::Edit(_)) && request.mode == ApprovalMode::Default,
-        call: Grant::narrow(request, Reach::Tool),
-        server: request.server.and_then(|_| Grant::narrow(request, Reach::Server)),
+        call: Grant::narrow(request, GrantScope::Tool),
+        server: request.server.and_then(|_| Grant::narrow(request, GrantScope::Server)),
         may_save: reach.file.is_some(),
     }
 }
 
-/// Puts arguments that a person changed in place of the model's. What cannot be used is said in the next
+/// Replaces the arguments with those edited by the user. Invalid ones are reported in the next
 /// question.
 async fn exchange(session: &Session, ready: &mut Ready, args: JsonObject, cancel: &CancellationToken) {
     let call = Call { args: args.clone(), ..ready.call.clone() };
@@ -230,9 +230,9 @@ async fn exchange(session: &Session, ready: &mut Ready, args: JsonObject, cancel
             *ready = changed;
             ready.marks.original = original;
             ready.decision = Some(CallDecision::Modify);
-            // Hooks have judged other arguments.
+            // Hooks judged the previous arguments.
             let wanted = before_tool(&session.services.hooked, ready, cancel).await;
-            heed(session.plans_now(), ready, wanted, cancel);
+            apply_hook_results(session.plans_now(), ready, wanted, cancel);
         }
         Some(Err(failure)) => ready.rejected_edit = Some(failure.message),
         None => {}
@@ -243,7 +243,7 @@ async fn save(session: &Session, grant: Option<&Grant>) {
     let (Some(grant), Some(file)) = (grant, &session.authority.reach.file) else { return };
     match always::save(file, grant) {
         Ok(set_aside) => {
-            session.authority.approvals.allow_and_saved(grant, file);
+            session.authority.approvals.allow_saved(grant, file);
             if let Some(old) = set_aside {
                 let text = format!(
                     "`{}` was not a valid policy file; it was renamed to `{}`",
@@ -254,14 +254,14 @@ async fn save(session: &Session, grant: Option<&Grant>) {
             }
         }
         Err(error) => {
-            // The answer holds for now, though it will be asked again in the next session.
+            // The approval applies now but is not saved for the next session.
             session.authority.approvals.allow_for_session(grant);
             session.notice(Severity::Warning, NoticeCode::Policy, error.to_string()).await;
         }
     }
 }
 
-/// What a person may say besides yes and no.
+/// The answers to offer besides yes and no.
 #[derive(Default)]
 struct Grants {
     /// "For this session" means the mode that edits without asking.
@@ -295,7 +295,7 @@ impl Grants {
     }
 }
 
-/// What a person is shown. A diff is computed only now that somebody will look at it.
+/// What to show. The diff is computed only now that it is needed.
 async fn subject(ready: &Ready, request: &Request<'_>) -> Subject {
     match request.effect {
         Effect::Edit(path) => {
@@ -330,7 +330,7 @@ fn why(verdict: &Verdict, rejected_edit: Option<String>) -> Why {
     Why { reason, rule, parts: parts.collect() }
 }
 
-/// A checker that has to be asked and cannot be: what it might have refused is not let through.
+/// Denies a call whose required checker is not available.
 fn without_checkers(mut verdict: Verdict) -> Verdict {
     verdict.decision = Decision::Deny;
     verdict.would_ask = false;

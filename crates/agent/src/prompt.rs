@@ -17,26 +17,26 @@ pub struct PromptInputs {
     pub global_context: Option<String>,
     /// Private notes about this project, framed.
     pub project_memory: Option<String>,
-    /// What earlier sessions taught about the user's wishes.
+    /// Learnings from earlier sessions.
     pub learnings: Option<String>,
     pub in_git_repository: bool,
     /// What kind of sandbox the program runs in, if any.
     pub sandbox: Option<String>,
     /// Where a plan may be written; set by the session itself.
     pub plans_dir: PathBuf,
-    /// Sections switched off, by key.
+    /// Disabled sections, by key.
     pub disabled: BTreeSet<String>,
-    /// A prompt of the user's own that replaces all sections.
+    /// A custom prompt that replaces all sections.
     pub replacement: Option<String>,
-    /// The agents that can be asked: name and what it is for; set by the session itself.
+    /// The available agents with descriptions; set by the session itself.
     pub agents: Vec<(String, String)>,
     /// The skills that can be activated; set by the session itself.
     pub skills: Option<String>,
-    /// What stands behind everything but memory, for a session with rules of its own.
+    /// Additional rules at the end, before memory, for sub-agents.
     pub appendix: Option<String>,
 }
 
-/// The keys by which `GEMINI_PROMPT_<KEY>=0` switches a section off, in the order of the sections.
+/// The keys for disabling sections with `GEMINI_PROMPT_<KEY>=0`, in section order.
 pub const SECTION_KEYS: [&str; 9] = [
     "preamble",
     "coreMandates",
@@ -252,7 +252,7 @@ fn memory(inputs: &PromptInputs) -> String {
     if blocks.is_empty() { String::new() } else { format!("\n\n<loaded_context>\n{blocks}</loaded_context>") }
 }
 
-/// Fills the places that a user's own prompt may hold.
+/// Replaces the placeholders of a custom prompt.
 fn substituted(own: &str, inputs: &PromptInputs, tools: &[&str]) -> String {
     let list: Vec<String> = tools.iter().map(|name| format!("- `{name}`")).collect();
     let mut text = own

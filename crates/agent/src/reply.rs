@@ -1,4 +1,4 @@
-//! A reply taking shape: chunks are folded, then judged.
+//! Assembles a reply from chunks and validates it.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use pollux_domain::event::Thought;
 use pollux_domain::model::{Citation, Finish, FinishReason, Origin, ReplyChunk, Usage};
 use pollux_domain::time::Timestamp;
 
-/// What one attempt has given so far.
+/// The reply of one attempt so far.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
-    /// Everything but reasoning that nobody wants back, in order; adjacent plain texts are one part.
+    /// All parts in order, except reasoning that is not sent back; adjacent plain texts are merged.
     pub(crate) parts: Vec<Part>,
     pub(crate) thoughts: Vec<(Thought, Timestamp)>,
     pub(crate) usage: Option<Usage>,
@@ -21,12 +21,12 @@ pub(crate) struct Reply {
     pub(crate) citations: Vec<Citation>,
 }
 
-/// A reply of no use.
+/// An unusable reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// Upstream's word for it.
     pub(crate) kind: &'static str,
-    /// For people.
+    /// The message for the user.
     pub(crate) message: String,
 }
 
@@ -35,14 +35,14 @@ impl Fault {
         Self { kind, message: message.into() }
     }
 
-    /// Whether a hint to say something may help.
+    /// Whether a nudge may help.
     pub(crate) fn wants_nudge(&self) -> bool {
         matches!(self.kind, "THINKING_ONLY_RESPONSE" | "NO_RESPONSE_TEXT")
     }
 }
 
 impl Reply {
-    /// Adds what surrounds the parts of a chunk.
+    /// Adds the metadata of a chunk.
     pub(crate) fn absorb(&mut self, chunk: &ReplyChunk) {
         if chunk.usage.is_some() {
             self.usage = chunk.usage;
@@ -163,7 +163,7 @@ impl Reply {
     }
 }
 
-/// Invisible characters and HTML comments are no answer.
+/// Invisible characters and HTML comments do not count as an answer.
 fn is_empty_text(text: &str) -> bool {
     let mut rest = text;
     let mut visible = String::new();

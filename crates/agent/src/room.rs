@@ -1,4 +1,4 @@
-//! Keeping the conversation within the model's window.
+//! Keeps the conversation within the context window.
 
 use std::time::Instant;
 
@@ -79,7 +79,7 @@ async fn new_tokens(session: &Session) -> u64 {
     session.services.client.count_tokens(request).await.unwrap_or(estimate)
 }
 
-/// Puts old tool outputs aside; whether any was.
+/// Masks old tool outputs; returns whether any was masked.
 fn mask_outputs(session: &mut Session, protected: u64, least: u64) -> bool {
     let settings = pollux_config::groups::Model {
         mask_protected_tokens: protected,
@@ -165,7 +165,7 @@ async fn tell_compressed(
     session.emit(Event::Compressed(compressed)).await;
 }
 
-/// Compresses because somebody wants it, whatever the size.
+/// Compresses on request, regardless of size.
 pub(crate) async fn compress_now(session: &mut Session, cancel: &CancellationToken) -> TurnEnd {
     let prompt_id = session.next_prompt_id();
     session.conversation.counters.summary_failed = false;
@@ -180,7 +180,7 @@ pub(crate) async fn compress_now(session: &mut Session, cancel: &CancellationTok
     TurnEnd::Finished(None)
 }
 
-/// Puts a summary in the place of the older part of the conversation; the summary.
+/// Replaces the older part of the conversation with a summary and returns it.
 async fn summarise(
     session: &mut Session,
     id: &str,
@@ -191,8 +191,10 @@ async fn summarise(
     if session.conversation.counters.summary_failed {
         return Err(CompressionStatus::Nothing);
     }
-    let keeps =
-        session.witness.as_ref().map(|witness| witness.keeps_from(&session.conversation.history.contents()));
+    let keeps = session
+        .observer
+        .as_ref()
+        .map(|observer| observer.keeps_from(&session.conversation.history.contents()));
     let plan = compress::plan(&session.conversation.history, keeps).ok_or(CompressionStatus::Nothing)?;
     let before = session.size();
     session.emit(Event::Compressing { id: id.to_owned() }).await;
@@ -212,37 +214,37 @@ async fn summarise(
         return Err(CompressionStatus::Failed);
     }
     let done = compress::apply(&session.conversation.history, &plan, &snapshot)?;
-    if let Some(witness) = &session.witness {
-        witness.compressed(&done.snapshot, before);
+    if let Some(observer) = &session.observer {
+        observer.compressed(&done.snapshot, before);
     }
     let summary = done.snapshot.clone();
     adopt(session, done).await;
     Ok(summary)
 }
 
-/// Asks for a snapshot. What else should be kept of those turns is asked at the same time, so that nobody waits
-/// longer for it.
+/// Requests a snapshot, and notes for the memory at the same time, so that this does not take
+/// longer.
 async fn ask_with_notes(
     session: &Session,
     request: &ModelRequest,
     prompt_id: &str,
     cancel: &CancellationToken,
 ) -> Result<String, CompressionStatus> {
-    // Whoever only plans writes nothing down.
-    let witness = session.witness.as_ref().filter(|_| session.plans_now().is_none());
-    let wish = witness.and_then(|witness| Some((witness, witness.before_compression()?)));
-    let Some((witness, instruction)) = wish else {
+    // In plan mode nothing is written.
+    let observer = session.observer.as_ref().filter(|_| session.plans_now().is_none());
+    let wish = observer.and_then(|observer| Some((observer, observer.before_compression()?)));
+    let Some((observer, instruction)) = wish else {
         return ask(session, request.clone(), prompt_id, cancel).await;
     };
     let noting = ask(session, compress::noting(request, &instruction), prompt_id, cancel);
     let (snapshot, notes) = tokio::join!(ask(session, request.clone(), prompt_id, cancel), noting);
     if let Ok(notes) = notes {
-        witness.notes(&notes);
+        observer.notes(&notes);
     }
     snapshot
 }
 
-/// The last way out when nothing else made room: the conversation before the last prompt is left out.
+/// The last resort: drops the conversation before the last prompt.
 /// False if even that would not do.
 async fn forget(session: &mut Session) -> bool {
     let Some(done) = compress::forget(&session.conversation.history) else { return false };
@@ -258,7 +260,7 @@ async fn forget(session: &mut Session) -> bool {
     true
 }
 
-/// Goes on with a shorter conversation; the session file keeps what was there before.
+/// Adopts a shorter conversation; the session file keeps the earlier messages.
 async fn adopt(session: &mut Session, done: compress::Compressed) {
     let before = session.size();
     session.conversation.history.replace(done.entries);
@@ -269,7 +271,7 @@ async fn adopt(session: &mut Session, done: compress::Compressed) {
     session.recorded(result).await;
 }
 
-/// A request beside the conversation; its text.
+/// A model request outside the conversation; returns its text.
 async fn ask(
     session: &Session,
     request: ModelRequest,

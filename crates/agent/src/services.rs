@@ -1,4 +1,4 @@
-//! What a session works with and shares with its sub-agents.
+//! The ports and settings that a session shares with its sub-agents.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -13,16 +13,16 @@ use pollux_domain::time::Clock;
 
 use crate::hooked::Hooked;
 
-/// Ports and settings that stay the same as long as the session lives.
+/// Ports and settings that do not change during the session.
 pub(crate) struct Services {
     pub(crate) client: Arc<dyn ModelClient>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tool_settings: Tools,
-    /// The project's state folder, for outputs that are put aside.
+    /// The project's state folder, for saved outputs.
     pub(crate) temp_dir: PathBuf,
-    /// Keeps what calls change; without it, nothing can be taken back.
+    /// Records file changes; without it, nothing can be rewound.
     pub(crate) changes: Option<Arc<dyn Changes>>,
-    /// Where a person's own commands run.
+    /// Runs user shell commands.
     pub(crate) terminals: Option<Arc<dyn Terminals>>,
     pub(crate) hooked: Arc<Hooked>,
     pub(crate) call_ids: CallIds,
@@ -33,7 +33,7 @@ pub(crate) struct Services {
 pub(crate) struct CallIds(Mutex<HashSet<String>>);
 
 impl CallIds {
-    /// Takes an id; false if it is taken.
+    /// Claims an id; false if it is in use.
     pub(crate) fn claim(&self, id: &str) -> bool {
         self.0.locked().insert(id.to_owned())
     }

@@ -1,4 +1,4 @@
-//! The state of a session, in the hands of whatever works on it.
+//! The state of a session, owned by whatever task is working on it.
 //!
 //! `open.rs` makes one for a front end and `open/life.rs` serves its operations; `turn.rs` works on a prompt. A
 //! sub-agent has a session of its own, from `invoke_agent/session.rs`.
@@ -15,8 +15,8 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::RequestRole;
+use pollux_domain::session_observer::SessionObserver;
 use pollux_domain::time::Timestamp;
-use pollux_domain::witness::Witness;
 use pollux_extend::context::ContextFiles;
 use pollux_session::{RecordError, Recorder};
 
@@ -38,12 +38,12 @@ pub(crate) struct Session {
     pub(crate) authority: Arc<Authority>,
     pub(crate) toolbox: Toolbox,
     pub(crate) conversation: Conversation,
-    /// A person ended the turn at a question.
+    /// The user ended the turn at a question.
     pub(crate) stopped_by_person: bool,
     pub(crate) context: ContextFiles,
-    /// Remembers the conversation beyond this session; never a sub-agent's.
-    pub(crate) witness: Option<Arc<dyn Witness>>,
-    /// What sub-agents get of this session.
+    /// Records the conversation for the memory; not for sub-agents.
+    pub(crate) observer: Option<Arc<dyn SessionObserver>>,
+    /// What this session shares with sub-agents.
     pub(crate) host: Option<Arc<Host>>,
     // The record is closed before the stream of events ends.
     pub(crate) recorder: Recorder,
@@ -66,13 +66,13 @@ impl Session {
         self.conversation.instruct(&self.toolbox);
     }
 
-    /// Where plans are written, while the session plans.
+    /// The plan folder, in plan mode.
     pub(crate) fn plans_now(&self) -> Option<&Path> {
         let planning = self.authority.approvals.mode() == ApprovalMode::Plan;
         planning.then_some(self.conversation.prompt.plans_dir.as_path())
     }
 
-    /// Tells the front ends.
+    /// Sends an event to the front ends.
     pub(crate) async fn emit(&self, event: Event) {
         self.emitter.emit(event).await;
     }
@@ -81,12 +81,12 @@ impl Session {
         self.emitter.notice(severity, code, message).await;
     }
 
-    /// On whose behalf requests are made.
+    /// The role of requests.
     pub(crate) fn role(&self) -> RequestRole {
         if self.emitter.subagent.is_some() { RequestRole::Subagent } else { RequestRole::Main }
     }
 
-    /// Another prompt is worked on; what sub-agents change belongs to it too.
+    /// Sets the current prompt, also for changes made by sub-agents.
     pub(crate) fn set_prompted(&mut self, prompted: Prompted) {
         if let Some(host) = &self.host {
             host.set_prompted(prompted.clone());
@@ -122,7 +122,7 @@ impl Session {
         self.conversation.size()
     }
 
-    /// Passes a recorder's result on; a failure is told once and the conversation goes on.
+    /// Handles a recorder's result; a failure is reported once and the conversation continues.
     pub(crate) async fn recorded<T>(&mut self, result: Result<T, RecordError>) -> Option<T> {
         match result {
             Ok(value) => Some(value),

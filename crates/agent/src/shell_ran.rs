@@ -1,4 +1,4 @@
-//! A person's own commands: the model is told what they ran and what came of it.
+//! User shell commands: runs them and adds their output to the conversation.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ use crate::truncate;
 /// Upstream's words.
 const RESULT: &str = "This produced the following result:";
 
-/// Runs a person's own command. All it prints is told: the command waits for whoever reads it.
+/// Runs a user command. All output is reported, with backpressure from the reader.
 pub(crate) async fn run_shell(session: &mut Session, command: &str, by: FrontId, cancel: &CancellationToken) {
     let Some(terminals) = session.services.terminals.clone() else { return };
     session.conversation.counters.shells += 1;
@@ -61,7 +61,7 @@ async fn shell_printed(emitter: &Emitter, call: &CallId, text: String) {
     }
 }
 
-/// Adds a turn about a command that the person ran; a very long output is cut like a tool's.
+/// Adds a turn about a user command; long output is truncated like that of tools.
 pub(crate) async fn shell_ran(session: &mut Session, command: &str, output: &str) {
     let now = session.now();
     let output = match truncate::exceeded(output, &session.services.tool_settings, session.window_left()) {

@@ -1,4 +1,4 @@
-//! One model request, tried until it gives a reply that can be used.
+//! One model request, retried until the reply is usable.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ const NUDGE: &str =
 enum Attempt {
     Complete(Reply),
     Chanting(Reply, String),
-    /// The stream broke after it had begun.
+    /// The stream failed midway.
     Broken(Reply, ModelError),
     Refused(ModelError),
     Cancelled(Reply),
@@ -160,7 +160,7 @@ fn request(session: &mut Session, nudge: bool) -> ModelRequest {
     }
 }
 
-/// Tells that a request leaves; the concrete model's name.
+/// Reports a request; returns the resolved model name.
 pub(crate) async fn announce(
     services: &Services,
     emitter: &Emitter,
@@ -251,7 +251,7 @@ async fn try_once(
     }
 }
 
-/// Shows and keeps a part; the passage if the model is found chanting. The words of a silent one are
+/// Shows and stores a part; returns the passage if the model loops. The text of a silent one is
 /// shown in another form.
 async fn take_part(
     session: &Session,
@@ -286,7 +286,7 @@ async fn take_part(
     }
 }
 
-/// Why an attempt is void.
+/// Why an attempt is discarded.
 enum Failure {
     Useless(Fault),
     Broken(ModelError),
@@ -334,7 +334,7 @@ fn ended(
     }))
 }
 
-/// Asks for an answer without disturbing what the model's cache already holds.
+/// Adds a nudge at the end, so that the model's prompt cache stays valid.
 fn add_nudge(contents: &mut Vec<Arc<Content>>) {
     let answers_tools = contents.last().is_some_and(|content| content.responses().next().is_some());
     if answers_tools {

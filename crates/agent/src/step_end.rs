@@ -18,7 +18,7 @@ pub(crate) enum StepEnd {
     Failed(ModelError),
     /// Stopped by the user, with the text that had arrived.
     Cancelled(Reply),
-    /// A hook keeps the agent from going on; the reply is what counted until then.
+    /// A hook stopped the agent; the reply up to then.
     Halted(Reply),
 }
 

@@ -1,4 +1,4 @@
-//! The time that an agent has, which does not run while a person is asked.
+//! The time limit of an agent, which pauses while the user is asked.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -17,13 +17,13 @@ pub(crate) struct Stopwatch {
 #[derive(Debug)]
 struct State {
     left: Duration,
-    /// Since when it runs; `None` while somebody is asked.
+    /// Start of the current interval; `None` while paused.
     since: Option<Instant>,
     /// How many questions are open.
     pauses: u32,
 }
 
-/// Holds the time for as long as it lives.
+/// Pauses the time while it exists.
 pub(crate) struct Pause(Arc<Stopwatch>);
 
 impl Stopwatch {

@@ -1,4 +1,4 @@
-//! Agents that this one asks for help, as far as a session knows of them. `invoke_agent.rs` asks one.
+//! Sub-agent data of a session. `invoke_agent.rs` runs sub-agents.
 
 pub(crate) mod goal;
 pub(crate) mod own_servers;

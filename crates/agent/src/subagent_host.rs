@@ -1,4 +1,4 @@
-//! What a session shares with the agents that it asks.
+//! What a session shares with its sub-agents.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -31,14 +31,14 @@ pub(crate) struct Host {
     pub(crate) current: Mutex<Current>,
 }
 
-/// What every sub-agent is told at the start, as the session was.
+/// The initial context of every sub-agent.
 pub(crate) struct Briefing {
     pub(crate) prompt: PromptInputs,
     pub(crate) first_turn: Content,
     pub(crate) context: ContextFiles,
 }
 
-/// What changes while the session lives.
+/// State that changes during the session.
 pub(crate) struct Current {
     /// The model of the conversation; a person may change it.
     model: Model,

@@ -1,4 +1,4 @@
-//! The tools of a session: which exist, which the model may see, and what a wrong name gets.
+//! The tools of a session: which exist, which the model sees, and the error for a wrong name.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::approval::Approvals;
 
-/// Tools that the model may call, as older conversations do, and that are not declared to it, as upstream has it.
+/// Tools that can be called for compatibility but are not declared, as in upstream.
 pub(crate) const UNDECLARED: [&str; 2] = ["read_many_files", "get_internal_docs"];
 
 /// The tools of one session.
@@ -21,10 +21,10 @@ pub(crate) struct Toolbox {
     late: Option<Arc<dyn ToolSource>>,
     /// Which of its states `late` was last seen in.
     version: u64,
-    /// What the approvals let the model see now.
+    /// The tools currently visible to the model.
     tools: Vec<Arc<dyn Tool>>,
     declared: Arc<[Arc<ToolSpec>]>,
-    /// Tools that the model does not see because nobody is there to approve their calls.
+    /// Tools hidden because a headless run cannot approve their calls.
     for_approval: HashSet<String>,
     trusted: bool,
     /// Whose tools were chosen for it: what is there is declared, and nothing else exists.
@@ -75,7 +75,7 @@ impl Toolbox {
         self.look_again(approvals);
     }
 
-    /// Takes in tools that joined and lets go of those that left; whether anything changed. What the model
+    /// Updates dynamic tools; returns whether anything changed. What the model
     /// sees follows with [`Self::look_again`].
     pub(crate) fn follow(&mut self) -> bool {
         let Some(late) = &self.late else { return false };
@@ -85,23 +85,23 @@ impl Toolbox {
         }
         self.version = version;
         self.all.truncate(self.own);
-        // Nobody takes the name of a tool that is there already.
+        // A new tool cannot take the name of an existing one.
         let mut names: HashSet<String> = self.all.iter().map(|tool| tool.spec().name.clone()).collect();
         self.all.extend(late.tools().into_iter().filter(|tool| names.insert(tool.spec().name.clone())));
         true
     }
 
-    /// What the model is to know about tools that joined.
+    /// The description of dynamic tools for the model.
     pub(crate) fn context(&self) -> Option<String> {
         self.late.as_ref()?.context()
     }
 
-    /// Whether a name that cannot be called now may become one that can.
+    /// Whether an unknown name may become available.
     pub(crate) fn may_still_come(&self, name: &str) -> bool {
         self.find(name).is_err() && (self.late.is_some() || self.named(name).is_some())
     }
 
-    /// Waits for the tool of this name if it is on its way.
+    /// Waits for a tool that is still being loaded.
     pub(crate) async fn arrival(&self, name: &str, cancel: &CancellationToken) {
         match (self.named(name), &self.late) {
             (Some(tool), _) => tool.available(cancel).await,
@@ -138,19 +138,19 @@ impl Toolbox {
         Arc::clone(&self.declared)
     }
 
-    /// What a server says of its tools now, by name.
+    /// The current tool definitions of an MCP server, by name.
     pub(crate) fn definitions(&self, server: &str) -> Vec<(String, String)> {
         let own = self.all.iter().filter(|tool| tool.server() == Some(server));
         own.filter_map(|tool| Some((tool.spec().name.clone(), tool.definition()?.to_owned()))).collect()
     }
 
-    /// What the tools that the model sees have to say in the system prompt.
+    /// System prompt sections of the visible tools.
     pub(crate) fn sections(&self) -> Option<String> {
         let texts: Vec<String> = self.tools.iter().filter_map(|tool| tool.prompt_section()).collect();
         (!texts.is_empty()).then(|| texts.join("\n\n"))
     }
 
-    /// The tool of this name or alias; what the model is told if there is none that can be called.
+    /// The tool with this name or alias, or the error for the model.
     pub(crate) fn find(&self, name: &str) -> Result<&Arc<dyn Tool>, ToolFailure> {
         let tool = self.named(name).ok_or_else(|| self.unknown(name))?;
         match tool.unavailable() {
@@ -206,7 +206,7 @@ impl Toolbox {
         failure(ToolErrorKind::ToolNotRegistered, message)
     }
 
-    /// What is said of a tool that is there and that the model may not use.
+    /// The error for a tool that exists but is not available.
     fn hidden(&self, tool: &dyn Tool, name: &str) -> ToolFailure {
         let spec = tool.spec();
         let message = if self.for_approval.contains(&spec.name) {

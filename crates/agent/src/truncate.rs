@@ -1,4 +1,4 @@
-//! Very long tool output: the model gets its head and tail, the whole stays in a file it can read.
+//! Truncates long tool output to its head and tail; the full output is saved to a file that the model can read.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! One prompt until the model has nothing left to do.
+//! Runs one prompt until the model is done.
 
 mod after_agent;
 mod after_tool;
@@ -57,12 +57,12 @@ pub(crate) async fn run_turn(
             let message = session.recorded(result).await;
             begin_prompt(session, message.as_deref(), &prompt_id);
             record.clone_from(&message);
-            if let Some(witness) = &session.witness {
-                witness.prompt(typed.as_deref());
+            if let Some(observer) = &session.observer {
+                observer.prompt(typed.as_deref());
             }
             session.conversation.history.push_prompt(message, parts);
         }
-        // What a hook sends to the model nobody typed.
+        // A prompt from a hook was not typed by the user.
         if let Some(typed) = typed.take() {
             let (prompt_id, by) = (prompt_id.clone(), by.clone());
             session.emit(Event::PromptAccepted { typed, prompt_id, message: record, by }).await;
@@ -72,7 +72,7 @@ pub(crate) async fn run_turn(
             Gate::Stopped if cancel.is_cancelled() => return TurnEnd::Cancelled,
             Gate::Stopped | Gate::Blocked => return TurnEnd::Finished(None),
         }
-        let end = go_on(session, &prompt_id, None, cancel).await;
+        let end = continue_turn(session, &prompt_id, None, cancel).await;
         match after_agent(session, end, turn > 0, cancel).await {
             ControlFlow::Break(end) => return end,
             ControlFlow::Continue(reason) => parts = vec![Part::text(reason)],
@@ -90,17 +90,17 @@ fn begin_prompt(session: &mut Session, message: Option<&str>, prompt_id: &str) {
     session.set_prompted(Prompted { message, id: prompt_id.to_owned(), reply: String::new() });
 }
 
-/// Works on a task that nobody typed, and that is no prompt for hooks: a sub-agent's.
+/// Runs a sub-agent's task, which does not trigger prompt hooks.
 pub(crate) async fn pursue(session: &mut Session, parts: Vec<Part>, cancel: &CancellationToken) -> TurnEnd {
     let now = session.now();
     let result = session.recorder.user(&parts, None, now);
     let message = session.recorded(result).await;
     session.conversation.history.push_prompt(message, parts);
     let prompt_id = session.id.to_string();
-    go_on(session, &prompt_id, None, cancel).await
+    continue_turn(session, &prompt_id, None, cancel).await
 }
 
-/// Tells that the model asked for a call.
+/// Reports a requested call.
 async fn tell_call(emitter: &Emitter, ready: &Ready) {
     let event = match &emitter.subagent {
         Some(run) => run.call_started(ready),
@@ -109,17 +109,17 @@ async fn tell_call(emitter: &Emitter, ready: &Ready) {
     emitter.emit(event).await;
 }
 
-/// Goes on as if the model had just made this reply.
+/// Continues as if the model had just made this reply.
 pub(crate) async fn propose(session: &mut Session, parts: Vec<Part>, cancel: &CancellationToken) -> TurnEnd {
     let prompt_id = session.next_prompt_id();
     let message = session.conversation.history.last_prompt().unwrap_or_default().to_owned();
     session.set_prompted(Prompted { message, id: prompt_id.clone(), reply: String::new() });
     let reply = Reply { parts, ..Reply::default() };
-    go_on(session, &prompt_id, Some(reply), cancel).await
+    continue_turn(session, &prompt_id, Some(reply), cancel).await
 }
 
-/// Requests and calls until there is nothing left to do. `given` stands for the first reply.
-async fn go_on(
+/// Alternates requests and calls until done. `given` replaces the first reply.
+async fn continue_turn(
     session: &mut Session,
     prompt_id: &str,
     mut given: Option<Reply>,
@@ -172,7 +172,7 @@ async fn begin_step(session: &mut Session) {
     session.emit(Event::StepBegan { message: session.conversation.prompted.reply.clone() }).await;
 }
 
-/// Limits and room, checked before anything is sent.
+/// Checks limits and context size before a request.
 async fn before_request(
     session: &mut Session,
     prompt_id: &str,
@@ -193,7 +193,7 @@ async fn before_request(
     make_room(session, prompt_id, cancel).await
 }
 
-/// Records a reply before anything of it is acted upon, then runs its calls.
+/// Records a reply before acting on it, then runs its calls.
 async fn commit(
     session: &mut Session,
     mut reply: Reply,
@@ -307,8 +307,8 @@ async fn record_reply(session: &mut Session, reply: &Reply, calls: Vec<CallRecor
         false => session.recorder.reply_as(message, &record, now),
     };
     let message = session.recorded(result).await;
-    if let Some(witness) = &session.witness {
-        witness.reply(&reply.text(), &record.model);
+    if let Some(observer) = &session.observer {
+        observer.reply(&reply.text(), &record.model);
     }
     if !reply.parts.is_empty() {
         let said = Content { origin: reply.origin.clone(), ..Content::model(reply.parts.clone()) };
@@ -331,7 +331,7 @@ async fn show_citations(emitter: &Emitter, reply: &Reply) {
     emitter.notice(Severity::Info, NoticeCode::Model, message).await;
 }
 
-/// The model repeats itself in words: what it said is kept, and it is told, once.
+/// The model repeats itself in text: keeps the text and tells the model, once.
 async fn stop_chant(
     session: &mut Session,
     reply: Reply,
@@ -366,7 +366,7 @@ async fn loop_end(emitter: &Emitter, what: String) -> TurnEnd {
     TurnEnd::Loop(message)
 }
 
-/// Keeps the words of a reply that was stopped; its calls were never made.
+/// Keeps the text of a stopped reply; its calls were never made.
 async fn keep_partial(session: &mut Session, mut reply: Reply) {
     reply.parts.retain(|part| part.as_call().is_none());
     if reply.text().trim().is_empty() {
@@ -375,7 +375,7 @@ async fn keep_partial(session: &mut Session, mut reply: Reply) {
     record_reply(session, &reply, Vec::new()).await;
 }
 
-/// What people are told when a reply ended for another reason than that all was said.
+/// The message for an unusual finish reason.
 fn unusual_end(reason: &FinishReason) -> Option<String> {
     match reason {
         FinishReason::Stop | FinishReason::ToolCalls | FinishReason::StopSequence => None,

@@ -104,7 +104,7 @@ fn search(root: &Path) {
     println!("after the last search: {}", peak());
 }
 
-/// One session grew: what that costs.
+/// Measures the cost of one changed session.
 fn change(root: &Path) {
     let mut catalogue = opened(root);
     let changed = catalogue.list(&Filter { limit: Some(1), ..Filter::default() }).remove(0).record.file;
@@ -146,7 +146,7 @@ fn peak() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // After the name, which may hold anything: `utime` and `stime` in hundredths of a second.
+    // After the name, which may contain anything: `utime` and `stime` in hundredths of a second.
     let numbers = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
     let busy: u64 = numbers.filter_map(|number| number.parse::<u64>().ok()).sum::<u64>() * 10;
     format!("peak {}, busy {busy} ms", line.unwrap_or(" unknown").trim())

@@ -1,4 +1,4 @@
-//! The index as its users see it: it always answers.
+//! The public interface of the index; it always returns a result.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use crate::text_index;
 pub struct Catalogue {
     /// `None` only where there is not even memory for one.
     connection: Option<Connection>,
-    /// Where it is kept; `None` once it lives in memory alone.
+    /// Its file; `None` once it is only in memory.
     file: Option<PathBuf>,
     sources: Vec<Source>,
     scopes: Scopes,
@@ -27,7 +27,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Opens the index in this file or makes one there; where that cannot be, it is made in memory.
+    /// Opens the index in this file or creates it; if that is not possible, it is created in memory.
     pub fn open(file: &Path) -> Self {
         let kept = database::open(file).ok();
         let file = kept.is_some().then(|| file.to_owned());
@@ -35,7 +35,7 @@ impl Catalogue {
         Self { connection, file, sources: Vec::new(), scopes: Scopes::default(), has_texts: false }
     }
 
-    /// An index for this process alone, where none is to be left behind.
+    /// An index for this process only, where no file should be created.
     pub fn in_memory() -> Self {
         let connection = database::in_memory().ok();
         Self { connection, file: None, sources: Vec::new(), scopes: Scopes::default(), has_texts: false }
@@ -46,15 +46,15 @@ impl Catalogue {
         self.file.is_some()
     }
 
-    /// Brings the index up to date with these sources, which from now on are what is listed and searched.
-    /// Only files that changed are read.
+    /// Updates the index from these sources, which are listed and searched from now on. Only changed files are
+    /// read.
     pub fn refresh(&mut self, sources: &[Source], progress: &mut dyn FnMut(Progress)) -> Refreshed {
         self.sources = sources.to_vec();
         self.has_texts = false;
         self.attempt(&mut |catalogue| catalogue.try_refresh(progress))
     }
 
-    /// Makes these sources what is listed, as the index knows them already; no file is looked at.
+    /// Selects these sources for listing as the index knows them; no file is read.
     pub fn look_at(&mut self, sources: &[Source]) {
         self.sources = sources.to_vec();
         self.has_texts = false;
@@ -64,7 +64,7 @@ impl Catalogue {
         });
     }
 
-    /// Brings the words of the sessions up to date; needed before a search alone.
+    /// Updates the texts of the sessions; only needed before a search.
     pub fn refresh_texts(&mut self, progress: &mut dyn FnMut(Progress)) {
         self.attempt(&mut |catalogue| catalogue.try_refresh_texts(progress));
     }
@@ -74,7 +74,7 @@ impl Catalogue {
         self.attempt(&mut |catalogue| listing::list(catalogue.connected()?, &catalogue.scopes, filter))
     }
 
-    /// What holds all these words, best first; the last word may be a beginning, `"…"` is a phrase.
+    /// Messages that contain all these words, best first; the last word may be a prefix, `"…"` is a phrase.
     pub fn search(&mut self, words: &str, filter: &Filter, now: Timestamp) -> Vec<Hit> {
         self.attempt(&mut |catalogue| {
             search::search(catalogue.connected()?, &catalogue.scopes, words, filter, now)
@@ -110,15 +110,15 @@ impl Catalogue {
             match work(self) {
                 Ok(done) => return done,
                 Err(error) if self.file.is_some() => self.replace(&error, is_first),
-                // In memory there is nothing left to try.
+                // In memory there is nothing else to try.
                 Err(_) => return T::default(),
             }
             is_first = false;
         }
     }
 
-    /// Puts a new index in the place of one that cannot be used, and fills it as far as the old one was.
-    /// A file that is at fault a second time is let be.
+    /// Replaces an unusable index by a new one and fills it to the same extent. A file that fails a second
+    /// time is left alone.
     fn replace(&mut self, error: &Error, is_first: bool) {
         // Closed first, or its file could not be replaced.
         self.connection = None;

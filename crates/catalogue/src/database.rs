@@ -1,4 +1,4 @@
-//! The file of the index, and what to do when it is not as it should be.
+//! The SQLite file of the index, and its recovery when it is old or damaged.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Error, ErrorCode, Result};
 
-/// Another number in a file means that it is thrown away. Raise it whenever a table changes, or what is
-/// put into one.
+/// A file with another version is deleted. Increase it whenever a table or its content changes.
 const VERSION: i64 = 2;
 const PAGE: i64 = 16_384;
 /// How long another process may be writing.
@@ -76,7 +75,7 @@ CREATE VIRTUAL TABLE words USING fts5
 INSERT INTO words (words, rank) VALUES ('hashsize', 16777216);
 ";
 
-/// Opens the index in a file; one of another version, or no index at all, is replaced.
+/// Opens the index in a file; a file of another version, or one that is not an index, is replaced.
 pub(crate) fn open(file: &Path) -> Result<Connection> {
     match try_open(file) {
         Err(error) if remedy(&error) == Remedy::ThrowAway => {
@@ -102,7 +101,7 @@ fn try_open(file: &Path) -> Result<Connection> {
     // Only a new file takes it. A list reads all rows: fewer and larger pieces.
     connection.pragma_update(None, "page_size", PAGE)?;
     let version = version(&connection)?;
-    // Of two processes that make it at once, the second finds it made.
+    // If two processes create it at once, the second finds it complete.
     if version != VERSION {
         let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         match self::version(&transaction)? {
@@ -115,7 +114,7 @@ fn try_open(file: &Path) -> Result<Connection> {
         }
         transaction.commit()?;
     }
-    // After the first transaction: a file that is no database of ours is not to be changed.
+    // After the first transaction: a file that is not our database must not be changed.
     connection.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;
          PRAGMA cache_size = -16000; PRAGMA journal_size_limit = 1048576;",
@@ -145,12 +144,12 @@ fn create_private(file: &Path) -> std::io::Result<()> {
     options.open(file).map(|_| ())
 }
 
-/// What helps against an error.
+/// The remedy for an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// The file is damaged, or is another program's idea of an index.
     ThrowAway,
-    /// The file is somebody else's for the moment, or nothing can be written: do without it.
+    /// The file is locked by another process, or cannot be written: continue without it.
     ReadAround,
 }
 
@@ -167,12 +166,12 @@ pub(crate) fn remedy(error: &Error) -> Remedy {
     }
 }
 
-/// Removes an index with what SQLite keeps beside it.
+/// Deletes an index with the files that SQLite keeps next to it.
 pub(crate) fn throw_away(file: &Path) {
     for end in ["", "-wal", "-shm", "-journal"] {
         let mut name = file.as_os_str().to_owned();
         name.push(end);
-        // What cannot be removed is read around.
+        // An index that cannot be deleted is bypassed.
         let _ = fs::remove_file(PathBuf::from(name));
     }
 }

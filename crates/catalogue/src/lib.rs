@@ -1,9 +1,10 @@
-//! A side index over sessions, so that listing and searching thousands of them takes no time.
+//! An index over sessions that makes listing and searching thousands of them fast.
 //!
-//! Owns: one SQLite file with what a list shows of every session, ours and other agents', and the words in
-//! them. Does not own: a single fact. Everything in it is read from the sessions' files and can be read
-//! again; a missing, old, damaged or locked index costs time and nothing else, so nothing here fails.
-//! Start at [`Catalogue::open`], then [`Catalogue::refresh`]; [`Catalogue::list`] answers from there,
+//! Owns: one SQLite file with the listed facts of every session, our own and those of other agents, and a
+//! full-text index of their words.
+//! Does not own: any original data. Everything is read from the session files and can be rebuilt; a missing,
+//! old, damaged or locked index only costs time, so nothing here fails.
+//! Start at [`Catalogue::open`], then [`Catalogue::refresh`]; [`Catalogue::list`] works after that,
 //! [`Catalogue::search`] after [`Catalogue::refresh_texts`].
 
 mod catalogue;

@@ -1,4 +1,4 @@
-//! Sessions from the index.
+//! Lists sessions from the index.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -24,7 +24,7 @@ pub struct Filter {
     /// At most so many.
     pub limit: Option<usize>,
     pub include_subagents: bool,
-    /// Also those in which nobody said anything.
+    /// Whether to include sessions without messages.
     pub include_empty: bool,
 }
 
@@ -32,12 +32,13 @@ pub struct Filter {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listed {
     pub origin: Origin,
-    /// Of another agent's session the title is the summary, and `file` may be a database that holds many.
+    /// For sessions of other agents, the summary is their title, and `file` may be a database with many
+    /// sessions.
     pub record: IndexRecord,
 }
 
 impl Listed {
-    /// What the session is called: its summary, or else how it began.
+    /// The title of the session: its summary, or else its first message.
     pub fn title(&self) -> &str {
         self.record.summary.as_deref().unwrap_or(&self.record.first_user)
     }
@@ -53,7 +54,7 @@ pub(crate) fn list(connection: &Connection, scopes: &Scopes, filter: &Filter) ->
     Ok(listed)
 }
 
-/// Without a limit whole rows would have to be ordered, which costs SQLite more than reading them.
+/// Without a limit, complete rows would have to be sorted, which costs SQLite more than reading them.
 fn all(connection: &Connection, scopes: &Scopes, filter: &Filter) -> Result<Vec<Listed>> {
     let mut found = Vec::new();
     wanted(connection, scopes, filter, &format!("{COLUMNS}, s.id"), "", |origin, row| {
@@ -94,7 +95,7 @@ pub(crate) fn chosen(
     Ok(chosen)
 }
 
-/// Passes the wanted sessions by, latest first, until told to stop. `columns` begin as [`COLUMNS`] do.
+/// Passes the selected sessions to a callback, latest first, until it stops. `columns` begin like [`COLUMNS`].
 pub(crate) fn each(
     connection: &Connection,
     scopes: &Scopes,
@@ -109,7 +110,7 @@ pub(crate) fn each(
     })
 }
 
-/// The wanted rows, until told to stop.
+/// The selected rows, until the callback stops.
 fn wanted(
     connection: &Connection,
     scopes: &Scopes,

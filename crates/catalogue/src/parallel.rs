@@ -1,4 +1,4 @@
-//! Work on all cores, taken by one thread.
+//! Runs work on all cores and collects the results on one thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -7,8 +7,8 @@ use std::thread;
 /// More threads than this gain nothing on one disk.
 const MAX_WORKERS: usize = 8;
 
-/// Does `work` for every job on all cores and hands the results to `take` as they come. A result is worked
-/// out ahead of its taking only so far that memory stays bounded. The first error of `take` ends it.
+/// Runs `work` for every job on all cores and passes the results to `take` as they arrive. Workers run ahead
+/// only as far as memory stays bounded. The first error of `take` stops it.
 pub(crate) fn each<'j, J: Sync, R: Send, E>(
     jobs: &'j [J],
     work: impl Fn(&J) -> R + Sync,

@@ -1,13 +1,13 @@
-//! What a user types, as the index understands it.
+//! Translates typed search terms to a full-text query.
 
 use std::borrow::Cow;
 
-/// Put between letters of scripts that do not separate words, so that each is a word of its own. Shown as
-/// nothing, and no letter to the index.
+/// Inserted between letters of unspaced scripts, so that each is a separate word. Invisible, and not a letter
+/// for the index.
 pub(crate) const GAP: char = '\u{200b}';
-/// Shorter ones begin too many words to say anything; those of this length the index knows by heart.
+/// Shorter prefixes match too many words; the index has a table for this length.
 const MIN_BEGINNING: usize = 3;
-/// More words do not make a search clearer.
+/// More words do not improve a search.
 const MAX_WORDS: usize = 32;
 
 /// A search for all of some words.
@@ -52,7 +52,7 @@ fn pieces(typed: &str) -> Vec<Piece> {
             pieces.extend(words.map(|word| Piece { text: word.to_owned(), is_phrase: false }));
         }
     }
-    // What has no letters is nothing to the index.
+    // Text without letters is not indexed.
     pieces.retain(|piece| piece.text.chars().any(char::is_alphanumeric));
     pieces.truncate(MAX_WORDS);
     pieces
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_typed_never_becomes_an_operator() {
+    fn typed_text_never_becomes_an_operator() {
         let cases = [
             ("build", Some("\"build\" *")),
             ("fix the  build", Some("\"fix\" \"the\" \"build\" *")),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_of_scripts_without_words_stand_alone() {
+    fn letters_of_unspaced_scripts_are_indexed_alone() {
         assert_eq!(spaced("größe"), "größe");
         assert_eq!(spaced("a日本"), "a\u{200b}日\u{200b}\u{200b}本\u{200b}");
     }

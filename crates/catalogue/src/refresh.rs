@@ -1,4 +1,4 @@
-//! Bringing the rows of sessions up to date: what is new or changed is read, what is gone is dropped.
+//! Updates the rows of sessions: new and changed sessions are read, deleted ones are dropped.
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -13,7 +13,7 @@ use rusqlite::{Connection, Result, Transaction, TransactionBehavior};
 use crate::parallel;
 use crate::row::{self, Key, PUT, PUT_PROBLEM, path_from, stamp_from};
 use crate::scope::{Scope, Scopes};
-use crate::source::{self, Found, Origin, Place, Source};
+use crate::source::{self, FoundSession, Origin, SessionStore, Source};
 use crate::text_index;
 
 /// Others may write after this many sessions.
@@ -29,27 +29,27 @@ pub struct Progress {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// What a list shows.
+    /// The listed facts.
     Sessions,
     /// The words in them.
     Texts,
 }
 
-/// What a refresh did.
+/// The result of a refresh.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refreshed {
     /// How many files were read.
     pub read: usize,
-    /// How many sessions are gone.
+    /// The number of deleted sessions.
     pub dropped: usize,
-    /// What is a session by its name, and why it could not be read; also of earlier refreshes.
+    /// Files that look like sessions but could not be read, with the reason; also from earlier refreshes.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
 /// A session to be read.
 struct Job {
     scope: i64,
-    found: Found,
+    found: FoundSession,
 }
 
 pub(crate) fn run(
@@ -65,7 +65,7 @@ pub(crate) fn run(
         for found in found {
             let key = (scope.id, found.path.into_os_string(), found.within);
             let current = known.remove(&key).filter(|known| known.stamp == found.stamp);
-            let found = Found { path: PathBuf::from(key.1), within: key.2, ..found };
+            let found = FoundSession { path: PathBuf::from(key.1), within: key.2, ..found };
             match current {
                 Some(Known { problem: Some(problem), .. }) => unreadable.push((found.path, problem)),
                 Some(Known { problem: None, .. }) => {}
@@ -73,7 +73,7 @@ pub(crate) fn run(
             }
         }
     }
-    // Whatever was not found again is gone.
+    // Sessions that were not found again are deleted.
     let gone: Vec<i64> = known.into_values().map(|known| known.id).collect();
     let missing = scopes.forget_missing(connection)?;
     drop_sessions(connection, &gone, &missing)?;
@@ -92,15 +92,15 @@ struct Known {
     problem: Option<String>,
 }
 
-/// By scope, path and place within. Paths are bytes here: as paths they are dearer to compare.
+/// By scope, path and position within. Paths are bytes here, because comparing them as paths is slower.
 type AllKnown = HashMap<(i64, OsString, String), Known>;
 
-/// What the index knows and, looked up at the same time, what is there of each scope.
+/// The indexed sessions and, looked up in parallel, the existing ones of each scope.
 fn known_and_found(
     connection: &Connection,
     sources: &[Source],
     scopes: &Scopes,
-) -> Result<(AllKnown, Vec<Vec<Found>>)> {
+) -> Result<(AllKnown, Vec<Vec<FoundSession>>)> {
     let find_all = || scopes.0.iter().map(|scope| find(sources, scope)).collect();
     thread::scope(|threads| {
         let finding = thread::Builder::new().spawn_scoped(threads, find_all);
@@ -128,7 +128,7 @@ fn known(connection: &Connection, scopes: &Scopes) -> Result<AllKnown> {
     Ok(rows.collect::<Result<Vec<_>>>()?.into_iter().collect())
 }
 
-fn find(sources: &[Source], scope: &Scope) -> Vec<Found> {
+fn find(sources: &[Source], scope: &Scope) -> Vec<FoundSession> {
     match scope.origin {
         Origin::Own => source::own(&scope.path),
         Origin::Foreign(_) => source::store(sources, scope).map(source::foreign).unwrap_or_default(),
@@ -189,14 +189,14 @@ fn read(
     if batch.is_empty() { Ok(()) } else { write(&mut batch) }
 }
 
-/// What was read, or why nothing was.
+/// The facts read, or why reading failed.
 type Summary = std::result::Result<IndexRecord, String>;
 
 fn write_batch(transaction: &Transaction<'_>, batch: &[(&Job, Summary)]) -> Result<()> {
     let mut put = transaction.prepare(PUT)?;
     let mut put_problem = transaction.prepare(PUT_PROBLEM)?;
     for (job, summary) in batch {
-        let Found { path, within, stamp, .. } = &job.found;
+        let FoundSession { path, within, stamp, .. } = &job.found;
         let key = Key { scope: job.scope, path, within, stamp: *stamp };
         match summary {
             Ok(record) => row::put(&mut put, &key, record)?,
@@ -206,13 +206,13 @@ fn write_batch(transaction: &Transaction<'_>, batch: &[(&Job, Summary)]) -> Resu
     Ok(())
 }
 
-fn summary(found: &Found) -> Summary {
+fn summary(found: &FoundSession) -> Summary {
     match &found.place {
-        Place::Own => summarise(&found.path).map_err(|error| match error.source() {
+        SessionStore::Own => summarise(&found.path).map_err(|error| match error.source() {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         }),
-        Place::Foreign(store, entry) => match store.read(entry, &mut |_, _, _, _| {}) {
+        SessionStore::Foreign(store, entry) => match store.read(entry, &mut |_, _, _, _| {}) {
             Ok(session) => Ok(row::from_foreign(session, entry.stamp)),
             // Nothing is wrong with it; there is just nothing in it.
             Err(ReadError::Empty { .. }) => Err(String::new()),

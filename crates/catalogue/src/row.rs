@@ -1,4 +1,4 @@
-//! What a row of the index holds of a session.
+//! The row of a session in the index.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ pub(crate) const COLUMNS: &str = "c.origin, s.session_id, s.project_hash, coales
     s.format, s.subagent, s.parent, s.start, s.updated, s.summary, s.first_user, s.last_user, s.user_messages,
     s.messages, s.tool_calls, s.errors, s.prompt, s.candidates, s.cached, s.thoughts, s.tool, s.total, s.models,
     s.resumable, s.damaged, s.size, s.modified_ns";
-/// Where whose session it is, and its id, stand in them.
+/// Positions of the origin and the session id in them.
 pub(crate) const ORIGIN: usize = 0;
 pub(crate) const SESSION_ID: usize = 1;
 /// Behind them.
 pub(crate) const ID: usize = 28;
 
-/// Puts a session into the index, or what is new about one that is there.
+/// Inserts a session into the index, or updates it.
 pub(crate) const PUT: &str = "INSERT INTO sessions (scope, path, within, size, modified_ns, mark, session_id,
     project_hash, project, format, subagent, parent, start, updated, summary, first_user, last_user, user_messages,
     messages, tool_calls, errors, prompt, candidates, cached, thoughts, tool, total, models, resumable, damaged)
@@ -37,7 +37,7 @@ pub(crate) const PUT: &str = "INSERT INTO sessions (scope, path, within, size, m
     thoughts = excluded.thoughts, tool = excluded.tool, total = excluded.total, models = excluded.models,
     resumable = excluded.resumable, damaged = excluded.damaged";
 
-/// Notes that a file cannot be read as a session, so that it is not tried again before it changes.
+/// Records that a file cannot be read as a session, so that it is not retried before it changes.
 pub(crate) const PUT_PROBLEM: &str =
     "INSERT INTO sessions (scope, path, within, size, modified_ns, mark, problem)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
@@ -144,7 +144,7 @@ pub(crate) fn record(row: &Row<'_>) -> Result<IndexRecord> {
     })
 }
 
-/// Another agent's session in the words of ours.
+/// Another agent's session converted to our record.
 pub(crate) fn from_foreign(session: ForeignSession, stamp: Stamp) -> IndexRecord {
     let is_lines = session.path.extension().is_some_and(|extension| extension == "jsonl");
     IndexRecord {

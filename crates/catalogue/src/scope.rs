@@ -1,4 +1,4 @@
-//! The folders and stores that the index knows, with a number for each.
+//! The folders and stores known to the index, with a number for each.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(crate) struct Scope {
     pub(crate) path: PathBuf,
 }
 
-/// What is listed and searched.
+/// The listed and searched scopes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scopes(pub(crate) Vec<Scope>);
 
@@ -40,7 +40,7 @@ impl Scopes {
         Ok(Self(scopes))
     }
 
-    /// Forgets folders and stores that are gone.
+    /// Deletes folders and stores that no longer exist.
     pub(crate) fn forget_missing(&self, connection: &Connection) -> Result<Vec<i64>> {
         let mut statement = connection.prepare("SELECT id, path FROM scopes")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, path_from(row, 1)?)))?;

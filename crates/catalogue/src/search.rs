@@ -1,4 +1,4 @@
-//! Finding words.
+//! Full-text search.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,21 +11,21 @@ use crate::phrase::{GAP, Phrase, spaced};
 use crate::scope::Scopes;
 use crate::text_index::PLACE_BITS;
 
-/// As many of the latest places are compared; of a common word there are far more.
+/// Number of the latest hits that are ranked; a common word has far more.
 const MAX_COMPARED: usize = 1000;
-/// After as many places of sessions that are not wanted the search is over.
+/// The search stops after this many hits in unwanted sessions.
 const MAX_PASSED: usize = 100_000;
-/// One talkative session does not hide the others.
+/// Limit of hits per session, so that one does not hide the others.
 const MAX_IN_SESSION: usize = 3;
 const DEFAULT_LIMIT: usize = 50;
-/// Half of the weight is gone after so many days.
+/// The weight halves after this many days.
 const HALF_AGE_DAYS: f64 = 60.0;
-/// Words around what was found.
+/// Number of words in a snippet.
 const SNIPPET_WORDS: i64 = 24;
 const OPEN: char = '\u{1}';
 const CLOSE: char = '\u{2}';
 
-/// What was found in one message.
+/// A match in one message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
     pub session: Listed,
@@ -36,7 +36,7 @@ pub struct Hit {
     pub snippet: Snippet,
 }
 
-/// In what the words were found.
+/// The kind of text that matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HitKind {
     Title,
@@ -83,7 +83,7 @@ impl HitKind {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
     }
 
-    /// People look for what they said sooner than for a command that ran.
+    /// Users search for messages more often than for commands.
     fn weight(self) -> f64 {
         match self {
             Self::Title => 2.0,
@@ -153,9 +153,9 @@ fn sessions(connection: &Connection, scopes: &Scopes, filter: &Filter) -> Result
     Ok(sessions)
 }
 
-/// The latest messages with the words. They come in the order of their numbers without being compared, so
-/// a common word costs no more than a rare one; that is also why SQLite's own ranking, which looks at every
-/// place of every word, is not asked.
+/// The latest messages with the words. They come in the order of their numbers without being ranked, so a
+/// common word costs no more than a rare one; for the same reason SQLite's own ranking, which examines every
+/// occurrence, is not used.
 fn latest(connection: &Connection, phrase: &Phrase, sessions: &HashMap<i64, Searched>) -> Result<Vec<i64>> {
     let mut statement =
         connection.prepare("SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY rowid DESC")?;
@@ -199,7 +199,7 @@ fn scored(
     Ok(candidates)
 }
 
-/// BM25 of one text. Every candidate has every word, so how rare a word is makes no difference.
+/// BM25 of one text. Every candidate contains every word, so the rarity of a word makes no difference.
 fn relevance(text: &str, words: &[String]) -> f64 {
     const SATURATION: f64 = 1.2;
     const LENGTH_WEIGHT: f64 = 0.75;
@@ -227,8 +227,8 @@ fn best(mut candidates: Vec<Candidate>, limit: usize) -> Vec<Candidate> {
     candidates
 }
 
-/// Pieces of the texts that were found. A small index over them alone marks exactly what the large one
-/// found, in every script.
+/// Snippets of the matching texts. A small index over them alone marks exactly what the large one matched, in
+/// every script.
 fn snippets(connection: &Connection, phrase: &Phrase, best: &[Candidate]) -> Result<HashMap<i64, Snippet>> {
     connection.execute_batch(
         "CREATE VIRTUAL TABLE IF NOT EXISTS temp.shown USING fts5 (text, tokenize = \"unicode61 remove_diacritics 2\");
@@ -249,7 +249,7 @@ fn snippets(connection: &Connection, phrase: &Phrase, best: &[Candidate]) -> Res
     rows.collect()
 }
 
-/// One line of a text with marks around what was found.
+/// One line of a text with marks around the matches.
 fn marked(text: &str) -> Snippet {
     let mut snippet = Snippet::default();
     let mut start = None;
@@ -260,7 +260,7 @@ fn marked(text: &str) -> Snippet {
             CLOSE => {
                 let range = start.take().unwrap_or(snippet.text.len())..snippet.text.len();
                 match snippet.matches.last_mut() {
-                    // Letters that stand alone for the index are one word for people.
+                    // Letters indexed separately are one word for users.
                     Some(last) if last.end == range.start => last.end = range.end,
                     _ => snippet.matches.push(range),
                 }

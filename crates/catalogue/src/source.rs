@@ -1,4 +1,4 @@
-//! Where sessions are, and which are there at this moment.
+//! The sources of sessions, and the sessions that currently exist in them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl Origin {
         Self::Foreign(ForeignAgent::OpenCode),
     ];
 
-    /// The word on the command line and in JSON.
+    /// The name on the command line and in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Own => "pollux",
@@ -61,59 +61,64 @@ impl Origin {
     }
 }
 
-/// A session that is there, not yet read.
+/// An existing session, not yet read.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct FoundSession {
     pub(crate) path: PathBuf,
     pub(crate) within: String,
     pub(crate) stamp: Stamp,
-    pub(crate) place: Place,
+    pub(crate) place: SessionStore,
 }
 
 /// How to read it.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum SessionStore {
     Own,
     Foreign(ForeignStore, ForeignEntry),
 }
 
 /// The sessions in one folder of ours.
-pub(crate) fn own(dir: &Path) -> Vec<Found> {
+pub(crate) fn own(dir: &Path) -> Vec<FoundSession> {
     let dirs = [dir.to_owned()];
     let files = session_files(&dirs).into_iter().chain(subagent_files(&dirs));
     files
         .filter_map(|path| {
-            Some(Found { stamp: stamp(&path)?, path, within: String::new(), place: Place::Own })
+            Some(FoundSession { stamp: stamp(&path)?, path, within: String::new(), place: SessionStore::Own })
         })
         .collect()
 }
 
 /// The sessions in another agent's store.
-pub(crate) fn foreign(store: &ForeignStore) -> Vec<Found> {
+pub(crate) fn foreign(store: &ForeignStore) -> Vec<FoundSession> {
     let entries = store.entries().into_iter();
     entries
-        .map(|entry| Found {
+        .map(|entry| FoundSession {
             path: entry.path.clone(),
             within: entry.within.clone().unwrap_or_default(),
             stamp: entry.stamp,
-            place: Place::Foreign(store.clone(), entry),
+            place: SessionStore::Foreign(store.clone(), entry),
         })
         .collect()
 }
 
 /// A session that the index knows, to be read again.
-pub(crate) fn found(sources: &[Source], scope: &Scope, path: PathBuf, within: String) -> Option<Found> {
+pub(crate) fn found(
+    sources: &[Source],
+    scope: &Scope,
+    path: PathBuf,
+    within: String,
+) -> Option<FoundSession> {
     let place = match scope.origin {
-        Origin::Own => Place::Own,
+        Origin::Own => SessionStore::Own,
         Origin::Foreign(_) => {
             let store = store(sources, scope)?;
-            Place::Foreign(store.clone(), store.entry(&path, &within)?)
+            SessionStore::Foreign(store.clone(), store.entry(&path, &within)?)
         }
     };
-    Some(Found { path, within, stamp: Stamp::default(), place })
+    Some(FoundSession { path, within, stamp: Stamp::default(), place })
 }
 
-/// The store that a scope stands for.
+/// The store of a scope.
 pub(crate) fn store<'a>(sources: &'a [Source], scope: &Scope) -> Option<&'a ForeignStore> {
     sources.iter().find_map(|source| match source {
         Source::Foreign(store)
@@ -125,7 +130,7 @@ pub(crate) fn store<'a>(sources: &'a [Source], scope: &Scope) -> Option<&'a Fore
     })
 }
 
-/// Unlike in another's store, links count: users move their own sessions as they like.
+/// Unlike in foreign stores, links are followed: users move their own sessions as they like.
 fn stamp(path: &Path) -> Option<Stamp> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| Stamp::from(&metadata))
 }

@@ -1,4 +1,4 @@
-//! Sums over the sessions of the index.
+//! Totals over the indexed sessions.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct Statistics {
     pub tokens: u64,
     /// Of the sessions' files.
     pub bytes: u64,
-    /// Sessions whose words are not in the index yet.
+    /// Sessions whose texts are not indexed yet.
     pub without_texts: u64,
     /// Of the index itself.
     pub index_bytes: u64,

@@ -1,8 +1,8 @@
-//! The words of sessions: who said them, where, and the index over them.
+//! The texts of sessions and the full-text index over them.
 //!
-//! A text's number is the number of its session's texts and its place among them, so that those of a
-//! session are neighbours and later ones have higher numbers: a search for a common word finds the latest
-//! first and can stop.
+//! The number of a text consists of the number of its session's texts and its position among them, so that the
+//! texts of a session are adjacent and later ones have higher numbers: a search for a common word finds the
+//! latest first and can stop early.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::refresh::{Progress, Stage};
 use crate::row::{path_from, stamp_from};
 use crate::scope::Scopes;
 use crate::search::HitKind;
-use crate::source::{self, Found, Place, Source};
+use crate::source::{self, FoundSession, SessionStore, Source};
 
 /// Bits of a text's number that are its place in the session.
 pub(crate) const PLACE_BITS: u32 = 20;
@@ -30,13 +30,13 @@ const MAX_SESSION: usize = 8 * 1024 * 1024;
 /// Others may write after this much text.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
-/// A session whose words are to be read.
+/// A session whose texts are to be read.
 struct Job {
     id: i64,
     /// Of the row; the file may change while it is read.
     stamp: Stamp,
     summary: Option<String>,
-    found: Found,
+    found: FoundSession,
 }
 
 struct Text {
@@ -66,7 +66,7 @@ pub(crate) fn run(
     batch.write()
 }
 
-/// Sessions with stale words, the one updated last at the end.
+/// Sessions with outdated texts, the latest at the end.
 fn jobs(connection: &Connection, sources: &[Source], scopes: &Scopes) -> Result<Vec<Job>> {
     let query = format!(
         "SELECT id, scope, path, within, summary, size, modified_ns, mark FROM sessions
@@ -94,9 +94,9 @@ fn texts(job: &Job) -> Vec<Text> {
     if let Some(summary) = &job.summary {
         collected.add(HitKind::Title, "", None, summary);
     }
-    // What cannot be read any more is found out by the next refresh.
+    // Files that cannot be read any more are handled by the next refresh.
     match &job.found.place {
-        Place::Own => {
+        SessionStore::Own => {
             let _ = visit_texts(&job.found.path, &mut |kind, message, time, text| {
                 let kind = match kind {
                     TextKind::User => HitKind::User,
@@ -108,7 +108,7 @@ fn texts(job: &Job) -> Vec<Text> {
                 collected.add(kind, message, time, text);
             });
         }
-        Place::Foreign(store, entry) => {
+        SessionStore::Foreign(store, entry) => {
             let _ = store.visit_texts(entry, &mut |kind, message, time, text| {
                 let kind = match kind {
                     ForeignTextKind::User => HitKind::User,
@@ -145,7 +145,7 @@ impl Collected {
     }
 }
 
-/// Without control characters, two of which mark what was found.
+/// Without control characters, two of which mark matches.
 fn plain(text: &str) -> Cow<'_, str> {
     let text = text.trim();
     let is_bad = |c: char| c.is_control() && c != '\n' && c != '\t';
@@ -168,7 +168,7 @@ impl<'a> Batch<'a> {
 
     fn write(&mut self) -> Result<()> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Removed first: the index wants rising numbers within one transaction.
+        // Removed first: the index requires ascending numbers within one transaction.
         for (job, _) in &self.waiting {
             remove(&transaction, job.id)?;
         }
@@ -180,7 +180,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Takes the words of a session out of the index.
+/// Removes the texts of a session from the index.
 pub(crate) fn remove(transaction: &Transaction<'_>, id: i64) -> Result<()> {
     let query = "SELECT text_id FROM sessions WHERE id = ?1";
     let Some(text_id) =

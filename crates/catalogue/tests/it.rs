@@ -1,4 +1,4 @@
-//! The index over real files: fresh, changed, gone, damaged, in use.
+//! The index over real files: new, changed, deleted, damaged and in use.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "helpers of tests fail as tests do")]
 

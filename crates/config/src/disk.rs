@@ -1,4 +1,4 @@
-//! Files as they are on disk: what tools see while no editor is attached.
+//! Direct access to files on disk, used while no editor is attached.
 
 use std::io;
 use std::path::Path;

@@ -1,9 +1,9 @@
-//! `.env` files: which are read, in which order, and what each may set.
+//! Reads `.env` files: which ones, in which order, and what each may set.
 //!
-//! All that are found count, the nearest first and the home's last; a variable that is already set is
-//! never changed. Of a folder that is not trusted none is read. A file that comes with a trusted project cannot move
-//! the home, redirect requests, choose another account or make something else run; keys and the names of cloud
-//! projects it can only offer ([`DotenvReport::offered`]), for a person who has none.
+//! All files found are used, the nearest first and the home's last; a variable that is already set is
+//! never changed. In an untrusted folder none is read. A file of a trusted project cannot move
+//! the home, redirect requests, choose another account or run programs; keys and the names of cloud
+//! projects are only offered ([`DotenvReport::offered`]) to users who have none.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ mod parse;
 
 pub use parse::{Assignment, parse};
 
-/// What a project can only offer: with it, prompts go to an account that the project chose.
+/// Variables that a project can only offer: with them, prompts go to an account chosen by the project.
 const OFFERED: &[&str] = &[
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
@@ -35,7 +35,7 @@ const GUARDED: &[&str] = &[
     "BUILD_SANDBOX",
     "CDPATH",
     "CLOUD_SHELL",
-    // Keys would go to whatever answers there as the keychain.
+    // Keys would be sent to any program that answers there as the keychain.
     "DBUS_SESSION_BUS_ADDRESS",
     "EDITOR",
     "ENV",
@@ -95,7 +95,7 @@ const GUARDED_PREFIXES: &[&str] = &[
     "GEMINI_CLI_",
     "GEMINI_SANDBOX",
     "GEMINI_TELEMETRY_",
-    // What is remembered would go into the project.
+    // Memory would be written to the project.
     "GIMLI_",
     "GIT_",
     // Which account and which service the model is asked through.
@@ -128,7 +128,7 @@ const GUARDED_SUFFIXES: &[&str] = &[
     "_TOOL_OPTIONS",
 ];
 
-/// What the settings say about `.env` files.
+/// The settings for `.env` files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DotenvOptions {
     /// `advanced.excludedEnvVars`
@@ -143,7 +143,7 @@ pub struct DotenvOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DotenvReport {
     pub loaded: Vec<LoadedFile>,
-    /// What a trusted project gives for a person who has none of their own; not set.
+    /// Values that a trusted project offers to users without their own; not set in the environment.
     pub offered: Vec<Offer>,
     pub ignored: Vec<IgnoredName>,
     /// Files that were not opened, because the folder is not trusted.
@@ -255,13 +255,13 @@ fn candidates(home: &Home, cwd: &Path, options: &DotenvOptions) -> Vec<(PathBuf,
         }
     }
     let home_files = [home.env_file(), home.user_home().join(".env")];
-    // A folder of that name is somebody's Python environment.
+    // A folder named `.env` is usually a Python environment.
     found.retain(|file| !home_files.contains(file) && !file.is_dir() && belongs_to_owner_of(cwd, file));
     let local = found.into_iter().map(|file| (file, Owner::Project));
     local.chain(home_files.map(|file| (file, Owner::Home))).collect()
 }
 
-/// Keeps out what another user put into a folder above, such as `/tmp/.env`.
+/// Ignores files of other users in parent folders, such as `/tmp/.env`.
 #[cfg(unix)]
 fn belongs_to_owner_of(cwd: &Path, file: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

@@ -8,7 +8,7 @@ mod lock;
 
 pub use lock::{FileLock, LockError};
 
-/// No state or settings file is larger; whatever is, is not ours.
+/// Maximum size of state and settings files.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// More links than this in a row are a loop.
@@ -19,7 +19,7 @@ const MAX_LINKS: usize = 40;
 pub enum Mode {
     /// Only the user (0600); missing folders are 0700.
     Private,
-    /// Whoever the user's umask lets.
+    /// According to the user's umask.
     Shared,
 }
 

@@ -123,7 +123,7 @@ impl OutputFormat {
     }
 }
 
-/// Whose words machine-readable output uses.
+/// The dialect of machine-readable output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
     /// Upper-case event types and camelCase keys.
@@ -220,14 +220,14 @@ pub struct Tools {
 /// Which sandbox was asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sandbox {
-    /// `None` when nobody said anything.
+    /// `None` if unset.
     pub enabled: Option<bool>,
     /// `bwrap`, `landlock`, `sandbox-exec`, …; `None` for whatever works.
     pub command: Option<String>,
     pub image: Option<String>,
     /// Further paths that may be written.
     pub allowed_paths: Vec<String>,
-    /// `None` when nobody said anything.
+    /// `None` if unset.
     pub network: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Where things are and what the user set.
+//! Paths and settings.
 //!
 //! Owns: the environment as a value, the layout of `~/.gemini` and of a project's state, settings files
 //! (layers, merge, validation, migration, edits that keep comments), `.env` files, folder trust, and the

@@ -1,13 +1,13 @@
-//! Whose the `.gemini` folder is, and who else may read or write it.
+//! Checks the owner and permissions of the `.gemini` folder.
 //!
-//! What it holds decides which commands run, so that a file by another user is a way to become this one. A folder
-//! that somebody else made is refused; rights that are too wide are taken back where they can be.
+//! Its content decides which commands run, so a file of another user would be a privilege escalation. A folder
+//! of another user is refused; permissions that are too wide are restricted where possible.
 
 use std::path::{Path, PathBuf};
 
 use crate::paths::Home;
 
-/// What decides which commands run, what the model is told and where requests go.
+/// Files that decide which commands run, what the model sees and where requests go.
 const DECIDING: &[&str] = &[
     "settings.json",
     ".env",

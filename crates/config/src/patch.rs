@@ -1,4 +1,4 @@
-//! Changes to a JSON text that leave every other byte as it was.
+//! Edits JSON text and leaves all other bytes unchanged.
 
 use jsonc_parser::ast::{Object, ObjectProp, Value as Node};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Where Pollux keeps its state: the user's `.gemini` and one folder for each project.
+//! The state folders: the user's `.gemini` and one folder per project.
 
 use std::path::{Path, PathBuf};
 
@@ -248,7 +248,7 @@ impl Project {
         &self.hash
     }
 
-    /// The project's own folder below `tmp/`; created by whoever writes first.
+    /// The project's folder below `tmp/`; created by the first writer.
     pub fn temp_dir(&self) -> &Path {
         &self.temp_dir
     }

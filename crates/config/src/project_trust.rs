@@ -1,6 +1,6 @@
-//! Whether a project may set anything.
+//! Whether project settings may be used.
 
-/// Whether what a project brings along may be used.
+/// Whether a project's files may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProjectTrust {
     Trusted,

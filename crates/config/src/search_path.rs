@@ -1,4 +1,4 @@
-//! Which file a program's name means, and whether that file can be trusted to be the program.
+//! Resolves program names on `PATH`, and decides whether the file found can be trusted.
 //!
 //! A folder of `PATH` that a repository, a sandboxed command or another user can write to may hold a `cat` of their
 //! own. Use this wherever Pollux starts a program by name or vouches for one; it never runs anything.
@@ -21,7 +21,7 @@ pub struct SearchPath {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Folder {
     path: PathBuf,
-    /// Looked up at the first question: most runs ask none.
+    /// Resolved lazily, since most runs do not need it.
     safe: OnceLock<bool>,
 }
 
@@ -30,7 +30,7 @@ struct Folder {
 pub enum Lookup {
     /// A file in a folder that only its owner, this user or root, can change.
     Safe(PathBuf),
-    /// A file that somebody else may have put there.
+    /// A file that another user or program may have put there.
     Unsafe(PathBuf),
     Missing,
 }

@@ -1,4 +1,4 @@
-//! What the user set: files, environment and command line, merged into one tree with origins.
+//! Loads settings: files, environment and command line, merged into one tree with origins.
 //!
 //! Start at [`load`]. Values are read through [`Settings::groups`]; [`Settings::rows`] is for showing them.
 
@@ -102,16 +102,16 @@ pub fn read_object(path: &Path) -> Result<Option<Map<String, Value>>, SettingsEr
 
 /// What must be known before a folder is trusted; reads no project file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Early {
+pub struct EarlySettings {
     /// `security.folderTrust.enabled`
     pub folder_trust: bool,
 }
 
 /// Reads the machine's and the user's files alone and writes nothing.
-pub fn early(env: &Env, home: &Home) -> Result<Early, SettingsError> {
+pub fn early(env: &Env, home: &Home) -> Result<EarlySettings, SettingsError> {
     let mut reading = reading(env, Migration::InMemory);
     let layers = checked(files(&mut reading, home, None)?);
-    Ok(Early { folder_trust: flag(&layers, "security.folderTrust.enabled") })
+    Ok(EarlySettings { folder_trust: flag(&layers, "security.folderTrust.enabled") })
 }
 
 /// What the files say about `.env` files; writes nothing.
@@ -141,7 +141,7 @@ fn checked(mut layers: Vec<LayerValues>) -> Vec<LayerValues> {
     layers
 }
 
-/// A switch before everything is merged: the highest layer's word, else the default.
+/// A boolean before the merge: from the highest layer that sets it, otherwise the default.
 fn flag(layers: &[LayerValues], key: &str) -> bool {
     let given = layers.iter().rev().find_map(|layer| lookup(&layer.values, key)?.as_bool());
     let default = || schema::find(key).and_then(|key| key.default.value()).and_then(|value| value.as_bool());
@@ -218,7 +218,7 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
     let groups = resolve::groups(&effective);
     let effective = Value::Object(effective);
     let mut settings = Settings { groups, effective, warnings, migrated: reading.migrated, origins, hooks };
-    settings.say_what_holds_instead();
+    settings.explain_effective_values();
     settings
 }
 
@@ -279,7 +279,7 @@ impl Settings {
         containers.filter_map(|path| self.origins.get(path)).next().unwrap_or(Origin::DEFAULT)
     }
 
-    fn say_what_holds_instead(&mut self) {
+    fn explain_effective_values(&mut self) {
         let mut warnings = std::mem::take(&mut self.warnings);
         for warning in &mut warnings {
             if !matches!(warning.kind, WarningKind::Invalid { .. }) || !warning.fix.is_empty() {

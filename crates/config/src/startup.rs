@@ -1,6 +1,6 @@
-//! The order in which a run finds its home, trust, `.env` files and settings.
+//! Start-up: finds home, trust, `.env` files and settings in a safe order.
 //!
-//! Nothing that a project brings along is read before the folder's trust is decided.
+//! No project file is read before trust is decided.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ pub struct StartRequest {
     pub now: Option<Timestamp>,
 }
 
-/// Everything that is known before anything runs.
+/// The result of start-up.
 #[derive(Debug)]
 pub struct Start {
     /// With what `.env` files added.
@@ -40,7 +40,7 @@ pub struct Start {
     pub project: Project,
     pub trust: FolderTrust,
     pub trust_reason: TrustReason,
-    /// How the folder compares with what was agreed to.
+    /// How the folder compares with what was trusted.
     pub binding: Binding,
     /// Of a folder in its first use under trust: how many pieces it brings along, or why they were not kept.
     pub first_use: Option<Result<usize, RecordError>>,

@@ -1,4 +1,4 @@
-//! Small facts that outlive a run: what was shown how often, and who this installation is.
+//! Persistent state: counters of shown messages, and the installation id.
 
 use serde_json::{Map, Value};
 

@@ -1,8 +1,8 @@
-//! Whether what a folder brings along may be used.
+//! Folder trust: decides whether a folder's files may be used.
 //!
-//! The register says which folders are trusted; it has upstream's form. What such a folder held when it was
-//! agreed to is kept beside it ([`Record`]), and a folder that holds something else now is not trusted until it
-//! is agreed to again. Start at [`standing`].
+//! The register, in upstream's format, lists trusted folders. The content of a folder when it was
+//! trusted is stored next to it ([`Record`]), and a folder whose content changed is not trusted until it
+//! is approved again. Start at [`standing`].
 
 mod announcement;
 mod inventory;
@@ -25,33 +25,33 @@ use crate::jsonc;
 use crate::paths::{self, Home};
 use crate::settings::{self, BadFile, EditError, ProjectTrust};
 
-/// The standing of a folder.
+/// The trust state of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderTrust {
     Trusted,
     Untrusted,
-    /// Nobody said anything yet.
+    /// Not decided yet.
     Undecided,
-    /// It was trusted with other content, or with content that cannot be compared.
+    /// It was trusted with different content, or its content cannot be compared.
     Changed,
 }
 
-/// How a folder's content compares with what was agreed to.
+/// How a folder's content compares with its trust record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Binding {
     /// The content does not matter: trust does not come from the register, or the folder is the home.
     Unbound,
-    /// What was agreed to.
+    /// Unchanged.
     Same,
-    /// The register trusts the folder and nothing was kept yet; what it holds now is to be.
+    /// Trusted without a record yet; the current content will be recorded.
     FirstUse(Inventory),
     /// What changed, by path; never empty.
     Changed(Vec<String>),
-    /// Why it cannot be told.
+    /// Why it cannot be compared.
     Unclear(String),
 }
 
-/// A folder's standing and all that led to it.
+/// A folder's trust state and its reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
     pub trust: FolderTrust,
@@ -70,12 +70,12 @@ pub enum TrustReason {
     Environment,
     /// `security.folderTrust.enabled` is off.
     FeatureOff,
-    /// A line of the register, for this path.
+    /// An entry of the register, for this path.
     Rule(String),
     NoRule,
 }
 
-/// A line of the register.
+/// An entry of the register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrustRule {
     Folder,
@@ -102,17 +102,17 @@ pub struct TrustRequest<'a> {
 pub struct TrustError(pub BadFile);
 
 impl FolderTrust {
-    /// Whether anything that the folder brings along may be used: the one question to ask.
+    /// Whether the folder's files may be used.
     pub fn uses_project(self) -> bool {
         self.for_project() == ProjectTrust::Trusted
     }
 
-    /// Whether a person should be asked.
+    /// Whether to ask the user.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Undecided | Self::Changed)
     }
 
-    /// A folder that nobody decided on counts as untrusted.
+    /// An undecided folder counts as untrusted.
     pub fn for_project(self) -> ProjectTrust {
         match self {
             Self::Trusted => ProjectTrust::Trusted,
@@ -161,7 +161,7 @@ fn compare(home: &Home, folder: &Path) -> Binding {
         Ok(Some(record)) => {
             let changed: Vec<String> =
                 record.changes(&inventory).into_iter().map(|change| change.path).collect();
-            // The digest is the last word.
+            // The digest decides; the paths are only for display.
             if changed.is_empty() {
                 Binding::Unclear("its record is damaged".to_owned())
             } else {

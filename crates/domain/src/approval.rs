@@ -1,4 +1,4 @@
-//! How much the agent may do without asking, and how it asks.
+//! Approval modes, and the questions that the agent asks the user.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,18 +13,18 @@ use crate::{BoxFuture, JsonObject};
 /// The approval mode of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ApprovalMode {
-    /// Reading is free; every change is asked for.
+    /// Reading runs without approval; every change requires it.
     #[default]
     Default,
-    /// File edits inside the workspace are free as well.
+    /// File edits inside the workspace also run without approval.
     AutoEdit,
-    /// Everything that no rule denies is free.
+    /// Everything that no rule denies runs without approval.
     Yolo,
     /// Only reading, and writing the plan.
     Plan,
 }
 
-/// A word that names no approval mode.
+/// An unknown approval mode.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{0}` is not an approval mode (default, auto_edit, yolo, plan)")]
 pub struct UnknownApprovalMode(String);
@@ -55,13 +55,13 @@ impl fmt::Display for ApprovalMode {
 }
 
 impl ApprovalMode {
-    /// Whether calls that change something run without a question in this mode.
+    /// Whether changes run without approval in this mode.
     pub fn is_privileged(self) -> bool {
         matches!(self, Self::AutoEdit | Self::Yolo)
     }
 }
 
-/// A call that waits for a person's word.
+/// A call that waits for approval.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
     pub call: CallId,
@@ -70,15 +70,15 @@ pub struct ApprovalRequest {
     pub args: JsonObject,
     /// What would happen.
     pub subject: Subject,
-    /// What would be lost for good, in words for the person; a front end must not preselect a yes then.
+    /// What would be lost permanently, for display; a front end must then not preselect yes.
     pub destroys: Option<String>,
     pub why: Why,
-    /// What may be answered. An answer that was not offered counts as [`Answer::Cancel`].
+    /// The offered answers. Any other answer counts as [`Answer::Cancel`].
     pub offers: Vec<Offer>,
 }
 
 impl ApprovalRequest {
-    /// Whether this may be answered: no front end can take more than it was offered.
+    /// Whether this answer was offered; a front end cannot grant more than that.
     pub fn offers(&self, answer: &Answer) -> bool {
         match (answer, &self.subject) {
             (Answer::Refuse(_) | Answer::Cancel, _) => true,
@@ -89,7 +89,7 @@ impl ApprovalRequest {
     }
 }
 
-/// What a person is asked about.
+/// What the question is about.
 #[derive(Debug, Clone)]
 pub enum Subject {
     /// A change to a file; `diff` is missing when it could not be computed, and the call may then fail too.
@@ -121,13 +121,13 @@ pub enum Subject {
     Other(String),
 }
 
-/// Why a person is asked.
+/// Why approval is required.
 #[derive(Debug, Clone, Default)]
 pub struct Why {
     pub reason: String,
-    /// The rule that wants it, with its file and line.
+    /// The rule that requires it, with its file and line.
     pub rule: Option<String>,
-    /// For commands: each part and what is said about it.
+    /// For commands: each part and its decision.
     pub parts: Vec<WhyPart>,
 }
 
@@ -140,7 +140,7 @@ pub struct WhyPart {
     pub reason: String,
 }
 
-/// A way to answer.
+/// An offered answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     pub outcome: Outcome,
@@ -148,7 +148,7 @@ pub struct Offer {
     pub covers: String,
 }
 
-/// The kinds of answers; the words are upstream's.
+/// The kinds of answers, in upstream's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
     Once,
@@ -158,7 +158,7 @@ pub enum Outcome {
     SessionServer,
     /// From now on, as a rule in a file.
     Saved,
-    /// With arguments that the person changed.
+    /// With arguments edited by the user.
     Edit,
     Refuse,
 }
@@ -176,7 +176,7 @@ impl Outcome {
         }
     }
 
-    /// The word on the wire.
+    /// The serialised name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Once => "proceed_once",
@@ -189,18 +189,18 @@ impl Outcome {
     }
 }
 
-/// A person's answer.
+/// The user's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     Once,
     Session,
     SessionServer,
     Saved,
-    /// Run with these arguments instead; they are decided on anew.
+    /// Run with these arguments instead; they are checked again.
     Edited(JsonObject),
-    /// Do not run this call; the model reads why and goes on.
+    /// Do not run this call; the model is told why and continues.
     Refuse(String),
-    /// Do not run this call nor those after it, and end the turn.
+    /// Do not run this call or the following ones, and end the turn.
     Cancel,
     /// What was answered to each of [`Subject::Questions`], in order.
     Replies(Vec<String>),
@@ -220,7 +220,7 @@ impl Answer {
     }
 }
 
-/// A question of the model's.
+/// A question from the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// One or two words.
@@ -229,9 +229,9 @@ pub struct Question {
     pub form: QuestionForm,
 }
 
-/// The person at the front end, for whoever has to ask while a call runs.
+/// Asks the user at the front end while a call runs.
 pub trait Person: Send + Sync {
-    /// Asks and waits; `who` asks is shown. Whoever cancels, or goes away, has said no.
+    /// Asks and waits; `who` is shown as the asker. Cancelling or disconnecting counts as no.
     fn ask<'a>(
         &'a self,
         who: &'a str,

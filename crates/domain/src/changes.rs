@@ -1,4 +1,4 @@
-//! The port around calls that may change files, so that what they did can be taken back.
+//! The port that records file changes of tool calls, so that they can be undone.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use crate::id::CallId;
 use crate::tool::Effect;
 use crate::{BoxFuture, JsonObject};
 
-/// Keeps what calls are about to change. Nothing here can stop a call: what goes wrong comes back as lines for
-/// the person.
+/// Records what calls are about to change. Cannot stop a call: problems are returned as messages for
+/// the user.
 pub trait Changes: Send + Sync {
     /// A prompt is recorded under this id; the calls that follow belong to it.
     fn prompt(&self, message: &str);
 
-    /// An edit waits for a person's word. `history` is the conversation until now.
+    /// An edit waits for approval. `history` is the conversation so far.
     fn asked<'a>(
         &'a self,
         call: &'a ImpendingCall<'a>,
@@ -23,7 +23,7 @@ pub trait Changes: Send + Sync {
     /// The call is permitted and runs when this returns. Dropped early, the call will not run.
     fn before<'a>(&'a self, call: &'a ImpendingCall<'a>) -> BoxFuture<'a, Vec<String>>;
 
-    /// The call is over, in whatever way.
+    /// The call has ended.
     fn after<'a>(&'a self, call: &'a CallId) -> BoxFuture<'a, Vec<String>>;
 }
 
@@ -34,7 +34,7 @@ pub struct ImpendingCall<'a> {
     pub tool: &'a str,
     pub args: &'a JsonObject,
     pub effect: &'a Effect,
-    /// Whether it is certain that it changes no file. In doubt it is false.
+    /// Whether it certainly changes no files; false if in doubt.
     pub reads_only: bool,
     /// The record of the prompt that it belongs to; empty if that was not recorded.
     pub message: &'a str,

@@ -1,4 +1,4 @@
-//! The port to whatever turns texts into vectors.
+//! The port to embedding providers.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::BoxFuture;
 
 /// Turns texts into vectors that can be compared. Implemented in `embed`.
 pub trait Embedder: Send + Sync {
-    /// What made the vectors. Vectors of different origins are never compared with each other.
+    /// The provider and model. Vectors of different origins are never compared.
     fn origin(&self) -> &Origin;
 
     /// One vector for each text, in order, each of length 1. All of them or an error; an implementation cuts the
@@ -36,7 +36,7 @@ pub enum Purpose {
     Query,
 }
 
-/// Why there are no vectors.
+/// Why embedding failed.
 #[derive(Debug, Clone)]
 pub struct EmbedError {
     pub kind: EmbedErrorKind,
@@ -46,9 +46,9 @@ pub struct EmbedError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmbedErrorKind {
-    /// No key, a refused key, no such model: it will fail again until something is changed.
+    /// A configuration error, such as a missing key: it will fail again until something is changed.
     Setup,
-    /// The provider said to come back later, or is not there.
+    /// The provider asked to retry later, or is not reachable.
     Later { after: Option<Duration> },
     /// One of the texts cannot be embedded.
     Text,

@@ -26,42 +26,42 @@ pub use json::MalformedEvent;
 pub use op::{Asked, FrontId, Op, OpResult, Refusal, RefusalCode, RequestId, WaitingPrompt};
 pub use outcome::{CallFailure, CallOutcome, CallStatus};
 
-/// What a session tells.
+/// An event of a session.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// First of all: the session exists. `model` is the configured name, maybe an alias.
     SessionReady { session: SessionId, model: String, roots: Vec<PathBuf> },
-    /// The result of an operation, for the front end that asked.
+    /// The result of an operation, for the front end that sent it.
     Acknowledged { id: RequestId, by: FrontId, result: OpResult },
-    /// Other prompts wait for the turn under way than before; all of them, in their order.
+    /// The queue of prompts changed; all of them, in order.
     QueueChanged(Vec<WaitingPrompt>),
-    /// The prompt is recorded and the turn begins. `message` is its record, if it was recorded.
+    /// The prompt is recorded and the turn starts. `message` is its record, if it was recorded.
     PromptAccepted { typed: String, prompt_id: String, message: Option<String>, by: FrontId },
     /// The model is asked for a reply, which will be recorded under this id.
     StepBegan { message: String },
-    /// A request leaves for the model.
+    /// A request is sent to the model.
     RequestSent(Arc<RequestSent>),
-    /// A piece of the answer. Belongs to the attempt under way until [`Event::StepCommitted`].
+    /// A piece of the answer. Belongs to the current attempt until [`Event::StepCommitted`].
     Text(String),
     /// A piece of the model's reasoning.
     Thought(Thought),
-    /// The model writes a call, of which so many bytes have come. For display only.
+    /// The model is writing a tool call; `bytes` of its arguments have arrived. For display only.
     CallProgress { name: String, bytes: u64 },
-    /// The provider waits before it tries again.
+    /// The provider waits before a retry.
     Waiting(Wait),
-    /// The attempt under way is void: nothing of it counts or runs.
+    /// The current attempt is discarded: nothing of it counts or runs.
     AttemptDiscarded(Discarded),
     /// The reply is complete and valid; its calls follow.
     StepCommitted,
-    /// A request ended, well or badly.
+    /// A request ended, successfully or not.
     RequestEnded(Box<RequestEnded>),
     /// The model asked for a tool. All calls of a step come before any result.
     CallRequested(Arc<CallRequest>),
-    /// A call waits for [`Op::Decide`]. Never sent where nobody can answer.
+    /// A call waits for [`Op::Decide`]. Never sent in headless runs.
     ApprovalWanted(Arc<ApprovalRequest>),
-    /// A call no longer waits for a person; what follows says how it went. `by` is who answered, if anyone did.
+    /// A call no longer waits for an answer. `by` is the front end that answered, if any.
     ApprovalSettled { call: CallId, outcome: Outcome, by: Option<FrontId> },
-    /// The approval mode changed. `by` is the front end that wanted it, unless the model did.
+    /// The approval mode changed. `by` is the front end that requested it, or none for the model.
     ModeChanged { mode: ApprovalMode, by: Option<FrontId> },
     /// Another model is asked from now on; the configured name, maybe an alias.
     ModelChanged(String),
@@ -69,40 +69,40 @@ pub enum Event {
     Titled(String),
     /// A call is allowed and runs now.
     CallStarted { call: CallId },
-    /// Live output of a running call, or of a person's own command.
+    /// Live output of a running call or user command.
     CallOutput { call: CallId, text: String },
     /// A call ended.
     CallFinished(Arc<CallReport>),
-    /// A person's own command runs; [`Event::CallOutput`] has its output.
+    /// A user command runs; [`Event::CallOutput`] has its output.
     ShellStarted { call: CallId, command: String, by: FrontId },
-    /// A person's own command ended.
+    /// A user command ended.
     ShellEnded(Arc<ShellReport>),
-    /// A summary of the conversation is being made. The end of the turn ends it, if nothing else does.
+    /// The conversation is being compressed. Ends with the turn at the latest.
     Compressing { id: String },
     /// The conversation was compressed, or an attempt to do so failed.
     Compressed(Compressed),
-    /// A prompt and what followed it are gone.
+    /// A prompt and everything after it were removed.
     Rewound { to: String },
     /// A hook ran.
     HookRan(Arc<HookReport>),
-    /// A sub-agent did something while its call runs.
+    /// Activity of a running sub-agent.
     Activity(Arc<Activity>),
-    /// Something worth a line for the person.
+    /// A notice for the user.
     Notice { severity: Severity, code: NoticeCode, message: String },
-    /// The turn is over. Always the last event of a turn.
+    /// The turn ended. Always the last event of a turn.
     TurnEnded(TurnEnd),
 }
 
-/// A conversation at one moment.
+/// A snapshot of the conversation.
 #[derive(Debug)]
 pub struct ConversationView {
     /// As the model gets it; the first turn describes the environment.
     pub contents: Vec<Arc<Content>>,
-    /// What can be gone back to, oldest first.
+    /// The prompts that can be rewound to, oldest first.
     pub prompts: Vec<PromptView>,
     /// What the model may call now.
     pub tools: Vec<Arc<ToolSpec>>,
-    /// The configured model, and the one that it stands for.
+    /// The configured model, and the one it resolves to.
     pub model: String,
     pub resolved_model: String,
     /// Size of the next request as far as it is known, and of the model's window.
@@ -110,7 +110,7 @@ pub struct ConversationView {
     pub window: u64,
 }
 
-/// A prompt that can be gone back to.
+/// A prompt that can be rewound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptView {
     /// The id of its record.
@@ -143,7 +143,7 @@ pub struct RequestEnded {
     pub text: String,
     /// Set when the request failed.
     pub error: Option<ModelError>,
-    /// Set when the request worked but the reply was of no use, such as `NO_RESPONSE_TEXT`.
+    /// Set if the request succeeded but the reply was unusable, such as `NO_RESPONSE_TEXT`.
     pub invalid: Option<String>,
     /// Size of the conversation as far as it is known, and of the model's window; 0 for requests beside it.
     pub context_tokens: u64,
@@ -173,10 +173,10 @@ impl Thought {
     }
 }
 
-/// A void attempt.
+/// A discarded attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Discarded {
-    /// What was wrong with it, for people.
+    /// The reason, for display.
     pub reason: String,
     /// Whether text of it was already shown.
     pub text_was_shown: bool,
@@ -195,11 +195,11 @@ pub struct Compressed {
     pub tokens_before: u64,
     pub tokens_after: u64,
     pub status: CompressionStatus,
-    /// What stands for the older part of the conversation now.
+    /// The summary that replaces the older part of the conversation.
     pub summary: Option<String>,
 }
 
-/// What came of a compression; the numbers are upstream's.
+/// The result of a compression; the numbers are upstream's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompressionStatus {
     Compressed,
@@ -219,21 +219,21 @@ pub struct HookReport {
     pub hook: String,
     pub duration: Duration,
     pub exit_code: Option<i32>,
-    /// Why it did not end in order.
+    /// Why it failed.
     pub error: Option<String>,
-    /// What it was told, and what it answered.
+    /// Its input and output.
     pub input: JsonObject,
     pub output: JsonObject,
     /// Their beginnings, without control sequences.
     pub stdout: String,
     pub stderr: String,
-    /// For the person.
+    /// The message for the user.
     pub message: Option<String>,
     /// The message stays out of logs.
     pub suppressed: bool,
 }
 
-/// How loud a notice is.
+/// The severity of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     Info,
@@ -251,7 +251,7 @@ pub enum NoticeCode {
     Workspace,
     ToolOutput,
     Model,
-    /// What could not be kept for a way back.
+    /// File changes that could not be recorded.
     Rewind,
     /// What a hook does, or why it failed.
     Hook,
@@ -262,9 +262,9 @@ pub enum NoticeCode {
     /// A sub-agent, or a definition of one.
     Agent,
     Extension,
-    /// What is remembered beyond the session.
+    /// Memory.
     Memory,
-    /// A title could not be had.
+    /// No title could be generated.
     Title,
     /// A newer version exists, of the program or of something installed.
     Update,
@@ -275,7 +275,7 @@ pub enum NoticeCode {
 /// How a turn ended.
 #[derive(Debug, Clone)]
 pub enum TurnEnd {
-    /// The model said all it had to say.
+    /// The model finished.
     Finished(Option<Finish>),
     /// The user stopped it.
     Cancelled,
@@ -283,7 +283,7 @@ pub enum TurnEnd {
     TurnLimit,
     /// The model repeated itself and was stopped.
     Loop(String),
-    /// Every attempt gave a reply of no use.
+    /// Every attempt gave an unusable reply.
     InvalidReply { kind: String, message: String },
     /// The request would not fit the model's window.
     Overflow { estimated: u64, remaining: u64 },

@@ -1,4 +1,4 @@
-//! How the program ends.
+//! Exit codes.
 
 /// The exit codes that scripts rely on; the numbers are upstream's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
-//! A failure on its way to a person.
+//! Failures that end a command, formatted for users.
 //!
-//! Everything that ends a command early is told with a [`Failure`]: what failed, why, what to do, and the exit code.
-//! Use it where a person reads the result; libraries keep error types of their own. It writes only to what it is given.
+//! Everything that ends a command early is reported as a [`Failure`]: what failed, why, what to do, and the exit code.
+//! Use it where a user reads the result; libraries have their own error types. It writes only to the given stream.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use crate::exit::ExitKind;
 use crate::redact::redacted;
 use crate::terminal_text::plain;
 
-/// A failure on its way to a person: what, why, what to do, and the exit code.
+/// A failure: what, why, what to do, and the exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub summary: String,
@@ -19,7 +19,7 @@ pub struct Failure {
     pub exit: ExitKind,
 }
 
-/// Prints a result. Whoever closed the pipe has read enough: that is no failure to tell.
+/// Prints a result. A closed pipe is not an error.
 pub fn print_result(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
         let gone = error.kind() == io::ErrorKind::BrokenPipe;
@@ -36,7 +36,7 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// Red for a person at a terminal who did not refuse colours.
+    /// Colour on a terminal, unless disabled.
     pub fn for_stderr(is_terminal: bool, no_color: Option<&str>) -> Self {
         if is_terminal && no_color.is_none_or(str::is_empty) { Self::Red } else { Self::None }
     }
@@ -58,7 +58,7 @@ impl Failure {
         self
     }
 
-    /// Puts words before the summary.
+    /// Adds a prefix to the summary.
     pub fn prefixed(mut self, words: &str) -> Self {
         self.summary.insert_str(0, words);
         self
@@ -76,13 +76,13 @@ impl Failure {
         parts.join(": ")
     }
 
-    /// Prints it for a person.
+    /// Prints it for the user.
     pub fn print(&self, err: &mut dyn Write, colour: Colour) -> io::Result<()> {
         let (on, off) = match colour {
             Colour::Red => ("\u{1b}[31m", "\u{1b}[0m"),
             Colour::None => ("", ""),
         };
-        // Names and messages of others are among them.
+        // The text may contain untrusted names and messages.
         let harmless = |text: &str| redacted(&plain(text)).into_owned();
         let mut text = format!("{on}{}{off}\n", harmless(&self.summary));
         for cause in &self.causes {

@@ -1,4 +1,4 @@
-//! The port to files as the person sees them: an editor may hold text that is not on disk yet.
+//! The port to files as the user sees them: an editor may have unsaved text.
 
 use std::io;
 use std::path::Path;

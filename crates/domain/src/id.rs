@@ -1,4 +1,4 @@
-//! Identifiers that must not be mixed up.
+//! Identifier types.
 
 use std::fmt;
 

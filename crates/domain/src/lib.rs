@@ -1,4 +1,4 @@
-//! The vocabulary of Pollux and the ports through which the agent reaches the world.
+//! The shared types of Pollux and the ports of the agent.
 //!
 //! Owns: conversation content, tool and model ports, events, identifiers, exit codes, time, and how foreign
 //! text is made harmless ([`terminal_text`], [`redact`]).
@@ -23,6 +23,7 @@ pub mod path_display;
 pub mod percent;
 pub mod redact;
 pub mod remote_agent;
+pub mod session_observer;
 pub mod spelling;
 pub mod sync;
 pub mod terminal_text;
@@ -31,7 +32,6 @@ pub mod text;
 pub mod time;
 pub mod tool;
 pub mod untrusted;
-pub mod witness;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,7 +1,7 @@
-//! Secrets taken out of texts that are kept or shown: summaries, notices, logs.
+//! Removes secrets from texts that are stored or shown: summaries, notices, logs.
 //!
-//! A secret is known by its format (API keys, tokens, private keys, passwords in addresses) or by the name
-//! it stands behind (`token=…`, `--password …`, `"apiKey": "…"`, `Authorization: …`). One pass over the
+//! A secret is recognised by its format (API keys, tokens, private keys, passwords in URLs) or by the name
+//! before it (`token=…`, `--password …`, `"apiKey": "…"`, `Authorization: …`). One pass over the
 //! text; no regular expressions, so that nothing has to be compiled when the program starts.
 
 mod format;
@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-/// Stands where a secret stood.
+/// The replacement for a secret.
 pub const MASK: &str = "***";
 
 /// Endings of names whose value is a secret, in lower case and without `-`, `_` and `.`.
@@ -36,7 +36,7 @@ const SECRET_NAMES: &[&str] = &[
 /// Last parts of names whose value is a secret; as endings they would be parts of other words.
 const SECRET_WORDS: &[&str] = &["pass", "pwd", "passcode"];
 
-/// A name with one of these in it stands before a secret if the value looks like chance.
+/// Names with one of these precede a secret if the value looks random.
 const TELLING_WORDS: &[&str] = &["key", "token", "secret", "password", "passwd", "credential", "auth"];
 
 /// A secret in a text.
@@ -47,7 +47,7 @@ pub struct Secret {
     pub kind: SecretKind,
 }
 
-/// How a secret was known.
+/// How a secret was recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretKind {
     /// The format of a service's key.
@@ -58,7 +58,7 @@ pub enum SecretKind {
     Block,
     /// A password in an address.
     Password,
-    /// What stands behind `Bearer` or `Basic`.
+    /// The value after `Bearer` or `Basic`.
     Header,
     /// The name before it.
     Named,
@@ -126,7 +126,7 @@ pub fn holds_secret(value: &str) -> bool {
     !secrets(value, Look::ForFormats).is_empty()
 }
 
-/// Whether what stands behind this name is a secret.
+/// Whether the value of this name is a secret.
 pub fn is_secret_name(name: &str) -> bool {
     let plain: String =
         name.chars().filter(|c| !matches!(c, '-' | '_' | '.')).map(|c| c.to_ascii_lowercase()).collect();
@@ -135,7 +135,7 @@ pub fn is_secret_name(name: &str) -> bool {
         || SECRET_WORDS.iter().any(|word| last.eq_ignore_ascii_case(word))
 }
 
-/// Whether what stands behind this name may be a secret.
+/// Whether the value of this name may be a secret.
 fn is_telling_name(name: &str) -> bool {
     let plain: String =
         name.chars().filter(|c| !matches!(c, '-' | '_' | '.')).map(|c| c.to_ascii_lowercase()).collect();

@@ -1,4 +1,4 @@
-//! The port to agents that live elsewhere, and what is known of one before it is asked.
+//! The port to remote agents, and their definitions.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::BoxFuture;
 
-/// An agent elsewhere. One value lives as long as its session and remembers what the conversation with it needs.
+/// A remote agent. A value lives as long as its session and holds the state of the conversation with it.
 pub trait RemoteAgent: Send + Sync {
-    /// What the agent says of itself: its description and its skills, as text. May have to fetch the card.
+    /// The agent's own description and skills, as text. May fetch the card.
     fn about(&self) -> BoxFuture<'_, Result<String, RemoteError>>;
 
-    /// Sends a message and waits until there is an answer; `live` gets what is there so far whenever it grows.
+    /// Sends a message and waits for the answer; `live` receives partial output.
     fn call<'a>(
         &'a self,
         message: &'a str,
@@ -20,7 +20,7 @@ pub trait RemoteAgent: Send + Sync {
     ) -> BoxFuture<'a, Result<String, RemoteError>>;
 }
 
-/// Why an agent elsewhere gave no answer; the texts say what failed, for people and models.
+/// Why a remote agent gave no answer, for users and models.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
     #[error("the call was cancelled")]
@@ -36,7 +36,7 @@ pub enum RemoteError {
     Failed(String),
 }
 
-/// Where an agent is and how one signs in there, as its definition says.
+/// The location and authentication of a remote agent, from its definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteTarget {
     pub name: String,

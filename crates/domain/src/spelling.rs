@@ -1,4 +1,4 @@
-//! How far apart two words are, for "did you mean".
+//! Edit distance, for "did you mean" suggestions.
 
 /// Edit distance: letters changed, added or dropped.
 pub fn distance(one: &str, other: &str) -> usize {

@@ -1,10 +1,10 @@
-//! Locks whose data stays usable when a thread that held one has panicked.
+//! Locks that stay usable after a thread holding one has panicked.
 //!
 //! For values that are whole between any two statements, so that a panic elsewhere must not spread.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Taking a mutex whatever happened to others who held it.
+/// Locks a mutex, ignoring poisoning.
 pub trait Locked<T: ?Sized> {
     fn locked(&self) -> MutexGuard<'_, T>;
 }

@@ -1,9 +1,9 @@
-//! Foreign text made safe for a terminal: the one home of stripping and marking.
+//! Makes untrusted text safe for a terminal.
 //!
-//! A model, a tool or a file may hold sequences that move the cursor, rename the window or write the
-//! clipboard, and characters that make a line read other than it is. [`Stripper`] removes them from a text
+//! Output of models, tools and files may contain sequences that move the cursor, rename the window or write the
+//! clipboard, and characters that make a line look different from its content. [`Stripper`] removes them from a text
 //! that arrives in pieces, [`plain`] from a whole one; [`visible`] and [`name`] show them, for texts that
-//! somebody decides on; [`one_line`] is for messages and titles; [`json`] is for documents.
+//! the user approves; [`one_line`] is for messages and titles; [`json`] is for documents.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -150,13 +150,13 @@ fn is_invisible(c: char) -> bool {
         || (c.is_whitespace() && !c.is_ascii())
 }
 
-/// A text of several lines with everything that hides made visible, such as `<U+202E>`. For texts that
-/// somebody approves.
+/// A multi-line text with hidden characters made visible, such as `<U+202E>`. For texts that
+/// the user approves.
 pub fn visible(text: &str) -> Cow<'_, str> {
     marked(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// A name on one line with everything that hides made visible, line ends too.
+/// A name on one line with hidden characters and line breaks made visible.
 pub fn name(text: &str) -> Cow<'_, str> {
     marked(text, |_| false)
 }

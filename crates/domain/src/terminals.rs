@@ -1,11 +1,11 @@
-//! The port to terminals: where a person's own commands run.
+//! The port to terminals, which run user shell commands.
 
 use tokio_util::sync::CancellationToken;
 
 use crate::BoxFuture;
 
-/// Runs commands. Implemented where the agent is assembled, by children of the program; an editor that is attached may
-/// bring terminals of its own.
+/// Runs commands. The default implementation uses child processes; an attached editor may
+/// provide its own terminals.
 pub trait Terminals: Send + Sync {
     /// Runs a command in a shell to its end; `live` gets what it prints. A cancel ends it.
     fn run<'a>(
@@ -21,12 +21,12 @@ pub trait Terminals: Send + Sync {
 pub struct TerminalEnd {
     /// What it printed.
     pub output: String,
-    /// How it ended, in words for the person, unless it ended well.
+    /// How it ended, for display; `None` on success.
     pub ending: Option<String>,
 }
 
 impl TerminalEnd {
-    /// What the model is told of it.
+    /// The text for the model.
     pub fn result(&self) -> String {
         let output = self.output.trim_end();
         match &self.ending {

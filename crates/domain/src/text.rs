@@ -1,4 +1,4 @@
-//! Texts cut to a length that people can read.
+//! Shortens texts for display.
 
 /// The first `most` characters, and `…` if there were more.
 pub fn shortened(text: &str, most: usize) -> String {

@@ -1,4 +1,4 @@
-//! Points in time, and where they come from.
+//! Timestamps and clocks.
 
 use chrono::{DateTime, Local, SecondsFormat, Utc};
 

@@ -1,4 +1,4 @@
-//! The port to the world: what the model can call.
+//! The port to tools that the model can call.
 
 mod run_failure;
 mod sources;
@@ -29,22 +29,22 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// How that server is reached and what it calls the tool, for whoever has to judge a call.
+    /// The server's connection and its name for the tool, for policy decisions.
     fn server_link(&self) -> Option<ServerLink> {
         None
     }
 
-    /// A short form of everything that its server says of it; another one when any of it changes.
+    /// A fingerprint of the server's tool definition, to detect changes.
     fn definition(&self) -> Option<&str> {
         None
     }
 
-    /// What its server says of it.
+    /// The server's annotations.
     fn annotations(&self) -> Option<&JsonObject> {
         None
     }
 
-    /// Why it cannot be called yet although it is declared: what is known of it is from an earlier run.
+    /// Why a declared tool cannot be called yet: its definition is from an earlier run.
     fn unavailable(&self) -> Option<String> {
         None
     }
@@ -54,22 +54,22 @@ pub trait Tool: Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
-    /// Whether older conversations call it by this name. Its own name and the known aliases need no word here.
+    /// Whether older conversations call it by this name, apart from its name and known aliases.
     fn answers_to(&self, _name: &str) -> bool {
         false
     }
 
-    /// What the system prompt says about it while the model sees it.
+    /// Its section of the system prompt.
     fn prompt_section(&self) -> Option<String> {
         None
     }
 
-    /// Arguments in a form that older releases used, brought to the present schema; `None` if they are in it.
+    /// Converts arguments of older releases to the current schema; `None` if unchanged.
     fn modernised(&self, _args: &JsonObject) -> Option<JsonObject> {
         None
     }
 
-    /// Whether [`Self::prepare`] checks everything, the schema included, because it has words of its own for it.
+    /// Whether [`Self::prepare`] also checks the schema, with its own messages.
     fn checks_itself(&self) -> bool {
         false
     }
@@ -91,15 +91,15 @@ pub struct ServerLink {
     pub url: Option<String>,
 }
 
-/// Tools that come and go while a session lives, such as those of MCP servers.
+/// Tools that change during a session, such as those of MCP servers.
 pub trait ToolSource: Send + Sync {
     /// Another number whenever [`Self::tools`] or [`Self::context`] would answer differently.
     fn version(&self) -> u64;
 
-    /// What there is now.
+    /// The current tools.
     fn tools(&self) -> Vec<Arc<dyn Tool>>;
 
-    /// What the model is to know about them; others wrote it.
+    /// Their description for the model; untrusted text.
     fn context(&self) -> Option<String>;
 
     /// Waits, for a limited time, until what is still on its way has arrived or failed. Ready at once when
@@ -112,36 +112,36 @@ pub trait ToolSource: Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
-    /// Why there is no tool of this name now, where it is the fault of something that would have it.
+    /// Why a tool is missing, if its source is known.
     fn absence(&self, _name: &str) -> Option<String> {
         None
     }
 }
 
-/// One accepted call. What it will do is known before it runs, so it can be shown and decided on.
+/// A validated call. Its effect is known before it runs, so it can be shown and approved.
 pub trait Invocation: Send + Sync {
-    /// A short text for people, such as the file's name.
+    /// A short description for display, such as the file's name.
     fn describe(&self) -> String;
 
-    /// What policy and the approval prompt look at.
+    /// The effect, for the policy and the approval prompt.
     fn effect(&self) -> Effect;
 
-    /// The files and folders that it is about, with lines where they are known.
+    /// The affected files and folders, with lines if known.
     fn locations(&self) -> Vec<Location> {
         self.effect().paths().iter().map(|path| Location::from(path.as_path())).collect()
     }
 
-    /// What a person reads before agreeing, where [`Self::describe`] says too little. May read files.
+    /// Additional text for approval, if [`Self::describe`] is not enough. May read files.
     fn consent(&self) -> Option<String> {
         None
     }
 
-    /// The change that [`Effect::Edit`] would make, for people to look at first. May read the file.
+    /// The preview of an [`Effect::Edit`]. May read the file.
     fn preview(&self) -> BoxFuture<'_, Option<FileDiff>> {
         Box::pin(std::future::ready(None))
     }
 
-    /// Does it.
+    /// Runs the call.
     fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome>;
 }
 
@@ -150,9 +150,9 @@ pub trait Invocation: Send + Sync {
 pub struct ToolContext {
     pub call: CallId,
     pub cancel: CancellationToken,
-    /// The policy wants a person's word and leaves it to the tool to ask; only for [`Effect::Dialog`].
+    /// Approval is required and the tool asks for it itself; only for [`Effect::Dialog`].
     pub must_ask: bool,
-    /// Receives output while the call runs; may drop it when nobody keeps up.
+    /// Receives live output; may drop some if the reader is slow.
     pub live: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -188,7 +188,7 @@ pub enum ToolKind {
 }
 
 impl ToolKind {
-    /// Whether calls of this kind change nothing and may run side by side.
+    /// Whether calls of this kind are read-only and may run in parallel.
     pub fn is_read_only(self) -> bool {
         matches!(self, Self::Read | Self::Search | Self::Fetch | Self::Think)
     }
@@ -210,7 +210,7 @@ pub enum Effect {
     Fetch(Vec<String>),
     /// Runs a command.
     Execute { command: String, directory: PathBuf },
-    /// Turns to the person by itself; the policy's question is the tool's own.
+    /// Asks the user itself.
     Dialog,
     /// Changes nothing outside the conversation.
     None,
@@ -236,17 +236,17 @@ pub enum ToolOutcome {
         /// What the tool had printed until then.
         partial: Option<String>,
     },
-    /// A person said no; the text goes to the model.
+    /// The user declined; the text goes to the model.
     Refused(String),
 }
 
 impl ToolOutcome {
-    /// A failure with one text for model and person.
+    /// A failure with one text for the model and the user.
     pub fn failed(kind: ToolErrorKind, message: impl Into<String>) -> Self {
         Self::Failed(ToolFailure { kind, message: message.into(), display: None })
     }
 
-    /// A plain text result that a person sees as `display`.
+    /// A plain text result, shown as `display`.
     pub fn text(text: impl Into<String>, display: Display) -> Self {
         Self::Done(ToolOutput::new(vec![Part::text(text)], display))
     }
@@ -257,11 +257,11 @@ impl ToolOutcome {
 pub struct ToolOutput {
     /// For the model: texts and media.
     pub parts: Vec<Part>,
-    /// For people.
+    /// The display.
     pub display: Display,
     /// How many lines of files were added and removed.
     pub lines: LineDelta,
-    /// What the tool ran failed. The model reads the result as it is; everyone else takes the call for a failure.
+    /// The command run by the tool failed. The model gets the result; everything else counts it as a failure.
     pub failure: Option<RunFailure>,
 }
 
@@ -272,7 +272,7 @@ impl ToolOutput {
     }
 }
 
-/// A failure: the model reads `message`, people read `display` if it differs.
+/// A failure: the model gets `message`, the user sees `display` if it differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolFailure {
     pub kind: ToolErrorKind,
@@ -287,7 +287,7 @@ pub struct LineDelta {
     pub removed: u64,
 }
 
-/// What people see of a result.
+/// The displayed form of a result.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Display {
     /// Nothing worth showing, such as a file that was read whole.
@@ -299,13 +299,13 @@ pub enum Display {
         summary: String,
         items: Vec<String>,
     },
-    /// What a sub-agent came to.
+    /// The result of a sub-agent.
     Agent(Box<AgentEnd>),
     /// The model's list of subtasks.
     Todos(Vec<Todo>),
 }
 
-/// How the work of a sub-agent ended.
+/// How a sub-agent ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentEnd {
     pub agent: String,
@@ -422,7 +422,7 @@ impl ToolErrorKind {
         }
     }
 
-    /// Whether the run cannot go on after this failure.
+    /// Whether this failure ends the run.
     pub fn is_fatal(self) -> bool {
         matches!(self, Self::NoSpaceLeft)
     }

@@ -40,7 +40,7 @@ pub struct EmbedSettings {
 
 /// The environment a provider is started in.
 #[derive(Debug, Clone)]
-pub struct Surroundings<'a> {
+pub struct EmbedContext<'a> {
     pub env: &'a Env,
     pub client: ClientOptions,
     /// Where installed models are: `<home>/models`.
@@ -162,7 +162,7 @@ impl EmbedSettings {
 }
 
 /// Chooses a provider. Never fails: without one, memory falls back to keyword search and reports why.
-pub fn choose(settings: &EmbedSettings, around: &Surroundings<'_>) -> Choice {
+pub fn choose(settings: &EmbedSettings, around: &EmbedContext<'_>) -> Choice {
     let mut choice = Choice { embedder: None, requested: settings.provider, skipped: Vec::new() };
     let order: &[Provider] = match settings.provider {
         Provider::Auto if has_local_path(settings, around) => &[Provider::Local],
@@ -195,7 +195,7 @@ pub fn choose(settings: &EmbedSettings, around: &Surroundings<'_>) -> Choice {
 pub fn start(
     provider: Provider,
     settings: &EmbedSettings,
-    around: &Surroundings<'_>,
+    around: &EmbedContext<'_>,
 ) -> Result<Arc<dyn Embedder>, StartError> {
     let protocol = match provider {
         Provider::Openai => Protocol::OpenAi,
@@ -237,7 +237,7 @@ fn key(protocol: Protocol, settings: &EmbedSettings, env: &Env) -> Option<String
     }
 }
 
-fn start_local(settings: &EmbedSettings, around: &Surroundings<'_>) -> Result<Arc<dyn Embedder>, StartError> {
+fn start_local(settings: &EmbedSettings, around: &EmbedContext<'_>) -> Result<Arc<dyn Embedder>, StartError> {
     let model = match &settings.model_path {
         Some(path) if is_address(path) => return Err(StartError::PathIsAddress),
         Some(path) => LocalModel::open(&expanded(path, around.env), around.cache.as_deref())?,
@@ -257,7 +257,7 @@ fn installed(models: &Path, name: Option<&str>) -> Option<PathBuf> {
     names.filter(plain).map(|name| models.join(name)).find(|folder| folder.is_dir())
 }
 
-fn has_local_path(settings: &EmbedSettings, around: &Surroundings<'_>) -> bool {
+fn has_local_path(settings: &EmbedSettings, around: &EmbedContext<'_>) -> bool {
     let path = settings.model_path.as_deref().filter(|path| !is_address(path));
     path.is_some_and(|path| expanded(path, around.env).exists())
 }

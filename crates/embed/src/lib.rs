@@ -13,6 +13,6 @@ pub mod install;
 mod local;
 mod remote;
 
-pub use choice::{Choice, EmbedSettings, Provider, Skipped, StartError, Surroundings, choose, start};
+pub use choice::{Choice, EmbedContext, EmbedSettings, Provider, Skipped, StartError, choose, start};
 pub use local::{LocalModel, ModelError};
 pub use remote::{Protocol, RemoteError, RemoteModel, RemoteOptions};

@@ -1,6 +1,6 @@
-//! What a sandbox adds to a command: `cargo bench -p pollux-exec --bench sandbox`.
+//! Measures the overhead of a sandbox: `cargo bench -p pollux-exec --bench sandbox`.
 //!
-//! The levels take turns, so that a busy machine slows all of them alike.
+//! The levels are measured alternately, so that load on the machine affects all of them alike.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot go on should end")]
 

@@ -1,6 +1,6 @@
-//! Processes that outlive the call that started them.
+//! Background processes: commands that outlive the call that started them, with their logs.
 //!
-//! They end with this value: dropping it, or [`Background::shutdown`], kills every group that is left.
+//! Dropping [`Background`], or calling [`Background::shutdown`], kills every process group that is left.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -47,7 +47,7 @@ pub struct Background {
 #[derive(Default)]
 struct Shared {
     processes: Mutex<Vec<BackgroundProcess>>,
-    /// What ends one of them.
+    /// Cancels one of them.
     stops: Mutex<HashMap<u32, CancellationToken>>,
     /// One of them has ended.
     ended: Notify,
@@ -70,7 +70,7 @@ pub struct BackgroundProcess {
 pub struct LogTail {
     /// Lines, oldest first.
     pub lines: Vec<String>,
-    /// How many lines the part of the log that was looked at has.
+    /// The number of lines in the part of the log that was read.
     pub total_lines: usize,
     /// Whether older output exists that is not in `lines`.
     pub is_partial: bool,
@@ -110,7 +110,7 @@ impl Background {
         self.shared.processes.locked().iter().rev().find(|process| process.pid == pid).cloned()
     }
 
-    /// Ends one background process and waits until it is gone; false if it had ended already.
+    /// Kills one background process and waits for its end; false if it had ended already.
     pub async fn end(&self, pid: u32) -> bool {
         let Some(stop) = self.shared.stops.locked().get(&pid).cloned() else { return false };
         stop.cancel();
@@ -123,7 +123,7 @@ impl Background {
         }
     }
 
-    /// Ends all background processes and waits until they are gone.
+    /// Kills all background processes and waits for their end.
     pub async fn shutdown(&self) {
         self.stop.cancel();
         self.tasks.close();
@@ -131,14 +131,14 @@ impl Background {
         self.shared.leftovers.locked().clear();
     }
 
-    /// Tells the watcher process about a group.
+    /// Registers a group with the watcher process.
     pub(crate) fn register(&self, group: &Group) -> Registered {
         self.lifeline.add(group.id());
         Registered { lifeline: Arc::clone(&self.lifeline), group: group.id() }
     }
 
-    /// Keeps what a finished command left running. Its output is read and dropped: a closed pipe would
-    /// kill it as soon as it prints.
+    /// Keeps the processes that a finished command left running. Their output is read and dropped: a closed
+    /// pipe would kill them as soon as they print.
     pub(crate) fn leave(&self, group: Group, registered: Registered, pipe: Option<pipe::Receiver>) {
         let is_alive = self.shared.leave(group, registered);
         if let Some(pipe) = pipe.filter(|_| is_alive) {
@@ -180,7 +180,7 @@ impl Background {
 }
 
 impl Shared {
-    /// Keeps a group if it has members, which it tells, and forgets those that have none any more.
+    /// Keeps a group if it has members, returns whether it does, and drops groups without members.
     fn leave(&self, group: Group, registered: Registered) -> bool {
         let is_alive = group.exists();
         let mut leftovers = self.leftovers.locked();
@@ -188,7 +188,7 @@ impl Shared {
         let (alive, gone): (Vec<_>, Vec<_>) = leftovers.drain(..).partition(|(group, _)| group.exists());
         *leftovers = alive;
         for (group, _) in gone {
-            // Its number may soon belong to someone else.
+            // Its process id may soon be reused.
             group.release();
         }
         is_alive
@@ -207,13 +207,13 @@ impl Shared {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // The tasks hold their children; they stop at the token, or are dropped with the runtime.
+        // The tasks own their children; they stop at the token, or are dropped with the runtime.
         self.stop.cancel();
         self.shared.leftovers.locked().clear();
     }
 }
 
-/// Writes a process's output to its log until it ends or must end.
+/// Writes a process's output to its log until it ends or is cancelled.
 async fn follow(mut running: Running, log: &mut Log, stop: &CancellationToken) -> (Ending, Running) {
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -236,7 +236,7 @@ async fn follow(mut running: Running, log: &mut Log, stop: &CancellationToken) -
     }
 }
 
-/// Reads a pipe until nobody writes to it any more, or until `stop`.
+/// Reads a pipe until all writers are gone, or until `stop`.
 async fn read_to_end(mut pipe: pipe::Receiver, stop: CancellationToken, mut take: impl FnMut(&[u8])) {
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -251,7 +251,7 @@ async fn read_to_end(mut pipe: pipe::Receiver, stop: CancellationToken, mut take
     }
 }
 
-/// A log file of bounded size. Trouble with the disk must not stop the process, so it only ends the log.
+/// A log file of bounded size. Disk errors must not stop the process, so they only end the log.
 struct Log {
     path: PathBuf,
     file: Option<File>,
@@ -284,7 +284,7 @@ impl Log {
     }
 }
 
-/// Removes logs that nobody has written to for a week, and those that were set aside.
+/// Removes logs that were not written for a week, and abandoned ones.
 fn forget_old_logs(directory: &Path) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
@@ -292,7 +292,7 @@ fn forget_old_logs(directory: &Path) {
         let is_log = name.to_str().is_some_and(is_log);
         let age = entry.metadata().ok().and_then(|meta| meta.modified().ok()?.elapsed().ok());
         if is_log && age.is_some_and(|age| age > OLD_LOG) {
-            // Another run may have been faster; a log that stays does no harm.
+            // Another run may have been faster; a remaining log does no harm.
             let _ = std::fs::remove_file(entry.path());
         }
     }
@@ -302,12 +302,12 @@ fn is_log(name: &str) -> bool {
     name.starts_with("background-") && (name.ends_with(".log") || name.ends_with(".log.old"))
 }
 
-/// Creates a log that only its owner can read; output may hold secrets.
+/// Creates a log that only its owner can read; output may contain secrets.
 fn open_log(path: &Path) -> io::Result<File> {
     if let Some(directory) = path.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
-    // A process id of an earlier run may have left a file, or someone a symlink.
+    // An earlier process with this id may have left a file, or another user a symlink.
     match std::fs::remove_file(path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

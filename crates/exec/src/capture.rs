@@ -1,4 +1,4 @@
-//! Output of any length in bounded memory: its beginning, its end, and its size.
+//! Captures output of any length in bounded memory: its start, its end and its size.
 
 use pollux_domain::terminal_text::Stripper;
 
@@ -8,21 +8,21 @@ use crate::live::incomplete_suffix;
 const HEAD_BYTES: usize = 4 << 20;
 /// End of the output that is kept. Head and tail together are upstream's limit of 16 MB.
 const TAIL_BYTES: usize = 12 << 20;
-/// So much of the beginning tells whether output is text.
+/// Bytes at the start that decide whether output is text.
 const BINARY_SAMPLE: usize = 4096;
-/// Upstream's words, which scripts look for.
+/// Upstream's text, which scripts search for.
 const WARNING: &str = "\n[GEMINI_CLI_WARNING: Output truncated. The buffer is limited to 16MB.]";
 
-/// Room between the two for the line that says how much is missing.
+/// Space between the two for the line that says how much is missing.
 const GAP_BYTES: usize = 64;
-/// Output beyond this gets all the memory it may need at once, so that it never has to be moved.
+/// Larger output gets all its memory at once, so that it never has to be moved.
 const SMALL_BYTES: usize = 1 << 20;
-/// Room for what a caller puts around the text.
+/// Space for text that a caller puts around the output.
 const SPARE_BYTES: usize = 8 << 10;
 /// The text is made in steps of this size.
 const STEP_BYTES: usize = 64 << 10;
 
-/// What a process printed: one piece of memory, which becomes the text.
+/// The output of a process in one buffer, which becomes the text.
 #[derive(Debug, Clone)]
 pub struct Captured {
     /// The head, the gap and the tail, which is a ring once it is full.
@@ -80,7 +80,7 @@ impl Captured {
         }
     }
 
-    /// Takes what has room below `limit`, and gives the rest back.
+    /// Takes what fits below `limit`, and returns the rest.
     fn fill<'a>(&mut self, bytes: &'a [u8], limit: usize) -> &'a [u8] {
         let room = limit.saturating_sub(self.bytes.len());
         let (now, later) = bytes.split_at(room.min(bytes.len()));
@@ -104,13 +104,13 @@ impl Captured {
         self.total > self.kept_bytes() as u64
     }
 
-    /// The text without terminal control sequences, trimmed; says so if something is missing. Output that
-    /// is no text is only described.
+    /// The text without terminal control sequences, trimmed, with a note if something is missing. Binary
+    /// output is only described.
     pub fn text(&self) -> String {
         self.clone().into_text()
     }
 
-    /// The same, made in the place of the bytes.
+    /// The same, converted in place.
     pub fn into_text(mut self) -> String {
         if self.is_binary() {
             return format!("(binary output, {} bytes, not shown)", self.total);
@@ -151,7 +151,7 @@ impl Captured {
     }
 }
 
-/// Bytes on their way to text, in the same place: what was read makes room for what is written.
+/// Converts bytes to text in place: the space of bytes already read is reused.
 struct Making {
     bytes: Vec<u8>,
     /// How much of it is text already.
@@ -182,7 +182,7 @@ impl Making {
         }
     }
 
-    /// No more will come of the last character.
+    /// The last character will not be completed.
     fn end_character(&mut self) {
         let cut = std::mem::take(&mut self.cut);
         self.strip(&cut, self.written + cut.len());
@@ -190,7 +190,7 @@ impl Making {
 
     fn strip(&mut self, bytes: &[u8], free: usize) {
         let mut shown = self.stripper.push(&String::from_utf8_lossy(bytes));
-        // NUL separates the items of lists such as `find -print0`; nobody can read it.
+        // NUL separates the items of lists such as `find -print0`; it is not readable.
         if shown.contains('\0') {
             shown = shown.replace('\0', "\n");
         }
@@ -229,8 +229,8 @@ impl Making {
     }
 }
 
-/// The text without escape sequences; bytes that are not UTF-8 become replacement characters. The model
-/// reads single control characters, such as the returns of a progress bar, as they came.
+/// The text without escape sequences; invalid UTF-8 becomes replacement characters. Single control characters,
+/// such as the carriage returns of a progress bar, are passed on to the model.
 pub(crate) fn without_sequences(bytes: &[u8]) -> String {
     Stripper::of_sequences().push(&String::from_utf8_lossy(bytes))
 }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn nul_never_gets_into_the_text() {
+    fn captured_text_contains_no_nul() {
         let text = |bytes: &[u8]| {
             let mut captured = Captured::default();
             captured.push(bytes);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_may_take_more_room_than_they_did() {
+    fn invalid_utf8_may_grow_when_decoded() {
         let mut captured = Captured::with_limits(40, 40);
         captured.push(b"ab\xff\xff\xff\xffcd");
         assert_eq!(captured.text(), "ab\u{fffd}\u{fffd}\u{fffd}\u{fffd}cd");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_joined_without_a_trace() {
+    fn chunks_are_joined_seamlessly() {
         let text = "  grün € \u{1b}[31mrot\u{1b}[0m\n".repeat(40_000);
         let mut captured = Captured::default();
         for chunk in text.as_bytes().chunks(1001) {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_that_is_kept_is_exact_whatever_the_pieces() {
+    fn the_kept_tail_is_exact_for_any_chunking() {
         let bytes: Vec<u8> = (0..3_000_000u32).map(|n| b'a' + u8::try_from(n % 23).unwrap()).collect();
         let mut captured = Captured::with_limits(1000, 700_001);
         for chunk in bytes.chunks(77_777) {

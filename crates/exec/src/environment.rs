@@ -1,7 +1,7 @@
-//! What a child process sees of the environment.
+//! The environment of child processes.
 //!
-//! Two layers. Always: what looks like a credential, by its name or by its value, is removed, because a
-//! command that the model wrote can print it. When redaction is switched on (or in GitHub workflows, where it
+//! Two layers. Always: variables that look like credentials, by name or by value, are removed, because a
+//! command written by the model could print them. When redaction is enabled (or in GitHub workflows, where it
 //! is strict): upstream's full procedure. Names in `allowed` pass the first layer.
 
 use pollux_config::env::Env;
@@ -44,7 +44,7 @@ const ALWAYS_KEPT: &[&str] = &[
     "TRIGGERING_ACTOR",
 ];
 
-/// Upstream's list of names that redaction removes although no word in them says so.
+/// Upstream's list of names that redaction removes although they contain no secret word.
 const NEVER_KEPT: &[&str] = &[
     "CLIENT_ID",
     "DB_URI",
@@ -63,7 +63,7 @@ const NEVER_KEPT: &[&str] = &[
 const SECRET_WORDS: &[&str] =
     &["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "AUTH", "CREDENTIAL", "CREDS", "PRIVATE", "CERT"];
 
-/// Endings of names that hold a credential wherever they come from.
+/// Endings of names that always mean a credential.
 const CREDENTIAL_ENDINGS: &[&str] = &[
     "_TOKEN",
     "_SECRET",
@@ -79,8 +79,8 @@ const CREDENTIAL_ENDINGS: &[&str] = &[
 ];
 const CREDENTIAL_NAMES: &[&str] = &["TOKEN", "SECRET", "APIKEY", "SSHPASS"];
 
-/// Variables that change what a command line means: bash reads start-up code, options, functions or
-/// folders from them, and the others add options to programs. Whoever judged the line did not see them.
+/// Variables that change the meaning of a command line: bash reads startup code, options, functions or folders
+/// from them, and the others add options to programs. The approval did not take them into account.
 const CHANGES_COMMANDS: &[&str] = &[
     "BASHOPTS",
     "BASH_COMPAT",
@@ -103,14 +103,14 @@ const CHANGES_COMMANDS: &[&str] = &[
     "PROMPT_COMMAND",
     "PS0",
     "PS4",
-    // Not wrong, but a path with links in it would make `cd ..` lead elsewhere than the folder above.
+    // Not wrong, but with a path that contains links `cd ..` would not lead to the parent folder.
     "PWD",
     "RIPGREP_CONFIG_PATH",
     "SHELLOPTS",
     "TAR_OPTIONS",
     "TMOUT",
 ];
-/// bash imports functions from variables with such names; they come before programs.
+/// bash imports functions from variables with this prefix; they take precedence over programs.
 const FUNCTIONS: &str = "BASH_FUNC_";
 
 /// They may name descriptors that the program's own parent gave it and that no child gets.
@@ -145,7 +145,7 @@ const FIXED: [(&str, &str); 12] = [
     ("DBUS_SESSION_BUS_ADDRESS", ""),
 ];
 
-/// The environment of a command the model asked for.
+/// The environment of a command requested by the model.
 pub fn for_command(env: &Env, redaction: &Redaction, pager: &str) -> Vec<(String, String)> {
     let pager = if pager.is_empty() { "cat" } else { pager };
     let mut variables: Vec<(String, String)> =
@@ -165,7 +165,7 @@ pub fn for_command(env: &Env, redaction: &Redaction, pager: &str) -> Vec<(String
     variables
 }
 
-/// The environment without secrets, for hooks and everything else that is started.
+/// The environment without secrets, for hooks and all other children.
 pub fn sanitised(env: &Env, redaction: &Redaction) -> Vec<(String, String)> {
     let is_strict = env.non_empty("GITHUB_SHA").is_some() || env.get("SURFACE") == Some("Github");
     env.iter()
@@ -218,7 +218,7 @@ fn is_kept(name: &str, value: &str, redaction: &Redaction, is_strict: bool) -> b
         && !SECRET_WORDS.iter().any(|word| upper.contains(word))
 }
 
-/// Whether a variable holds a credential; the name is in capitals.
+/// Whether a variable contains a credential; the name is in capitals.
 pub(crate) fn is_credential(upper: &str, value: &str) -> bool {
     CREDENTIAL_ENDINGS.iter().any(|ending| upper.ends_with(ending))
         || CREDENTIAL_NAMES.contains(&upper)
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_the_meaning_of_a_command_line_is_kept_out_of_commands_only() {
+    fn variables_that_change_command_lines_are_removed_for_commands_only() {
         let given: Vec<(&str, &str)> = CHANGES_COMMANDS
             .iter()
             .map(|name| (*name, "x"))
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_job_server_of_an_outer_make_is_not_handed_on() {
+    fn an_outer_make_job_server_is_not_passed_on() {
         let env = env(&[("MAKEFLAGS", "-j8 --jobserver-auth=3,4"), ("CARGO_MAKEFLAGS", "-j")]);
         assert_eq!(names(&env, &Redaction::default()), ["CARGO_MAKEFLAGS"]);
     }

@@ -1,4 +1,4 @@
-//! A process group that was started here: signalling it, and ending it with its owner.
+//! A process group started here: sends signals to it and kills it when dropped.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::sandbox::tripwire::Armed;
 pub(crate) struct Group {
     id: i32,
     armed: bool,
-    /// What lasts as long as the group.
+    /// Resources that live as long as the group.
     #[cfg(target_os = "linux")]
     _watched: Option<Armed>,
 }
@@ -31,7 +31,7 @@ impl Group {
         })
     }
 
-    /// Keeps a watch as long as the group is known.
+    /// Keeps a watcher for the lifetime of the group.
     #[cfg(target_os = "linux")]
     pub(crate) fn watched_by(self, watch: Armed) -> Self {
         let mut group = self;
@@ -66,7 +66,7 @@ impl Group {
             .collect()
     }
 
-    /// Lets the group live on.
+    /// Lets the group outlive this value.
     pub(crate) fn release(mut self) {
         self.armed = false;
     }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dangerous_group_numbers_are_never_signalled() {
+    fn process_groups_0_and_1_are_never_signalled() {
         assert_eq!([-1, 0, 1].map(group_id), [None; 3]);
         assert!(group_id(2).is_some());
     }

@@ -1,15 +1,14 @@
 //! Starts child processes and makes sure that they end.
 //!
-//! Owns: running a shell command or a single program in its own session with bounded output, cancelling
-//! a whole process group, background processes and their logs, the environment that children see, and the
-//! borders around them ([`sandbox`]).
+//! Owns: running a shell command or a single program in its own session with bounded output, cancelling a whole
+//! process group, background processes and their logs, the environment of children, and their [`sandbox`].
 //! Does not own: whether a command may run (policy), or what its output means (the tools).
 //! Start at [`shell::run`]; [`background::Background`] holds every process that outlives its call.
 //!
-//! Who ends what: a running command's group is killed when its future is dropped. Processes that a command
-//! left behind, and background processes, live until [`background::Background`] is dropped or shut down.
-//! If this program is itself killed, the kernel ends the direct child (Linux) and a small watcher process
-//! ends every group that is still registered.
+//! Lifetimes: a running command's group is killed when its future is dropped. Processes that a command left
+//! behind, and background processes, live until [`background::Background`] is dropped or shut down. If this
+//! program is itself killed, the kernel kills the direct child (Linux) and a small watcher process kills every
+//! group that is still registered.
 
 pub mod background;
 mod capture;
@@ -19,7 +18,7 @@ mod lifeline;
 mod live;
 mod new_session;
 pub mod own_process;
-pub mod partner;
+pub mod piped_child;
 mod process;
 mod process_table;
 pub mod program;

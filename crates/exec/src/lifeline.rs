@@ -1,7 +1,7 @@
-//! A watcher process that ends our children if we cannot do it ourselves.
+//! A watcher process that kills our children if this program dies.
 //!
-//! It reads the groups that are alive from a pipe. When this program ends, however it ends, the pipe
-//! closes, and the watcher kills the groups that were not signed off.
+//! It reads the live process groups from a pipe. When this program ends for any reason, the pipe closes and the
+//! watcher kills every group that is still registered.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -28,7 +28,7 @@ pub(crate) struct Lifeline {
 }
 
 impl Lifeline {
-    /// Signs a process group on. Without a watcher (no `sh`) this does nothing.
+    /// Registers a process group. Without a watcher (no `sh`) this does nothing.
     pub(crate) fn add(&self, group: i32) {
         let Ok(mut watcher) = self.watcher.lock() else { return };
         if watcher.is_none() {
@@ -37,7 +37,7 @@ impl Lifeline {
         tell(watcher.as_mut(), '+', group);
     }
 
-    /// Signs a process group off.
+    /// Unregisters a process group.
     pub(crate) fn remove(&self, group: i32) {
         let Ok(mut watcher) = self.watcher.lock() else { return };
         tell(watcher.as_mut(), '-', group);
@@ -56,7 +56,7 @@ fn start() -> std::io::Result<Child> {
     command.arg("-c").arg(SCRIPT).env_clear();
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     keep_standard_streams_only(&mut command);
-    // Away from the terminal's group, so that Ctrl-C does not reach it.
+    // Outside the terminal's group, so that Ctrl-C does not reach it.
     command.process_group(0).spawn()
 }
 
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_still_signed_on_are_killed_when_the_pipe_closes() {
+    fn registered_groups_are_killed_when_the_pipe_closes() {
         let (mut kept, mut lost) = (sleeper(), sleeper());
         let lifeline = Lifeline::default();
         lifeline.add(kept.id() as i32);

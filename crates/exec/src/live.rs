@@ -1,4 +1,5 @@
-//! Output on its way to whoever watches: gathered, so that a chatty command costs few updates.
+//! Forwards output to the user interface while a command runs, batched so that a chatty command causes few
+//! updates.
 
 use std::time::Duration;
 
@@ -8,12 +9,12 @@ use pollux_domain::terminal_text::Stripper;
 
 /// At most twenty updates in a second.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// At most this much of what was printed between two updates is shown: the latest, and how much came before it.
+/// Limit of output shown per update: the latest part, and the number of bytes before it.
 const UPDATE_BYTES: usize = 16 << 10;
-/// A NUL among the first bytes marks binary output, which nobody wants to watch.
+/// A NUL among the first bytes marks binary output, which is not worth showing.
 const SNIFF_BYTES: usize = 512;
 
-/// Gathers output and hands it on as text.
+/// Collects output and passes it on as text.
 pub(crate) struct LiveFeed<'a> {
     watcher: &'a (dyn Fn(&str) + Send + Sync),
     stripper: Stripper,
@@ -21,7 +22,7 @@ pub(crate) struct LiveFeed<'a> {
     /// How many bytes came before, as far as that matters.
     seen: usize,
     binary: bool,
-    /// Bytes that were left out since the last update.
+    /// Bytes omitted since the last update.
     left_out: usize,
     next: Instant,
 }
@@ -65,7 +66,7 @@ impl<'a> LiveFeed<'a> {
         (!self.pending.is_empty()).then_some(self.next)
     }
 
-    /// Hands on what is there, except for the first bytes of a character whose rest has not come yet.
+    /// Passes on the buffered bytes, except for an incomplete character at the end.
     pub(crate) fn flush(&mut self) {
         let incomplete = incomplete_suffix(&self.pending);
         let rest = self.pending.split_off(self.pending.len() - incomplete);
@@ -74,7 +75,7 @@ impl<'a> LiveFeed<'a> {
         self.hand_on(&ready);
     }
 
-    /// Hands on everything: no more will come.
+    /// Passes on everything: no more will come.
     pub(crate) fn finish(&mut self) {
         let ready = std::mem::take(&mut self.pending);
         self.hand_on(&ready);

@@ -5,8 +5,8 @@ use std::io;
 use rustix::process::{Pid, Signal};
 use tokio::process::Command;
 
-/// Makes the child the leader of a new session, lets the kernel end it with us, and lets it inherit nothing
-/// but its three streams.
+/// Makes the child the leader of a new session, lets the kernel kill it together with us, and lets it inherit
+/// only its three streams.
 pub(crate) fn lead_new_session(command: &mut Command) {
     let parent = std::process::id();
     let prepare = move || {

@@ -1,12 +1,12 @@
-//! Keeps what this process was given from the commands that it starts: its credentials and its open files.
+//! Protects the credentials and open files of this process from the commands it starts.
 //!
-//! A command gets an environment of its own, but it can also look at its parent: `/proc/<pid>/environ` shows
-//! the variables that a process was started with, and `/proc/<pid>/mem` its memory. And without care a child
-//! inherits every file that the program's own parent had left open.
+//! A command has its own environment, but it can inspect its parent: `/proc/<pid>/environ` shows the variables
+//! that a process was started with, and `/proc/<pid>/mem` its memory. A child also inherits every file that the
+//! program's own parent left open, unless it is closed.
 
 use std::marker::PhantomData;
 
-/// Proof that the process has one thread only.
+/// Proof that the process has only one thread.
 #[derive(Debug)]
 pub struct OnlyThread(PhantomData<*mut ()>);
 
@@ -63,7 +63,8 @@ pub fn user() -> u32 {
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "the standard library cannot mark a range of descriptors")]
 pub(crate) fn mark_all_descriptors() -> bool {
-    // SAFETY: a system call with three numbers. It closes nothing, it only says what exec is to close.
+    // SAFETY: a system call with three numbers. It closes nothing; it only marks descriptors to be closed at
+    // exec.
     unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 }
 }
 

@@ -1,4 +1,4 @@
-//! One child process with everything it starts: spawning, signalling, finding leftovers.
+//! A child process and its descendants: spawning, signalling, finding leftovers.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
@@ -20,13 +20,13 @@ use crate::sandbox::Sandbox;
 
 /// How long a group may take to end after SIGTERM; upstream's value.
 const TERM_GRACE: Duration = Duration::from_millis(200);
-/// How long we read what the direct child left in the pipe while others keep writing to it.
+/// How long to read what the direct child left in the pipe while others keep writing to it.
 const DRAIN_LIMIT: Duration = Duration::from_millis(100);
-/// How long we wait for the kernel to take away a process after SIGKILL.
+/// How long to wait for the kernel to remove a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(1);
 const PIPE_BYTES: usize = 1 << 20;
 
-/// A running child: the leader of its own session and process group.
+/// A running child that leads its own session and process group.
 pub(crate) struct Running {
     group: Group,
     child: Child,
@@ -54,7 +54,7 @@ impl Running {
         enlarge(&reader);
         let mut command = command(sandbox, OsStr::new(program), arguments, directory, environment)?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-        // The command holds the write end, so it must not outlive this: the pipe would never end.
+        // The command owns the write end, so it must be dropped here: the pipe would never end.
         let (child, group) = match sandbox {
             Some(sandbox) => sandbox.start(command)?,
             None => {
@@ -89,10 +89,10 @@ impl Running {
         }
     }
 
-    /// Reads what is in the pipe now. Never waits for its end, which a grandchild may hold open for days.
+    /// Reads what is in the pipe now. Never waits for its end, which a grandchild may keep open for days.
     pub(crate) fn drain(&mut self, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
         let Some(output) = self.output.as_ref() else { return };
-        // Past the runtime, which may not have heard yet that there is something to read.
+        // Bypasses the runtime, which may not have noticed yet that data is available.
         let Ok(descriptor) = output.as_fd().try_clone_to_owned() else { return };
         let mut pipe = io::PipeReader::from(descriptor);
         let deadline = Instant::now() + DRAIN_LIMIT;
@@ -109,9 +109,10 @@ impl Running {
         }
     }
 
-    /// Ends the whole group and all descendants: SIGTERM, a short grace, SIGKILL.
+    /// Kills the complete group and all descendants: SIGTERM, a short grace period, SIGKILL.
     pub(crate) async fn end(&mut self, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
-        // Before anyone dies: descendants that left the group can be told by their parents only now.
+        // Before any process dies: descendants that left the group can only be found through their parents
+        // now.
         let strays = strays_of(self.group.id());
         self.group.signal(Signal::TERM);
         signal_each(&strays, Signal::TERM);
@@ -125,7 +126,7 @@ impl Running {
                 Err(_) => break,
             }
         }
-        // The leader may be gone while others still clean up.
+        // The leader may have exited while others still clean up.
         while self.group.exists() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -137,7 +138,7 @@ impl Running {
         self.drain(buffer, take);
     }
 
-    /// Gives up the child, which has exited; its group and the pipe may still be in use.
+    /// Releases the child, which has exited; its group and the pipe may still be in use.
     pub(crate) fn into_leftovers(self) -> (Group, Option<pipe::Receiver>) {
         (self.group, self.output)
     }

@@ -39,14 +39,14 @@ pub(crate) fn processes() -> Vec<ProcessEntry> {
         .collect()
 }
 
-/// Reads `pid (name) state ppid pgrp … starttime …`; the name may hold spaces and parentheses.
+/// Parses `pid (name) state ppid pgrp … starttime …`; the name may contain spaces and parentheses.
 fn parse_stat(id: i32, stat: &str) -> Option<ProcessEntry> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
-    // Sixteen fields about the terminal, faults, times and priority stand between.
+    // Sixteen fields about the terminal, faults, times and priority are in between.
     let started = fields.nth(16).and_then(|ticks| ticks.parse().ok()).unwrap_or_default();
     Some(ProcessEntry { id, parent, group, is_alive: !matches!(state, "Z" | "X"), started })
 }

@@ -1,5 +1,6 @@
-//! Runs one program without a shell: input on stdin, stdout and stderr apart, nothing left behind.
-//! For a program that is talked to while it runs see [`crate::partner`].
+//! Runs one program without a shell: input on stdin, separate stdout and stderr, no leftover processes.
+//!
+//! For a program that exchanges messages while it runs see [`crate::piped_child`].
 
 use std::ffi::OsString;
 use std::io;
@@ -24,7 +25,7 @@ use crate::starters;
 const DRAIN_LIMIT: Duration = Duration::from_millis(200);
 const KILL_LIMIT: Duration = Duration::from_secs(1);
 
-/// Bytes of each stream that are allowed where nothing else is said.
+/// Default limit of bytes per stream.
 const OUTPUT_LIMIT: usize = 1 << 20;
 
 /// A program to start.
@@ -35,13 +36,13 @@ pub struct Program {
     pub directory: PathBuf,
     /// Everything the child sees; see [`crate::environment`].
     pub environment: Vec<(String, String)>,
-    /// What [`run`] writes to its stdin. A partner is written to while it runs.
+    /// The input that [`run`] writes to stdin. A piped child is written to while it runs.
     pub input: Vec<u8>,
-    /// How long [`run`] lets it run. A partner runs until it is ended.
+    /// Time limit for [`run`]. A piped child runs until it is ended.
     pub time_limit: Option<Duration>,
-    /// Bytes of stdout and of stderr that [`run`] takes. A partner's are read by whoever talks to it.
+    /// Bytes of stdout and of stderr that [`run`] accepts. The output of a piped child is read by its owner.
     pub output_limit: usize,
-    /// The borders it runs in.
+    /// The sandbox it runs in.
     pub sandbox: Option<Arc<Sandbox>>,
 }
 
@@ -75,7 +76,7 @@ impl Program {
     }
 }
 
-/// What a program printed and how it ended.
+/// The output of a program and how it ended.
 #[derive(Debug)]
 pub struct ProgramEnd {
     pub ending: ProgramEnding,
@@ -94,12 +95,12 @@ pub enum ProgramEnding {
     TooMuchOutput,
 }
 
-/// What happens with output beyond [`Program::output_limit`].
+/// How to handle output beyond [`Program::output_limit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
     /// The program is ended.
     Ends,
-    /// It is read and dropped: how the program exits matters more than all it says.
+    /// It is read and dropped: the exit code matters more than the output.
     Dropped,
 }
 
@@ -115,7 +116,7 @@ pub async fn run(
     run_with(program, Excess::Ends, background, cancel).await
 }
 
-/// As [`run`], with a choice of what too much output means.
+/// Like [`run`], with a choice of how to handle too much output.
 pub async fn run_with(
     program: &Program,
     excess: Excess,
@@ -140,7 +141,7 @@ pub async fn run_with(
     group.signal(Signal::KILL);
     let _ = timeout(KILL_LIMIT, child.wait()).await;
     drop(registered);
-    // All members have had their signal; the number may soon belong to someone else.
+    // All members have been signalled; the id may soon be reused.
     group.release();
     Ok(end)
 }
@@ -152,7 +153,7 @@ async fn reached(deadline: Option<Instant>) {
     }
 }
 
-/// Writes, reads and waits at once: a program that does all three by turns must not get stuck.
+/// Writes, reads and waits concurrently: a program that does all three in turn must not get stuck.
 async fn talk(
     child: &mut Child,
     program: &Program,
@@ -185,7 +186,7 @@ async fn talk(
                 return if fits { ending(child.wait().await) } else { ProgramEnding::TooMuchOutput };
             }
             status = child.wait() => {
-                // A grandchild may hold the pipes open for days.
+                // A grandchild may keep the pipes open for days.
                 let fits = timeout_at(Instant::now() + DRAIN_LIMIT, &mut read).await.unwrap_or(true);
                 return if fits { ending(status) } else { ProgramEnding::TooMuchOutput };
             }
@@ -193,7 +194,7 @@ async fn talk(
     }
 }
 
-/// Whether it may go on: all of it fitted, or what did not may be dropped.
+/// Whether to continue: all of it fitted, or the excess may be dropped.
 async fn read_up_to(
     pipe: Option<impl AsyncRead + Unpin>,
     into: &mut Vec<u8>,
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn much_input_that_nobody_reads_does_not_block() {
+    async fn large_unread_input_does_not_block() {
         let end = shell("echo done", |program| program.input = vec![b'x'; 1 << 20]).await;
         assert_eq!((end.ending, end.stdout.as_slice()), (ProgramEnding::Exited(0), b"done\n".as_slice()));
         let end = shell("cat", |program| program.input = vec![b'x'; 1 << 20]).await;
@@ -273,7 +274,7 @@ mod tests {
         let end = shell("sleep 1000 & echo $!", |_| {}).await;
         assert_eq!(end.ending, ProgramEnding::Exited(0));
         let pid: u32 = String::from_utf8(end.stdout).unwrap().trim().parse().unwrap();
-        // Until it is collected by whoever inherited it, it may still be listed as dead.
+        // Until its new parent collects it, it may still be listed as dead.
         let is_alive = || {
             let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             !state.is_empty() && !state.contains(") Z") && !state.contains(") X")

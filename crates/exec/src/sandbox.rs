@@ -1,9 +1,9 @@
-//! Borders around the commands that tools start.
+//! Sandboxes for the commands that tools start.
 //!
-//! Each command is confined on its own; the program itself is not. There is a ladder of means: bubblewrap,
-//! then Landlock with a system call filter (Linux), Seatbelt (macOS). What each of them can hold back
-//! differs; `docs/src/sandbox.md` says how. [`Sandbox::open`] tries them out, once; [`Sandbox::open_lazily`] leaves
-//! the costly part to the first command.
+//! Each command is confined separately; the program itself is not. There are several levels: bubblewrap, then
+//! Landlock with a system call filter (Linux), and Seatbelt (macOS). They differ in what they can block; see
+//! `docs/src/sandbox.md`. [`Sandbox::open`] tests them once; [`Sandbox::open_lazily`] leaves the expensive part
+//! to the first command.
 
 #[cfg(target_os = "linux")]
 mod bubblewrap;
@@ -11,7 +11,7 @@ mod bubblewrap;
 mod confined;
 #[cfg(target_os = "linux")]
 mod landlock;
-mod places;
+mod paths;
 #[cfg(any(test, target_os = "macos"))]
 mod seatbelt;
 #[cfg(target_os = "linux")]
@@ -32,18 +32,18 @@ use tokio::process::{Child, Command};
 use crate::group::Group;
 use crate::new_session::lead_new_session;
 use crate::starters::Starter;
-use places::Places;
+use paths::SandboxPaths;
 
-pub use places::RootError;
+pub use paths::RootError;
 
-/// What a sandbox is made for.
+/// The parameters of a sandbox.
 #[derive(Debug, Clone)]
 pub struct SandboxRequest {
     /// The workspace's directories.
     pub roots: Vec<PathBuf>,
-    /// Further places commands may write, by the user's wish; what is hidden there comes to light.
+    /// Additional writable paths from the user's settings; hidden paths in them become visible.
     pub allowed: Vec<PathBuf>,
-    /// The user's home, and the one the program was told to use if that is another.
+    /// The user's home, and the program's home if it is a different one.
     pub homes: Vec<PathBuf>,
     /// The user's `.gemini` folder.
     pub gemini_dir: PathBuf,
@@ -56,7 +56,7 @@ pub struct SandboxRequest {
     pub level: Option<Level>,
 }
 
-/// A means of confinement, best first.
+/// A level of confinement, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     Bubblewrap,
@@ -76,7 +76,7 @@ impl Level {
         }
     }
 
-    /// The level that a word in settings means.
+    /// The level named by a word in settings.
     pub fn named(word: &str) -> Option<Self> {
         match word.to_ascii_lowercase().as_str() {
             "bwrap" | "bubblewrap" => Some(Self::Bubblewrap),
@@ -97,7 +97,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// What a sandbox keeps its commands from, for screens and reports.
+/// The restrictions of a sandbox, for display and reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confinement {
     pub level: Level,
@@ -108,14 +108,14 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// What commands can do, as the end of a sentence that begins with the level's name.
+    /// The permissions of commands, as the end of a sentence that begins with the level's name.
     pub fn rights(&self) -> String {
         let network = if self.network { "the network is open" } else { "no network" };
         format!("commands can write only the workspace, caches and temporary files; {network}")
     }
 }
 
-/// Why there is no sandbox.
+/// Why no sandbox is available.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     #[error(transparent)]
@@ -145,7 +145,7 @@ pub enum LevelError {
     Trial(String),
 }
 
-/// When it is found out whether a means works.
+/// When to test whether a level works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trial {
     Now,
@@ -157,8 +157,8 @@ fn reasons(tried: &[(Level, LevelError)]) -> String {
     reasons.join("; ")
 }
 
-/// Borders that work on this machine. Commands that run in it share its folder for temporary files, which
-/// is removed with this value.
+/// A working sandbox. Its commands share a folder for temporary files, which is removed when this value is
+/// dropped.
 #[derive(Debug)]
 pub struct Sandbox {
     means: Means,
@@ -169,12 +169,12 @@ pub struct Sandbox {
     tripwire: tripwire::Tripwire,
 }
 
-/// The thread that starts commands, or what it takes to make it.
+/// The thread that starts commands, or the parameters to create it.
 #[derive(Debug)]
 struct LazyStarter {
     made: OnceLock<Starter>,
     #[cfg(target_os = "linux")]
-    places: Places,
+    places: SandboxPaths,
 }
 
 #[derive(Debug)]
@@ -187,7 +187,7 @@ enum Means {
     Seatbelt(seatbelt::Seatbelt),
 }
 
-/// Names that lead to agents, daemons and displays outside.
+/// Variables that lead to agents, daemons and displays outside.
 const LEADING_OUT: &[&str] = &[
     "CONTAINER_HOST",
     "DBUS_SESSION_BUS_ADDRESS",
@@ -204,7 +204,7 @@ const LEADING_OUT: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
-/// What the system and common programs say when they were refused something.
+/// Messages of the system and of common programs when access was denied.
 const REFUSALS: &[&str] = &[
     "permission denied",
     "read-only file system",
@@ -228,26 +228,25 @@ const NETWORK_REFUSALS: &[&str] = &[
 const EXPLAINED_BYTES: usize = 256 << 10;
 
 impl Sandbox {
-    /// Finds the best means that works, by trying it. Takes some milliseconds; call it once.
+    /// Finds the best level that works, by trying it. Takes some milliseconds; call it once.
     pub fn open(request: &SandboxRequest) -> Result<Self, SandboxError> {
         Self::best(request, Trial::Now)
     }
 
-    /// The same for runs that may never start a command: where it would be Landlock, the kernel's word that it has
-    /// it is enough, and the rules are made for the first command. If that fails the command fails; it never
-    /// runs unconfined.
+    /// The same for runs that may never start a command: for Landlock, kernel support is enough, and the rules
+    /// are built for the first command. If that fails, the command fails; it never runs unconfined.
     pub fn open_lazily(request: &SandboxRequest) -> Result<Self, SandboxError> {
         Self::best(request, Trial::FirstCommand)
     }
 
     fn best(request: &SandboxRequest, trial: Trial) -> Result<Self, SandboxError> {
-        let places = Places::survey(request)?;
+        let places = SandboxPaths::survey(request)?;
         let wanted = Level::ALL.into_iter().filter(|level| request.level.is_none_or(|only| only == *level));
         let mut tried = Vec::new();
         for level in wanted {
             match Self::at(level, &places, request, trial) {
                 Ok(sandbox) => return Ok(sandbox),
-                // Nobody misses what belongs to another system, unless it was asked for.
+                // Levels of other systems are not reported as missing, unless requested.
                 Err(LevelError::OtherSystem) if request.level.is_none() => {}
                 Err(why) => tried.push((level, why)),
             }
@@ -256,7 +255,12 @@ impl Sandbox {
     }
 
     #[cfg(target_os = "linux")]
-    fn at(level: Level, places: &Places, request: &SandboxRequest, trial: Trial) -> Result<Self, LevelError> {
+    fn at(
+        level: Level,
+        places: &SandboxPaths,
+        request: &SandboxRequest,
+        trial: Trial,
+    ) -> Result<Self, LevelError> {
         let made = OnceLock::new();
         let (means, signals_outside) = match level {
             Level::Bubblewrap => {
@@ -283,7 +287,12 @@ impl Sandbox {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn at(level: Level, places: &Places, request: &SandboxRequest, _: Trial) -> Result<Self, LevelError> {
+    fn at(
+        level: Level,
+        places: &SandboxPaths,
+        request: &SandboxRequest,
+        _: Trial,
+    ) -> Result<Self, LevelError> {
         let means = match level {
             #[cfg(target_os = "macos")]
             Level::Seatbelt => Means::Seatbelt(seatbelt::Seatbelt::find(places, request.network)?),
@@ -296,7 +305,7 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// The thread that starts commands. Two first commands may both make one; what counts is that one is kept.
+    /// The thread that starts commands. Two first commands may both create one; one of them is kept.
     fn starter(&self) -> Result<&Starter, LevelError> {
         #[cfg(target_os = "linux")]
         if self.starter.made.get().is_none() {
@@ -340,8 +349,7 @@ impl Sandbox {
         starter.start(command)
     }
 
-    /// Lets a protected name come into being that did not exist: the program itself, and not a command, is
-    /// about to make it.
+    /// Permits a protected name that did not exist: the program itself, not a command, is about to create it.
     pub fn permit(&self, path: &Path) {
         #[cfg(target_os = "linux")]
         self.tripwire.permit(path);
@@ -349,7 +357,7 @@ impl Sandbox {
         let _ = path;
     }
 
-    /// A line about protected names that commands made since the last time, and what became of them.
+    /// A notice about protected files that commands created since the last call, and how they were handled.
     pub fn take_notice(&self) -> Option<String> {
         #[cfg(target_os = "linux")]
         {
@@ -377,9 +385,9 @@ impl Sandbox {
         Confinement { level: self.level(), network, signals_outside }
     }
 
-    /// A line for the model if what a failed command printed may come from these borders.
+    /// A line for the model if the output of a failed command may be caused by the sandbox.
     pub fn explanation(&self, output: &str) -> Option<String> {
-        // Refusals stand near the end, and the whole may be long.
+        // Refusals are near the end, and the output may be long.
         let end = output.get(output.floor_char_boundary(output.len().saturating_sub(EXPLAINED_BYTES))..);
         let output = end.unwrap_or_default().to_ascii_lowercase();
         let names = |words: &[&str]| words.iter().any(|word| output.contains(word));
@@ -427,7 +435,7 @@ impl Sandbox {
         Ok(command)
     }
 
-    /// The environment without ways out. `SANDBOX` tells programs, this one among them, where they are.
+    /// The environment without ways out of the sandbox. `SANDBOX` tells programs that they are in one.
     fn environment(&self, given: &[(String, String)]) -> Vec<(String, String)> {
         let leads_out = |name: &str| LEADING_OUT.contains(&name) || name == "SANDBOX";
         let mut kept: Vec<(String, String)> =
@@ -435,7 +443,7 @@ impl Sandbox {
         kept.push(("SANDBOX".to_owned(), self.level().as_str().to_owned()));
         #[cfg(target_os = "linux")]
         if let Means::Bubblewrap(_) = self.means {
-            // Wherever it was outside, it is at this place here.
+            // Whatever its path outside, inside it is here.
             kept.retain(|(name, _)| name != "TMPDIR");
             kept.push(("TMPDIR".to_owned(), "/tmp".to_owned()));
         }
@@ -443,7 +451,7 @@ impl Sandbox {
     }
 }
 
-/// Says that a program is missing before a wrapper is started, which would say so only in its output.
+/// Reports a missing program before a wrapper is started, which would report it only in its output.
 fn must_exist(program: &OsStr, directory: &Path, environment: &[(String, String)]) -> io::Result<()> {
     let path = Path::new(program);
     let exists = if path.components().count() > 1 || path.is_absolute() {

@@ -1,4 +1,6 @@
-//! Runs one shell command.
+//! Runs one shell command to its end, with cancellation, an inactivity limit and bounded output.
+//!
+//! Does not decide whether the command may run, and does not interpret its output.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -25,19 +27,19 @@ pub struct ShellCommand {
     pub directory: PathBuf,
     /// Everything the child sees; see [`crate::environment`].
     pub environment: Vec<(String, String)>,
-    /// Ends the command after so long a time without output.
+    /// Kills the command after this time without output.
     pub inactivity: Option<Duration>,
     /// Moves the command to the background if it still runs after this time.
     pub background_after: Option<Duration>,
-    /// The borders it runs in.
+    /// The sandbox it runs in.
     pub sandbox: Option<Arc<Sandbox>>,
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub enum ShellEnd {
     Finished(Finished),
-    /// It goes on in the background under this process id.
+    /// It continues in the background under this process id.
     MovedToBackground {
         pid: u32,
     },
@@ -50,7 +52,7 @@ pub struct Finished {
     pub output: Captured,
     /// The process id, which is also its group's.
     pub pid: u32,
-    /// What it left running in the background with `&`.
+    /// Processes left running in the background with `&`.
     pub background_pids: Vec<u32>,
 }
 
@@ -160,7 +162,7 @@ async fn supervise(
     }
 }
 
-/// Waits for a moment; for ever if there is none.
+/// Waits for a moment; never returns if there is none.
 async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
@@ -170,8 +172,8 @@ async fn at(moment: Option<Instant>) {
 
 fn start(command: &ShellCommand) -> Result<Running, StartError> {
     check_directory(&command.directory)?;
-    // No start-up file is read, which bash would do where it believes to be called by ssh; and options that
-    // change what a pattern means are off.
+    // No startup file is read, which bash would do if it seems to be started by ssh; and options that change
+    // the meaning of patterns are off.
     let bash = [
         "--noprofile",
         "--norc",
@@ -191,7 +193,7 @@ fn start(command: &ShellCommand) -> Result<Running, StartError> {
     let (directory, environment) = (&command.directory, &command.environment);
     let sandbox = command.sandbox.as_deref();
     match Running::start(bash_program(), &bash, directory, environment, sandbox) {
-        // Small systems have no bash.
+        // Small systems do not have bash.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Running::start("/bin/sh", &["-c", &command.text], directory, environment, sandbox)
                 .map_err(|source| StartError::Shell { shell: "sh", source })
@@ -200,7 +202,7 @@ fn start(command: &ShellCommand) -> Result<Running, StartError> {
     }
 }
 
-/// The system's own bash, where there is one: `PATH` may begin with folders that a repository fills.
+/// The system's own bash, if there is one: `PATH` may begin with folders that a repository controls.
 fn bash_program() -> &'static str {
     let of_system = ["/bin/bash", "/usr/bin/bash"];
     let is_linux = cfg!(target_os = "linux");
@@ -223,7 +225,7 @@ pub(crate) fn ending_of(status: io::Result<ExitStatus>) -> Ending {
             (None, Some(signal)) => Ending::Signalled(signal),
             (None, None) => Ending::Exited(-1),
         },
-        // Only when someone else collected our child.
+        // Only if another process collected our child.
         Err(_) => Ending::Exited(-1),
     }
 }

@@ -1,8 +1,7 @@
-//! Threads that start programs.
+//! A pool of threads that start programs.
 //!
-//! Starting a program blocks until the system has put it in the place of a copy of this process, so a pool of
-//! threads starts many side by side. And the system ends a child with the thread that started it, so these
-//! threads stay as long as what they started may live.
+//! Spawning blocks until the child has called `exec`, so several threads start programs in parallel. The kernel
+//! kills a child together with the thread that started it, so these threads live as long as their children may.
 
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -18,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::group::Group;
 
 const MAX_THREADS: usize = 4;
-/// Programs that wait for a thread; who brings another one waits until there is room.
+/// Limit of programs waiting for a thread; further callers wait for space.
 const MAX_WAITING: usize = 64;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -48,7 +47,7 @@ impl Starter {
         Ok(Self { jobs })
     }
 
-    /// Does something on the thread and waits for it.
+    /// Runs a function on the thread and waits for it.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -69,8 +68,8 @@ impl Starter {
     }
 }
 
-/// Starts a program that leads its own group, on one of a few threads. If nobody waits for it any more, the
-/// group is killed.
+/// Starts a program that leads its own group, on one of a few threads. If the caller is gone, the group is
+/// killed.
 pub(crate) async fn start(mut command: Command) -> io::Result<(Child, Group)> {
     static JOBS: OnceLock<Option<mpsc::Sender<Job>>> = OnceLock::new();
     let Some(jobs) = JOBS.get_or_init(|| threads().ok()) else { return started(&mut command) };
@@ -78,7 +77,7 @@ pub(crate) async fn start(mut command: Command) -> io::Result<(Child, Group)> {
     let runtime = Handle::current();
     let job: Job = Box::new(move || {
         let _runtime = runtime.enter();
-        // Dropped, the group kills itself.
+        // When dropped, the group kills itself.
         let _ = tell.send(started(&mut command));
     });
     jobs.send(job).await.map_err(|_| gone())?;

@@ -1,4 +1,4 @@
-//! Runs real commands.
+//! Integration tests that run real commands.
 
 #![expect(clippy::unwrap_used, reason = "what a test helper needs must be there")]
 

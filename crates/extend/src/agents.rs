@@ -1,7 +1,7 @@
-//! Agents that the main one may ask for help: what they are and which there are.
+//! Sub-agents: their definitions and the registry of a run.
 //!
-//! A definition is a Markdown file with a front matter, or a TOML file. Only the front matter is read until the agent
-//! is asked for something; [`Prompt::text`] reads the rest. Start at [`Registry::load`].
+//! A definition is a Markdown file with front matter, or a TOML file. Only the front matter is read until the
+//! agent is called; [`Prompt::text`] reads the rest. Start at [`Registry::load`].
 
 mod acknowledged;
 mod builtin;
@@ -27,15 +27,15 @@ use crate::frontmatter::{self, FrontMatterError};
 
 pub use acknowledged::{AcknowledgeError, Acknowledgements};
 pub use inputs::inputs_for;
-pub use registry::{Entry, Registry, Sources, Status, Wishes};
+pub use registry::{AgentEntry, AgentSettings, Registry, Sources, Status};
 pub use servers::servers_in;
 pub use template::{MissingInput, fill};
 
-/// Turns of an agent that says nothing about it; upstream's.
+/// Default limit of turns; upstream's.
 pub const MAX_TURNS: u32 = 30;
-/// Minutes of an agent that says nothing about it; upstream's.
+/// Default time limit; upstream's.
 pub const TIME_LIMIT: Duration = Duration::from_secs(10 * 60);
-/// No definition that a person wrote is larger.
+/// Size limit of definition files, far above any handwritten one.
 pub const MAX_FILE: u64 = 1 << 20;
 
 /// An agent.
@@ -43,7 +43,7 @@ pub const MAX_FILE: u64 = 1 << 20;
 pub struct Definition {
     pub name: String,
     pub display_name: Option<String>,
-    /// What it is for, as the model reads it; one elsewhere may leave that to its card.
+    /// Its description for the model; a remote agent may leave it to its card.
     pub description: String,
     pub origin: Origin,
     pub kind: Kind,
@@ -63,7 +63,7 @@ pub enum Origin {
 pub enum Kind {
     /// In this process.
     Local(Box<Local>),
-    /// Elsewhere, over a protocol.
+    /// Remote, over a protocol.
     Remote(Box<RemoteTarget>),
 }
 
@@ -71,14 +71,14 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Local {
     pub prompt: Prompt,
-    /// What it is asked first, with `${name}` for inputs; `None` for the inputs themselves.
+    /// Its first message, with `${name}` for inputs; `None` for the inputs themselves.
     pub query: Option<String>,
-    /// JSON Schema of what it has to be told.
+    /// JSON Schema of its inputs.
     pub inputs: Value,
     pub output: Option<Output>,
     /// Tools by name or wildcard; `None` for everything the main agent has.
     pub tools: Option<Vec<String>>,
-    /// MCP servers of its own, in the words of settings.
+    /// Its own MCP servers, in the format of the settings file.
     pub mcp_servers: JsonObject,
     pub model: ModelChoice,
     /// Generation settings over the model's own.
@@ -94,14 +94,14 @@ pub enum ModelChoice {
     #[default]
     Inherit,
     Named(String),
-    /// The quick Gemini model beside any Gemini model.
+    /// The fast Gemini model, if the main model is a Gemini model.
     Flash,
     /// The quick one of the newest generation, the thorough one of the older.
     Investigator,
 }
 
 impl ModelChoice {
-    /// The word for people.
+    /// The display name.
     pub fn label(&self) -> &str {
         match self {
             Self::Inherit => "inherit",
@@ -112,7 +112,7 @@ impl ModelChoice {
     }
 }
 
-/// What an agent has to hand over when it is done.
+/// The output that an agent must return.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
     /// The argument of `complete_task`.
@@ -122,10 +122,10 @@ pub struct Output {
     pub form: OutputForm,
 }
 
-/// How an output is told to whoever asked.
+/// How an output is presented to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputForm {
-    /// A string as it is, everything else as indented JSON.
+    /// A string unchanged, everything else as indented JSON.
     Plain,
     /// `answer`, then `sources` as a list.
     AnswerWithSources,
@@ -142,7 +142,7 @@ pub enum Prompt {
         path: PathBuf,
         /// Whose variables are filled in.
         extension: Option<Arc<Extension>>,
-        /// What the file's hash was when somebody agreed to it.
+        /// The hash of the file when the user approved it.
         agreed: Option<String>,
     },
 }
@@ -183,14 +183,14 @@ impl Definition {
         matches!(self.kind, Kind::Remote(_))
     }
 
-    /// The name for people.
+    /// The display name.
     pub fn title(&self) -> &str {
         self.display_name.as_deref().unwrap_or(&self.name)
     }
 }
 
 impl Origin {
-    /// Where it comes from, in a word or two.
+    /// A short description of the source.
     pub fn label(&self) -> String {
         match self {
             Self::Builtin => "built-in".to_owned(),

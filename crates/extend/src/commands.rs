@@ -1,8 +1,8 @@
-//! Custom commands: prompts in TOML files that are called as `/name words`.
+//! Custom commands: prompts in TOML files that are called as `/name arguments`.
 //!
-//! A file is a name until somebody uses it: [`find`] walks folders and reads nothing, [`CommandFile::read`] reads one
-//! file, [`template::parse`] takes its prompt apart once. What a part brings in (a file's text, what a command prints) is
-//! never looked at for further parts. Which name means which command is [`names::Names`].
+//! [`find`] walks folders without reading files, [`CommandFile::read`] reads one file when its command is used,
+//! and [`template::parse`] parses its prompt once. Inserted text (a file's content, a command's output) is
+//! never parsed again. [`names::Names`] maps names to commands.
 
 mod discovery;
 pub mod names;
@@ -19,13 +19,13 @@ use crate::frontmatter;
 
 pub use discovery::{Found, Places, find};
 
-/// A command file is a prompt; whatever is longer was not written by a person.
+/// Size limit of a command file, far above any handwritten prompt.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Most characters of a description; upstream's value.
 const DESCRIPTION: usize = 100;
 
-/// Who a command comes from.
+/// The origin of a command.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     Project,
@@ -38,7 +38,7 @@ pub enum Origin {
     Server(String),
 }
 
-/// A command's file, which nobody has read yet.
+/// A command file that has not been read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandFile {
     /// Without the slash, as the path makes it: `git/fix.toml` is `git:fix`.
@@ -49,7 +49,7 @@ pub struct CommandFile {
     pub below: PathBuf,
 }
 
-/// What a file says.
+/// The content of a command file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition {
     pub prompt: String,
@@ -57,7 +57,7 @@ pub struct Definition {
     pub description: String,
 }
 
-/// Why a file is no command.
+/// Why a command file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error("the command file `{}` {source}", path.display())]
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_a_prompt_and_perhaps_a_description() {
+    fn a_command_file_has_a_prompt_and_an_optional_description() {
         let read_one = read("prompt = 'Do it'\nother = 1\n[more]\nx = 2\n").unwrap();
         assert_eq!(read_one.prompt, "Do it");
         assert_eq!(read_one.description, "Custom command from fix it.toml");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_used_says_why() {
+    fn an_invalid_command_file_reports_why() {
         for (text, why) in [
             ("description = 'd'", "The 'prompt' field is required."),
             ("prompt = 3", "The 'prompt' field must be a string."),

@@ -1,4 +1,6 @@
-//! Context files: found, read once, and framed for the model.
+//! Context files: finds them, reads them once, and frames them for the model.
+//!
+//! Imports are resolved in [`crate::imports`]. Files of untrusted projects are not read.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -14,8 +16,8 @@ use crate::imports;
 /// A context file longer than this is cut; it would crowd out the conversation.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// What all context files of a session may bring along, imports included. A tree with a long file in every
-/// folder would otherwise fill the window as it is explored.
+/// Limit for all context files of a session, imports included. A tree with a long file in every folder would
+/// otherwise fill the context window as it is explored.
 const MAX_TOTAL_BYTES: usize = 4 * 1024 * 1024;
 
 /// An ignore file longer than this is not one.
@@ -26,11 +28,11 @@ const MAX_IGNORE_BYTES: u64 = 1024 * 1024;
 pub struct Places {
     /// The user's `.gemini` folder.
     pub gemini_dir: PathBuf,
-    /// The project's own state folder, which may hold private notes.
+    /// The project's own state folder, which may contain private notes.
     pub project_temp: PathBuf,
     /// The workspace's folders, the project's root first.
     pub roots: Vec<PathBuf>,
-    /// Whether the project's files may speak to the model at all.
+    /// Whether the project's files may be sent to the model.
     pub trusted: bool,
     /// The user's home. A project never reaches up to it, whatever marks there are.
     pub homes: Vec<PathBuf>,
@@ -39,9 +41,9 @@ pub struct Places {
 /// Where a context file may really be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// The user's own file may be a link to wherever the user keeps it.
+    /// The user's own file may be a link to any location.
     Anywhere,
-    /// A project must not reach for the user's other files.
+    /// A project must not read the user's other files.
     Project,
 }
 
@@ -104,8 +106,8 @@ impl ContextFiles {
         self.load(&files, Reach::Anywhere)
     }
 
-    /// Names that may be read beside the user's keys and settings. A project can add to the names, and must not
-    /// reach for `.env` or `oauth_creds.json` with one.
+    /// Names that may be read next to the user's keys and settings. A project can add names, but must not read
+    /// `.env` or `oauth_creds.json` this way.
     fn notes(&self) -> impl Iterator<Item = &String> {
         const SUFFIXES: &[&str] = &["markdown", "md", "mdc", "mdx", "txt"];
         self.names.iter().filter(|name| {
@@ -129,7 +131,7 @@ impl ContextFiles {
         self.load(&files, Reach::Project)
     }
 
-    /// What extensions tell the model: each file with the folder of its extension, which it may not leave.
+    /// The context files of extensions: each file with the folder of its extension, which it must not leave.
     pub fn extensions(&mut self, files: &[(PathBuf, PathBuf)]) -> Option<String> {
         let mut framed = Vec::new();
         for (folder, file) in files {
@@ -155,7 +157,7 @@ impl ContextFiles {
         (!framed.is_empty()).then(|| framed.join("\n\n"))
     }
 
-    /// Instructions near a path that a tool just touched and that the model has not seen yet.
+    /// Context files near a path that a tool just accessed and that the model has not seen yet.
     pub fn near(&mut self, path: &Path) -> Option<String> {
         if !self.places.trusted {
             return None;
@@ -166,7 +168,7 @@ impl ContextFiles {
         self.load(&files, Reach::Project)
     }
 
-    /// What could not be read, since the last call.
+    /// Read errors since the last call.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
@@ -400,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_with_the_name_of_a_context_file_is_passed_over() {
+    fn a_directory_named_like_a_context_file_is_skipped() {
         let scene = Scene::new(&[("repo/app/GEMINI.md/x", "")]);
         let mut files = scene.files(&["GEMINI.md"], true);
         assert_eq!(files.project(), None);
@@ -427,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_under_version_control_is_no_project() {
+    fn a_home_under_version_control_is_not_a_project() {
         let scene = Scene::new(&[
             ("home/.git/HEAD", "x"),
             ("home/.ssh/id_rsa", "a key"),
@@ -443,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_reaches_neither_out_of_a_folder_nor_for_the_users_keys() {
+    fn a_variable_name_cannot_escape_its_folder_or_read_user_keys() {
         let scene = Scene::new(&[
             ("home/.ssh/id_rsa", "a key"),
             ("home/.gemini/.env", "a key"),

@@ -1,7 +1,7 @@
-//! Extensions: what is installed, what of it is active, and what it brings along.
+//! Installed extensions: which are active, and what they contribute.
 //!
-//! [`load`] reads one small file per extension and nothing that nobody asked for: secrets are looked up when a
-//! program needs them, and skills, agents, commands, hooks and policies are read by whoever uses them.
+//! [`load`] reads one small file per extension: secrets are looked up when a program needs them, and skills,
+//! agents, commands, hooks and policies are read by the code that uses them.
 
 mod enablement;
 mod load;
@@ -22,19 +22,19 @@ pub use metadata::{Kind, METADATA, Metadata, github_repository, id};
 pub use servers::tuned;
 pub use values::{Secrets, SetValue, ValueError, ValuePlaces, ValueScope, no_secrets};
 
-/// An extension that is active in this run, as the readers of its parts see it.
+/// An active extension, as seen by the code that uses its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extension {
     pub name: String,
     pub version: String,
     /// Where its files are; for a linked one, the source.
     pub path: PathBuf,
-    /// What `${NAME}` stands for in its texts: `extensionPath`, `workspacePath`, `/`, `pathSeparator`, and its
-    /// settings by the name of their variable.
+    /// Values of `${NAME}` in its texts: `extensionPath`, `workspacePath`, `/`, `pathSeparator`, and its
+    /// settings by variable name.
     pub variables: BTreeMap<String, String>,
 }
 
-/// Who installed it.
+/// Where it is installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// In `~/.gemini/extensions`.
@@ -57,12 +57,12 @@ pub struct Installed {
     /// Whether it is used in this run.
     pub active: bool,
     pub values: ValuePlaces,
-    /// Whether values are read at all (`experimental.extensionConfig`).
+    /// Whether values are read (`experimental.extensionConfig`).
     pub configurable: bool,
 }
 
 impl Installed {
-    /// Its context files that exist, and lines about those that may not be used.
+    /// Its existing context files, and warnings about those that are not allowed.
     pub fn context_files(&self) -> (Vec<PathBuf>, Vec<String>) {
         let mut files = Vec::new();
         let mut warnings = Vec::new();

@@ -1,7 +1,7 @@
-//! The YAML block at the start of a Markdown file: `---`, keys, `---`, and the text after it.
+//! The YAML front matter of a Markdown file: `---`, keys, `---`, and the text after it.
 //!
-//! Others write these files, so every step has a bound: how much is read before the closing line has to be there, and
-//! how much the parser may make of it.
+//! These files come from third parties, so every step is bounded: the bytes read before the closing line, and
+//! the size of the parsed result.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,18 +10,18 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Budget, Options, options::AliasLimits};
 
-/// A front matter is some lines for people; whatever is longer was not written by one.
+/// Size limit of front matter, far above any handwritten one.
 pub const MAX_BYTES: usize = 64 * 1024;
 
 /// How much is read at a time while the closing line is looked for; nearly every front matter ends within the first.
 const CHUNK: usize = 4 * 1024;
 
-/// What a parser may make of one front matter. Aliases count each time they are used.
+/// Limit of parser events for one front matter. Aliases count each time they are used.
 const MAX_EVENTS: usize = 20_000;
 const MAX_ALIASES: usize = 100;
 const MAX_DEPTH: usize = 32;
 
-/// Why a front matter cannot be used. The texts go on after the file's name and a colon.
+/// Why front matter is invalid. The messages follow the file's name and a colon.
 #[derive(Debug, thiserror::Error)]
 pub enum FrontMatterError {
     #[error("could not be read: {0}")]
@@ -100,8 +100,8 @@ fn options() -> Options {
     options
 }
 
-/// The value of one key, read line by line, for front matters that are no YAML: a description with a colon in it, say.
-/// Indented lines that follow belong to the value.
+/// The value of one key, read line by line, for front matter that is not valid YAML, such as a description
+/// with a colon. Indented lines that follow belong to the value.
 pub fn line_value(front: &str, key: &str) -> Option<String> {
     let mut lines = front.lines().skip_while(|line| key_line(line, key).is_none());
     let first = key_line(lines.next()?, key)?.trim();
@@ -124,7 +124,7 @@ fn unquoted(value: &str) -> &str {
     ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote)).unwrap_or(value)
 }
 
-/// The front matter of a file, of which no more is read than that; `None` when it does not begin with one.
+/// The front matter of a file, reading no more than that; `None` when it does not begin with one.
 pub fn read(path: &Path) -> Result<Option<String>, FrontMatterError> {
     let mut file = open(path)?;
     let mut bytes = Vec::with_capacity(CHUNK);
@@ -148,7 +148,7 @@ pub fn read(path: &Path) -> Result<Option<String>, FrontMatterError> {
     }
 }
 
-/// A whole file of at most `limit` bytes.
+/// A complete file of at most `limit` bytes.
 pub fn read_whole(path: &Path, limit: u64) -> Result<String, FrontMatterError> {
     let mut bytes = Vec::new();
     open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
@@ -162,7 +162,7 @@ pub fn read_whole(path: &Path, limit: u64) -> Result<String, FrontMatterError> {
     String::from_utf8(bytes).map_err(|_| FrontMatterError::NotUtf8)
 }
 
-/// Opens regular files only: a pipe would wait for a writer that may never come.
+/// Opens only regular files: a pipe would wait for a writer that may never come.
 fn open(path: &Path) -> io::Result<File> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -170,7 +170,7 @@ fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// What of the bytes is text; only the end of a chunk may be a character cut in two.
+/// The valid UTF-8 part of the bytes; only at the end of a chunk may a character be incomplete.
 fn valid_part(bytes: &[u8], ended: bool) -> Result<&str, FrontMatterError> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text),
@@ -182,7 +182,7 @@ fn valid_part(bytes: &[u8], ended: bool) -> Result<&str, FrontMatterError> {
     }
 }
 
-/// As [`split`], for a text that may go on: its last line counts only when it is complete.
+/// Like [`split`], for an incomplete text: its last line counts only when it is complete.
 fn closed(head: &str, ended: bool) -> Option<(&str, &str)> {
     let complete = if ended { head } else { head.rsplit_once('\n').map_or("", |(lines, _)| lines) };
     split(complete)

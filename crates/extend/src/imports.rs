@@ -1,4 +1,6 @@
-//! `@file` imports inside context files.
+//! `@file` imports in context files.
+//!
+//! Bounded in depth and size, and limited to the project; failures are noted in the text as comments.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -13,11 +15,11 @@ const MAX_DEPTH: usize = 5;
 /// An imported file longer than this is refused.
 const MAX_IMPORT_BYTES: u64 = 1024 * 1024;
 
-/// How many imports of one context file are looked at; the rest stay as written. Files that import each
-/// other many times over would otherwise multiply with every level.
+/// Limit of imports in one context file; the rest are left unchanged. Files that import each other repeatedly
+/// would otherwise multiply with every level.
 const MAX_IMPORTS: usize = 1_000;
 
-/// How much all imports of one context file may bring along.
+/// Size limit of all imports of one context file.
 const MAX_TOTAL_BYTES: u64 = 2 * 1024 * 1024;
 
 /// Replaces every `@path` in `text` by the file it names, as long as that file is below `confine`.
@@ -34,7 +36,7 @@ pub fn expand(text: &str, file: &Path, confine: &Path, format: ImportFormat) -> 
     }
 }
 
-/// What one context file may still bring along.
+/// The remaining limits of one context file.
 struct Importer {
     confine: PathBuf,
     imports_left: usize,
@@ -42,7 +44,7 @@ struct Importer {
 }
 
 impl Importer {
-    /// Puts each import where it stands.
+    /// Inserts each import in place.
     fn tree(&mut self, text: &str, file: &Path, chain: &mut Vec<PathBuf>) -> String {
         if chain.len() > MAX_DEPTH {
             return text.to_owned();
@@ -60,7 +62,7 @@ impl Importer {
         out
     }
 
-    /// What stands for an import; `None` if it stays as written.
+    /// The replacement for an import; `None` if it is left unchanged.
     fn tree_import(&mut self, path: &str, file: &Path, chain: &mut Vec<PathBuf>) -> Option<String> {
         self.imports_left = self.imports_left.checked_sub(1)?;
         let target = match self.locate(path, file) {
@@ -117,7 +119,7 @@ impl Importer {
         out
     }
 
-    /// The file that an import means, links resolved.
+    /// The file of an import, links resolved.
     fn locate(&self, path: &str, from: &Path) -> Result<PathBuf, String> {
         let base = from.parent().unwrap_or(&self.confine);
         let target = fs::canonicalize(base.join(path)).map_err(|error| error.to_string())?;
@@ -152,7 +154,7 @@ enum Piece<'a> {
     Import(&'a str),
 }
 
-/// Splits a text at its imports; what stands in backticks is left alone.
+/// Splits a text at its imports, ignoring text in backticks.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_stands_where_it_was_named() {
+    fn an_import_is_inserted_where_it_is_named() {
         let dir = scene(&[("a.md", "inner")]);
         assert_eq!(
             expanded(&dir, "x @./a.md y", ImportFormat::Tree),
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_missing_files_and_escapes_are_named_and_harmless() {
+    fn cycles_missing_files_and_escapes_are_reported_and_harmless() {
         let dir = scene(&[("a.md", "@b.md"), ("b.md", "@a.md")]);
         let text = expanded(&dir, "@a.md @gone.md @../../../etc/passwd", ImportFormat::Tree);
         assert!(text.contains("<!-- File already processed: a.md -->"), "{text}");
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_import_each_other_over_and_over_stay_bounded() {
+    fn mutually_importing_files_stay_bounded() {
         let many = |name: &str| format!("@{name} ").repeat(2_000);
         let big = "x".repeat(500_000);
         let dir = scene(&[

@@ -1,9 +1,9 @@
-//! What users add to the agent.
+//! Content that users and third parties add to the agent.
 //!
-//! Owns: context files (`GEMINI.md` and friends) with their imports, the picture of the workspace that the first message
-//! carries, and what others wrote for the agent: skills, agents' definitions, custom commands, extensions. Which of two with
-//! one name counts is decided here. Does not own: when any of it is used; that is the agent's business. Getting it onto the
-//! machine; that is `install`.
+//! Owns: context files (`GEMINI.md` and others) with their imports, the picture of the workspace in the first
+//! message, skills, agent definitions, custom commands and extensions, and which one wins if two have the same
+//! name.
+//! Does not own: when any of it is used (`agent`), and installing it (`install`).
 //! Start at [`context::ContextFiles`], [`skills::discover`] or [`extension::load`].
 
 pub mod agents;

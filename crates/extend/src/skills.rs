@@ -1,12 +1,12 @@
-//! Skills: folders with a `SKILL.md` whose instructions the model takes when a task calls for them.
+//! Skills: folders with a `SKILL.md` whose instructions the model loads when a task needs them.
 //!
-//! [`discover`] reads the front matter of each and nothing more; a body is read when somebody wants it
-//! ([`Skill::body`]). Whoever comes later wins: built-in, extensions, the user's folders, the workspace's.
+//! [`discover`] reads only the front matter of each; a body is read on demand ([`Skill::body`]). Later sources
+//! win: built-in, extensions, the user's folders, the workspace's.
 
 mod activate;
 mod built_in;
 mod prompt;
-mod shelf;
+mod registry;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -22,19 +22,19 @@ use crate::frontmatter::{self, FrontMatterError};
 
 pub use activate::TOOL;
 pub use prompt::section;
-pub use shelf::{Admit, Change, Shelf};
+pub use registry::{GrantRead, SkillChange, SkillRegistry};
 pub use validate::{Validation, validate};
 
-/// What makes a folder a skill.
+/// The file that makes a folder a skill.
 pub const FILE: &str = "SKILL.md";
 
-/// Folders that are looked at in one place.
+/// Limit of folders searched per location.
 const MAX_FOLDERS: usize = 5_000;
 /// Instructions longer than this leave no room for the work.
 const MAX_FILE: u64 = 1024 * 1024;
-/// No name that a person types is longer.
+/// Length limit of a name.
 const MAX_NAME: usize = 128;
-/// What upstream replaces in names.
+/// Characters that upstream replaces in names.
 const REPLACED: &[char] = &[':', '\\', '/', '<', '>', '*', '?', '"', '|'];
 
 /// Whose a skill is.
@@ -48,7 +48,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The word in machine-readable output.
+    /// The value in machine-readable output.
     pub fn word(&self) -> &'static str {
         match self {
             Self::BuiltIn => "built-in",
@@ -75,7 +75,7 @@ pub struct Skill {
 enum Content {
     File,
     Embedded(&'static str),
-    /// With what its variables stand for.
+    /// With the values of its variables.
     OfExtension(Arc<Extension>),
 }
 
@@ -83,7 +83,7 @@ enum Content {
 #[derive(Debug, Clone, Default)]
 pub struct Places<'a> {
     pub extensions: &'a [Extension],
-    /// In the order in which they count: `~/.gemini/skills`, `~/.agents/skills`.
+    /// In order of precedence: `~/.gemini/skills`, `~/.agents/skills`.
     pub user: Vec<PathBuf>,
     /// `.gemini/skills` and `.agents/skills` of a trusted project; none of an untrusted one.
     pub workspace: Vec<PathBuf>,
@@ -91,14 +91,14 @@ pub struct Places<'a> {
     pub disabled: &'a [String],
 }
 
-/// What there is, by name, and what has to be said about it.
+/// The skills by name, with warnings.
 #[derive(Debug, Clone, Default)]
 pub struct Skills {
     pub all: Vec<Skill>,
     pub warnings: Vec<Warning>,
 }
 
-/// Something that a person should hear about a skill.
+/// A warning about a skill.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     // Upstream's text.
@@ -135,7 +135,7 @@ impl Skill {
         self.origin == Origin::BuiltIn
     }
 
-    /// The word behind a slash that calls it: its name, after that of its extension if it is one's.
+    /// Its slash-command name: its name, prefixed by that of its extension if it has one.
     pub fn command(&self) -> String {
         let name = self.name.split_whitespace().collect::<Vec<_>>().join("-");
         match &self.origin {
@@ -304,7 +304,7 @@ struct Properties {
     description: String,
 }
 
-/// Name and description of a front matter: YAML, or lines where it is none.
+/// Name and description of a front matter: YAML, or line by line where it is not valid YAML.
 fn properties(front: &str) -> Result<Properties, String> {
     let read: Properties = match frontmatter::parse(front) {
         Ok(read) => read,

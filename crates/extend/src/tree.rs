@@ -1,4 +1,4 @@
-//! A picture of a folder for the model: breadth first, bounded, ignore files respected.
+//! A bounded, breadth-first listing of a folder for the model, respecting ignore files.
 
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
@@ -12,10 +12,10 @@ use pollux_domain::terminal_text;
 /// The number of files and folders shown; upstream's.
 const MAX_ITEMS: usize = 200;
 
-/// A folder with more entries than this is not sorted whole; its first ones stand for it.
+/// A folder with more entries than this is not sorted completely; only its first ones are used.
 const MAX_ENTRIES_READ: usize = 5_000;
 
-/// How many entries are looked at for one picture, shown or not.
+/// Limit of entries examined for one listing, shown or not.
 const MAX_ENTRIES_TOTAL: usize = 20_000;
 
 /// An ignore file longer than this is not one.
@@ -179,14 +179,14 @@ impl Entries {
     }
 }
 
-/// Reading a pipe would wait for ever, and a giant is no list of rules: such a folder is not opened.
+/// Reading a pipe would block forever, and a huge file is not a list of rules: such a folder is not opened.
 fn has_odd_ignore_file(dir: &Path) -> bool {
     [".gitignore", ".geminiignore"].iter().any(|name| {
         fs::metadata(dir.join(name)).is_ok_and(|meta| !meta.is_file() || meta.len() > MAX_IGNORE_BYTES)
     })
 }
 
-/// What the ignore files leave of a folder's direct entries.
+/// The direct entries of a folder that are not ignored.
 fn allowed(dir: &Path, filtering: &FileFiltering, limit: usize) -> HashSet<PathBuf> {
     let git = filtering.respect_git_ignore;
     let mut walk = WalkBuilder::new(dir);

@@ -1,8 +1,8 @@
-//! What of a call's arguments fits on a line.
+//! Summarises the arguments of a tool call in one line.
 
 use serde_json::{Map, Value};
 
-/// What says most about a call, most telling first; never the contents of files.
+/// The most informative arguments, in order; never file contents.
 const KEYS: [&str; 17] = [
     "file_path",
     "filePath",
@@ -33,7 +33,7 @@ pub(crate) fn summary(args: &Map<String, Value>) -> String {
     telling.filter(|text| !text.is_empty()).take(MAX_VALUES).collect::<Vec<_>>().join(" ")
 }
 
-/// The beginning of a text that is an argument by itself, such as a patch.
+/// The start of a text argument, such as a patch.
 pub(crate) fn short(text: &str) -> String {
     let mut shown = String::new();
     for (count, character) in text.trim().chars().enumerate() {

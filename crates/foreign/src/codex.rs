@@ -1,8 +1,8 @@
 //! Codex: `sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`, archived ones in `archived_sessions/`.
 //!
-//! Three forms: records `{timestamp, type, payload}`; before them the bare payloads, with the session's
-//! facts on the first line; and first of all one JSON document `{session, items}` in `rollout-*.json`.
-//! Newer releases compress old files (`.jsonl.zst`), which this program cannot read.
+//! There are three formats: records `{timestamp, type, payload}`; before them bare payloads, with the facts of
+//! the session on the first line; and originally one JSON document `{session, items}` in `rollout-*.json`.
+//! Newer releases compress old files (`.jsonl.zst`), which is not supported.
 
 mod item;
 
@@ -19,11 +19,11 @@ use crate::entry::{ForeignEntry, ReadError};
 use crate::folder;
 use crate::json::{self, Field};
 use crate::lines;
-use crate::session::{Facts, Record, Teller, What};
+use crate::session::{Facts, Record, RecordKind, RecordSink};
 
 /// `sessions/YYYY/MM/DD`.
 const MAX_DEPTH: usize = 4;
-/// The oldest form must be read whole; nobody has a larger one.
+/// Size limit of the oldest format, which must be read completely.
 const MAX_DOCUMENT: u64 = 256 * 1024 * 1024;
 
 #[derive(Deserialize)]
@@ -119,7 +119,7 @@ fn id_in_name(name: &str) -> &str {
     stem.len().checked_sub(36).and_then(|start| stem.get(start..)).unwrap_or_default()
 }
 
-/// What users called their sessions; the last line of each counts.
+/// User-given names of sessions; the last line of each wins.
 fn names(root: &Path) -> HashMap<String, String> {
     let mut names = HashMap::new();
     let index = root.join("session_index.jsonl");
@@ -171,19 +171,19 @@ impl Reader {
         self.count += 1;
         let time = json::time(line.timestamp);
         let id = self.count.to_string();
-        let mut teller = Teller { id: &id, time, visit };
+        let mut sink = RecordSink { id: &id, time, visit };
         match (json::text(line.kind).as_deref(), line.payload) {
             // A fork starts with its own facts; those of its origin come later.
             (Some("session_meta"), payload) => self.take_meta(payload),
-            (Some("response_item"), Some(payload)) => self.take_item(payload, &mut teller),
-            (Some("event_msg"), payload) => take_event(payload, &mut teller),
+            (Some("response_item"), Some(payload)) => self.take_item(payload, &mut sink),
+            (Some("event_msg"), payload) => take_event(payload, &mut sink),
             (Some("turn_context"), payload) => {
                 self.take_cwd(payload);
-                item::model(payload, &mut teller);
+                item::model(payload, &mut sink);
             }
             (Some(_), None) => {
                 if let Ok(raw) = serde_json::from_str::<&RawValue>(text) {
-                    self.take_item(raw, &mut teller);
+                    self.take_item(raw, &mut sink);
                 }
             }
             (None, None) if line.id.is_some() => {
@@ -200,7 +200,7 @@ impl Reader {
         for item in json::items(document.items) {
             self.count += 1;
             let id = self.count.to_string();
-            self.take_item(item, &mut Teller { id: &id, time: None, visit });
+            self.take_item(item, &mut RecordSink { id: &id, time: None, visit });
         }
     }
 
@@ -228,8 +228,8 @@ impl Reader {
         }
     }
 
-    fn take_item(&mut self, raw: &RawValue, teller: &mut Teller<'_>) {
-        if let Some(context) = item::tell(raw, teller)
+    fn take_item(&mut self, raw: &RawValue, sink: &mut RecordSink<'_>) {
+        if let Some(context) = item::record(raw, sink)
             && self.facts.project.is_none()
         {
             self.facts.project = item::cwd_in_context(&context).map(PathBuf::from);
@@ -237,17 +237,17 @@ impl Reader {
     }
 }
 
-fn take_event(payload: Field<'_>, teller: &mut Teller<'_>) {
+fn take_event(payload: Field<'_>, sink: &mut RecordSink<'_>) {
     let Some(event) = json::parse::<Event<'_>>(payload) else { return };
     match json::text(event.kind).as_deref() {
-        // What was said is in the response items as well.
+        // The messages are in the response items as well.
         Some("error" | "stream_error") => {
             let text = json::text(event.message).unwrap_or_default();
-            teller.tell(What::Error(text.trim()));
+            sink.record(RecordKind::Error(text.trim()));
         }
         Some("thread_rolled_back") => {
             let turns = json::parse(event.num_turns).unwrap_or(0);
-            teller.tell(What::TurnsDropped(turns));
+            sink.record(RecordKind::TurnsDropped(turns));
         }
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! What was said and done in a session, and how to go on with it here.
+//! The conversation of a foreign session, and its conversion to a session that can be continued here.
 
 use std::collections::HashMap;
 
@@ -8,9 +8,9 @@ use pollux_domain::event::CallStatus;
 use pollux_domain::time::Timestamp;
 use pollux_session::{Message, ReplyMessage, StoredStatus, UserMessage};
 
-use crate::session::{Record, What};
+use crate::session::{Record, RecordKind};
 
-/// One thing said or done.
+/// One message or tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForeignMessage {
     pub id: String,
@@ -37,7 +37,7 @@ pub struct ForeignCall {
     pub error: Option<String>,
 }
 
-/// Puts the ends of calls to their beginnings.
+/// Joins the ends of calls with their starts.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     messages: Vec<ForeignMessage>,
@@ -47,24 +47,24 @@ pub(crate) struct Conversation {
 impl Conversation {
     pub(crate) fn add(&mut self, record: &Record<'_>) {
         let body = match &record.what {
-            What::User(text) => ForeignBody::User((*text).to_owned()),
-            What::Agent(text) => ForeignBody::Agent((*text).to_owned()),
-            What::Error(text) => ForeignBody::Error((*text).to_owned()),
-            What::Call { call, name, args } => {
+            RecordKind::User(text) => ForeignBody::User((*text).to_owned()),
+            RecordKind::Agent(text) => ForeignBody::Agent((*text).to_owned()),
+            RecordKind::Error(text) => ForeignBody::Error((*text).to_owned()),
+            RecordKind::Call { call, name, args } => {
                 self.calls.insert((*call).to_owned(), self.messages.len());
                 let args = args.summary();
                 let status = StoredStatus::Pending;
                 ForeignBody::Call(ForeignCall { name: (*name).to_owned(), args, status, error: None })
             }
-            What::CallEnded { call, status, error } => {
+            RecordKind::CallEnded { call, status, error } => {
                 self.end_call(call, *status, error.as_deref());
                 return;
             }
-            What::TurnsDropped(turns) => {
+            RecordKind::TurnsDropped(turns) => {
                 self.drop_turns(*turns);
                 return;
             }
-            What::Model(_) => return,
+            RecordKind::Model(_) => return,
         };
         self.messages.push(ForeignMessage { id: record.id.to_owned(), time: record.time, body });
     }
@@ -94,8 +94,8 @@ impl Conversation {
     }
 }
 
-/// The conversation as messages of a session of ours. Calls become notes in the model's words: their
-/// outputs, signatures and tools are another agent's and mean nothing here.
+/// The conversation as messages of our own session format. Calls become text notes of the model: their
+/// outputs, signatures and tools belong to another agent and cannot be reused.
 pub fn to_messages(conversation: &[ForeignMessage]) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     for message in conversation {
@@ -149,7 +149,7 @@ fn add_to_reply(messages: &mut Vec<Message>, from: &ForeignMessage, text: String
     }));
 }
 
-/// A session of ours replaces a message whose id comes again.
+/// In our sessions, a repeated id replaces the message.
 fn distinct_ids(messages: &mut [Message]) {
     let mut seen = std::collections::HashSet::new();
     for (index, message) in messages.iter_mut().enumerate() {

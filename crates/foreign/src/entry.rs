@@ -1,4 +1,4 @@
-//! The vocabulary of a store: whose it is, what lies in it unread, and why reading fails.
+//! The vocabulary of stores: the agent, an unread session, and read errors.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub enum ForeignAgent {
 impl ForeignAgent {
     pub const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::OpenCode];
 
-    /// The word on the command line and in JSON.
+    /// The name on the command line and in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -23,12 +23,12 @@ impl ForeignAgent {
         }
     }
 
-    /// The agent that a word means.
+    /// The agent with this name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|agent| agent.as_str() == word)
     }
 
-    /// The name for people.
+    /// The display name.
     pub fn label(self) -> &'static str {
         match self {
             Self::Claude => "Claude Code",
@@ -38,14 +38,14 @@ impl ForeignAgent {
     }
 }
 
-/// A session that is there, not yet read.
+/// An existing session, not yet read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignEntry {
     pub path: PathBuf,
     /// Which session of a database it is; `None` where the file is the session.
     pub within: Option<String>,
     pub stamp: Stamp,
-    /// What the session is called, where that is told outside of it.
+    /// The name of the session, where it is stored outside of it.
     pub(crate) name: Option<String>,
 }
 
@@ -54,7 +54,7 @@ pub struct ForeignEntry {
 pub struct Stamp {
     pub size: u64,
     pub modified_ns: i64,
-    /// The inode; of a session in several places, what stands for the others as well.
+    /// The inode; for a session in several files, a combination of all of them.
     pub mark: u64,
 }
 
@@ -71,7 +71,7 @@ pub enum ReadError {
     Empty { path: PathBuf },
 }
 
-/// Which of the ways a conversation took.
+/// Which branches of a conversation to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Branches {
     All,

@@ -1,11 +1,11 @@
-//! Folders of somebody else's store: what is a link is not there.
+//! Lists the folders of a foreign store, skipping links.
 
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
 use crate::entry::Stamp;
 
-/// More entries than this in one folder are not looked at.
+/// Limit of entries read from one folder.
 const MAX_ENTRIES: usize = 200_000;
 
 /// The real files and folders in a folder, by name.
@@ -23,7 +23,7 @@ pub(crate) fn read(path: &Path) -> Folder {
     }
     let Ok(entries) = fs::read_dir(path) else { return folder };
     for entry in entries.take(MAX_ENTRIES).flatten() {
-        // Says what the entry itself is, not what a link leads to.
+        // The type of the entry itself, not of a link's target.
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_file() {
             folder.files.push(entry.path());
@@ -40,7 +40,7 @@ fn is_real_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
-/// What tells one state of a file from the next; `None` if it is no regular file.
+/// Identifies a version of a file; `None` if it is not a regular file.
 pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = fs::symlink_metadata(path).ok()?;
     metadata.is_file().then(|| Stamp::from(&metadata))

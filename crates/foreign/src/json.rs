@@ -1,4 +1,4 @@
-//! Looking into JSON of which nothing is certain, without copying it.
+//! Reads JSON with an uncertain structure without copying it.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ pub(crate) type Field<'a> = Option<&'a RawValue>;
 /// The text of a field, if it is one.
 pub(crate) fn text<'a>(field: Field<'a>) -> Option<Cow<'a, str>> {
     let raw = field?.get();
-    // Without escapes the text is what stands between the quotes.
+    // Without escapes, the text is the slice between the quotes.
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
         serde_json::from_str(raw).ok().map(Cow::Owned)
@@ -35,7 +35,7 @@ pub(crate) fn millis(field: Field<'_>) -> Option<Timestamp> {
     number.is_finite().then(|| Timestamp::from_millis(number as i64))
 }
 
-/// Reads a field as something; `None` if it is something else.
+/// Parses a field; `None` if it has another type.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(field: Field<'a>) -> Option<T> {
     serde_json::from_str(field?.get()).ok()
 }

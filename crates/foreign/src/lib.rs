@@ -1,12 +1,12 @@
-//! Reads the sessions that other agents stored, where they stored them.
+//! Reads the sessions of other agents from their own stores.
 //!
-//! Owns: the stores of Claude Code, Codex and OpenCode in every form that their releases wrote, and one
-//! vocabulary for what is in them. Does not own: our own session files (`session`), the index over all of
-//! them (`catalogue`), screens.
-//! Nothing here writes, locks or deletes: a store is only read, links in it are not followed, and what is
-//! unknown, torn or too large is skipped.
-//! Start at [`ForeignStore::list`]; [`ForeignStore::conversation`] and [`to_messages`] lead to a session
-//! that can be continued here.
+//! Owns: the stores of Claude Code, Codex and OpenCode in every format that their releases wrote, and one
+//! vocabulary for their content.
+//! Does not own: our own session files (`session`), the index over all of them (`catalogue`), display.
+//! Nothing here writes, locks or deletes: stores are only read, links in them are not followed, and unknown,
+//! truncated or oversized content is skipped.
+//! Start at [`ForeignStore::list`]; [`ForeignStore::conversation`] and [`to_messages`] produce a session that
+//! can be continued here.
 
 mod arguments;
 mod claude;

@@ -1,13 +1,13 @@
-//! The lines of a file that may be huge, torn or not even text.
+//! Reads the lines of a file that may be huge, truncated or not text.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// A longer line is left out: it holds pictures or is no session's.
+/// Longer lines are skipped: they contain pictures or are not session records.
 const MAX_LINE: usize = 64 * 1024 * 1024;
-/// A buffer that grew beyond this for one line is given back after it.
+/// A larger buffer is released after the line that needed it.
 const KEPT_CAPACITY: usize = 4 * 1024 * 1024;
 
 /// Calls `visit` with each line; invalid UTF-8 is replaced, a torn last line is a line like any other.
@@ -29,7 +29,7 @@ pub(crate) fn each(path: &Path, visit: &mut dyn FnMut(&str)) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads up to the next newline; of a line above `max` nothing is kept. `false` at the end of the file.
+/// Reads up to the next newline; a line above `max` is discarded. `false` at the end of the file.
 fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>, max: usize) -> io::Result<bool> {
     line.clear();
     let read = reader.by_ref().take(max as u64 + 1).read_until(b'\n', line)?;

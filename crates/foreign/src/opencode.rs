@@ -1,6 +1,6 @@
-//! OpenCode: first a folder of small JSON files for each project, then one for all, now a database.
+//! OpenCode: at first a folder of small JSON files per project, then one for all, now a database.
 //!
-//! The files of a session that was moved into the database stay behind; the database counts.
+//! The files of a session that was moved into the database remain; the database takes precedence.
 
 mod database;
 mod files;

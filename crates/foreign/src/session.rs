@@ -1,4 +1,4 @@
-//! What a list shows of somebody else's session, counted while its records pass by.
+//! The listed facts of a foreign session, counted while its records are read.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::entry::ForeignAgent;
 
 /// Longer titles and first texts are cut.
 const MAX_LINE_CHARS: usize = 1000;
-/// Nobody changes models more often.
+/// Limit of models per session.
 const MAX_MODELS: usize = 16;
 
 /// One session of another agent.
@@ -23,7 +23,7 @@ pub struct ForeignSession {
     pub path: PathBuf,
     /// The folder it was held in.
     pub project: Option<PathBuf>,
-    /// What the agent or the user called it.
+    /// The title given by the agent or the user.
     pub title: Option<String>,
     /// One line; may be empty.
     pub first_user: String,
@@ -34,7 +34,7 @@ pub struct ForeignSession {
     /// Texts of both sides and calls.
     pub messages: u64,
     pub tool_calls: u64,
-    /// Failed calls and errors told to the user.
+    /// Failed calls and errors shown to the user.
     pub errors: u64,
     pub models: Vec<String>,
     /// The session that started this one, if a sub-agent held it.
@@ -42,7 +42,7 @@ pub struct ForeignSession {
     pub is_subagent: bool,
 }
 
-/// Who or what a text is from.
+/// The origin of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForeignTextKind {
     User,
@@ -56,23 +56,23 @@ pub enum ForeignTextKind {
 pub(crate) struct Record<'a> {
     pub(crate) id: &'a str,
     pub(crate) time: Option<Timestamp>,
-    pub(crate) what: What<'a>,
+    pub(crate) what: RecordKind<'a>,
 }
 
-/// Tells the things of one record.
-pub(crate) struct Teller<'a> {
+/// Reports the items of one record.
+pub(crate) struct RecordSink<'a> {
     pub(crate) id: &'a str,
     pub(crate) time: Option<Timestamp>,
     pub(crate) visit: &'a mut dyn FnMut(&Record<'_>),
 }
 
-impl Teller<'_> {
-    pub(crate) fn tell(&mut self, what: What<'_>) {
+impl RecordSink<'_> {
+    pub(crate) fn record(&mut self, what: RecordKind<'_>) {
         (self.visit)(&Record { id: self.id, time: self.time, what });
     }
 }
 
-pub(crate) enum What<'a> {
+pub(crate) enum RecordKind<'a> {
     User(&'a str),
     Agent(&'a str),
     Call {
@@ -87,7 +87,7 @@ pub(crate) enum What<'a> {
     },
     Error(&'a str),
     Model(&'a str),
-    /// The last turns were taken back.
+    /// The last turns were rolled back.
     TurnsDropped(usize),
 }
 
@@ -105,7 +105,7 @@ impl Args<'_> {
     }
 }
 
-/// What a store says of a session beside its records.
+/// Facts that a store has about a session besides its records.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) id: Option<String>,
@@ -138,7 +138,7 @@ impl Tally {
             self.last_time = self.last_time.max(Some(time));
         }
         match &record.what {
-            What::User(text) => {
+            RecordKind::User(text) => {
                 self.messages += 1;
                 self.user_messages += 1;
                 let line = title_line(text);
@@ -147,14 +147,16 @@ impl Tally {
                 }
                 self.last_user = line;
             }
-            What::Agent(_) => self.messages += 1,
-            What::Call { .. } => {
+            RecordKind::Agent(_) => self.messages += 1,
+            RecordKind::Call { .. } => {
                 self.messages += 1;
                 self.tool_calls += 1;
             }
-            What::CallEnded { status: CallStatus::Error, .. } | What::Error(_) => self.errors += 1,
-            What::CallEnded { .. } | What::TurnsDropped(_) => {}
-            What::Model(model) => {
+            RecordKind::CallEnded { status: CallStatus::Error, .. } | RecordKind::Error(_) => {
+                self.errors += 1
+            }
+            RecordKind::CallEnded { .. } | RecordKind::TurnsDropped(_) => {}
+            RecordKind::Model(model) => {
                 if self.models.len() < MAX_MODELS && !self.models.iter().any(|known| known == model) {
                     self.models.push((*model).to_owned());
                 }
@@ -162,7 +164,7 @@ impl Tally {
         }
     }
 
-    /// Whether anything was said or done.
+    /// Whether the session has no messages and calls.
     pub(crate) fn is_empty(&self) -> bool {
         self.messages == 0
     }

@@ -1,4 +1,4 @@
-//! A store of another agent: what is in it, and reading one session of it.
+//! The store of another agent: lists its sessions and reads one of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use pollux_domain::time::Timestamp;
 use crate::conversation::{Conversation, ForeignMessage};
 use crate::entry::{Branches, ForeignAgent, ForeignEntry, ReadError};
 use crate::opencode::Copies;
-use crate::session::{Facts, ForeignSession, ForeignTextKind, Record, Tally, What};
+use crate::session::{Facts, ForeignSession, ForeignTextKind, Record, RecordKind, Tally};
 use crate::{claude, codex, folder, opencode};
 
 /// Where an agent keeps its sessions: `~/.claude`, `~/.codex` or `~/.local/share/opencode`.
@@ -24,7 +24,7 @@ pub struct ForeignStore {
 #[derive(Debug, Default)]
 pub struct ForeignListing {
     pub sessions: Vec<ForeignSession>,
-    /// What is a session by its name, and why it could not be read.
+    /// Files that look like sessions but could not be read, with the reason.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
@@ -33,7 +33,7 @@ impl ForeignStore {
         Self { agent, root, copies: Arc::default() }
     }
 
-    /// Every session in the store. Looks at names and times only.
+    /// Every session in the store. Reads only names and times.
     pub fn entries(&self) -> Vec<ForeignEntry> {
         match self.agent {
             ForeignAgent::Claude => claude::entries(&self.root),
@@ -48,7 +48,7 @@ impl ForeignStore {
         for entry in self.entries() {
             match self.read(&entry, &mut |_, _, _, _| {}) {
                 Ok(session) => listing.sessions.push(session),
-                // Files that hold a title and nothing else are usual.
+                // Files with only a title are common.
                 Err(ReadError::Empty { .. }) => {}
                 Err(error) => listing.unreadable.push((entry.path, chain(&error))),
             }
@@ -57,8 +57,7 @@ impl ForeignStore {
         listing
     }
 
-    /// Reads one session and shows its texts as they pass: kind, message id, time, text. Outputs of tools
-    /// are left out.
+    /// Reads one session and reports its texts in order: kind, message id, time, text. Tool output is omitted.
     pub fn read(
         &self,
         entry: &ForeignEntry,
@@ -88,14 +87,14 @@ impl ForeignStore {
         self.replay(entry, Branches::All, &mut |record| show_text(record, visit)).map(|_| ())
     }
 
-    /// What was said and done, without what the user took back.
+    /// The messages and calls, without those that the user rolled back.
     pub fn conversation(&self, entry: &ForeignEntry) -> Result<Vec<ForeignMessage>, ReadError> {
         let mut conversation = Conversation::default();
         self.replay(entry, Branches::Last, &mut |record| conversation.add(record))?;
         Ok(conversation.finish())
     }
 
-    /// The entry of a session known by its place, as a list or an index gave it.
+    /// The entry of a session known by its path, as given by a list or an index.
     pub fn entry(&self, path: &Path, id: &str) -> Option<ForeignEntry> {
         let stamp = folder::stamp(path).filter(|_| path.starts_with(&self.root))?;
         let is_database = self.agent == ForeignAgent::OpenCode && opencode::is_database(path);
@@ -117,22 +116,22 @@ impl ForeignStore {
     }
 }
 
-/// Takes a text: whose it is, the id of its message, when, and the words.
+/// Receives a text: its kind, the id of its message, the time, and the text.
 pub type ForeignTextVisitor<'a> = dyn FnMut(ForeignTextKind, &str, Option<Timestamp>, &str) + 'a;
 
 fn show_text(record: &Record<'_>, visit: &mut ForeignTextVisitor<'_>) {
     match &record.what {
-        What::User(text) => visit(ForeignTextKind::User, record.id, record.time, text),
-        What::Agent(text) => visit(ForeignTextKind::Agent, record.id, record.time, text),
-        What::Error(text) => visit(ForeignTextKind::Error, record.id, record.time, text),
-        What::Call { name, args, .. } => {
+        RecordKind::User(text) => visit(ForeignTextKind::User, record.id, record.time, text),
+        RecordKind::Agent(text) => visit(ForeignTextKind::Agent, record.id, record.time, text),
+        RecordKind::Error(text) => visit(ForeignTextKind::Error, record.id, record.time, text),
+        RecordKind::Call { name, args, .. } => {
             let text = format!("{name} {}", args.summary());
             visit(ForeignTextKind::Tool, record.id, record.time, text.trim_end());
         }
-        What::CallEnded { status: CallStatus::Error, error: Some(error), .. } => {
+        RecordKind::CallEnded { status: CallStatus::Error, error: Some(error), .. } => {
             visit(ForeignTextKind::Error, record.id, record.time, error);
         }
-        What::CallEnded { .. } | What::Model(_) | What::TurnsDropped(_) => {}
+        RecordKind::CallEnded { .. } | RecordKind::Model(_) | RecordKind::TurnsDropped(_) => {}
     }
 }
 

@@ -1,4 +1,4 @@
-//! Stores of other agents, in the forms that their releases wrote.
+//! Stores of other agents, in the formats that their releases wrote.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "it/claude.rs"]

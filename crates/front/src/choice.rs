@@ -1,4 +1,4 @@
-//! Lists that a command shows to the person, and what the person does with them.
+//! Lists that a command shows, and the person's choices.
 //!
 //! A command builds a [`Choice`]; a front end shows it and answers with [`ListEvent`]s. How a list is drawn or typed is up
 //! to the front end.

@@ -12,10 +12,10 @@ use base64::engine::general_purpose::STANDARD;
 use pollux_host::Loaded;
 use pollux_host::helpers::{helper, helper_environment};
 
-/// How long such a program may take.
+/// Time limit for a clipboard program.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Programs with their arguments, and the variable without which they have no clipboard.
+/// Programs, their arguments, and the variable they need.
 const PROGRAMS: &[(&str, &[&str], Option<&str>)] = &[
     ("pbcopy", &[], None),
     ("wl-copy", &[], Some("WAYLAND_DISPLAY")),
@@ -23,12 +23,12 @@ const PROGRAMS: &[(&str, &[&str], Option<&str>)] = &[
     ("xsel", &["--clipboard", "--input"], Some("DISPLAY")),
 ];
 
-/// Whether the person sits at another machine, whose clipboard only their terminal reaches.
+/// Whether this is a remote session, whose clipboard only the terminal can reach.
 pub(crate) fn is_remote(loaded: &Loaded) -> bool {
     ["SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"].iter().any(|name| loaded.env.non_empty(name).is_some())
 }
 
-/// Gives a text to the machine's clipboard; the program that took it, or `None` where none could.
+/// Copies a text with a local program; returns its name, or `None` if none worked.
 pub(crate) async fn copy_here(text: &str, loaded: &Loaded) -> Option<&'static str> {
     if is_remote(loaded) {
         return None;
@@ -48,7 +48,7 @@ pub(crate) async fn copy_here(text: &str, loaded: &Loaded) -> Option<&'static st
     None
 }
 
-/// They stay behind to serve the clipboard, so nobody waits for more than their first process.
+/// Only the first process is waited for, because a background process keeps serving the clipboard.
 fn give(program: &Path, arguments: &[&str], environment: Vec<(String, String)>, text: &str) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(environment);

@@ -1,4 +1,4 @@
-//! Slash commands: one table (`table.rs`), and what each one does.
+//! Slash commands: the table (`table.rs`), and one module per command.
 
 mod agents;
 mod auth;
@@ -40,23 +40,23 @@ pub use self::table::{SlashCommand, SlashSubcommand, reserved, slash_commands};
 
 pub(crate) use self::outcome::{CommandOutcome, NewSession, Reopen};
 
-/// What `/help` says below its list.
+/// The lines below the list of `/help`.
 const MORE_HELP: &str = "\
-Everything else goes to the model; @path brings a file along, and a \\ at the end of a line continues it.
-Ctrl+C stops the model; at an empty prompt it ends the conversation.";
+Everything else is a prompt. @path adds a file; a \\ at the end of a line continues it.
+Ctrl+C cancels the turn; at an empty prompt it ends the session.";
 
-/// What a line is, before anything is done about it.
+/// A typed line by its kind.
 pub(super) enum TypedLine<'a> {
     Empty,
     Prompt,
     Shell(&'a str),
-    /// A command, and what follows its name.
+    /// A command and its arguments.
     Command(&'static SlashCommand, &'a str),
-    /// A word with a slash that is no command here.
+    /// A word with a slash that names no built-in command.
     Unknown(&'a str),
 }
 
-/// Tells commands from prompts. A path with words behind it is a prompt, and so is a comment.
+/// Distinguishes commands from prompts. A path followed by words is a prompt, and so is a comment.
 pub(super) fn read(line: &str) -> TypedLine<'_> {
     let line = line.trim();
     if line.is_empty() {
@@ -77,7 +77,7 @@ pub(super) fn read(line: &str) -> TypedLine<'_> {
 }
 
 fn help() -> String {
-    let own = ("!command".to_owned(), "run a command of your own; the model learns what came of it");
+    let own = ("!command".to_owned(), "Run a shell command and share its output");
     let lines: Vec<_> =
         slash_commands().iter().map(|command| (command.usage(), command.about)).chain([own]).collect();
     let widest = lines.iter().map(|(usage, _)| usage.len()).max().unwrap_or_default();
@@ -86,7 +86,7 @@ fn help() -> String {
 }
 
 impl Front<'_, '_> {
-    /// What can be typed.
+    /// `/help`
     fn help(&mut self, conversation: &pollux_host::Conversation) {
         let others = custom::help(&conversation.commands(self.turn.loaded));
         let skills = conversation.skills().map(|rows| skills::help(&rows)).unwrap_or_default();
@@ -96,20 +96,20 @@ impl Front<'_, '_> {
     pub(super) fn no_such_command(&mut self, word: &str) {
         self.ui.note(&match UPSTREAM_ONLY.contains(&word) {
             true => not_here(word),
-            false => format!("There is no command `{word}`; /help lists them."),
+            false => format!("Unknown command `{word}`; /help lists all commands."),
         });
     }
 
-    /// What a person's own command asks for; Ctrl+C stops it, and the model learns of it with the next prompt.
+    /// Runs a `!` command. Ctrl+C cancels it, and the model gets its output with the next prompt.
     pub(super) fn shell(&mut self, command: &str) -> CommandOutcome {
         if command.is_empty() {
-            self.ui.note("A command follows the `!`, as in `!ls`.");
+            self.ui.note("Usage: !<command>, as in `!ls`");
             return CommandOutcome::Continue;
         }
         CommandOutcome::Turn(Op::Shell { command: command.to_owned() })
     }
 
-    /// `/quit --delete`: what was said is deleted when the conversation has ended.
+    /// `/quit --delete`: deletes the session after it has ended.
     pub(super) fn forget_session(&mut self) {
         let id = self.turn.session.id.to_string();
         let (Ok(text) | Err(text)) =
@@ -117,7 +117,7 @@ impl Front<'_, '_> {
         self.ui.note(text.trim_end());
     }
 
-    /// What the conversation is now.
+    /// The current state of the conversation.
     async fn view(&mut self, conversation: &mut pollux_host::Conversation) -> Option<Arc<ConversationView>> {
         match self.ask(Op::Describe, conversation).await? {
             OpResult::Conversation(view) => Some(view),
@@ -125,7 +125,7 @@ impl Front<'_, '_> {
         }
     }
 
-    /// Asks something of the session and waits for what comes of it; `None` if the session is over.
+    /// Sends an operation and waits for its result; `None` if the session has ended.
     async fn ask(&mut self, op: Op, conversation: &mut pollux_host::Conversation) -> Option<OpResult> {
         let asked = conversation.ask(op).ok()?;
         loop {

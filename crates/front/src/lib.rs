@@ -181,7 +181,7 @@ async fn converse(
     };
     loop {
         front.begin(&mut conversation).await;
-        front.settle_in(&mut conversation).await;
+        front.show_session_facts(&mut conversation).await;
         let ended = front.prompt_loop(&mut conversation).await;
         let file = conversation.session_file.clone();
         let leaving = match &ended {
@@ -300,7 +300,7 @@ impl Front<'_, '_> {
         }
         let resumable = conversation.session_file.as_ref().is_some_and(|file| file.exists());
         if leaving == Leaving::End && (resumable || self.ui.is_screen()) {
-            self.sum_up();
+            self.show_final_stats();
         }
         if !resumable || leaving == Leaving::Reopen {
             return;
@@ -397,7 +397,7 @@ impl Front<'_, '_> {
         match wanted.parse::<ApprovalMode>() {
             Err(error) => self.ui.note(&error.to_string()),
             Ok(ApprovalMode::Yolo) if self.turn.loaded.groups.security.disable_yolo => {
-                self.ui.note("Mode yolo is forbidden by `security.disableYoloMode`.");
+                self.ui.note("Yolo mode is disabled by `security.disableYoloMode`.");
             }
             Ok(mode) if mode == self.mode => self.ui.note(&format!("Mode {mode}")),
             Ok(mode) => {

@@ -78,7 +78,7 @@ impl FrontEnd for Lines {
         self.printer.paths = path_display(turn.loaded);
         self.printer.sandbox = turn.sandbox.in_force(&turn.loaded.env).name();
         let mode = self.printer.mode(mode);
-        self.note(&format!("Pollux {VERSION}. {mode}. /help lists commands; /quit leaves."));
+        self.note(&format!("Pollux {VERSION}. {mode}. /help lists commands; /quit exits."));
     }
 
     fn event(&mut self, event: &Event) {
@@ -151,7 +151,7 @@ impl FrontEnd for Lines {
     }
 
     fn ask_approval<'a>(&'a mut self, request: &'a ApprovalRequest) -> Option<Pending<'a, Answer>> {
-        Some(Box::pin(self.put_request(request)))
+        Some(Box::pin(self.ask_request(request)))
     }
 
     fn ask_line<'a>(&'a mut self, question: &'a str, secret: bool) -> Pending<'a, Option<String>> {
@@ -159,7 +159,7 @@ impl FrontEnd for Lines {
     }
 
     fn confirm<'a>(&'a mut self, question: &'a str) -> Pending<'a, bool> {
-        Box::pin(async move { self.says_yes(&format!("{question} (yes or no): ")).await })
+        Box::pin(async move { self.ask_yes_no(&format!("{question} (yes or no): ")).await })
     }
 
     fn present(&mut self, choice: Choice) {
@@ -167,7 +167,7 @@ impl FrontEnd for Lines {
     }
 
     fn list_event(&mut self) -> Pending<'_, Option<ListEvent>> {
-        Box::pin(async move { self.put_presented().await.map(ListEvent::Chosen) })
+        Box::pin(async move { self.ask_list().await.map(ListEvent::Chosen) })
     }
 
     fn is_broken(&self) -> bool {

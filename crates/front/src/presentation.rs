@@ -1,5 +1,4 @@
-//! How a run is printed: the style that settings and command line ask for, where paths are seen from, and what
-//! telemetry is told first.
+//! Output style from settings and command line, path display, and the start of telemetry.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -28,7 +27,7 @@ pub fn style(output: &Output, options: &Request, env: &Env) -> Style {
     }
 }
 
-/// The style as far as the command line and the environment tell, for failures before settings are read.
+/// The style from command line and environment alone, for failures before settings are read.
 pub fn early_style(options: &Request, env: &Env) -> Style {
     let flag = |key: &str| {
         let found = options.overrides.iter().find(|(known, _)| known == key);
@@ -43,7 +42,7 @@ pub fn stderr_colour(env: &Env) -> Colour {
     Colour::for_stderr(io::stderr().is_terminal(), env.get("NO_COLOR"))
 }
 
-/// Tells telemetry, if it is on, whose session this is and how it is set up.
+/// Opens telemetry, if it is enabled, with the identity and configuration of the session.
 pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Console) {
     let Prepared { request: options, loaded, session, credentials, permission, sandbox } = turn;
     let groups = &loaded.groups;

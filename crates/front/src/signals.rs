@@ -1,21 +1,21 @@
-//! The signals that a run answers to.
+//! The signals that a run handles.
 
 use std::io;
 
 use pollux_domain::exit::Received;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals we answer to.
+/// The handled signals.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
-    /// Never looked at: a file that may not grow is an error of the write, not the end of the process.
+    /// Never read: exceeding a file size limit is a write error, not the end of the process.
     _file_too_large: Signal,
 }
 
 impl Signals {
-    /// From here on the signals no longer kill the process by themselves.
+    /// Starts listening; the signals no longer kill the process.
     pub fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -25,7 +25,7 @@ impl Signals {
         })
     }
 
-    /// The next of them.
+    /// The next signal.
     pub async fn next(&mut self) -> Received {
         tokio::select! {
             _ = self.interrupt.recv() => Received::Interrupt,

@@ -90,7 +90,7 @@ async fn acknowledge(
     let mut agents = pollux_host::agents::agent_set(options, env)?;
     let Some((question, names)) = agents::question(&agents) else { return Ok(()) };
     let mut choice =
-        Choice::of("They act with your tools, within your rules. Use them?", [("yes", "Yes"), ("no", "No")]);
+        Choice::of("They use your tools within your rules. Allow them?", [("yes", "Yes"), ("no", "No")]);
     choice.about = question;
     choice.options.unrequested = true;
     choice.marked = Some("no".to_owned());
@@ -99,7 +99,7 @@ async fn acknowledge(
             agents.acknowledge(name)?;
         }
     } else {
-        ui.note("They are left out; `pollux agents acknowledge <name>` lets one in.");
+        ui.note("Not allowed. To allow one: pollux agents acknowledge <name>");
     }
     Ok(())
 }

@@ -199,9 +199,7 @@ impl UserInterface {
     /// Shows earlier messages, and the number of those left out.
     pub(super) fn show_history(&mut self, said: Vec<Said>, above: usize) {
         if above > 0 {
-            self.note(&format!(
-                "{above} earlier messages are not shown; `pollux sessions show` has all of them."
-            ));
+            self.note(&format!("{above} earlier messages not shown; run `pollux sessions show` to see all."));
         }
         self.front_end.show_history(said);
     }

@@ -1,9 +1,7 @@
-//! What an event costs: with no hooks at all, and with many side by side.
+//! Measures the cost of an event: without hooks, and with many in parallel.
 //!
-//! `cargo bench -p pollux-hooks --bench firing`
-//!
-//! Nothing here passes or fails. With hooks the interesting figure is how much later the last of them is done than
-//! the slowest one alone would be: that is what running them together costs.
+//! Run with `cargo bench -p pollux-hooks --bench firing`. Nothing passes or fails. With hooks, the relevant
+//! figure is how much later the last one ends than the slowest one alone would.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench reports to a person")]
 #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
@@ -34,7 +32,7 @@ fn main() {
     });
 }
 
-/// What the agent does at each moment when nobody listens.
+/// The cost of an event without hooks.
 async fn nothing_configured() {
     let world = World::new(&json!({}));
     let started = Instant::now();

@@ -1,10 +1,10 @@
-//! What a hook says: its exit code and its output, read into one value.
+//! Parses the answer of a hook from its exit code and output.
 
 use pollux_domain::JsonObject;
 use pollux_domain::terminal_text::{Stripper, plain};
 use serde_json::Value;
 
-use crate::ending::Ending;
+use crate::ending::HookEnding;
 
 /// Longest message or reason, in bytes.
 const MAX_MESSAGE: usize = 16 << 10;
@@ -20,7 +20,7 @@ const NOT_FOUND: i32 = 127;
 /// Whether something may happen; a later one is stricter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
-    /// Nothing was said.
+    /// No decision was given.
     #[default]
     None,
     Allow,
@@ -29,7 +29,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The word for it; empty if nothing was said.
+    /// The JSON value; empty if no decision was given.
     pub fn word(self) -> &'static str {
         match self {
             Self::None => "",
@@ -42,7 +42,7 @@ impl Decision {
 
 /// One hook's answer, or several combined.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
+pub struct HookAnswer {
     /// `continue: false`
     pub stop: bool,
     pub stop_reason: Option<String>,
@@ -54,8 +54,8 @@ pub struct Answer {
     pub specific: JsonObject,
 }
 
-impl Answer {
-    /// In the keys in which hooks give it; what was not said is not there.
+impl HookAnswer {
+    /// In the keys that hooks use; unset fields are omitted.
     pub fn to_json(&self) -> JsonObject {
         let mut fields = JsonObject::new();
         let mut add = |key: &str, value: Option<Value>| {
@@ -74,40 +74,40 @@ impl Answer {
     }
 }
 
-/// An answer and what is to be said about how it came.
+/// An answer with the warnings from parsing it.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Reading {
-    pub(crate) answer: Answer,
-    /// What went wrong, without the hook's name.
+pub(crate) struct ParsedAnswer {
+    pub(crate) answer: HookAnswer,
+    /// The problem, without the hook's name.
     pub(crate) warning: Option<String>,
     /// The hook did not do its work; a required one then forbids.
     pub(crate) failed: bool,
 }
 
-/// How a hook ended and what it printed.
+/// The ending and the output of a hook.
 #[derive(Debug)]
-pub(crate) struct Said<'a> {
-    pub(crate) ending: &'a Ending,
+pub(crate) struct HookOutput<'a> {
+    pub(crate) ending: &'a HookEnding,
     pub(crate) stdout: &'a str,
     pub(crate) stderr: &'a str,
     /// Not all that it printed is here.
     pub(crate) cut: bool,
 }
 
-/// Reads what a hook said. A JSON object counts whatever the exit code is, except that 2 always forbids.
-pub(crate) fn read(said: &Said<'_>) -> Reading {
+/// Parses the output of a hook. A JSON object counts for any exit code, except that 2 always denies.
+pub(crate) fn read(said: &HookOutput<'_>) -> ParsedAnswer {
     let code = match said.ending {
-        Ending::Exited(code) => Some(*code),
-        Ending::Signalled(_) => None,
-        Ending::TimedOut { after_ms } => {
+        HookEnding::Exited(code) => Some(*code),
+        HookEnding::Signalled(_) => None,
+        HookEnding::TimedOut { after_ms } => {
             return failure(format!("timed out after {after_ms}ms and was killed"));
         }
-        Ending::NotStarted(why) => return failure(format!("could not be started: {why}")),
-        Ending::Cancelled => {
+        HookEnding::NotStarted(why) => return failure(format!("could not be started: {why}")),
+        HookEnding::Cancelled => {
             let stop_reason = Some("The turn was cancelled.".to_owned());
-            return Reading {
-                answer: Answer { stop: true, stop_reason, ..Answer::default() },
-                ..Reading::default()
+            return ParsedAnswer {
+                answer: HookAnswer { stop: true, stop_reason, ..HookAnswer::default() },
+                ..ParsedAnswer::default()
             };
         }
     };
@@ -117,7 +117,7 @@ pub(crate) fn read(said: &Said<'_>) -> Reading {
     };
     let mut reading = match parse(text) {
         Parsed::Object(object) => of_object(&object),
-        Parsed::Other => Reading::default(),
+        Parsed::Other => ParsedAnswer::default(),
         Parsed::Text { begins_like_json } if begins_like_json && said.cut => unreadable(),
         Parsed::Text { begins_like_json } => of_text(text, code, begins_like_json, said.ending),
     };
@@ -130,21 +130,21 @@ pub(crate) fn read(said: &Said<'_>) -> Reading {
     reading
 }
 
-fn failure(warning: String) -> Reading {
-    Reading { warning: Some(warning), failed: true, ..Reading::default() }
+fn failure(warning: String) -> ParsedAnswer {
+    ParsedAnswer { warning: Some(warning), failed: true, ..ParsedAnswer::default() }
 }
 
-/// Whoever makes a hook say more than fits must not get past it.
-fn unreadable() -> Reading {
+/// Making a hook print too much must not bypass it.
+fn unreadable() -> ParsedAnswer {
     let reason = "the hook's output is too long".to_owned();
     let warning = Some("printed too much output, which counts as deny".to_owned());
-    let answer = Answer { decision: Decision::Deny, reason: Some(reason), ..Answer::default() };
-    Reading { answer, warning, failed: true }
+    let answer = HookAnswer { decision: Decision::Deny, reason: Some(reason), ..HookAnswer::default() };
+    ParsedAnswer { answer, warning, failed: true }
 }
 
 enum Parsed {
     Object(JsonObject),
-    /// Some other JSON, which means nothing.
+    /// Other JSON, which has no effect.
     Other,
     Text {
         begins_like_json: bool,
@@ -166,15 +166,17 @@ fn parse(text: &str) -> Parsed {
     }
 }
 
-fn of_text(text: &str, code: Option<i32>, begins_like_json: bool, ending: &Ending) -> Reading {
-    let allowed = |system_message| Answer { decision: Decision::Allow, system_message, ..Answer::default() };
+fn of_text(text: &str, code: Option<i32>, begins_like_json: bool, ending: &HookEnding) -> ParsedAnswer {
+    let allowed =
+        |system_message| HookAnswer { decision: Decision::Allow, system_message, ..HookAnswer::default() };
     match code {
         Some(FORBIDS) => {
-            let answer = Answer { decision: Decision::Deny, reason: message(text), ..Answer::default() };
-            Reading { answer, ..Reading::default() }
+            let answer =
+                HookAnswer { decision: Decision::Deny, reason: message(text), ..HookAnswer::default() };
+            ParsedAnswer { answer, ..ParsedAnswer::default() }
         }
-        Some(0) if text.is_empty() => Reading::default(),
-        Some(0) => Reading {
+        Some(0) if text.is_empty() => ParsedAnswer::default(),
+        Some(0) => ParsedAnswer {
             answer: allowed(message(text)),
             warning: begins_like_json.then(|| "printed invalid JSON".to_owned()),
             failed: begins_like_json,
@@ -185,22 +187,22 @@ fn of_text(text: &str, code: Option<i32>, begins_like_json: bool, ending: &Endin
             failure(format!("COULD NOT BE RUN: its command is {why} (exit code {code}){detail}"))
         }
         Some(_) | None if text.is_empty() => failure(format!("failed: {ending}")),
-        // As upstream: a signal is not the hook's own word.
-        None => Reading { answer: allowed(message(text)), ..failure(format!("failed: {ending}")) },
+        // As upstream: a signal is not an answer of the hook.
+        None => ParsedAnswer { answer: allowed(message(text)), ..failure(format!("failed: {ending}")) },
         Some(_) => {
             let warned = message(text).map(|text| format!("Warning: {text}"));
-            Reading { answer: allowed(warned), warning: None, failed: true }
+            ParsedAnswer { answer: allowed(warned), warning: None, failed: true }
         }
     }
 }
 
-fn of_object(object: &JsonObject) -> Reading {
+fn of_object(object: &JsonObject) -> ParsedAnswer {
     let text = |key: &str| object.get(key).and_then(Value::as_str).and_then(message);
     let mut specific =
         object.get("hookSpecificOutput").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut reason = text("reason");
     let mut word = object.get("decision");
-    // Claude Code's words for the same things.
+    // Claude Code's names for the same fields.
     if let Some(theirs) = specific.shift_remove("permissionDecision")
         && word.is_none_or(Value::is_null)
     {
@@ -217,7 +219,7 @@ fn of_object(object: &JsonObject) -> Reading {
     if let Some(Value::String(context)) = specific.get_mut("additionalContext") {
         *context = cut(Stripper::of_sequences().push(context), MAX_CONTEXT);
     }
-    let answer = Answer {
+    let answer = HookAnswer {
         stop: object.get("continue") == Some(&Value::Bool(false)),
         stop_reason: text("stopReason"),
         decision,
@@ -226,10 +228,10 @@ fn of_object(object: &JsonObject) -> Reading {
         suppress_output: object.get("suppressOutput") == Some(&Value::Bool(true)),
         specific,
     };
-    Reading { answer, failed: warning.is_some(), warning }
+    ParsedAnswer { answer, failed: warning.is_some(), warning }
 }
 
-/// The decision and what is wrong with it.
+/// The decision, and a warning if it is unknown.
 fn decision(word: Option<&Value>) -> (Decision, Option<String>) {
     let unknown = |word: &str| {
         let word: String = plain(word).chars().take(40).collect();
@@ -251,13 +253,13 @@ fn decision(word: Option<&Value>) -> (Decision, Option<String>) {
     }
 }
 
-/// A text for people: trimmed, harmless, not endless; `None` if nothing is left.
+/// A text for users: trimmed, sanitised and limited in length; `None` if nothing is left.
 fn message(text: &str) -> Option<String> {
     let text = cut(plain(text).trim().to_owned(), MAX_MESSAGE);
     (!text.is_empty()).then_some(text)
 }
 
-/// The beginning of a text that is too long, and a word that it was cut.
+/// The start of an overlong text, with a note that it was cut.
 pub(crate) fn cut(mut text: String, limit: usize) -> String {
     if text.len() > limit {
         let all = text.len();
@@ -272,12 +274,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn said(code: i32, stdout: &str, stderr: &str) -> Reading {
-        read(&Said { ending: &Ending::Exited(code), stdout, stderr, cut: false })
+    fn said(code: i32, stdout: &str, stderr: &str) -> ParsedAnswer {
+        read(&HookOutput { ending: &HookEnding::Exited(code), stdout, stderr, cut: false })
     }
 
     #[test]
-    fn exit_codes_and_texts_make_a_decision() {
+    fn exit_codes_and_output_make_a_decision() {
         use Decision::{Allow, Deny, None as Nothing};
         let deny = r#"{"decision":"deny","reason":"r"}"#;
         let allow = r#"{"decision":"allow"}"#;
@@ -326,9 +328,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_denies_only_when_it_might_be_an_answer() {
+    fn overlong_output_denies_only_if_it_might_be_an_answer() {
         let cut = |text: &str, code| {
-            read(&Said { ending: &Ending::Exited(code), stdout: text, stderr: "", cut: true })
+            read(&HookOutput { ending: &HookEnding::Exited(code), stdout: text, stderr: "", cut: true })
         };
         assert_eq!(cut("{\"decision\": \"de", 0).answer.decision, Decision::Deny);
         assert_eq!(cut("yyyy", 0).answer.decision, Decision::Allow);
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_read_and_wrong_types_are_not_there() {
+    fn every_key_is_read_and_wrong_types_are_ignored() {
         let all = json!({"continue": false, "stopReason": "s", "decision": "ASK", "reason": "r\u{1b}[31m",
             "systemMessage": "m", "suppressOutput": true, "hookSpecificOutput": {"additionalContext": "\u{1b}[1mc"}});
         let answer = said(0, &all.to_string(), "").answer;
@@ -349,15 +351,15 @@ mod tests {
         let told = json!({"continue": false, "stopReason": "s", "decision": "ask", "reason": "r",
             "systemMessage": "m", "suppressOutput": true, "hookSpecificOutput": {"additionalContext": "c"}});
         assert_eq!(Value::Object(answer.to_json()), told);
-        assert!(Answer::default().to_json().is_empty());
+        assert!(HookAnswer::default().to_json().is_empty());
         let odd = json!({"continue": "false", "decision": 5, "reason": [], "hookSpecificOutput": "x"});
         let reading = said(0, &odd.to_string(), "");
-        assert_eq!(reading.answer, Answer::default());
+        assert_eq!(reading.answer, HookAnswer::default());
         assert!(reading.warning.unwrap().contains("`5`"));
     }
 
     #[test]
-    fn claude_codes_answers_are_understood() {
+    fn claude_code_answers_are_accepted() {
         let theirs = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny",
             "permissionDecisionReason": "why", "updatedInput": {"a": 1}}});
         let answer = said(0, &theirs.to_string(), "").answer;

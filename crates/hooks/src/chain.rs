@@ -1,13 +1,13 @@
-//! What one hook's answer changes in the input of the next.
+//! Applies a hook's answer to the input of the next hook.
 
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
-use crate::answer::Answer;
+use crate::answer::HookAnswer;
 use crate::event::Event;
 
 /// Changes the input for the next hook.
-pub(crate) fn carry(event: Event, input: &mut JsonObject, answer: &Answer) {
+pub(crate) fn carry(event: Event, input: &mut JsonObject, answer: &HookAnswer) {
     let key = match event {
         Event::BeforeAgent => "additionalContext",
         Event::BeforeModel => "llm_request",
@@ -39,14 +39,14 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_event_carries_its_own_thing() {
-        let answer = Answer {
+    fn each_event_carries_its_own_fields() {
+        let answer = HookAnswer {
             specific:
                 json!({"additionalContext": "c", "llm_request": {"model": "n"}, "tool_input": {"b": 2}})
                     .as_object()
                     .unwrap()
                     .clone(),
-            ..Answer::default()
+            ..HookAnswer::default()
         };
         let before =
             json!({"prompt": "p", "llm_request": {"model": "m", "messages": []}, "tool_input": {"a": 1}});

@@ -1,4 +1,4 @@
-//! Hooks written for Claude Code: other names, and seconds instead of milliseconds.
+//! Translates hooks written for Claude Code: other event and tool names, and timeouts in seconds.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::matcher::with_words;
 pub struct Migrated {
     /// Each event's definitions, in the order of the source.
     pub events: Vec<(Event, Vec<Value>)>,
-    /// What could not be taken over.
+    /// Hooks that could not be converted.
     pub notes: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ pub fn migrate(hooks: &JsonObject) -> Migrated {
     migrated
 }
 
-/// One of their definitions as one of ours; what is no definition stays as it is.
+/// A Claude Code definition converted to ours; other values are unchanged.
 pub(crate) fn translated(definition: &Value) -> Value {
     let Value::Object(fields) = definition else { return definition.clone() };
     let mut fields = fields.clone();
@@ -83,7 +83,7 @@ fn in_milliseconds(fields: &mut JsonObject) {
     }
 }
 
-/// Both variables are set; the commands shall speak of this program.
+/// Both variables are set; converted commands should use ours.
 fn project_dir_renamed(mut definition: Value) -> Value {
     let rename = |fields: &mut JsonObject| {
         if let Some(Value::String(command)) = fields.get_mut("command") {
@@ -105,7 +105,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_and_times_are_translated_and_nothing_overwrites_anything() {
+    fn names_and_timeouts_are_translated_without_overwriting() {
         let theirs = json!({
             "PreToolUse": [{"matcher": "Bash|Edit|mcp__github__search", "hooks": [
                 {"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/a.sh", "timeout": 2.5}]}],

@@ -1,4 +1,4 @@
-//! A hook's command as the shell gets it.
+//! Prepares a hook's command for the shell.
 
 /// The command with every reference to one of these variables quoted, so that a folder with spaces in its
 /// name stays one word. The values come through the environment: nothing is ever pasted into the command,
@@ -31,7 +31,7 @@ pub(crate) fn quoted(command: &str, variables: &[&str], also_in_single_quotes: &
             (Quotes::None, '\'') => quotes = Quotes::Single,
             (Quotes::None, '"') => quotes = Quotes::Double,
             (Quotes::Single, '\'') | (Quotes::Double, '"') => quotes = Quotes::None,
-            // What follows has lost its meaning.
+            // The rest has no special meaning.
             (Quotes::None | Quotes::Double, '\\') => {
                 taken += rest.chars().nth(1).map_or(0, char::len_utf8);
             }
@@ -50,7 +50,7 @@ enum Quotes {
     Double,
 }
 
-/// The name in a `$NAME` or `${NAME}` that a text begins with, and the length of it all.
+/// The name in a `$NAME` or `${NAME}` at the start of a text, and its total length.
 fn reference(text: &str) -> Option<(&str, usize)> {
     let after = text.strip_prefix('$')?;
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -1,4 +1,6 @@
-//! Hooks as they are written, and what can be wrong with them.
+//! Parses hook definitions and reports their mistakes.
+//!
+//! A bad definition is skipped and reported; the others stay active.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,17 +16,17 @@ use crate::matcher::Matcher;
 
 /// Upstream's default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Nothing that somebody waits for takes longer.
+/// No interactive wait takes longer.
 const MAX_TIMEOUT_MS: f64 = 24.0 * 3600.0 * 1000.0;
-/// A time so short is meant in seconds.
+/// A timeout this short is probably given in seconds.
 const LIKELY_SECONDS_MS: f64 = 100.0;
-/// More hooks than these are not somebody's intention.
+/// More hooks than this are certainly a mistake.
 const MAX_HOOKS: usize = 1000;
 
 const HOOK_KEYS: &[&str] = &["type", "command", "name", "timeout", "description", "env", "required"];
 const DEFINITION_KEYS: &[&str] = &["matcher", "sequential", "hooks"];
 
-/// Who brought a hook; an earlier one runs first.
+/// The source of a hook; earlier ones run first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Project,
@@ -45,7 +47,7 @@ impl Source {
         }
     }
 
-    /// Whose form of the same hook is used: what a project says about a guard of the user's must not change it.
+    /// Precedence among duplicates: a project must not change a user's hook of the same name.
     pub(crate) fn authority(&self) -> u8 {
         match self {
             Self::Project => 0,
@@ -77,13 +79,13 @@ pub struct Hook {
     pub sequential: bool,
     pub timeout: Duration,
     pub description: Option<String>,
-    /// If it fails, what it guards does not happen.
+    /// If it fails, the guarded action is denied.
     pub required: bool,
     /// Not on the list of those that are switched off.
     pub enabled: bool,
-    /// The file that it stands in.
+    /// The file that defines it.
     pub file: String,
-    /// Where in the file, such as `hooks.BeforeTool[0].hooks[1]`.
+    /// The key in the file, such as `hooks.BeforeTool[0].hooks[1]`.
     pub key: String,
     pub(crate) env: Vec<(String, String)>,
     /// Variables of an extension that its commands refer to.
@@ -92,7 +94,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// What it goes by: its name, or its command.
+    /// Its display name: its name, or its command.
     pub fn title(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.command)
     }
@@ -100,23 +102,23 @@ impl Hook {
 
 /// Something wrong with a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct HookProblem {
     pub severity: Severity,
     pub file: String,
     pub key: String,
     pub text: String,
 }
 
-/// What became of the definition.
+/// Whether the definition is still used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// It is not used.
     Skipped,
-    /// It is used, but perhaps not as it was meant.
+    /// It is used, but perhaps not as intended.
     Note,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for HookProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: `{}`: {}", self.file, self.key, self.text)?;
         match self.severity {
@@ -140,10 +142,10 @@ pub(crate) struct Reader<'a> {
     pub(crate) env: &'a Env,
     pub(crate) current_name: fn(&str) -> &str,
     pub(crate) hooks: Vec<Hook>,
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<HookProblem>,
 }
 
-/// What all hooks of a definition share.
+/// The fields that all hooks of a definition share.
 struct Shared<'a> {
     event: Event,
     matcher: Option<&'a str>,
@@ -153,7 +155,7 @@ struct Shared<'a> {
 impl Reader<'_> {
     fn problem(&mut self, severity: Severity, origin: &Origin, key: &str, text: impl Into<String>) {
         let (file, key) = (origin.file.clone(), key.to_owned());
-        self.problems.push(Problem { severity, file, key, text: text.into() });
+        self.problems.push(HookProblem { severity, file, key, text: text.into() });
     }
 
     /// Reads `{"<event>": [definition…]}`.
@@ -202,7 +204,7 @@ impl Reader<'_> {
             None | Some(Value::Null) => None,
             Some(Value::String(matcher)) => Some(matcher.as_str()),
             Some(other) => {
-                // Without its matcher it would run where it was not meant to.
+                // Without its matcher it would run for unintended tools.
                 let text = format!("`matcher` must be a string, not {other}");
                 return self.problem(Severity::Skipped, origin, key, text);
             }
@@ -331,7 +333,7 @@ impl Reader<'_> {
         env
     }
 
-    /// A key that silently does nothing costs somebody an afternoon.
+    /// Reports unknown keys, because a misspelt key would otherwise be ignored silently.
     fn unknown_keys(&mut self, origin: &Origin, key: &str, fields: &JsonObject, known: &[&[&str]]) {
         let unknown = fields.keys().filter(|name| !known.iter().any(|keys| keys.contains(&name.as_str())));
         let names: Vec<String> = unknown.take(5).map(|name| format!("`{name}`")).collect();

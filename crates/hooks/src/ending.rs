@@ -4,7 +4,7 @@ use std::fmt;
 
 /// How a hook ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub enum HookEnding {
     Exited(i32),
     Signalled(i32),
     TimedOut {
@@ -15,7 +15,7 @@ pub enum Ending {
     NotStarted(String),
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for HookEnding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited(code) => write!(f, "exit code {code}"),

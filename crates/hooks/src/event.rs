@@ -1,4 +1,4 @@
-//! The moments at which hooks run.
+//! The events on which hooks run.
 
 use std::fmt;
 
@@ -20,14 +20,14 @@ pub enum Event {
     Notification,
 }
 
-/// A name that is no event's.
+/// A name that is not an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownEvent {
-    /// The event whose name is nearest.
+    /// The event with the most similar name.
     pub near: Option<Event>,
 }
 
-/// What other agents call them. Their definitions differ in more than the name; see [`crate::claude`].
+/// Event names of other agents. Their definitions differ in more than the name; see [`crate::claude`].
 const ALIASES: &[(&str, Event)] = &[
     ("PreToolUse", Event::BeforeTool),
     ("PostToolUse", Event::AfterTool),
@@ -83,7 +83,7 @@ impl Event {
         ALIASES.iter().find(|(alias, _)| folded(alias) == wanted).map(|(_, event)| *event)
     }
 
-    /// Whether an answer can keep something from happening.
+    /// Whether an answer can prevent something.
     pub fn can_block(self) -> bool {
         match self {
             Self::BeforeAgent
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_other_spellings_and_other_agents_are_understood() {
+    fn event_names_in_other_spellings_are_accepted() {
         for event in Event::ALL {
             assert_eq!(Event::parse(event.name()), Ok(event));
         }

@@ -1,4 +1,4 @@
-//! The entry point: an event goes in, what its hooks make of it comes out.
+//! Entry point for events: runs the matching hooks and returns the combined outcome.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use pollux_domain::terminal_text::plain;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{Answer, Decision};
+use crate::answer::{Decision, HookAnswer};
 use crate::chain::carry;
 use crate::definition::Hook;
 use crate::event::Event;
@@ -17,7 +17,7 @@ use crate::merge::merge;
 use crate::payload::{Payload, object};
 use crate::registry::Registry;
 use crate::run::{Run, run};
-use crate::scene::{Scene, Surroundings};
+use crate::scene::{HookServices, Scene};
 
 /// Hooks that run at the same time at most.
 const AT_ONCE: usize = 64;
@@ -26,10 +26,10 @@ const AT_ONCE: usize = 64;
 #[derive(Clone)]
 pub struct Hooks {
     registry: Arc<Registry>,
-    surroundings: Arc<Surroundings>,
+    services: Arc<HookServices>,
 }
 
-/// What came of an event.
+/// The result of an event.
 #[derive(Debug, Clone, Default)]
 pub struct Fired<O> {
     pub outcome: O,
@@ -44,23 +44,23 @@ pub struct Fired<O> {
 
 /// All answers to an event, and their sum.
 #[derive(Debug, Clone, Default)]
-pub struct Combined {
-    pub answer: Answer,
+pub struct CombinedAnswer {
+    pub answer: HookAnswer,
     pub runs: Vec<Run>,
     /// They ran one after the other.
     pub sequential: bool,
 }
 
 impl Hooks {
-    pub fn new(registry: Arc<Registry>, surroundings: Surroundings) -> Self {
-        Self { registry, surroundings: Arc::new(surroundings) }
+    pub fn new(registry: Arc<Registry>, services: HookServices) -> Self {
+        Self { registry, services: Arc::new(services) }
     }
 
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// Whether an event concerns anybody; asked before a costly payload is made.
+    /// Whether an event has hooks; checked before an expensive payload is built.
     pub fn listens_to(&self, event: Event) -> bool {
         self.registry.listens_to(event)
     }
@@ -77,7 +77,7 @@ impl Hooks {
         }
         let combined = self.run(P::EVENT, payload.fields(), scene, cancel).await;
         let warnings = combined.warnings();
-        let Combined { answer, runs, .. } = combined;
+        let CombinedAnswer { answer, runs, .. } = combined;
         Fired {
             system_message: answer.system_message.clone(),
             suppress_output: answer.suppress_output,
@@ -94,17 +94,17 @@ impl Hooks {
         fields: JsonObject,
         scene: &Scene,
         cancel: &CancellationToken,
-    ) -> Combined {
+    ) -> CombinedAnswer {
         let subject = event.subject_key().and_then(|key| fields.get(key)).and_then(Value::as_str);
         let plan = self.registry.plan(event, subject.unwrap_or_default());
         if plan.hooks.is_empty() {
-            return Combined::default();
+            return CombinedAnswer::default();
         }
         let mut input = self.common(event, scene);
         input.extend(fields);
         let ask = |hook: &Arc<Hook>, input: JsonObject| {
             let hook = Arc::clone(hook);
-            async move { run(&hook, input, scene, &self.surroundings, cancel).await }
+            async move { run(&hook, input, scene, &self.services, cancel).await }
         };
         let mut asked: Vec<Run> = if plan.sequential {
             let mut asked = Vec::with_capacity(plan.hooks.len());
@@ -130,10 +130,10 @@ impl Hooks {
             let second: Vec<Run> = stream::iter(all).buffered(AT_ONCE).collect().await;
             asked.extend(second.into_iter().map(again));
             answer = sum(event, &asked);
-            // What everybody judged is what happens.
+            // The arguments that all hooks judged are used.
             answer.specific.insert("tool_input".to_owned(), changed);
         }
-        Combined { answer, runs: asked, sequential: plan.sequential }
+        CombinedAnswer { answer, runs: asked, sequential: plan.sequential }
     }
 
     fn common(&self, event: Event, scene: &Scene) -> JsonObject {
@@ -143,12 +143,12 @@ impl Hooks {
             ("transcript_path", transcript.unwrap_or_default().into()),
             ("cwd", scene.cwd.display().to_string().into()),
             ("hook_event_name", event.name().into()),
-            ("timestamp", self.surroundings.clock.now().to_iso().into()),
+            ("timestamp", self.services.clock.now().to_iso().into()),
         ])
     }
 }
 
-impl Combined {
+impl CombinedAnswer {
     /// Lines about hooks that failed.
     pub fn warnings(&self) -> Vec<String> {
         let failed = self.runs.iter().filter_map(|run| {
@@ -160,25 +160,25 @@ impl Combined {
     }
 }
 
-/// Whether a hook judged these arguments, or wants them itself.
+/// Whether a hook judged these arguments, or proposed them itself.
 fn knows(one: &Run, arguments: &Value) -> bool {
     one.input.get("tool_input") == Some(arguments) || one.answer.specific.get("tool_input") == Some(arguments)
 }
 
-/// Of a second look only the judgement counts; another change would need a third.
+/// Of a second run only the decision counts; another change would need a third.
 fn again(mut one: Run) -> Run {
     one.again = true;
     one.answer.specific.shift_remove("tool_input");
     one
 }
 
-fn sum(event: Event, asked: &[Run]) -> Answer {
-    let answers: Vec<&Answer> = asked.iter().map(|one| &one.answer).collect();
+fn sum(event: Event, asked: &[Run]) -> HookAnswer {
+    let answers: Vec<&HookAnswer> = asked.iter().map(|one| &one.answer).collect();
     merge(event, &answers)
 }
 
-/// The arguments that a hook put in the place of a call's, if the call is still to be made.
-fn changed_arguments(event: Event, input: &JsonObject, answer: &Answer) -> Option<Value> {
+/// The arguments that a hook substituted in a call, if the call will still be made.
+fn changed_arguments(event: Event, input: &JsonObject, answer: &HookAnswer) -> Option<Value> {
     if event != Event::BeforeTool || answer.stop || answer.decision == Decision::Deny {
         return None;
     }

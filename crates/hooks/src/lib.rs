@@ -1,12 +1,12 @@
-//! Commands of the user's that run at certain moments and may stop or change what happens.
+//! Hooks: user-defined commands that run on agent events and can stop or change what happens.
 //!
-//! Owns: the eleven events with one input and one outcome each, reading hooks out of settings and extensions,
-//! which of them an event concerns, running them within limits, reading their answers and combining them.
-//! Does not own: when an event happens, or carrying an outcome out; that is the agent's.
+//! Owns: the eleven events with their inputs and outcomes, loading hooks from settings and extensions,
+//! selecting the hooks for an event, running them within limits, parsing their answers and combining them.
+//! Does not own: when an event occurs, or applying an outcome; the agent does that.
 //! Start at [`Registry::load`], then [`Hooks::fire`].
 //!
-//! Of several answers the strictest counts, whoever gave it: stop, deny, ask, allow. A hook that fails says
-//! nothing, unless its definition calls it `required`.
+//! Of several answers the strictest wins: stop, deny, ask, allow. A failing hook has no effect unless its
+//! definition marks it as `required`.
 
 mod answer;
 mod chain;
@@ -25,12 +25,12 @@ mod run;
 mod sample;
 mod scene;
 
-pub use answer::{Answer, Decision};
+pub use answer::{Decision, HookAnswer};
 pub use claude::{Migrated, migrate};
-pub use definition::{Hook, Problem, Severity, Source};
-pub use ending::Ending;
+pub use definition::{Hook, HookProblem, Severity, Source};
+pub use ending::HookEnding;
 pub use event::{Event, UnknownEvent};
-pub use fire::{Combined, Fired, Hooks};
+pub use fire::{CombinedAnswer, Fired, Hooks};
 pub use model_format::{Candidate, LlmMessage, LlmRequest, LlmResponse, RequestChange};
 pub use payload::{
     AfterAgent, AfterAgentOutcome, AfterModel, AfterModelOutcome, AfterTool, AfterToolOutcome, BeforeAgent,
@@ -42,4 +42,4 @@ pub use payload::{
 pub use registry::{ExtensionHooks, LoadRequest, Registry};
 pub use run::Run;
 pub use sample::sample_input;
-pub use scene::{Scene, Surroundings};
+pub use scene::{HookServices, Scene};

@@ -1,4 +1,4 @@
-//! Which tool, source, reason or trigger a hook is for.
+//! Matches a hook against a tool name, source, reason or trigger.
 
 use crate::event::Event;
 
@@ -21,13 +21,13 @@ enum Rule {
 enum Pattern {
     /// Takes time in proportion to the text.
     Linear(regex::Regex),
-    /// What only JavaScript's syntax has, such as looking ahead.
+    /// Syntax that only JavaScript has, such as look-ahead.
     Full(Box<regress::Regex>),
 }
 
 impl Matcher {
-    /// Reads a matcher; the second value says what is odd about it. `current_name` gives a tool's present
-    /// name for an older one.
+    /// Parses a matcher; the second value describes a problem. `current_name` maps an old tool name to the
+    /// current one.
     pub(crate) fn new(event: Event, text: &str, current_name: fn(&str) -> &str) -> (Self, Option<String>) {
         let text = text.trim();
         if event.subject_key().is_none() || text.is_empty() || text == "*" {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_matchers_are_named() {
+    fn suspicious_matchers_are_reported() {
         let odd = |event, text: &str| Matcher::new(event, text, current).1;
         assert!(odd(Event::BeforeTool, "a(").unwrap().contains("not a valid regular expression"));
         assert!(odd(Event::BeforeTool, &"a".repeat(5000)).is_some());

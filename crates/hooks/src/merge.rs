@@ -1,22 +1,22 @@
-//! Several answers made one.
+//! Combines several answers into one.
 //!
-//! Decisions form a lattice: the strictest of all sources counts, in whatever order they come. Upstream lets
-//! a later `allow` of a model event win over an earlier `deny`; here it does not.
+//! The strictest decision of all sources wins, in any order. Upstream lets a later `allow` for a model event
+//! override an earlier `deny`; here it does not.
 
 use std::collections::BTreeSet;
 
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
+use crate::answer::HookAnswer;
 use crate::event::Event;
 
 /// Combines answers, given in the order of the hooks.
-pub(crate) fn merge(event: Event, answers: &[&Answer]) -> Answer {
+pub(crate) fn merge(event: Event, answers: &[&HookAnswer]) -> HookAnswer {
     let decision = answers.iter().map(|answer| answer.decision).max().unwrap_or_default();
-    // Only those who brought the decision about explain it.
+    // Only the hooks that caused the decision explain it.
     let deciding = answers.iter().filter(|answer| answer.decision == decision);
-    let mut merged = Answer {
+    let mut merged = HookAnswer {
         stop: answers.iter().any(|answer| answer.stop),
         stop_reason: joined(answers.iter().filter(|answer| answer.stop).map(|answer| &answer.stop_reason)),
         decision,
@@ -46,7 +46,7 @@ pub(crate) fn merge(event: Event, answers: &[&Answer]) -> Answer {
 fn joined<'a>(texts: impl Iterator<Item = &'a Option<String>>) -> Option<String> {
     let mut said: Vec<&str> = Vec::new();
     for text in texts.filter_map(Option::as_deref).filter(|text| !text.is_empty()) {
-        // A hook that is asked twice says the same twice.
+        // A hook that runs twice gives the same answer twice.
         if !said.contains(&text) {
             said.push(text);
         }
@@ -54,7 +54,7 @@ fn joined<'a>(texts: impl Iterator<Item = &'a Option<String>>) -> Option<String>
     (!said.is_empty()).then(|| said.join("\n"))
 }
 
-/// Adds one key of `hookSpecificOutput`; the last one counts unless it is of those that add up.
+/// Merges one key of `hookSpecificOutput`; the last one wins unless values accumulate.
 fn add(into: &mut JsonObject, key: &str, value: &Value) {
     let merged = match (key, into.get_mut(key), value) {
         ("additionalContext", Some(Value::String(known)), Value::String(more)) => {
@@ -72,7 +72,7 @@ fn add(into: &mut JsonObject, key: &str, value: &Value) {
     into.insert(key.to_owned(), merged);
 }
 
-/// None if any says none, else any if any says any; the names of all.
+/// `none` if any hook says so, else `any` if any does; the union of all names.
 fn tool_config<'a>(configs: impl Iterator<Item = &'a Value>) -> Option<Value> {
     let mut strictest = None;
     let mut names = BTreeSet::new();
@@ -98,16 +98,20 @@ mod tests {
     use super::*;
     use crate::answer::Decision;
 
-    fn answer(decision: Decision, reason: &str) -> Answer {
-        Answer { decision, reason: (!reason.is_empty()).then(|| reason.to_owned()), ..Answer::default() }
+    fn answer(decision: Decision, reason: &str) -> HookAnswer {
+        HookAnswer {
+            decision,
+            reason: (!reason.is_empty()).then(|| reason.to_owned()),
+            ..HookAnswer::default()
+        }
     }
 
-    fn specific(value: Value) -> Answer {
-        Answer { specific: value.as_object().unwrap().clone(), ..Answer::default() }
+    fn specific(value: Value) -> HookAnswer {
+        HookAnswer { specific: value.as_object().unwrap().clone(), ..HookAnswer::default() }
     }
 
     #[test]
-    fn the_strictest_decision_counts_in_every_order_and_at_every_event() {
+    fn the_strictest_decision_wins_in_every_order_and_for_every_event() {
         use Decision::{Allow, Ask, Deny, None as Nothing};
         let all = [Nothing, Allow, Ask, Deny];
         for event in Event::ALL {
@@ -124,24 +128,24 @@ mod tests {
     }
 
     #[test]
-    fn only_the_reasons_of_the_deciding_are_given() {
+    fn only_the_reasons_of_deciding_hooks_are_given() {
         let answers = [
             answer(Decision::Deny, "first"),
             answer(Decision::Allow, "fine"),
             answer(Decision::Deny, "second"),
         ];
         assert_eq!(merge(Event::BeforeTool, &answers.each_ref()).reason.as_deref(), Some("first\nsecond"));
-        let stop = Answer { stop: true, ..answer(Decision::None, "enough") };
+        let stop = HookAnswer { stop: true, ..answer(Decision::None, "enough") };
         let merged = merge(Event::AfterTool, &[&answers[1], &stop]);
         assert!(merged.stop);
         assert_eq!(merged.stop_reason.as_deref(), Some("enough"));
-        assert_eq!(merge(Event::AfterTool, &[]), Answer::default());
+        assert_eq!(merge(Event::AfterTool, &[]), HookAnswer::default());
         let twice = merge(Event::AfterTool, &[&answers[0], &answers[0]]);
         assert_eq!(twice.reason.as_deref(), Some("first"));
     }
 
     #[test]
-    fn specific_outputs_add_up_or_the_last_one_counts() {
+    fn specific_outputs_accumulate_or_the_last_one_wins() {
         let one = specific(json!({"additionalContext": "a", "clearContext": true, "tool_input": {"x": 1},
             "llm_request": {"model": "m", "config": {}}}));
         let two = specific(json!({"additionalContext": "b", "clearContext": false, "tool_input": {"y": 2},
@@ -159,8 +163,9 @@ mod tests {
         let config = |mode: &str, names: &[&str]| {
             specific(json!({"toolConfig": {"mode": mode, "allowedFunctionNames": names}}))
         };
-        let merged =
-            |answers: &[&Answer]| merge(Event::BeforeToolSelection, answers).specific["toolConfig"].clone();
+        let merged = |answers: &[&HookAnswer]| {
+            merge(Event::BeforeToolSelection, answers).specific["toolConfig"].clone()
+        };
         let (auto, any, none) = (config("AUTO", &["b"]), config("any", &["c", "a"]), config("NONE", &["a"]));
         assert_eq!(merged(&[&any, &auto]), json!({"mode": "ANY", "allowedFunctionNames": ["a", "b", "c"]}));
         assert_eq!(merged(&[&none, &any]), json!({"mode": "NONE", "allowedFunctionNames": []}));

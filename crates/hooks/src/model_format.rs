@@ -1,4 +1,4 @@
-//! Requests and replies as hooks see them: stable, whatever the provider's format becomes.
+//! Model requests and responses in the stable format that hooks see, independent of the provider.
 //!
 //! Tool calls, media and thoughts are not part of it.
 
@@ -45,7 +45,7 @@ pub struct Candidate {
     pub finish_reason: Option<String>,
 }
 
-/// What a hook wants changed in a request; what is `None` stays.
+/// The changes that a hook makes to a request; `None` leaves a field unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestChange {
     pub model: Option<String>,
@@ -88,7 +88,7 @@ impl LlmRequest {
 }
 
 impl RequestChange {
-    /// From a hook's `llm_request`; what has the wrong type is not there.
+    /// From a hook's `llm_request`; fields of the wrong type are ignored.
     pub(crate) fn from_json(value: &Value) -> Option<Self> {
         let object = value.as_object()?;
         let messages = object.get("messages").and_then(Value::as_array);
@@ -143,7 +143,7 @@ impl LlmResponse {
         }
     }
 
-    /// The reply that it stands for; without a reason to end, it ends in order.
+    /// Converts it to a reply; without a finish reason it stops normally.
     pub fn to_chunk(&self) -> ReplyChunk {
         let first = self.candidates.first();
         let reason = first.and_then(|candidate| candidate.finish_reason.as_deref());
@@ -226,7 +226,7 @@ fn has_text(content: &Content) -> bool {
 }
 
 fn role(word: &str) -> Role {
-    // There is no third role in a conversation; what the system says goes to the model as the user's word.
+    // A conversation has no third role; system messages are sent as user messages.
     if word == "model" { Role::Model } else { Role::User }
 }
 
@@ -250,7 +250,7 @@ fn candidate(value: &Value) -> Candidate {
     }
 }
 
-/// The reason that a hook names, in the words that hooks are told.
+/// Maps the finish reason of a hook to ours.
 fn finish_reason(word: &str) -> FinishReason {
     let known = [
         FinishReason::Stop,
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(texts, ["hi", "I see", "", "more", "and this"]);
         assert_eq!(changed.contents[1].calls().count(), 1);
         assert_eq!(changed.model, "pro");
-        // What the hook left out is taken away, whatever the model's default is.
+        // Fields that the hook omitted are removed, whatever the model's default is.
         let mut expected = settings();
         expected.sampling.temperature = Setting::Set(Number::from_f64(0.5).unwrap());
         expected.sampling.top_p = Setting::Unset;
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_go_there_and_back() {
+    fn responses_survive_a_round_trip() {
         let value = json!({"candidates": [{"content": {"parts": ["a", {"text": "b"}]}}]});
         let chunk = LlmResponse::from_json(&value).unwrap().to_chunk();
         assert_eq!(chunk.finish.as_ref().unwrap().reason, FinishReason::Stop);

@@ -1,4 +1,4 @@
-//! One input and one outcome for each event.
+//! The input and the outcome of each event.
 
 mod outcome;
 mod tool;
@@ -6,7 +6,7 @@ mod tool;
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
+use crate::answer::HookAnswer;
 use crate::event::Event;
 use crate::model_format::{LlmRequest, LlmResponse};
 
@@ -20,7 +20,7 @@ pub use tool::{
     ToolResponse,
 };
 
-/// What happened, and what may come of it.
+/// An event and its possible outcome.
 pub trait Payload {
     type Outcome: Default;
 
@@ -29,8 +29,8 @@ pub trait Payload {
     /// The event's own keys of the input.
     fn fields(self) -> JsonObject;
 
-    /// What the combined answer means.
-    fn outcome(answer: Answer) -> Self::Outcome;
+    /// Converts the combined answer to an outcome.
+    fn outcome(answer: HookAnswer) -> Self::Outcome;
 }
 
 pub(crate) fn object<const N: usize>(pairs: [(&str, Value); N]) -> JsonObject {
@@ -64,7 +64,7 @@ impl Payload for SessionStart {
         object([("source", source.into())])
     }
 
-    fn outcome(answer: Answer) -> SessionStartOutcome {
+    fn outcome(answer: HookAnswer) -> SessionStartOutcome {
         SessionStartOutcome { context: outcome::context(&answer) }
     }
 }
@@ -100,7 +100,7 @@ impl Payload for SessionEnd {
         object([("reason", reason.into())])
     }
 
-    fn outcome(_: Answer) {}
+    fn outcome(_: HookAnswer) {}
 }
 
 /// A prompt is about to be worked on.
@@ -117,7 +117,7 @@ impl Payload for BeforeAgent {
         object([("prompt", self.prompt.into())])
     }
 
-    fn outcome(answer: Answer) -> BeforeAgentOutcome {
+    fn outcome(answer: HookAnswer) -> BeforeAgentOutcome {
         BeforeAgentOutcome { verdict: Verdict::of(&answer), context: outcome::context(&answer) }
     }
 }
@@ -149,7 +149,7 @@ impl Payload for AfterAgent {
         ])
     }
 
-    fn outcome(answer: Answer) -> AfterAgentOutcome {
+    fn outcome(answer: HookAnswer) -> AfterAgentOutcome {
         AfterAgentOutcome {
             verdict: Verdict::of(&answer),
             clear_context: answer.specific.get("clearContext") == Some(&Value::Bool(true)),
@@ -171,7 +171,7 @@ impl Payload for BeforeModel {
         object([("llm_request", self.llm_request.to_json())])
     }
 
-    fn outcome(answer: Answer) -> BeforeModelOutcome {
+    fn outcome(answer: HookAnswer) -> BeforeModelOutcome {
         BeforeModelOutcome {
             verdict: Verdict::of(&answer),
             request: answer.specific.get("llm_request").and_then(crate::RequestChange::from_json),
@@ -180,7 +180,7 @@ impl Payload for BeforeModel {
     }
 }
 
-/// The model is about to be told which tools it may choose.
+/// Before the tools are declared to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BeforeToolSelection {
     pub llm_request: LlmRequest,
@@ -194,7 +194,7 @@ impl Payload for BeforeToolSelection {
         object([("llm_request", self.llm_request.to_json())])
     }
 
-    fn outcome(answer: Answer) -> ToolSelectionOutcome {
+    fn outcome(answer: HookAnswer) -> ToolSelectionOutcome {
         let config = answer.specific.get("toolConfig");
         ToolSelectionOutcome { tool_config: config.and_then(ToolConfig::from_json) }
     }
@@ -216,7 +216,7 @@ impl Payload for AfterModel {
         object([("llm_request", self.llm_request.to_json()), ("llm_response", self.llm_response.to_json())])
     }
 
-    fn outcome(answer: Answer) -> AfterModelOutcome {
+    fn outcome(answer: HookAnswer) -> AfterModelOutcome {
         AfterModelOutcome {
             verdict: Verdict::of(&answer),
             response: answer.specific.get("llm_response").and_then(LlmResponse::from_json),
@@ -230,7 +230,7 @@ pub struct PreCompress {
     pub trigger: CompressTrigger,
 }
 
-/// Who wants the history compressed.
+/// What triggered the compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompressTrigger {
     Manual,
@@ -249,7 +249,7 @@ impl Payload for PreCompress {
         object([("trigger", json!(trigger))])
     }
 
-    fn outcome(_: Answer) {}
+    fn outcome(_: HookAnswer) {}
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Every hook of a run, and which of them an event concerns.
+//! All hooks of a run, and the selection for an event.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use pollux_config::env::Env;
 use pollux_config::settings::{Layer, Settings, read_object};
 use serde_json::Value;
 
-use crate::definition::{Hook, Origin, Problem, Reader, Severity, Source};
+use crate::definition::{Hook, HookProblem, Origin, Reader, Severity, Source};
 use crate::event::Event;
 
-/// What [`Registry::load`] needs.
+/// The parameters of [`Registry::load`].
 pub struct LoadRequest<'a> {
     /// A project's file is among them only if its folder is trusted.
     pub settings: &'a Settings,
@@ -37,9 +37,9 @@ pub struct ExtensionHooks {
 #[derive(Debug, Default)]
 pub struct Registry {
     hooks: Vec<Arc<Hook>>,
-    problems: Vec<Problem>,
+    problems: Vec<HookProblem>,
     enabled: bool,
-    /// One bit for each event that concerns somebody.
+    /// One bit for each event that has a hook.
     heard: u16,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Plan {
 }
 
 impl Registry {
-    /// Reads every definition. What is wrong with one is among [`Self::problems`]; the others stay.
+    /// Loads all definitions. Bad ones are reported in [`Self::problems`]; the others stay active.
     pub fn load(request: &LoadRequest<'_>) -> Self {
         let LoadRequest { settings, env, extensions, workspace, project_off, current_name } = *request;
         let mut reader = Reader { env, current_name, hooks: Vec::new(), problems: Vec::new() };
@@ -76,7 +76,7 @@ impl Registry {
         let off: Vec<&str> = off.into_iter().flatten().filter_map(Value::as_str).collect();
         let Reader { mut hooks, problems, .. } = reader;
         for hook in &mut hooks {
-            // A project's list is about its own hooks, never about somebody's guard.
+            // A project's list only affects its own hooks, never a user's guard.
             let by_project = hook.source == Source::Project && project_off.iter().any(|o| o == hook.title());
             hook.enabled = !by_project && !off.contains(&hook.title());
         }
@@ -92,12 +92,12 @@ impl Registry {
         &self.hooks
     }
 
-    /// What is wrong with definitions.
-    pub fn problems(&self) -> &[Problem] {
+    /// Problems in definitions.
+    pub fn problems(&self) -> &[HookProblem] {
         &self.problems
     }
 
-    /// Whether hooks run at all.
+    /// Whether hooks are enabled.
     pub fn is_enabled(&self) -> bool {
         self.enabled
     }
@@ -113,7 +113,7 @@ impl Registry {
         for hook in concerned.filter(|hook| self.enabled && hook.rule.matches(subject)) {
             let same = |known: &&mut Arc<Hook>| known.name == hook.name && known.command == hook.command;
             match hooks.iter_mut().find(same) {
-                // Of equals the first counts, but nobody weakens what a stronger one says.
+                // Of duplicates the first wins, but a weaker source cannot change a stronger one.
                 Some(known) if known.source.authority() < hook.source.authority() => {
                     *known = Arc::clone(hook)
                 }
@@ -168,7 +168,7 @@ fn of_extension(reader: &mut Reader<'_>, extension: &ExtensionHooks, workspace: 
         variables: env.iter().map(|(name, _)| name.clone()).collect(),
         env,
     };
-    let problem = |text: String| Problem {
+    let problem = |text: String| HookProblem {
         severity: Severity::Skipped,
         file: origin.file.clone(),
         key: "hooks".to_owned(),

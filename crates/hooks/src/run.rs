@@ -1,4 +1,4 @@
-//! One hook run to its end, within limits.
+//! Runs one hook to its end, within limits.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use pollux_exec::program::{Excess, Program, ProgramEnd, ProgramEnding, run_with}
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{Answer, Decision, Said, cut, read};
+use crate::answer::{Decision, HookAnswer, HookOutput, cut, read};
 use crate::command_line::quoted;
 use crate::definition::Hook;
-use crate::ending::Ending;
-use crate::scene::{Scene, Surroundings};
+use crate::ending::HookEnding;
+use crate::scene::{HookServices, Scene};
 
 /// So much of stdout and of stderr is read; a request with a long history fits.
 const MAX_OUTPUT: usize = 8 << 20;
-/// So much of each is kept for people.
+/// Limit of each stream that is kept for display.
 const MAX_SHOWN: usize = 64 << 10;
 
 /// Variables that every hook gets.
@@ -29,34 +29,35 @@ const VARIABLES: [&str; 5] =
 #[derive(Debug, Clone)]
 pub struct Run {
     pub hook: Arc<Hook>,
-    /// What it was told.
+    /// Its input.
     pub input: JsonObject,
-    pub ending: Ending,
+    pub ending: HookEnding,
     pub duration: Duration,
     /// Its beginning, without control sequences.
     pub stdout: String,
     /// Its beginning, without control sequences.
     pub stderr: String,
-    pub answer: Answer,
-    /// What went wrong, without the hook's name.
+    pub answer: HookAnswer,
+    /// The problem, without the hook's name.
     pub warning: Option<String>,
-    /// It was asked again, because another hook changed what it had judged.
+    /// It was run again, because another hook changed the arguments it had judged.
     pub again: bool,
 }
 
 impl Run {
     /// Whether it ended in order; as upstream's telemetry has it.
     pub fn success(&self) -> bool {
-        self.ending == Ending::Exited(0)
+        self.ending == HookEnding::Exited(0)
     }
 
     /// The code that it ended with.
     pub fn exit_code(&self) -> Option<i32> {
         match self.ending {
-            Ending::Exited(code) => Some(code),
-            Ending::Signalled(_) | Ending::TimedOut { .. } | Ending::Cancelled | Ending::NotStarted(_) => {
-                None
-            }
+            HookEnding::Exited(code) => Some(code),
+            HookEnding::Signalled(_)
+            | HookEnding::TimedOut { .. }
+            | HookEnding::Cancelled
+            | HookEnding::NotStarted(_) => None,
         }
     }
 }
@@ -66,14 +67,14 @@ pub(crate) async fn run(
     hook: &Arc<Hook>,
     input: JsonObject,
     scene: &Scene,
-    surroundings: &Surroundings,
+    services: &HookServices,
     cancel: &CancellationToken,
 ) -> Run {
     let started = Instant::now();
-    let (ending, stdout, stderr) = started_and_ended(hook, &input, scene, surroundings, cancel).await;
+    let (ending, stdout, stderr) = started_and_ended(hook, &input, scene, services, cancel).await;
     let cut_off = stdout.len() > MAX_OUTPUT || stderr.len() > MAX_OUTPUT;
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    let mut reading = read(&Said { ending: &ending, stdout: &stdout, stderr: &stderr, cut: cut_off });
+    let mut reading = read(&HookOutput { ending: &ending, stdout: &stdout, stderr: &stderr, cut: cut_off });
     if reading.failed && hook.required && reading.answer.decision < Decision::Deny {
         let why = reading.warning.clone().unwrap_or_else(|| format!("failed: {ending}"));
         reading.answer.decision = Decision::Deny;
@@ -96,12 +97,12 @@ async fn started_and_ended(
     hook: &Hook,
     input: &JsonObject,
     scene: &Scene,
-    surroundings: &Surroundings,
+    services: &HookServices,
     cancel: &CancellationToken,
-) -> (Ending, Vec<u8>, Vec<u8>) {
-    let not_started = |why: String| (Ending::NotStarted(why), Vec::new(), Vec::new());
+) -> (HookEnding, Vec<u8>, Vec<u8>) {
+    let not_started = |why: String| (HookEnding::NotStarted(why), Vec::new(), Vec::new());
     if cancel.is_cancelled() {
-        return (Ending::Cancelled, Vec::new(), Vec::new());
+        return (HookEnding::Cancelled, Vec::new(), Vec::new());
     }
     if !scene.cwd.is_dir() {
         return not_started(format!("folder `{}` does not exist", scene.cwd.display()));
@@ -115,28 +116,28 @@ async fn started_and_ended(
         program: "bash".into(),
         arguments: vec!["-c".to_owned(), quoted(&hook.command, &VARIABLES, &variables)],
         directory: scene.cwd.clone(),
-        environment: environment(hook, scene, surroundings),
+        environment: environment(hook, scene, services),
         input,
         time_limit: Some(hook.timeout),
-        // One more than is allowed tells that it was more.
+        // One more than allowed shows that the limit was exceeded.
         output_limit: MAX_OUTPUT + 1,
         sandbox: None,
     };
-    let mut ended = run_with(&program, Excess::Dropped, &surroundings.background, cancel).await;
+    let mut ended = run_with(&program, Excess::Dropped, &services.background, cancel).await;
     if ended.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         // Small systems have no bash.
         program.program = "/bin/sh".into();
-        ended = run_with(&program, Excess::Dropped, &surroundings.background, cancel).await;
+        ended = run_with(&program, Excess::Dropped, &services.background, cancel).await;
     }
     match ended {
         Ok(ProgramEnd { ending, stdout, stderr }) => {
             let ending = match ending {
-                ProgramEnding::Exited(code) => Ending::Exited(code),
-                ProgramEnding::Signalled(signal) => Ending::Signalled(signal),
-                ProgramEnding::Cancelled => Ending::Cancelled,
-                ProgramEnding::TimedOut => Ending::TimedOut { after_ms: hook.timeout.as_millis() },
+                ProgramEnding::Exited(code) => HookEnding::Exited(code),
+                ProgramEnding::Signalled(signal) => HookEnding::Signalled(signal),
+                ProgramEnding::Cancelled => HookEnding::Cancelled,
+                ProgramEnding::TimedOut => HookEnding::TimedOut { after_ms: hook.timeout.as_millis() },
                 // Output is dropped instead.
-                ProgramEnding::TooMuchOutput => Ending::NotStarted("it printed too much".to_owned()),
+                ProgramEnding::TooMuchOutput => HookEnding::NotStarted("it printed too much".to_owned()),
             };
             (ending, stdout, stderr)
         }
@@ -144,12 +145,12 @@ async fn started_and_ended(
     }
 }
 
-fn environment(hook: &Hook, scene: &Scene, surroundings: &Surroundings) -> Vec<(String, String)> {
+fn environment(hook: &Hook, scene: &Scene, services: &HookServices) -> Vec<(String, String)> {
     let cwd = scene.cwd.display().to_string();
     let plans = scene.plans_dir.as_ref().map(|folder: &PathBuf| folder.display().to_string());
     let values = [cwd.clone(), cwd.clone(), cwd, scene.session_id.clone(), plans.unwrap_or_default()];
     let own = VARIABLES.iter().map(|name| (*name).to_owned()).zip(values);
-    surroundings.environment.iter().cloned().chain(own).chain(hook.env.iter().cloned()).collect()
+    services.environment.iter().cloned().chain(own).chain(hook.env.iter().cloned()).collect()
 }
 
 fn shown(text: &str) -> String {

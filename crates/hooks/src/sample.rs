@@ -1,4 +1,4 @@
-//! An input for each event, to try hooks with.
+//! A sample input for each event, to test hooks with.
 
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Where hooks run and what they share.
+//! The context in which hooks run, and the services they share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use pollux_domain::time::Clock;
 use pollux_exec::background::Background;
 
-/// What every hook of a run shares.
+/// The services that all hooks of a run share.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct HookServices {
     /// The environment without secrets: `exec::environment::sanitised`.
     pub environment: Vec<(String, String)>,
     /// Knows every process that must not outlive the program.

@@ -1,4 +1,4 @@
-//! Hooks that are real scripts.
+//! Integration tests with real hook scripts.
 
 #![allow(
     clippy::unwrap_used,

@@ -20,7 +20,8 @@ use pollux_domain::terminal_text::plain;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
 use pollux_extend::agents::{
-    Acknowledgements, Definition, Entry, Kind, Local, Prompt, Registry, Sources, Status, Wishes, same_name,
+    Acknowledgements, AgentEntry, AgentSettings, Definition, Kind, Local, Prompt, Registry, Sources, Status,
+    same_name,
 };
 use serde_json::{Value, json};
 
@@ -108,7 +109,7 @@ fn read(loaded: &Loaded) -> Registry {
         project: own.then(|| (root, loaded.project.gemini_dir().join("agents"))),
         extensions: &extensions::readable(loaded),
         acknowledged: Acknowledgements::read(loaded.home.gemini_dir()),
-        wishes: Wishes {
+        settings: AgentSettings {
             overrides: overrides.cloned().unwrap_or_default(),
             enabled: texts("agents.enabled"),
             disabled: texts("agents.disabled"),
@@ -222,7 +223,7 @@ pub struct AgentSet {
 }
 
 impl AgentSet {
-    fn entry(&self, name: &str) -> Result<&Entry, Failure> {
+    fn entry(&self, name: &str) -> Result<&AgentEntry, Failure> {
         let entries = self.registry.entries();
         if let Some(entry) = entries.iter().find(|entry| same_name(&entry.definition.name, name)) {
             return Ok(entry);
@@ -325,7 +326,7 @@ impl AgentSet {
     }
 }
 
-fn row(entry: &Entry) -> Row {
+fn row(entry: &AgentEntry) -> Row {
     let agent: &Definition = &entry.definition;
     Row {
         name: agent.name.clone(),

@@ -9,7 +9,7 @@ use pollux_domain::failure::Failure;
 use super::{Loaded, Prepared, policy};
 
 /// Largest plan to show, in bytes.
-const MOST_OF_A_PLAN: u64 = 1 << 20;
+const MAX_PLAN_BYTES: u64 = 1 << 20;
 
 /// Commands that open a dialog or end the conversation, and so need an interactive front end.
 const FOR_A_PERSON: &[&str] = &[
@@ -95,7 +95,7 @@ impl Prepared<'_> {
             let path = entry.path();
             let meta = entry.metadata().ok()?;
             let is_plan = path.extension().is_some_and(|suffix| suffix == "md") && meta.is_file();
-            (is_plan && meta.len() <= MOST_OF_A_PLAN).then(|| Some((meta.modified().ok()?, path)))?
+            (is_plan && meta.len() <= MAX_PLAN_BYTES).then(|| Some((meta.modified().ok()?, path)))?
         });
         let (_, path) = plans.max()?;
         let text = std::fs::read_to_string(&path).ok()?;

@@ -15,9 +15,9 @@ use pollux_tools::SandboxSlot;
 use tokio_util::sync::CancellationToken;
 
 use crate::hub::{Companion, Delivery, Front, Hosted, Limits, Link, Scopes, Subscription};
-use crate::outside::Outside;
 use crate::prompt::Expanded;
-use crate::rewind::Keeper;
+use crate::rewind::ChangeRecorder;
+use crate::services::Services;
 use crate::{Loaded, Sink, mcp, skills};
 
 /// A running agent session with one front end.
@@ -25,8 +25,8 @@ pub struct Conversation {
     front: Front,
     events: Subscription,
     pub session_file: Option<PathBuf>,
-    pub outside: Arc<Outside>,
-    pub(crate) keeper: Arc<Keeper>,
+    pub services: Arc<Services>,
+    pub(crate) change_recorder: Arc<ChangeRecorder>,
     /// Working directory of tool commands.
     pub sandbox: SandboxSlot,
 }
@@ -67,8 +67,8 @@ impl Conversation {
     pub(crate) fn new(
         link: Link,
         companion: Box<dyn Companion>,
-        outside: Arc<Outside>,
-        keeper: Arc<Keeper>,
+        services: Arc<Services>,
+        change_recorder: Arc<ChangeRecorder>,
         sandbox: SandboxSlot,
         session_file: Option<PathBuf>,
     ) -> Result<Self, Failure> {
@@ -77,7 +77,7 @@ impl Conversation {
         let hosted = Hosted::accompanied(link, limits, companion);
         let front = hosted.attach("local", Scopes::ALL).ok_or_else(gone)?;
         let events = front.subscribe_alone().map_err(|_| gone())?;
-        Ok(Self { front, events, session_file, outside, keeper, sandbox })
+        Ok(Self { front, events, session_file, services, change_recorder, sandbox })
     }
 
     /// The next event; `None` when the conversation has ended and its resources are closed.
@@ -155,7 +155,7 @@ impl Conversation {
 
     /// Asks the session to end (`cleared`: a new one follows); more events may still arrive.
     pub fn end(&mut self, cleared: bool) {
-        self.outside.cleared.store(cleared, Ordering::Relaxed);
+        self.services.cleared.store(cleared, Ordering::Relaxed);
         let _ = self.ask(Op::End { cleared });
     }
 
@@ -166,25 +166,25 @@ impl Conversation {
         loaded: &Loaded,
         cancel: &CancellationToken,
     ) -> Option<Result<Expanded, Failure>> {
-        self.outside.expand(prompt, loaded, cancel).await
+        self.services.expand(prompt, loaded, cancel).await
     }
 
     /// Whether a slash command names a skill or an MCP prompt.
     pub fn has_prompt(&self, word: &str) -> bool {
-        let servers = self.outside.servers.as_ref();
+        let servers = self.services.servers.as_ref();
         servers.is_some_and(|servers| servers.has_prompt(word.trim_start_matches('/')))
-            || skills::called(self.outside.skills.as_deref(), word).is_some()
+            || skills::called(self.services.skills.as_deref(), word).is_some()
     }
 
     /// Status and capabilities of the MCP servers, as lines.
     pub fn servers(&self, detail: mcp::Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> {
-        let servers = self.outside.servers.as_deref();
+        let servers = self.services.servers.as_deref();
         servers.map(|servers| mcp::lines(servers, detail, tools)).unwrap_or_default()
     }
 
     /// Servers that require sign-in.
     pub fn servers_to_sign_in(&self) -> Vec<String> {
-        let reports = self.outside.servers.as_deref().map(Servers::reports).unwrap_or_default();
+        let reports = self.services.servers.as_deref().map(Servers::reports).unwrap_or_default();
         reports.into_iter().filter(|report| report.sign_in.is_some()).map(|report| report.name).collect()
     }
 }

@@ -17,8 +17,8 @@ use pollux_exec::background::Background;
 use pollux_exec::environment::sanitised;
 use pollux_extend::extension::{Enablement, Installed, Kind, Metadata, Origin, Switch, switch};
 use pollux_install::extension::{
-    API, Answers, Consent, InstallError, Outside, Places, Releases, Staged, UpdateState, Wish, check,
-    consent, find, infer, infer_link, stage, uninstall,
+    API, Consent, ExtensionPaths, InstallError, InstallRequest, InstallServices, Releases, SettingValues,
+    Staged, UpdateState, check, consent, find, infer, infer_link, stage, uninstall,
 };
 use pollux_install::fetch::Git;
 use pollux_install::integrity::{Depth, Integrity, Standing};
@@ -57,7 +57,7 @@ fn of_a_home(options: &Request, env: &Env) -> Result<ExtensionSet, Failure> {
     let found = extensions::of(&loaded);
     let notes = loaded.notes.iter().chain(&found.warnings).cloned().collect();
     let all = found.all.clone();
-    let places = Places {
+    let places = ExtensionPaths {
         gemini_dir: loaded.home.gemini_dir().to_path_buf(),
         user_home: loaded.home.user_home().to_path_buf(),
         workspace: loaded.project.root().to_path_buf(),
@@ -70,7 +70,7 @@ fn of_a_home(options: &Request, env: &Env) -> Result<ExtensionSet, Failure> {
 pub struct ExtensionSet {
     loaded: Loaded,
     all: Vec<Installed>,
-    places: Places,
+    places: ExtensionPaths,
     notes: Vec<String>,
     store: std::sync::Arc<CredentialStore>,
     /// A user is waiting, and Ctrl+C cancels the operation.
@@ -105,7 +105,7 @@ impl ExtensionSet {
     }
 
     pub fn install(&mut self, new: &NewExtension, asking: &mut Prompter<'_>) -> Result<Said, Failure> {
-        let wish = Wish {
+        let wish = InstallRequest {
             source: new.source.clone(),
             reference: new.reference.clone(),
             auto_update: new.auto_update,
@@ -227,7 +227,7 @@ impl ExtensionSet {
     /// Whether a newer version exists; `false` if that cannot be determined.
     pub fn has_newer(&self, name: &str) -> bool {
         let Some(found) = self.own(name) else { return false };
-        let state = self.outside(async |places, outside| check(found, places, outside).await);
+        let state = self.with_network(async |places, outside| check(found, places, outside).await);
         matches!(state, Ok(Ok(UpdateState::Available(_))))
     }
 
@@ -278,7 +278,7 @@ impl ExtensionSet {
             .map(|setting| setting.name.as_str())
             .collect();
         let mut notes: Vec<String> =
-            staged.manifest.oddities().iter().map(|text| format!("Extension \"{name}\": {text}")).collect();
+            staged.manifest.warnings().iter().map(|text| format!("Extension \"{name}\": {text}")).collect();
         notes.extend(missing_line(&name, &missing));
         staged
             .install(None, &answers, &self.places, &self.integrity(), &self.store)
@@ -320,7 +320,7 @@ impl ExtensionSet {
     }
 
     fn fetch(&self, metadata: Metadata, asking: &mut Prompter<'_>) -> Result<Staged, Failure> {
-        self.outside(async |places, outside| {
+        self.with_network(async |places, outside| {
             stage(metadata, places, outside, &mut |question| asking.agrees(question, true)).await
         })?
         .map_err(|error| refused(&error))
@@ -328,7 +328,7 @@ impl ExtensionSet {
 
     fn update_one(&mut self, found: &Installed, asking: &mut Prompter<'_>) -> Result<Updated, Failure> {
         let name = found.extension.name.clone();
-        let state = self.outside(async |places, outside| check(found, places, outside).await)?;
+        let state = self.with_network(async |places, outside| check(found, places, outside).await)?;
         let newer = match state.map_err(|error| refused(&error))? {
             UpdateState::Available(newer) => newer,
             UpdateState::UpToDate => return Ok(Updated::Not(None)),
@@ -372,7 +372,7 @@ impl ExtensionSet {
     }
 
     /// Asks for the settings of an extension if a user is present.
-    fn ask(&self, wanted: &[pollux_extend::extension::Setting], asking: &mut Prompter<'_>) -> Answers {
+    fn ask(&self, wanted: &[pollux_extend::extension::Setting], asking: &mut Prompter<'_>) -> SettingValues {
         if !asking.at_terminal || extensions::is_off(&self.loaded, "experimental.extensionConfig") {
             return Vec::new();
         }
@@ -397,7 +397,10 @@ impl ExtensionSet {
     }
 
     /// Runs work that may use git or the network; Ctrl+C cancels it and cleans up.
-    fn outside<T>(&self, work: impl AsyncFnOnce(&Places, &Outside<'_>) -> T) -> Result<T, Failure> {
+    fn with_network<T>(
+        &self,
+        work: impl AsyncFnOnce(&ExtensionPaths, &InstallServices<'_>) -> T,
+    ) -> Result<T, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -406,7 +409,7 @@ impl ExtensionSet {
         let cancel = CancellationToken::new();
         let env = &self.loaded.env;
         let token = env.non_empty("GITHUB_TOKEN").map(str::to_owned);
-        let outside = Outside {
+        let outside = InstallServices {
             git: Git {
                 program: helpers::git(env),
                 environment: sanitised(env, &self.loaded.groups.tools.redaction),

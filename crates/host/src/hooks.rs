@@ -12,7 +12,7 @@ use pollux_domain::failure::Failure;
 use pollux_domain::time::SystemClock;
 use pollux_exec::background::Background;
 use pollux_exec::environment::sanitised;
-use pollux_hooks::{Hooks, LoadRequest, Registry, StartSource, Surroundings};
+use pollux_hooks::{HookServices, Hooks, LoadRequest, Registry, StartSource};
 use serde_json::Value;
 
 use super::{Loaded, Prepared, extensions};
@@ -60,7 +60,7 @@ pub fn port(
 
 /// The hooks of a run, ready to fire.
 pub fn hooks(loaded: &Loaded, background: Arc<Background>) -> Hooks {
-    let surroundings = Surroundings {
+    let surroundings = HookServices {
         environment: sanitised(&loaded.env, &loaded.groups.tools.redaction),
         background,
         clock: Arc::new(SystemClock),

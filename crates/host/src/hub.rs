@@ -23,7 +23,7 @@ use pollux_domain::sync::Locked as _;
 
 pub use fold::Snapshot;
 pub use front::Front;
-pub use hosted::{Around, Companion, Hosted, Limits, Link, State};
+pub use hosted::{Companion, ExtraEvents, Hosted, Limits, Link, State};
 pub use log::Numbered;
 pub use queue::{Delivery, Subscription};
 pub use scopes::Scopes;

@@ -20,14 +20,14 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::custom_commands::{CommandList, Invocation, split};
-use super::outside::Outside;
 use super::prompt::{self, Expanded};
+use super::services::Services;
 use super::{Conversation, Loaded, Prepared, built_in_prompts, checker, policy, skills};
 
 /// Maximum characters of shell output inserted per line.
-const MOST_PRINTED: usize = 200_000;
+const MAX_PRINTED: usize = 200_000;
 
-impl Outside {
+impl Services {
     /// The prompt of a headless run: a command, possibly after piped input, or plain text.
     pub async fn expand_headless(
         &self,
@@ -240,10 +240,10 @@ fn printed(line: &str, finished: &Finished) -> String {
 /// The beginning and the end of an overlong text.
 fn cut(text: String) -> String {
     let count = text.chars().count();
-    if count <= MOST_PRINTED {
+    if count <= MAX_PRINTED {
         return text;
     }
-    let half = MOST_PRINTED / 2;
+    let half = MAX_PRINTED / 2;
     let head: String = text.chars().take(half).collect();
     let tail: String = text.chars().skip(count - half).collect();
     format!("{head}\n... [{} characters omitted] ...\n{tail}", count - 2 * half)
@@ -257,7 +257,7 @@ impl Conversation {
         turn: &Prepared<'_>,
         mode: ApprovalMode,
     ) -> Option<Result<Invocation, Failure>> {
-        self.outside.invocation(typed, turn, mode, true).await
+        self.services.invocation(typed, turn, mode, true).await
     }
 
     /// Turns a command into a prompt; `None` if cancelled.
@@ -267,26 +267,26 @@ impl Conversation {
         turn: &Prepared<'_>,
         cancel: &CancellationToken,
     ) -> Option<Result<Expanded, Failure>> {
-        self.outside.carry_out(invocation, turn, cancel).await
+        self.services.carry_out(invocation, turn, cancel).await
     }
 
     /// Allows these shell lines for the rest of the conversation.
     pub fn allow_lines(&self, lines: &[String]) {
-        self.outside.commands.allow(lines);
+        self.services.commands.allow(lines);
     }
 
     /// Whether a slash command is a custom command.
     pub fn has_command(&self, word: &str, loaded: &Loaded) -> bool {
-        self.outside.commands.has(word, loaded)
+        self.services.commands.has(word, loaded)
     }
 
     /// Discards the list, so that the folders are read again on next use.
     pub fn reload_commands(&self) {
-        self.outside.commands.forget();
+        self.services.commands.forget();
     }
 
     /// Names and descriptions, including MCP prompts; invalid files are marked.
     pub fn commands(&self, loaded: &Loaded) -> CommandList {
-        self.outside.commands.list(loaded, self.outside.servers.as_deref())
+        self.services.commands.list(loaded, self.services.servers.as_deref())
     }
 }

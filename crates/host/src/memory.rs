@@ -1,11 +1,11 @@
 //! The durable memory of a run. If it is off, nothing is built; if it is on, nothing is opened before
 //! the first prompt is sent.
 
-mod mirror;
 mod notes;
-mod scribe;
+mod recorder;
 mod tools;
 mod vectors;
+mod writer;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use pollux_config::env::Env;
 use pollux_domain::JsonObject;
 use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::time::{Clock, SystemClock};
-use pollux_embed::{Choice, EmbedSettings, Surroundings};
+use pollux_embed::{Choice, EmbedContext, EmbedSettings};
 use pollux_memory::{AgentDir, Learnings, Memory, Settings, Setup, Space, StateDir};
 use pollux_net::client::ClientOptions;
 use serde_json::Value;
@@ -22,7 +22,7 @@ use serde_json::Value;
 use super::{Loaded, Prepared};
 use crate::VERSION;
 
-pub(crate) use mirror::{OwnWords, Remembrance};
+pub(crate) use recorder::{MemoryRecorder, TypedText};
 pub(crate) use tools::tools;
 pub use vectors::failed;
 
@@ -89,7 +89,7 @@ impl Recall {
     /// The embedding provider.
     pub fn choice(&self) -> &Choice {
         self.choice.get_or_init(|| {
-            let surroundings = Surroundings {
+            let surroundings = EmbedContext {
                 env: &self.env,
                 client: ClientOptions::from_env(&self.env, format!("pollux/{VERSION}")),
                 models: self.models.clone(),

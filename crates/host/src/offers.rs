@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pollux_extend::agents::Registry;
 use pollux_extend::commands::Places;
-use pollux_extend::skills::Shelf;
+use pollux_extend::skills::SkillRegistry;
 use pollux_mcp::Servers;
 use pollux_tools::Workspace;
 
@@ -17,7 +17,7 @@ use crate::{Conversation, Loaded, agents, custom_commands, extensions, mcp, mode
 pub struct Offers {
     pub workspace: Option<Arc<Workspace>>,
     pub commands: Places,
-    pub skills: Option<Arc<Shelf>>,
+    pub skills: Option<Arc<SkillRegistry>>,
     pub servers: Option<Arc<Servers>>,
     /// Including disabled ones.
     pub server_names: Vec<String>,
@@ -34,15 +34,15 @@ impl Conversation {
     pub fn offers(&self, loaded: &Loaded) -> Offers {
         let named = if mcp::any(loaded) { mcp::named(loaded) } else { Vec::new() };
         Offers {
-            workspace: Some(Arc::clone(&self.outside.workspace)),
+            workspace: Some(Arc::clone(&self.services.workspace)),
             commands: custom_commands::places(loaded),
-            skills: self.outside.skills.clone(),
-            servers: self.outside.servers.clone(),
+            skills: self.services.skills.clone(),
+            servers: self.services.servers.clone(),
             server_names: named.into_iter().map(|server| server.name).collect(),
             agents: Arc::clone(agents::of(loaded)),
             extensions: extensions::names(loaded),
             models: models(loaded),
-            checkpoints: self.keeper.shadow().map(|shadow| shadow.folder().to_path_buf()),
+            checkpoints: self.change_recorder.shadow().map(|shadow| shadow.folder().to_path_buf()),
         }
     }
 }

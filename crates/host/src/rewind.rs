@@ -1,7 +1,7 @@
 //! Undoing file changes: records what tool calls change, for `/rewind` and `pollux sessions rewind`.
 
+mod change_recorder;
 mod checkpoints;
-mod keeper;
 
 use std::path::PathBuf;
 
@@ -13,8 +13,8 @@ use pollux_rewind::{
     Target, default_skips,
 };
 
-pub(crate) use checkpoints::{Shadow, open_shadow};
-pub(crate) use keeper::Keeper;
+pub(crate) use change_recorder::ChangeRecorder;
+pub(crate) use checkpoints::{CheckpointStore, open_shadow};
 
 /// The folder shared by the journals of a project's sessions.
 pub fn store(project: &Project) -> PathBuf {

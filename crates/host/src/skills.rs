@@ -7,7 +7,7 @@ use pollux_config::paths::GEMINI_DIR;
 use pollux_domain::content::Part;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_extend::skills::{self, Admit, Places, Shelf, Skill, Skills};
+use pollux_extend::skills::{self, GrantRead, Places, Skill, SkillRegistry, Skills};
 use pollux_tools::Workspace;
 use serde_json::Value;
 
@@ -61,26 +61,26 @@ pub fn are_on(loaded: &Loaded) -> bool {
 }
 
 /// The skills of a conversation, and warnings about invalid ones.
-pub fn shelf(loaded: &Loaded, workspace: &Arc<Workspace>) -> (Option<Arc<Shelf>>, Vec<String>) {
+pub fn shelf(loaded: &Loaded, workspace: &Arc<Workspace>) -> (Option<Arc<SkillRegistry>>, Vec<String>) {
     if !are_on(loaded) {
         return (None, Vec::new());
     }
     let found = find(loaded);
     let warnings = found.warnings.iter().map(ToString::to_string).collect();
     let workspace = Arc::clone(workspace);
-    let admit: Admit = Arc::new(move |folder| workspace.open_for_reading(folder));
-    (Some(Arc::new(Shelf::new(found, admit))), warnings)
+    let admit: GrantRead = Arc::new(move |folder| workspace.open_for_reading(folder));
+    (Some(Arc::new(SkillRegistry::new(found, admit))), warnings)
 }
 
 /// The skill that a line activates, and the text after its name.
-pub fn called(shelf: Option<&Shelf>, typed: &str) -> Option<(Skill, String)> {
+pub fn called(shelf: Option<&SkillRegistry>, typed: &str) -> Option<(Skill, String)> {
     let line = typed.trim().strip_prefix('/')?;
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     Some((shelf?.called(word)?, rest.trim().to_owned()))
 }
 
 /// The instruction that activates a skill, followed by the user's text.
-pub fn activated(shelf: &Shelf, skill: &Skill, words: String) -> Result<(Part, String), Failure> {
+pub fn activated(shelf: &SkillRegistry, skill: &Skill, words: String) -> Result<(Part, String), Failure> {
     let text = shelf.activate(skill).map_err(|error| Failure::from_error(ExitKind::Input, &error))?;
     // Upstream's words.
     let words = if words.is_empty() { format!("Use the skill {}", skill.name) } else { words };

@@ -103,7 +103,7 @@ impl Prepared<'_> {
 impl Conversation {
     /// Plans the file rewind to the state before the first of these prompts.
     pub async fn plan_rewind(&self, prompts: Vec<String>) -> Result<FilePlan, String> {
-        let plan = self.keeper.plan(prompts).await?;
+        let plan = self.change_recorder.plan(prompts).await?;
         Ok(FilePlan {
             lines: rewind::plan_lines(&plan),
             has_steps: !plan.steps.is_empty(),
@@ -115,25 +115,25 @@ impl Conversation {
     /// Restores files, conflicting ones only with `overwrite`; returns a report.
     pub async fn apply_rewind(&self, plan: FilePlan, overwrite: bool) -> Result<Vec<String>, String> {
         let conflicts = if overwrite { Conflicts::Overwrite } else { Conflicts::Keep };
-        let applied = self.keeper.apply(plan.plan, conflicts).await?;
+        let applied = self.change_recorder.apply(plan.plan, conflicts).await?;
         Ok(rewind::applied_lines(&applied))
     }
 
     /// Whether checkpoints are enabled.
     pub fn makes_checkpoints(&self) -> bool {
-        self.keeper.shadow().is_some()
+        self.change_recorder.shadow().is_some()
     }
 
     /// The checkpoints listed by `/restore`.
     pub fn restorable(&self) -> Result<String, String> {
-        let Some(shadow) = self.keeper.shadow() else { return Ok(checkpoint::listing(&[])) };
+        let Some(shadow) = self.change_recorder.shadow() else { return Ok(checkpoint::listing(&[])) };
         let names = checkpoint::list(shadow.folder()).map_err(|error| error.to_string())?;
         Ok(checkpoint::listing(&names))
     }
 
     /// Restores the project to a checkpoint.
     pub async fn restore(&self, name: &str) -> Result<Restored, String> {
-        let Some(shadow) = self.keeper.shadow() else { return Err(checkpoint::listing(&[])) };
+        let Some(shadow) = self.change_recorder.shadow() else { return Err(checkpoint::listing(&[])) };
         let found = checkpoint::read(shadow.folder(), name).map_err(|error| error.to_string())?;
         if let Some(commit) = &found.commit {
             shadow.restore(commit).await?;
@@ -144,28 +144,28 @@ impl Conversation {
 
     /// All skills, as listed; `None` if skills are disabled.
     pub fn skills(&self) -> Option<Vec<skills::Row>> {
-        Some(self.outside.skills.as_ref()?.skills().all.iter().map(skills::row).collect())
+        Some(self.services.skills.as_ref()?.skills().all.iter().map(skills::row).collect())
     }
 
     /// Reloads skills; returns how many were added and removed.
     pub fn reload_skills(&self, loaded: &Loaded) -> Option<(usize, usize, Vec<String>)> {
         let found = skills::find(loaded);
         let warnings = found.warnings.iter().map(ToString::to_string).collect();
-        let change = self.outside.skills.as_ref()?.replace(found);
+        let change = self.services.skills.as_ref()?.replace(found);
         Some((change.added, change.removed, warnings))
     }
 
     /// The number of context files, MCP servers and skills.
     pub fn counts(&self, loaded: &Loaded) -> [usize; 3] {
         let files = self.memory(loaded).matches("--- Context from: ").count();
-        let servers = self.outside.servers.as_deref().map_or(0, |servers| servers.reports().len());
+        let servers = self.services.servers.as_deref().map_or(0, |servers| servers.reports().len());
         let own = |row: &skills::Row| row.enabled && row.origin != "built-in";
         [files, servers, self.skills().map_or(0, |rows| rows.iter().filter(|row| own(row)).count())]
     }
 
     /// The context files for a new conversation.
     pub fn memory(&self, loaded: &Loaded) -> String {
-        let mut context = workspace::context_files(loaded, &self.outside.workspace);
+        let mut context = workspace::context_files(loaded, &self.services.workspace);
         let of_extensions = context.extensions(&extensions::context_files(loaded).0);
         let parts = [context.global(), of_extensions, context.project(), context.private()];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
@@ -179,7 +179,7 @@ impl Conversation {
             Some(Ending::Signalled(signal)) => format!("signal {signal}"),
             Some(Ending::Cancelled | Ending::Inactive) => "ended".to_owned(),
         };
-        let listed = self.outside.background.list().into_iter();
+        let listed = self.services.background.list().into_iter();
         listed
             .map(|process| Task {
                 pid: process.pid,
@@ -192,12 +192,12 @@ impl Conversation {
 
     /// Stops one of them; false if it had already ended.
     pub async fn end_task(&self, pid: u32) -> bool {
-        self.outside.background.end(pid).await
+        self.services.background.end(pid).await
     }
 
     /// The folders that belong to the workspace.
     pub fn directories(&self) -> &[PathBuf] {
-        self.outside.workspace.directories()
+        self.services.workspace.directories()
     }
 }
 

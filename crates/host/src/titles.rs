@@ -88,7 +88,7 @@ impl Titles {
     }
 
     /// The next event of the title request, for usage statistics.
-    pub(super) async fn news(&mut self) -> Event {
+    pub(super) async fn next_event(&mut self) -> Event {
         match self.events.recv().await {
             Some(event) => event,
             None => std::future::pending().await,

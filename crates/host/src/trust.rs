@@ -40,7 +40,7 @@ pub struct Asked {
 }
 
 /// The outcome of the trust question.
-pub struct Settled {
+pub struct TrustDecision {
     pub trusted: bool,
     pub problem: Option<&'static str>,
 }
@@ -81,25 +81,25 @@ impl Asked {
     }
 
     /// Applies the answer. Without an answer nothing is decided.
-    pub fn answered(self, folder: &TrustedFolder, answer: Option<&str>) -> Result<Settled, Failure> {
+    pub fn answered(self, folder: &TrustedFolder, answer: Option<&str>) -> Result<TrustDecision, Failure> {
         let parent = match answer {
             Some("folder") => false,
             Some("parent") => true,
             Some("never") => {
                 folder.deny()?;
-                return Ok(Settled { trusted: false, problem: None });
+                return Ok(TrustDecision { trusted: false, problem: None });
             }
-            _ => return Ok(Settled { trusted: false, problem: None }),
+            _ => return Ok(TrustDecision { trusted: false, problem: None }),
         };
         let inventory = &self.view.inventory;
         // Trust covers exactly the content that was shown.
         if inventory.excess.is_some() || folder.look()?.inventory.digest != inventory.digest {
             let problem =
                 "The folder could not be inspected or has changed in the meantime; it was not trusted.";
-            return Ok(Settled { trusted: false, problem: Some(problem) });
+            return Ok(TrustDecision { trusted: false, problem: Some(problem) });
         }
         folder.allow(parent, inventory)?;
-        Ok(Settled { trusted: folder.look()?.standing.trust.uses_project(), problem: None })
+        Ok(TrustDecision { trusted: folder.look()?.standing.trust.uses_project(), problem: None })
     }
 }
 

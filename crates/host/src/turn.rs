@@ -27,12 +27,12 @@ use pollux_tools::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::companion::Beside;
+use super::background_work::BackgroundWork;
 use super::conversation::{Conversation, Headless, Turned};
 use super::extension_updates::ExtensionUpdates;
-use super::memory::{self, OwnWords, Remembrance};
-use super::outside::Manner;
-use super::rewind::{self, Keeper};
+use super::memory::{self, MemoryRecorder, TypedText};
+use super::rewind::{self, ChangeRecorder};
+use super::services::Manner;
 use super::terminals::OwnTerminals;
 use super::titles::Titles;
 use super::{
@@ -41,8 +41,8 @@ use super::{
 };
 use crate::VERSION;
 
-pub use super::outside::Outside;
 pub use super::prompt::Expanded;
+pub use super::services::Services;
 pub use super::workspace::{context_files, workspace};
 
 /// Assembles the agent and runs one prompt; every event goes to `sink`, in order.
@@ -55,19 +55,19 @@ pub async fn run_turn(
     if built_in_prompts::wants_plan(turn.request.prompt.as_deref()) {
         turn.permission.approval = ApprovalMode::Plan;
     }
-    let outside = Outside::open(turn.loaded, Manner::Headless)?;
+    let services = Services::open(turn.loaded, Manner::Headless)?;
     if prompt.trim_start().starts_with('/') {
         // It may be an MCP prompt.
-        mcp::wait_for_tools(outside.servers.as_deref(), &cancel, sink).await;
+        mcp::wait_for_tools(services.servers.as_deref(), &cancel, sink).await;
     }
-    let Some(expanded) = outside.expand_headless(&prompt, &turn, &cancel).await else {
+    let Some(expanded) = services.expand_headless(&prompt, &turn, &cancel).await else {
         return Ok(Done { end: TurnEnd::Cancelled, session_file: None });
     };
     let (parts, passed_over) = expanded?;
     let opening = Opening { begin: None, noticed: passed_over, cancel: cancel.clone() };
-    let mut conversation = assemble(&turn, outside, Manner::Headless, opening).await?;
+    let mut conversation = assemble(&turn, services, Manner::Headless, opening).await?;
     let session_file = conversation.session_file.clone();
-    mcp::wait_for_tools(conversation.outside.servers.as_deref(), &cancel, sink).await;
+    mcp::wait_for_tools(conversation.services.servers.as_deref(), &cancel, sink).await;
     let mut front = Headless { sink, cancel, stopped: false };
     let end = conversation.turn(Op::Prompt { parts, typed: prompt }, &mut front).await;
     front.finish(conversation).await;
@@ -82,9 +82,9 @@ pub async fn open_conversation(
     turn: &Prepared<'_>,
     begin: Option<&[Content]>,
 ) -> Result<Conversation, Failure> {
-    let outside = Outside::open(turn.loaded, Manner::Interactive)?;
+    let services = Services::open(turn.loaded, Manner::Interactive)?;
     let opening = Opening { begin, noticed: Vec::new(), cancel: CancellationToken::new() };
-    assemble(turn, outside, Manner::Interactive, opening).await
+    assemble(turn, services, Manner::Interactive, opening).await
 }
 
 /// How a conversation starts.
@@ -99,7 +99,7 @@ struct Opening<'a> {
 
 async fn assemble(
     turn: &Prepared<'_>,
-    mut outside: Outside,
+    mut services: Services,
     manner: Manner,
     opening: Opening<'_>,
 ) -> Result<Conversation, Failure> {
@@ -107,14 +107,14 @@ async fn assemble(
     let loaded = turn.loaded;
     let interactive = manner == Manner::Interactive;
     let model = models::client(turn)?;
-    let (workspace, background) = (Arc::clone(&outside.workspace), Arc::clone(&outside.background));
+    let (workspace, background) = (Arc::clone(&services.workspace), Arc::clone(&services.background));
     let mut context = context_files(loaded, &workspace);
     let mut prompt = prompt_inputs(turn, interactive, &mut context)?;
     let environment = environment(loaded, &workspace, &mut context);
     let mut warnings = workspace.warnings().to_vec();
     warnings.extend(extension_warnings(loaded));
     warnings.extend(context.take_warnings());
-    warnings.append(&mut outside.unused);
+    warnings.append(&mut services.unused);
     warnings.extend(system_prompt::unused_system_prompt(loaded));
     let recall = memory::recall(turn, &mut warnings);
     prompt.learnings = recall.as_ref().and_then(|recall| memory::learnings(recall, &mut warnings));
@@ -139,8 +139,13 @@ async fn assemble(
     let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
     let shadow = rewind::open_shadow(loaded, &background, interactive).await?;
     let general = &loaded.groups.general;
-    let keeper =
-        Arc::new(Keeper::new(&loaded.home, &loaded.project, &turn.session.id, &general.rewind, shadow));
+    let change_recorder = Arc::new(ChangeRecorder::new(
+        &loaded.home,
+        &loaded.project,
+        &turn.session.id,
+        &general.rewind,
+        shadow,
+    ));
     let mut restored = history;
     let hooks = hooks::port(turn, &directory, begin, Arc::clone(&background), &mut warnings);
     restored.extend(saved_chat::record(&mut recorder, begin.unwrap_or_default()));
@@ -161,11 +166,11 @@ async fn assemble(
         restored,
         roots: workspace.directories().to_vec(),
     };
-    let remembrance =
-        recall.map(|recall| Remembrance::start(&recall, turn, &model, own_words(turn, interactive)));
-    let changes: Option<Arc<dyn Changes>> = Some(Arc::clone(&keeper) as Arc<dyn Changes>);
+    let memory_recorder =
+        recall.map(|recall| MemoryRecorder::start(&recall, turn, &model, typed_text(turn, interactive)));
+    let changes: Option<Arc<dyn Changes>> = Some(Arc::clone(&change_recorder) as Arc<dyn Changes>);
     let checkers = Some(Arc::new(checkers) as Arc<dyn CheckerPort>);
-    let late_tools = late_tools(&outside);
+    let late_tools = late_tools(&services);
     let agents_port =
         agents::port(loaded, workspace.directories(), &background, interactive, &mut warnings).await;
     let ports = Ports {
@@ -180,36 +185,36 @@ async fn assemble(
         checkers,
         changes,
         hooks: Some(hooks),
-        witness: remembrance.as_ref().map(Remembrance::witness),
+        observer: memory_recorder.as_ref().map(MemoryRecorder::observer),
         agents: agents_port,
     };
     let handle = open(spec, ports);
-    if let (Some(servers), Some(person)) = (&outside.servers, &handle.person) {
+    if let (Some(servers), Some(person)) = (&services.servers, &handle.person) {
         servers.introduce(Arc::clone(person));
     }
     warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
     warnings.extend(noticed);
     let titles = if interactive { Titles::of(turn, &model, session_file.as_deref()) } else { None };
     let updates = if interactive { ExtensionUpdates::look(turn.request, loaded) } else { None };
-    let outside = Arc::new(outside);
-    let beside = Beside {
+    let services = Arc::new(services);
+    let beside = BackgroundWork {
         titles,
         updates,
-        remembrance,
-        ..Beside::new(manner, warnings, Arc::clone(&outside), cancel)
+        memory_recorder,
+        ..BackgroundWork::new(manner, warnings, Arc::clone(&services), cancel)
     };
-    Conversation::new(handle.into(), Box::new(beside), outside, keeper, sandbox, session_file)
+    Conversation::new(handle.into(), Box::new(beside), services, change_recorder, sandbox, session_file)
 }
 
 /// Which part of a prompt the user typed.
-fn own_words(turn: &Prepared<'_>, interactive: bool) -> OwnWords {
-    if interactive { OwnWords::AllTyped } else { OwnWords::Only(turn.request.prompt.clone()) }
+fn typed_text(turn: &Prepared<'_>, interactive: bool) -> TypedText {
+    if interactive { TypedText::AllTyped } else { TypedText::Only(turn.request.prompt.clone()) }
 }
 
 /// The tools of MCP servers and skills, which change over time.
-fn late_tools(outside: &Outside) -> Option<Arc<dyn ToolSource>> {
-    let servers = outside.servers.clone().map(|servers| servers as Arc<dyn ToolSource>);
-    let shelf = outside.skills.clone().map(|shelf| shelf as Arc<dyn ToolSource>);
+fn late_tools(services: &Services) -> Option<Arc<dyn ToolSource>> {
+    let servers = services.servers.clone().map(|servers| servers as Arc<dyn ToolSource>);
+    let shelf = services.skills.clone().map(|shelf| shelf as Arc<dyn ToolSource>);
     ToolSources::join(servers.into_iter().chain(shelf))
 }
 

@@ -1,9 +1,9 @@
-//! Unpacking archives that strangers made.
+//! Unpacks untrusted archives.
 //!
-//! An archive may fill the disk, name places outside of the folder or hide links that lead there. Everything is
-//! counted while it streams, and nothing is believed that the archive says of itself. Links are followed in memory
-//! first and made last; no entry may lie below one. What was unpacked before a refusal stays for the caller to
-//! remove with its folder. A repository that was packed with the rest (`.git`) is left out.
+//! An archive may fill the disk, name paths outside the folder or contain links that lead there. Sizes are
+//! counted while streaming, and nothing that the archive declares is trusted. Links are resolved in memory
+//! first and created last; no entry may be below one. After a refusal, the caller removes the folder with what
+//! was unpacked so far. A packed repository (`.git`) is skipped.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
@@ -20,7 +20,7 @@ mod zip;
 const RATIO_FLOOR: u64 = 1024 * 1024;
 const BUFFER: usize = 64 * 1024;
 
-/// How much an archive may hold.
+/// Limits of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Files, folders and links together.
@@ -54,7 +54,7 @@ pub enum UnpackError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// What is wrong with an entry of an archive, or with a file that is to be copied.
+/// Why an entry of an archive, or a file to copy, is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("points outside the folder (`..`)")]
@@ -95,7 +95,7 @@ pub enum Refusal {
     Ratio(u64),
 }
 
-/// Unpacks a zip or tar.gz file, told apart by their first bytes, into a folder that is there and empty.
+/// Unpacks a zip or tar.gz file, distinguished by their first bytes, into an existing empty folder.
 pub fn unpack(archive: &Path, into: &Path, limits: &Limits) -> Result<(), UnpackError> {
     let read = |source| UnpackError::Read { path: archive.to_owned(), source };
     let mut file = File::open(archive).map_err(read)?;
@@ -115,7 +115,7 @@ pub fn unpack(archive: &Path, into: &Path, limits: &Limits) -> Result<(), Unpack
     unpacking.make_links()
 }
 
-/// What has been taken so far.
+/// The state of unpacking.
 struct Unpacking<'a> {
     archive: &'a Path,
     into: &'a Path,
@@ -129,8 +129,8 @@ struct Unpacking<'a> {
 }
 
 impl Unpacking<'_> {
-    /// Counts one more entry and gives the path that it names, relative to the folder: empty for the folder itself,
-    /// nothing for what is left out.
+    /// Counts an entry and returns its path relative to the folder: empty for the folder itself, `None` for a
+    /// skipped entry.
     fn admit(&mut self, entry: &[u8]) -> Result<Option<PathBuf>, UnpackError> {
         self.entries += 1;
         if self.entries > self.limits.entries {
@@ -155,7 +155,7 @@ impl Unpacking<'_> {
         self.folder.create_folder(path).map_err(|source| self.unwritten(path, source))
     }
 
-    /// Writes one file, counting what comes rather than what was announced.
+    /// Writes one file, counting the actual bytes instead of the declared size.
     fn file(&mut self, path: &Path, mut content: impl Read, executable: bool) -> Result<(), UnpackError> {
         let entry = path.to_string_lossy().into_owned();
         self.add(path, Node::File)?;
@@ -200,7 +200,8 @@ impl Unpacking<'_> {
         self.add(path, Node::Link(target))
     }
 
-    /// Makes the links when everything else is written, and only if each of them stays inside, through all others.
+    /// Creates the links after everything else is written, and only if each of them stays inside, through all
+    /// others.
     fn make_links(&self) -> Result<(), UnpackError> {
         if let Some((path, target)) = self.tree.stray_link_of_archive() {
             return Err(self.refused(path.to_string_lossy().as_bytes(), Refusal::Link(target.to_owned())));

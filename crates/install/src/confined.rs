@@ -1,13 +1,13 @@
-//! A folder that is filled without leaving it.
+//! A folder that can be filled without leaving it.
 //!
-//! Every name on the way is opened from the folder before it and never through a link, so that whatever lies on
-//! the disk already, nothing is created outside. It does not judge names; [`crate::tree`] does.
+//! Every path component is opened from its parent and never through a link, so that nothing is created outside,
+//! whatever is already on disk. It does not validate names; [`crate::tree`] does.
 
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path};
 
-/// Only plain names lead down from a folder.
+/// Only plain names are allowed below a folder.
 fn names(path: &Path) -> io::Result<Vec<&std::ffi::OsStr>> {
     let names = path.components().map(|part| match part {
         Component::Normal(name) => Ok(name),
@@ -28,7 +28,7 @@ mod system {
     const WALK: OFlags =
         OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-    /// Whether folders on the way are made.
+    /// Whether parent folders are created.
     #[derive(Clone, Copy, PartialEq)]
     enum Missing {
         Fail,
@@ -39,7 +39,7 @@ mod system {
     pub(crate) struct ConfinedFolder(OwnedFd);
 
     impl ConfinedFolder {
-        /// Opens a folder that is there; the last name may not be a link.
+        /// Opens an existing folder; the last name must not be a link.
         pub(crate) fn open(path: &Path) -> io::Result<Self> {
             Ok(Self(retry_on_intr(|| fs::openat(CWD, path, WALK, Mode::empty()))?))
         }
@@ -58,7 +58,7 @@ mod system {
             self.walk(&names(path)?, Missing::Create).map(drop)
         }
 
-        /// Makes a new file; the folders above it are made too.
+        /// Creates a new file and its parent folders.
         pub(crate) fn create_file(&self, path: &Path, executable: bool) -> io::Result<File> {
             let names = names(path)?;
             let (name, above) = names.split_last().ok_or(io::ErrorKind::InvalidInput)?;
@@ -68,7 +68,7 @@ mod system {
             Ok(File::from(retry_on_intr(|| fs::openat(&folder, *name, flags, mode))?))
         }
 
-        /// Makes a new link; the folders above it are made too.
+        /// Creates a new link and its parent folders.
         pub(crate) fn create_link(&self, path: &Path, target: &str) -> io::Result<()> {
             let names = names(path)?;
             let (name, above) = names.split_last().ok_or(io::ErrorKind::InvalidInput)?;
@@ -101,7 +101,7 @@ mod system {
 
     use super::*;
 
-    /// The folder, by its path; each name on the way is looked at before it is used.
+    /// The folder by its path; each name on the way is checked before use.
     pub(crate) struct ConfinedFolder(PathBuf);
 
     impl ConfinedFolder {

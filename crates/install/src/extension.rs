@@ -1,8 +1,8 @@
-//! Installing, updating and removing extensions.
+//! Installs, updates and removes extensions.
 //!
-//! [`stage`] fetches one into a folder of its own; nothing of it counts yet. After somebody has agreed to
-//! [`Staged::consent`], [`Staged::install`] puts it in place as a whole, so that an interruption leaves the old
-//! version or the new one.
+//! [`stage`] fetches an extension into a temporary folder without activating it. After the user agrees to
+//! [`Staged::consent`], [`Staged::install`] moves it into place atomically, so that an interruption leaves
+//! either the old version or the new one.
 
 pub mod consent;
 mod permission;
@@ -36,15 +36,15 @@ pub use update::{UpdateState, check};
 
 /// Where extensions are kept, and for whom.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct ExtensionPaths {
     pub gemini_dir: PathBuf,
     pub user_home: PathBuf,
     /// The working directory.
     pub workspace: PathBuf,
 }
 
-impl Places {
-    /// Where the extension of this name lies.
+impl ExtensionPaths {
+    /// The folder of the extension of this name.
     pub fn folder(&self, name: &str) -> PathBuf {
         self.extensions().join(name)
     }
@@ -54,16 +54,16 @@ impl Places {
     }
 }
 
-/// How the world is reached.
-pub struct Outside<'a> {
+/// Access to git and the network.
+pub struct InstallServices<'a> {
     pub git: Git<'a>,
     pub releases: Releases<'a>,
     pub cancel: &'a CancellationToken,
 }
 
-/// What somebody asked for.
+/// An installation request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct InstallRequest {
     pub source: String,
     pub reference: Option<String>,
     pub auto_update: bool,
@@ -75,7 +75,7 @@ pub struct Wish {
 pub enum InstallError {
     #[error(transparent)]
     Source(#[from] SourceError),
-    // Upstream's words, like those below that begin with a capital.
+    // Upstream's texts, like those below that begin with a capital.
     #[error("--ref and --auto-update are not applicable for local extensions.")]
     NotForLocal,
     #[error(transparent)]
@@ -116,8 +116,8 @@ pub enum InstallError {
     Integrity(#[from] IntegrityError),
 }
 
-/// Tells what a source is, without fetching anything.
-pub fn infer(wish: &Wish, cwd: &Path) -> Result<Metadata, InstallError> {
+/// Classifies a source without fetching anything.
+pub fn infer(wish: &InstallRequest, cwd: &Path) -> Result<Metadata, InstallError> {
     let source = Source::parse(&wish.source, cwd)?;
     let remote = |text: String| {
         let mut metadata = Metadata::new(text, Kind::Git);
@@ -141,7 +141,7 @@ pub fn infer(wish: &Wish, cwd: &Path) -> Result<Metadata, InstallError> {
     }
 }
 
-/// A folder that is to be used where it lies.
+/// A folder that is to be used in place.
 pub fn infer_link(path: &str, cwd: &Path) -> Result<Metadata, InstallError> {
     let folder = cwd.join(path);
     match folder.canonicalize() {
@@ -160,17 +160,17 @@ fn clean(path: &Path) -> PathBuf {
 pub struct Staged {
     pub manifest: Manifest,
     pub metadata: Metadata,
-    /// Where it lies for now.
+    /// Its temporary folder.
     pub folder: PathBuf,
-    /// What keeps it; a linked one needs nothing.
+    /// Keeps the temporary folder alive; a linked extension needs none.
     _keeper: Option<TempDir>,
 }
 
-/// Fetches an extension. `clone_instead` is asked when a release cannot be had for a reason that may pass.
+/// Fetches an extension. `clone_instead` is called when a release cannot be fetched for a temporary reason.
 pub async fn stage(
     mut metadata: Metadata,
-    places: &Places,
-    outside: &Outside<'_>,
+    places: &ExtensionPaths,
+    outside: &InstallServices<'_>,
     clone_instead: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Staged, InstallError> {
     if metadata.kind == Kind::Link {
@@ -234,7 +234,7 @@ fn unpacked(target: &Path) -> PathBuf {
 /// Fetches the release of a source on GitHub; `None` if it is to be cloned.
 async fn released(
     metadata: &Metadata,
-    outside: &Outside<'_>,
+    outside: &InstallServices<'_>,
     archive: &Path,
     clone_instead: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Option<Release>, InstallError> {
@@ -268,17 +268,17 @@ async fn released(
     }
 }
 
-/// What somebody is asked, and why.
+/// Whether consent is needed, and the text to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Consent {
-    /// Nothing that was agreed to has changed.
+    /// Everything relevant is unchanged.
     NotNeeded,
-    /// The whole text.
+    /// The complete text.
     Ask(String),
 }
 
-/// What was answered to questions about settings.
-pub type Answers = Vec<(Setting, Secret)>;
+/// The values given for settings.
+pub type SettingValues = Vec<(Setting, Secret)>;
 
 impl Staged {
     /// Whether its name is free, or its own.
@@ -286,7 +286,7 @@ impl Staged {
         &self,
         all: &[Installed],
         previous: Option<&Installed>,
-        places: &Places,
+        places: &ExtensionPaths,
     ) -> Result<(), InstallError> {
         let name = self.manifest.name.clone();
         let taken = all.iter().any(|other| other.extension.name == name);
@@ -301,7 +301,7 @@ impl Staged {
         }
     }
 
-    /// What is agreed to by installing it in place of another version.
+    /// The consent for installing it in place of another version.
     pub fn consent(&self, previous: Option<&Installed>) -> Consent {
         let name = &self.manifest.name;
         let body = consent::body(&self.manifest, &self.folder);
@@ -332,7 +332,7 @@ impl Staged {
         Consent::Ask(consent::text(&heading, &body))
     }
 
-    /// Settings that nobody has given a value for.
+    /// Settings without a value.
     pub fn new_settings(&self, previous: Option<&Installed>) -> Vec<Setting> {
         let known = previous.map(|previous| previous.manifest.settings.as_slice()).unwrap_or_default();
         let same = |one: &Setting, other: &Setting| {
@@ -342,12 +342,12 @@ impl Staged {
         self.manifest.settings.iter().filter(new).cloned().collect()
     }
 
-    /// Puts it in place of another version, or anew; gives its folder.
+    /// Installs it, replacing another version if there is one; returns its folder.
     pub fn install(
         self,
         previous: Option<&Installed>,
-        answers: &Answers,
-        places: &Places,
+        answers: &SettingValues,
+        places: &ExtensionPaths,
         integrity: &Integrity<'_>,
         store: &CredentialStore,
     ) -> Result<PathBuf, InstallError> {
@@ -357,7 +357,7 @@ impl Staged {
         let target = places.folder(&name);
         let linked = self.metadata.kind == Kind::Link;
         let (holder, folder) = match linked {
-            // Of a linked one only the note about it lies here.
+            // A linked extension only has its metadata here.
             true => {
                 let holder = place::staging(&places.extensions())?;
                 let folder = holder.path().join("new");
@@ -435,9 +435,9 @@ impl Staged {
     }
 }
 
-/// Stores what was answered.
+/// Stores the given values.
 fn give(
-    answers: &Answers,
+    answers: &SettingValues,
     folder: &Path,
     name: &str,
     identity: &str,
@@ -450,7 +450,7 @@ fn give(
     Ok(())
 }
 
-/// Sets or clears one value, where values of its kind are kept.
+/// Sets or clears one value in the store for its kind.
 pub fn set_value(
     places: &ValuePlaces,
     scope: ValueScope,
@@ -470,7 +470,7 @@ pub fn set_value(
 }
 
 /// Where the old name was switched off, the new one is, too.
-fn rename_rules(places: &Places, old: &str, new: &str) -> Result<(), InstallError> {
+fn rename_rules(places: &ExtensionPaths, old: &str, new: &str) -> Result<(), InstallError> {
     let extensions = places.extensions();
     let rules = pollux_extend::extension::Enablement::read(&extensions);
     for folder in [&places.user_home, &places.workspace] {
@@ -480,11 +480,11 @@ fn rename_rules(places: &Places, old: &str, new: &str) -> Result<(), InstallErro
     Ok(switch(&extensions, old, Switch::Forget)?)
 }
 
-/// Removes an extension with its rules, its proof and its secrets. Gives the reason if secrets may be left in a
-/// keychain that could not be reached.
+/// Removes an extension with its rules, its integrity records and its secrets. Returns the reason if secrets
+/// may be left in an unreachable keychain.
 pub fn uninstall(
     extension: &Installed,
-    places: &Places,
+    places: &ExtensionPaths,
     integrity: &Integrity<'_>,
     store: &CredentialStore,
 ) -> Result<Option<FileReason>, InstallError> {
@@ -501,12 +501,12 @@ pub fn uninstall(
     place::remove(&extension.folder)?;
     let name = &extension.extension.name;
     switch(&places.extensions(), name, Switch::Forget)?;
-    // The extension is gone either way; a register that somebody else changed is a matter for the next install.
+    // The extension is removed either way; a tampered register is reported at the next installation.
     let _ = integrity.forget(name);
     Ok(unreached)
 }
 
-/// The extension that a name or a source means.
+/// Finds an extension by name or source.
 pub fn find<'a>(all: &'a [Installed], given: &str) -> Option<&'a Installed> {
     let by_name = |one: &&Installed| one.extension.name.eq_ignore_ascii_case(given);
     let by_source = |one: &&Installed| {

@@ -1,8 +1,8 @@
-//! Bringing files here: from a git repository, from another folder.
+//! Fetches files from a git repository or from another folder.
 //!
-//! What comes is looked at before it is used: git may ask nobody, run nobody's hooks or filters and speak only
-//! protocols that carry files; a repository is held to the same limits as an archive, before it is checked out and
-//! after; and a copy never follows a link out of its folder.
+//! The result is checked before use: git may not prompt, run hooks or filters, or use protocols other than file
+//! transfer; a repository is subject to the same limits as an archive, before and after checkout; and a copy
+//! never follows a link out of its folder.
 
 use std::fs;
 use std::io;
@@ -27,11 +27,11 @@ const OUTPUT_LIMIT: usize = 64 * 1024;
 /// Bytes that git may need to list one file.
 const LINE: usize = 1200;
 
-/// What git may be reached through; everything else could start programs.
+/// The protocols that git may use; others could start programs.
 const PROTOCOLS: &str = "http:https:ssh:git:sso:file";
 
-/// What of git's own variables it is given: how the user reaches servers and what they configured. Everything else
-/// could lead it to another repository, to other objects or to a program that asks.
+/// The git variables that are passed on: how the user reaches servers and their configuration. Others could
+/// direct it to another repository, to other objects or to a program that prompts.
 const KEPT: &[&str] = &[
     "GIT_AUTHOR_",
     "GIT_COMMITTER_",
@@ -56,7 +56,7 @@ const KEPT: &[&str] = &[
 /// configured for other repositories.
 const PLAIN_FILES: &str = "* -filter -text -ident -working-tree-encoding\n";
 
-/// How often the size of what is being fetched is looked at.
+/// How often the size of a running fetch is checked.
 const WATCH: Duration = Duration::from_millis(200);
 
 const SETTINGS: &[&str] = &[
@@ -74,10 +74,10 @@ const SETTINGS: &[&str] = &[
 pub struct Git<'a> {
     /// Its file. Never one that a repository supplies.
     pub program: PathBuf,
-    /// What it sees.
+    /// Its environment.
     pub environment: Vec<(String, String)>,
     pub background: &'a Background,
-    /// Sent to `https://github.com/` and nobody else.
+    /// Sent only to `https://github.com/`.
     pub token: Option<String>,
     /// For each of its commands.
     pub time_limit: Duration,
@@ -134,7 +134,7 @@ pub async fn clone(
     call.run(&["rev-parse", "HEAD"]).await
 }
 
-/// The commit that a reference stands for at the remote, without fetching it.
+/// The commit of a reference at the remote, without fetching it.
 pub async fn remote_commit(
     git: &Git<'_>,
     url: &str,
@@ -180,7 +180,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Fetches without checking out; ends when more arrives than an archive might hold.
+    /// Fetches without checking out; aborts when the limits of an archive are exceeded.
     async fn fetch(&self, reference: &str, limits: &Limits) -> Result<(), CloneError> {
         let enough = self.cancel.child_token();
         let call = Call { cancel: &enough, ..*self };
@@ -210,7 +210,7 @@ impl Call<'_> {
                 () = tokio::time::sleep(WATCH) => {
                     if is_too_large() {
                         enough.cancel();
-                        // Until its processes are gone.
+                        // Until its processes have exited.
                         let _ = fetching.await;
                         break;
                     }
@@ -220,8 +220,8 @@ impl Call<'_> {
         Err(CloneError::TooLarge { url: self.url.to_owned(), limit: limits.total })
     }
 
-    /// Looks at the names, kinds and sizes in the commit: few objects can stand for millions of files, which git
-    /// would have in memory before it wrote the first.
+    /// Checks the names, kinds and sizes in the commit: a few objects can represent millions of files, which
+    /// git would hold in memory before writing the first.
     async fn judge_listing(&self, limits: &Limits) -> Result<(), CloneError> {
         let room = limits.entries.saturating_add(1).saturating_mul(LINE);
         let too_many = || CloneError::TooMany { url: self.url.to_owned(), limit: limits.entries };
@@ -254,7 +254,7 @@ impl Call<'_> {
         Ok(self.run_for(arguments, OUTPUT_LIMIT, Excess::Dropped).await?.unwrap_or_default())
     }
 
-    /// What git printed; nothing if that was more than there is room for and git was to end then.
+    /// The output of git; empty if it exceeds the limit and git was to be stopped then.
     async fn run_for(
         &self,
         arguments: &[&str],
@@ -305,7 +305,7 @@ impl Call<'_> {
         };
         set("GIT_TERMINAL_PROMPT", "0".to_owned());
         set("GIT_ALLOW_PROTOCOL", PROTOCOLS.to_owned());
-        // Nothing of the machine's own attributes, and no large files from elsewhere.
+        // Without the machine's own attributes and without large-file downloads.
         set("GIT_ATTR_NOSYSTEM", "1".to_owned());
         set("GIT_LFS_SKIP_SMUDGE", "1".to_owned());
         if value_of("GIT_SSH_COMMAND").is_none() {
@@ -323,7 +323,7 @@ impl Call<'_> {
     }
 }
 
-/// Whether git is given a variable of the user's.
+/// Whether git gets a variable of the user's environment.
 fn is_kept(name: &str) -> bool {
     if name == "SSH_ASKPASS" {
         return false;

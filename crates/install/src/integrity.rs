@@ -1,9 +1,9 @@
-//! Proof that an extension is what was installed.
+//! Integrity checks: proves that an extension is unchanged since its installation.
 //!
-//! Two registers. `extension_integrity.json` is upstream's: where an extension came from, hashed and signed.
-//! `extension_content.json` is ours: what its files were. Both are signed with every key that can be reached: one in
-//! the keychain, one in `integrity.key`. Each signature says which key made it, so that a register written at a
-//! desktop is verified over ssh, where the keychain is missing, and the other way round.
+//! There are two registers. `extension_integrity.json` is upstream's: the source of an extension, hashed and
+//! signed. `extension_content.json` is ours: the hashes of its files. Both are signed with every available key:
+//! one in the keychain, one in `integrity.key`. Each signature names its key, so that a register written on a
+//! desktop can be verified over ssh, where the keychain is missing, and the other way round.
 
 mod contents;
 mod keys;
@@ -23,15 +23,15 @@ use keys::{KeyPlace, Keys};
 const REGISTER: &str = "extension_integrity.json";
 const CONTENTS: &str = "extension_content.json";
 
-/// What the register says about an extension.
+/// The integrity status of an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     Verified,
-    /// It was installed by something that keeps no register.
+    /// It was installed by a program that keeps no register.
     Unknown,
-    /// Somebody else changed where it comes from, or the register itself.
+    /// Its source, or the register itself, was tampered with.
     Invalid,
-    /// The key that signed the register cannot be reached, for this reason.
+    /// The key that signed the register is unavailable, for this reason.
     Unchecked(String),
 }
 
@@ -84,7 +84,7 @@ impl<'a> Integrity<'a> {
             Err(_) => return Standing::Invalid,
         };
         let Some(entry) = register.get(name) else { return Standing::Unknown };
-        // Its own signature is upstream's; that of the whole register, checked above, covers it.
+        // Its own signature is upstream's; the signature of the complete register, checked above, covers it.
         let recorded = entry.get("hash").and_then(Value::as_str).unwrap_or_default();
         if same(&hash(metadata), recorded) { Standing::Verified } else { Standing::Invalid }
     }
@@ -95,7 +95,7 @@ impl<'a> Integrity<'a> {
         self.read(CONTENTS).map(drop)
     }
 
-    /// Remembers an extension as it lies in a folder.
+    /// Records an extension with the files in a folder.
     pub fn record(&self, name: &str, metadata: &Metadata, folder: &Path) -> Result<(), IntegrityError> {
         self.change(REGISTER, name, Some(json!({"hash": hash(metadata)})))?;
         self.change(CONTENTS, name, Some(Contents::of(folder).to_json()))
@@ -107,7 +107,7 @@ impl<'a> Integrity<'a> {
         self.change(CONTENTS, name, None)
     }
 
-    /// What an extension's files were when it was installed; `None` if nobody kept it.
+    /// The files of an extension at its installation; `None` if they were not recorded.
     pub fn contents(&self, name: &str) -> Result<Option<Contents>, IntegrityError> {
         Ok(self.read(CONTENTS)?.get(name).and_then(Contents::read))
     }
@@ -146,7 +146,7 @@ impl<'a> Integrity<'a> {
         Ok(files::replace(&file, text.as_bytes(), Mode::Private)?)
     }
 
-    /// A register whose signatures are right; empty if there is none.
+    /// A register with valid signatures; empty if it does not exist.
     fn read(&self, register: &str) -> Result<JsonObject, IntegrityError> {
         let file = self.folder.join(register);
         let Some(text) = files::read_text(&file)? else { return Ok(JsonObject::new()) };
@@ -162,7 +162,7 @@ impl<'a> Integrity<'a> {
         }
     }
 
-    /// Checks what can be checked: every signature whose key is at hand must be right, and one must be.
+    /// Every signature whose key is available must be valid, and at least one must be available.
     fn judge(&self, text: &str, register: &JsonObject) -> Result<Verdict, IntegrityError> {
         let signatures: Vec<Signature<'_>> = register
             .get("signatures")
@@ -193,7 +193,7 @@ impl<'a> Integrity<'a> {
         Ok(verdict.unwrap_or(Verdict::Unreached(reasons.join("; "))))
     }
 
-    /// Of a register by upstream or by an earlier release, which does not say what it was signed with.
+    /// For a register by upstream or by an earlier release, which does not name its key.
     fn judge_unmarked(&self, text: &str, signature: Option<&str>) -> Result<Verdict, IntegrityError> {
         let Some(signature) = signature else { return Ok(Verdict::Wrong) };
         let mut missing = None;
@@ -210,11 +210,11 @@ impl<'a> Integrity<'a> {
     }
 }
 
-/// What the signatures of a register say.
+/// The result of verifying the signatures of a register.
 enum Verdict {
     Right,
     Wrong,
-    /// No key is at hand, for this reason.
+    /// No key is available, for this reason.
     Unreached(String),
 }
 
@@ -236,7 +236,7 @@ impl<'a> Signature<'a> {
     }
 }
 
-/// What the files of an extension were, for a look at the start of a run: no signature is checked.
+/// The recorded files of all extensions, for a quick check at start-up: signatures are not verified.
 pub fn recorded_contents(gemini_dir: &Path) -> Vec<(String, Contents)> {
     let text = files::read_text(&gemini_dir.join(CONTENTS)).ok().flatten().unwrap_or_default();
     let Ok(Value::Object(mut found)) = serde_json::from_str(&text) else { return Vec::new() };
@@ -244,7 +244,7 @@ pub fn recorded_contents(gemini_dir: &Path) -> Vec<(String, Contents)> {
     store.iter().filter_map(|(name, entry)| Some((name.clone(), Contents::read(entry)?))).collect()
 }
 
-/// Upstream's hash of where an extension came from.
+/// Upstream's hash of an extension's source.
 fn hash(metadata: &Metadata) -> String {
     sha256_hex(canonical(&Value::Object(metadata.to_json())).as_bytes())
 }

@@ -1,9 +1,8 @@
-//! Bringing skills and extensions onto this machine.
+//! Installs skills and extensions.
 //!
-//! Owns: where something is installed from (a folder, a git repository, a release, an archive), fetching and
-//! unpacking it safely, what a person is asked to agree to, putting it in place as a whole, updating and removing
-//! it, and the proof that nobody changed it. Does not own: reading what is installed; that is `extend`. Asking;
-//! that is the front end's.
+//! Owns: install sources (a folder, a git repository, a release, an archive), fetching and unpacking them
+//! safely, the consent text, atomic installation, updating and removing, and integrity checks.
+//! Does not own: loading what is installed (`extend`), and prompting the user (front ends).
 
 pub mod archive;
 mod confined;

@@ -1,4 +1,4 @@
-//! Putting a finished folder where it belongs, as a whole.
+//! Moves a finished folder into place atomically.
 
 use std::fs;
 use std::io;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use pollux_config::files::{self, FileError, Mode};
 use tempfile::TempDir;
 
-/// Begins with a dot, so that nobody takes what is being prepared for something installed.
+/// Begins with a dot, so that a folder in preparation is not mistaken for an installed one.
 const STAGING: &str = ".pollux-";
 
-/// Why a folder could not be put in place.
+/// Why a folder could not be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
     #[error(transparent)]
@@ -23,7 +23,7 @@ pub enum PlaceError {
     Remove { path: PathBuf, source: io::Error },
 }
 
-/// A hidden folder beside those that are installed in `parent`, gone when dropped.
+/// A hidden folder next to the installed ones in `parent`, deleted when dropped.
 pub fn staging(parent: &Path) -> Result<TempDir, PlaceError> {
     files::create_folder(parent, Mode::Private)?;
     let made = tempfile::Builder::new().prefix(STAGING).tempdir_in(parent);
@@ -49,7 +49,7 @@ pub fn put(staged: &Path, target: &Path) -> Result<(), PlaceError> {
     Ok(())
 }
 
-/// Removes what is installed at `target`: a link itself, a folder with all that is in it.
+/// Removes the installation at `target`: a link itself, or a folder with its contents.
 pub fn remove(target: &Path) -> Result<(), PlaceError> {
     let remove = |source| PlaceError::Remove { path: target.to_owned(), source };
     let is_link = target.symlink_metadata().map_err(remove)?.file_type().is_symlink();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_one_is_back_when_there_is_nothing_to_put() {
+    fn the_old_folder_is_restored_when_the_new_one_is_missing() {
         let home = tempfile::tempdir().unwrap();
         let target = home.path().join("one");
         folder_with(&target, "old");
@@ -116,7 +116,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn removing_a_link_leaves_what_it_leads_to() {
+    fn removing_a_link_keeps_its_target() {
         let home = tempfile::tempdir().unwrap();
         folder_with(&home.path().join("source"), "file");
         let link = home.path().join("link");

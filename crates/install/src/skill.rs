@@ -1,8 +1,8 @@
-//! Installing, linking and removing skills.
+//! Installs, links and removes skills.
 //!
-//! [`obtain`] brings the source here and looks for skills in it; nothing is in place before somebody agreed to
-//! [`consent`]. [`install`] then copies all of them beside their places first, so that one that cannot be copied
-//! leaves everything as it was.
+//! [`obtain`] fetches a source and finds the skills in it; nothing is installed before the user agrees to
+//! [`consent`]. [`install`] then copies all of them next to their destinations first, so that a failed copy
+//! leaves everything unchanged.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -16,13 +16,13 @@ use crate::fetch::{self, CloneError, CopyError, Git};
 use crate::place::{self, PlaceError, make_link};
 use crate::source::{Source, SourceError};
 
-/// What a person should know before agreeing.
+/// The warning shown before consent.
 const WARNING: &str = "The model follows the instructions of a skill and may run the programs it includes. Review the files listed above before you agree, as you would review a script before running it.";
 
-/// Where people put several skills.
+/// Usual folders of several skills.
 const USUAL_FOLDERS: &[&str] = &["skills", ".gemini/skills", ".agents/skills", ".claude/skills"];
 
-/// What a skill is installed from.
+/// The source of a skill installation.
 pub struct SkillRequest<'a> {
     /// As it was typed.
     pub source: &'a str,
@@ -33,16 +33,16 @@ pub struct SkillRequest<'a> {
     pub limits: Limits,
 }
 
-/// What was found in a source.
+/// The skills found in a source.
 pub struct Obtained {
     pub skills: Vec<Skill>,
-    /// What was left out, a line each.
+    /// Warnings about skipped skills.
     pub warnings: Vec<String>,
-    /// Holds what was fetched.
+    /// Keeps the fetched files alive.
     _temp: Option<TempDir>,
 }
 
-/// A skill that is in place.
+/// An installed skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     pub name: String,
@@ -89,7 +89,7 @@ pub enum SkillError {
 }
 
 impl SkillError {
-    /// What could be done.
+    /// A hint for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Source(SourceError::NotFound { path }) => Some(format!(
@@ -109,7 +109,7 @@ fn at(path: &Option<String>) -> String {
     path.as_ref().map_or_else(String::new, |path| format!(" at path \"{path}\""))
 }
 
-/// Brings a source here and finds the skills in it; `say` hears what is being done.
+/// Fetches a source and finds the skills in it; `say` receives progress messages.
 pub async fn obtain(
     request: &SkillRequest<'_>,
     say: &mut dyn FnMut(&str),
@@ -159,7 +159,7 @@ fn within(folder: &Path, path: &str) -> Result<PathBuf, SkillError> {
     let inner = folder.join(path);
     let leaves = match (folder.canonicalize(), inner.canonicalize()) {
         (Ok(folder), Ok(inner)) => !inner.starts_with(folder),
-        // What is not there leads nowhere.
+        // A missing file resolves to nothing.
         (Err(_), _) | (_, Err(_)) => false,
     };
     if plain && !leaves { Ok(inner) } else { Err(SkillError::Traversal) }
@@ -189,7 +189,7 @@ fn find(folder: &Path, source: &str, path: Option<&str>) -> Result<Obtained, Ski
     Ok(Obtained { skills: found.all, warnings, _temp: None })
 }
 
-/// What a person is asked to agree to. Upstream's text.
+/// The consent text. Upstream's text.
 pub fn consent(found: &Obtained, source: &str, target: &Path, manner: Manner) -> String {
     let (action, kind) = match manner {
         Manner::Install => ("Installing", "Install"),
@@ -255,12 +255,13 @@ pub fn link(found: &Obtained, target: &Path, say: &mut dyn FnMut(&str)) -> Resul
     Ok(placed)
 }
 
-/// Removes a skill by its name, or by the name of its folder; where it was, or `None` if there is none.
+/// Removes a skill by its name, or by the name of its folder; returns its path, or `None` if it does not
+/// exist.
 pub fn uninstall(name: &str, target: &Path) -> Result<Option<PathBuf>, SkillError> {
     let installed = skills::in_folder(target);
     let by_name = installed.all.iter().find(|skill| skill.name == name).and_then(Skill::folder);
     let location = match by_name {
-        // The folder of installed skills is none of them, whatever file lies in it.
+        // The folder of installed skills is not itself a skill, whatever files are in it.
         Some(folder) if folder != target => folder.to_owned(),
         Some(_) => return Ok(None),
         None => {

@@ -1,14 +1,14 @@
-//! Where something is installed from, told from what a person typed.
+//! Parses an install source from what the user typed.
 
 use std::path::{Path, PathBuf};
 
-/// What begins the address of a git repository.
+/// Prefixes of git repository URLs.
 const GIT_PREFIXES: &[&str] =
     &["http://", "https://", "git@", "ssh://", "sso://", "github:", "gitlab:", "file://"];
 
 const ARCHIVE_ENDINGS: &[&str] = &[".skill", ".zip", ".tar.gz", ".tgz"];
 
-/// A place to install from.
+/// An install source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A folder on this machine.
@@ -48,7 +48,7 @@ impl GitHubRepo {
 }
 
 impl Source {
-    /// Tells what a text means. Looks at the disk; an existing file or folder comes before `owner/repo`.
+    /// Parses a source. Reads the disk; an existing file or folder takes precedence over `owner/repo`.
     pub fn parse(text: &str, cwd: &Path) -> Result<Self, SourceError> {
         let text = text.trim();
         if GIT_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
@@ -89,7 +89,7 @@ fn short_form(text: &str) -> Option<GitHubRepo> {
     (is_name(owner) && is_name(repo)).then(|| GitHubRepo { owner: owner.to_owned(), repo: repo.to_owned() })
 }
 
-/// The address without the short forms that git does not know.
+/// The URL without the short forms that git does not support.
 fn git_address(text: &str) -> Option<Source> {
     let clean = !text.chars().any(|c| c.is_control() || c.is_whitespace());
     let expanded = match text.split_once(':') {
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_names_a_place() {
+    fn a_source_text_is_classified() {
         let folder = tempfile::tempdir().unwrap();
         let cwd = folder.path();
         fs::create_dir_all(cwd.join("mine/here")).unwrap();

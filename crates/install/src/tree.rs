@@ -1,7 +1,7 @@
-//! The entries of an archive or a folder, held in memory.
+//! The entries of an archive or a folder, in memory.
 //!
-//! Use it before anything is written: an entry that lies below a link, or a link that leaves the folder, is found
-//! here, where following it costs nothing. It does not touch the disk.
+//! Use it before writing anything: it finds entries below a link and links that leave the folder, without
+//! touching the disk.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -9,12 +9,12 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::archive::Refusal;
 
-/// Folders below folders; nobody nests deeper by hand.
+/// Limit of nested folders.
 const MAX_DEPTH: usize = 64;
 /// More links than this in a row are a loop; Linux has the same number.
 const MAX_LINKS: usize = 40;
 
-/// What a name stands for.
+/// The kind of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Node {
     Folder,
@@ -76,7 +76,7 @@ impl Tree {
         self.nodes.len()
     }
 
-    /// All entries, each folder before what is in it.
+    /// All entries, each folder before its contents.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, &Node)> {
         self.nodes.iter().map(|(path, node)| (path.as_path(), node))
     }
@@ -94,8 +94,7 @@ impl Tree {
         self.stray_link_above(0)
     }
 
-    /// The same for an archive: a single folder at the top is the border, because such a folder is taken out of the
-    /// one above it.
+    /// The same for an archive: a single top-level folder is the boundary, because such a folder is unwrapped.
     pub(crate) fn stray_link_of_archive(&self) -> Option<(&Path, &str)> {
         let mut tops = self.iter().filter(|(path, _)| path.components().count() == 1);
         let has_one_folder = matches!((tops.next(), tops.next()), (Some((_, Node::Folder)), None));
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lies_below_a_link_or_a_file_and_no_name_stands_for_two_things() {
+    fn no_entry_is_below_a_link_or_file_and_names_are_unique() {
         let link = || Node::Link("a".to_owned());
         let mut tree = tree(&[("Link", "a")]);
         for (path, node, refusal) in [

@@ -1,4 +1,4 @@
-//! Who we are to a server on the network: the seam between transports and sign-ins.
+//! Credentials for remote MCP servers: the interface between transports and sign-in.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::config::{Link, ServerConfig};
 use crate::problem::describe;
 use crate::rights::{self, Rights};
 
-/// What proves to a server who asks.
+/// Provides credentials for requests to a server.
 pub trait Access: Send + Sync {
-    /// What goes along with the next request; nothing when nobody has signed in.
+    /// Headers for the next request; empty if not signed in.
     fn headers(&self) -> BoxFuture<'_, Result<HeaderMap, AccessError>>;
 
-    /// The server refused what was sent (401): whether [`Self::headers`] now has something better.
+    /// The server refused the credentials (401); returns whether [`Self::headers`] now has better ones.
     fn refused<'a>(&'a self, sent: &'a HeaderMap) -> BoxFuture<'a, Result<bool, AccessError>>;
 
-    /// The server wants wider rights (403, with this challenge); `person` may be asked for them.
+    /// The server requires more scopes (403, with this challenge); `person` may be asked to grant them.
     fn widen<'a>(
         &'a self,
         _challenge: &'a str,
@@ -38,12 +38,12 @@ pub trait Access: Send + Sync {
     }
 }
 
-/// Why there is nothing to send.
+/// Why no credentials are available.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct AccessError(pub String);
 
-/// What signing in needs.
+/// The sign-in options.
 pub struct SignIn {
     pub oauth: OAuth,
     pub env: Env,
@@ -53,7 +53,7 @@ pub struct SignIn {
 }
 
 impl SignIn {
-    /// How one signs in to a server; nothing for a program of ours.
+    /// The sign-in method of a server; `None` for a local program.
     pub fn access(&self, config: &ServerConfig) -> Option<Arc<dyn Access>> {
         let server = oauth_server(config)?;
         let made = match config.auth.provider.as_deref() {

@@ -1,8 +1,8 @@
-//! What a server declared when it was last connected, so that the next run need not wait for it.
+//! Caches what a server declared in its last connection, so that the next run does not wait for it.
 //!
-//! Owns: the key, the file, its bounds. Does not own: trust. What is read here only shortens a wait: nothing is
-//! called before the server has declared the same again (`tool.rs`), and whoever may not start a server must not
-//! ask for its file either.
+//! Owns: the cache key, the file and its limits. Does not own: trust. The cache only shortens a wait: nothing is
+//! called before the server has declared the same again (`tool.rs`), and callers that may not start a server must not
+//! read its cache either.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -24,9 +24,9 @@ use crate::offer::{self, Offer, PromptSpec, ResourceOffer, ToolOffer};
 /// Another number when the form of a file changes; files of another form are not found.
 const FORM: u32 = 1;
 /// Bytes of one file. What a server says beyond that is asked for again in each run.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 /// Files that are kept; the ones that were not used for longest go first.
-const MOST_FILES: usize = 64;
+const MAX_FILES: usize = 64;
 /// A file that still holds is written again after this time, so that it counts as used.
 const REFRESH: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -52,7 +52,7 @@ impl Cache {
         Self { folder: folder.to_owned(), file: folder.join(format!("{key}.json")), key }
     }
 
-    /// What is kept; nothing if the file is missing, damaged, too long, or anybody else could have written it.
+    /// The cached declarations; `None` if the file is missing, damaged, too long or writable by others.
     pub(crate) fn read(&self) -> Option<Declarations> {
         let own =
             |path: &Path, is_folder| fs::symlink_metadata(path).is_ok_and(|found| is_own(&found, is_folder));
@@ -60,8 +60,8 @@ impl Cache {
             return None;
         }
         let mut bytes = Vec::new();
-        File::open(&self.file).ok()?.take(MOST_BYTES + 1).read_to_end(&mut bytes).ok()?;
-        if bytes.len() as u64 > MOST_BYTES {
+        File::open(&self.file).ok()?.take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
+        if bytes.len() as u64 > MAX_BYTES {
             return None;
         }
         let value: Value = serde_json::from_slice(&bytes).ok()?;
@@ -75,13 +75,13 @@ impl Cache {
         (!offer.is_empty()).then_some(Declarations { offer, instructions })
     }
 
-    /// Keeps what a server has just said. A cache that cannot be written costs the next run a wait and nothing else.
+    /// Stores the declarations of a server. Failing to write only costs the next run a wait.
     pub(crate) fn write(&self, known: &Declarations) {
         if self.read().as_ref() == Some(known) && !self.is_old() {
             return;
         }
         let text = self.text(known).to_string();
-        if text.len() as u64 > MOST_BYTES || files::create_folder(&self.folder, Mode::Private).is_err() {
+        if text.len() as u64 > MAX_BYTES || files::create_folder(&self.folder, Mode::Private).is_err() {
             return self.forget();
         }
         if !fs::symlink_metadata(&self.folder).is_ok_and(|folder| is_own(&folder, true)) {
@@ -121,7 +121,7 @@ impl Cache {
         let mut dated: Vec<(SystemTime, PathBuf)> =
             paths.map(|path| (modified(&path).unwrap_or(UNIX_EPOCH), path)).collect();
         dated.sort();
-        let surplus = dated.len().saturating_sub(MOST_FILES);
+        let surplus = dated.len().saturating_sub(MAX_FILES);
         dated.iter().take(surplus).for_each(|(_, path)| drop(fs::remove_file(path)));
     }
 }
@@ -130,7 +130,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     fs::symlink_metadata(path).ok()?.modified().ok()
 }
 
-/// Whether nobody but the user could have put something there.
+/// Whether only the user can write there.
 fn is_own(found: &Metadata, is_folder: bool) -> bool {
     let is_kind = if is_folder { found.is_dir() } else { found.is_file() };
     #[cfg(unix)]

@@ -29,15 +29,15 @@ pub struct ServerConfig {
 /// How a server is reached.
 #[derive(Debug, Clone)]
 pub enum Link {
-    /// A program of ours, talked to through its pipes.
+    /// A local program, connected through pipes.
     Stdio { command: String, args: Vec<String>, env: Vec<(String, Secret)>, cwd: Option<PathBuf> },
-    /// Streamable HTTP; where nobody said which, the old way is tried after it.
+    /// Streamable HTTP; without an explicit type, SSE is the fallback.
     Http { url: String, headers: Vec<(String, Secret)>, or_sse: bool },
     /// The HTTP transport of the protocol's first version.
     Sse { url: String, headers: Vec<(String, Secret)> },
 }
 
-/// How one signs in to it.
+/// Its sign-in settings.
 #[derive(Debug, Clone, Default)]
 pub struct Auth {
     pub provider: Option<String>,
@@ -46,10 +46,10 @@ pub struct Auth {
     pub target_service_account: Option<String>,
 }
 
-/// Why an entry is no server.
+/// Why an entry is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Kept silently: it may tune a server that something else defines.
+    /// Ignored silently: it may adjust a server defined elsewhere.
     #[error(
         "Invalid configuration: missing httpUrl (for Streamable HTTP), url (for SSE), and command (for stdio)."
     )]
@@ -107,7 +107,7 @@ impl ServerConfig {
         }
     }
 
-    /// Values that must never be shown.
+    /// Secrets that must never be shown.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let pairs = match &self.link {
             Link::Stdio { env, .. } => env,

@@ -1,4 +1,4 @@
-//! The life of one connection: start, discovery, changes, end, and starting again.
+//! The lifecycle of one connection: start, discovery, changes, end and restart.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use pollux_config::env::Env;
 use pollux_config::groups::{Redaction, Secret};
 use pollux_exec::background::Background;
-use pollux_exec::partner::{self, Partner};
+use pollux_exec::piped_child::{self, PipedChild};
 use pollux_exec::program::Program;
 use pollux_exec::shell::Ending;
 use pollux_net::client::{ClientOptions, client};
@@ -43,17 +43,17 @@ use crate::transport::stdio::StdioTransport;
 /// Changes of a server's lists are looked at together; upstream's value.
 const COALESCE: Duration = Duration::from_millis(300);
 /// Pages of one list.
-const MOST_PAGES: usize = 50;
-/// How often a server that ends is started again without having stayed.
-const MOST_RESTARTS: u32 = 5;
+const MAX_PAGES: usize = 50;
+/// Maximum number of restarts in a row.
+const MAX_RESTARTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// A server that was there for this long did not crash on start.
-const STEADY: Duration = Duration::from_secs(60);
-/// How long a closed connection may take to say goodbye.
-const GOODBYE: Duration = Duration::from_millis(100);
+/// After this time a server counts as stable.
+const STABLE_AFTER: Duration = Duration::from_secs(60);
+/// Time limit for closing a connection.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What connections need of the surroundings.
-pub(crate) struct Reach {
+/// Shared resources of connections.
+pub(crate) struct ConnectionContext {
     pub(crate) env: Env,
     pub(crate) redaction: Redaction,
     pub(crate) directory: PathBuf,
@@ -61,10 +61,10 @@ pub(crate) struct Reach {
     pub(crate) http: ClientOptions,
 }
 
-/// Why there is no connection.
+/// Why a connection failed.
 struct Failure {
     text: String,
-    /// The server wants somebody to sign in; its challenge.
+    /// The challenge of a server that requires sign-in.
     sign_in: Option<String>,
 }
 
@@ -74,8 +74,8 @@ impl From<String> for Failure {
     }
 }
 
-/// A connection that works.
-struct Up {
+/// An established connection.
+struct Connection {
     peer: Peer<RoleClient>,
     /// Done when the connection is; taken then.
     closed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -84,13 +84,13 @@ struct Up {
 }
 
 struct Process {
-    partner: Partner,
+    child: PipedChild,
     /// Reads its stderr and writes its stdin.
     tasks: JoinSet<()>,
 }
 
 /// Keeps one server connected until told to stop.
-pub(crate) async fn live(server: Arc<Server>, reach: Arc<Reach>, stop: CancellationToken) {
+pub(crate) async fn live(server: Arc<Server>, reach: Arc<ConnectionContext>, stop: CancellationToken) {
     let mut crashes = 0;
     loop {
         let connected = tokio::select! {
@@ -99,7 +99,7 @@ pub(crate) async fn live(server: Arc<Server>, reach: Arc<Reach>, stop: Cancellat
             connected = connect(&server, &reach) => connected,
         };
         let problem = match connected {
-            // What never worked is not tried again: the reason will be the same.
+            // A server that never connected is not retried.
             Err(failure) if crashes == 0 => return server.gone(failure.text, failure.sign_in),
             Err(failure) => failure.text,
             Ok(up) => {
@@ -108,7 +108,7 @@ pub(crate) async fn live(server: Arc<Server>, reach: Arc<Reach>, stop: Cancellat
                 if stop.is_cancelled() {
                     return;
                 }
-                if began.elapsed() >= STEADY {
+                if began.elapsed() >= STABLE_AFTER {
                     crashes = 0;
                 }
                 how
@@ -116,8 +116,8 @@ pub(crate) async fn live(server: Arc<Server>, reach: Arc<Reach>, stop: Cancellat
         };
         crashes += 1;
         server.log.push(&format!("[{problem}]"));
-        if crashes > MOST_RESTARTS {
-            return server.gone(format!("{problem}; it was restarted {MOST_RESTARTS} times"), None);
+        if crashes > MAX_RESTARTS {
+            return server.gone(format!("{problem}; it was restarted {MAX_RESTARTS} times"), None);
         }
         server.connecting();
         tokio::select! {
@@ -128,11 +128,11 @@ pub(crate) async fn live(server: Arc<Server>, reach: Arc<Reach>, stop: Cancellat
     }
 }
 
-/// Connects; where the server wants wider rights that nobody has to grant, with them.
-async fn connect(server: &Arc<Server>, reach: &Reach) -> Result<Up, Failure> {
+/// Connects, requesting more scopes if that is possible without the user.
+async fn connect(server: &Arc<Server>, reach: &ConnectionContext) -> Result<Connection, Failure> {
     match try_connect(server, reach).await {
         Err(Failure { sign_in: Some(challenge), .. }) if is_about_rights(&challenge) => {
-            // Whoever types just now is not asked for something that they did not begin.
+            // Do not interrupt the user with a question they did not trigger.
             match server.widen(&challenge, None, &CancellationToken::new()).await {
                 Ok(()) => try_connect(server, reach).await,
                 Err(error @ RequestError::SignIn { .. }) => {
@@ -145,7 +145,7 @@ async fn connect(server: &Arc<Server>, reach: &Reach) -> Result<Up, Failure> {
     }
 }
 
-async fn try_connect(server: &Arc<Server>, reach: &Reach) -> Result<Up, Failure> {
+async fn try_connect(server: &Arc<Server>, reach: &ConnectionContext) -> Result<Connection, Failure> {
     let up = match &server.config.link {
         Link::Stdio { command, args, env, cwd } => {
             let directory =
@@ -187,9 +187,13 @@ async fn try_connect(server: &Arc<Server>, reach: &Reach) -> Result<Up, Failure>
     }
 }
 
-async fn stdio(server: &Arc<Server>, reach: &Reach, program: Program) -> Result<Up, Failure> {
+async fn stdio(
+    server: &Arc<Server>,
+    reach: &ConnectionContext,
+    program: Program,
+) -> Result<Connection, Failure> {
     let command = program.program.to_string_lossy().into_owned();
-    let (mut partner, pipes) = partner::start(&program, &reach.background).map_err(|error| {
+    let (mut child, pipes) = piped_child::start(&program, &reach.background).map_err(|error| {
         let path = program.environment.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value);
         format!(
             "could not start `{command}` in `{}`: {error} (PATH is `{path}`)",
@@ -204,24 +208,24 @@ async fn stdio(server: &Arc<Server>, reach: &Reach, program: Program) -> Result<
     let begun = tokio::select! {
         biased;
         begun = timeout(limit, serve_client(Handler(Arc::clone(server)), transport)) => begun,
-        ending = partner.ended() => {
+        ending = child.ended() => {
             // What it said last may still be on its way.
-            last_words(&mut tasks).await;
+            last_output(&mut tasks).await;
             return Err(format!("`{command}` {} before it connected", ended(ending)).into());
         }
     };
     let problem = match begun {
         Ok(Ok(running)) => {
-            let process = Some(Process { partner, tasks });
-            return Ok(Up { process, ..up(running) });
+            let process = Some(Process { child, tasks });
+            return Ok(Connection { process, ..up(running) });
         }
         Ok(Err(error)) => failed(&error).text,
         Err(_) => format!("`{command}` did not respond within {} s", limit.as_secs_f64()),
     };
     // It often ends at the same moment as its pipe.
-    let _ = timeout(Duration::from_millis(50), partner.ended()).await;
-    let ending = partner.end().await;
-    last_words(&mut tasks).await;
+    let _ = timeout(Duration::from_millis(50), child.ended()).await;
+    let ending = child.end().await;
+    last_output(&mut tasks).await;
     let how = if problem.starts_with("connection closed") {
         format!("`{command}` {} before it connected", ended(ending))
     } else {
@@ -232,10 +236,10 @@ async fn stdio(server: &Arc<Server>, reach: &Reach, program: Program) -> Result<
 
 async fn streamable(
     server: &Arc<Server>,
-    reach: &Reach,
+    reach: &ConnectionContext,
     url: &str,
     headers: &[(String, Secret)],
-) -> Result<Up, Failure> {
+) -> Result<Connection, Failure> {
     let http = http(server, reach, headers)?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.max_sse_event_size = MAX_MESSAGE;
@@ -250,10 +254,10 @@ async fn streamable(
 
 async fn sse(
     server: &Arc<Server>,
-    reach: &Reach,
+    reach: &ConnectionContext,
     url: &str,
     headers: &[(String, Secret)],
-) -> Result<Up, Failure> {
+) -> Result<Connection, Failure> {
     let http = http(server, reach, headers)?;
     let begin = async {
         let transport = SseTransport::open(http, url).await.map_err(|error| match &error {
@@ -272,13 +276,13 @@ async fn sse(
     }
 }
 
-fn http(server: &Server, reach: &Reach, headers: &[(String, Secret)]) -> Result<Http, Failure> {
+fn http(server: &Server, reach: &ConnectionContext, headers: &[(String, Secret)]) -> Result<Http, Failure> {
     let client = client(&reach.http).map_err(|error| describe(&error))?;
     Http::new(client, headers, server.access.clone()).map_err(|error| describe(&error).into())
 }
 
-fn up(running: RunningService<RoleClient, Handler>) -> Up {
-    Up {
+fn up(running: RunningService<RoleClient, Handler>) -> Connection {
+    Connection {
         peer: running.peer().clone(),
         close: running.cancellation_token(),
         closed: Some(Box::pin(async {
@@ -296,7 +300,7 @@ fn failed(error: &ClientInitializeError) -> Failure {
     Failure { text, sign_in: error.auth_challenge().map(str::to_owned) }
 }
 
-/// Says what a person can do about a server that wants to know who asks.
+/// Explains how to sign in to a server that requires it.
 async fn signed_in(server: &Server, failure: Failure) -> Failure {
     if failure.sign_in.as_deref().is_none_or(is_about_rights) {
         return failure;
@@ -316,12 +320,12 @@ async fn signed_in(server: &Server, failure: Failure) -> Failure {
     Failure { text, ..failure }
 }
 
-/// Serves the connection until it ends; says how.
-async fn stay(server: &Arc<Server>, mut up: Up, stop: &CancellationToken) -> String {
+/// Serves the connection until it ends; returns how it ended.
+async fn stay(server: &Arc<Server>, mut up: Connection, stop: &CancellationToken) -> String {
     let how = loop {
         let exited = async {
             match &mut up.process {
-                Some(process) => process.partner.ended().await,
+                Some(process) => process.child.ended().await,
                 None => std::future::pending().await,
             }
         };
@@ -365,15 +369,15 @@ async fn relist(server: &Arc<Server>, peer: &Peer<RoleClient>) {
 }
 
 /// Closes a connection, and ends the process behind it.
-async fn end(up: Up) -> Option<Ending> {
+async fn end(up: Connection) -> Option<Ending> {
     up.close.cancel();
     if let Some(closed) = up.closed {
-        let _ = timeout(GOODBYE, closed).await;
+        let _ = timeout(CLOSE_TIMEOUT, closed).await;
     }
-    let Process { partner, tasks } = up.process?;
+    let Process { child, tasks } = up.process?;
     // Its input closes with the writer.
     drop(tasks);
-    Some(partner.end().await)
+    Some(child.end().await)
 }
 
 fn ended(ending: Ending) -> String {
@@ -385,7 +389,7 @@ fn ended(ending: Ending) -> String {
 }
 
 /// Lets what a process printed arrive.
-async fn last_words(tasks: &mut JoinSet<()>) {
+async fn last_output(tasks: &mut JoinSet<()>) {
     let _ = timeout(Duration::from_millis(200), async { while tasks.join_next().await.is_some() {} }).await;
 }
 
@@ -432,7 +436,7 @@ async fn list<T>(
 ) -> Result<(), RequestError> {
     let never = CancellationToken::new();
     let mut cursor = None;
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor.take());
         let answer = match server.ask(peer, ask(params), &never, None).await {
             // It announced more than it can do.

@@ -1,4 +1,4 @@
-//! A server's question to the person: its form as questions, and the answers as what it asked for.
+//! Elicitation: turns a server's form into questions for the user, and the answers into its response.
 
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{Answer, Choice, Person, Question, QuestionForm};
@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::offer::bounded;
 
 /// Fields of a form; nobody answers more.
-const MOST_FIELDS: usize = 20;
-const MOST_CHOICES: usize = 50;
+const MAX_FIELDS: usize = 20;
+const MAX_CHOICES: usize = 50;
 
 /// Asks, and gives the server what was answered.
 pub(crate) async fn ask(
@@ -22,7 +22,7 @@ pub(crate) async fn ask(
     cancel: &CancellationToken,
 ) -> ElicitResult {
     let fields = fields(schema);
-    if fields.len() > MOST_FIELDS {
+    if fields.len() > MAX_FIELDS {
         return ElicitResult::new(ElicitationAction::Decline);
     }
     let questions = questions(server, message, &fields);
@@ -153,7 +153,7 @@ fn options(property: &Value) -> Vec<(String, String)> {
         let title = option.get("title").and_then(Value::as_str).unwrap_or(value);
         Some((value.to_owned(), title.to_owned()))
     });
-    plain.chain(titled).take(MOST_CHOICES).collect()
+    plain.chain(titled).take(MAX_CHOICES).collect()
 }
 
 fn questions(server: &str, message: &str, fields: &[Field]) -> Vec<Question> {

@@ -1,4 +1,4 @@
-//! What a server may ask of us, and what it tells.
+//! Handles requests and notifications from a server.
 
 #![expect(deprecated, reason = "roots and logging are old, and servers use them")]
 

@@ -1,4 +1,4 @@
-//! The last words of a server: what it printed to stderr, and what it logged.
+//! The recent output of a server: stderr and log messages.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn hiding(secrets: impl IntoIterator<Item = String>) -> Self {
-        // A word of a few letters is no secret, and hiding it would garble everything.
+        // Short values are not masked, because that would garble ordinary text.
         let secrets = secrets.into_iter().filter(|secret| secret.len() >= 6).collect();
         Self { lines: Mutex::default(), secrets }
     }

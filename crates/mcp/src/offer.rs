@@ -1,4 +1,4 @@
-//! What a server offers: read leniently, bounded, with foreign names and texts made harmless.
+//! Parses what a server offers: lenient, bounded, with names and texts sanitised.
 
 use pollux_domain::JsonObject;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Characters of a server's instructions that are passed on.
 pub(crate) const INSTRUCTIONS: usize = 8000;
 /// Things of one kind that are taken from a server.
-const MOST: usize = 1000;
+const MAX_ITEMS: usize = 1000;
 /// Characters of a description; more than that is no description.
 const TEXT: usize = 10_000;
 const NAME: usize = 200;
@@ -68,9 +68,9 @@ pub(crate) fn page<'v>(result: &'v Value, key: &str) -> (&'v [Value], Option<Str
 
 /// Adds what a page holds, up to the bound; whether there is room for more.
 pub(crate) fn add<T>(into: &mut Vec<T>, items: &[Value], read: impl Fn(&Value) -> Option<T>) -> bool {
-    let room = MOST.saturating_sub(into.len());
+    let room = MAX_ITEMS.saturating_sub(into.len());
     into.extend(items.iter().filter_map(read).take(room));
-    into.len() < MOST
+    into.len() < MAX_ITEMS
 }
 
 pub(crate) fn tool(value: &Value) -> Option<ToolOffer> {
@@ -178,6 +178,6 @@ mod tests {
         let items: Vec<Value> = (0..3000).map(|n| json!({"name": format!("t{n}")})).collect();
         let mut tools = Vec::new();
         assert!(!add(&mut tools, &items, tool));
-        assert_eq!(tools.len(), MOST);
+        assert_eq!(tools.len(), MAX_ITEMS);
     }
 }

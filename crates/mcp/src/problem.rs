@@ -1,6 +1,6 @@
-//! What went wrong, in words for people.
+//! Formats errors for users.
 
-/// An error with what is behind it.
+/// An error with its causes.
 pub(crate) fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

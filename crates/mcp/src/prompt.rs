@@ -1,4 +1,4 @@
-//! Prompts of servers as commands with a slash.
+//! MCP prompts as slash commands.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::server::Server;
 use crate::words;
 
 /// Characters of a prompt that are taken from a server.
-const MOST: usize = 1_000_000;
+const MAX_TEXT: usize = 1_000_000;
 
 /// A prompt that can be typed.
 pub struct PromptCommand {
@@ -88,7 +88,7 @@ impl PromptCommand {
                 text.as_str()
             })
             .collect();
-        let text: String = texts.join("\n\n").chars().take(MOST).collect();
+        let text: String = texts.join("\n\n").chars().take(MAX_TEXT).collect();
         if text.trim().is_empty() {
             return Err(PromptError::NoText(self.name.clone()));
         }

@@ -1,4 +1,4 @@
-//! Asking a server for something, with a limit, a way to stop, and progress.
+//! Sends requests to a server, with timeout, cancellation and progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,18 @@ use crate::rights::{Rights, is_about_rights};
 use crate::server::{Progress, Server, Status};
 use crate::transport::http::HttpError;
 
-/// However much progress a call makes, it does not take longer than this many limits.
-const MOST_LIMITS: u32 = 10;
+/// Upper limit for a call that reports progress, as a multiple of its timeout.
+const MAX_TIMEOUT_FACTOR: u32 = 10;
 
-/// Who hears of progress.
-pub(crate) type Live = Arc<dyn Fn(&str) + Send + Sync>;
+/// Receives progress messages.
+pub(crate) type LiveOutput = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     #[error("MCP server '{server}' is not connected: {why}")]
     NotConnected { server: String, why: String },
-    #[error("MCP server '{server}' exited before it responded{}", last_words(log))]
+    #[error("MCP server '{server}' exited before it responded{}", last_output(log))]
     Ended { server: String, log: Vec<String> },
     #[error("MCP server '{server}' did not respond within {} s", limit.as_secs_f64())]
     TimedOut { server: String, limit: Duration },
@@ -48,18 +48,18 @@ pub enum RequestError {
     Cancelled,
 }
 
-fn last_words(log: &[String]) -> String {
+fn last_output(log: &[String]) -> String {
     if log.is_empty() { String::new() } else { format!("; its last output:\n{}", log.join("\n")) }
 }
 
 impl Server {
-    /// Sends a request and waits for the answer, as JSON. Where the server wants wider rights, a person may grant
+    /// Sends a request and waits for the response, as JSON. If the server requires more scopes, the user may grant
     /// them, once.
     pub(crate) async fn request(
         &self,
         request: ClientRequest,
         cancel: &CancellationToken,
-        live: Option<&Live>,
+        live: Option<&LiveOutput>,
     ) -> Result<Value, RequestError> {
         match self.try_request(request.clone(), cancel, live).await {
             Err(RequestError::SignIn { challenge, .. }) => {
@@ -75,7 +75,7 @@ impl Server {
         &self,
         request: ClientRequest,
         cancel: &CancellationToken,
-        live: Option<&Live>,
+        live: Option<&LiveOutput>,
     ) -> Result<Value, RequestError> {
         let state = self.ready(cancel).await;
         if cancel.is_cancelled() {
@@ -98,16 +98,16 @@ impl Server {
         peer: &Peer<RoleClient>,
         request: ClientRequest,
         cancel: &CancellationToken,
-        live: Option<&Live>,
+        live: Option<&LiveOutput>,
     ) -> Result<Value, RequestError> {
         let sent = peer.send_request_with_option(request, PeerRequestOptions::no_options());
         let mut handle = sent.await.map_err(|error| self.failed(error))?;
-        let quiet: Live = Arc::new(|_: &str| {});
+        let quiet: LiveOutput = Arc::new(|_: &str| {});
         let progress = Arc::new(Progress { tell: live.cloned().unwrap_or(quiet), made: Notify::new() });
         let token = handle.progress_token.clone();
         self.watch(token.clone(), Arc::clone(&progress));
         let limit = self.config.timeout;
-        let last = Instant::now() + limit * MOST_LIMITS;
+        let last = Instant::now() + limit * MAX_TIMEOUT_FACTOR;
         let mut deadline = Instant::now() + limit;
         let answer = loop {
             tokio::select! {
@@ -127,7 +127,7 @@ impl Server {
             None => {
                 let stopped = cancel.is_cancelled();
                 let reason = if stopped { "cancelled by the user" } else { "timed out" };
-                // Whether the server listens to it is its own affair.
+                // The server may ignore the cancellation.
                 let told = handle.cancel(Some(reason.to_owned()));
                 let _ = tokio::time::timeout(Duration::from_millis(500), told).await;
                 let server = self.name().to_owned();
@@ -213,7 +213,7 @@ impl Server {
             return Err(self.wants_sign_in(challenge));
         };
         match access.widen(challenge, person, cancel).await {
-            Ok(Rights::Wider) => Ok(()),
+            Ok(Rights::WiderScopes) => Ok(()),
             Ok(Rights::SignIn) => Err(self.wants_sign_in(challenge)),
             Ok(Rights::Refused) if cancel.is_cancelled() => Err(RequestError::Cancelled),
             Ok(Rights::Refused) => Err(RequestError::NoRights { server: self.name().to_owned() }),

@@ -1,4 +1,4 @@
-//! Resources of servers: read by name in a prompt, and by two tools.
+//! MCP resources: mentioned in prompts, and read by two tools.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::request::RequestError;
 use crate::server::Server;
 
 /// Characters of one resource.
-const MOST: usize = 2_000_000;
+const MAX_TEXT: usize = 2_000_000;
 /// Resources that one listing shows.
-const MOST_LISTED: usize = 500;
+const MAX_LISTED: usize = 500;
 
 /// The texts of a resource; what is no text is named.
 pub(crate) async fn read(
@@ -32,7 +32,7 @@ pub(crate) async fn read(
     let mut text = String::new();
     for content in contents.take(1000) {
         match content.get("text").and_then(Value::as_str) {
-            Some(part) => text.extend(part.chars().take(MOST.saturating_sub(text.len()))),
+            Some(part) => text.extend(part.chars().take(MAX_TEXT.saturating_sub(text.len()))),
             None => {
                 let kind =
                     content.get("mimeType").and_then(Value::as_str).unwrap_or("application/octet-stream");
@@ -146,9 +146,9 @@ impl Invocation for Listing {
             }
         }
         let count = lines.len();
-        lines.truncate(MOST_LISTED);
-        if count > MOST_LISTED {
-            lines.push(format!("({} more)", count - MOST_LISTED));
+        lines.truncate(MAX_LISTED);
+        if count > MAX_LISTED {
+            lines.push(format!("({} more)", count - MAX_LISTED));
         }
         let text = match count {
             0 => "No MCP resources found.".to_owned(),

@@ -1,4 +1,4 @@
-//! What a tool answered, as parts for the model and a text for people.
+//! Converts a tool result to parts for the model and text for display.
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Blob, Body, Part};
@@ -7,7 +7,7 @@ use pollux_domain::untrusted::{sealed, wrapped};
 use serde_json::{Value, json};
 
 /// Blocks of one answer.
-const MOST_BLOCKS: usize = 200;
+const MAX_BLOCKS: usize = 200;
 /// Characters of all texts of an answer with several; a single long one is put aside by the agent.
 const TEXTS: usize = 400_000;
 /// Bytes of all media of an answer, encoded.
@@ -40,9 +40,9 @@ pub(crate) fn outcome(tool: &str, args: &JsonObject, answer: &Value) -> ToolOutc
         };
     };
     let mut reading = Reading { tool, parts: Vec::new(), shown: Vec::new(), texts: 0, media: 0 };
-    blocks.iter().take(MOST_BLOCKS).for_each(|block| reading.block(block));
-    if blocks.len() > MOST_BLOCKS {
-        reading.say(format!("[{} more parts of the response omitted]", blocks.len() - MOST_BLOCKS));
+    blocks.iter().take(MAX_BLOCKS).for_each(|block| reading.block(block));
+    if blocks.len() > MAX_BLOCKS {
+        reading.say(format!("[{} more parts of the response omitted]", blocks.len() - MAX_BLOCKS));
     }
     if reading.parts.is_empty() {
         // An answer of structured data alone, or of nothing.

@@ -1,8 +1,8 @@
-//! A server that wants wider rights than our sign-in has: renewed quietly, asked of a person, or refused.
+//! Handles servers that require more OAuth scopes: refreshed silently, granted by the user, or refused.
 
 use pollux_domain::BoxFuture;
 use pollux_domain::approval::{Answer, Person, Question, QuestionForm};
-use pollux_net::oauth::{Login, OAuth, OAuthServer, Wider};
+use pollux_net::oauth::{Login, OAuth, OAuthServer, WiderScopes};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessError;
@@ -12,19 +12,19 @@ use crate::problem::describe;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
     /// There are wider ones; the same request may be sent again.
-    Wider,
+    WiderScopes,
     /// Somebody has to sign in again.
     SignIn,
     /// It was tried, or somebody said no.
     Refused,
 }
 
-/// Whether a challenge is about rights and not about who asks.
+/// Whether a challenge is about scopes rather than authentication.
 pub(crate) fn is_about_rights(challenge: &str) -> bool {
     challenge.contains("insufficient_scope")
 }
 
-/// Follows the wish once; a person is asked if there is one.
+/// Tries once to get the scopes, asking the user if possible.
 pub(crate) fn widen<'a>(
     oauth: &'a OAuth,
     server: &'a OAuthServer,
@@ -35,9 +35,9 @@ pub(crate) fn widen<'a>(
     let failed = |error: &(dyn std::error::Error + 'static)| AccessError(describe(error));
     Box::pin(async move {
         let person = match oauth.widen(server, challenge).await.map_err(|error| failed(&error))? {
-            Wider::Granted => return Ok(Rights::Wider),
-            Wider::Refused => return Ok(Rights::Refused),
-            Wider::Person => person,
+            WiderScopes::Granted => return Ok(Rights::WiderScopes),
+            WiderScopes::Refused => return Ok(Rights::Refused),
+            WiderScopes::Person => person,
         };
         let Some(person) = person else { return Ok(Rights::SignIn) };
         let mut login = oauth.begin_login(server, Some(challenge)).await.map_err(|error| failed(&error))?;
@@ -48,11 +48,11 @@ pub(crate) fn widen<'a>(
         };
         let Some(granted) = granted else { return Ok(Rights::Refused) };
         login.finish(granted).await.map_err(|error| failed(&error))?;
-        Ok(Rights::Wider)
+        Ok(Rights::WiderScopes)
     })
 }
 
-/// Waits for the browser and for the person at once. `None`: somebody said no.
+/// Waits for the browser and the user's reply. `None` if declined.
 async fn granted(
     login: &mut Login,
     name: &str,
@@ -73,7 +73,7 @@ async fn granted(
         }
     };
     match reply.trim() {
-        // The browser may be a moment behind its person.
+        // The browser's redirect may arrive slightly later.
         "" => login.browser().await.map(Some).map_err(failed),
         word if ["n", "no"].contains(&word.to_lowercase().as_str()) => Ok(None),
         pasted => login.pasted(pasted).map(Some).map_err(failed),

@@ -1,4 +1,4 @@
-//! The schema of a tool's arguments, made fit to be declared: references inlined, cycles cut, size bounded.
+//! Prepares a tool's argument schema for declaration: inlines references, cuts cycles, bounds the size.
 
 use pollux_domain::untrusted::sealed;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! One server as everybody else sees it: its state, and what it offers.
+//! The shared state of one server, and what it offers.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ const EARLY: usize = 32;
 /// How long after its start a call still waits for a server that has not answered.
 const START_WAIT: Duration = Duration::from_secs(30);
 
-/// Where a server stands.
+/// The connection status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     Connecting,
@@ -35,14 +35,14 @@ pub enum Status {
     Disconnected,
 }
 
-/// A server for people.
+/// A status report of a server.
 #[derive(Debug, Clone)]
 pub struct Report {
     pub name: String,
     pub status: Status,
     /// Why it is not connected.
     pub problem: Option<String>,
-    /// Whether somebody has to sign in first; the server's challenge.
+    /// The challenge, if sign-in is required.
     pub sign_in: Option<String>,
     pub version: Option<String>,
     /// Names on the wire with descriptions and declared names.
@@ -53,7 +53,7 @@ pub struct Report {
     pub log: Vec<String>,
 }
 
-/// A tool for people.
+/// A tool in a status report.
 #[derive(Debug, Clone)]
 pub struct ToolReport {
     pub name: String,
@@ -62,7 +62,7 @@ pub struct ToolReport {
 }
 
 /// What all servers share.
-pub(crate) struct Common {
+pub(crate) struct SharedContext {
     person: Mutex<Option<Arc<dyn Person>>>,
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) interactive: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Common {
     changes: AtomicU64,
 }
 
-impl Common {
+impl SharedContext {
     pub(crate) fn new(
         roots: Vec<PathBuf>,
         interactive: bool,
@@ -84,7 +84,7 @@ impl Common {
         Self { person: Mutex::default(), roots, interactive, version, name_tool, changes }
     }
 
-    /// Whom servers may ask now.
+    /// The user that servers may ask.
     pub(crate) fn person(&self) -> Option<Arc<dyn Person>> {
         self.person.locked().clone()
     }
@@ -102,7 +102,7 @@ impl Common {
 pub(crate) struct Server {
     pub(crate) config: ServerConfig,
     pub(crate) access: Option<Arc<dyn Access>>,
-    pub(crate) common: Arc<Common>,
+    pub(crate) common: Arc<SharedContext>,
     pub(crate) log: Arc<Log>,
     /// Something in its lists changed.
     pub(crate) relist: Notify,
@@ -110,7 +110,7 @@ pub(crate) struct Server {
     state: watch::Sender<State>,
     /// Where its declarations are kept for the next run.
     cache: Option<Cache>,
-    /// Somebody waited for it in vain since it was last started.
+    /// A wait for it timed out since its last start.
     waited: AtomicBool,
     /// That was said.
     told: AtomicBool,
@@ -153,7 +153,7 @@ impl Server {
     pub(crate) fn new(
         config: ServerConfig,
         access: Option<Arc<dyn Access>>,
-        common: Arc<Common>,
+        common: Arc<SharedContext>,
         cache: Option<Cache>,
     ) -> Arc<Self> {
         let log = Arc::new(Log::hiding(config.secrets()));
@@ -207,7 +207,7 @@ impl Server {
     fn publish(&self, change: impl FnOnce(&mut State)) {
         self.state.send_modify(|state| {
             change(state);
-            // Nobody who sees the change may see the number from before it.
+            // Publish the change before its version number.
             self.common.changes.fetch_add(1, Ordering::Release);
         });
     }
@@ -257,7 +257,7 @@ impl Server {
     pub(crate) fn gone(&self, problem: String, sign_in: Option<String>) {
         let problem = self.log.hidden(&problem);
         if let Some(cache) = &self.cache {
-            // What no longer works is not promised to the next run.
+            // Do not cache a server that fails.
             cache.forget();
         }
         self.publish(|state| {
@@ -272,8 +272,8 @@ impl Server {
         });
     }
 
-    /// Waits until it is known whether it is there; at most until this long after its start. Nobody waits again
-    /// for a server that was waited for in vain.
+    /// Waits until it is connected or has failed, up to this time after its start. There is no second wait
+    /// for a server that timed out.
     pub(crate) async fn settled(&self, most: Duration, cancel: &CancellationToken) -> State {
         if self.state.borrow().status != Status::Connecting || self.waited.load(Ordering::Acquire) {
             return self.state();

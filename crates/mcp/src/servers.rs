@@ -1,4 +1,4 @@
-//! All servers of a run, and the thread that serves them.
+//! All MCP servers of a run, and the thread that serves them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,27 +22,27 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Access;
 use crate::cache::Cache;
 use crate::config::ServerConfig;
-use crate::connection::{self, Reach};
+use crate::connection::{self, ConnectionContext};
 use crate::prompt::{self, PromptCommand};
 use crate::request::RequestError;
 use crate::resource;
-use crate::server::{Common, Report, Server, Status};
+use crate::server::{Report, Server, SharedContext, Status};
 
 /// How long all servers together may take to end.
 const END: Duration = Duration::from_secs(1);
 /// The tools that read the resources of all servers.
 const RESOURCE_TOOLS: [&str; 2] = ["list_mcp_resources", "read_mcp_resource"];
-/// How long the start of many programs is put off, so that a request which is just being sent has the machine.
+/// Delay before starting servers, so that they do not slow down the first request.
 const HEAD_START: Duration = Duration::from_millis(30);
 
-/// A server and how one signs in to it.
+/// A server and its credentials.
 #[derive(Clone)]
 pub struct Entry {
     pub config: ServerConfig,
     pub access: Option<Arc<dyn Access>>,
 }
 
-/// What servers are started with.
+/// The configuration for starting servers.
 #[derive(Clone)]
 pub struct Setup {
     pub entries: Vec<Entry>,
@@ -56,7 +56,7 @@ pub struct Setup {
     pub http: ClientOptions,
     /// Our version.
     pub version: String,
-    /// Whether a person is there to be asked.
+    /// Whether a user can be asked.
     pub interactive: bool,
     /// The declared name of a server's tool.
     pub name_tool: fn(&str, &str) -> String,
@@ -69,7 +69,7 @@ pub struct Setup {
 /// The servers of a run. They end with it.
 pub struct Servers {
     servers: Arc<[Arc<Server>]>,
-    common: Arc<Common>,
+    common: Arc<SharedContext>,
     /// Servers may be started.
     go: CancellationToken,
     /// They are waited for, so that nothing else needs the machine first.
@@ -91,7 +91,8 @@ impl Servers {
     /// Servers that are started by [`Self::begin`], or when somebody needs one.
     pub fn prepare(mut setup: Setup) -> Self {
         setup.entries.sort_by(|one, other| one.config.name.cmp(&other.config.name));
-        let common = Arc::new(Common::new(setup.roots, setup.interactive, setup.version, setup.name_tool));
+        let common =
+            Arc::new(SharedContext::new(setup.roots, setup.interactive, setup.version, setup.name_tool));
         let servers: Arc<[Arc<Server>]> = setup
             .entries
             .into_iter()
@@ -101,7 +102,7 @@ impl Servers {
                 Server::new(config, access, Arc::clone(&common), cache)
             })
             .collect();
-        let reach = Arc::new(Reach {
+        let reach = Arc::new(ConnectionContext {
             env: setup.env,
             redaction: setup.redaction,
             directory: setup.directory,
@@ -165,7 +166,7 @@ impl Servers {
         self.common.introduce(person);
     }
 
-    /// How every server stands.
+    /// The status of all servers.
     pub fn reports(&self) -> Vec<Report> {
         self.servers.iter().map(|server| server.report()).collect()
     }
@@ -340,7 +341,7 @@ impl ToolSource for Servers {
 /// Serves all connections until told to stop.
 fn serve(
     servers: &Arc<[Arc<Server>]>,
-    reach: &Arc<Reach>,
+    reach: &Arc<ConnectionContext>,
     (go, at_once): (&CancellationToken, &AtomicBool),
     stop: &CancellationToken,
 ) {

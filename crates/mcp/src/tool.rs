@@ -1,4 +1,4 @@
-//! A server's tool as one that the model can call.
+//! An MCP tool as a tool for the model.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::offer::{Offer, ToolOffer};
 use crate::request::RequestError;
 use crate::result;
 use crate::schema::{self, WAIT};
-use crate::server::{Common, Server};
+use crate::server::{Server, SharedContext};
 
 struct ServerTool {
     spec: Arc<ToolSpec>,
@@ -33,7 +33,11 @@ struct ServerTool {
 }
 
 /// The tools that the filters leave, one for each declared name, in the server's order.
-pub(crate) fn kept<'o>(config: &ServerConfig, common: &Common, offer: &'o Offer) -> Vec<&'o ToolOffer> {
+pub(crate) fn kept<'o>(
+    config: &ServerConfig,
+    common: &SharedContext,
+    offer: &'o Offer,
+) -> Vec<&'o ToolOffer> {
     let mut names = HashSet::new();
     let through = offer.tools.iter().filter(|tool| config.lets_through(&tool.name));
     through.filter(|tool| names.insert((common.name_tool)(&config.name, &tool.name))).collect()
@@ -59,7 +63,7 @@ fn declare(server: &Arc<Server>, offer: &ToolOffer) -> Arc<dyn Tool> {
             name: (server.common.name_tool)(server.name(), &offer.name),
             display_name: format!("{} ({} MCP Server)", offer.name, server.name()),
             description: sealed(&offer.description).into_owned(),
-            // What a server says of itself decides nothing; the policy sees the annotations as such.
+            // Annotations of a server are untrusted; the policy only sees them as hints.
             kind: ToolKind::Other,
             parameters: schema::declared(offer.schema.as_ref()),
             output_is_markdown: false,
@@ -142,7 +146,7 @@ struct ServerCall {
 }
 
 impl ServerCall {
-    /// Why the call may not be made although it was allowed: the tool is another one by now.
+    /// Why an allowed call is not made: the tool's definition has changed.
     async fn changed(&self, context: &ToolContext) -> Option<String> {
         let state = self.server.ready(&context.cancel).await;
         state.peer.as_ref()?;

@@ -1,4 +1,4 @@
-//! The ways to reach a server.
+//! Transports to servers.
 
 pub(crate) mod events;
 pub(crate) mod http;

@@ -11,7 +11,7 @@ use crate::source::Provenance;
 use crate::state::{AgentDir, StateError};
 
 /// Maximum number of lines; the oldest are dropped first.
-const MOST_LINES: usize = 20_000;
+const MAX_LINES: usize = 20_000;
 /// Characters of a hash: enough to tell lines apart.
 const KEY: usize = 16;
 
@@ -56,7 +56,7 @@ impl ModelNotes {
                 wire.lines.push(key);
             }
         }
-        let excess = wire.lines.len().saturating_sub(MOST_LINES);
+        let excess = wire.lines.len().saturating_sub(MAX_LINES);
         wire.lines.drain(..excess);
         wire.version = 1;
         let text = serde_json::to_string(&wire).unwrap_or_default();

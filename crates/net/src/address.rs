@@ -1,6 +1,6 @@
-//! Which addresses are somebody's public server, and which lead into this machine or its network.
+//! Classifies addresses: public servers, or this machine and its network.
 //!
-//! Text is never judged: an address is parsed once, and the parsed form is both judged and used.
+//! A URL is parsed once, and the parsed form is both checked and used.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,11 +8,11 @@ use reqwest::Url;
 
 /// Names that only mean something inside a network, with everything below them.
 const INSIDE: &[&str] = &["localhost", "local", "internal", "localdomain", "intranet", "lan", "home", "corp"];
-/// Where clouds tell a machine its own secrets, beyond the names and ranges that are refused anyway.
+/// Cloud metadata hosts beyond the names and ranges that are refused anyway.
 const METADATA_NAMES: &[&str] = &["metadata.azure.com", "home.arpa"];
 const METADATA_ADDRESSES: &[Ipv4Addr] = &[Ipv4Addr::new(168, 63, 129, 16)];
 
-/// Hosts that the user lets through although they are not public: names or addresses, without a port.
+/// Non-public hosts that the user allows: names or addresses, without a port.
 #[derive(Debug, Clone, Default)]
 pub struct AllowedHosts(Vec<String>);
 
@@ -64,7 +64,7 @@ fn host_text(host: &str) -> String {
     host.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Judges a parsed address by what it says; a name must be judged again by what it leads to.
+/// Checks a parsed URL; a host name must be checked again after resolution.
 pub fn judge(url: &Url, allowed: &AllowedHosts) -> Result<Host, Refusal> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Refusal::Scheme);

@@ -1,4 +1,4 @@
-//! When to try a request again. Pure: no clock, no sleep, randomness comes in as a number.
+//! The retry schedule. Pure: no clock, no sleep, randomness is passed in.
 
 mod hint;
 
@@ -15,9 +15,9 @@ pub struct Backoff {
     pub start: Duration,
     /// Where the curve ends.
     pub cap: Duration,
-    /// A server that says zero is still given this long.
+    /// Minimum delay, even if the server asks for zero.
     pub shortest: Duration,
-    /// A server that asks for more than this is not waited for.
+    /// Maximum delay that is accepted from a server.
     pub longest: Duration,
     /// All resulting delays are multiplied by this; tests make it tiny.
     pub scale: f64,
@@ -41,11 +41,11 @@ impl Default for Backoff {
 pub enum Cause {
     /// The network or the server; often gone a moment later.
     Transient,
-    /// The server says it is too much.
+    /// Rate limited.
     Throttled,
 }
 
-/// The server asked for a longer pause than anyone would wait for.
+/// The server asked for a delay above the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the server asks to wait {} s", .0.as_secs())]
 pub struct TooLong(pub Duration);

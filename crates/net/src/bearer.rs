@@ -1,9 +1,9 @@
-//! The header that carries a token.
+//! The bearer authorization header.
 
 use pollux_config::groups::Secret;
 use reqwest::header::HeaderValue;
 
-/// A header that no log shows.
+/// A sensitive header, hidden in logs.
 pub fn bearer(token: &Secret) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal())).ok()?;
     value.set_sensitive(true);

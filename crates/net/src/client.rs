@@ -1,4 +1,4 @@
-//! The one HTTP client.
+//! The shared HTTP client.
 
 mod trust;
 
@@ -16,12 +16,12 @@ use trust::LazyTrust;
 /// Loopback never goes through a proxy: a proxy could not reach it.
 const ALWAYS_DIRECT: &str = "localhost,127.0.0.1,::1";
 
-/// How the client reaches the world.
+/// Options of the client.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     pub user_agent: String,
     pub proxies: Proxies,
-    /// PEM files with certificates to trust beside the system's.
+    /// PEM files with certificates to trust in addition to the system's.
     pub extra_ca_files: Vec<PathBuf>,
     pub connect_timeout: Duration,
 }
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Proxies {
     }
 }
 
-/// Why no client could be made.
+/// Why the client could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error("invalid proxy for {scheme} targets (expected a URL such as `http://host:port`)")]

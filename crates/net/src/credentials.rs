@@ -1,10 +1,10 @@
-//! Where keys and sign-ins are kept: the system's keychain if it works, else an encrypted file.
+//! Stores keys and sign-ins: in the system's keychain if it works, otherwise in an encrypted file.
 //!
-//! Both are gemini-cli's, in its format. An entry is looked for in both, and the newer one counts, because a
-//! desktop has a keychain that the same user has not got over ssh. Files of earlier releases are read too;
-//! their entries move to the present place, and leave the old one only when the new one has given them back.
-//! Whatever removes or lists entries says when the keychain could not be reached and may hold more.
-//! Everything here blocks; call it from a thread that may.
+//! Both use gemini-cli's format. An entry is looked up in both, and the newer one wins, because a
+//! desktop has a keychain that is not available over ssh. Files of earlier releases are read too;
+//! their entries are moved, and removed from the old file only after the new copy was verified.
+//! Removal and listing report when the keychain could not be reached and may contain more.
+//! Everything here blocks; call it from a blocking thread.
 
 mod file;
 mod keychain;
@@ -22,7 +22,7 @@ use pollux_config::groups::Secret;
 use serde_json::Value;
 
 use file::{EncryptedFile, Owner};
-use keychain::{PATIENCE, PROBE_PREFIX, TimedKeychain};
+use keychain::{PROBE_PREFIX, TIMEOUT, TimedKeychain};
 use known::KnownEntries;
 use older::OlderFiles;
 
@@ -39,9 +39,9 @@ pub const A2A_SERVICE: &str = "gemini-cli-a2a";
 
 const API_KEY_ACCOUNT: &str = "default-api-key";
 const GOOGLE_ACCOUNT: &str = "main-account";
-/// What people sign in with.
+/// Services with sign-ins.
 const SIGN_INS: [&str; 3] = [API_KEY_SERVICE, MCP_SERVICE, A2A_SERVICE];
-/// Secrets that are no sign-ins; upstream's word.
+/// The service for other secrets; upstream's name.
 const SECRET_PREFIX: &str = "__secret__";
 const FILE: &str = "gemini-credentials.json";
 
@@ -83,7 +83,7 @@ impl CredentialError {
     }
 }
 
-/// Where and whose the credentials are.
+/// Options of the credential store.
 #[derive(Debug, Clone, Default)]
 pub struct StoreOptions {
     pub gemini_dir: PathBuf,
@@ -132,7 +132,7 @@ pub enum Backend {
     File(FileReason),
 }
 
-/// Why entries go to the file, and the keychain is not asked.
+/// Why the file is used instead of the keychain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileReason {
     #[error("GEMINI_FORCE_FILE_STORAGE is set")]
@@ -141,12 +141,12 @@ pub enum FileReason {
     Keychain(KeychainError),
 }
 
-/// What became of an entry that was to be removed.
+/// The result of a removal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removal {
-    /// Whether there was one.
+    /// Whether an entry existed.
     pub removed: bool,
-    /// Why the keychain could not be asked, if a copy may be left in it.
+    /// Why the keychain could not be reached, if it may contain a copy.
     pub unreached: Option<FileReason>,
 }
 
@@ -154,7 +154,7 @@ pub struct Removal {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
     pub entries: Vec<Entry>,
-    /// Why the keychain could not be asked, if there may be more in it.
+    /// Why the keychain could not be reached, if it may contain more.
     pub unreached: Option<FileReason>,
 }
 
@@ -188,7 +188,7 @@ impl Entry {
     }
 }
 
-/// Keeps credentials. Making one touches nothing.
+/// The credential store. Creating one opens nothing.
 pub struct CredentialStore {
     file: EncryptedFile,
     older: OlderFiles,
@@ -203,7 +203,7 @@ impl CredentialStore {
             Err(FileReason::Forced)
         } else {
             let opener = keychain::system(&options.keychain).map_err(FileReason::Keychain);
-            opener.map(|opener| TimedKeychain::new(opener, PATIENCE))
+            opener.map(|opener| TimedKeychain::new(opener, TIMEOUT))
         };
         Self::with(options, keychain)
     }
@@ -265,7 +265,7 @@ impl CredentialStore {
         };
         let in_file = match self.look_in_file(service, &account) {
             Ok(found) => found.as_ref().and_then(OAuthCredentials::read),
-            // A copy is at hand; the file is a matter for whoever writes to it.
+            // A copy was found; an unreadable file matters only when writing.
             Err(_) if in_keychain.is_some() => None,
             Err(error) => return Err(error),
         };

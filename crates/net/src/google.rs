@@ -1,7 +1,7 @@
-//! Google's credentials: found as its own tools find them, and turned into tokens.
+//! Google credentials: discovered like Google's own tools do, and exchanged for tokens.
 //!
-//! [`find_credentials`] reads files and nothing else; [`GoogleTokens`] asks the network when a token is
-//! needed, keeps it in memory and renews it before it ends.
+//! [`find_credentials`] only reads files; [`GoogleTokens`] uses the network when a token is
+//! needed, caches it in memory and refreshes it before it expires.
 
 mod file;
 mod source;
@@ -28,7 +28,7 @@ const MARGIN: Duration = Duration::from_secs(5 * 60);
 const METADATA_HOST: &str = "metadata.google.internal";
 const PRODUCT_NAME: &str = "/sys/class/dmi/id/product_name";
 
-/// Why there is no token. No variant holds a secret.
+/// Why no token is available. No variant contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum GoogleError {
     #[error(
@@ -88,11 +88,11 @@ impl GoogleError {
     }
 }
 
-/// Credentials that were found, not yet used.
+/// Discovered credentials.
 #[derive(Debug, Clone)]
 pub struct GoogleCredentials {
     source: Source,
-    /// Who pays: sent as `x-goog-user-project`.
+    /// The quota project, sent as `x-goog-user-project`.
     quota_project: Option<String>,
     /// Where they were found, for people.
     place: String,
@@ -110,7 +110,7 @@ impl GoogleCredentials {
     }
 }
 
-/// Looks where Google's own tools look: the file that a variable names, gcloud's file, the machine itself.
+/// Searches like Google's own tools: the file in the variable, gcloud's file, the metadata server.
 pub fn find_credentials(env: &Env, user_home: &Path) -> Result<GoogleCredentials, GoogleError> {
     let chosen = env.non_empty("GOOGLE_CLOUD_QUOTA_PROJECT").map(str::to_owned);
     let with = |source: Source, own: Option<String>, place: String| GoogleCredentials {
@@ -143,7 +143,7 @@ fn read(path: &Path, text: &str) -> Result<(Source, Option<String>), GoogleError
     file::read(text).map_err(|problem| GoogleError::Unusable { path: path.to_owned(), problem })
 }
 
-/// The metadata server, if the environment or the machine's name plate says that there is one.
+/// The metadata server, if the environment or the machine's product name indicates one.
 fn metadata_host(env: &Env) -> Option<String> {
     if let Some(host) = env.non_empty("GCE_METADATA_HOST") {
         return Some(host.to_owned());
@@ -170,7 +170,7 @@ struct Inner {
     scopes: Vec<String>,
     http: reqwest::Client,
     clock: Arc<dyn Clock>,
-    /// Held while asking, so that ten requests make one question.
+    /// Held during a request, so that concurrent callers share it.
     current: Mutex<Option<Current>>,
 }
 

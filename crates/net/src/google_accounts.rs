@@ -1,4 +1,4 @@
-//! `google_accounts.json`: whose Google account is in use, and whose were.
+//! `google_accounts.json`: the active and earlier Google accounts.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ impl GoogleAccounts {
         })
     }
 
-    /// Nobody is signed in any more.
+    /// Clears the active account.
     pub fn sign_out(gemini_dir: &Path) -> Result<(), AccountsError> {
         if Self::read(gemini_dir).active.is_none() {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Fetches pages from public servers only, whatever names and redirects say.
+//! Fetches pages from public servers only, checking host names and redirects.
 //!
-//! A name is resolved once per connection; its addresses are judged, and the connection goes to one of
-//! those very addresses, so a name that changes its mind in between gains nothing. Redirects are followed
-//! here, each judged like the first address.
+//! A name is resolved once per connection; its addresses are checked, and the connection uses one of
+//! these addresses, which defeats DNS rebinding. Redirects are followed
+//! here, each checked like the first URL.
 
 use std::future::Future;
 use std::io;
@@ -20,7 +20,7 @@ use crate::address::{AllowedHosts, Host, Refusal, is_public, judge};
 use crate::client::{ClientError, ClientOptions, builder, check_proxies};
 use crate::transport;
 
-/// How often a page may send us on.
+/// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 10;
 /// How long a look-up may take before a page is fetched at all.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(5);
@@ -58,7 +58,7 @@ pub struct GuardedOptions {
     pub resolver: Resolver,
 }
 
-/// A client for addresses that somebody else chose.
+/// A client for untrusted URLs.
 pub struct GuardedClient {
     options: ClientOptions,
     /// Built for the first page: most runs fetch none.
@@ -78,7 +78,7 @@ pub struct Page {
     pub body: Vec<u8>,
 }
 
-/// An answer of whatever status.
+/// A response with any status.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: StatusCode,
@@ -244,7 +244,7 @@ fn failure(error: &reqwest::Error) -> FetchError {
     FetchError::Transport(transport::describe(error).message)
 }
 
-/// One inner address among public ones is no accident.
+/// A private address among public ones is suspicious, so all are refused.
 fn all_public(host: &str, addresses: &[IpAddr]) -> Result<(), Refusal> {
     match addresses.iter().find(|address| !is_public(**address)) {
         Some(&address) => Err(Refusal::LeadsInside { host: host.to_owned(), address }),

@@ -1,4 +1,4 @@
-//! Signed claims: how a program with a key of its own proves itself (RFC 7523).
+//! Signed JWT assertions for client authentication (RFC 7523).
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

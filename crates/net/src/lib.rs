@@ -1,4 +1,4 @@
-//! The way out of the machine: one HTTP client, when to try again, and who is let in.
+//! Networking: the HTTP client, retries, credentials and sign-in.
 //!
 //! Owns: TLS, proxies and connection reuse ([`client`]), the retry schedule and the delays servers ask
 //! for ([`backoff`]), what a failed transfer means ([`transport`]), where keys and sign-ins are kept

@@ -1,8 +1,8 @@
-//! Signing in at servers with OAuth 2.1: tokens that are stored and renewed, and the way to the first one.
+//! OAuth 2.1 sign-in to servers: obtains, stores and refreshes tokens.
 //!
-//! Nothing here asks or shows anything: [`OAuth::begin_login`] gives an address, whoever talks to the user
-//! opens it, and the answer comes back over loopback or from the user's clipboard ([`login::Login`]). Where the
-//! settings say that no person is needed ([`GrantType`]), [`OAuth::valid_token`] gets the first token by itself.
+//! No user interaction happens here: [`OAuth::begin_login`] returns a URL, the caller
+//! opens it, and the response comes back over loopback or is pasted by the user ([`login::Login`]). For unattended
+//! grant types ([`GrantType`]), [`OAuth::valid_token`] gets the first token automatically.
 
 mod callback;
 mod discovery;
@@ -36,24 +36,24 @@ pub use discovery::DiscoveryError;
 pub use endpoint::EndpointError;
 pub use login::{Login, LoginError};
 pub use registration::RegistrationError;
-pub use scopes::Wider;
+pub use scopes::WiderScopes;
 pub use token::TokenEndpointError;
 pub use unattended::{IdentityProvider, UnattendedError};
 
-/// How the first token is got.
+/// How the first token is obtained.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum GrantType {
-    /// A person signs in.
+    /// The user signs in.
     #[default]
     AuthorizationCode,
-    /// The program speaks for itself, with a secret or a key.
+    /// The program authenticates itself with a secret or a key.
     ClientCredentials,
     /// The user's organisation vouches for them (enterprise-managed authorization).
     CrossApp,
 }
 
 impl GrantType {
-    /// Whether no person is needed.
+    /// Whether the grant works without the user.
     pub fn is_unattended(self) -> bool {
         self != Self::AuthorizationCode
     }
@@ -80,7 +80,7 @@ pub struct OAuthConfig {
     pub identity_provider: Option<IdentityProvider>,
 }
 
-/// A server that one can sign in at.
+/// A server with sign-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuthServer {
     pub name: String,
@@ -88,7 +88,7 @@ pub struct OAuthServer {
     pub config: OAuthConfig,
 }
 
-/// What signing in needs from the program.
+/// Options of sign-in.
 pub struct OAuthOptions {
     pub client: ClientOptions,
     pub store: Arc<CredentialStore>,
@@ -105,11 +105,11 @@ pub struct OAuth {
     options: Arc<OAuthOptions>,
     /// What was read or renewed already; the store is slow.
     known: Arc<Mutex<HashMap<String, OAuthCredentials>>>,
-    /// Wishes for wider rights that were followed.
+    /// Scope requests that were already handled.
     widened: Arc<Mutex<HashSet<String>>>,
 }
 
-/// Why there is no token now, although there may be one later. Nothing stored was lost.
+/// Why no token is available now. Nothing stored was lost.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     #[error("could not use the stored sign-in for `{server}`")]
@@ -130,7 +130,7 @@ impl OAuth {
         Self { options: Arc::new(options), known: Arc::default(), widened: Arc::default() }
     }
 
-    /// The stored token while it is good, else a renewed one. `None`: somebody has to sign in.
+    /// The stored token if valid, otherwise a refreshed one. `None` if sign-in is required.
     pub async fn valid_token(&self, server: &OAuthServer) -> Result<Option<Secret>, TokenError> {
         let now = self.now();
         if let Some(known) = self.known(server)
@@ -151,7 +151,7 @@ impl OAuth {
         }
     }
 
-    /// Another token in place of one that the server refused. `None`: somebody has to sign in.
+    /// A new token after the server refused one. `None` if sign-in is required.
     pub async fn replace_refused(
         &self,
         server: &OAuthServer,
@@ -198,7 +198,7 @@ impl OAuth {
     ) -> Result<Option<Secret>, TokenError> {
         let Some(found) = self.stored(server).await? else { return Ok(None) };
         if found.token.access_token != *refused && !found.token.is_expired(self.now()) {
-            // Somebody else was faster.
+            // Another process has already refreshed it.
             self.remember(server, Some(found.clone()));
             return Ok(Some(found.token.access_token));
         }
@@ -230,7 +230,7 @@ impl OAuth {
         let audience = server.config.audiences.join(" ");
         match token::ask(&endpoints, &token_url, &grant, &client, &audience, &resource).await {
             Ok(fresh) => Ok(Some(fresh)),
-            // The server has done with this sign-in; the entry stays until a new one replaces it.
+            // The server rejected this sign-in; the entry stays until a new one replaces it.
             Err(error) if error.is_final() => Ok(None),
             Err(source) => Err(TokenError::Renewal { server: server.name.clone(), source }),
         }

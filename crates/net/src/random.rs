@@ -1,4 +1,4 @@
-//! Random bytes that nobody can guess, and their text forms.
+//! Cryptographically random bytes and their text forms.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,16 +7,16 @@ use ring::rand::{SecureRandom, SystemRandom};
 /// The system gave no random bytes; nothing secret can be made without them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the system's random number generator failed")]
-pub struct NoRandomness;
+pub struct RandomnessError;
 
-pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], NoRandomness> {
+pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], RandomnessError> {
     let mut bytes = [0; N];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
+    SystemRandom::new().fill(&mut bytes).map_err(|_| RandomnessError)?;
     Ok(bytes)
 }
 
 /// `N` random bytes as text for addresses.
-pub(crate) fn text<const N: usize>() -> Result<String, NoRandomness> {
+pub(crate) fn text<const N: usize>() -> Result<String, RandomnessError> {
     Ok(url_safe(&bytes::<N>()?))
 }
 

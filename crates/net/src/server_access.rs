@@ -1,4 +1,4 @@
-//! What a request to a server carries so that it is let in.
+//! Authentication headers for requests to servers.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const IAM: &str = "https://iamcredentials.googleapis.com";
 /// An identity token is renewed this long before its end.
 const MARGIN_MS: i64 = 5 * 60 * 1000;
 
-/// Why a request cannot be let in now. No variant holds a secret.
+/// Why no headers are available now. No variant contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     #[error("Host \"{0}\" is not an allowed host for Google Credential provider.")]
@@ -33,7 +33,7 @@ pub enum AccessError {
     Google(#[from] GoogleError),
 }
 
-/// The way into one server; cheap to clone.
+/// Access to one server; cheap to clone.
 #[derive(Clone)]
 pub struct ServerAccess {
     way: Way,
@@ -106,7 +106,7 @@ impl ServerAccess {
         Ok(Self { way: Way::Impersonation(Arc::new(way)) })
     }
 
-    /// What one signs in with, where a person may do so.
+    /// The OAuth sign-in, if the server uses one.
     pub fn sign_in(&self) -> Option<(&OAuth, &OAuthServer)> {
         match &self.way {
             Way::OAuth { oauth, server } => Some((oauth, server)),

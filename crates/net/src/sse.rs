@@ -1,4 +1,4 @@
-//! Server-sent events, as bytes arrive.
+//! An incremental parser for server-sent events.
 
 use std::collections::VecDeque;
 

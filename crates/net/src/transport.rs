@@ -1,4 +1,4 @@
-//! What a failed transfer means, in words for people and without addresses that could hold secrets.
+//! Describes failed transfers for users, without URLs that could contain secrets.
 
 use std::error::Error;
 use std::io;

@@ -75,12 +75,12 @@ impl Console {
         }
     }
 
-    /// What is really in force, for programs that read the output.
+    /// The effective mode and sandbox, for programs that read the output.
     pub fn set_conditions(&mut self, mode: ApprovalMode, sandbox: Value) {
         self.renderer.set_conditions(mode, sandbox);
     }
 
-    /// A line for the person. Nobody can be told when stderr is gone.
+    /// A line for the user. Errors of stderr are ignored.
     pub fn note(&mut self, line: &str) {
         let _ = writeln!(self.err, "{}", redacted(&plain(line)));
     }
@@ -92,7 +92,7 @@ impl Console {
         }
     }
 
-    /// Takes one event; `Break` when nobody reads stdout any more and the run should stop.
+    /// Handles one event; `Break` if stdout was closed and the run should stop.
     pub fn take(&mut self, event: &Event) -> ControlFlow<()> {
         self.export(event);
         if self.broken.is_none() {
@@ -101,7 +101,7 @@ impl Console {
         if self.broken.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Whether nobody reads stdout any more.
+    /// Whether stdout was closed.
     pub fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
@@ -136,7 +136,7 @@ impl Console {
         }
     }
 
-    /// A reader that has seen enough is no failure; a full disk is.
+    /// A reader that closes the pipe is not an error; a full disk is.
     fn unwritable(&mut self, error: &io::Error) -> ExitKind {
         if is_broken_pipe(error) {
             return ExitKind::Success;

@@ -49,13 +49,13 @@ impl Renderer {
         Self { form, run: Run::new(style) }
     }
 
-    /// What is really in force, to be told with the beginning of the run.
+    /// The effective mode and sandbox, reported at the start.
     pub(crate) fn set_conditions(&mut self, mode: ApprovalMode, sandbox: Value) {
         self.run.conditions.insert("approvalMode".to_owned(), mode.to_string().into());
         self.run.conditions.insert("sandbox".to_owned(), sandbox);
     }
 
-    /// Takes one event. An error is one of `out`; nobody can be told when `err` is gone.
+    /// Handles one event. Errors are those of `out`; errors of `err` are ignored.
     pub(crate) fn event(
         &mut self,
         event: &Event,

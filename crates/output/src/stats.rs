@@ -107,7 +107,7 @@ impl Stats {
         let answered_by = ended.model_version.as_deref().unwrap_or(&ended.model);
         self.count(answered_by, ended.role, ApiCounts { usage: ended.usage, ..counts });
         if let Some(kind) = &ended.invalid {
-            // Upstream counts the useless reply apart, as an error without a request.
+            // Upstream counts an unusable reply separately, as an error without a request.
             self.count(&ended.model, ended.role, ApiCounts { errors: 1, ..ApiCounts::default() });
             self.error(&ended.model, kind);
         }

@@ -156,7 +156,7 @@ fn without_secrets(mut text: String, secrets: &[Secret]) -> String {
     for secret in secrets {
         let escaped = Value::from(secret.reveal()).to_string();
         let escaped = escaped.trim_matches('"');
-        // Shorter ones are no keys, and would tear holes into ordinary words.
+        // Shorter values are not keys, and replacing them would damage ordinary text.
         if escaped.len() >= 8 && text.contains(escaped) {
             text = text.replace(escaped, "***");
         }

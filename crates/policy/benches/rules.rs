@@ -1,9 +1,8 @@
-//! How long rules take to load and a call takes to be decided on, with 1,000 rules.
+//! Measures loading of 1,000 rules and deciding on calls with them.
 //!
-//! `cargo bench -p pollux-policy --bench rules`
-//!
-//! Nothing here passes or fails: it prints the best and the median of many rounds. The rules are of all kinds: half
-//! are prefixes of commands, the rest expressions over arguments, servers' tools and plain names.
+//! Run with `cargo bench -p pollux-policy --bench rules`. Prints the best and the median of many rounds;
+//! nothing passes or fails. Half of the rules are command prefixes, the rest are regexes over arguments, MCP
+//! tools and plain names.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench reports to a person")]
 #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]

@@ -1,4 +1,5 @@
-//! Commands and expressions made from bytes, and what must hold of them. Shared by the fuzz targets and the tests.
+//! Generates commands and regexes from bytes and checks their invariants. Shared by the fuzz targets and the
+//! tests.
 
 #![allow(dead_code, clippy::unwrap_used, reason = "shared by programs that each use a part")]
 
@@ -14,7 +15,7 @@ use pollux_policy::engine::{Engine, Options};
 use pollux_policy::load::{Sources, load};
 use pollux_policy::request::{Decision, Request};
 
-/// What commands are put together from. Tripwires are `t1`, `t2` and `t3`; `git`, `cargo` and `npm` are allowed.
+/// The building blocks of commands. Tripwires are `t1`, `t2` and `t3`; `git`, `cargo` and `npm` are allowed.
 #[rustfmt::skip]
 const PIECES: &[&str] = &[
     "git status", "git log ", "git commit -m ", "cargo test", "npm test", "echo ", "echo x", "cat a", "ls", "true", "x=",
@@ -118,7 +119,7 @@ fn decide(command: &str) -> Decision {
     scene().engine.decide(&request).decision
 }
 
-/// Any text gets an answer, and soon.
+/// Any text gets a quick result.
 pub(crate) fn is_answered(text: &str) {
     let start = Instant::now();
     decide(text);
@@ -187,7 +188,8 @@ struct Item {
     repeat: Option<char>,
 }
 
-/// An expression of letters, dots and quantifiers finds what trying every way finds; anything else is answered.
+/// A regex of letters, dots and quantifiers matches what exhaustive search matches; any other input must not
+/// panic.
 pub(crate) fn expression_agrees(bytes: &[u8]) -> Result<(), String> {
     let (head, tail) = bytes.split_at(bytes.len() / 2);
     // Takes longer, so not each time.
@@ -264,7 +266,8 @@ fn ask(engine: &Engine, tool: &str, args: &serde_json::Map<String, serde_json::V
     engine.decide(&request).decision
 }
 
-/// Any text may be offered as an expression, a prefix or a tool's name, and is answered soon on a long argument.
+/// Any text may be offered as a regex, a prefix or a tool name, and is matched quickly against a long
+/// argument.
 fn any_expression(source: &str, subject: &str) {
     let file = scene().root.path().join(format!("any-{:?}.toml", std::thread::current().id()));
     let text = serde_json::json!(

@@ -1,4 +1,7 @@
-//! "Always allow": how far an answer reaches, and the rule it becomes.
+//! "Always allow": narrows an approval to the call it was given for and turns it into a rule.
+//!
+//! Use [`Grant::narrow`] to find out what an approval may cover, then put the grant into force on the
+//! [`Engine`]. Does not prompt the user; saving to disk is in `save`.
 
 mod definitions;
 mod save;
@@ -9,8 +12,8 @@ use std::path::{Path, PathBuf};
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
 
-use crate::engine::{Engine, called, keeps_nothing, program_base};
-use crate::file::{Place, parse};
+use crate::engine::{Engine, called, leaves_no_file, program_base};
+use crate::file::{RuleOrigin, parse};
 use crate::pattern::json_string;
 use crate::request::{Request, RuleSource};
 use crate::rule::Rule;
@@ -18,31 +21,31 @@ use crate::shell;
 use crate::tier::{Rank, Tier};
 use crate::tool_name::{SHELL, qualified};
 
-pub use definitions::{Definitions, Standing};
+pub use definitions::{ApprovedDefinitions, DefinitionStatus};
 pub use save::{SaveError, save};
 
-/// Programs that run what their arguments say: an answer for one call says nothing about the next.
+/// Programs that run code from their arguments: an approval for one call says nothing about the next.
 const RUNS_OTHERS: &[&str] = &[
     "awk", "bash", "dash", "docker", "doas", "env", "eval", "exec", "find", "node", "perl", "php", "podman",
     "python", "python3", "ruby", "sh", "source", "ssh", "su", "sudo", "xargs", "zsh", ".",
 ];
 
-/// Commands of one line whose damage is told.
+/// Destructive commands that are described per command line.
 const TOLD: usize = 5;
 
-/// Where rules are from that a person's answers made for the time being.
+/// Source of the rules created by approvals for this session.
 const THIS_SESSION: &str = "this session";
 
-/// How much of a server an answer is about.
+/// How much of a server an approval covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// This tool, narrowed by what the call is about.
+pub enum GrantScope {
+    /// This tool, narrowed to the subject of the call.
     Tool,
     /// Every tool of the call's MCP server.
     Server,
 }
 
-/// An answer "always allow", narrowed.
+/// A narrowed "always allow" approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// The tool, without `mcp_<server>_`; `None` for every tool of the server.
@@ -50,18 +53,18 @@ pub struct Grant {
     pub server: Option<String>,
     /// For the shell: the first words of each command.
     pub command_prefixes: Vec<String>,
-    /// For file tools: an expression over the arguments.
+    /// For file tools: a regex over the arguments.
     pub args_pattern: Option<String>,
     pub allow_redirection: bool,
     /// The mode it was given in and the more permissive ones.
     pub modes: Vec<ApprovalMode>,
-    /// What it covers, to be shown before it is accepted.
+    /// Description of its scope, shown before it is accepted.
     pub shown: String,
 }
 
 impl Grant {
-    /// What "always allow" would mean for a call; `None` where it must not be offered.
-    pub fn narrow(request: &Request<'_>, reach: Reach) -> Option<Self> {
+    /// The scope of "always allow" for a call; `None` where it must not be offered.
+    pub fn narrow(request: &Request<'_>, reach: GrantScope) -> Option<Self> {
         let name = called(request);
         let mut grant = Self {
             tool: Some(name.canonical().to_owned()),
@@ -97,9 +100,9 @@ impl Grant {
         Some(grant)
     }
 
-    fn for_server(mut self, request: &Request<'_>, server: &str, reach: Reach) -> Option<Self> {
+    fn for_server(mut self, request: &Request<'_>, server: &str, reach: GrantScope) -> Option<Self> {
         self.server = Some(server.to_owned());
-        if reach == Reach::Server {
+        if reach == GrantScope::Server {
             self.tool = None;
             self.shown = format!("every tool of server {server}");
             return Some(self);
@@ -113,12 +116,12 @@ impl Grant {
 
     fn for_shell(mut self, request: &Request<'_>) -> Option<Self> {
         let command = request.args.get("command").and_then(Value::as_str)?;
-        let understood = shell::understand(command);
+        let understood = shell::analyse(command);
         if !understood.doubts.is_empty() || understood.parts.is_empty() {
             return None;
         }
         for part in &understood.parts {
-            // A destructive command is never granted beyond this once.
+            // A destructive command is only approved for this one call.
             if shell::is_dangerous(part).is_some() {
                 return None;
             }
@@ -127,7 +130,7 @@ impl Grant {
                 self.command_prefixes.push(prefix);
             }
         }
-        self.allow_redirection = !understood.redirections.iter().all(keeps_nothing);
+        self.allow_redirection = !understood.redirections.iter().all(leaves_no_file);
         let list: Vec<String> = self.command_prefixes.iter().map(|prefix| format!("`{prefix} …`")).collect();
         let files = if self.allow_redirection { ", with output to files" } else { "" };
         self.shown = format!("commands that begin with {}{files}", list.join(", "));
@@ -160,10 +163,10 @@ impl Grant {
     }
 
     /// A saved file's text with this rule in it. A rule that differs only in its modes or in redirections is
-    /// brought up to date in place; everything else of the file stays as it is.
-    pub fn merged_into(&self, saved: &str) -> Result<String, BrokenFile> {
+    /// updated in place; the rest of the file is preserved.
+    pub fn merged_into(&self, saved: &str) -> Result<String, InvalidSavedRules> {
         if let Err(error) = toml::de::DeTable::parse(saved) {
-            return Err(BrokenFile(error.message().to_owned()));
+            return Err(InvalidSavedRules(error.message().to_owned()));
         }
         let own = self.to_toml();
         let mut out = String::with_capacity(saved.len() + own.len() + 1);
@@ -190,7 +193,7 @@ impl Grant {
 
     /// This grant with the modes and the redirection of an older block like it.
     fn joined(&self, block: &str) -> Self {
-        let place = Place { tier: Tier::User, source: String::new(), path: None };
+        let place = RuleOrigin { tier: Tier::User, source: String::new(), path: None };
         let mut joined = self.clone();
         if let Some(older) = parse(block, &place).rules.first() {
             let order =
@@ -204,32 +207,33 @@ impl Grant {
         joined
     }
 
-    fn rules(&self, place: &Place) -> Vec<Rule> {
+    fn rules(&self, place: &RuleOrigin) -> Vec<Rule> {
         parse(&self.to_toml(), place).rules
     }
 }
 
-/// Which answer of a person's a rule is.
+/// The kind of approval that a rule comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept<'f> {
+pub enum GrantOrigin<'f> {
     ForSession,
     InFile(&'f Path),
 }
 
-/// Whether a decision comes from an answer "always allow", and from which; `file` keeps saved ones.
-pub fn answer_behind<'f>(rule: &RuleSource, file: Option<&'f Path>) -> Option<Kept<'f>> {
+/// Whether a decision comes from an "always allow" approval, and of which kind; `file` contains the saved
+/// ones.
+pub fn grant_origin<'f>(rule: &RuleSource, file: Option<&'f Path>) -> Option<GrantOrigin<'f>> {
     match file {
-        Some(file) if rule.path.as_deref() == Some(file) => Some(Kept::InFile(file)),
-        _ => (rule.path.is_none() && rule.source == THIS_SESSION).then_some(Kept::ForSession),
+        Some(file) if rule.path.as_deref() == Some(file) => Some(GrantOrigin::InFile(file)),
+        _ => (rule.path.is_none() && rule.source == THIS_SESSION).then_some(GrantOrigin::ForSession),
     }
 }
 
-/// The file of saved answers is not TOML; it should be set aside before a new one is written.
+/// The file of saved approvals is not TOML; it should be backed up before a new one is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("could not read the saved approvals: {0}")]
-pub struct BrokenFile(String);
+pub struct InvalidSavedRules(String);
 
-/// A file's text, cut before each `[[`; nothing is lost.
+/// A file's text, split before each `[[`.
 fn blocks(text: &str) -> Vec<String> {
     let mut blocks: Vec<String> = Vec::new();
     for line in text.split_inclusive('\n') {
@@ -241,16 +245,16 @@ fn blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-/// The lines of a rule that say what it is about.
+/// The lines of a rule that identify it.
 fn unchanging(block: &str) -> Vec<&str> {
     let changing = |line: &&str| line.starts_with("modes = ") || line.starts_with("allowRedirection = ");
     block.lines().map(str::trim).filter(|line| !line.is_empty() && !changing(line)).collect()
 }
 
 impl Engine {
-    /// Puts an answer in force for the rest of the session.
+    /// Activates an approval for the rest of the session.
     pub fn allow_for_session(&mut self, grant: &Grant) {
-        let place = Place { tier: Tier::Workspace, source: THIS_SESSION.to_owned(), path: None };
+        let place = RuleOrigin { tier: Tier::Workspace, source: THIS_SESSION.to_owned(), path: None };
         let mut rules = grant.rules(&place);
         for rule in &mut rules {
             rule.from_session = true;
@@ -259,9 +263,9 @@ impl Engine {
         self.add(rules);
     }
 
-    /// Puts an answer in force that was also saved to a file of the user's.
-    pub fn allow_and_saved(&mut self, grant: &Grant, file: PathBuf) {
-        let place = Place::of_file(Tier::User, &file);
+    /// Activates an approval that was also saved to a user's file.
+    pub fn allow_saved(&mut self, grant: &Grant, file: PathBuf) {
+        let place = RuleOrigin::of_file(Tier::User, &file);
         let mut rules = grant.rules(&place);
         for rule in &mut rules {
             rule.source.line = None;
@@ -270,7 +274,8 @@ impl Engine {
     }
 }
 
-/// What a call would destroy, in one sentence for the person who is asked; `None` where nothing is known to be lost.
+/// A one-sentence description of what a call would destroy, for the approval prompt; `None` if no loss is
+/// known.
 pub fn destruction(request: &Request<'_>) -> Option<String> {
     if let Some(server) = request.server {
         let hint =
@@ -282,7 +287,7 @@ pub fn destruction(request: &Request<'_>) -> Option<String> {
     }
     let command = request.args.get("command").and_then(Value::as_str)?;
     let mut told: Vec<String> = Vec::new();
-    for part in &shell::understand(command).parts {
+    for part in &shell::analyse(command).parts {
         told.extend(part.destruction().filter(|sentence| !told.contains(sentence)));
     }
     let more = told.len().saturating_sub(TOLD);
@@ -296,7 +301,7 @@ pub fn destruction(request: &Request<'_>) -> Option<String> {
     Some(first.to_uppercase().chain(letters).collect())
 }
 
-/// The words of a command that an answer covers: the program, and its subcommand where it has one.
+/// The words of a command that an approval covers: the program, and its subcommand if it has one.
 fn root(part: &shell::Part) -> Option<String> {
     let program = part.words.first()?.as_deref()?;
     if !part.behind.is_empty() || RUNS_OTHERS.contains(&program_base(program)) {
@@ -317,7 +322,7 @@ fn root(part: &shell::Part) -> Option<String> {
     }
 }
 
-/// Programs whose first argument says what they do.
+/// Programs whose first argument is a subcommand.
 const HAS_SUBCOMMANDS: &[&str] = &[
     "apt",
     "apt-get",
@@ -385,7 +390,7 @@ fn canonical_value(value: &Value) -> Option<String> {
     }
 }
 
-/// A text that an expression matches literally.
+/// A text escaped for literal matching in a regex.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {

@@ -1,4 +1,7 @@
-//! Safety checkers: a second look at calls that the rules would let through.
+//! Safety checkers: a second opinion on calls that the rules would allow.
+//!
+//! Defines the request, the answer and the port through which external checkers run; this crate starts no
+//! process. In-process checkers are in submodules.
 
 mod allowed_path;
 pub(crate) mod turns;
@@ -17,20 +20,20 @@ use crate::rule::{Condition, Modes};
 use crate::tier::{Rank, Tier};
 use crate::tool_name::ToolMatch;
 
-/// How long an external checker may take if its configuration names no time.
+/// Default time limit of an external checker.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(5);
 
-/// The longest time a configuration may name.
+/// Upper limit of a configured time limit.
 const MAX_LIMIT: Duration = Duration::from_secs(30);
 
-/// What is said where `security.enableConseca` is on.
+/// The message where `security.enableConseca` is on.
 pub(crate) const NO_CONSECA: &str =
     "`security.enableConseca` requires the safety checker `conseca`, which this version does not include";
 
-/// Characters of a checker's text that people and the model read.
+/// Characters of a checker's reason that are shown to the user and the model.
 const MAX_ANSWER: usize = 2000;
 
-/// Version of the protocol that external checkers speak.
+/// Version of the external checker protocol.
 const PROTOCOL: &str = "1.0.0";
 
 /// Where a checker runs.
@@ -50,7 +53,7 @@ pub(crate) struct CheckerRule {
     pub(crate) rank: Rank,
     pub(crate) kind: CheckerKind,
     pub(crate) name: String,
-    /// What the file says to run, where it may say so.
+    /// The command given in the file, where the tier may give one.
     pub(crate) command: Option<Vec<String>>,
     pub(crate) required_context: Vec<String>,
     pub(crate) config: Option<Value>,
@@ -103,7 +106,7 @@ impl From<&CheckerRule> for ExternalCheck {
     }
 }
 
-/// What an external checker reads from its standard input.
+/// The input of an external checker on stdin.
 #[derive(Debug, Clone)]
 pub struct CheckRequest<'a> {
     pub tool: &'a str,
@@ -141,14 +144,14 @@ impl CheckRequest<'_> {
     }
 }
 
-/// What a checker says.
+/// The answer of a checker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckAnswer {
     pub decision: Decision,
     pub reason: String,
 }
 
-/// Why a checker gave no usable answer; the call is then refused.
+/// Why a checker gave no valid answer; the call is then denied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckFailure {
     #[error("no executable file `{}` for the safety checker `{name}`", file.display())]
@@ -162,7 +165,7 @@ pub enum CheckFailure {
 }
 
 impl CheckAnswer {
-    /// Reads a checker's standard output.
+    /// Parses a checker's standard output.
     pub fn parse(name: &str, text: &str) -> Result<Self, CheckFailure> {
         let malformed = |why: String| CheckFailure::Malformed { name: name.to_owned(), why };
         let value: Value = serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
@@ -184,7 +187,7 @@ impl CheckAnswer {
     }
 }
 
-/// Runs external checkers. This crate runs nothing, so the caller brings it.
+/// Runs external checkers. Implemented by the caller, because this crate starts no processes.
 pub trait CheckerPort: Send + Sync {
     fn check<'a>(
         &'a self,
@@ -193,10 +196,10 @@ pub trait CheckerPort: Send + Sync {
     ) -> BoxFuture<'a, Result<CheckAnswer, CheckFailure>>;
 }
 
-/// Where paths lead once links are followed; the caller may look at the disk, this crate does not.
+/// Resolves symlinks in a path; supplied by the caller, because this crate does not access the disk.
 pub type Resolver = std::sync::Arc<dyn Fn(&Path) -> PathBuf + Send + Sync>;
 
-/// A path made absolute, `.` and `..` removed, links followed if the caller can.
+/// A path made absolute, `.` and `..` removed, and links resolved if a resolver is given.
 pub(crate) fn place(directory: &Path, text: &str, resolve: Option<&Resolver>) -> PathBuf {
     let joined = if text.is_empty() { directory.to_owned() } else { directory.join(text) };
     let mut path = PathBuf::new();

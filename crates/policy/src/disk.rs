@@ -1,6 +1,8 @@
-//! The disk as far as decisions need it: which files a pattern finds, and what lies below a folder.
+//! The part of the file system that decisions need: the files that a pattern matches and the entries below a
+//! folder.
 //!
-//! Matching never finds less than bash: `[…]` counts as any text, and what was quoted in a pattern counts as special.
+//! Use it only through [`Disk`], so that tests can supply their own. Matching errs on the side of more files
+//! than bash finds: `[…]` counts as any text, and quoted characters of a pattern count as special.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,31 +11,32 @@ use std::path::{Path, PathBuf};
 
 use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 
-/// So many names are looked at for one decision.
-pub(crate) const MOST_NAMES: usize = 100_000;
-/// So many bytes of one file.
-const MOST_BYTES: u64 = 64 * 1024;
+/// Limit of file names examined for one decision.
+pub(crate) const MAX_NAMES: usize = 100_000;
+/// Limit of bytes read from one file.
+const MAX_BYTES: u64 = 64 * 1024;
 
-/// A way to look at the disk.
+/// Access to the file system.
 pub trait Disk: Send + Sync {
-    /// The names in a folder, not through a link at its end; `None` if it is none or cannot be read.
+    /// The entries of a folder, without following a link at its end; `None` if it is not a folder or cannot be
+    /// read.
     fn list(&self, folder: &Path) -> Option<Vec<Entry>>;
 
-    /// What is at a path, without following a link at its end.
+    /// The kind of entry at a path, without following a link at its end.
     fn kind(&self, path: &Path) -> Option<EntryKind>;
 
     /// The first bytes of a small file, as text.
     fn text(&self, file: &Path) -> Option<String>;
 }
 
-/// A name in a folder.
+/// An entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub name: OsString,
     pub kind: EntryKind,
 }
 
-/// What a name stands for.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     File,
@@ -52,7 +55,7 @@ impl Disk for LocalDisk {
         let entry = |entry: fs::DirEntry| {
             Some(Entry { name: entry.file_name(), kind: kind_of(entry.file_type().ok()?) })
         };
-        Some(entries.take(MOST_NAMES + 1).filter_map(|found| entry(found.ok()?)).collect())
+        Some(entries.take(MAX_NAMES + 1).filter_map(|found| entry(found.ok()?)).collect())
     }
 
     fn kind(&self, path: &Path) -> Option<EntryKind> {
@@ -61,7 +64,7 @@ impl Disk for LocalDisk {
 
     fn text(&self, file: &Path) -> Option<String> {
         let mut bytes = Vec::new();
-        fs::File::open(file).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+        fs::File::open(file).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
@@ -78,10 +81,10 @@ fn kind_of(kind: fs::FileType) -> EntryKind {
     }
 }
 
-/// A file that a pattern finds.
+/// A file that a pattern matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Match {
-    /// As the command gets it.
+    /// As passed to the command.
     pub word: String,
     pub path: PathBuf,
     pub kind: EntryKind,
@@ -89,16 +92,16 @@ pub(crate) struct Match {
     pub linked: bool,
 }
 
-/// How far a pattern was followed.
+/// A partially matched pattern.
 #[derive(Clone)]
-struct Way {
+struct PartialMatch {
     path: PathBuf,
-    /// The same as the command gets it.
+    /// The same as passed to the command.
     word: String,
     linked: bool,
 }
 
-impl Way {
+impl PartialMatch {
     fn to(&self, name: &str) -> Self {
         Self { path: self.path.join(name), word: format!("{}{name}", self.word), linked: self.linked }
     }
@@ -108,52 +111,57 @@ impl Way {
     }
 }
 
-/// Why it cannot be told what a pattern finds.
+/// Why the matches of a pattern cannot be determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Untold {
+pub(crate) enum Unresolved {
     TooMany,
-    /// A name that is no text.
+    /// A file name that is not valid UTF-8.
     Name,
 }
 
-/// Looks at the disk for one decision, so that it ends.
-pub(crate) struct Look<'d> {
+/// File system access with a limit per decision, so that it terminates.
+pub(crate) struct BoundedDisk<'d> {
     pub disk: &'d dyn Disk,
     left: usize,
 }
 
-impl<'d> Look<'d> {
+impl<'d> BoundedDisk<'d> {
     pub(crate) fn new(disk: &'d dyn Disk) -> Self {
-        Self { disk, left: MOST_NAMES }
+        Self { disk, left: MAX_NAMES }
     }
 
-    /// The names in a folder.
-    pub(crate) fn list(&mut self, folder: &Path) -> Result<Vec<Entry>, Untold> {
+    /// The entries of a folder.
+    pub(crate) fn list(&mut self, folder: &Path) -> Result<Vec<Entry>, Unresolved> {
         let entries = self.disk.list(folder).unwrap_or_default();
-        self.left = self.left.checked_sub(entries.len()).ok_or(Untold::TooMany)?;
+        self.left = self.left.checked_sub(entries.len()).ok_or(Unresolved::TooMany)?;
         Ok(entries)
     }
 
-    /// Every file that a pattern finds from a folder.
-    pub(crate) fn expand(&mut self, from: &Path, pattern: &str) -> Result<Vec<Match>, Untold> {
+    /// Every file that a pattern matches, starting from a folder.
+    pub(crate) fn expand(&mut self, from: &Path, pattern: &str) -> Result<Vec<Match>, Unresolved> {
         let (start, word, rest) = match pattern.strip_prefix('/') {
             Some(rest) => (PathBuf::from("/"), "/".to_owned(), rest),
             None => (from.to_owned(), String::new(), pattern),
         };
         let components: Vec<&str> = rest.split('/').filter(|component| !component.is_empty()).collect();
         let mut found = Vec::new();
-        self.descend(&Way { path: start, word, linked: false }, &components, &mut found)?;
+        self.descend(&PartialMatch { path: start, word, linked: false }, &components, &mut found)?;
         Ok(found)
     }
 
-    fn descend(&mut self, way: &Way, components: &[&str], found: &mut Vec<Match>) -> Result<(), Untold> {
+    fn descend(
+        &mut self,
+        way: &PartialMatch,
+        components: &[&str],
+        found: &mut Vec<Match>,
+    ) -> Result<(), Unresolved> {
         let Some((component, rest)) = components.split_first() else { return Ok(()) };
-        // Two stars at the end stand for a list of visible files; elsewhere bash reads them as one.
+        // Two stars at the end mean a list of visible files; in other positions bash reads them as one.
         let lists = *component == "**" && rest.is_empty();
         if lists || component.starts_with(ANY_FOLDERS) {
             return match rest.len() {
                 0 | 1 => self.below(way, !lists, rest, found),
-                _ => Err(Untold::TooMany),
+                _ => Err(Unresolved::TooMany),
             };
         }
         if !component.contains(['*', '?', '[', ANY_NAME]) {
@@ -166,7 +174,7 @@ impl<'d> Look<'d> {
             if !finds(component, &name) {
                 continue;
             }
-            let name = entry.name.to_str().ok_or(Untold::Name)?;
+            let name = entry.name.to_str().ok_or(Unresolved::Name)?;
             self.take(way.to(name), entry.kind, rest, found)?;
         }
         Ok(())
@@ -174,13 +182,13 @@ impl<'d> Look<'d> {
 
     fn take(
         &mut self,
-        mut way: Way,
+        mut way: PartialMatch,
         kind: EntryKind,
         rest: &[&str],
         found: &mut Vec<Match>,
-    ) -> Result<(), Untold> {
+    ) -> Result<(), Unresolved> {
         way.linked |= kind == EntryKind::Link;
-        // A list of what lies below a file holds the file itself.
+        // The list of files below a file contains the file itself.
         let deep = |component: &str| component == "**" || component.starts_with(ANY_FOLDERS);
         let itself = match rest {
             [] => true,
@@ -202,13 +210,13 @@ impl<'d> Look<'d> {
     /// Files in a folder and in those below it, links not followed.
     fn below(
         &mut self,
-        way: &Way,
+        way: &PartialMatch,
         hidden: bool,
         rest: &[&str],
         found: &mut Vec<Match>,
-    ) -> Result<(), Untold> {
+    ) -> Result<(), Unresolved> {
         for entry in self.list(&way.path)? {
-            let name = entry.name.to_str().ok_or(Untold::Name)?;
+            let name = entry.name.to_str().ok_or(Unresolved::Name)?;
             if name.starts_with('.') && !hidden {
                 continue;
             }
@@ -220,7 +228,7 @@ impl<'d> Look<'d> {
                 _ => false,
             };
             if is_folder && name == ".git" {
-                // Of a repository's own files only this one may hold what must not be shown.
+                // The only one of a repository's own files that may contain credentials.
                 if wants("config") {
                     next.word.push('/');
                     found.push(next.to("config").ends(EntryKind::File));
@@ -228,7 +236,8 @@ impl<'d> Look<'d> {
                 continue;
             }
             if wants(name) {
-                let found_here = Way { linked: next.linked || entry.kind == EntryKind::Link, ..next.clone() };
+                let found_here =
+                    PartialMatch { linked: next.linked || entry.kind == EntryKind::Link, ..next.clone() };
                 found.push(found_here.ends(entry.kind));
             }
             if is_folder {
@@ -240,7 +249,7 @@ impl<'d> Look<'d> {
     }
 }
 
-/// Whether a pattern may find a name. Only one that says so finds a leading dot.
+/// Whether a pattern matches a name. A leading dot must be matched explicitly.
 pub(crate) fn finds(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with(['.', ANY_NAME]) {
         return false;

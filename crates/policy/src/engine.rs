@@ -1,4 +1,7 @@
-//! Decides on calls.
+//! The policy engine: matches a call against all rules and returns a verdict.
+//!
+//! Start at [`Engine::decide`]; [`crate::load`] builds the engine. Shell commands are handled in `shell_call`,
+//! protected files in `protection`, external checkers in `checks`.
 
 mod call;
 mod checks;
@@ -15,19 +18,19 @@ use pollux_config::search_path::SearchPath;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::tool::Effect;
 
-use self::call::{Call, Hit};
+use self::call::{Hit, PolicyCall};
 use crate::checker::{self, CheckAnswer, CheckFailure, CheckerKind, CheckerRule, Resolver};
 use crate::disk::Disk;
 use crate::file::Problem;
 use crate::request::{Decision, ExternalCheck, Request, RuleSource, Verdict};
-use crate::rule::{About, Rule, Unreadable};
+use crate::rule::{Rule, Unreadable, UnreadableScope};
 use crate::tier::Tier;
 use crate::tool_name::{CalledName, SHELL};
 
 pub(crate) use self::prefix::base as program_base;
-pub(crate) use self::shell_call::keeps_nothing;
+pub(crate) use self::shell_call::leaves_no_file;
 
-/// What the engine has to know besides rules.
+/// Configuration of the engine besides rules.
 #[derive(Clone)]
 pub struct Options {
     /// The directories that belong to the workspace.
@@ -44,11 +47,12 @@ pub struct Options {
     pub plans: Plans,
     /// `security.enableConseca`: every call needs a checker that this program does not have.
     pub conseca: bool,
-    /// Follows links, if the caller can look at the disk.
+    /// Resolves symlinks, if the caller has access to the disk.
     pub resolve: Option<Resolver>,
-    /// Shows which files patterns and trees hold. Without it a command that needs to know is not known to read only.
+    /// Lists the files of patterns and trees. Without it, a command that depends on them is not known to be
+    /// read-only.
     pub disk: Option<Arc<dyn Disk>>,
-    /// Where bash looks for programs. Without it every name means what it says.
+    /// The search path of bash. Without it, every program name is taken literally.
     pub search_path: Option<SearchPath>,
 }
 
@@ -96,25 +100,25 @@ impl Default for Options {
     }
 }
 
-/// All rules in force, sorted. Cheap to ask.
+/// All active rules, sorted. Cheap to query.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) rules: Vec<Rule>,
-    /// Rules about protected files, which stand beside the others.
+    /// Rules about protected files, evaluated in addition to the others.
     pub(crate) protections: Vec<Rule>,
     pub(crate) checkers: Vec<CheckerRule>,
     pub(crate) unreadable: Vec<Unreadable>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) options: Options,
-    /// Whether any rule denies some commands only, so that a command must be understood even in yolo mode.
+    /// Whether any rule denies specific commands, so that commands must be analysed even in yolo mode.
     pub(crate) denies_commands: bool,
     index: index::ProgramIndex,
 }
 
-/// Tools with nothing to tell where the shell is not available.
+/// Tools that are useless without the shell.
 const SHELL_COMPANIONS: [&str; 2] = ["list_background_processes", "read_background_output"];
 
-/// A tool as far as exposure depends on it.
+/// The properties of a tool that decide whether it is declared.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolFacts<'a> {
     pub name: &'a str,
@@ -145,38 +149,38 @@ impl Engine {
             denies_commands: false,
             index: index::ProgramIndex::default(),
         };
-        engine.take_stock();
+        engine.rebuild_index();
         engine
     }
 
-    /// Recomputes what is derived from the sorted rules.
-    fn take_stock(&mut self) {
+    /// Recomputes everything derived from the sorted rules.
+    fn rebuild_index(&mut self) {
         self.index = index::ProgramIndex::new(&self.rules);
         self.denies_commands = self.rules.iter().any(|rule| {
             rule.decision == Decision::Deny && !rule.condition.is_always() && rule.tool.covers_shell()
         });
     }
 
-    /// What is wrong with the files that were loaded.
+    /// Problems in the loaded files.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// How many rules are in force.
+    /// The number of active rules.
     pub fn rule_count(&self) -> usize {
         self.rules.len() + self.protections.len()
     }
 
-    /// Puts rules in force at once, such as an answer "always allow"; they come first among equals.
+    /// Activates rules immediately, such as an "always allow" approval; they come first among equals.
     pub(crate) fn add(&mut self, rules: Vec<Rule>) {
         self.rules.splice(0..0, rules);
         self.rules.sort_by_key(|rule| std::cmp::Reverse(rule.rank));
-        self.take_stock();
+        self.rebuild_index();
     }
 
     /// Decides on one call.
     pub fn decide(&self, request: &Request<'_>) -> Verdict {
-        let call = Call::new(request);
+        let call = PolicyCall::new(request);
         let mut verdict = match call.command {
             Some(_) if call.name.is_shell() => self.decide_shell(&call),
             _ => self.decide_plain(&call),
@@ -188,7 +192,7 @@ impl Engine {
         verdict
     }
 
-    /// Whether the model is told of a tool at all: not if the first rule that speaks of every call denies.
+    /// Whether a tool is declared to the model: not if the first rule that applies to every call denies.
     pub fn exposes(&self, tool: &ToolFacts<'_>, mode: ApprovalMode, interactive: bool) -> bool {
         if tool.server.is_none() && SHELL_COMPANIONS.contains(&tool.name) {
             let shell = ToolFacts { name: SHELL, read_only: false, ..*tool };
@@ -210,8 +214,8 @@ impl Engine {
             interactive,
             subagent: tool.subagent,
         };
-        let call = Call::new(&request);
-        let mut silent = Silent::default();
+        let call = PolicyCall::new(&request);
+        let mut silent = SettledTiers::default();
         for rule in self.candidates(&call) {
             let conditional = !rule.condition.is_always();
             if silent.includes(rule) || (rule.decision == Decision::Deny && conditional) {
@@ -233,7 +237,7 @@ impl Engine {
         &self.options.workspaces
     }
 
-    /// Brings an external checker's answer into a verdict; a failure denies.
+    /// Applies an external checker's answer to a verdict; a failure denies.
     pub(crate) fn apply_check(
         &self,
         verdict: &mut Verdict,
@@ -246,13 +250,13 @@ impl Engine {
         let denies = answer.decision == Decision::Deny;
         tighten(verdict, answer.decision, Some(&check.source), answer.reason.clone());
         if denies {
-            // The model should know what to do differently.
+            // The model should learn what to do differently.
             verdict.deny_message = Some(answer.reason);
         }
         settle(interactive, verdict);
     }
 
-    fn decide_plain(&self, call: &Call<'_>) -> Verdict {
+    fn decide_plain(&self, call: &PolicyCall<'_>) -> Verdict {
         let hit = self.first(call, None, self.candidates(call));
         let mut verdict = self.verdict(call, &hit);
         if hit.rule.is_some_and(|rule| rule.tier == Tier::Default) {
@@ -267,19 +271,19 @@ impl Engine {
         verdict
     }
 
-    /// The rules about such calls, their conditions aside.
-    fn candidates<'e>(&'e self, call: &Call<'_>) -> impl Iterator<Item = &'e Rule> {
+    /// The rules for such calls, ignoring conditions.
+    fn candidates<'e>(&'e self, call: &PolicyCall<'_>) -> impl Iterator<Item = &'e Rule> {
         self.rules.iter().filter(|rule| self.applies(rule, call))
     }
 
-    /// The first of the candidates whose condition holds; for shell calls, of one part of the command.
+    /// The first candidate whose condition is met; for shell calls, with respect to one part of the command.
     fn first<'e>(
         &self,
-        call: &Call<'_>,
+        call: &PolicyCall<'_>,
         part: Option<&shell_call::PartSubject<'_>>,
         candidates: impl Iterator<Item = &'e Rule>,
     ) -> Hit<'e> {
-        let mut silent = Silent::default();
+        let mut silent = SettledTiers::default();
         let mut possible = None;
         let mut at_least_ask = None;
         let mut found = None;
@@ -288,14 +292,14 @@ impl Engine {
                 continue;
             }
             match call.meets(rule, part) {
-                call::Met::No => continue,
-                call::Met::Perhaps => {
+                call::ConditionMatch::No => continue,
+                call::ConditionMatch::Perhaps => {
                     if rule.decision == Decision::Deny {
                         possible = possible.or(Some(rule));
                     }
                     continue;
                 }
-                call::Met::Yes => {}
+                call::ConditionMatch::Yes => {}
             }
             if rule.decision != Decision::Deny && self.may_only_tighten(rule, call) {
                 if rule.decision == Decision::Ask {
@@ -318,14 +322,14 @@ impl Engine {
     }
 
     /// Whether a rule's author may make a decision stricter, but not milder, than the rules below.
-    fn may_only_tighten(&self, rule: &Rule, call: &Call<'_>) -> bool {
+    fn may_only_tighten(&self, rule: &Rule, call: &PolicyCall<'_>) -> bool {
         rule.tier == Tier::Extension
             || (is_workspace(rule) && !self.options.workspace_may_widen)
             || call.opens_plan_mode(rule)
     }
 
-    /// Whether a rule is about such calls, its condition aside.
-    fn applies(&self, rule: &Rule, call: &Call<'_>) -> bool {
+    /// Whether a rule applies to such calls, ignoring its condition.
+    fn applies(&self, rule: &Rule, call: &PolicyCall<'_>) -> bool {
         let request = call.request;
         rule.modes.includes(request.mode)
             && rule.interactive.is_none_or(|wanted| wanted == request.interactive)
@@ -335,7 +339,7 @@ impl Engine {
             && call.has_annotations(&rule.annotations)
     }
 
-    fn verdict(&self, call: &Call<'_>, hit: &Hit<'_>) -> Verdict {
+    fn verdict(&self, call: &PolicyCall<'_>, hit: &Hit<'_>) -> Verdict {
         let source = hit.rule.map(|rule| rule.source.clone());
         let mut verdict = Verdict {
             decision: hit.decision,
@@ -355,12 +359,12 @@ impl Engine {
     }
 
     /// Rules that could not be read may have denied this call.
-    fn fail_closed(&self, call: &Call<'_>, verdict: &mut Verdict) {
+    fn fail_closed(&self, call: &PolicyCall<'_>, verdict: &mut Verdict) {
         for unreadable in &self.unreadable {
             let about = match &unreadable.about {
-                About::Tools(tools) => tools.iter().any(|tool| tool.matches(&call.name)),
-                About::Text(text) => call.changes() || call.name.is_spoken_of_in(text),
-                About::Anything => true,
+                UnreadableScope::Tools(tools) => tools.iter().any(|tool| tool.matches(&call.name)),
+                UnreadableScope::Text(text) => call.changes() || call.name.is_spoken_of_in(text),
+                UnreadableScope::Anything => true,
             };
             if about {
                 tighten(verdict, Decision::Ask, None, unreadable.reason.clone());
@@ -368,7 +372,7 @@ impl Engine {
         }
     }
 
-    fn check(&self, call: &Call<'_>, verdict: &mut Verdict) {
+    fn check(&self, call: &PolicyCall<'_>, verdict: &mut Verdict) {
         for rule in &self.checkers {
             let applies = rule.modes.includes(call.request.mode)
                 && rule.tool.matches(&call.name)
@@ -380,7 +384,7 @@ impl Engine {
             match rule.kind {
                 CheckerKind::External => {
                     let check = ExternalCheck::from(rule);
-                    // A checker of several commands is asked once about a line that has two of them.
+                    // A checker for several commands runs once for a line that contains two of them.
                     if !verdict.checks.contains(&check) {
                         verdict.checks.push(check);
                     }
@@ -416,7 +420,7 @@ impl Engine {
         self.options.workspaces.iter().any(|root| path.starts_with(checker::place(root, "", resolve)))
     }
 
-    fn extra_permissions(&self, call: &Call<'_>) -> Option<String> {
+    fn extra_permissions(&self, call: &PolicyCall<'_>) -> Option<String> {
         let wanted = call.request.args.get("additional_permissions")?;
         let mut paths = Vec::new();
         strings(wanted, &mut paths);
@@ -435,14 +439,14 @@ fn strings<'v>(value: &'v serde_json::Value, out: &mut Vec<&'v str>) {
     }
 }
 
-/// Tiers that have spoken of a call and can say nothing more: their rules further down were overruled by their own.
+/// Tiers that have already decided on a call: their lower-priority rules were overridden by their own.
 #[derive(Default)]
-struct Silent {
+struct SettledTiers {
     workspace: bool,
     extension: bool,
 }
 
-impl Silent {
+impl SettledTiers {
     fn add(&mut self, rule: &Rule) {
         self.workspace |= is_workspace(rule);
         self.extension |= rule.tier == Tier::Extension;
@@ -457,7 +461,7 @@ fn is_workspace(rule: &Rule) -> bool {
     rule.tier == Tier::Workspace && !rule.from_session
 }
 
-/// What happens when no rule speaks.
+/// The decision when no rule matches.
 fn default_decision(mode: ApprovalMode, interactive: bool) -> Decision {
     match (mode, interactive) {
         (ApprovalMode::Yolo, _) => Decision::Allow,
@@ -466,7 +470,7 @@ fn default_decision(mode: ApprovalMode, interactive: bool) -> Decision {
     }
 }
 
-/// Makes a verdict stricter, never milder.
+/// Makes a verdict stricter, never more permissive.
 fn tighten(verdict: &mut Verdict, decision: Decision, rule: Option<&RuleSource>, reason: String) {
     if decision > verdict.decision {
         verdict.decision = decision;
@@ -476,7 +480,7 @@ fn tighten(verdict: &mut Verdict, decision: Decision, rule: Option<&RuleSource>,
     }
 }
 
-/// Where nobody can be asked, asking is refusing.
+/// Without a terminal, a call that needs approval is denied.
 fn settle(interactive: bool, verdict: &mut Verdict) {
     if verdict.decision == Decision::Ask && !interactive {
         verdict.decision = Decision::Deny;
@@ -488,13 +492,13 @@ fn settle(interactive: bool, verdict: &mut Verdict) {
     }
 }
 
-/// A rule for people: what it says and where it stands.
+/// A rule as shown to users: its label and source.
 pub(crate) fn named(source: &RuleSource) -> String {
     let line = source.line.map(|line| format!(":{line}")).unwrap_or_default();
     format!("rule `{}` ({}, {}{line})", source.label, source.tier, source.source)
 }
 
-fn reason(hit: &Hit<'_>, call: &Call<'_>) -> String {
+fn reason(hit: &Hit<'_>, call: &PolicyCall<'_>) -> String {
     let Some(rule) = hit.rule else {
         let how = if call.request.interactive { "" } else { " without a terminal" };
         return format!("no rule matches `{}` in `{}` mode{how}", call.request.tool, call.request.mode);
@@ -507,7 +511,7 @@ fn reason(hit: &Hit<'_>, call: &Call<'_>) -> String {
     }
 }
 
-/// A name for a tool that a rule may use, from what a caller knows.
+/// The names under which a rule can refer to the called tool.
 pub(crate) fn called<'a>(request: &Request<'a>) -> CalledName<'a> {
     let agent = request.args.get("agent_name").and_then(serde_json::Value::as_str);
     CalledName::new(request.tool, request.server, agent)

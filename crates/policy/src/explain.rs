@@ -1,4 +1,4 @@
-//! Decisions and rule files for people: why, and what is wrong.
+//! Explanations of decisions and reports on policy files, for `pollux policy`.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub struct Explanation {
     pub decision: &'static str,
     /// The rule that decided.
     pub rule: Option<String>,
-    /// Where it stands.
+    /// The source of the rule.
     pub source: Option<RuleSource>,
     pub parts: Vec<ExplainedPart>,
     pub reason: String,
@@ -69,7 +69,7 @@ impl Explanation {
     }
 }
 
-/// What is wrong with policy files or directories, read as the user's.
+/// Problems in policy files or directories, loaded in the user tier.
 pub fn lint(paths: &[PathBuf]) -> Vec<Problem> {
     paths.iter().flat_map(|path| read_path(Tier::User, path).problems).collect()
 }
@@ -86,7 +86,7 @@ mod tests {
     use crate::settings_rules::Lists;
 
     #[test]
-    fn an_explanation_names_the_rule_its_place_and_the_parts() {
+    fn an_explanation_names_the_rule_its_source_and_the_parts() {
         let lists = Lists { exclude: vec!["run_shell_command(rm)".to_owned()], ..Lists::default() };
         let engine = load(&Sources { lists, ..Sources::default() }, Options::default());
         let args = json!({"command": "rm x"}).as_object().cloned().unwrap();

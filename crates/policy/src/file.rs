@@ -1,4 +1,7 @@
-//! Policy files: TOML with `[[rule]]` and `[[safety_checker]]`.
+//! Parses policy files: TOML with `[[rule]]` and `[[safety_checker]]`.
+//!
+//! A bad rule is reported and skipped; the rest of the file applies. Does not read from disk; see
+//! [`crate::load`].
 
 mod fields;
 mod problem;
@@ -14,7 +17,7 @@ use self::fields::{FieldError, Fields};
 use crate::checker::{CheckerKind, CheckerRule};
 use crate::pattern::{Pattern, PatternError};
 use crate::request::{Decision, RuleSource};
-use crate::rule::{About, Condition, Rule, Unreadable, short_label};
+use crate::rule::{Condition, Rule, Unreadable, UnreadableScope, short_label};
 use crate::tier::{Rank, Tier};
 use crate::tool_name::{self, ToolMatch};
 
@@ -23,19 +26,19 @@ pub(crate) const MAX_FILE: u64 = 4 * 1024 * 1024;
 
 /// Where a file's text comes from.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct RuleOrigin {
     pub(crate) tier: Tier,
     pub(crate) source: String,
     pub(crate) path: Option<PathBuf>,
 }
 
-impl Place {
+impl RuleOrigin {
     pub(crate) fn of_file(tier: Tier, path: &Path) -> Self {
         Self { tier, source: path.display().to_string(), path: Some(path.to_owned()) }
     }
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Default)]
 pub(crate) struct FileRules {
     pub(crate) rules: Vec<Rule>,
@@ -53,8 +56,8 @@ impl FileRules {
     }
 }
 
-/// Reads one file's text. A bad rule is left out and reported; nothing else is lost.
-pub(crate) fn parse(text: &str, place: &Place) -> FileRules {
+/// Parses one file's text. A bad rule is reported and skipped.
+pub(crate) fn parse(text: &str, place: &RuleOrigin) -> FileRules {
     let mut out = FileRules::default();
     let lines = LineIndex::new(text);
     let table = match DeTable::parse(text) {
@@ -68,7 +71,8 @@ pub(crate) fn parse(text: &str, place: &Place) -> FileRules {
                     .suggest("Check the TOML syntax of this file"),
             );
             if may_deny(text) {
-                let (about, reason) = (About::Text(text.to_owned()), unreadable_reason(place, line));
+                let (about, reason) =
+                    (UnreadableScope::Text(text.to_owned()), unreadable_reason(place, line));
                 out.unreadable.push(Unreadable { about, reason });
             }
             return out;
@@ -84,12 +88,12 @@ pub(crate) fn parse(text: &str, place: &Place) -> FileRules {
     out
 }
 
-/// Whether an unparsable text may hold a rule that denies.
+/// Whether an unparsable text may contain a deny rule.
 pub(crate) fn may_deny(text: &str) -> bool {
     text.to_ascii_lowercase().contains("deny")
 }
 
-fn unreadable_reason(place: &Place, line: Option<u32>) -> String {
+fn unreadable_reason(place: &RuleOrigin, line: Option<u32>) -> String {
     let at = line.map(|line| format!(":{line}")).unwrap_or_default();
     format!("policy file `{}{at}` could not be read and may deny this", place.source)
 }
@@ -120,7 +124,7 @@ fn entries<'t, 'i>(
                         .details(format!("`{key}` must be a table, written `[[{key}]]`")),
                 );
                 let reason = unreadable_reason(reader.place, Some(line));
-                out.unreadable.push(Unreadable { about: About::Anything, reason });
+                out.unreadable.push(Unreadable { about: UnreadableScope::Anything, reason });
             }
         }
     }
@@ -128,11 +132,11 @@ fn entries<'t, 'i>(
 }
 
 struct Reader<'a> {
-    place: &'a Place,
+    place: &'a RuleOrigin,
     lines: &'a LineIndex,
 }
 
-/// The part of a rule and a checker that says when it applies.
+/// The part of a rule and a checker that determines when it applies.
 struct Target {
     tools: Vec<ToolMatch>,
     conditions: Vec<Condition>,
@@ -146,7 +150,7 @@ impl Reader<'_> {
             Err(error) => {
                 let decision = fields.text("decision").ok().flatten();
                 if !matches!(decision.as_deref(), Some("allow" | "ask_user")) {
-                    let about = tools_of(&fields).map_or(About::Anything, About::Tools);
+                    let about = tools_of(&fields).map_or(UnreadableScope::Anything, UnreadableScope::Tools);
                     let reason = unreadable_reason(self.place, Some(error.line));
                     out.unreadable.push(Unreadable { about, reason });
                 }
@@ -209,8 +213,8 @@ impl Reader<'_> {
         match self.read_checker(index, &fields, out) {
             Ok(checkers) => out.checkers.extend(checkers),
             Err(error) => {
-                // A checker can only refuse, so one that cannot be read may have refused.
-                let about = tools_of(&fields).map_or(About::Anything, About::Tools);
+                // A checker can only deny, so one that cannot be parsed may have denied.
+                let about = tools_of(&fields).map_or(UnreadableScope::Anything, UnreadableScope::Tools);
                 let reason = unreadable_reason(self.place, Some(error.line));
                 out.unreadable.push(Unreadable { about, reason });
                 out.problems.push(self.problem(index, "safety_checker", error));
@@ -269,7 +273,7 @@ impl Reader<'_> {
         Ok(checkers)
     }
 
-    /// What an external checker runs, if the file says so: only files of people who could install it may.
+    /// The command of an external checker, if the file gives one: only user and admin files may.
     fn checker_command(&self, spec: &Fields<'_>, name: &str) -> Result<Option<Vec<String>>, FieldError> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {

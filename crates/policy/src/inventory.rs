@@ -1,4 +1,4 @@
-//! The rules in force, as rows for people and programs.
+//! The active rules as table rows, for `pollux policy list` and its JSON output.
 
 use pollux_domain::approval::ApprovalMode;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::request::RuleSource;
 use crate::rule::{Condition, Modes, Rule};
 
-/// Whose rules are wanted; what is left open stands for all.
+/// Selects rules; unset fields match all.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct View {
     pub mode: Option<ApprovalMode>,
@@ -21,7 +21,7 @@ pub struct RuleRow {
     /// `allow`, `ask` or `deny`.
     pub decision: &'static str,
     pub tool: String,
-    /// The key of the condition and what it says.
+    /// The key of the condition and its value.
     pub condition: Option<(&'static str, String)>,
     /// Empty for all.
     pub modes: Vec<ApprovalMode>,
@@ -33,13 +33,13 @@ pub struct RuleRow {
     pub source: RuleSource,
 }
 
-/// One safety checker in force.
+/// One active safety checker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckerRow {
     /// `in-process` or `external`.
     pub kind: &'static str,
     pub name: String,
-    /// What a file says to run.
+    /// The command given in a file.
     pub command: Option<Vec<String>>,
     pub tool: String,
     pub condition: Option<(&'static str, String)>,
@@ -56,7 +56,7 @@ impl Engine {
         self.rules.iter().filter(|rule| !off(rule) && view.shows(rule)).map(RuleRow::from).collect()
     }
 
-    /// The rules that ask for protected files where others allow.
+    /// The rules that require approval for protected files where others allow.
     pub fn protection_rows(&self, view: View) -> Vec<RuleRow> {
         if !self.options.protect_build_files {
             return Vec::new();
@@ -64,7 +64,7 @@ impl Engine {
         self.protections.iter().filter(|rule| view.shows(rule)).map(RuleRow::from).collect()
     }
 
-    /// The safety checkers in the order in which they are asked.
+    /// The safety checkers in the order in which they run.
     pub fn checker_rows(&self, view: View) -> Vec<CheckerRow> {
         let shown = |rule: &&CheckerRule| view.mode.is_none_or(|mode| rule.modes.includes(mode));
         self.checkers.iter().filter(shown).map(CheckerRow::from).collect()
@@ -190,7 +190,7 @@ mod tests {
     use crate::settings_rules::Lists;
 
     #[test]
-    fn rows_come_in_the_order_of_trial_and_only_for_the_view() {
+    fn rows_come_in_matching_order_and_only_for_the_view() {
         let lists = Lists { allowed: vec!["run_shell_command(git)".to_owned()], ..Lists::default() };
         let engine = load(&Sources { lists, ..Sources::default() }, Options::default());
         let all = engine.rule_rows(View::default());

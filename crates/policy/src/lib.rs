@@ -1,9 +1,9 @@
 //! Decides whether a tool call may run.
 //!
-//! Owns: policy files and their tiers, rule matching, what a shell command would run, safety checkers, and the
-//! explanation of a decision. Does not ask the user, run anything or read settings.
-//! Start at [`engine::Engine::decide`] and [`shell::understand`]. After loading, the disk is looked at only through
-//! [`disk::Disk`], to see which files a command would read.
+//! Owns: policy files and their tiers, rule matching, the analysis of shell commands, safety checkers, and the
+//! explanation of a decision. Does not prompt the user, run anything or read settings.
+//! Start at [`engine::Engine::decide`] and [`shell::analyse`]. After loading, the disk is accessed only through
+//! [`disk::Disk`], to find out which files a command would read.
 
 pub mod always;
 pub mod checker;

@@ -1,4 +1,6 @@
-//! From files, settings and flags to an [`Engine`].
+//! Builds an [`Engine`] from the shipped rules, policy files, settings and flags.
+//!
+//! Use it once per session. Files that cannot be read make the engine ask instead of allow.
 
 use std::fs;
 use std::io::{self, Read};
@@ -8,9 +10,9 @@ use pollux_config::paths::sha256_hex;
 
 use crate::checker::{CheckerRule, NO_CONSECA};
 use crate::engine::{Engine, Options};
-use crate::file::{FileRules, MAX_FILE, Place, Problem, parse};
+use crate::file::{FileRules, MAX_FILE, Problem, RuleOrigin, parse};
 use crate::request::Decision;
-use crate::rule::{About, Condition, Unreadable};
+use crate::rule::{Condition, Unreadable, UnreadableScope};
 use crate::settings_rules::{self, Lists};
 use crate::tier::Tier;
 
@@ -29,7 +31,7 @@ const SHIPPED: &[(&str, &str)] = &[
 /// Where policies are. Paths are directories or single files.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// `~/.gemini/policies`, or what `--policy` and `policyPaths` put in its place.
+    /// `~/.gemini/policies`, or the paths that `--policy` and `policyPaths` replace it with.
     pub user: Vec<PathBuf>,
     /// `.gemini/policies` of a trusted folder.
     pub workspace: Option<PathBuf>,
@@ -42,8 +44,8 @@ pub struct Sources {
     pub lists: Lists,
 }
 
-/// Reads everything. Never fails: what is wrong is in [`Engine::problems`], and what may have denied something
-/// makes the engine ask.
+/// Loads everything. Never fails: problems are in [`Engine::problems`], and unreadable rules that may deny
+/// make the engine ask.
 pub fn load(sources: &Sources, options: Options) -> Engine {
     let mut found = FileRules::default();
     load_admin(sources, &mut found);
@@ -58,12 +60,12 @@ pub fn load(sources: &Sources, options: Options) -> Engine {
         found.append(without_widening(read_path(Tier::Extension, path)));
     }
     for (name, text) in SHIPPED {
-        let place = Place { tier: Tier::Default, source: (*name).to_owned(), path: None };
+        let place = RuleOrigin { tier: Tier::Default, source: (*name).to_owned(), path: None };
         found.append(parse(text, &place));
     }
     if options.conseca {
         found.checkers.push(CheckerRule::conseca());
-        let place = Place { tier: Tier::User, source: "security.enableConseca".to_owned(), path: None };
+        let place = RuleOrigin { tier: Tier::User, source: "security.enableConseca".to_owned(), path: None };
         let text = format!("{NO_CONSECA}; every call is denied");
         found.problems.push(Problem::warning(&place, text).suggest("Turn the setting off"));
     }
@@ -77,7 +79,7 @@ pub fn load(sources: &Sources, options: Options) -> Engine {
 fn load_admin(sources: &Sources, found: &mut FileRules) {
     let mut system_rules = false;
     if let Some(dir) = &sources.system {
-        let place = Place::of_file(Tier::Admin, dir);
+        let place = RuleOrigin::of_file(Tier::Admin, dir);
         match (dir.exists(), owned_by_administrator(dir)) {
             (false, _) => {}
             (true, Ok(())) => {
@@ -105,7 +107,7 @@ fn load_admin(sources: &Sources, found: &mut FileRules) {
     }
 }
 
-/// An extension may only make things stricter, and has no say in yolo mode.
+/// An extension may only make decisions stricter, and its rules do not apply in yolo mode.
 fn without_widening(mut found: FileRules) -> FileRules {
     let mut dropped = Vec::new();
     found.rules.retain(|rule| {
@@ -123,7 +125,7 @@ fn without_widening(mut found: FileRules) -> FileRules {
     });
     found.checkers.retain(|rule| !rule.modes.names(pollux_domain::approval::ApprovalMode::Yolo));
     for (source, why) in dropped {
-        let place = Place { tier: Tier::Extension, source: source.source, path: source.path };
+        let place = RuleOrigin { tier: Tier::Extension, source: source.source, path: source.path };
         let text = format!("Ignoring rule `{}`: {why}", source.label);
         found.problems.push(Problem::warning(&place, text).at(source.line));
     }
@@ -143,23 +145,23 @@ pub(crate) fn read_path(tier: Tier, path: &Path) -> FileRules {
     };
     for file in files {
         match read_text(&file) {
-            Ok(text) => found.append(parse(&text, &Place::of_file(tier, &file))),
+            Ok(text) => found.append(parse(&text, &RuleOrigin::of_file(tier, &file))),
             Err(error) => unreadable(tier, &file, &error, &mut found),
         }
     }
     found
 }
 
-/// What could not be read may have denied something.
+/// Rules that could not be read may have denied something.
 fn unreadable(tier: Tier, path: &Path, error: &io::Error, found: &mut FileRules) {
-    let place = Place::of_file(tier, path);
+    let place = RuleOrigin::of_file(tier, path);
     found.problems.push(
         Problem::error(&place, "Failed to read policy path")
             .details(error.to_string())
             .suggest("Check that the file is readable text"),
     );
     let reason = format!("policy file `{}` could not be read and may deny this", place.source);
-    found.unreadable.push(Unreadable { about: About::Anything, reason });
+    found.unreadable.push(Unreadable { about: UnreadableScope::Anything, reason });
 }
 
 fn toml_files(path: &Path) -> io::Result<Vec<PathBuf>> {
@@ -189,7 +191,7 @@ fn read_text(file: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Whether only the administrator can change a directory; the error says why not.
+/// Whether only the administrator can change a directory; the error gives the reason.
 #[cfg(unix)]
 pub fn owned_by_administrator(dir: &Path) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;
@@ -206,13 +208,13 @@ pub fn owned_by_administrator(dir: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether only the administrator can change a directory; the error says why not.
+/// Whether only the administrator can change a directory; the error gives the reason.
 #[cfg(not(unix))]
 pub fn owned_by_administrator(dir: &Path) -> Result<(), String> {
     if dir.is_dir() { Ok(()) } else { Err("it is not a directory".to_owned()) }
 }
 
-/// What a workspace's policies are, in one number: changes with any file's name or content.
+/// A hash of a workspace's policies that changes with any file's name or content.
 pub fn integrity(dir: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     let files = match toml_files(dir) {

@@ -1,4 +1,7 @@
-//! Patterns over arguments: the canonical text of a call and the expressions that search it.
+//! Regular expressions over the arguments of a call, and the canonical text that they search.
+//!
+//! Accepts JavaScript syntax because upstream's policy files use it; refuses expressions that could take
+//! exponential time.
 
 mod linear;
 mod literal;
@@ -8,16 +11,16 @@ use std::sync::{Arc, OnceLock};
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
-/// Longest expression a rule may use, in characters.
+/// Length limit of a regex in a rule, in characters.
 const MAX_PATTERN: usize = 2048;
 
-/// Longest text an expression is run on, in bytes; beyond it a rule cannot be judged.
+/// Length limit of a text to match, in bytes; longer texts give an unknown result.
 const MAX_SUBJECT: usize = 64 * 1024;
 
-/// How many steps an engine that may go back is trusted with.
+/// Limit of steps for a backtracking engine.
 const MAX_STEPS: f64 = 5e7;
 
-/// Why an expression cannot be used.
+/// Why a regex is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatternError {
     #[error("Invalid regex pattern")]
@@ -26,23 +29,23 @@ pub(crate) enum PatternError {
     Unsafe,
 }
 
-/// An expression in JavaScript's syntax, searched for anywhere in a text.
+/// A regex in JavaScript syntax, searched anywhere in a text.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
-    /// Knows all of the syntax, but may try every way through a text; made when first needed.
+    /// Supports the complete syntax, but may backtrack; compiled on first use.
     regex: Arc<OnceLock<Option<regress::Regex>>>,
-    /// Takes time in proportion to the text; made when first needed, `None` if the syntax is beyond it.
+    /// Linear in the length of the text; compiled on first use, `None` if the syntax is not supported.
     linear: Arc<OnceLock<Option<regex::Regex>>>,
     source: String,
     ignores_case: bool,
     text: String,
-    /// What every match begins with.
+    /// The text that every match begins with.
     literal: String,
 }
 
-/// Whether an expression was found.
+/// Whether a regex matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum PatternMatch {
     Yes,
     No,
     /// The text is too long to be searched.
@@ -62,7 +65,7 @@ impl Pattern {
         Self::compile(text, &source, "", literal::beginning(&source))
     }
 
-    /// For `commandRegex`: stands at the start of the command.
+    /// For `commandRegex`: anchored at the start of the command.
     pub(crate) fn for_command(text: &str) -> Result<Self, PatternError> {
         let source = text.strip_prefix('^').unwrap_or(text);
         let literal = format!("\"command\":\"{}", literal::beginning(source));
@@ -82,7 +85,7 @@ impl Pattern {
         if text.chars().count() > MAX_PATTERN {
             return Err(PatternError::Unsafe);
         }
-        // Which letters differ in case only is costly to find out and says nothing about the syntax.
+        // Case folding is expensive and irrelevant for the syntax check.
         regress::Regex::new(source).map_err(|error| PatternError::Invalid(error.to_string()))?;
         if repeats_ambiguously(source) {
             return Err(PatternError::Unsafe);
@@ -110,31 +113,31 @@ impl Pattern {
         self.regex.get_or_init(|| regress::Regex::with_flags(&self.source, flags).ok()).as_ref()
     }
 
-    /// Whether going back through a text of this length could take too long.
+    /// Whether backtracking through a text of this length could take too long.
     fn may_take_long(&self, length: usize) -> bool {
         let ways = i32::try_from(linear::repetitions(&self.source)).unwrap_or(i32::MAX).saturating_add(1);
         f64::from(u32::try_from(length).unwrap_or(u32::MAX)).powi(ways.min(64)) > MAX_STEPS
     }
 
-    pub(crate) fn find(&self, subject: &str) -> Found {
+    pub(crate) fn find(&self, subject: &str) -> PatternMatch {
         if subject.len() > MAX_SUBJECT {
-            return Found::Unknown;
+            return PatternMatch::Unknown;
         }
         if !subject.contains(&self.literal) {
-            return Found::No;
+            return PatternMatch::No;
         }
         let found = match self.linear() {
             Some(regex) => regex.is_match(subject),
-            None if self.may_take_long(subject.len()) => return Found::Unknown,
+            None if self.may_take_long(subject.len()) => return PatternMatch::Unknown,
             None => match self.full() {
                 Some(regex) => regex.find(subject).is_some(),
-                None => return Found::Unknown,
+                None => return PatternMatch::Unknown,
             },
         };
-        if found { Found::Yes } else { Found::No }
+        if found { PatternMatch::Yes } else { PatternMatch::No }
     }
 
-    /// The expression as the rule's author wrote it.
+    /// The regex as written in the rule.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -194,7 +197,7 @@ fn write_value(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        // JavaScript writes whole floats without a fraction.
+        // JavaScript prints integral floats without a fraction.
         Value::Number(number) => {
             let text = number.to_string();
             out.push_str(text.strip_suffix(".0").unwrap_or(&text));
@@ -203,8 +206,8 @@ fn write_value(value: &Value, out: &mut String) {
     }
 }
 
-/// Whether an expression can take exponentially long: a repeated group that itself repeats, or whose branches
-/// can begin alike.
+/// Whether a regex can take exponential time: a repeated group that itself repeats, or whose branches can
+/// begin alike.
 fn repeats_ambiguously(source: &str) -> bool {
     let chars: Vec<char> = source.chars().collect();
     let mut groups: Vec<Group> = Vec::new();
@@ -259,7 +262,7 @@ struct Group {
     starts: Vec<Start>,
 }
 
-/// What a branch begins with.
+/// The start of a branch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Start {
     Char(char),
@@ -295,7 +298,7 @@ fn alike(starts: &[Start]) -> bool {
     starts.iter().enumerate().any(|(index, a)| starts.iter().skip(index + 1).any(|b| overlap(*a, *b)))
 }
 
-/// Whether a quantifier that can repeat more than once stands at `at`.
+/// Whether a quantifier that can repeat more than once is at `at`.
 fn repeats(chars: &[char], at: usize) -> bool {
     match chars.get(at) {
         Some('*' | '+') => true,
@@ -358,27 +361,27 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_to_write_nul_match() {
+    fn both_spellings_of_nul_match() {
         let text = canonical_json(&object(json!({"file_path": "/a"})));
         for pattern in [r#"\x00"file_path":"/a"\x00"#, r#"\\0"file_path":"/a"\\0"#, r#"\0"file_path":"/a"\0"#]
         {
-            assert_eq!(Pattern::for_args(pattern).unwrap().find(&text), Found::Yes, "{pattern}");
+            assert_eq!(Pattern::for_args(pattern).unwrap().find(&text), PatternMatch::Yes, "{pattern}");
         }
     }
 
     #[test]
-    fn a_command_expression_stands_at_the_start() {
+    fn a_command_regex_is_anchored_at_the_start() {
         let text = canonical_json(&object(json!({"command": "git status"})));
         for (pattern, found) in
             [("git", true), ("^git", true), ("git status$", true), ("status", false), ("status|git$", false)]
         {
-            let expected = if found { Found::Yes } else { Found::No };
+            let expected = if found { PatternMatch::Yes } else { PatternMatch::No };
             assert_eq!(Pattern::for_command(pattern).unwrap().find(&text), expected, "{pattern}");
         }
     }
 
     #[test]
-    fn expressions_that_could_take_forever_are_refused() {
+    fn regexes_with_exponential_backtracking_are_refused() {
         for bad in ["(a+)+", "(a*)*b", "(?:a{2,})+", "((ab)+)*", "(a|a)*", "(.|x)+", r"(\w|a)*", "(x+){3,}"] {
             assert_eq!(Pattern::for_args(bad).unwrap_err(), PatternError::Unsafe, "{bad}");
         }
@@ -392,11 +395,11 @@ mod tests {
 
     #[test]
     fn a_text_that_is_too_long_is_unknown() {
-        assert_eq!(Pattern::for_args("a").unwrap().find(&"b".repeat(MAX_SUBJECT + 1)), Found::Unknown);
+        assert_eq!(Pattern::for_args("a").unwrap().find(&"b".repeat(MAX_SUBJECT + 1)), PatternMatch::Unknown);
     }
 
     #[test]
-    fn both_engines_agree() {
+    fn both_regex_engines_agree() {
         let subjects = ["", "git status", "a/b.rs", "\0\"p\":\"x\"\0", "ab\ncd", "A_1-z", "é ü"];
         for source in [
             r"git\s+\w+",
@@ -413,23 +416,23 @@ mod tests {
             assert!(pattern.linear().is_some(), "{source}");
             for subject in subjects {
                 let found = pattern.full().unwrap().find(subject).is_some();
-                assert_eq!(pattern.find(subject) == Found::Yes, found, "{source} on {subject:?}");
+                assert_eq!(pattern.find(subject) == PatternMatch::Yes, found, "{source} on {subject:?}");
             }
         }
     }
 
     #[test]
-    fn an_expression_that_must_go_back_is_not_run_on_a_long_text() {
+    fn a_backtracking_regex_is_not_run_on_a_long_text() {
         let pattern = Pattern::for_args("^(?!.*a.*b).*c.*d$").unwrap();
-        assert_eq!(pattern.find("xcd"), Found::Yes);
-        assert_eq!(pattern.find(&"cd ".repeat(1000)), Found::Unknown);
+        assert_eq!(pattern.find("xcd"), PatternMatch::Yes);
+        assert_eq!(pattern.find(&"cd ".repeat(1000)), PatternMatch::Unknown);
         let pattern = Pattern::for_args("a.*b.*c.*d.*e.*f").unwrap();
-        assert_eq!(pattern.find(&"abcde".repeat(10_000)), Found::No);
+        assert_eq!(pattern.find(&"abcde".repeat(10_000)), PatternMatch::No);
     }
 
     proptest! {
         #[test]
-        fn any_text_can_be_offered_as_an_expression(text in ".{0,60}") {
+        fn any_text_can_be_compiled_as_a_regex(text in ".{0,60}") {
             if let Ok(pattern) = Pattern::for_args(&text) {
                 pattern.find("a short subject");
             }

@@ -8,8 +8,8 @@ use serde_json::Value;
 /// The tools that may write a plan.
 pub(crate) const WRITERS: [&str; 2] = ["write_file", "replace"];
 
-/// The arguments of a call in plan mode that names a plan without saying where plans are, such as `add-login.md`
-/// or `plans/add-login.md`: with the whole path.
+/// The arguments of a call in plan mode that names a plan without its folder, such as `add-login.md` or
+/// `plans/add-login.md`, with the complete path.
 pub fn placed(tool: &str, args: &JsonObject, plans: &Path) -> Option<JsonObject> {
     if !WRITERS.contains(&tool) {
         return None;
@@ -33,7 +33,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_a_bare_plan_is_given_its_place() {
+    fn only_a_bare_plan_file_name_is_moved_to_the_plans_folder() {
         let place = |tool: &str, path: &str| {
             let args = json!({"file_path": path, "content": "x"}).as_object().cloned().unwrap();
             placed(tool, &args, Path::new("/t/plans"))

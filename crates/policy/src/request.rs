@@ -1,4 +1,4 @@
-//! What is asked and what is answered.
+//! The input and the result of a policy decision.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::tool::Effect;
 use serde_json::Value;
 
-use crate::shell::Understanding;
+use crate::shell::CommandAnalysis;
 
 /// A call to be decided on.
 #[derive(Debug, Clone)]
@@ -17,20 +17,20 @@ pub struct Request<'a> {
     pub tool: &'a str,
     /// The MCP server it belongs to, if any.
     pub server: Option<&'a str>,
-    /// Whether the tool says of itself that it only reads.
+    /// Whether the tool declares itself as read-only.
     pub read_only: bool,
-    /// What an MCP server says of the tool.
+    /// The tool annotations of an MCP server.
     pub annotations: Option<&'a JsonObject>,
     pub args: &'a JsonObject,
     pub effect: &'a Effect,
     pub mode: ApprovalMode,
-    /// Whether a person can be asked.
+    /// Whether the user can be prompted.
     pub interactive: bool,
     /// The sub-agent that calls, if it is not the main one.
     pub subagent: Option<&'a str>,
 }
 
-/// What is to happen with a call, from the mildest to the strictest.
+/// The decision on a call, from the mildest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
     Allow,
@@ -55,15 +55,15 @@ pub struct Verdict {
     pub decision: Decision,
     /// The rule that decided; `None` for the mode's default.
     pub rule: Option<RuleSource>,
-    /// Why, for people: in one or two sentences.
+    /// The reason for users, in one or two sentences.
     pub reason: String,
-    /// What a rule wants the model to read when it denies.
+    /// The message of a deny rule for the model.
     pub deny_message: Option<String>,
-    /// Denied only because nobody can be asked.
+    /// Denied only because the user cannot be prompted.
     pub would_ask: bool,
-    /// For shell commands: what would run.
-    pub shell: Option<Understanding>,
-    /// For shell commands: the decision on each part, in the order of [`Understanding::parts`].
+    /// For shell commands: the analysis of the command line.
+    pub shell: Option<CommandAnalysis>,
+    /// For shell commands: the decision on each part, in the order of [`CommandAnalysis::parts`].
     pub parts: Vec<PartVerdict>,
     /// External checkers to ask before the call runs; empty when the call is denied.
     pub checks: Vec<ExternalCheck>,
@@ -79,7 +79,7 @@ pub struct PartVerdict {
     pub reason: String,
 }
 
-/// Where a rule stands.
+/// The source of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuleSource {
     /// `default`, `extension`, `workspace`, `user` or `admin`.
@@ -88,22 +88,22 @@ pub struct RuleSource {
     pub source: String,
     pub path: Option<PathBuf>,
     pub line: Option<u32>,
-    /// The rule's own `name`, or what it says in short.
+    /// The rule's own `name`, or a short description.
     pub label: String,
     /// Tier plus priority, as in `4.95`.
     pub priority: f64,
 }
 
-/// An external checker that the caller has to ask before the call may run.
+/// An external checker that the caller must run before the call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExternalCheck {
-    /// A plain name, fit for a file's.
+    /// A plain name, usable as a file name.
     pub name: String,
-    /// The program and its arguments; without them it is what the user installed under the name.
+    /// The program and its arguments; without them, the checker installed under this name.
     pub command: Option<Vec<String>>,
-    /// Whether it wants the working directory and the workspace.
+    /// Whether it needs the working directory and the workspace.
     pub wants_environment: bool,
-    /// Whether it wants the conversation.
+    /// Whether it needs the conversation.
     pub wants_history: bool,
     pub config: Option<Value>,
     /// How long it may take.

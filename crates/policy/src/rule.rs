@@ -1,4 +1,4 @@
-//! One rule, ready to be matched.
+//! A parsed rule, ready for matching.
 
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
@@ -22,12 +22,12 @@ pub(crate) struct Rule {
     pub(crate) deny_message: Option<String>,
     pub(crate) rank: Rank,
     pub(crate) tier: Tier,
-    /// From this session's answers, which nobody else can have written.
+    /// Created by an approval in this session, so it cannot come from the project.
     pub(crate) from_session: bool,
     pub(crate) source: RuleSource,
 }
 
-/// What a call's arguments must look like.
+/// A condition on the arguments of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Condition {
     Always,
@@ -81,7 +81,7 @@ impl Modes {
         self.0 == 0 || self.0 & Self::bit(mode) != 0
     }
 
-    /// Whether the mode is named, not only left open.
+    /// Whether the mode is named explicitly.
     pub(crate) fn names(self, mode: ApprovalMode) -> bool {
         self.0 & Self::bit(mode) != 0
     }
@@ -101,7 +101,7 @@ impl Modes {
     }
 }
 
-/// What a rule says in short, for those without a name.
+/// A short description, for rules without a name.
 pub(crate) fn short_label(decision: Decision, tool: &ToolMatch, condition: &Condition) -> String {
     let word = decision.as_str();
     match condition.label() {
@@ -113,15 +113,15 @@ pub(crate) fn short_label(decision: Decision, tool: &ToolMatch, condition: &Cond
 /// A part of the rules that could not be read and may have denied something.
 #[derive(Debug, Clone)]
 pub(crate) struct Unreadable {
-    pub(crate) about: About,
+    pub(crate) about: UnreadableScope,
     pub(crate) reason: String,
 }
 
-/// What unreadable rules were about.
+/// The calls that unreadable rules may apply to.
 #[derive(Debug, Clone)]
-pub(crate) enum About {
+pub(crate) enum UnreadableScope {
     Tools(Vec<ToolMatch>),
-    /// Whatever this text speaks of, and every change.
+    /// Tools mentioned in this text, and every call that changes something.
     Text(String),
     Anything,
 }

@@ -1,6 +1,6 @@
-//! Files that people keep secrets in. They are not read for the model without being asked for.
+//! File names that usually contain secrets; reading them for the model needs approval.
 
-/// Whole names, apart from `.env` and its kin.
+/// Complete names, apart from `.env` and its variants.
 const NAMES: &[&str] = &[
     ".netrc",
     ".npmrc",
@@ -15,7 +15,7 @@ const NAMES: &[&str] = &[
     "id_ecdsa",
     "id_dsa",
 ];
-/// What agents keep their sign-ins in, below a home.
+/// Files below a home in which agents keep credentials.
 const SIGN_INS: &[&str] = &[
     "oauth_creds.json",
     "gemini-credentials.json",
@@ -26,7 +26,7 @@ const SIGN_INS: &[&str] = &[
 /// Endings of keys.
 const ENDINGS: &[&str] = &[".pem", ".key", ".p12", ".pfx", ".keystore", ".jks", ".ppk", ".kdbx"];
 
-/// Whether a file of this name, or a folder on its way, is one that keeps secrets.
+/// Whether this file name, or a folder in its path, usually contains secrets.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let kind = name.strip_prefix(".env.");
@@ -40,13 +40,13 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
     is_variables || is_credentials || is_key || (name.starts_with("gha-creds-") && name.ends_with(".json"))
 }
 
-/// Names of secrets that a repository may hold, to hold a pattern against.
+/// Typical names of secret files, to test a pattern against.
 pub(crate) fn samples() -> impl Iterator<Item = String> {
     let named = [".env", ".env.local", ".envrc"].iter().chain(NAMES).map(|name| (*name).to_owned());
     named.chain(ENDINGS.iter().map(|end| format!("a{end}")))
 }
 
-/// Whether everything in a folder of this name is private: keys and clouds below a home.
+/// Whether everything in a folder of this name is private: keys and cloud credentials below a home.
 pub(crate) fn is_private_folder(name: &str) -> bool {
     matches!(
         name.to_ascii_lowercase().as_str(),
@@ -54,12 +54,12 @@ pub(crate) fn is_private_folder(name: &str) -> bool {
     )
 }
 
-/// Whether the configuration of a git repository holds a key to a server: a password in an address, or a header.
+/// Whether the configuration of a git repository contains credentials: a password in a URL, or a header.
 pub(crate) fn config_holds_credentials(text: &str) -> bool {
     text.lines().any(|line| {
         let line = line.trim().to_ascii_lowercase();
         let address = line.split("://").nth(1).and_then(|rest| rest.split('/').next());
-        // `ssh://git@host` names a person, not a secret.
+        // `ssh://git@host` names a user, not a secret.
         let has_login = address.is_some_and(|host| host.contains('@')) && !line.contains("ssh://git@");
         has_login || ["extraheader", "token", "password", "secret"].iter().any(|word| line.contains(word))
     })
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_secrets_are_told_from_examples() {
+    fn secret_file_names_are_distinguished_from_examples() {
         for name in
             [".env", ".ENV", ".env.local", ".envrc", "id_rsa", "server.pem", "gha-creds-1.json", ".pgpass"]
         {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_with_a_login_is_a_secret() {
+    fn a_url_with_a_password_is_a_secret() {
         assert!(config_holds_credentials("[remote \"o\"]\n\turl = https://me:tok@host/x.git"));
         assert!(config_holds_credentials("url = https://ghp_abc@host/x.git"));
         assert!(config_holds_credentials("[http]\n\textraHeader = AUTHORIZATION: basic x"));

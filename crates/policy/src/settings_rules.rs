@@ -1,4 +1,4 @@
-//! Settings and flags as rules.
+//! Turns settings and flags such as `tools.allowed` into rules.
 
 use crate::request::{Decision, RuleSource};
 use crate::rule::{Condition, Modes, Rule, short_label};
@@ -16,7 +16,7 @@ pub struct Lists {
     pub exclude: Vec<String>,
     /// `tools.core`; `None` means all tools.
     pub core: Option<Vec<String>>,
-    /// The list is a project's: it takes tools away and allows none.
+    /// The list is a project's: it can restrict tools but not allow any.
     pub core_only_limits: bool,
     /// `tools.confirmationRequired`.
     pub confirmation_required: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Lists {
     pub excluded_servers: Vec<String>,
     /// `mcp.allowed` or `--allowed-mcp-server-names`.
     pub allowed_servers: Vec<String>,
-    /// `mcp.autoAllowInHeadless`: every server's tools run where nobody can be asked.
+    /// `mcp.autoAllowInHeadless`: MCP tools run without approval in headless runs.
     pub headless_servers: bool,
     /// Servers with `trust: true`, in a trusted folder.
     pub trusted_servers: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Lists {
     pub remote_agents: Vec<String>,
 }
 
-/// The rules that the lists stand for.
+/// The rules that the lists translate to.
 pub(crate) fn rules(lists: &Lists) -> Vec<Rule> {
     let mut out = Vec::new();
     for server in &lists.excluded_servers {
@@ -59,7 +59,7 @@ pub(crate) fn rules(lists: &Lists) -> Vec<Rule> {
             out.extend(core.iter().map(|entry| allow(entry).in_modes(Modes::NOT_PLAN).rule()));
             Vec::new()
         };
-        // Servers' tools have lists of their own.
+        // MCP tools have their own lists.
         let others = Draft::new(ToolMatch::own_but(listed), Decision::Deny, 240, "tools.core");
         out.push(others.in_modes(Modes::NOT_PLAN).rule());
     }
@@ -87,7 +87,7 @@ pub(crate) fn rules(lists: &Lists) -> Vec<Rule> {
     out
 }
 
-/// Whether a rule only denies what a list of allowed commands leaves out.
+/// Whether a rule only denies the commands missing from an allow list.
 pub(crate) fn is_remainder(rule: &Rule) -> bool {
     rule.decision == Decision::Deny
         && rule.condition.is_always()
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn each_list_has_its_documented_number() {
+    fn each_settings_list_has_its_documented_priority() {
         let lists = Lists {
             allowed: list(&["read_file", "ShellTool(git)"]),
             exclude: list(&["run_shell_command(rm)"]),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_projects_list_takes_away_and_allows_nothing() {
+    fn a_projects_tool_list_can_restrict_but_not_allow() {
         let lists =
             Lists { core: Some(list(&["ShellTool(git)"])), core_only_limits: true, ..Lists::default() };
         let found = rules(&lists);

@@ -1,9 +1,9 @@
-//! What a shell command would run.
+//! Analyses shell commands without running them.
 //!
-//! [`understand`] reads a command line as bash does and lists every simple command in it. What it cannot vouch for
-//! becomes a doubt; it never guesses in favour of a command. Parsing is our own recursive descent in `parser` and
-//! `word`: the tree-sitter grammar reads here-documents, backticks and `<>` differently from bash, and a difference
-//! between the parser that decides and the one that executes is a hole.
+//! [`analyse`] parses a command line as bash does and lists every simple command in it. Anything it is not sure
+//! about becomes a doubt; it never guesses in favour of a command. The parser (`parser` and `word`) is our own
+//! recursive descent: the tree-sitter grammar reads here-documents, backticks and `<>` differently from bash,
+//! and any difference between the parser that decides and the shell that executes is a security hole.
 
 mod arguments;
 mod arithmetic;
@@ -35,7 +35,7 @@ pub use reach::{Touch, touches};
 pub use reads::{How, Read, Reads, Tree, is_known_safe, is_known_safe_within, reads};
 pub use value::Datum;
 pub(crate) use value::Piece;
-use value::{Standing, Variables};
+use value::{Variables, WordValue};
 pub(crate) use variables::is_harmless;
 
 /// Commands longer than this are not read.
@@ -45,16 +45,16 @@ const MAX_PARTS: usize = 2_000;
 /// Substitutions, groups and wrappers inside one another.
 const MAX_DEPTH: usize = 40;
 
-/// What a command line would run, as far as it can be told without running it.
+/// The result of analysing a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Understanding {
+pub struct CommandAnalysis {
     /// Every simple command that would run, in order, those inside wrappers and substitutions included.
     pub parts: Vec<Part>,
     /// Redirections to files, with where they write or read.
     pub redirections: Vec<Redirection>,
-    /// Why the command cannot be vouched for; empty if it is fully understood.
+    /// Why the analysis is incomplete; empty if the command is fully analysed.
     pub doubts: Vec<String>,
-    /// Whether it shows variables of the environment, which may contain secrets, outside of a command's words.
+    /// Whether it prints environment variables, which may contain secrets, outside of a command's words.
     pub exposes: bool,
 }
 
@@ -67,13 +67,13 @@ pub struct Part {
     pub words: Vec<Option<String>>,
     /// `NAME=value` before the command.
     pub assignments: Vec<(String, Option<String>)>,
-    /// Which wrappers it stands behind, such as `sudo` or `xargs`, outermost first.
+    /// The wrappers around it, such as `sudo` or `xargs`, outermost first.
     pub behind: Vec<String>,
-    /// What words are that are `None` because they are file name patterns.
+    /// The words that are `None` because they are file name patterns.
     pub patterns: Vec<Pattern>,
-    /// Words that are `None` because they hold data, but nothing that must not be shown.
+    /// The words that are `None` because they are data, but not secret.
     pub data: Vec<Datum>,
-    /// What the words are made of that are not known yet.
+    /// The pieces of the words that are not known yet.
     pub(crate) pieces: Vec<(usize, Vec<Piece>)>,
 }
 
@@ -82,15 +82,15 @@ pub struct Part {
 /// Two characters that no command may hold stand for what lists of files bring: [`ANY_NAME`] and [`ANY_FOLDERS`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
-    /// Its place among the words.
+    /// Its index among the words.
     pub at: usize,
     pub text: String,
-    /// Whether the names come through a variable or a pipe, so that one with a blank in it falls apart.
+    /// Whether the names come through a variable or a pipe, so that a name with a space is split.
     pub relayed: bool,
 }
 
 impl Pattern {
-    /// Whether a file that it finds may be called like an option.
+    /// Whether a matched file name may look like an option.
     fn may_be_an_option(&self) -> bool {
         self.text.starts_with(['-', '*', '?', '[', ANY_NAME, ANY_FOLDERS])
     }
@@ -100,13 +100,14 @@ impl Pattern {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirection {
     pub writes: bool,
-    /// The file, or a pattern of those it can be; `None` where it is only known at run time.
+    /// The file, or a pattern of the possible files; `None` where it is only known at run time.
     pub target: Option<String>,
 }
 
-/// Lists what a command line would run. Total: any input gives an answer in bounded time and memory.
-pub fn understand(command: &str) -> Understanding {
-    let mut found = Found::default();
+/// Lists the commands that a command line would run. Total: any input gives a result in bounded time and
+/// memory.
+pub fn analyse(command: &str) -> CommandAnalysis {
+    let mut found = Findings::default();
     if command.len() > MAX_BYTES {
         found.doubt(format!("the command is longer than {} KB", MAX_BYTES / 1024));
         return found.finish();
@@ -121,17 +122,17 @@ pub fn understand(command: &str) -> Understanding {
     found.finish()
 }
 
-/// What can stand for each word of a command's output in every check.
+/// A sample word that represents each word of a command's output in every check.
 type Sample = std::sync::Arc<str>;
 
-/// Where a command line stands.
+/// The surroundings of a command line.
 #[derive(Debug, Clone, Default)]
 struct Context {
     depth: usize,
     behind: Vec<String>,
-    /// What can stand for each name that the pipe before brings, if it brings names of files in the workspace.
+    /// A sample for each name that comes through the pipe, if these are names of files in the workspace.
     feed: Option<Sample>,
-    /// The same for the input of a loop that stands in a pipe.
+    /// The same for the input of a loop in a pipe.
     stdin: Option<Sample>,
 }
 
@@ -152,25 +153,25 @@ impl Context {
     }
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Debug, Default)]
-struct Found {
+struct Findings {
     parts: Vec<Part>,
     redirections: Vec<Redirection>,
     doubts: Vec<String>,
     functions: Vec<String>,
     variables: Variables,
-    /// Variables that are computed with.
+    /// Variables used in arithmetic.
     computed: Vec<String>,
-    /// What here-documents and here-strings are made of.
+    /// The pieces of here-documents and here-strings.
     shown: Vec<Piece>,
-    /// Redirections to files that are not known yet, by place.
+    /// Redirections to files that are not known yet, by index.
     targets: Vec<(usize, Vec<Piece>)>,
-    /// Bytes of commands that were listed anew with the values of variables.
+    /// Bytes of commands that were analysed again with the values of variables.
     followed: usize,
 }
 
-impl Found {
+impl Findings {
     fn doubt(&mut self, why: impl Into<String>) {
         let why = why.into();
         if self.doubts.len() < 20 && !self.doubts.contains(&why) {
@@ -203,7 +204,7 @@ impl Found {
         self.redirections.push(redirection);
     }
 
-    fn finish(mut self) -> Understanding {
+    fn finish(mut self) -> CommandAnalysis {
         let variables = std::mem::take(&mut self.variables);
         if self.computed.iter().any(|name| !variables.is_number(name)) {
             self.doubt("arithmetic on a value that is only known at run time");
@@ -212,17 +213,18 @@ impl Found {
             self.name_target(place, variables.standing(0, &pieces));
         }
         let shown = std::mem::take(&mut self.shown);
-        let exposes =
-            shown.iter().any(|piece| variables.standing(0, std::slice::from_ref(piece)) == Standing::Unknown);
+        let exposes = shown
+            .iter()
+            .any(|piece| variables.standing(0, std::slice::from_ref(piece)) == WordValue::Unknown);
         for part in std::mem::take(&mut self.parts) {
             resolve::part(part, &variables, &mut self);
         }
-        Understanding { parts: self.parts, redirections: self.redirections, doubts: self.doubts, exposes }
+        CommandAnalysis { parts: self.parts, redirections: self.redirections, doubts: self.doubts, exposes }
     }
 
-    /// Replaces a file that is only known at run time by those that it can be.
-    fn name_target(&mut self, place: usize, standing: Standing) {
-        let Standing::Words(readings) = standing else { return };
+    /// Replaces a file known only at run time by the possible files.
+    fn name_target(&mut self, place: usize, standing: WordValue) {
+        let WordValue::Words(readings) = standing else { return };
         let Some(writes) = self.redirections.get(place).map(|redirection| redirection.writes) else { return };
         let mut files = readings.iter().map(|words| match words.as_slice() {
             [file] if !writes || !file.contains(['*', '?', '[', ANY_NAME, ANY_FOLDERS]) => Some(file.clone()),
@@ -237,20 +239,20 @@ impl Found {
     }
 }
 
-/// Reads one piece of shell text: the command itself, or what `eval`, `sh -c` and the like are given.
-fn run(text: &str, context: &Context, found: &mut Found) {
+/// Parses one piece of shell text: the command itself, or the argument of `eval`, `sh -c` and the like.
+fn run(text: &str, context: &Context, found: &mut Findings) {
     if context.depth > MAX_DEPTH {
         found.doubt("it is nested too deeply");
         return;
     }
     let characters: Vec<char> = text.chars().collect();
-    // Another shell need not know what this one was given.
+    // Another shell may not inherit the variables of this one.
     let certain = std::mem::take(&mut found.variables.certain);
     let mut parser = parser::Parser::new(&characters, context.clone(), found);
     if let Err(problem) = parser.program() {
         let rest: String = characters.get(parser.statement_start()..).unwrap_or_default().iter().collect();
         found.doubt(problem);
-        // So that a deny rule still sees the names in what could not be read.
+        // So that a deny rule still sees the program names in unparsable text.
         salvage::names_in(&rest, context, found);
     }
     found.variables.certain = certain;
@@ -267,7 +269,7 @@ fn continues_inside_an_operator(command: &str) -> bool {
     })
 }
 
-/// Characters that a person does not see as what the shell takes them for.
+/// Characters that look different to a user than to the shell.
 fn unreadable(command: &str) -> Option<String> {
     command.chars().find_map(|c| {
         let hidden = match c {

@@ -1,8 +1,8 @@
-//! The five tiers and the order of rules.
+//! The five tiers of rules and their order.
 
 use std::fmt;
 
-/// Who wrote a rule. A higher tier beats every lower one.
+/// The author of a rule. A higher tier overrides every lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
     Default = 1,
@@ -35,7 +35,7 @@ impl fmt::Display for Tier {
 pub(crate) struct Rank(u16);
 
 impl Rank {
-    /// The fraction of an answer "always allow".
+    /// The fraction of an "always allow" approval.
     pub(crate) const ALWAYS: u16 = 950;
 
     /// `priority` is 0 to 999; more is cut.
@@ -48,7 +48,7 @@ impl Rank {
         f64::from(self.0) / 1000.0
     }
 
-    /// Whether it is an answer "always allow", which `security.disableAlwaysAllow` switches off.
+    /// Whether it is an "always allow" approval, which `security.disableAlwaysAllow` disables.
     pub(crate) fn is_always(self) -> bool {
         self.0 % 1000 == Self::ALWAYS
     }

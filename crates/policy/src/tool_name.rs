@@ -1,6 +1,6 @@
-//! Names of tools: aliases, MCP qualification and the patterns that rules use.
+//! Tool names: aliases, MCP qualification and the patterns that rules use.
 
-/// The tools that come with the program, by their present names.
+/// The built-in tools, by their current names.
 pub const BUILT_IN: &[&str] = &[
     "activate_skill",
     "ask_user",
@@ -44,7 +44,7 @@ pub(crate) const SHELL: &str = "run_shell_command";
 /// Agents that are asked for by name and only read.
 const AGENT_TOOLS: &[&str] = &["cli_help", "codebase_investigator"];
 
-/// The present name of a tool that older releases, settings or documents call differently.
+/// The current name of a tool that has another name in older releases, settings or documents.
 pub fn canonical(name: &str) -> &str {
     match name {
         "search_file_content" | "grep" | "search_files" | "GrepTool" | "RipGrepTool" => "grep_search",
@@ -81,7 +81,7 @@ fn sanitised(name: &str) -> String {
     name.chars().map(|c| if keep(c) { c } else { '_' }).collect()
 }
 
-/// What is known of a called tool's name.
+/// The names of a called tool.
 #[derive(Debug, Clone)]
 pub(crate) struct CalledName<'a> {
     raw: &'a str,
@@ -142,7 +142,7 @@ enum NameMatch {
     Any,
     Exact(String),
     Wildcard(String),
-    /// Everything that belongs to no MCP server, but for these.
+    /// Everything except MCP tools and the named tools.
     OwnBut(Vec<String>),
 }
 
@@ -181,7 +181,7 @@ impl ToolMatch {
         Self { name, server: server_match }
     }
 
-    /// Every tool that is not an MCP server's, but for the named ones.
+    /// Every tool that is not an MCP tool, except for the named ones.
     pub(crate) fn own_but(names: Vec<String>) -> Self {
         Self { name: NameMatch::OwnBut(names), server: ServerMatch::Unsaid }
     }
@@ -232,7 +232,7 @@ impl ToolMatch {
                     || wildcard(pattern, called.canonical)
                     || called.agent.is_some_and(|agent| wildcard(pattern, agent))
             }
-            // A server's tool only goes by its qualified name, so that it cannot pose as a built-in one.
+            // An MCP tool is only matched by its qualified name, so that it cannot pose as a built-in tool.
             (NameMatch::Exact(name), Some(server)) => {
                 name.starts_with("mcp_") && (name == called.raw || *name == qualified(server, called.bare))
             }
@@ -274,7 +274,7 @@ fn matches_server_tool(pattern: &str, server: &str, called: &CalledName<'_>) -> 
     fixed.starts_with(&own) || (fixed.len() <= "mcp_".len() || !fixed.ends_with('_'))
 }
 
-/// `*` stands for any run of characters.
+/// `*` matches any sequence of characters.
 pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_goes_by_its_name_unless_it_is_a_tools_name() {
+    fn an_agent_is_matched_by_its_name_unless_a_tool_has_that_name() {
         let rule = ToolMatch::new(Some("codebase_investigator"), None);
         assert!(rule.matches(&CalledName::new("invoke_agent", None, Some("codebase_investigator"))));
         let rule = ToolMatch::new(Some("read_file"), None);

@@ -1,4 +1,4 @@
-//! Tests of the crate as its users see it.
+//! Integration tests of the policy crate.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,7 +1,7 @@
-//! What a snapshot and a rewind of a workspace with 10,000 files cost.
+//! Measures a snapshot and a rewind of a workspace with 10,000 files.
 //!
-//! `cargo bench -p pollux-rewind --bench snapshot`. Nothing here passes or fails: it prints medians beside a
-//! plain walk of the same tree in the same run.
+//! Run with `cargo bench -p pollux-rewind --bench snapshot`. Prints medians next to a plain walk of the same
+//! tree in the same run; nothing passes or fails.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pollux_domain::id::SessionId;
-use pollux_rewind::{Conflicts, Journal, JournalSetup, Limits, Point, Reach, Target, default_skips};
+use pollux_rewind::{ChangeScope, Conflicts, Journal, JournalSetup, Limits, Point, Target, default_skips};
 
 const FOLDERS: usize = 500;
 const FILES: usize = 20;
@@ -42,15 +42,21 @@ fn main() {
     };
     println!("{} files in {FOLDERS} folders", FOLDERS * FILES);
     let journal = Journal::open(setup("first")).unwrap();
-    report("first snapshot of a project", &[timed(|| drop(journal.before(&point(0), Reach::Workspace)))]);
+    report(
+        "first snapshot of a project",
+        &[timed(|| drop(journal.before(&point(0), ChangeScope::Workspace)))],
+    );
     report("its end", &[timed(|| drop(journal.after("0")))]);
     let other = Journal::open(setup("second")).unwrap();
-    report("first snapshot of a later session", &[timed(|| drop(other.before(&point(0), Reach::Workspace)))]);
+    report(
+        "first snapshot of a later session",
+        &[timed(|| drop(other.before(&point(0), ChangeScope::Workspace)))],
+    );
 
     let (mut walks, mut before, mut after) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=ROUNDS {
         walks.push(timed(|| assert!(walk(&root) > FILES)));
-        before.push(timed(|| drop(journal.before(&point(round), Reach::Workspace))));
+        before.push(timed(|| drop(journal.before(&point(round), ChangeScope::Workspace))));
         after.push(timed(|| drop(journal.after(&round.to_string()))));
     }
     report("plain walk with metadata", &walks);
@@ -59,7 +65,7 @@ fn main() {
 
     let (mut after, mut plans, mut applies, mut edits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 100..100 + ROUNDS {
-        journal.before(&point(round), Reach::Workspace).unwrap();
+        journal.before(&point(round), ChangeScope::Workspace).unwrap();
         for number in 0..DIRTY {
             fs::write(file(&root, number * 97), format!("round {round}")).unwrap();
         }
@@ -68,7 +74,7 @@ fn main() {
         plans.push(timed(|| plan = journal.plan(&Target::Call(round.to_string())).ok()));
         applies.push(timed(|| drop(journal.apply(&plan.unwrap(), Conflicts::Keep))));
         let edit = Point { call: format!("edit-{round}"), ..point(round) };
-        edits.push(timed(|| drop(journal.before(&edit, Reach::File(file(&root, round))))));
+        edits.push(timed(|| drop(journal.before(&edit, ChangeScope::File(file(&root, round))))));
         journal.after(&edit.call).unwrap();
     }
     report(&format!("after a command, {DIRTY} files changed"), &after);

@@ -1,4 +1,4 @@
-//! Executing a plan: each file in one step, nothing through links, nothing outside the root.
+//! Executes a rewind plan: each file in one step, never through links, never outside the root.
 
 use std::fs::File;
 use std::io;
@@ -22,31 +22,31 @@ use crate::store::Store;
 /// Whether conflicting steps are executed too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conflicts {
-    /// Leave what somebody else changed.
+    /// Leave changes by others.
     Keep,
-    /// Take it back as well; what is there now is saved first.
+    /// Revert them as well; the current content is saved first.
     Overwrite,
 }
 
-/// What a rewind did.
+/// The result of a rewind.
 #[derive(Debug, Default)]
 pub struct Applied {
-    /// How many paths were put back.
+    /// The number of restored paths.
     pub restored: usize,
-    /// What was left as it is.
+    /// Paths that were left as they are.
     pub kept: Vec<Kept>,
-    /// What could not be put back.
+    /// Paths that could not be restored.
     pub failed: Vec<(PathBuf, io::Error)>,
     /// The rewind as a call: going back to it undoes the rewind.
     pub undo: String,
 }
 
-/// Something a rewind left alone.
+/// A path that a rewind left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kept {
-    /// It was changed after the plan was made.
+    /// It was changed after the plan was computed.
     Changed(PathBuf),
-    /// A new folder that holds something the journal does not know.
+    /// A new folder that contains files unknown to the journal.
     NotEmpty(PathBuf),
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Applier<'a> {
     rights: Rights<'a>,
 }
 
-/// Opens the root, or makes it if it is gone.
+/// Opens the root, or creates it if it is missing.
 pub(crate) fn open_or_make_root(root: &Path) -> io::Result<OwnedFd> {
     match beneath::open_root(root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -73,8 +73,8 @@ impl<'a> Applier<'a> {
         Self { root, store, rights: Rights::new(root) }
     }
 
-    /// Takes away first, from the leaves upwards, then puts back from the root downwards; modes of folders
-    /// come last, since a read-only folder could not be filled.
+    /// Removes first, from the leaves upwards, then restores from the root downwards; modes of folders come
+    /// last, since a read-only folder could not be filled.
     pub(crate) fn run(mut self, steps: &[Step], applied: &mut Applied) {
         for step in steps {
             if let Action::MoveBack { from } = &step.action
@@ -167,7 +167,7 @@ impl<'a> Applier<'a> {
         }
     }
 
-    /// Opens a folder; one that somebody else removed is made as anybody would make it.
+    /// Opens a folder; a folder removed by others is created with default permissions.
     fn open_or_make(&mut self, path: &RelPath) -> io::Result<OwnedFd> {
         match (self.rights.open(path), path.split()) {
             (Err(error), Some((parent, name))) if error.kind() == io::ErrorKind::NotFound => {
@@ -179,8 +179,8 @@ impl<'a> Applier<'a> {
         }
     }
 
-    /// Takes a file that was moved away into the root for a moment: its new folder goes, its old one is not
-    /// back yet.
+    /// Temporarily moves a file into the root: its new folder will be removed, and its old one does not exist
+    /// yet.
     fn set_aside(&mut self, from: &Path, to: &RelPath) -> io::Result<()> {
         let absent = || io::Error::from(io::ErrorKind::NotFound);
         let from = RelPath::below(Path::new(""), from).ok_or_else(absent)?;
@@ -194,7 +194,7 @@ fn clear(folder: &OwnedFd, temp: &[u8]) {
     let _ = unlinkat(folder, temp, AtFlags::empty());
 }
 
-/// Whether what is there must be gone before the goal can stand there.
+/// Whether the present entry must be removed before the goal can be created.
 fn must_go(step: &Step) -> bool {
     match (&step.present, &step.goal) {
         (None, _) => false,

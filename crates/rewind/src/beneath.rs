@@ -1,4 +1,4 @@
-//! Reaching things below the root by handles, one part at a time, never through a link.
+//! Opens paths below the root through directory handles, one component at a time, never through a link.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, readlinkat, sta
 use crate::entry::Stamp;
 use crate::path::RelPath;
 
-/// To go through a folder; needs no right to list it where the system has such handles.
+/// For traversing a folder; needs no permission to list it where the system has such handles.
 #[cfg(target_os = "linux")]
 const PASS: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
@@ -37,7 +37,7 @@ pub(crate) fn descend(root: BorrowedFd<'_>, path: &RelPath) -> io::Result<OwnedF
     Ok(folder)
 }
 
-/// A handle to list a folder that another handle leads to.
+/// A handle for listing the folder behind another handle.
 pub(crate) fn listable(folder: impl AsFd) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(folder, ".", flags, Mode::empty())?)
@@ -61,13 +61,13 @@ pub(crate) fn link_target(folder: impl AsFd, name: &[u8]) -> io::Result<Vec<u8>>
     Ok(readlinkat(folder, name, Vec::new())?.into_bytes())
 }
 
-/// Sets the mode of a file, never that of something a link leads to.
+/// Sets the mode of a file, never that of a link's target.
 pub(crate) fn set_mode(folder: impl AsFd, name: &[u8], mode: u32) -> io::Result<()> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     set_mode_of(&openat(folder, name, PASS | flags, Mode::empty())?, mode)
 }
 
-/// Sets the mode of what a handle leads to; also if its owner may not read it.
+/// Sets the mode of the entry behind a handle, even if its owner may not read it.
 #[cfg(target_os = "linux")]
 pub(crate) fn set_mode_of(handle: &OwnedFd, mode: u32) -> io::Result<()> {
     use std::os::fd::AsRawFd as _;
@@ -87,7 +87,7 @@ pub(crate) fn set_mode_of(handle: &OwnedFd, mode: u32) -> io::Result<()> {
     Ok(rustix::fs::fchmod(handle, Mode::from_raw_mode(mode as rustix::fs::RawMode))?)
 }
 
-/// Whether a path is simply not there: it, or a folder above it, is missing or something else.
+/// Whether a path does not exist: it, or a folder above it, is missing or of another kind.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     [rustix::io::Errno::NOENT, rustix::io::Errno::NOTDIR, rustix::io::Errno::LOOP]

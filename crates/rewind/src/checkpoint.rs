@@ -1,4 +1,4 @@
-//! Upstream's checkpoint files: a tool call as it was about to run, with the conversation and a commit.
+//! Upstream's checkpoint files: a pending tool call with the conversation and a commit.
 
 use std::fs;
 use std::io;
@@ -9,15 +9,15 @@ use pollux_domain::JsonObject;
 use pollux_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
-/// What `/restore` says when it is done; upstream's text.
+/// The message of `/restore` after success; upstream's text.
 pub const RESTORED: &str = "Restored project to the state before the tool call.";
 
 /// One checkpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
-    /// What the screen showed.
+    /// The displayed history.
     pub history: Option<Value>,
-    /// What the model was sent.
+    /// The history sent to the model.
     pub client_history: Option<Value>,
     pub tool: String,
     pub args: JsonObject,
@@ -80,7 +80,7 @@ pub fn list(folder: &Path) -> Result<Vec<String>, CheckpointError> {
     Ok(names)
 }
 
-/// What `/restore` without a name prints; upstream's texts.
+/// The output of `/restore` without a name; upstream's texts.
 pub fn listing(names: &[String]) -> String {
     if names.is_empty() {
         return "No restorable tool calls found.".to_owned();
@@ -91,7 +91,7 @@ pub fn listing(names: &[String]) -> String {
 /// Reads a checkpoint by the name that was listed, with or without `.json`.
 pub fn read(folder: &Path, name: &str) -> Result<Checkpoint, CheckpointError> {
     let name = name.strip_suffix(".json").unwrap_or(name);
-    // Only what the folder lists: a name is not a path.
+    // Only names listed in the folder: a name is not a path.
     if !list(folder)?.iter().any(|known| known == name) {
         return Err(CheckpointError::NotFound(format!("{name}.json")));
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_has_upstreams_name_and_keys_and_is_read_back() {
+    fn a_checkpoint_has_upstreams_format_and_can_be_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let now = Timestamp::parse("2026-01-27T15:22:34.666Z").unwrap();
         let name = file_name(now, Path::new("/p/a.txt"), "write_file");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_restored_is_said_in_upstreams_words() {
+    fn unrestorable_checkpoints_use_upstreams_messages() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(listing(&list(&folder.path().join("none")).unwrap()), "No restorable tool calls found.");
         let error = read(folder.path(), "../../etc/passwd").unwrap_err();

@@ -1,4 +1,4 @@
-//! What a rewind could not bring back, in words.
+//! Reports the files that a rewind cannot restore.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,11 +13,11 @@ pub enum Reason {
     TreeFull,
     /// The store of old contents is full.
     StoreFull,
-    /// The workspace has more entries than are looked at.
+    /// The workspace has more entries than the limit.
     TooMany,
     /// No permission to read it.
     Unreadable,
-    /// It kept changing while it was read.
+    /// It kept changing while being read.
     Changing,
     /// A socket, pipe or device.
     Special,
@@ -61,12 +61,12 @@ pub struct Uncovered {
     pub reason: Reason,
 }
 
-/// What a snapshot covers.
+/// The coverage of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// Files and folders that were seen.
+    /// The number of files and folders scanned.
     pub entries: usize,
-    /// What would not come back, sorted by path.
+    /// Paths that would not be restored, sorted.
     pub uncovered: Vec<Uncovered>,
     /// Whether the uncovered things differ from those of the snapshot before.
     pub is_news: bool,
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_notice_counts_by_reason_and_leaves_out_what_was_asked_for() {
+    fn the_notice_counts_by_reason_and_omits_configured_exclusions() {
         let thing = |path: &str, reason| Uncovered { path: path.into(), reason };
         let mut coverage = Coverage {
             entries: 9,

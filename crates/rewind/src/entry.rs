@@ -1,4 +1,4 @@
-//! What stands at a path: a value that can be compared, recorded and restored.
+//! The state of one path: a value that can be compared, recorded and restored.
 
 use rustix::fs::{FileType, Stat};
 
@@ -22,7 +22,7 @@ pub(crate) enum Entry {
     Link {
         target: Vec<u8>,
     },
-    /// A socket, pipe or device: known to be there, never restored.
+    /// A socket, pipe or device: recorded, never restored.
     Special {
         inode: u64,
     },
@@ -54,8 +54,8 @@ impl Entry {
     }
 }
 
-/// What the file system says about a path. Two equal stamps mean an unchanged file, unless it was taken so
-/// soon after a change that the next one could carry the same time.
+/// The file system's metadata of a path. Two equal stamps mean an unchanged file, unless it was taken so soon
+/// after a change that the next one could carry the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) device: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Stamp {
     pub(crate) len: u64,
     /// Nanoseconds since 1970.
     pub(crate) mtime: i64,
-    /// Cannot be set by programs, so it also shows a change whose mtime was put back.
+    /// Cannot be set by programs, so it also shows a change whose mtime was reset.
     pub(crate) ctime: i64,
 }
 

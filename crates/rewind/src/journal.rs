@@ -1,4 +1,7 @@
-//! The journal of a session: which call changed which paths, and the way back.
+//! The journal of a session: which call changed which paths, and how to undo it.
+//!
+//! Start at [`Journal`]. The file format is in `wire`, the files in `log`; contents are kept in
+//! [`crate::store`].
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,8 +21,8 @@ mod state;
 mod wire;
 
 pub use log::LogError;
-pub use point::{Point, PointSummary, Reach, Target};
-pub use retention::{Forgotten, forget};
+pub use point::{ChangeScope, Point, PointSummary, Target};
+pub use retention::{PruneOutcome, forget};
 
 use crate::apply::{self, Applied, Applier, Conflicts, Kept};
 use crate::beneath;
@@ -35,7 +38,7 @@ use log::Log;
 use retention::folder_name;
 use state::{Event, Files, REWIND, State, still_open};
 
-/// What a journal needs.
+/// The parameters of a journal.
 #[derive(Debug, Clone)]
 pub struct JournalSetup {
     /// The workspace; an existing folder.
@@ -44,7 +47,7 @@ pub struct JournalSetup {
     pub store: PathBuf,
     pub session: SessionId,
     pub limits: Limits,
-    /// What is left out, in the syntax of `.gitignore`; see [`crate::default_skips`].
+    /// Exclusions, in the syntax of `.gitignore`; see [`crate::default_skips`].
     pub skip: Vec<String>,
     /// The program's own state: absolute paths that are never recorded and never restored.
     pub never: Vec<PathBuf>,
@@ -72,7 +75,7 @@ pub enum SnapshotError {
     Store(#[from] FileError),
 }
 
-/// Why a rewind was not begun.
+/// Why a rewind was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum RewindError {
     #[error("no such point in this session's rewind journal: {0:?}")]
@@ -81,7 +84,7 @@ pub enum RewindError {
     Snapshot(#[from] SnapshotError),
 }
 
-/// Records what calls change and takes it back. Blocks; share it with an `Arc`.
+/// Records the changes of calls and reverts them. Blocks; share it with an `Arc`.
 pub struct Journal {
     root: PathBuf,
     folder: PathBuf,
@@ -92,7 +95,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens a session's journal, reading what an earlier run of it left. Walks nothing yet.
+    /// Opens a session's journal and reads the events of earlier runs. Does not walk the workspace yet.
     pub fn open(setup: JournalSetup) -> Result<Self, OpenError> {
         let root_error = |source| OpenError::Root { path: setup.root.clone(), source };
         let root = setup.root.canonicalize().map_err(root_error)?;
@@ -125,22 +128,22 @@ impl Journal {
         Ok(Self { root, folder: setup.store, scope, store: OnceLock::new(), state: Mutex::new(state) })
     }
 
-    /// A prompt of the user begins; what follows belongs to it.
+    /// Starts a prompt of the user; the following calls belong to it.
     pub fn prompt(&self, id: &str) -> Result<(), LogError> {
         self.lock().push(Event::Prompt(id.to_owned()))
     }
 
-    /// Keeps what the call could change. Must return before the call runs.
-    pub fn before(&self, point: &Point, reach: Reach) -> Result<Coverage, SnapshotError> {
+    /// Saves what the call could change. Must return before the call runs.
+    pub fn before(&self, point: &Point, reach: ChangeScope) -> Result<Coverage, SnapshotError> {
         let mut state = self.lock();
         match reach {
-            Reach::Nothing => Ok(Coverage::default()),
-            Reach::File(path) => self.before_file(&mut state, point, &path),
-            Reach::Workspace => self.before_all(&mut state, point),
+            ChangeScope::Nothing => Ok(Coverage::default()),
+            ChangeScope::File(path) => self.before_file(&mut state, point, &path),
+            ChangeScope::Workspace => self.before_all(&mut state, point),
         }
     }
 
-    /// Records what the call changed, also when it failed; how many paths.
+    /// Records what the call changed, also when it failed; returns the number of paths.
     pub fn after(&self, call: &str) -> Result<usize, SnapshotError> {
         let mut state = self.lock();
         self.close(&mut state, call, false)
@@ -171,8 +174,8 @@ impl Journal {
         points
     }
 
-    /// What it would take to go back to the moment before a call or a prompt. Calls that are still open
-    /// count as ended: nothing may be running.
+    /// Plans a rewind to the moment before a call or a prompt. Open calls count as ended, so nothing may be
+    /// running.
     pub fn plan(&self, target: &Target) -> Result<Plan, RewindError> {
         let mut state = self.lock();
         let store = self.ready(&mut state)?;
@@ -258,7 +261,7 @@ impl Journal {
             uncovered.push(Uncovered { path: path.to_path_buf(), reason });
         }
         if found.is_none() {
-            // Folders that the tool will have to make.
+            // Folders that the tool will have to create.
             for folder in path.ancestors() {
                 if self.look(self.reader(store, root.as_ref()), &folder)?.is_some() {
                     break;
@@ -275,7 +278,7 @@ impl Journal {
         let store = self.ready(state)?;
         let others = state.open.iter().find(|open| open.files.is_none()).map(|open| open.call.clone());
         match others {
-            // Another command is running: what changed until now is its doing.
+            // Another command is running: the changes until now are attributed to it.
             Some(call) => {
                 let changes = self.renew(state, store)?;
                 state.record(&call, false, changes)?;
@@ -302,7 +305,7 @@ impl Journal {
         Ok(state.tell(entries, uncovered))
     }
 
-    /// Ends a call: what it changed goes to the log.
+    /// Ends a call and writes its changes to the log.
     fn close(&self, state: &mut State, call: &str, unsure: bool) -> Result<usize, SnapshotError> {
         let store = self.ready(state)?;
         let Some(at) = state.open.iter().position(|open| open.call == call) else { return Ok(0) };
@@ -328,7 +331,7 @@ impl Journal {
         Ok(count)
     }
 
-    /// Looks at the whole workspace again; what changed since it was last seen.
+    /// Scans the complete workspace again; returns the changes since the last scan.
     fn renew(&self, state: &mut State, store: &Store) -> Result<Vec<Change>, SnapshotError> {
         let before = state.known.take().unwrap_or_default();
         let root = self.open_root()?;
@@ -393,7 +396,7 @@ impl Journal {
         Reader { root: root.map(|root| root.as_fd()), scope: &self.scope, store }
     }
 
-    /// `None` when the root itself is gone.
+    /// `None` when the root itself is missing.
     fn open_root(&self) -> Result<Option<OwnedFd>, SnapshotError> {
         match beneath::open_root(&self.root) {
             Ok(root) => Ok(Some(root)),

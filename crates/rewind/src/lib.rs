@@ -1,24 +1,24 @@
-//! Takes the workspace back to what it was before the agent changed it.
+//! Restores the workspace to its state before the agent changed it.
 //!
 //! Owns: the journal of a session (which call changed which paths, from what to what), the store of file
-//! contents behind it, the plan of a rewind and its execution; upstream's shadow repository with its
-//! checkpoint files; and the reversal of edits that a foreign session recorded.
-//! Does not own: the conversation (session), when a call runs (agent), what is shown.
-//! Start at [`Journal`]: `before` and `after` surround a call, `plan` and `apply` go back. All of it blocks;
-//! an async caller uses `spawn_blocking`.
+//! contents behind it, the plan of a rewind and its execution; upstream's shadow repository with its checkpoint
+//! files; and the reversal of edits recorded in a foreign session.
+//! Does not own: the conversation (session), when a call runs (agent), what is displayed.
+//! Start at [`Journal`]: call `before` and `after` around each tool call, `plan` and `apply` to rewind. All
+//! functions block; async callers use `spawn_blocking`.
 //!
-//! What is restored: content, mode bits (also setuid and sticky) and links of every file, empty folders, the
-//! absence of what was new; tracked, untracked and ignored files and `.git` alike.
+//! Restored: content, mode bits (also setuid and sticky) and links of every file, empty folders, the absence of
+//! new files; tracked, untracked and ignored files and `.git` alike.
 //!
-//! What is not:
-//! - files above [`Limits`], and what [`Limits`] leave out; the journal says which,
-//! - folders that [`default_skips`] or a `CACHEDIR.TAG` name as caches: neither restored nor deleted,
+//! Not restored:
+//! - files above [`Limits`] and files excluded by them; the journal reports which,
+//! - folders that [`default_skips`] or a `CACHEDIR.TAG` mark as caches: neither restored nor deleted,
 //! - other file systems mounted below the root, and a git directory outside the root (linked work trees),
-//! - packs in `.git/objects` above the file limit are held by a second link: safe from deletion, not from a
-//!   program that writes into them,
+//! - packs in `.git/objects` above the file limit are kept by a second hard link: safe from deletion, not from
+//!   a program that writes into them,
 //! - owners, extended attributes, ACLs, times (build tools must see that a file changed), sockets, pipes and
 //!   devices,
-//! - that two names are hard links of one file: both get their content back, as two files.
+//! - hard links: both names get their content back, but as two files.
 
 mod apply;
 mod beneath;
@@ -40,7 +40,7 @@ mod store;
 pub use apply::{Applied, Conflicts, Kept};
 pub use coverage::{Coverage, Reason, Uncovered};
 pub use journal::{
-    Forgotten, Journal, JournalSetup, LogError, OpenError, Point, PointSummary, Reach, RewindError,
+    ChangeScope, Journal, JournalSetup, LogError, OpenError, Point, PointSummary, PruneOutcome, RewindError,
     SnapshotError, Target, forget,
 };
 pub use plan::{Action, Conflict, Plan, Step};

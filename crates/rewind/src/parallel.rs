@@ -1,20 +1,20 @@
-//! The same work on many things, on a few threads.
+//! Runs the same work on many items with a few threads.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-const MOST_THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 /// Fewer things than this are not worth a thread.
 const WORTH_A_THREAD: usize = 32;
 
-/// Calls `work` with neighbouring pieces of `items`; the results stand in the order of the items.
+/// Calls `work` with adjacent slices of `items`; the results are in the order of the items.
 pub(crate) fn map_pieces<T: Sync, R: Send>(
     items: &[T],
     piece: usize,
     work: impl Fn(&[T]) -> Vec<R> + Sync,
 ) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     if threads < 2 || items.len() < WORTH_A_THREAD {
         return work(items);
     }

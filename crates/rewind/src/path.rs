@@ -1,4 +1,4 @@
-//! A path below the root as bytes: names need not be UTF-8.
+//! A path below the root as bytes, because file names need not be UTF-8.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -57,7 +57,7 @@ impl RelPath {
         self.0.split(|byte| *byte == b'/').filter(|part| !part.is_empty())
     }
 
-    /// The folder that holds it, and its name there; `None` for the root.
+    /// The parent folder and the name in it; `None` for the root.
     pub(crate) fn split(&self) -> Option<(Self, &[u8])> {
         if self.0.is_empty() {
             return None;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_taken_apart_and_put_together() {
+    fn a_path_is_split_and_joined() {
         let deep = path("a/b").join(b"c");
         assert_eq!(deep, path("a/b/c"));
         assert_eq!(deep.split(), Some((path("a/b"), b"c".as_slice())));

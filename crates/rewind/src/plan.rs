@@ -1,4 +1,4 @@
-//! What a rewind would do, before it does it.
+//! Plans a rewind: the steps and conflicts, without changing anything.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use crate::entry::{Content, Entry};
 use crate::path::RelPath;
 use crate::snapshot::Change;
 
-/// The way back to a point. Made by [`crate::Journal::plan`], executed by [`crate::Journal::apply`].
+/// The steps back to a point. Computed by [`crate::Journal::plan`], executed by [`crate::Journal::apply`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// What is done, sorted by path.
+    /// Steps to execute, sorted by path.
     pub steps: Vec<Step>,
-    /// What is done only when the user insists.
+    /// Steps to execute only with overwrite.
     pub conflicts: Vec<Step>,
-    /// What cannot be brought back, because its content was not saved.
+    /// Paths that cannot be restored, because their content was not saved.
     pub lost: Vec<Uncovered>,
 }
 
-/// What happens to one path.
+/// The step for one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     pub action: Action,
@@ -30,29 +30,29 @@ pub struct Step {
     pub(crate) goal: Option<Entry>,
 }
 
-/// What is done to a path.
+/// The action on a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// It is gone and comes back.
+    /// It is missing and will be created.
     Create,
-    /// Its content, its link target or its kind is put back.
+    /// Its content, its link target or its kind is restored.
     Overwrite,
-    /// It is new and goes.
+    /// It is new and will be deleted.
     Delete,
-    /// Only its mode is put back.
+    /// Only its mode is restored.
     Chmod,
     /// It was moved away and is moved back.
     MoveBack { from: PathBuf },
 }
 
-/// Why a step needs the user's word.
+/// Why a step needs confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conflict {
-    /// Somebody else changed it after the agent did, or between two of its calls.
+    /// Changed by others after the agent changed it, or between two of its calls.
     ChangedByOthers,
-    /// The program ended in the middle of the call, so it is not known who changed it.
+    /// The program ended during the call, so the author of the change is unknown.
     Unsure,
-    /// It is too large to be kept, and something else is lost already.
+    /// It is too large to be saved, and other content is already lost.
     CannotBeSaved,
 }
 
@@ -70,14 +70,14 @@ impl Plan {
     }
 }
 
-/// What the calls since a point did to one path.
+/// The changes to one path by the calls since a point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fold {
     /// Before the first of them.
     goal: Option<Entry>,
     /// After the last of them.
     last: Option<Entry>,
-    /// What one left is not what the next one found.
+    /// The state left by one call is not the state found by the next.
     by_others: bool,
     unsure: bool,
 }
@@ -101,7 +101,7 @@ pub(crate) fn fold<'a>(changes: impl Iterator<Item = (&'a Change, bool)>) -> BTr
     folds
 }
 
-/// Compares what is there with what should be.
+/// Compares the present state with the goal.
 pub(crate) fn decide(folds: BTreeMap<RelPath, Fold>, present: &BTreeMap<RelPath, Entry>) -> Plan {
     let mut steps = Vec::new();
     let mut missing = Vec::new();
@@ -161,7 +161,7 @@ fn action(present: Option<&Entry>, goal: Option<&Entry>) -> Option<Action> {
     }
 }
 
-/// A file too large to be kept that is merely somewhere else now is moved back, not given up.
+/// A file too large to be saved that was only moved is moved back instead of being given up.
 fn move_back(step: &Step, steps: &mut Vec<Step>) -> Option<Step> {
     let Some(Entry::File { len, content: wanted @ Content::Unsaved { .. }, .. }) = &step.goal else {
         return None;

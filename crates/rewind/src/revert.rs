@@ -1,8 +1,8 @@
-//! Taking back edits that a session recorded, when there is no journal: files of gemini-cli sessions.
+//! Reverts edits that a session recorded, where no journal exists: gemini-cli sessions.
 //!
-//! As upstream does it: from the newest edit to the oldest, a file that still is what the edit left gets its
-//! old content; one that changed since gets the inverse of the edit, if that fits. Changes by commands are
-//! not recorded and stay.
+//! Works like upstream, from the newest edit to the oldest: a file that is unchanged since the edit gets its
+//! old content; a file that has changed gets the inverse of the edit, if it still applies. Changes by commands
+//! are not recorded and stay.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use similar::{ChangeTag, TextDiff};
 /// Lines around a change that must be there for its inverse to fit.
 const CONTEXT: usize = 3;
 
-/// What taking back the edits would do.
+/// The effect of reverting the edits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reversal {
     /// Files with the content they get; `None` deletes.
@@ -21,7 +21,7 @@ pub struct Reversal {
     pub warnings: Vec<Warning>,
 }
 
-/// An edit that was not taken back.
+/// An edit that was not reverted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     #[error("`{}` no longer exists, so its edit was not reverted", .0.display())]
@@ -30,7 +30,7 @@ pub enum Warning {
     Conflict(PathBuf),
 }
 
-/// Takes back edits, given in the order in which they were made; `read` gives a file's present text.
+/// Reverts edits, given in the order in which they were made; `read` returns the present text of a file.
 pub fn revert<'a>(
     edits: impl DoubleEndedIterator<Item = &'a FileDiff>,
     read: impl Fn(&Path) -> Option<String>,
@@ -59,7 +59,7 @@ pub fn revert<'a>(
     reversal
 }
 
-/// One place where an edit changed lines.
+/// One region of lines that an edit changed.
 struct Hunk<'a> {
     /// Where it begins in the text that the edit left.
     at: usize,
@@ -94,7 +94,7 @@ fn inverse(present: &str, after: &str, before: &str) -> Option<String> {
     Some(lines.concat())
 }
 
-/// Where a run of lines stands, as near as possible to where it is expected.
+/// The position of a run of lines, as near as possible to the expected one.
 fn nearest(lines: &[&str], wanted: &[&str], expected: usize) -> Option<usize> {
     if wanted.is_empty() {
         return (expected <= lines.len()).then_some(expected);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn untouched_edits_are_taken_back_from_the_newest_to_the_oldest() {
+    fn unmodified_edits_are_reverted_newest_first() {
         let edits = [
             edit("a", Some("one\n"), "two\n"),
             edit("b", None, "new\n"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_is_taken_back_around_later_changes_elsewhere_in_the_file() {
+    fn an_edit_is_reverted_around_later_changes_elsewhere_in_the_file() {
         let numbers = |range: std::ops::Range<u32>| range.map(|n| format!("{n}\n")).collect::<String>();
         let before = numbers(0..30);
         let after = before.replace("15\n", "fifteen\n");

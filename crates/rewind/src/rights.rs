@@ -1,4 +1,4 @@
-//! The owner's own rights, taken for a while: folders without them are opened up and closed again.
+//! Temporarily adds owner permissions to folders that lack them, and restores the mode afterwards.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,13 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::beneath;
 use crate::path::RelPath;
 
-/// What a folder's owner needs to change what is in it.
+/// The permissions that an owner needs to change the contents of a folder.
 const OWNER_ALL: u32 = 0o700;
 
-/// Folders on the way that were opened up.
+/// Folders on the way with added permissions.
 pub(crate) struct Rights<'a> {
     root: BorrowedFd<'a>,
-    /// The modes that folders end with.
+    /// The final modes of folders.
     modes: BTreeMap<RelPath, u32>,
 }
 
@@ -22,7 +22,7 @@ impl<'a> Rights<'a> {
         Self { root, modes: BTreeMap::new() }
     }
 
-    /// Opens a folder to change what is in it, adding the owner's rights on the way.
+    /// Opens a folder for changing its contents, adding owner permissions on the way.
     pub(crate) fn open(&mut self, path: &RelPath) -> io::Result<OwnedFd> {
         let mut folder = self.root.try_clone_to_owned()?;
         let mut at = RelPath::root();
@@ -44,17 +44,17 @@ impl<'a> Rights<'a> {
         beneath::set_mode_of(folder, mode | OWNER_ALL)
     }
 
-    /// Sets the mode that a folder ends with.
+    /// Sets the final mode of a folder.
     pub(crate) fn end_with(&mut self, path: &RelPath, mode: u32) {
         self.modes.insert(path.clone(), mode);
     }
 
-    /// The folder is gone, its mode does not matter any more.
+    /// The folder no longer exists, so its mode does not matter.
     pub(crate) fn forget(&mut self, path: &RelPath) {
         self.modes.remove(path);
     }
 
-    /// Gives every folder its mode, from the leaves upwards; what failed.
+    /// Restores the mode of every folder, from the leaves upwards; returns the failures.
     pub(crate) fn close(self) -> Vec<(RelPath, io::Error)> {
         let set = |path: &RelPath, mode| {
             let folder = beneath::descend(self.root.as_fd(), path)?;

@@ -1,4 +1,4 @@
-//! The walk: every path with its stamp, nearest to the root first when there are too many.
+//! Walks the workspace and stamps every path; if there are too many, those nearest to the root come first.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -18,7 +18,7 @@ const PIECE: usize = 8;
 /// and so many are listed before it is asked whether there is still room.
 const BATCH: usize = 512;
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     /// Sorted by path; begins with the root itself.
@@ -52,7 +52,7 @@ pub(crate) fn scan(root: BorrowedFd<'_>, scope: &Scope) -> io::Result<Scan> {
         }
         level = next;
     }
-    // A cache is left alone as a whole: to bring back an empty one would only confuse its tool.
+    // A cache is left alone completely: restoring an empty one would only confuse its tool.
     scan.seen.retain(|(path, stamp)| {
         stamp.kind() != FileType::Directory || scan.unlisted.get(path) != Some(&Reason::Skipped)
     });

@@ -1,4 +1,4 @@
-//! How much is looked at, and what is left out.
+//! Limits and exclusions of a snapshot.
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -8,7 +8,7 @@ use crate::path::RelPath;
 /// Names of our temporary files in the workspace; never recorded.
 pub(crate) const TEMP_PREFIX: &[u8] = b".pollux-rewind-";
 
-/// Marks a folder as a cache that can be made again.
+/// Marks a folder as a cache that can be rebuilt.
 pub(crate) const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
 pub(crate) const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
@@ -21,7 +21,7 @@ pub struct Limits {
     pub tree: u64,
     /// Files and folders.
     pub entries: usize,
-    /// Bytes of the store, which holds old contents too.
+    /// Size limit of the store in bytes, including old contents.
     pub store: u64,
 }
 
@@ -49,7 +49,7 @@ pub fn default_skips() -> Vec<String> {
     NAMES.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// What belongs to a snapshot.
+/// The scope of a snapshot.
 pub(crate) struct Scope {
     pub(crate) limits: Limits,
     skip: Gitignore,
@@ -58,7 +58,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// Patterns that cannot be read are left out: a snapshot then covers more, not less.
+    /// Invalid patterns are ignored: a snapshot then covers more, not less.
     pub(crate) fn new(limits: Limits, skip: &[String], never: Vec<RelPath>) -> Self {
         let mut builder = GitignoreBuilder::new("");
         for line in skip {
@@ -67,7 +67,7 @@ impl Scope {
         Self { limits, skip: builder.build().unwrap_or_else(|_| Gitignore::empty()), never }
     }
 
-    /// Whether the settings leave this out; what is in a folder that is left out is not asked about.
+    /// Whether the settings exclude this path; not called for paths in an excluded folder.
     pub(crate) fn skips(&self, path: &RelPath, is_folder: bool) -> bool {
         matches!(self.skip.matched(path.as_path(), is_folder), Match::Ignore(_))
     }

@@ -1,7 +1,7 @@
 //! Upstream's shadow repository: commits of the work tree in a git directory outside of it.
 //!
-//! Used only with `general.checkpointing.enabled`. It knows what git knows (no ignored files, no empty
-//! folders); the journal is what brings back everything.
+//! Used only with `general.checkpointing.enabled`. It covers what git covers (no ignored files, no empty
+//! folders); the journal restores everything else.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,7 +14,7 @@ use pollux_exec::background::Background;
 use pollux_exec::program::{self, Program, ProgramEnding};
 use tokio_util::sync::CancellationToken;
 
-// What other programs find in this repository; equal to upstream's.
+// Identity of the commits; equal to upstream's.
 const CONFIG: &str =
     "[user]\n  name = Gemini CLI\n  email = gemini-cli@google.com\n[commit]\n  gpgsign = false\n";
 const AUTHOR: (&str, &str) = ("Gemini CLI", "gemini-cli@google.com");
@@ -30,7 +30,7 @@ pub struct ShadowSetup {
     /// `history/<project>` in the user's folder.
     pub folder: PathBuf,
     pub root: PathBuf,
-    /// What git sees; variables about repositories are set here.
+    /// The environment of git; variables about repositories are set here.
     pub environment: Vec<(String, String)>,
     /// The program, normally `git`.
     pub git: OsString,
@@ -99,7 +99,7 @@ impl ShadowRepository {
         self.git(&["rev-parse", "HEAD"], cancel).await
     }
 
-    /// Puts the work tree back to a commit; files that it does not know and that git does not ignore go.
+    /// Restores the work tree to a commit; untracked files that git does not ignore are deleted.
     pub async fn restore(&self, commit: &str, cancel: &CancellationToken) -> Result<(), ShadowError> {
         let is_hash = !commit.is_empty() && commit.chars().all(|c| c.is_ascii_hexdigit());
         let wanted = format!("{commit}^{{commit}}");
@@ -111,7 +111,7 @@ impl ShadowRepository {
         Ok(())
     }
 
-    /// Runs git on this repository; what it printed.
+    /// Runs git on this repository and returns its output.
     async fn git(&self, arguments: &[&str], cancel: &CancellationToken) -> Result<String, ShadowError> {
         let program = Program {
             program: self.setup.git.clone(),

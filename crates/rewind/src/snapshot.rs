@@ -1,4 +1,4 @@
-//! The state of the workspace with all contents in the store; only what changed is read again.
+//! Takes snapshots of the workspace with all contents in the store; only changed files are read again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,13 +28,13 @@ const GIT_OBJECTS: &[u8] = b".git/objects/";
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tree {
     pub(crate) nodes: BTreeMap<RelPath, Node>,
-    /// Folders whose content is not known.
+    /// Folders with unknown content.
     pub(crate) unlisted: BTreeMap<RelPath, Reason>,
     /// Entries that could not be brought back.
     pub(crate) unsaved: BTreeMap<RelPath, Reason>,
 }
 
-/// What one path became.
+/// The change of one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) path: RelPath,
@@ -78,14 +78,14 @@ impl Tree {
 /// Reads the workspace into the store.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
-    /// `None` when the root itself is gone.
+    /// `None` when the root itself is missing.
     pub(crate) root: Option<BorrowedFd<'a>>,
     pub(crate) scope: &'a Scope,
     pub(crate) store: &'a Store,
 }
 
 impl Reader<'_> {
-    /// Takes a snapshot; what has the stamp it had in `before` is not read again.
+    /// Takes a snapshot; files with the same stamp as in `before` are not read again.
     pub(crate) fn capture(&self, before: &Tree) -> io::Result<Tree> {
         let Some(root) = self.root else { return Ok(Tree::default()) };
         let scan = scan::scan(root, self.scope)?;
@@ -153,7 +153,7 @@ impl Reader<'_> {
         piece.iter().map(read).collect()
     }
 
-    /// What stands at a path now, wherever it is below the root, with its content saved.
+    /// The present entry at a path below the root, with its content saved.
     pub(crate) fn look(&self, path: &RelPath) -> io::Result<Option<Found>> {
         let Some(root) = self.root else { return Ok(None) };
         let Some((parent, name)) = path.split() else {

@@ -1,4 +1,4 @@
-//! Old contents by their hash, shared by the sessions of a project.
+//! Content-addressed store of old file contents, shared by the sessions of a project.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ const BUFFER: usize = 128 << 10;
 /// Contents on disk. Objects are written to a temporary name and renamed, and checked when they are read.
 pub(crate) struct Store {
     folder: PathBuf,
-    /// What is there, with sizes.
+    /// The stored objects with their sizes.
     objects: Mutex<HashMap<Hash, u64>>,
     bytes: AtomicU64,
     limit: u64,
@@ -46,7 +46,7 @@ impl From<io::Error> for SaveError {
 }
 
 impl Store {
-    /// Opens the store below `folder` and lists what it has.
+    /// Opens the store below `folder` and lists its objects.
     pub(crate) fn open(folder: &Path, limit: u64) -> Result<Self, FileError> {
         files::create_folder(&folder.join("links"), Mode::Private)?;
         let objects_folder = folder.join("objects");
@@ -87,7 +87,7 @@ impl Store {
             return Ok(hash);
         }
         self.reserve(bytes.len() as u64)?;
-        // Beside its place: a rename from one folder to another would queue behind all others.
+        // Next to its destination: renames between folders would block each other.
         let path = self.object_path(&hash);
         let (temp, mut object) = match self.temp_file(path.parent().unwrap_or(&self.folder)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -137,7 +137,7 @@ impl Store {
         }
     }
 
-    /// Writes a kept content into `into`; an error if it is no longer what it was.
+    /// Writes a saved content into `into`; fails if it is damaged.
     pub(crate) fn fetch(&self, content: &Content, len: u64, into: &mut File) -> io::Result<()> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its saved content is damaged");
         match content {
@@ -231,7 +231,7 @@ fn make_parent(path: &Path) -> io::Result<()> {
     files::create_folder(path.parent().unwrap_or(path), Mode::Private).map_err(io::Error::other)
 }
 
-/// Removes what no journal needs any more; the caller holds the store alone.
+/// Removes contents that no journal references; the caller has exclusive access to the store.
 pub(crate) fn sweep(folder: &Path, is_needed: impl Fn(&Hash) -> bool) {
     let objects = folder.join("objects");
     for shard in fs::read_dir(&objects).into_iter().flatten().flatten() {
@@ -283,7 +283,7 @@ fn copy_hashed(from: &mut File, into: &mut impl Write) -> io::Result<(Hash, u64)
     }
 }
 
-/// The hash that 64 digits stand for.
+/// Parses a hash from 64 digits.
 pub(crate) fn hash_of(text: &str) -> Option<Hash> {
     hex::decode(text)?.try_into().ok()
 }

@@ -1,4 +1,4 @@
-//! Tests of the crate as a whole.
+//! Integration tests of the rewind crate.
 
 #![allow(
     clippy::unwrap_used,

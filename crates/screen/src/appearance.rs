@@ -16,10 +16,10 @@ use serde_json::Value;
 use crate::terminal_watch::ScreenOptions;
 use crate::themes::chosen_theme;
 
-/// Lines of a tool's output that are shown.
+/// Lines of tool output that are shown.
 const BOX_LINES: usize = 15;
 
-/// The screen before anything was said. Nothing is looked for that the first frame does not show.
+/// The screen at start. It reads nothing that the first frame does not show.
 pub(crate) fn initial_app(loaded: &Loaded, mode: ApprovalMode) -> App {
     let (settings, problems) = settings(loaded);
     let has_context =
@@ -34,8 +34,8 @@ pub(crate) fn initial_app(loaded: &Loaded, mode: ApprovalMode) -> App {
     app
 }
 
-/// Whether the terminal is one that is known to mark what is pasted; of others it is learnt from the first paste. The
-/// terminal is not asked: until it answers nobody could read what is typed, and some never answer.
+/// Whether the terminal is known to support bracketed paste; otherwise the first paste shows it. The terminal is not
+/// queried, because input could not be read until it answers, and some never do.
 fn marks_pastes(env: &Env) -> bool {
     let is = |key: &str, known: &[&str]| env.get(key).is_some_and(|value| known.contains(&value));
     ["KITTY_WINDOW_ID", "KONSOLE_VERSION", "TMUX", "VTE_VERSION", "WT_SESSION"]
@@ -45,7 +45,7 @@ fn marks_pastes(env: &Env) -> bool {
         || is("TERM_PROGRAM", &["ghostty", "WezTerm", "iTerm.app", "vscode", "zed", "Apple_Terminal"])
 }
 
-/// How everything is to look and behave, and what is wrong with the file of keys.
+/// The settings of the screen, and the errors in the keybindings file.
 pub(crate) fn settings(loaded: &Loaded) -> (Settings, Vec<String>) {
     let flag = |key: &str| is_on(&loaded.settings, key);
     let (keys, problems) = keys(loaded);
@@ -74,7 +74,7 @@ pub(crate) fn settings(loaded: &Loaded) -> (Settings, Vec<String>) {
     (settings, problems)
 }
 
-/// What the screen does besides drawing.
+/// The options of the screen's thread.
 pub(crate) fn screen_options(loaded: &Loaded) -> ScreenOptions {
     let flag = |key: &str| is_on(&loaded.settings, key);
     let env = |name: &str| loaded.env.get(name).unwrap_or_default();
@@ -100,7 +100,7 @@ pub(crate) fn screen_options(loaded: &Loaded) -> ScreenOptions {
     }
 }
 
-/// Whether the theme is one of the two that are taken when nobody chooses.
+/// Whether the theme is one of the two defaults.
 fn follows_terminal(loaded: &Loaded) -> bool {
     let plain = loaded.env.get("NO_COLOR").is_some_and(|value| !value.is_empty());
     !plain && word(loaded, "ui.theme").is_none_or(|name| matches!(name, "Default" | "Default Light"))
@@ -142,7 +142,7 @@ fn titles(loaded: &Loaded) -> Option<Titles> {
     Some(Titles { folder, fixed, thought: flag("ui.showStatusInTitle") })
 }
 
-/// What the footer shows, in order.
+/// The footer's items, in order.
 fn items(loaded: &Loaded) -> Vec<FooterItem> {
     let flag = |key: &str| is_on(&loaded.settings, key);
     let chosen = loaded.settings.get("ui.footer.items").and_then(|(value, _)| value.as_array());
@@ -167,7 +167,7 @@ fn items(loaded: &Loaded) -> Vec<FooterItem> {
     items
 }
 
-/// The last lines. Nothing is said of a sandbox before it is known which one is in force.
+/// The footer. The sandbox is empty until it is known.
 pub(crate) fn footer(loaded: &Loaded, model: &str, in_force: Option<&SandboxInForce>) -> Footer {
     let root = loaded.project.root();
     let place = match root.strip_prefix(loaded.home.user_home()) {
@@ -199,12 +199,12 @@ fn machine(loaded: &Loaded) -> String {
     known.unwrap_or_else(file).trim().to_owned()
 }
 
-/// The branch, read from the repository's own file: no program is started for it.
+/// The current branch, read from `.git` without running git.
 fn branch(root: &std::path::Path) -> Option<String> {
     let git = root.ancestors().map(|folder| folder.join(".git")).find(|path| path.exists())?;
     let folder = match git.is_dir() {
         true => git,
-        // A work tree names its folder in a file.
+        // In a linked work tree, `.git` is a file.
         false => {
             let text = std::fs::read_to_string(&git).ok()?;
             git.parent()?.join(text.trim().strip_prefix("gitdir:")?.trim())
@@ -218,7 +218,7 @@ fn branch(root: &std::path::Path) -> Option<String> {
     }
 }
 
-/// The keys, and what is wrong with the file that changes them.
+/// The keybindings, and the errors in their file.
 pub(crate) fn keys(loaded: &Loaded) -> (KeyMap, Vec<String>) {
     let file = loaded.home.gemini_dir().join("keybindings.json");
     match std::fs::read_to_string(&file) {

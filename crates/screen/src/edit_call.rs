@@ -4,7 +4,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalRequest, Subject};
 use serde_json::Value;
 
-/// What of a call can be changed in an editor, and the name of a file for it.
+/// The editable text of a call, and a file name for it.
 pub(crate) fn editable(request: &ApprovalRequest) -> Option<(String, String)> {
     match &request.subject {
         Subject::Edit { diff: Some(diff), .. } => Some((diff.after.clone(), diff.file_name.clone())),
@@ -13,7 +13,7 @@ pub(crate) fn editable(request: &ApprovalRequest) -> Option<(String, String)> {
     }
 }
 
-/// The arguments with what the person made of it; `None` when nothing was changed.
+/// The arguments with the edited text; `None` if it is unchanged.
 pub(crate) fn changed(request: &ApprovalRequest, text: &str) -> Option<JsonObject> {
     let mut args = request.args.clone();
     let mut set = |key: &str, value: &str| args.insert(key.to_owned(), Value::from(value));
@@ -22,7 +22,7 @@ pub(crate) fn changed(request: &ApprovalRequest, text: &str) -> Option<JsonObjec
             if request.args.contains_key("content") {
                 set("content", text);
             } else {
-                // The whole file is what is replaced, so that the change is exactly what was written.
+                // Replace the whole file, so that the result is exactly the edited text.
                 set("old_string", diff.before.as_deref().unwrap_or_default());
                 set("new_string", text);
             }

@@ -1,9 +1,9 @@
-//! Messages on their way to the screen.
+//! The queue of messages to the screen.
 //!
-//! The screen may not look for minutes: an editor has the terminal, or the program is stopped. Nothing waits for it and
-//! nothing grows without end meanwhile: text that belongs together becomes one message, of output only the end is kept,
-//! and when there is still too much, the oldest of what is only to be looked at goes. What went is said. Questions, ends
-//! of turns and everything else that the screen must know is never dropped.
+//! The screen may not read for minutes, while an editor runs or the process is stopped. Senders never block and the queue
+//! is bounded: adjacent text is merged, only the end of long output is kept, and beyond a limit the oldest display-only
+//! messages are dropped and counted. Questions, turn ends and
+//! other state are never dropped.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,12 +15,12 @@ use tokio::sync::Notify;
 
 use crate::message::Message;
 
-/// Messages that may wait.
+/// Maximum number of waiting messages.
 const MOST: usize = 4096;
-/// Bytes of one call's output that may wait; a box shows no more.
+/// Bytes of one call's output that may wait.
 const OUTPUT: usize = 64 * 1024;
 
-/// The end that messages are put into.
+/// A handle to the queue.
 #[derive(Clone, Default)]
 pub(crate) struct Mailbox(Arc<Shared>);
 
@@ -33,7 +33,7 @@ struct Shared {
 #[derive(Default)]
 struct Inner {
     queue: VecDeque<Message>,
-    /// Messages that went.
+    /// Dropped messages.
     dropped: usize,
     closed: bool,
 }
@@ -48,16 +48,16 @@ impl Mailbox {
         self.0.bell.notify_one();
     }
 
-    /// Nothing more comes.
+    /// Ends the queue.
     pub(crate) fn close(&self) {
         self.inner().closed = true;
         self.0.bell.notify_one();
     }
 
-    /// The next message; `None` when there will be no more. Nothing is lost when this is dropped half-way.
+    /// The next message; `None` at the end. Dropping the future loses nothing.
     pub(crate) async fn recv(&self) -> Option<Message> {
         loop {
-            // Registered before looking, so that no message slips through.
+            // Registered before checking, so that no message is missed.
             let rings = self.0.bell.notified();
             {
                 let mut inner = self.inner();
@@ -72,7 +72,7 @@ impl Mailbox {
         }
     }
 
-    /// The next message, if one waits.
+    /// The next waiting message.
     pub(crate) fn try_recv(&self) -> Option<Message> {
         self.inner().take()
     }
@@ -90,7 +90,7 @@ impl Inner {
         }
     }
 
-    /// Adds it to the last message if both are one text; otherwise gives it back.
+    /// Merges it into the last message if both are text of the same source; otherwise returns it.
     fn joined(&mut self, message: Message) -> Option<Message> {
         let (last, text) = match (self.queue.back_mut(), &message) {
             (Some(Message::ShellOutput(last)), Message::ShellOutput(text)) => (last, text),
@@ -122,7 +122,7 @@ impl Inner {
     }
 }
 
-/// Keeps the end of an output and says how many lines went.
+/// Keeps the end of an output and the number of dropped lines.
 fn cut(output: &mut String) {
     if output.len() <= 2 * OUTPUT {
         return;
@@ -130,7 +130,7 @@ fn cut(output: &mut String) {
     let (before, rest) = lines_not_shown(output);
     let from = (rest.len() - OUTPUT..rest.len()).find_map(|at| rest.split_at_checked(at));
     let (mut gone, mut kept) = from.unwrap_or(("", rest));
-    // Whole lines only, where there are any.
+    // Whole lines, if possible.
     if let Some((half, whole)) = kept.split_once('\n') {
         gone = rest.get(..gone.len() + half.len() + 1).unwrap_or(gone);
         kept = whole;
@@ -143,7 +143,7 @@ fn not_shown(lines: usize) -> String {
     format!("… {lines} lines not shown\n")
 }
 
-/// How many lines an output says that went already, and the rest of it.
+/// The number of lines already dropped from an output, and the rest of it.
 fn lines_not_shown(output: &str) -> (usize, &str) {
     let said = || {
         let (first, rest) = output.split_once('\n')?;
@@ -153,7 +153,7 @@ fn lines_not_shown(output: &str) -> (usize, &str) {
     said().unwrap_or((0, output))
 }
 
-/// Whether nothing but the picture lacks something without it.
+/// Whether a message only affects the display.
 fn is_for_looking(message: &Message) -> bool {
     match message {
         Message::Say(_) | Message::ShellOutput(_) | Message::Preview(..) | Message::Hits(..) => true,

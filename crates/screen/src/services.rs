@@ -1,6 +1,6 @@
-//! What the screen needs of the machine: completions, an editor, the clipboard, earlier prompts.
+//! Services for the composer: completions, external editor, clipboard, earlier prompts.
 //!
-//! Everything here runs beside the screen, except for the editor, which has the terminal to itself.
+//! They run on threads of their own, except for the editor, which takes over the terminal.
 
 mod clipboard;
 mod editor;
@@ -28,7 +28,7 @@ use pollux_tui::composer::{Item, Kind, Wanted};
 
 use self::project_paths::ProjectPaths;
 
-/// Suggestions of one kind that are of any use.
+/// Suggestions of one kind.
 const MOST: usize = 100;
 /// Earlier prompts that are kept.
 const MOST_PAST: usize = 1000;
@@ -47,18 +47,18 @@ pub(crate) enum Clip {
 pub(crate) struct ComposerServices {
     root: PathBuf,
     home: PathBuf,
-    /// The project's own folder for what need not last.
+    /// The project's temporary folder.
     temp: PathBuf,
     env: Env,
     filtering: FileFiltering,
-    /// Letters of a path need not stand next to each other.
+    /// Fuzzy matching of paths.
     loose: bool,
-    /// Paths are looked for in all folders.
+    /// Search all folders.
     deep: bool,
     preferred_editor: Mutex<Option<String>>,
     offers: Mutex<Offers>,
     paths: Arc<ProjectPaths>,
-    /// The latest question; older ones need no answer.
+    /// The id of the latest request; older ones are dropped.
     latest: AtomicU64,
 }
 
@@ -86,7 +86,7 @@ impl ComposerServices {
         *self.offers.locked() = offers;
     }
 
-    /// Another editor from now on.
+    /// Sets the preferred editor.
     pub(crate) fn prefer_editor(&self, id: Option<&str>) {
         *self.preferred_editor.locked() = id.map(str::to_owned);
     }
@@ -153,7 +153,7 @@ impl ComposerServices {
 
     /// Prompts and shell commands of earlier sessions, oldest first.
     pub(crate) fn history(&self) -> (Vec<String>, Vec<String>) {
-        // Whoever repeats a prompt has it once, where it was last.
+        // Keep only the last of equal prompts.
         let mut seen = HashSet::new();
         let mut prompts = logged_prompts(&self.temp);
         prompts.retain(|prompt| !prompt.trim().is_empty() && seen.insert(prompt.clone()));
@@ -163,7 +163,7 @@ impl ComposerServices {
     }
 }
 
-/// Agents whose names fit, in their order.
+/// Matching sub-agents, in their order.
 fn agents(offers: &Offers, sought: &str) -> Vec<Item> {
     let fitting = offers.agents.enabled().filter(|agent| fits(&agent.name, sought));
     let item = |name: &String, about: &str| Item {
@@ -175,7 +175,7 @@ fn agents(offers: &Offers, sought: &str) -> Vec<Item> {
     fitting.map(|agent| item(&agent.name, &agent.description)).take(MOST).collect()
 }
 
-/// Documents of MCP servers that fit.
+/// Matching resources of MCP servers.
 fn resources(offers: &Offers, sought: &str) -> Vec<Item> {
     let all = offers.servers.iter().flat_map(|servers| servers.resources());
     let fitting = all.filter(|(mention, _)| fits(mention, sought));

@@ -1,4 +1,4 @@
-//! The screen's own thread: keys and messages in, frames and inputs out.
+//! The screen's thread: keys and messages in, frames and input out.
 
 use std::io::{self, Stdout};
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::services::{Clip, ComposerServices};
 use crate::terminal_watch::{ScreenOptions, TerminalWatch};
 use crate::{edit_call, terminal_watch};
 
-/// The shortest time between two frames that nobody typed for.
+/// Shortest time between frames without key input.
 const FRAME: Duration = Duration::from_millis(16);
-/// What was found for the screen and not looked at yet.
+/// Service replies that may wait.
 const REPLIES: usize = 64;
-/// Room that is kept for what must not be lost.
+/// Capacity reserved for input that must not be lost.
 const RESERVED: usize = 16;
-/// How often it is looked whether anybody is still there.
+/// Interval of the check for a closed terminal.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Stage {
@@ -38,33 +38,33 @@ pub(crate) struct Stage {
     painter: Painter<Stdout>,
     messages: Mailbox,
     inputs: mpsc::Sender<Input>,
-    /// Who hears what is done with the list that is open.
+    /// Receives the events of the open list.
     picking: Option<mpsc::Sender<ListEvent>>,
-    /// Who waits for a line; it is asked for before the list.
+    /// Receives the requested line; takes precedence over the list.
     asking: Option<oneshot::Sender<Option<String>>>,
     services: Option<Arc<ComposerServices>>,
-    /// Suggestions that were found beside, and what was typed before.
+    /// Replies of the services.
     replies: mpsc::Receiver<ServiceReply>,
     reply_sender: mpsc::Sender<ServiceReply>,
     painted: Option<Instant>,
     watch: TerminalWatch,
-    /// The terminal went while another program had it; it must not be read any more.
+    /// The terminal was closed while another program used it; it must not be read any more.
     gone: bool,
 }
 
-/// What a service answered.
+/// The answer of a service.
 enum ServiceReply {
     Candidates(Candidates),
     History(Vec<String>, Vec<String>),
     Clip(Clip),
 }
 
-/// What is to be done after something happened.
+/// The next step of the event loop.
 enum Next {
     Nothing,
-    /// Show it when the time has come.
+    /// Paint at the next frame.
     Soon,
-    /// Show it at once: somebody typed.
+    /// Paint at once, after key input.
     Now,
     End,
 }
@@ -102,7 +102,7 @@ impl Stage {
 
     pub(crate) fn run(mut self) {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-        // The first frame waits for nothing.
+        // Paint the first frame before anything else.
         self.paint();
         self.watch.ask(self.painter.out());
         runtime.block_on(self.event_loop());
@@ -123,7 +123,7 @@ impl Stage {
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while !self.gone {
             let now = Instant::now();
-            // A frame that is due soon shows everything that is due by then.
+            // A pending frame also covers later deadlines.
             let wake = due.or_else(|| self.app.deadline(now));
             let next = tokio::select! {
                 biased;
@@ -134,7 +134,7 @@ impl Stage {
                     }
                     Some(Ok(first)) => {
                         let mut events = vec![first];
-                        // The rest of what one read brought. The stream is not asked: it keeps the first waker.
+                        // Drain the other events of the same read. Polling the stream would keep the first waker.
                         while let Ok(true) = crossterm::event::poll(Duration::ZERO) {
                             events.extend(crossterm::event::read().ok());
                         }
@@ -169,7 +169,7 @@ impl Stage {
         let (columns, rows) = self.terminal.size();
         let now = Instant::now();
         let frame = self.app.frame(columns, rows, now);
-        // A terminal that is gone is noticed where keys are read.
+        // A closed terminal is noticed where keys are read.
         let _ = self.painter.resize(columns).and_then(|()| self.painter.paint(&frame));
         self.watch.tell(&mut self.app, self.painter.out());
         self.painted = Some(now);
@@ -184,7 +184,7 @@ impl Stage {
         if self.watch.weigh(&mut self.app) { Next::Soon } else { Next::Nothing }
     }
 
-    /// Everything that waits, one after another.
+    /// Handles all waiting messages.
     fn messages(&mut self, first: Option<Message>) -> Next {
         let mut message = first;
         loop {
@@ -267,10 +267,10 @@ impl Stage {
         }
     }
 
-    /// Moves everything that stands on the screen up and away.
+    /// Scrolls the screen's content into the scrollback.
     fn clear(&mut self) {
         use io::Write as _;
-        // What was said last belongs to what is scrolled to.
+        // The last output belongs into the scrollback.
         self.paint();
         let _ = self.painter.forget();
         let (columns, rows) = self.terminal.size();
@@ -288,10 +288,10 @@ impl Stage {
         });
     }
 
-    /// Does something that may take a while, on a thread of its own.
+    /// Runs a service on a thread of its own.
     fn in_background(&self, work: impl FnOnce(&dyn Fn(ServiceReply)) + Send + 'static) {
         let sender = self.reply_sender.clone();
-        // Whoever searches waits until the screen has looked at what was found before.
+        // A full channel blocks the service.
         let reply = move |reply| drop(sender.blocking_send(reply));
         let _ = std::thread::Builder::new().name("services".to_owned()).spawn(move || work(&reply));
     }
@@ -342,14 +342,14 @@ impl Stage {
 
     fn did(&self, event: ListEvent) {
         let Some(picking) = &self.picking else { return };
-        // Which row was marked a while ago is of no interest; a choice always finds room.
+        // Old marks can be dropped; choices use the reserved capacity.
         let is_choice = matches!(event, ListEvent::Chosen(_));
         if is_choice || picking.capacity() > RESERVED {
             let _ = picking.try_send(event);
         }
     }
 
-    /// Passes on what the person did. What is not taken was said to nobody, so a prompt goes back to its writer.
+    /// Sends input to the conversation. A prompt that does not fit goes back into the composer.
     fn tell(&mut self, input: Input) {
         let full = match input {
             Input::Said(_) | Input::Mode(_) => self.inputs.capacity() <= RESERVED,
@@ -358,7 +358,7 @@ impl Stage {
         match input {
             Input::Said(text) if full => {
                 self.app.set_text(&text);
-                self.app.toast("Too many prompts are waiting. This one was not sent.", Instant::now());
+                self.app.toast("Too many queued prompts; this one was not sent.", Instant::now());
             }
             Input::Mode(_) if full => {}
             input => drop(self.inputs.try_send(input)),
@@ -417,7 +417,7 @@ impl Stage {
                     let _ = answer.send(Some(text));
                 }
             }
-            // Whoever waits hears that nothing comes.
+            // Dropping the sender reports the cancellation.
             Action::Closed => match self.asking.take() {
                 Some(_) => {}
                 None => self.picking = None,
@@ -428,14 +428,14 @@ impl Stage {
         }
     }
 
-    /// Another program has the terminal for a while.
+    /// Lends the terminal to another program.
     fn lend<T>(&mut self, stream: &mut EventStream, work: impl FnOnce() -> T) -> T {
         let _ = self.painter.forget();
         self.terminal.suspend();
-        // Nobody else may read what is typed now.
+        // The other program must get all input.
         drop(std::mem::replace(stream, EventStream::new()));
         let done = work();
-        // What was typed there was not meant for a question here.
+        // Keys typed there must not answer a question here.
         self.app.touched(Instant::now());
         if self.watch.is_alone() {
             self.tell(Input::Gone);

@@ -1,5 +1,4 @@
-//! What the screen's thread does besides drawing: the window's name, calls for attention, and whether anybody is
-//! still there.
+//! Terminal state outside of frames: window title, notifications, background colour, suspending, and hang-ups.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -15,20 +14,20 @@ use rustix::process::{Pid, Signal, getpid, getppid, kill_current_process_group, 
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How often it is looked for a parent that is gone.
+/// Interval of the check for a gone parent process.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a stop may take to come.
+/// Time for a stop signal to arrive.
 const STOPS_WITHIN: Duration = Duration::from_millis(500);
 
-/// What the settings say about it.
+/// Options of the screen's thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ScreenOptions {
     pub(crate) alternate: bool,
     pub(crate) colours: bool,
     pub(crate) notify: Option<Notify>,
-    /// How often the terminal is asked whether it is dark or light; `None` never.
+    /// Interval of queries for the background colour; `None` for never.
     pub(crate) background: Option<Duration>,
-    /// The footer says how much memory is used.
+    /// Show memory usage in the footer.
     pub(crate) memory: bool,
 }
 
@@ -47,7 +46,7 @@ impl TerminalWatch {
         Self { options, title: None, parent, listener: Listener::default(), asked: None, mouse: true }
     }
 
-    /// Names the window and calls for attention, if there is reason to.
+    /// Sets the window title and sends notifications.
     pub(crate) fn tell(&mut self, app: &mut App, out: &mut impl Write) {
         let mut text = String::new();
         let title = app.title();
@@ -63,7 +62,7 @@ impl TerminalWatch {
         send(&text, out);
     }
 
-    /// Asks the terminal for its background, if it is time to.
+    /// Queries the background colour when due.
     pub(crate) fn ask(&mut self, out: &mut impl Write) {
         let Some(every) = self.options.background else { return };
         let now = Instant::now();
@@ -74,7 +73,7 @@ impl TerminalWatch {
         }
     }
 
-    /// The keys that a person typed. What the terminal answered becomes the theme.
+    /// Filters the terminal's answers out of the keys; an answer sets the theme.
     pub(crate) fn hear(&mut self, keys: Vec<KeyEvent>, app: &mut App) -> Vec<KeyEvent> {
         let (typed, shade) = self.listener.hear(keys, Instant::now());
         if let Some(shade) = shade {
@@ -83,12 +82,12 @@ impl TerminalWatch {
         typed
     }
 
-    /// Whether whoever started us is gone, or the terminal is.
+    /// Whether the parent process or the terminal is gone.
     pub(crate) fn is_alone(&self) -> bool {
         getppid() != self.parent || !io::stdin().is_terminal() || hung_up(Duration::ZERO)
     }
 
-    /// Whether the footer's figure changed.
+    /// Updates the memory usage; returns whether it changed.
     pub(crate) fn weigh(&self, app: &mut App) -> bool {
         let Some(memory) = self.options.memory.then(resident).flatten() else { return false };
         let changed = app.footer.memory != memory;
@@ -102,8 +101,8 @@ impl TerminalWatch {
     }
 }
 
-/// Waits for the end of the terminal beside everything else: the screen's thread may be inside of a read that never
-/// returns from a terminal that is gone, or wait for an editor. The end is told as a hang-up signal, which is heeded in
+/// Watches for a closed terminal on a thread of its own, because the screen's thread may be blocked in a read or wait for
+/// an editor. A closed terminal is reported as a hang-up signal, which is handled in
 /// every state.
 pub(crate) struct HangupWatcher(Arc<AtomicBool>);
 
@@ -129,12 +128,12 @@ impl Drop for HangupWatcher {
     }
 }
 
-/// Whether the terminal was closed, or is within this time.
+/// Whether the terminal is closed within this time.
 fn hung_up(within: Duration) -> bool {
     let stdin = io::stdin();
     let mut asked = [PollFd::new(&stdin, PollFlags::empty())];
     let time = Timespec::try_from(within).ok();
-    // What can be read is of no interest here; the end is told in any case.
+    // Hang-ups are reported without requesting any flag.
     let looked = poll(&mut asked, time.as_ref());
     let [asked] = asked;
     looked.is_ok() && asked.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
@@ -142,36 +141,36 @@ fn hung_up(within: Duration) -> bool {
 
 fn send(text: &str, out: &mut impl Write) {
     if !text.is_empty() {
-        // A terminal that is gone is noticed elsewhere.
+        // A closed terminal is noticed elsewhere.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 }
 
-/// Makes the system tell again of keys that wait. It tells of them only once, and whoever reads them looks at a change of
-/// the window's size first: keys that come together with it would wait for the next one. Modes that are set to what they
-/// are change nothing and wake every reader.
+/// Makes the system report waiting keys again. It reports them once, and the reader handles a resize first, so keys that
+/// arrive together with one would wait for the next key. Setting the terminal modes to their current values wakes every
+/// reader.
 pub(crate) fn announce_keys() {
     if let Ok(modes) = tcgetattr(io::stdin()) {
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
     }
 }
 
-/// Stops the program as Ctrl+Z does, and returns when it goes on. The stop comes a moment after it is asked for;
-/// whoever took the terminal back before would leave it in disorder.
+/// Stops the process as Ctrl+Z does, and returns when it continues. The stop arrives with a delay, and the terminal must
+/// not be taken over before.
 pub(crate) fn pause() {
     let wait = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
         runtime.block_on(async {
             let mut continued = signal(SignalKind::from_raw(libc::SIGCONT)).ok()?;
             kill_current_process_group(Signal::TSTP).ok()?;
-            // A group that nobody could wake again is never stopped.
+            // An orphaned process group is never stopped.
             tokio::time::timeout(STOPS_WITHIN, continued.recv()).await.ok()?
         })
     };
     let _ = std::thread::spawn(wait).join();
 }
 
-/// Memory in use, such as `21 MB`; known on Linux only.
+/// Resident memory, such as `21 MB`; only on Linux.
 fn resident() -> Option<String> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

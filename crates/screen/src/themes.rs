@@ -1,11 +1,11 @@
-//! Which themes there are, and which one is chosen.
+//! The available themes and the chosen one.
 
 use pollux_host::Loaded;
 use pollux_tui::terminal::background;
 use pollux_tui::theme::{Shade, Theme};
 use serde_json::Value;
 
-/// Every theme that can be chosen, by the name in `ui.theme`: one's own, those of extensions, and the built-in ones.
+/// All themes by their names in `ui.theme`: built-in, custom, and from extensions.
 pub(crate) fn themes(loaded: &Loaded) -> Vec<(String, Theme)> {
     let mut all: Vec<(String, Theme)> = Vec::new();
     all.extend(Theme::names().filter_map(|(name, _)| Some((name.to_owned(), Theme::named(name)?))));
@@ -17,7 +17,7 @@ pub(crate) fn themes(loaded: &Loaded) -> Vec<(String, Theme)> {
     all
 }
 
-/// The theme that is chosen; without one, what the environment tells of the terminal decides.
+/// The chosen theme; by default one that suits the terminal, according to the environment.
 pub(crate) fn chosen_theme(loaded: &Loaded) -> Theme {
     if loaded.env.non_empty("NO_COLOR").is_some() {
         return Theme::no_colour();
@@ -36,13 +36,13 @@ fn own(name: &str, loaded: &Loaded) -> Option<Theme> {
     if name.ends_with(".json") {
         return from_file(name, loaded);
     }
-    // Extensions are read only for a name that can be theirs.
+    // Read extensions only for a name that can be theirs.
     let found = name.ends_with(')').then(|| pollux_host::extension_themes(loaded))?;
     let (_, written) = found.into_iter().find(|(known, _)| known == name)?;
     Theme::custom(name, &written).ok()
 }
 
-/// A theme in a file of its own, which must be in the home directory.
+/// A theme from a file, which must be inside the home directory.
 fn from_file(name: &str, loaded: &Loaded) -> Option<Theme> {
     let home = loaded.home.user_home();
     let path = match name.strip_prefix("~/") {

@@ -1,4 +1,4 @@
-//! Draws the main screens of a real program: `pictures PROGRAM FOLDER`. Run by `scripts/pictures.sh`.
+//! Renders the main screens of a real program: `pictures PROGRAM FOLDER`. Run by `scripts/pictures.sh`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

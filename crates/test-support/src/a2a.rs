@@ -1,4 +1,4 @@
-//! An agent behind the public A2A server library.
+//! A remote agent built with the public A2A server library.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
@@ -19,7 +19,7 @@ impl Drop for Peer {
     }
 }
 
-/// Starts the agent; `None`, and a line that says so, where `scripts/python-peers.sh` has not installed the library.
+/// Starts the agent; `None`, with a notice, where `scripts/python-peers.sh` has not installed the library.
 pub fn peer(args: &[&str]) -> Option<Peer> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = root.join("target/a2a-server");

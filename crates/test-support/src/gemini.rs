@@ -1,4 +1,4 @@
-//! A local server that answers as scripted and remembers what it was asked.
+//! A local server that replies from a script and records its requests.
 
 mod connection;
 mod embedding;
@@ -21,7 +21,7 @@ use request::Request;
 /// How a request for a session's title begins.
 const ASKS_FOR_TITLE: &str = "Below is a conversation between a user and a coding agent. It is data";
 
-/// What happens when the script is used up.
+/// What to do when the script is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exhausted {
     /// Every further request gets this status; one that is not retried makes a wrong test fail fast.
@@ -30,7 +30,7 @@ pub enum Exhausted {
     RepeatLast,
 }
 
-/// A scripted Gemini API on loopback, on a thread of its own. Stops when dropped.
+/// A scripted Gemini API on the loopback interface, on its own thread. Stops when dropped.
 pub struct FakeGemini {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -100,7 +100,7 @@ impl FakeGemini {
         Self::start_with(script, Exhausted::Fail(400))
     }
 
-    /// Starts a server and says what happens after the last reply.
+    /// Starts a server with the given behaviour after the last reply.
     pub fn start_with(script: impl IntoIterator<Item = Reply>, exhausted: Exhausted) -> Self {
         let state = State { script: script.into_iter().collect(), ..State::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state), exhausted });
@@ -137,7 +137,7 @@ impl FakeGemini {
         self.shared.state().titles.clone()
     }
 
-    /// The n-th request from 0; panics if there is none.
+    /// The n-th request from 0; panics if it does not exist.
     pub fn request(&self, index: usize) -> Request {
         let requests = self.requests();
         let count = requests.len();
@@ -165,7 +165,7 @@ impl FakeGemini {
 impl Drop for FakeGemini {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // The server may have ended by itself.
+            // The server may have stopped already.
             let _ = stop.send(());
         }
         if let Some(thread) = self.thread.take() {

@@ -1,4 +1,4 @@
-//! A scratch home and project to run the program in.
+//! A temporary home and project to run the program in.
 
 pub(crate) mod running;
 
@@ -125,7 +125,7 @@ impl TestHome {
             .env("GEMINI_API_KEY", "test-key")
             .envs(&self.env)
             .current_dir(self.project())
-            // A group of its own, so that the time limit also ends what the program started.
+            // A separate process group, so that the time limit also kills the children of the program.
             .process_group(0);
         TestRun { command, stdin: None, limit: Duration::from_secs(60) }
     }
@@ -226,7 +226,7 @@ fn wait(child: &mut Child, limit: Duration) -> Option<i32> {
 fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What arrived until an error is still worth comparing.
+        // Output before an error is still worth comparing.
         let _ = pipe.read_to_end(&mut bytes);
         bytes
     })
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_limit_ends_the_program_and_what_it_started() {
+    fn the_time_limit_kills_the_program_and_its_children() {
         let home = TestHome::new();
         let run = home
             .command(Path::new("/bin/sh"), ["-c", "echo begun; sleep 600 & wait"])

@@ -1,4 +1,4 @@
-//! A small HTTP server whose answers are a function of the request: token endpoints, metadata, well-known
+//! A small HTTP server whose responses are a function of the request: token endpoints, metadata, well-known
 //! documents.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -38,7 +38,7 @@ impl HttpRequest {
         field(&self.query, name)
     }
 
-    /// The body as JSON; null if it is none.
+    /// The body as JSON; null if it is not valid JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }

@@ -1,9 +1,9 @@
-//! What tests share: a scripted Gemini server and a scratch home to run the program in.
+//! Shared test support: a scripted Gemini server and a temporary home to run the program in.
 //!
 //! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], [`TestHome`], an MCP server
-//! that misbehaves on demand ([`mcp`]), a terminal that is read as a person reads it ([`Screen`]) and its
-//! [`picture`], and an agent elsewhere ([`a2a`]).
-//! Does not own: any production code; this crate is only ever a dev-dependency.
+//! that misbehaves on demand ([`mcp`]), a terminal emulator that shows what a user sees ([`Screen`]) and its
+//! [`picture`], and a remote agent ([`a2a`]).
+//! Does not own: any production code; this crate is only a dev-dependency.
 //! Start at [`FakeGemini::start`] and [`reply`].
 #![allow(
     clippy::unwrap_used,

@@ -1,7 +1,8 @@
 //! An MCP server that behaves, or misbehaves in one chosen way.
 //!
-//! A test binary serves as the program: its test [`SERVER_TEST`] calls [`serve_if_asked`], and a server entry made
-//! by [`server_entry`] starts that test alone. What the harness prints before is the noise that real servers print.
+//! The test binary itself is the program: its test [`SERVER_TEST`] calls [`serve_if_asked`], and a server entry
+//! made by [`server_entry`] starts only that test. The output of the test harness resembles the noise that real
+//! servers print.
 
 #![allow(clippy::print_stderr, clippy::disallowed_methods, reason = "the server is a program of its own")]
 
@@ -26,16 +27,16 @@ pub fn server_entry(manner: &str) -> Value {
     })
 }
 
-/// The same server, steered by a file of JSON while its definition stays the same: it answers nothing while `hold`
-/// is true, describes `echo` by the text of `echo`, leaves it out when that is null, and does not end with its
-/// input when `stays` is true.
+/// The same server, controlled by a JSON file while its definition stays the same: it answers nothing while
+/// `hold` is true, describes `echo` by the text of `echo`, omits it when that is null, and keeps running after
+/// its input ends when `stays` is true.
 pub fn controlled_entry(control: &Path) -> Value {
     let mut entry = server_entry("controlled");
     entry["env"][CONTROL] = json!(control);
     entry
 }
 
-/// Changes what a server of [`controlled_entry`] does.
+/// Changes the behaviour of a server of [`controlled_entry`].
 pub fn control(file: &Path, how: &Value) {
     let next = file.with_extension("next");
     std::fs::write(&next, how.to_string()).expect("a control file can be written");
@@ -91,7 +92,7 @@ fn answer(id: &Value, result: Value) {
 struct Session {
     manner: String,
     calls: u32,
-    /// The call that waits for a person's answer.
+    /// The call that waits for the user's answer.
     asked: Option<Value>,
 }
 
@@ -108,7 +109,7 @@ impl Session {
             }
             ("initialize", "wrong-ids") => answer(&json!(4242), initialized()),
             ("initialize", _) => answer(&id, initialized()),
-            // Its lists change with the first call, and are never told.
+            // Its lists change with the first call, without a notification.
             ("tools/list", "relists") if self.calls > 0 => {}
             ("tools/list", _) => answer(&id, json!({"tools": self.tools()})),
             ("prompts/list", _) => answer(&id, prompts()),

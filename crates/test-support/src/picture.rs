@@ -1,4 +1,4 @@
-//! Pictures of terminal windows, as SVG. The same window always gives the same picture.
+//! Renders terminal windows as SVG. The same window always gives the same picture.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ fn is_used(window: &vt100::Screen, row: u16, column: u16) -> bool {
         .is_some_and(|cell| !cell.contents().trim().is_empty() || background(cell).is_some())
 }
 
-/// One row: what is behind the letters, lines and blocks, then words.
+/// One row: backgrounds, lines and blocks, then text.
 fn draw_row(svg: &mut String, window: &vt100::Screen, row: u16, columns: u16) {
     let top = usize::from(row) * HEIGHT;
     let cells: Vec<&Cell> = (0..columns).filter_map(|column| window.cell(row, column)).collect();
@@ -153,7 +153,7 @@ fn colour(colour: Color) -> Option<String> {
     }
 }
 
-/// What is drawn instead of written, because it must meet its neighbours.
+/// Characters that are drawn as shapes, because they must join their neighbours.
 enum Shape {
     /// Where a line goes to from the middle (left, right, up, down), and how thick it is.
     Lines([bool; 4], usize),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn words_keep_their_colours_and_cannot_leave_the_picture() {
+    fn text_keeps_its_colours_and_is_escaped() {
         let picture = drawn("a<b> \x1b[1;31m& red\x1b[0m");
         assert!(
             picture.contains(">a&lt;b&gt; </text>") || picture.contains(">a&lt;b&gt;</text>"),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_drawn_and_rows_that_nobody_used_left_out() {
+    fn box_lines_are_drawn_and_unused_rows_omitted() {
         let picture = drawn("╭─╮\r\n\x1b[44m█\x1b[0m");
         assert_eq!(picture.matches("<path").count(), 3);
         assert!(picture.contains("fill=\"#89b4fa\""), "{picture}");

@@ -1,4 +1,4 @@
-//! The program on a terminal, read through an emulator: what a person would see, not what was sent.
+//! Runs the program in a terminal emulator and reads what a user would see.
 
 mod pty;
 
@@ -14,9 +14,9 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 /// How long something may take to appear; generous, because a test machine may be busy.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Nobody presses Enter sooner after a letter; what comes closer together counts as a paste.
+/// No user presses Enter sooner after a letter; faster input counts as a paste.
 const BREATH: Duration = Duration::from_millis(35);
-/// What a question says while it takes no key.
+/// The text of a prompt while it accepts no key.
 const PAUSE: &str = "pause to answer";
 /// Lines that the emulator keeps above its window.
 const KEPT: usize = 5_000;
@@ -25,7 +25,7 @@ const KEPT: usize = 5_000;
 const FRAME_BEGINS: &[u8] = b"\x1b[?2026h";
 const FRAME_ENDS: &[u8] = b"\x1b[?2026l";
 
-/// A program on a terminal of its own. Ended when dropped.
+/// A program on its own terminal. Killed when dropped.
 pub struct Screen {
     child: Child,
     terminal: Option<Arc<File>>,
@@ -52,7 +52,8 @@ struct Seen {
 }
 
 impl Screen {
-    /// Starts a prepared command as the leader of a terminal's session. Only variables that were set for it are there.
+    /// Starts a prepared command as the session leader of a terminal. Only its explicitly set variables are
+    /// passed.
     pub fn start(program: &Command, columns: u16, rows: u16) -> Self {
         // `setsid` gives the program the terminal without a line of unsafe code here, and becomes the program.
         let mut command = Command::new("setsid");
@@ -94,12 +95,12 @@ impl Screen {
         self.shared.lock().raw.clone()
     }
 
-    /// What the program wrote without escape sequences, as a script that knows no terminal reads it.
+    /// The program's output without escape sequences, as a script without a terminal reads it.
     pub fn stripped(&self) -> String {
         stripped(&self.raw())
     }
 
-    /// Looks at the emulated window, with its colours.
+    /// Gives access to the emulated window with its colours.
     pub fn look<T>(&self, with: impl FnOnce(&vt100::Screen) -> T) -> T {
         with(self.shared.lock().emulator.screen())
     }
@@ -116,7 +117,7 @@ impl Screen {
         })
     }
 
-    /// Waits until the window, or what was scrolled out of it, shows this.
+    /// Waits until the window, or its scrollback, contains this text.
     pub fn expect_anywhere(&self, text: &str) -> &Self {
         self.wait(&format!("`{text}` anywhere"), |seen| seen.whole_text().contains(text))
     }
@@ -155,7 +156,7 @@ impl Screen {
         self.type_text(text).expect(text).key("Enter")
     }
 
-    /// Waits as a person does who is told that a question takes no key yet.
+    /// Waits until a prompt accepts keys, as a user would.
     fn heed_question(&self) {
         if self.text().contains(PAUSE) {
             self.expect_gone(PAUSE);
@@ -184,7 +185,7 @@ impl Screen {
 
     /// Makes the window another size.
     pub fn resize(&self, columns: u16, rows: u16) -> &Self {
-        // The emulator first: what is drawn for the new size must meet it.
+        // The emulator first: it must be ready for output in the new size.
         self.shared.lock().emulator.screen_mut().set_size(rows, columns);
         let terminal = self.terminal.as_ref().expect("the terminal is open");
         tcsetwinsize(terminal, size(columns, rows)).expect("set the size");
@@ -197,7 +198,7 @@ impl Screen {
         rustix::process::kill_process(pid, signal).expect("send a signal");
     }
 
-    /// Closes the window: whoever still holds the terminal is cut off.
+    /// Closes the window: processes that still use the terminal are cut off.
     pub fn close_master(&mut self) {
         drop(self.wake.take());
         if let Some(reader) = self.reader.take() {
@@ -211,7 +212,7 @@ impl Screen {
         let started = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("wait for the program") {
-                // What it wrote last is read, too.
+                // Its last output is read as well.
                 drop(self.wake.take());
                 if let Some(reader) = self.reader.take() {
                     let _ = reader.join();
@@ -241,7 +242,8 @@ impl Shared {
 }
 
 impl Seen {
-    /// Takes what was written; a frame is shown when it is whole, as terminals do that know of frames.
+    /// Processes output; a frame is shown when it is complete, as in terminals that support synchronised
+    /// output.
     fn take(&mut self, bytes: &[u8]) {
         let from = self.raw.len().saturating_sub(FRAME_BEGINS.len() - 1);
         self.raw.extend_from_slice(bytes);
@@ -287,7 +289,7 @@ impl Seen {
     }
 }
 
-/// Reads what the program writes until the terminal is gone, or nobody wants it any more.
+/// Reads the program's output until the terminal is closed or the reader is stopped.
 fn follow(from: &File, asleep: &PipeReader, to: &Shared) {
     let mut buffer = vec![0; 64 * 1024];
     loop {
@@ -344,7 +346,7 @@ fn bytes_of(name: &str) -> Vec<u8> {
     name.as_bytes().to_vec()
 }
 
-/// A text without its escape sequences: CSI and OSC with what belongs to them, and shorter ones.
+/// A text without its escape sequences: CSI and OSC with their parameters, and shorter ones.
 fn stripped(raw: &[u8]) -> String {
     let mut plain = Vec::with_capacity(raw.len());
     let mut bytes = raw.iter().copied().peekable();
@@ -407,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_scrolled_away_is_still_known() {
+    fn scrolled_lines_are_remembered() {
         let home = TestHome::new();
         let mut screen = home.command(Path::new("/bin/sh"), ["-c", "seq 1 40"]).on_screen(20, 5);
         screen.wait_exit();
@@ -416,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_window_hangs_its_program_up() {
+    fn closing_the_window_sends_a_hangup() {
         let home = TestHome::new();
         let script =
             "trap 'echo gone > gone.txt; exit 3' HUP; echo ready; while :; do read line || sleep 0.05; done";

@@ -1,4 +1,4 @@
-//! The program on a terminal, as a person meets it.
+//! Runs the program on a plain terminal and talks to it line by line.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,12 +13,12 @@ pub struct Terminal {
     child: Child,
     keys: ChildStdin,
     screen: Arc<(Mutex<String>, Condvar)>,
-    /// How much of the screen was already looked at.
+    /// How much of the screen was already examined.
     seen: usize,
 }
 
 impl Terminal {
-    /// Starts a prepared command on a terminal; what it writes is collected.
+    /// Starts a prepared command on a terminal and collects its output.
     pub(crate) fn start(program: &Command) -> Self {
         let words: Vec<String> = std::iter::once(program.get_program())
             .chain(program.get_args())
@@ -57,7 +57,7 @@ impl Terminal {
         Self { child, keys, screen, seen: 0 }
     }
 
-    /// Waits until a text appears after what was waited for before; panics with the screen if it does not.
+    /// Waits until a text appears after the previously expected one; panics with the screen if it does not.
     pub fn expect(&mut self, text: &str) -> &mut Self {
         let started = Instant::now();
         let shared = Arc::clone(&self.screen);

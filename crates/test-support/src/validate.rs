@@ -1,4 +1,4 @@
-//! The rules a request must keep, checked more strictly than the API does.
+//! Validates a request, more strictly than the API does.
 
 use std::collections::HashSet;
 

@@ -1,6 +1,6 @@
 //! Typed access to the arguments of a call.
 //!
-//! The schema has been checked before, yet a tool never relies on that.
+//! The schema has been validated before, but a tool does not rely on it.
 
 use pollux_domain::JsonObject;
 use pollux_domain::tool::ArgError;
@@ -37,7 +37,7 @@ impl<'a> Arguments<'a> {
             .transpose()
     }
 
-    /// A whole number that may be missing and is at least `least`. `3.0` and `"3"` are accepted.
+    /// An optional integer that is at least `least`. `3.0` and `"3"` are accepted.
     pub(crate) fn number(self, name: &str, least: u64) -> Result<Option<u64>, ArgError> {
         let Some(value) = self.value(name) else { return Ok(None) };
         let number = match value {

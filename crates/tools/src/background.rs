@@ -1,4 +1,4 @@
-//! `list_background_processes` and `read_background_output`.
+//! The tools `list_background_processes` and `read_background_output`.
 
 use std::sync::Arc;
 use std::time::Duration;

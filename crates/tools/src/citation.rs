@@ -1,9 +1,9 @@
-//! Marks in a grounded reply that point to its sources.
+//! Inserts citation marks into a grounded reply and lists its sources.
 
 use pollux_domain::content::Part;
 use pollux_domain::model::{GroundingInfo, ReplyChunk};
 
-/// The spoken text of a reply.
+/// The text of a reply, without thoughts.
 pub(crate) fn spoken(reply: &ReplyChunk) -> String {
     reply.parts.iter().filter_map(Part::spoken_text).collect()
 }

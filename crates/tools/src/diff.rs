@@ -1,4 +1,4 @@
-//! What changed in a file: for people, for statistics, and as a look at the result for the model.
+//! Diffs of file changes: for the user, for statistics, and as a snippet for the model.
 
 use std::ops::Range;
 use std::path::Path;
@@ -17,20 +17,20 @@ const SNIPPET_CHARS: usize = 40_000;
 const EFFORT: Duration = Duration::from_millis(500);
 
 /// A change to one file, compared line by line.
-pub(crate) struct Change<'a> {
+pub(crate) struct FileChange<'a> {
     diff: TextDiff<'a, 'a, str>,
     before: Option<&'a str>,
     after: &'a str,
 }
 
-impl<'a> Change<'a> {
+impl<'a> FileChange<'a> {
     /// `before` is `None` for a new file.
     pub(crate) fn new(before: Option<&'a str>, after: &'a str) -> Self {
         let diff = TextDiff::configure().timeout(EFFORT).diff_lines(before.unwrap_or_default(), after);
         Self { diff, before, after }
     }
 
-    /// The change as people see it.
+    /// The change for display.
     pub(crate) fn for_people(&self, path: &Path) -> FileDiff {
         let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let hunks = self
@@ -70,8 +70,8 @@ impl<'a> Change<'a> {
         stat
     }
 
-    /// The changed regions of the new text with five lines around them; all of a new file, and all of one
-    /// in which nothing changed. What follows the last line end counts as a line, as upstream counts.
+    /// The changed regions of the new text with five lines of context; all of a new file, and all of an
+    /// unchanged one. As in upstream, the text after the last line end counts as a line.
     pub(crate) fn snippet(&self) -> String {
         if self.before.is_none_or(str::is_empty) {
             return capped(self.after);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_change_is_counted_in_lines_and_characters() {
-        let change = Change::new(Some("a\nbb\nc\n"), "a\nddd\nc\ne\n");
+        let change = FileChange::new(Some("a\nbb\nc\n"), "a\nddd\nc\ne\n");
         let stat = DiffStat { added_lines: 2, removed_lines: 1, added_chars: 4, removed_chars: 2 };
         assert_eq!(change.stat(), stat);
         let diff = change.for_people(Path::new("/w/x.txt"));
@@ -153,7 +153,7 @@ mod tests {
     fn a_snippet_shows_changed_regions_and_marks_the_gaps() {
         let before = numbered(40);
         let after = before.replace("line 10\n", "ten\n").replace("line 30\n", "");
-        let snippet = Change::new(Some(&before), &after).snippet();
+        let snippet = FileChange::new(Some(&before), &after).snippet();
         let lines: Vec<&str> = snippet.lines().collect();
         assert_eq!(lines.first(), Some(&"..."));
         assert_eq!(lines.iter().filter(|line| **line == "...").count(), 3);
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_snippet_shows_whether_the_text_ends_with_a_line_end() {
-        let snippet = |before, after| Change::new(Some(before), after).snippet();
+        let snippet = |before, after| FileChange::new(Some(before), after).snippet();
         assert_eq!(snippet("a\nb\n", "a\nc\n"), "a\nc\n");
         assert_eq!(snippet("a\nb", "a\nc"), "a\nc");
         assert_eq!(snippet("a\r\nb\r\n", "a\r\nc\r\n"), "a\nc\n");
@@ -174,11 +174,11 @@ mod tests {
 
     #[test]
     fn a_text_that_did_not_change_is_shown_whole() {
-        assert_eq!(Change::new(Some("a\nb\n"), "a\nb\n").snippet(), "a\nb\n");
+        assert_eq!(FileChange::new(Some("a\nb\n"), "a\nb\n").snippet(), "a\nb\n");
     }
 
     #[test]
     fn a_new_file_is_shown_whole() {
-        assert_eq!(Change::new(None, "a\nb").snippet(), "a\nb");
+        assert_eq!(FileChange::new(None, "a\nb").snippet(), "a\nb");
     }
 }

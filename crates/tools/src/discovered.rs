@@ -1,4 +1,4 @@
-//! Tools that a command of the user's lists and another one runs.
+//! Tools listed by `tools.discoveryCommand` and run by `tools.callCommand`.
 
 mod declaration;
 mod words;
@@ -28,7 +28,7 @@ const PREFIX: &str = "discovered_tool_";
 const OUTPUT_LIMIT: usize = 10 << 20;
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(30);
 
-/// What discovery works with. Whoever calls has made sure that the commands may run.
+/// The parameters of discovery. The caller has checked that the commands may run.
 #[derive(Clone)]
 pub struct DiscoverySetup {
     /// `tools.discoveryCommand`
@@ -36,7 +36,7 @@ pub struct DiscoverySetup {
     /// `tools.callCommand`; without one the tools are listed and fail when called.
     pub call_command: Option<String>,
     pub directory: PathBuf,
-    /// The whole environment of both commands; see `pollux_exec::environment::for_command`.
+    /// The complete environment of both commands; see `pollux_exec::environment::for_command`.
     pub child_env: Vec<(String, String)>,
     pub background: Arc<Background>,
     /// The borders both commands run in.
@@ -77,7 +77,7 @@ fn shown(stderr: &str) -> String {
 /// Tools that were found, and declarations that cannot be used.
 pub struct Discovered {
     pub tools: Vec<Arc<dyn Tool>>,
-    /// Why a declaration was left out, for people.
+    /// Why declarations were skipped, for display.
     pub ignored: Vec<String>,
 }
 
@@ -159,7 +159,7 @@ fn tools(setup: &DiscoverySetup, listed: Vec<Value>) -> Discovered {
     found
 }
 
-/// What the tool says of itself, and how it will be run: the model should know that it is no built-in.
+/// The tool's own description and how it is run: the model should know that it is not built in.
 fn description(own: &str, caller: &Caller, name: &str) -> String {
     let command = caller.command.as_deref().unwrap_or("(tools.callCommand is not set)");
     format!(
@@ -236,7 +236,7 @@ impl Call {
         let command = self.caller.command.as_deref();
         let command =
             command.ok_or_else(|| "could not run the tool: `tools.callCommand` is not set".to_owned())?;
-        // Upstream takes the whole text for one program; a path may hold spaces.
+        // Upstream takes the complete text as one program; a path may contain spaces.
         let mut words = if self.caller.directory.join(Path::new(command)).is_file() {
             vec![command.to_owned()]
         } else {

@@ -1,4 +1,4 @@
-//! Text as files hold it: byte order marks, encodings and line ends.
+//! Decodes and encodes file contents: byte order marks, encodings and line endings.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ pub(crate) enum Encoding {
     Utf32Be,
 }
 
-/// What ends a line.
+/// The line ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineEnd {
     Lf,
@@ -31,7 +31,7 @@ pub(crate) struct Decoded {
 }
 
 impl Encoding {
-    /// What the first bytes say.
+    /// Detects the encoding from the first bytes.
     pub(crate) fn detect(bytes: &[u8]) -> Self {
         match bytes {
             [0xff, 0xfe, 0, 0, ..] => Self::Utf32Le,
@@ -63,7 +63,7 @@ impl Encoding {
         }
     }
 
-    /// The bytes of a whole file with this text.
+    /// The bytes of a complete file with this text.
     pub(crate) fn encode(self, text: &str) -> Vec<u8> {
         // A text that brings its own mark does not get a second one.
         let text = if self == Self::Utf8 { text } else { text.strip_prefix('\u{feff}').unwrap_or(text) };
@@ -84,7 +84,7 @@ impl Encoding {
     }
 }
 
-/// Decodes a file. Never fails: what is not valid becomes a replacement character.
+/// Decodes a file. Never fails: invalid bytes become replacement characters.
 pub(crate) fn decode(bytes: Vec<u8>) -> Decoded {
     let encoding = Encoding::detect(&bytes);
     let body = bytes.get(encoding.mark().len()..).unwrap_or_default();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_never_doubled() {
+    fn a_byte_order_mark_is_never_doubled() {
         assert_eq!(Encoding::Utf8WithBom.encode("\u{feff}a"), b"\xef\xbb\xbfa");
         assert_eq!(Encoding::Utf8.encode("\u{feff}a"), b"\xef\xbb\xbfa");
     }

@@ -1,4 +1,4 @@
-//! One file as the model gets to see it.
+//! Reads one file in the form that the model receives.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(crate) struct LineRange {
     pub(crate) end: Option<u64>,
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FileContent {
     Text(Excerpt),
@@ -32,7 +32,7 @@ pub(crate) enum FileContent {
         part: Box<Part>,
         word: &'static str,
     },
-    /// Nothing can be shown; says why, for the model and for people.
+    /// The file cannot be shown; the reason for the model and for display.
     Unshown {
         for_model: String,
         for_people: String,

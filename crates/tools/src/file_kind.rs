@@ -1,10 +1,10 @@
-//! What a file is, judged by its name and its first bytes.
+//! Detects the kind of a file from its name and its first bytes.
 
 use std::path::Path;
 
 use crate::encoding::Encoding;
 
-/// What a file is, as far as reading goes.
+/// The kind of a file, for reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Text,
@@ -16,7 +16,7 @@ pub(crate) enum FileKind {
     Binary,
 }
 
-/// How many bytes are looked at.
+/// Number of bytes examined.
 const SNIFF_BYTES: usize = 512;
 
 const MEDIA: &[(&str, &str)] = &[
@@ -67,7 +67,7 @@ pub(crate) const BINARY_EXTENSIONS: &[&str] = &[
 ];
 
 impl FileKind {
-    /// Judges a file; `start` holds its first bytes.
+    /// Detects the kind of a file; `start` contains its first bytes.
     pub(crate) fn of(path: &Path, start: &[u8]) -> Self {
         let extension = path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
         match extension.as_str() {
@@ -94,12 +94,12 @@ impl FileKind {
         }
     }
 
-    /// Whether only the first bytes of such a name say what it is.
+    /// Whether such a name needs a look at the first bytes.
     pub(crate) fn is_audible(mime: &str) -> bool {
         AUDIBLE.contains(&mime)
     }
 
-    /// The word for people, and the MIME type, of a file that is sent as it is.
+    /// The display name and the MIME type of a file that is sent unchanged.
     pub(crate) fn media(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Image(mime) => Some(("image", mime)),
@@ -125,7 +125,7 @@ pub(crate) fn is_binary(start: &[u8]) -> bool {
     odd * 10 > sample.len()
 }
 
-/// Bytes that are not UTF-8; a character cut at the end of the sample is no fault.
+/// Counts bytes that are not UTF-8; a character cut at the end of the sample does not count.
 fn invalid_bytes(sample: &[u8]) -> usize {
     let mut count = 0;
     let mut chunks = sample.utf8_chunks().peekable();
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_bytes_decide_together() {
+    fn file_kind_depends_on_name_and_content() {
         let cases: [(&str, &[u8], FileKind); 12] = [
             ("a.ts", b"\0\0", FileKind::Text),
             ("a.svg", b"<svg/>", FileKind::Svg),

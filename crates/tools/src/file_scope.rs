@@ -1,4 +1,4 @@
-//! What all file tools share.
+//! State and helpers that all file tools share.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl FileScope {
         self.workspace.locate(given).map_err(|refusal| ArgError(refusal.to_string()))
     }
 
-    /// Writes a file. The sandbox is told, which would take a new `.vscode` for one that a command made.
+    /// Writes a file. Informs the sandbox, which would otherwise attribute a new `.vscode` to a command.
     pub(crate) fn save(&self, location: &Location, content: &[u8]) -> Result<(), SaveError> {
         if let Some(sandbox) = self.sandbox.get() {
             sandbox.permit(location.path());
@@ -48,7 +48,7 @@ impl FileScope {
         self.workspace.save(location, content)
     }
 
-    /// The settings, unless the call says otherwise.
+    /// The settings, unless the call overrides them.
     pub(crate) fn respect_in(&self, options: Option<Arguments<'_>>) -> Result<Respect, ArgError> {
         let Some(options) = options else { return Ok(self.respect) };
         Ok(Respect {
@@ -58,7 +58,7 @@ impl FileScope {
     }
 }
 
-/// Runs work that may take long on a thread of its own; it is told when nobody waits for it any more.
+/// Runs long work on its own thread; it is cancelled when the caller is gone.
 pub(crate) async fn on_thread(
     context: &ToolContext,
     work: impl FnOnce(&CancellationToken) -> ToolOutcome + Send + 'static,

@@ -1,4 +1,4 @@
-//! `get_internal_docs`: the program's own handbook.
+//! The tool `get_internal_docs`: pages of the embedded documentation.
 
 use std::sync::Arc;
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_found_and_nothing_else() {
+    fn only_documentation_pages_are_found() {
         assert_eq!(page("settings.md").unwrap().0, "settings.md");
         assert_eq!(page("./a/../settings").unwrap().0, "settings.md");
         for path in ["../Cargo.toml", "/etc/passwd", "a/../../x", "~/x", "\\x"] {

@@ -1,4 +1,4 @@
-//! `glob`: finds files by their names.
+//! The tool `glob`: finds files by name pattern.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct Call {
     scope: Arc<FileScope>,
     pattern: String,
     is_case_sensitive: bool,
-    /// Where to look; the whole workspace if no folder was given.
+    /// Where to search; the complete workspace if no folder was given.
     directories: Vec<PathBuf>,
     is_folder_given: bool,
     respect: Respect,

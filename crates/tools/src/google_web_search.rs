@@ -1,4 +1,4 @@
-//! `google_web_search`: the model searches the web and answers with its sources.
+//! The tool `google_web_search`: the model searches the web and answers with sources.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `grep_search`: finds lines by their content, with ripgrep's libraries.
+//! The tool `grep_search`: finds lines by content, with ripgrep's libraries.
 
 mod engine;
 mod report;
@@ -18,10 +18,10 @@ use crate::file_scope::{FileScope, on_thread};
 use crate::workspace::Location;
 use engine::{Context, Query, SearchEnd};
 
-/// How many matches are reported unless the call says otherwise; upstream's value.
+/// Default limit of reported matches; upstream's value.
 const DEFAULT_MATCHES: u64 = 100;
-/// No call gets more, whatever it says.
-const MOST_MATCHES: u64 = 20_000;
+/// Upper limit for any call.
+const MAX_MATCHES: u64 = 20_000;
 
 /// The tool.
 pub(crate) struct GrepSearch {
@@ -173,7 +173,7 @@ fn query(arguments: Arguments<'_>, names_only: bool) -> Result<Query, ArgError> 
         exclude,
         include: include.filter(|text| !text.is_empty()).map(str::to_owned),
         per_file: if names_only { Some(1) } else { arguments.number("max_matches_per_file", 1)? },
-        total: arguments.number("total_max_matches", 1)?.unwrap_or(DEFAULT_MATCHES).min(MOST_MATCHES),
+        total: arguments.number("total_max_matches", 1)?.unwrap_or(DEFAULT_MATCHES).min(MAX_MATCHES),
         context,
         no_ignore: arguments.flag("no_ignore")?.unwrap_or(false),
     })
@@ -210,7 +210,8 @@ impl Invocation for Call {
 
 impl Call {
     fn search(&self, cancel: &CancellationToken) -> ToolOutcome {
-        let place = report::Place { given: self.given_path.as_deref().unwrap_or("."), query: &self.query };
+        let place =
+            report::SearchPlace { given: self.given_path.as_deref().unwrap_or("."), query: &self.query };
         let start: PathBuf = match self.scope.workspace.admit_again(&self.location) {
             Ok(location) => location.path().to_owned(),
             Err(refusal) => return place.failed(&refusal.to_string()),
@@ -221,8 +222,8 @@ impl Call {
                 "Operation timed out after {millis}ms. In large repositories, consider narrowing your search \
                  scope by specifying a 'dir_path' or an 'include_pattern'."
             )),
-            Ok(SearchEnd::Found(files)) if self.names_only => place.names(&self.scope.workspace, &files),
-            Ok(SearchEnd::Found(files)) => place.matches(&self.scope.workspace, &files),
+            Ok(SearchEnd::FoundFile(files)) if self.names_only => place.names(&self.scope.workspace, &files),
+            Ok(SearchEnd::FoundFile(files)) => place.matches(&self.scope.workspace, &files),
             Err(error) => place.failed(&error.to_string()),
         }
     }

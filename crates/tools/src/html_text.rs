@@ -1,6 +1,6 @@
-//! HTML to plain text: headings in capitals, lists with marks, no links, no wrapping.
+//! Converts HTML to plain text: headings in capitals, lists with markers, no links, no wrapping.
 //!
-//! Works on the tokens, without building a tree: depth and memory stay bounded whatever the page does.
+//! Works on tokens without building a tree, so that depth and memory stay bounded for any page.
 
 mod layout;
 mod tokens;

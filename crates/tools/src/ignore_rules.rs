@@ -1,8 +1,8 @@
-//! Which files the user does not want to be read: `.gitignore`, `.geminiignore` and custom ignore files.
+//! Ignore files: `.gitignore`, `.geminiignore` and custom ones.
 //!
-//! Custom files come first (earlier ones win), then `.geminiignore`, then `.gitignore` from the deepest
-//! folder upwards, then `.git/info/exclude`. The first that says anything about a path decides, so a negation
-//! works across files. What lies in an ignored folder is ignored.
+//! Custom files come first (earlier ones win), then `.geminiignore`, then `.gitignore` from the deepest folder
+//! upwards, then `.git/info/exclude`. The first file with a rule for a path decides, so a negation works across
+//! files. Everything in an ignored folder is ignored.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -33,7 +33,7 @@ pub(crate) struct IgnoreRules {
     files: Mutex<HashMap<PathBuf, Loaded>>,
 }
 
-/// What decides about the entries of one folder, in order of precedence.
+/// The rules for the entries of one folder, in order of precedence.
 #[derive(Debug)]
 pub(crate) struct FolderRules {
     rules: Vec<Arc<Gitignore>>,
@@ -41,7 +41,7 @@ pub(crate) struct FolderRules {
 }
 
 impl FolderRules {
-    /// Whether an entry of the folder is ignored; the first rule that says anything decides.
+    /// Whether an entry of the folder is ignored; the first matching rule decides.
     pub(crate) fn ignore(&self, entry: &Path, is_dir: bool) -> bool {
         let mut verdicts = self.rules.iter().map(|rules| rules.matched(entry, is_dir));
         match verdicts.find(|verdict| !verdict.is_none()) {
@@ -126,7 +126,7 @@ impl IgnoreRules {
         }
         let mut builder = GitignoreBuilder::new(rooted_at);
         for line in read_lines(file)?.lines() {
-            // Lines that are no patterns are skipped, as git does.
+            // Lines that are not valid patterns are skipped, as in git.
             let _ = builder.add_line(Some(file.to_owned()), line);
         }
         let rules = Arc::new(builder.build().unwrap_or_else(|_| Gitignore::empty()));
@@ -134,7 +134,7 @@ impl IgnoreRules {
         Some(rules)
     }
 
-    /// The innermost workspace directory that holds the path.
+    /// The innermost workspace directory that contains the path.
     fn root_of(&self, path: &Path) -> Option<&Root> {
         self.roots
             .iter()

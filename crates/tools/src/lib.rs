@@ -1,10 +1,11 @@
 //! The built-in tools: files, search, edits, the shell, the web and the model's notes.
 //!
-//! Owns: the workspace and its access test, ignore rules, encodings, and what each tool says to the model.
-//! Does not own: whether a call may run (policy), scheduling and cutting long results (`agent`), child
+//! Owns: the workspace and its path check, ignore rules, encodings, and the results that tools return to the
+//! model.
+//! Does not own: whether a call may run (policy), scheduling and truncating long results (`agent`), child
 //! processes (`exec`).
-//! Start at [`builtin`]; each tool is one file named after it. Tools that need a model, the network or a
-//! command of the user's have a constructor of their own. [`read_many`] serves `@path` mentions.
+//! Start at [`builtin`]; each tool is in the file named after it. Tools that need a model, the network or a
+//! user-defined command have their own constructors. [`read_many`] implements `@path` mentions.
 
 mod arguments;
 mod background;
@@ -57,15 +58,15 @@ pub use workspace::{MAX_EXTRA_DIRECTORIES, Workspace, WorkspaceError, WorkspaceS
 
 use file_scope::FileScope;
 
-/// What the tools work with.
+/// The dependencies of the tools.
 #[derive(Clone)]
 pub struct ToolSetup {
     pub workspace: Arc<Workspace>,
     pub filtering: FileFiltering,
     pub tools: Tools,
-    /// The whole environment of shell commands; see `pollux_exec::environment::for_command`.
+    /// The complete environment of shell commands; see `pollux_exec::environment::for_command`.
     pub child_env: Vec<(String, String)>,
-    /// Holds what outlives its call; whoever owns the run shuts it down.
+    /// Holds processes that outlive their call; the owner of the run shuts it down.
     pub background: Arc<Background>,
     /// The borders shell commands run in.
     pub sandbox: SandboxSlot,

@@ -1,4 +1,4 @@
-//! `list_directory`: what a folder holds.
+//! The tool `list_directory`: the entries of a folder.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::file_scope::{FileScope, on_thread};
 use crate::ignore_rules::Respect;
 use crate::workspace::{EntryKind, Folder, Location};
 
-/// More entries than this help nobody.
+/// Limit of listed entries.
 const MAX_ENTRIES: usize = 10_000;
 
 /// The tool.
@@ -34,7 +34,7 @@ struct Call {
     ignore: GlobSet,
 }
 
-/// What was found in a folder.
+/// The entries found in a folder.
 #[derive(Default)]
 struct Listing {
     entries: Vec<Entry>,
@@ -186,7 +186,7 @@ impl Call {
             }
             let path = at.join(&entry.name);
             let name = entry.name.to_string_lossy().into_owned();
-            // Also leaves out links that lead elsewhere, or nowhere.
+            // Also skips links that lead outside the workspace, or nowhere.
             let target = self.scope.workspace.admit(path.clone()).ok();
             let status = target.and_then(|target| match entry.kind {
                 EntryKind::Link => self.scope.workspace.status(&target).ok(),

@@ -1,4 +1,4 @@
-//! Every path of the workspace, for a person who picks one.
+//! Lists all paths of the workspace, for the path picker of the user interface.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub fn list_paths(
             cancel,
         };
         walk.breadth_first(&mut |below, is_dir| {
-            // A name that cannot be typed is no help.
+            // A name that cannot be typed is not useful here.
             let shown = prefix.join(below);
             let Some(path) = shown.to_str().filter(|path| !path.contains(char::is_control)) else {
                 return ControlFlow::Continue(());

@@ -1,4 +1,4 @@
-//! `read_file`: one file, or some of its lines.
+//! The tool `read_file`: one file, or a range of its lines.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `read_many_files`: all files that match some patterns. Serves `@path` mentions.
+//! The tool `read_many_files`: all files that match some patterns. Also implements `@path` mentions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,20 +44,20 @@ const MORE_EXCLUDES: &[&str] = &[
     "GEMINI.md",
 ];
 
-/// What to read.
+/// The files to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadManyRequest {
     /// Globs or paths, relative to each workspace directory or absolute.
     pub include: Vec<String>,
     pub exclude: Vec<String>,
-    /// Whether to read also what is usually of no interest, such as build output and archives.
+    /// Whether to include files that are usually not interesting, such as build output and archives.
     pub no_default_excludes: bool,
     /// Overrides the settings.
     pub respect_git_ignore: Option<bool>,
     pub respect_gemini_ignore: Option<bool>,
 }
 
-/// What was read.
+/// The result of reading.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadMany {
     /// For the model; empty if nothing was read.
@@ -74,7 +74,7 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// Why nothing was read at all.
+/// Why nothing could be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadManyError {
     #[error("invalid pattern `{pattern}`: {source}")]
@@ -138,7 +138,7 @@ fn matching(
     };
     let built_in = default_excludes(request)?;
     let exclude = patterns(Path::new(""), &request.exclude)?;
-    // What was put into the project's own folder, such as a picture from the clipboard, is named by its path.
+    // Files in the project's own folder, such as a pasted picture, are named by their path.
     let named = request.include.iter().map(PathBuf::from).filter(|path| scope.workspace.is_scratch(path));
     let mut found: BTreeMap<PathBuf, ()> = named.map(|path| (path, ())).collect();
     if let Some(path) = named_file(scope, request, respect) {
@@ -169,7 +169,7 @@ fn matching(
     Ok(found.into_keys())
 }
 
-/// The file that the only pattern names by its path: nobody has to look through the workspace for it.
+/// The file that the only pattern names by its path, without searching the workspace.
 fn named_file(scope: &FileScope, request: &ReadManyRequest, respect: Respect) -> Option<PathBuf> {
     let ([pattern], [], true) = (&*request.include, &*request.exclude, request.no_default_excludes) else {
         return None;

@@ -1,4 +1,6 @@
-//! `replace`: changes part of a file.
+//! The tool `replace`: changes part of a file.
+//!
+//! Finding the text is in `ladder`; this module validates the call, shows the change and writes it.
 
 mod apply;
 mod distance;
@@ -19,7 +21,7 @@ use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
-use crate::diff::{Change, line_delta};
+use crate::diff::{FileChange, line_delta};
 use crate::encoding::{self, Decoded};
 use crate::file_scope::{FileScope, on_thread};
 use crate::omission;
@@ -191,15 +193,15 @@ impl Invocation for Call {
 struct Planned {
     before: Option<String>,
     after: String,
-    /// What would be on disk.
+    /// The new file content.
     bytes: Vec<u8>,
     said: String,
     note: String,
 }
 
 impl Planned {
-    fn change(&self) -> Change<'_> {
-        Change::new(self.before.as_deref(), &self.after)
+    fn change(&self) -> FileChange<'_> {
+        FileChange::new(self.before.as_deref(), &self.after)
     }
 }
 
@@ -280,7 +282,7 @@ impl Call {
         Ok(Planned { bytes, before: Some(decoded.text), after, said, note })
     }
 
-    /// Bytes that are no valid text must survive, so only an exact match is replaced.
+    /// Invalid bytes must survive, so only an exact match is replaced.
     fn edit_of_bytes(&self, bytes: &[u8], decoded: Decoded) -> Result<Planned, ToolFailure> {
         let Some((bytes, count)) = raw::replace(bytes, &decoded, &self.old, &self.new) else {
             let message = format!(

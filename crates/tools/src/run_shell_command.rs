@@ -1,4 +1,6 @@
-//! `run_shell_command`: a command for bash.
+//! The tool `run_shell_command`: runs a command with bash.
+//!
+//! Processes and output limits are handled by `pollux_exec`; this module formats the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,8 +123,8 @@ impl Tool for RunShellCommand {
 
     fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
         let arguments = Arguments(args);
-        // Nothing in the command is refused here. Upstream blocks command substitution at this place; whether
-        // a command may run is for policy to say, which reads the whole command.
+        // No command is refused here. Upstream blocks command substitution at this point; here the policy
+        // decides, which analyses the complete command.
         let text = arguments.required("command")?.to_owned();
         if text.trim().is_empty() {
             return Err(ArgError("Command cannot be empty.".to_owned()));
@@ -208,7 +210,7 @@ fn done(text: String, display: Display, failure: Option<RunFailure>) -> ToolOutc
     ToolOutcome::Done(ToolOutput { failure, ..ToolOutput::new(parts, display) })
 }
 
-/// Judged by how the process ended, never by what it printed.
+/// Determined by how the process ended, never by its output.
 fn failure(ending: Ending) -> Option<RunFailure> {
     match ending {
         Ending::Exited(0) | Ending::Cancelled => None,
@@ -279,7 +281,7 @@ fn lines(ending: Ending, pid: u32, background_pids: &[u32]) -> Vec<String> {
     lines
 }
 
-/// What people are shown of long output: its two ends. The model can read all of it in a file.
+/// The start and the end of long output, for display. The model can read all of it in a file.
 fn shown(output: &str) -> String {
     let head = output.get(..output.floor_char_boundary(DISPLAY_HEAD_BYTES)).unwrap_or_default();
     let tail_at = output.floor_char_boundary(output.len().saturating_sub(DISPLAY_TAIL_BYTES));

@@ -5,7 +5,7 @@ use std::sync::{Arc, RwLock};
 use pollux_domain::sync::SharedLocked as _;
 use pollux_exec::sandbox::Sandbox;
 
-/// Shared by everything that starts commands for the model: what is set here counts from the next command on.
+/// Shared by everything that starts commands for the model; a change applies from the next command on.
 #[derive(Clone, Default)]
 pub struct SandboxSlot(Arc<RwLock<Option<Arc<Sandbox>>>>);
 

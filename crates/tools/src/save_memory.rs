@@ -1,4 +1,4 @@
-//! `save_memory`: one fact more in the user's own context file.
+//! The tool `save_memory`: adds a fact to the user's context file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const MAX_CHARS: usize = 4000;
 pub(crate) struct SaveMemory {
     spec: Arc<ToolSpec>,
     file: PathBuf,
-    /// Where the file really is: people keep theirs elsewhere and link to it.
+    /// The real path of the file: some users keep it in another folder and link to it.
     target: PathBuf,
 }
 
@@ -119,7 +119,7 @@ impl Invocation for Call {
 
 impl Call {
     fn save(&self) -> Result<(), SaveError> {
-        // What was approved is a change of the file that it led to then.
+        // The approval covers a change of the file that the link pointed to then.
         if files::follow(&self.file)? != self.target {
             return Err(SaveError::Moved { file: self.file.clone() });
         }
@@ -142,7 +142,7 @@ fn without_imports(fact: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The text with the fact at the end of its section, which is made if it is not there.
+/// The text with the fact appended to its section, which is created if missing.
 fn with_fact(old: &str, fact: &str) -> String {
     let is_heading = |line: &str| line.trim_end() == SECTION;
     let lines: Vec<&str> = old.lines().collect();
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_stand_at_the_end_of_their_section() {
+    fn facts_are_appended_to_their_section() {
         let cases = [
             ("", "## Gemini Added Memories\n- f\n"),
             ("# Mine\nx\n", "# Mine\nx\n\n## Gemini Added Memories\n- f\n"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_is_one_line_without_a_mark() {
+    fn a_fact_is_one_line_without_a_bullet() {
         assert_eq!(as_list_item(" - -- likes\n## Heading\r\n- tea\u{1b}[0m "), "likes ## Heading - tea [0m");
         assert_eq!(as_list_item("\n-\n"), "");
         assert_eq!(as_list_item("well-known"), "well-known");

@@ -1,4 +1,4 @@
-//! What a person saw before they agreed to a change.
+//! Remembers the content that was shown for approval, so that a change in between is noticed.
 
 use std::sync::OnceLock;
 
@@ -15,7 +15,7 @@ impl Shown {
         let _ = self.0.set(mark(before));
     }
 
-    /// Whether the change that was agreed to is the one that would be made now.
+    /// Whether the approved change is still the one that would be made.
     pub(crate) fn check(&self, before: Option<&[u8]>) -> Result<(), ToolFailure> {
         match self.0.get() {
             Some(shown) if *shown != mark(before) => Err(ToolFailure {

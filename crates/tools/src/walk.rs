@@ -1,4 +1,4 @@
-//! Walks the files below a folder, leaving out what no search should see.
+//! Walks the files below a folder, without ignored and protected ones.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -11,13 +11,13 @@ use tokio_util::sync::CancellationToken;
 use crate::ignore_rules::{IgnoreRules, Respect};
 use crate::workspace::{Entry, EntryKind, Folder as OpenFolder, Workspace};
 
-/// How many entries of ignored folders are looked at, only to say how many files were left out.
+/// Limit of entries examined in ignored folders, only to count the skipped files.
 const IGNORED_BUDGET: usize = 20_000;
 
 /// Folders that no search enters; upstream's list.
 const COMMON_EXCLUDES: &[&str] = &["node_modules", ".git", "bower_components", ".svn", ".hg"];
 
-/// Where to walk, and what to leave out.
+/// The start and the exclusions of a walk.
 pub(crate) struct Walk<'a> {
     pub(crate) workspace: &'a Workspace,
     pub(crate) rules: &'a IgnoreRules,
@@ -27,13 +27,13 @@ pub(crate) struct Walk<'a> {
     pub(crate) excludes: &'a GlobSet,
     /// Only folders on the way to, or below, this path relative to `start` are entered.
     pub(crate) prefix: &'a Path,
-    /// Whether ignored files are reported as such, or not at all.
+    /// Whether ignored files are reported as such, or omitted.
     pub(crate) reports_ignored: bool,
     pub(crate) cancel: &'a CancellationToken,
 }
 
 /// A file found by a walk.
-pub(crate) struct Found<'a> {
+pub(crate) struct FoundFile<'a> {
     pub(crate) path: &'a Path,
     /// Relative to the start of the walk.
     pub(crate) below: &'a Path,
@@ -41,7 +41,7 @@ pub(crate) struct Found<'a> {
     folder: &'a OpenFolder,
 }
 
-impl Found<'_> {
+impl FoundFile<'_> {
     /// When it was last changed.
     pub(crate) fn modified(&self) -> SystemTime {
         let name = self.path.file_name().unwrap_or_default();
@@ -60,7 +60,7 @@ struct Folder {
 impl Walk<'_> {
     /// Visits regular files in order of their names, each folder's files before its folders.
     /// Symlinks are not followed.
-    pub(crate) fn run(&self, visit: &mut dyn FnMut(Found<'_>)) -> Result<(), Cancelled> {
+    pub(crate) fn run(&self, visit: &mut dyn FnMut(FoundFile<'_>)) -> Result<(), Cancelled> {
         let ignored = self.rules.is_ignored(self.start, true, self.respect);
         if ignored && !self.reports_ignored {
             return Ok(());
@@ -92,7 +92,7 @@ impl Walk<'_> {
                 if is_dir {
                     folders.push(Folder { path, is_ignored });
                 } else {
-                    visit(Found { path: &path, below, is_ignored, folder: &open });
+                    visit(FoundFile { path: &path, below, is_ignored, folder: &open });
                 }
             }
             stack.extend(folders.into_iter().rev());
@@ -100,8 +100,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Visits files and folders, relative to the start, those near it first, until `visit` has had enough. What is
-    /// ignored is left out.
+    /// Visits files and folders breadth-first, with paths relative to the start, until `visit` stops. Ignored
+    /// entries are skipped.
     pub(crate) fn breadth_first(&self, visit: &mut dyn FnMut(&Path, bool) -> ControlFlow<()>) {
         let mut waiting = VecDeque::from([self.start.to_owned()]);
         while let Some(folder) = waiting.pop_front() {
@@ -129,7 +129,7 @@ impl Walk<'_> {
 
     /// The files and folders of a folder, by name.
     fn look_into(&self, folder: &Path) -> Option<(OpenFolder, Vec<Entry>)> {
-        // Opened by its real path: what became a link since it was seen is not entered.
+        // Opened by its real path: an entry that has become a link is not entered.
         let open = self.workspace.open_folder(folder).ok()?;
         let mut names = open.entries().ok()?;
         names.retain(|entry| matches!(entry.kind, EntryKind::File | EntryKind::Folder));
@@ -144,7 +144,7 @@ impl Walk<'_> {
         if !is_dir {
             return true;
         }
-        // Our own state would feed back into what the agent reads, unless someone asked for it.
+        // The program's own state would feed back into the context, so it is only included on request.
         let own_state = path == self.workspace.state_dir();
         !own_state && (below.starts_with(self.prefix) || self.prefix.starts_with(below))
     }

@@ -1,4 +1,4 @@
-//! `web_fetch`: pages named in a prompt, read by the model or, failing that, by us.
+//! The tool `web_fetch`: reads the web pages named in a prompt, through the model or, if that fails, directly.
 
 mod budget;
 mod direct;
@@ -33,7 +33,7 @@ const USER_AGENT: &str =
     "Mozilla/5.0 (compatible; Google-Gemini-CLI/1.0; +https://github.com/google-gemini/gemini-cli)";
 const SUCCESS: &str = "URL_RETRIEVAL_STATUS_SUCCESS";
 
-/// What `web_fetch` works with.
+/// The dependencies of `web_fetch`.
 #[derive(Clone)]
 pub struct WebFetchSetup {
     pub model: Arc<dyn ModelClient>,
@@ -71,7 +71,7 @@ pub(crate) struct WebFetch {
     direct: bool,
 }
 
-/// What all calls share.
+/// State shared by all calls.
 struct Web {
     model: Arc<dyn ModelClient>,
     pages: GuardedClient,
@@ -87,7 +87,7 @@ struct Call {
 
 /// What to do with the pages.
 enum Task {
-    /// What the prompt says.
+    /// The prompt of the call.
     Prompt(String),
     /// Return the text.
     Text,
@@ -210,7 +210,7 @@ impl Call {
         ToolOutcome::text(untrusted::wrapped(&format!("{warning}{text}")), Display::Text(shown))
     }
 
-    /// The addresses that may be fetched, and those that may not, with the reason.
+    /// The allowed URLs, and the refused ones with the reason.
     async fn sorted(&self) -> (Vec<Url>, Vec<String>) {
         let mut urls = Vec::new();
         let mut skipped = Vec::new();
@@ -248,7 +248,7 @@ impl Call {
         Ok((text, format!("Content of {url}")))
     }
 
-    /// We fetch the pages, and the model reads what they say.
+    /// Fetches the pages directly and sends their text to the model.
     async fn by_ourselves(&self, prompt: &str, urls: &[Url]) -> Result<(String, String), String> {
         let (pages, failures) = direct::texts(&self.web.pages, urls).await;
         if pages.is_empty() {

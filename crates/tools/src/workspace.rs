@@ -1,12 +1,12 @@
-//! Which files the tools may touch.
+//! Decides which files the tools may access.
 //!
-//! A path from the model is made absolute, its symlinks are resolved, and the result must lie in an allowed
-//! directory. The decision is made twice: when a call is prepared, and again when it runs. Files and folders
-//! are then opened by their real path without following any symlink, so a link that is put in place between
-//! the check and the opening leads nowhere; walks do the same for every folder they enter.
+//! A path from the model is made absolute, its symlinks are resolved, and the result must be inside an allowed
+//! directory. The check happens twice: when a call is prepared, and again when it runs. Files and folders are
+//! then opened by their real path without following symlinks, so a link that is created between check and
+//! opening has no effect; walks do the same for every folder they enter.
 //!
-//! A hard link cannot be told from the file: what somebody linked into the workspace can be read there. It is
-//! never written through. A mount point is part of the directory it stands in.
+//! A hard link cannot be distinguished from the file: a file linked into the workspace can be read there, but
+//! it is never written through the link. A mount point is part of the directory that contains it.
 
 mod beneath;
 mod location;
@@ -31,7 +31,7 @@ use location::{absolute, blocked_below};
 /// How many directories can be added to the project root.
 pub const MAX_EXTRA_DIRECTORIES: usize = 5;
 
-/// What a workspace is made from.
+/// The parameters of a workspace.
 #[derive(Debug, Clone)]
 pub struct WorkspaceSetup {
     /// The project root.
@@ -42,7 +42,7 @@ pub struct WorkspaceSetup {
     pub project_temp: PathBuf,
     /// The `.gemini` folder of the user.
     pub gemini_dir: PathBuf,
-    /// What `~` stands for in `include_directories`.
+    /// The value of `~` in `include_directories`.
     pub user_home: PathBuf,
 }
 
@@ -62,7 +62,7 @@ pub struct Workspace {
     project_temp: PathBuf,
     state_dir: PathBuf,
     global_context: PathBuf,
-    /// Folders that were opened for reading while the session lives, such as those of skills.
+    /// Folders with read access added during the session, such as those of skills.
     readable: RwLock<Vec<PathBuf>>,
     warnings: Vec<String>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Location {
     asked: PathBuf,
     /// The real path.
     path: PathBuf,
-    /// The allowed directory that holds it.
+    /// The allowed directory that contains it.
     base: PathBuf,
     /// Nothing may be written there.
     read_only: bool,
@@ -108,7 +108,7 @@ pub(crate) enum PathRefusal {
 }
 
 impl PathRefusal {
-    /// A few words for people.
+    /// A short text for display.
     pub(crate) fn summary(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "Invalid path.",
@@ -174,14 +174,14 @@ impl Workspace {
         }
     }
 
-    /// The folder opened for reading that holds a real path.
+    /// The read-only folder that contains a real path.
     fn readable_base(&self, real: &Path) -> Option<PathBuf> {
         let readable = self.readable.read_locked();
         let holds = |folder: &&PathBuf| real.strip_prefix(folder).is_ok_and(|below| !blocked_below(below));
         readable.iter().find(holds).cloned()
     }
 
-    /// What the user should hear about directories that were left out.
+    /// Warnings about skipped directories.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -238,8 +238,8 @@ impl Workspace {
         None
     }
 
-    /// Whether a path lies in the project's temp folder, outside of the memory's inbox, of the sessions (which
-    /// say what was allowed) and of what is kept for going back (which holds copies of closed files, too).
+    /// Whether a path is in the project's temp folder, except for the memory inbox, the sessions (which record
+    /// approvals) and the rewind store (which contains copies of protected files).
     fn is_open_temp(&self, real: &Path) -> bool {
         let is = |part: std::path::Component<'_>, name: &str| part.as_os_str().eq_ignore_ascii_case(name);
         real.strip_prefix(&self.project_temp).is_ok_and(|below| {
@@ -248,12 +248,12 @@ impl Workspace {
         })
     }
 
-    /// Whether a real path is that of a file in the project's own folder for what need not last.
+    /// Whether a real path is in the project's scratch folder.
     pub fn is_scratch(&self, real: &Path) -> bool {
         real.is_absolute() && self.is_open_temp(real) && real.is_file()
     }
 
-    /// Why a path that is inside stays closed: what it leads to, or else the name that it was asked for by.
+    /// Why a path inside the workspace is protected: because of its target, or of the requested name.
     fn closed(&self, asked: &Path, real: &Path) -> Option<PathRefusal> {
         let below = |path: &Path| {
             self.directories
@@ -290,7 +290,7 @@ impl Workspace {
             || self.readable_base(real).is_some()
     }
 
-    /// The path relative to the project root; absolute if it lies elsewhere.
+    /// The path relative to the project root; absolute if it is outside.
     pub(crate) fn relative(&self, path: &Path) -> String {
         match path.strip_prefix(self.root()) {
             Ok(relative) if relative.as_os_str().is_empty() => ".".to_owned(),

@@ -1,4 +1,4 @@
-//! `write_file`: a whole file.
+//! The tool `write_file`: creates or overwrites a whole file.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::json;
 
 use crate::arguments::Arguments;
-use crate::diff::{Change, line_delta};
+use crate::diff::{FileChange, line_delta};
 use crate::encoding::{self, Encoding, LineEnd};
 use crate::file_scope::{FileScope, on_thread};
 use crate::omission;
@@ -33,7 +33,7 @@ struct Call {
     scope: Arc<FileScope>,
     location: Location,
     content: String,
-    /// Set when a person changed the content before approving it.
+    /// Set when the user changed the content before approving it.
     is_modified_by_user: bool,
     shown: Shown,
 }
@@ -117,7 +117,7 @@ impl Invocation for Call {
             let before = self.before().ok()?;
             self.shown.keep(before.bytes());
             let (_, content) = self.content_for(&before);
-            Some(Change::new(before.text(), &content).for_people(self.location.path()))
+            Some(FileChange::new(before.text(), &content).for_people(self.location.path()))
         })
     }
 
@@ -126,7 +126,7 @@ impl Invocation for Call {
     }
 }
 
-/// What a file held before.
+/// The previous content of a file.
 enum Before {
     Nothing,
     Text(encoding::Decoded),
@@ -161,7 +161,7 @@ impl Call {
         let (encoding, content) = self.content_for(&before);
         if let Err(error) = self.scope.save(&self.location, &encoding.encode(&content)) {
             return ToolOutcome::Failed(match error {
-                // A file stands where a folder should be; upstream notices when it looks for the old file.
+                // A file is in the place of a folder; upstream notices when it looks for the old file.
                 SaveError::Io(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
                     self.check_failure(&error)
                 }
@@ -212,7 +212,7 @@ impl Call {
 
     fn done(&self, before: &Before, content: &str) -> ToolOutcome {
         let path = self.location.path();
-        let change = Change::new(before.text(), content);
+        let change = FileChange::new(before.text(), content);
         let mut text = match before {
             Before::Nothing => format!("Successfully created and wrote to new file: {}.", path.display()),
             Before::Text(_) | Before::Large => format!("Successfully overwrote file: {}.", path.display()),

@@ -1,4 +1,4 @@
-//! `write_todos`: the model's list of what is to be done.
+//! The tool `write_todos`: the model's to-do list.
 
 use std::sync::Arc;
 

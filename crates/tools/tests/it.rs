@@ -1,4 +1,4 @@
-//! Every tool on real files.
+//! Integration tests of every tool on real files.
 
 #![expect(clippy::unwrap_used, reason = "what a test helper needs must be there")]
 

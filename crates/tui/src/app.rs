@@ -1,7 +1,7 @@
-//! What a person sees and does, as a value: input and events in, actions and frames out.
+//! The state of the screen as a value: input and events in, actions and frames out.
 //!
-//! Nothing here touches the terminal, the disk or the clock, so every journey can be played in a test. The program
-//! carries the actions out and tells what came of them.
+//! It uses neither the terminal nor the disk nor the clock, so tests can play every interaction. The program
+//! carries out the actions and reports their results.
 
 mod dialogs;
 mod footer;
@@ -42,39 +42,39 @@ use self::page::Page;
 use self::status::Status;
 use self::todos::Todos;
 
-/// How long a toast stays, and with it the chance that it tells of.
+/// How long a toast stays, and the repeated key it announces counts.
 const TOAST: Duration = crate::composer::TWICE;
 
-/// How it is to look and behave.
+/// Appearance and behaviour.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub theme: Theme,
     pub keys: KeyMap,
     pub vim: bool,
-    /// The whole screen is ours; otherwise only what is below the terminal's own scrollback.
+    /// Use the alternate screen; otherwise only the area below the scrollback.
     pub alternate: bool,
     pub show: Show,
     pub line_numbers: bool,
     /// Lines of a tool's output that are shown.
     pub box_lines: usize,
-    /// What went as expected is told in a line.
+    /// Show successful calls in one line.
     pub compact: bool,
-    /// What the model thinks is part of the conversation.
+    /// Show thoughts in the conversation.
     pub thoughts: bool,
-    /// The model that answers is told whenever it is another one.
+    /// Show the model's name whenever it changes.
     pub model_in_chat: bool,
     pub phrases: Phrases,
-    /// How the window is named; `None` leaves it alone.
+    /// The window title; `None` leaves it unchanged.
     pub titles: Option<Titles>,
 }
 
-/// Which parts of the screen there are.
+/// The parts of the screen to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Show {
     pub banner: bool,
     pub tips: bool,
     pub footer: bool,
-    /// What the session can use, above the composer.
+    /// The context summary above the composer.
     pub context: bool,
     /// The hint at the list of shortcuts.
     pub hint: bool,
@@ -106,7 +106,7 @@ impl Default for Settings {
     }
 }
 
-/// What the program has to do.
+/// What the program must do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// A prompt, a command with `/`, or a shell command, as it was typed.
@@ -125,9 +125,9 @@ pub enum Action {
     SetMode(ApprovalMode),
     /// Candidates are wanted; answered with [`App::candidates`].
     Complete(Wanted),
-    /// The text belongs into an editor; answered with [`App::set_text`].
+    /// Open the text in an editor; answered with [`App::set_text`].
     OpenEditor(String),
-    /// What the clipboard holds is wanted; answered with [`App::refer_to`] or [`App::paste`].
+    /// Read the clipboard; answered with [`App::refer_to`] or [`App::paste`].
     PasteClipboard,
     /// A row of the picker that the program opened.
     Picked {
@@ -142,22 +142,22 @@ pub enum Action {
     Entered(String),
     /// The picker or the entry that the program opened was left.
     Closed,
-    /// The person wants to go back to an earlier prompt.
+    /// Rewind to an earlier prompt.
     Rewind,
-    /// Everything is to be drawn again.
+    /// Redraw everything.
     Redraw,
-    /// The wheel scrolls, or the terminal has the mouse for itself.
+    /// Toggle mouse reporting.
     ToggleMouse,
     Suspend,
     Quit,
 }
 
-/// A word for a moment.
+/// A short-lived message.
 #[derive(Debug)]
 struct Toast {
     text: String,
     until: Instant,
-    /// It asks for the same key once more; any other key ends it.
+    /// It asks for the same key again; any other key removes it.
     again: bool,
 }
 
@@ -172,7 +172,7 @@ pub struct App {
     transcript: Transcript,
     composer: Composer,
     questions: Questions,
-    /// What was typed while the model was at work.
+    /// Prompts that were typed during the turn.
     queue: Vec<Submission>,
     session: SessionState,
     notices: Notices,
@@ -181,7 +181,7 @@ pub struct App {
     ending: Ending,
 }
 
-/// What is said first.
+/// The header.
 #[derive(Debug)]
 struct Greeting {
     header: Header,
@@ -191,7 +191,7 @@ struct Greeting {
     printed: bool,
 }
 
-/// What the session's events tell, apart from the conversation.
+/// State from session events, apart from the transcript.
 #[derive(Debug)]
 struct SessionState {
     status: Status,
@@ -202,7 +202,7 @@ struct SessionState {
     model: String,
 }
 
-/// What is said for a moment.
+/// Short-lived messages.
 #[derive(Debug, Default)]
 struct Notices {
     toast: Option<Toast>,
@@ -210,7 +210,7 @@ struct Notices {
     leaving: Option<Instant>,
 }
 
-/// What the person chose to see.
+/// Display options that the person toggled.
 #[derive(Debug, Default)]
 struct ViewState {
     /// Long outputs are shown whole.
@@ -231,10 +231,10 @@ struct Window {
     attention: Option<(String, String)>,
 }
 
-/// The end of it all.
+/// The end of the conversation.
 #[derive(Debug, Default)]
 struct Ending {
-    /// What is said when everything is over.
+    /// Shown at the end.
     farewell: Vec<Item>,
     over: bool,
 }
@@ -270,7 +270,7 @@ impl App {
         app
     }
 
-    /// What was typed in earlier sessions, oldest first.
+    /// Adds the history of earlier sessions, oldest first.
     pub fn add_history(&mut self, prompts: Vec<String>, shell: Vec<String>) {
         self.composer.add_history(prompts, shell);
     }
@@ -283,13 +283,13 @@ impl App {
         self.composer.set_text(text);
     }
 
-    /// Where paths are seen from, from now on.
+    /// Sets how paths are displayed.
     pub fn set_paths(&mut self, paths: PathDisplay) {
         self.transcript.paths = paths.clone();
         self.paths = paths;
     }
 
-    /// Something to be read.
+    /// Adds an item to the transcript.
     pub fn say(&mut self, item: Item) {
         let item = match item {
             Item::Call { name, about, went_well } => {
@@ -305,7 +305,7 @@ impl App {
         self.transcript.push(item);
     }
 
-    /// Forgets what was said: another conversation begins.
+    /// Clears the transcript for a new session.
     pub fn clear(&mut self) {
         self.transcript = Transcript::default();
         self.transcript.thoughts = self.settings.thoughts;
@@ -333,14 +333,14 @@ impl App {
         self.settings.theme = theme;
     }
 
-    /// The terminal is dark or light; who chose a theme keeps it.
+    /// Applies the terminal's shade, unless a theme was chosen.
     pub fn follow(&mut self, shade: Shade) {
         if self.settings.theme.follows_terminal() {
             self.settings.theme = Theme::for_shade(shade);
         }
     }
 
-    /// Looks and behaves otherwise from now on; what takes the whole terminal waits for the next start.
+    /// Applies new settings; the alternate screen needs a restart.
     pub fn set_settings(&mut self, settings: Settings) {
         if settings.vim != self.settings.vim {
             self.composer.set_vim(settings.vim);
@@ -381,7 +381,7 @@ impl App {
         self.rest();
     }
 
-    /// Nothing goes on any more.
+    /// The program is idle.
     pub fn rest(&mut self) {
         self.session.status.rest();
         self.set_conditions();
@@ -398,7 +398,7 @@ impl App {
         self.ending.farewell.push(item);
     }
 
-    /// The last frame: what was said stays, what is for typing goes.
+    /// The last frame: the transcript without composer and footer.
     pub fn end(&mut self) {
         self.rest();
         self.ending.over = true;
@@ -407,12 +407,12 @@ impl App {
         }
     }
 
-    /// Whether somebody who looks elsewhere should be told something: a title and a line.
+    /// The pending notification (title and line), if the terminal is not focused.
     pub fn take_attention(&mut self) -> Option<(String, String)> {
         self.window.attention.take().filter(|_| !self.window.focused)
     }
 
-    /// Whether the whole screen is ours.
+    /// Whether the alternate screen is used.
     pub fn is_alternate(&self) -> bool {
         self.settings.alternate
     }
@@ -421,12 +421,12 @@ impl App {
         self.window.focused = focused;
     }
 
-    /// Whether the person looks at this terminal, as far as it tells.
+    /// Whether the terminal is focused, if it reports that.
     pub fn is_focused(&self) -> bool {
         self.window.focused
     }
 
-    /// What was typed ahead goes back into the prompt, before what stands there. Nothing is sent.
+    /// Moves queued prompts back into the composer, before its text.
     pub(crate) fn unqueue(&mut self) {
         let queued = std::mem::take(&mut self.queue);
         if let [only] = queued.as_slice()
@@ -439,7 +439,7 @@ impl App {
         self.set_conditions();
     }
 
-    /// What was typed ahead, all together; to be sent when the turn is over.
+    /// The queued prompts, joined, to send when the turn has ended.
     pub fn take_queue(&mut self) -> Option<Submission> {
         let shell = self.queue.first()?.shell;
         let count = if shell { 1 } else { self.queue.iter().take_while(|queued| !queued.shell).count() };
@@ -449,7 +449,7 @@ impl App {
         Some(Submission { text: joined(|queued| &queued.text), raw: joined(|queued| &queued.raw), shell })
     }
 
-    /// Folds in what a session tells.
+    /// Folds in an event of the session.
     pub fn event(&mut self, event: &Event, now: Instant) {
         self.session.status.take(event, now);
         self.session.todos.take(event);
@@ -465,7 +465,7 @@ impl App {
                 self.transcript.push(Item::info(format!("Responding with {}", one_line(&sent.model))));
             }
             Event::ApprovalWanted(request) => {
-                let line = format!("{} waits for an answer", one_line(&request.display_name));
+                let line = format!("{} needs approval", one_line(&request.display_name));
                 self.window.attention = Some(("Action required".to_owned(), line));
                 self.ask(request);
             }
@@ -492,7 +492,7 @@ impl App {
         self.composer.conditions.yolo = self.session.mode == ApprovalMode::Yolo;
     }
 
-    /// The terminal marks what is pasted.
+    /// The terminal marks pastes.
     pub fn set_paste_safe(&mut self) {
         self.composer.conditions.paste_safe = true;
     }
@@ -512,7 +512,7 @@ impl App {
         self.notices.toast = Some(Toast { text: text.into(), until: now + TOAST, again: false });
     }
 
-    /// A word about what the same key does if it comes again.
+    /// Shows what the same key does when pressed again.
     fn toast_again(&mut self, text: impl Into<String>, now: Instant) {
         self.notices.toast = Some(Toast { text: text.into(), until: now + TOAST, again: true });
     }

@@ -27,7 +27,7 @@ pub(crate) fn highlight_file(file: &str, text: &str, theme: &Theme) -> Vec<Vec<S
     highlight(ending, text, theme)
 }
 
-/// What a line may begin in the middle of.
+/// A construct that continues from the line before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Comment(&'static str),

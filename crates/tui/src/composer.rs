@@ -1,4 +1,4 @@
-//! The prompt: what a person writes, with history, search, suggestions, pastes and vim keys.
+//! The composer: prompt editing with history, search, suggestions, pastes and vim keys.
 //!
 //! Pure state: keys and pastes come in with the time, a [`Reaction`] says what the program has to do. Files, the
 //! clipboard and suggestions are the program's. Start at [`Composer::key`] (in `input.rs`); `buffer.rs` is the text,
@@ -40,7 +40,7 @@ pub const TWICE: Duration = Duration::from_secs(3);
 /// Two Tabs within this are one request; must equal upstream's.
 const DOUBLE_TAB: Duration = Duration::from_millis(350);
 
-/// What the program has to do after a key or a paste.
+/// What the program must do after a key or a paste.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reaction {
     /// Nothing happened.
@@ -57,7 +57,7 @@ pub enum Reaction {
     PullQueue,
     /// Let an editor change [`Composer::expanded`], then `set_text`.
     OpenEditor,
-    /// Paste what the clipboard holds.
+    /// Paste the clipboard's content.
     PasteClipboard,
     /// Show or hide the shortcuts.
     Shortcuts,
@@ -67,7 +67,7 @@ pub enum Reaction {
     Rewind,
     /// Draw again and show a hint for a moment.
     Toast(Toast),
-    /// Not the composer's: see what the key means elsewhere.
+    /// The composer does not handle the key.
     Unhandled,
 }
 
@@ -106,14 +106,12 @@ impl Toast {
             Self::ExpandPaste => format!("Press {} to expand pasted text", keys.key(Command::ExpandPaste)),
             Self::MoveToPaste => "Move the cursor to a placeholder to expand it.".to_owned(),
             Self::EditorKey => format!("Use {} to open the external editor.", keys.key(Command::OpenEditor)),
-            Self::PasteTooLong => {
-                "That is too long for a prompt; save it as a file and write @path.".to_owned()
-            }
+            Self::PasteTooLong => "Too long for a prompt; save it to a file and use @path.".to_owned(),
         }
     }
 }
 
-/// What the composer has to know of the rest of the program.
+/// The state of the program that the composer depends on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Conditions {
     /// A request runs.
@@ -122,7 +120,7 @@ pub struct Conditions {
     pub queued: bool,
     /// Everything is approved.
     pub yolo: bool,
-    /// The terminal marks pastes and tells Shift+Enter from Enter.
+    /// The terminal marks pastes and distinguishes Shift+Enter from Enter.
     pub paste_safe: bool,
     /// `@` in pasted text is text.
     pub escape_at: bool,
@@ -192,7 +190,7 @@ impl Composer {
         self.vim.as_ref().map(|vim| vim.mode)
     }
 
-    /// Prompts and shell commands of before, oldest first. What was sent meanwhile stays behind them.
+    /// Adds earlier prompts and shell commands, oldest first, before those sent meanwhile.
     pub fn add_history(&mut self, prompts: Vec<String>, commands: Vec<String>) {
         self.prompts.precede(prompts);
         self.commands.precede(commands);
@@ -219,7 +217,7 @@ impl Composer {
         self.buffer.set(text);
     }
 
-    /// A text before what is there, apart from it; the cursor goes to the end.
+    /// Inserts a text before the existing one, separated from it; the cursor goes to the end.
     pub fn prepend(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -238,7 +236,7 @@ impl Composer {
         self.buffer.insert(text);
     }
 
-    /// A reference to a file at the cursor, apart from what stands before it.
+    /// Inserts a file reference at the cursor, separated from the text before it.
     pub fn refer_to(&mut self, path: &str) {
         let blank = if self.joins() { " " } else { "" };
         self.insert(&format!("{blank}@{} ", completion::escape_reference(path)));
@@ -262,7 +260,7 @@ impl Composer {
         if !self.completion.answer(candidates) {
             return false;
         }
-        // As in a shell: what can be nothing else is put in at once.
+        // As in a shell, a single candidate is inserted at once.
         if self.shell && self.completion.popup.len() == 1 {
             self.take_choice();
         }

@@ -1,4 +1,4 @@
-//! Questions that stand in the composer's place until they are answered.
+//! Dialogs: questions that replace the composer until they are answered.
 
 mod approval;
 mod body;
@@ -37,7 +37,7 @@ pub enum Dialog {
     TextEntry(TextEntry),
 }
 
-/// What a key came to.
+/// The result of a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// The question still stands.
@@ -52,7 +52,7 @@ pub enum Verdict {
     Marked(String),
     /// No row of the picker has these words.
     Searched(String),
-    /// What was typed into an [`TextEntry`].
+    /// The text of a [`TextEntry`].
     Entered(String),
     /// The person left.
     Closed,
@@ -78,7 +78,7 @@ impl Dialog {
         }
     }
 
-    /// Whether it appears without anybody having asked for it.
+    /// Whether it appears unrequested.
     pub fn comes_by_itself(&self) -> bool {
         match self {
             Self::Approval(_) | Self::Questions(_) => true,
@@ -103,7 +103,7 @@ impl Dialog {
         !is_plain || self.takes_text() || letter.is_ascii_digit() || answers.contains(letter)
     }
 
-    /// Marks what was marked at first, because the keys since were meant for the prompt.
+    /// Resets the mark, because the keys since then were meant for the prompt.
     pub(crate) fn restart(&mut self) {
         match self {
             Self::Approval(approval) => approval.restart(),
@@ -112,7 +112,7 @@ impl Dialog {
         }
     }
 
-    /// Whether somebody writes into it.
+    /// Whether text is being typed into it.
     pub fn takes_text(&self) -> bool {
         match self {
             Self::Approval(approval) => approval.is_written(),

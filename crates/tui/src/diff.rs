@@ -19,7 +19,7 @@ enum Entry {
     Gap,
 }
 
-/// The change as lines. What could hide in it is made visible, since somebody decides on it.
+/// The change as lines, with hidden characters made visible, because it is shown for approval.
 pub(crate) fn render(diff: &FileDiff, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     render_text(&diff.unified, &diff.file_name, width, theme)
 }

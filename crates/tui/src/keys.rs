@@ -1,4 +1,4 @@
-//! Which key asks for what.
+//! Keybindings.
 //!
 //! [`KeyMap`] holds the keys of every command. One key may be bound to several; which of them is meant depends on
 //! where the person is, a [`Context`]. Terminals without the kitty protocol send some keys as others (Ctrl+H for
@@ -32,7 +32,7 @@ pub enum Context {
     Suggestions,
     /// The prompt while earlier prompts are searched.
     Search,
-    /// What the composer leaves to the program.
+    /// Keys that the composer does not handle.
     App,
     /// A dialog in which letters are not typed.
     Dialog,
@@ -119,12 +119,12 @@ impl Default for KeyMap {
 }
 
 impl KeyMap {
-    /// The default keys with the changes of `keybindings.json`, and what is wrong in it.
+    /// The default keys with the changes of `keybindings.json`, and the errors in it.
     pub fn read(text: &str) -> (Self, Vec<BindingError>) {
         file::read(text)
     }
 
-    /// What a key means there.
+    /// The command of a key in a context.
     pub fn command(&self, event: &KeyEvent, context: Context) -> Option<Command> {
         Chord::of(event).find_map(|chord| {
             context.commands().iter().find(|command| self.chords(**command).contains(&chord)).copied()

@@ -1,8 +1,8 @@
-//! The terminal's screen: what a person sees and types.
+//! The terminal UI: composer, transcript, dialogs, themes and painting.
 //!
-//! Owns: the terminal itself, the composer with its keys, the transcript as it is shown, dialogs, themes, Markdown.
-//! Holds no truth: its state is what events told and what the person typed. Does not own: what a command does, what
-//! may run, where anything is kept: that is the program that drives it.
+//! Use it from a front end that passes events and keys to [`app::App`] and paints its frames; the crate `screen` does. The
+//! state consists only of events and typed input, so tests need no terminal. It does not run commands, read settings or
+//! decide approvals.
 //! Start at `app.rs`; `screen.rs` is how a frame reaches the terminal.
 
 pub mod app;

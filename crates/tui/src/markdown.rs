@@ -13,7 +13,7 @@ pub(crate) use stream::Stream;
 
 use crate::theme::Theme;
 
-/// What decides how a text looks.
+/// The parameters of rendering.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) theme: &'a Theme,

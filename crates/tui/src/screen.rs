@@ -1,6 +1,6 @@
 //! How a frame reaches the terminal.
 //!
-//! A frame is what has become final since the last one, which is printed once and belongs to the terminal's own
+//! A frame consists of the lines that have become final, which are printed once and belong to the terminal's own
 //! scrollback from then on, and the live area below it, which is repainted where it changed. Rows are always written
 //! whole: readers of the raw stream find contiguous text, and a terminal that loses something loses a row and not
 //! the screen. Nothing ever clears the screen, unless all of it is ours.
@@ -14,7 +14,7 @@ use ratatui::text::Line;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// What is to be seen now.
+/// The content to show.
 #[derive(Debug, Default)]
 pub struct Frame {
     /// Lines that never change again, each no wider than the terminal.
@@ -61,9 +61,9 @@ impl<W: Write> Screen<W> {
         Self { whole: true, ..Self::new(out, columns, colours) }
     }
 
-    /// Writes what is new; nothing when nothing is.
+    /// Writes the changes since the last frame.
     pub fn paint(&mut self, frame: &Frame) -> io::Result<()> {
-        // Blanks before the cursor were typed: whoever reads the stream looks for them.
+        // Blanks before the cursor were typed, and readers of the stream expect them.
         let typed = |y: u16| frame.cursor.filter(|cursor| cursor.y == y).map_or(0, |cursor| cursor.x);
         let live: Vec<Row> =
             (0..frame.live.area.height).map(|y| self.row_of(&frame.live, y, typed(y))).collect();
@@ -73,7 +73,7 @@ impl<W: Write> Screen<W> {
         let mut text = Vec::with_capacity(4096);
         text.extend_from_slice(b"\x1b[?2026h\x1b[?25l");
         if self.whole && !self.shown.is_empty() && live.len() != self.shown.len() {
-            // The window is higher or lower; what a terminal makes of the rows then is its own affair.
+            // The window's height changed, and terminals differ in what they do with the rows.
             text.extend_from_slice(b"\x1b[2J");
             self.shown.clear();
         }
@@ -84,7 +84,7 @@ impl<W: Write> Screen<W> {
                 write_row(&row, self.columns, &mut text);
                 text.extend_from_slice(b"\r\n");
             }
-            // What stood below is another thing now.
+            // The rows below have changed.
             text.extend_from_slice(b"\x1b[J");
             self.shown.clear();
         }
@@ -150,7 +150,7 @@ impl<W: Write> Screen<W> {
         self.at = y;
     }
 
-    /// The terminal has another width; it has broken our rows anew. The live area is taken away, for the next frame
+    /// The width changed and the terminal has rewrapped the rows. The live area is removed, for the next frame
     /// to be written in its place.
     pub fn resize(&mut self, columns: u16) -> io::Result<()> {
         let columns = columns.max(1);
@@ -168,7 +168,7 @@ impl<W: Write> Screen<W> {
         self.forget()
     }
 
-    /// Clears the screen, for somebody who asked for it, or because it is ours.
+    /// Clears the screen.
     pub fn clear(&mut self) -> io::Result<()> {
         self.shown.clear();
         self.at = 0;
@@ -253,7 +253,7 @@ impl<W: Write> Screen<W> {
     }
 }
 
-/// Writes a row over what stands there.
+/// Overwrites a row.
 fn write_row(row: &Row, columns: u16, text: &mut Vec<u8>) {
     // Where such a row is wider than we think, it must not go on in the next one.
     if row.doubtful {

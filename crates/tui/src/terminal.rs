@@ -1,6 +1,6 @@
-//! The terminal itself: every call that changes its state, and the way back.
+//! The terminal: every change of its state, and its restoration.
 //!
-//! Whatever ends the program, also a panic, leaves the terminal as it was found.
+//! The terminal is restored however the program ends, also after a panic.
 
 pub mod background;
 
@@ -16,31 +16,28 @@ use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_ra
 use crossterm::{cursor, execute};
 use pollux_domain::terminal_text::one_line;
 
-/// Whether the terminal is ours at the moment, and whether its other screen is.
+/// Whether the terminal is taken over, and whether the alternate screen is in use.
 static OURS: AtomicBool = AtomicBool::new(false);
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
 /// Whether the window has a name of ours.
 static TITLED: AtomicBool = AtomicBool::new(false);
 static ON_PANIC: Once = Once::new();
 
-/// The wheel and buttons are told to us, in the form that has no limit of columns.
+/// Mouse reporting with SGR coordinates, which have no column limit.
 pub const MOUSE_ON: &str = "\x1b[?1002h\x1b[?1006h";
 pub const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1002l";
 
-/// The terminal while it is ours. Dropping gives it back.
+/// The terminal while it is taken over. Dropping restores it.
 #[derive(Debug)]
 pub struct Terminal {
     alternate: bool,
 }
 
 impl Terminal {
-    /// Takes the terminal.
+    /// Takes over the terminal.
     pub fn open(alternate: bool) -> io::Result<Self> {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-            return Err(io::Error::new(
-                io::ErrorKind::NotConnected,
-                "standard input and output are no terminal",
-            ));
+            return Err(io::Error::new(io::ErrorKind::NotConnected, "stdin and stdout are not a terminal"));
         }
         give_back_on_panic();
         let terminal = Self { alternate };
@@ -48,7 +45,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Takes the terminal again, such as after an editor had it.
+    /// Takes over the terminal again, such as after an editor.
     pub fn resume(&self) -> io::Result<()> {
         enable_raw_mode()?;
         OURS.store(true, Ordering::SeqCst);
@@ -62,7 +59,7 @@ impl Terminal {
         execute!(out, EnableBracketedPaste, EnableFocusChange, PushKeyboardEnhancementFlags(flags))
     }
 
-    /// Gives the terminal to somebody else for a while.
+    /// Gives the terminal to another program for a while.
     pub fn suspend(&self) {
         give_back();
     }
@@ -84,7 +81,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Undoes everything; does nothing when there is nothing to undo.
+/// Restores the terminal, if it is taken over.
 fn give_back() {
     if !OURS.swap(false, Ordering::SeqCst) {
         return;
@@ -114,14 +111,15 @@ fn give_back_on_panic() {
     });
 }
 
-/// The sequence that names the window. What it says cannot end it; the name goes when the terminal is given back.
+/// The sequence that sets the window title. The text cannot end the sequence; the title is reset when the terminal is
+/// given back.
 pub fn title(text: &str) -> String {
     TITLED.store(true, Ordering::SeqCst);
     let shown: String = one_line(text).chars().filter(|character| !character.is_control()).take(80).collect();
     format!("\x1b]0;{shown:80}\x07")
 }
 
-/// The sequence that asks the terminal to tell somebody who looks elsewhere.
+/// The sequence for a desktop notification.
 pub fn notification(how: Notify, title: &str, body: &str) -> String {
     let short = |text: &str, most: usize| -> String {
         one_line(text)
@@ -138,7 +136,7 @@ pub fn notification(how: Notify, title: &str, body: &str) -> String {
     }
 }
 
-/// How a terminal is asked for attention.
+/// The kind of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notify {
     Osc9,

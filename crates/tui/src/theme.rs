@@ -1,4 +1,4 @@
-//! Colours by what they mean.
+//! Colours by meaning.
 //!
 //! A theme says what text, borders, changes and states look like; widgets ask for the meaning and never for a colour.
 //! The default uses blue and orange where others use green and red, and never colour alone: every state has a sign.
@@ -64,12 +64,12 @@ impl Theme {
         palettes::ALL.iter().map(|palette| (palette.name, palette.shade))
     }
 
-    /// For a terminal of this shade, when nobody chose.
+    /// The default theme for a terminal of this shade.
     pub fn for_shade(shade: Shade) -> Self {
         palettes::of_shade(shade).theme()
     }
 
-    /// Whether it is one of the two that are taken when nobody chooses.
+    /// Whether it is one of the two defaults.
     pub fn follows_terminal(&self) -> bool {
         [Shade::Dark, Shade::Light].iter().any(|shade| palettes::of_shade(*shade).name == self.name)
     }

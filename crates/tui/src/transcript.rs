@@ -1,7 +1,7 @@
-//! What was said and done, as it is shown.
+//! The transcript of a conversation, as it is shown.
 //!
 //! Events are folded into items. An item that can no longer change leaves as lines for the terminal's scrollback, in
-//! the order in which things began; what still changes is drawn in the live area.
+//! the order in which things began; items that still change are drawn in the live area.
 
 mod activity;
 mod item;
@@ -27,10 +27,10 @@ use crate::markdown::Stream;
 /// The call that stands for a command of the person's; no model's call is named so.
 const SHELL: &str = "!";
 
-/// What is shown of a conversation.
+/// The visible part of a conversation.
 #[derive(Debug, Default)]
 pub struct Transcript {
-    /// What is not printed yet, oldest first. Only the last can be [`Open::Answer`].
+    /// Items that are not printed yet, oldest first. Only the last can be [`Open::Answer`].
     open: VecDeque<Open>,
     /// The model's last answer as it wrote it, for copying.
     answer: String,
@@ -40,11 +40,11 @@ pub struct Transcript {
     thought: Option<String>,
     /// Commands of the person's so far.
     shells: usize,
-    /// The call that left last, to be shown whole if somebody asks.
+    /// The call that was printed last, to show in full on request.
     last: Option<Box<ToolBox>>,
     /// Thoughts are part of the conversation.
     pub thoughts: bool,
-    /// Where paths are seen from.
+    /// How paths are displayed.
     pub paths: PathDisplay,
     /// The questions that stand, and since when the first of them does.
     asked: (usize, Option<Instant>),
@@ -112,7 +112,7 @@ impl Transcript {
         }
     }
 
-    /// What the model is thinking about, in a few words.
+    /// The subject of the current thought.
     pub fn thought(&self) -> Option<&str> {
         self.thought.as_deref()
     }
@@ -146,7 +146,7 @@ impl Transcript {
             Event::AttemptDiscarded(discarded) => {
                 self.end_answer();
                 if discarded.text_was_shown {
-                    self.push(Item::warning("The answer above is replaced; the model is asked again."));
+                    self.push(Item::warning("Answer discarded; retrying."));
                 }
             }
             Event::CallRequested(request) => {
@@ -261,7 +261,7 @@ impl Transcript {
         })
     }
 
-    /// What can no longer change, since the last time.
+    /// The items that have become final since the last call.
     pub(crate) fn settled(&mut self) -> Vec<Past> {
         let mut past = Vec::new();
         while let Some(open) = self.open.pop_front() {
@@ -306,7 +306,7 @@ impl Transcript {
         }
     }
 
-    /// What still changes.
+    /// The items that still change.
     pub fn live(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let lines = self.open.iter().flat_map(|open| match open {
             Open::Done(item) => item.lines(look),
@@ -334,10 +334,10 @@ fn compressed(before: u64, after: u64, status: CompressionStatus) -> Item {
         }
         CompressionStatus::Nothing => Item::info("Nothing to compress."),
         CompressionStatus::Inflated => {
-            Item::warning("The summary would not have been shorter; the conversation stays as it is.")
+            Item::warning("The summary would not be shorter; conversation unchanged.")
         }
         CompressionStatus::Failed | CompressionStatus::EmptySummary => {
-            Item::warning("The conversation could not be summarised and stays as it is.")
+            Item::warning("Compression failed; conversation unchanged.")
         }
     }
 }

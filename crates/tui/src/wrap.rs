@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 /// A tab is as wide as this where it stands.
 const TAB: &str = "    ";
 
-/// What stands before the first row, and before every other.
+/// The prefix of the first row, and of the others.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Margin {
     pub(crate) first: Vec<Span<'static>>,

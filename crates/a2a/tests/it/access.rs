@@ -18,7 +18,7 @@ fn guarded(header: &'static str, value: &'static str) -> FakeHttp {
 }
 
 #[tokio::test]
-async fn every_way_to_sign_in_with_a_value_is_understood() {
+async fn every_static_credential_type_is_supported() {
     let text = |text: &str| text.to_owned();
     let cases = [
         (RemoteAuth::ApiKey { key: text("$AGENT_KEY"), header: None }, "x-api-key", "from-env"),
@@ -37,7 +37,7 @@ async fn every_way_to_sign_in_with_a_value_is_understood() {
 }
 
 #[tokio::test]
-async fn a_value_that_a_command_gives_is_asked_for_again_when_it_is_refused() {
+async fn a_rejected_command_credential_is_requested_again() {
     let server = guarded("authorization", "Bearer key-1");
     let agent =
         agent(&format!("{}/card.json", server.url()), Some(RemoteAuth::Bearer { token: "!rotate".into() }));
@@ -56,7 +56,7 @@ async fn a_value_that_a_command_gives_is_asked_for_again_when_it_is_refused() {
 }
 
 #[tokio::test]
-async fn a_value_that_stays_the_same_is_not_sent_again() {
+async fn an_unchanged_credential_is_not_resent() {
     let server = guarded("authorization", "Bearer never");
     let agent =
         agent(&format!("{}/card.json", server.url()), Some(RemoteAuth::Bearer { token: "fixed".into() }));
@@ -93,7 +93,7 @@ async fn credentials_stay_with_the_origin_of_the_card() {
     let error = call(&*fetched, "go").await.0.unwrap_err();
     assert!(matches!(&error, RemoteError::SignIn(why) if why.contains("credentials are only")), "{error}");
     assert_eq!(other.requests().len(), 0);
-    // Who wrote the card into the definition has said where they go.
+    // With the card in the definition, the user has chosen the destination.
     let written = card(&server.url(), &json!({"url": other.url()})).to_string();
     assert_eq!(call(&*with(CardSource::Json(written), bearer()), "go").await.0.as_deref(), Ok("stolen"));
     assert_eq!(other.requests()[0].header("authorization"), Some("Bearer secret"));

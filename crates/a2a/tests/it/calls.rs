@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::scene::{agent, call, card, method, result, status, stream, task, with};
 
 #[tokio::test]
-async fn an_answer_is_streamed_over_json_rpc_and_the_next_message_goes_on() {
+async fn an_answer_is_streamed_over_json_rpc_and_the_next_message_continues_the_context() {
     let server = FakeHttp::start_with_url(|url, request| match request.path.as_str() {
         "/card.json" => HttpAnswer::json(&card(url, &json!({}))),
         _ if request.json()["params"]["message"]["parts"][0]["text"] == "more" => {
@@ -43,7 +43,7 @@ async fn an_answer_is_streamed_over_json_rpc_and_the_next_message_goes_on() {
 }
 
 #[tokio::test]
-async fn http_with_json_spells_as_protocol_buffers_do() {
+async fn http_json_uses_protobuf_field_names() {
     let server = FakeHttp::start_with_url(|url, request| match request.path.as_str() {
         "/.well-known/agent-card.json" => HttpAnswer::json(&card(
             url,
@@ -63,7 +63,7 @@ async fn http_with_json_spells_as_protocol_buffers_do() {
 }
 
 #[tokio::test]
-async fn an_agent_that_speaks_1_0_is_spoken_to_in_1_0() {
+async fn a_1_0_agent_is_called_with_the_1_0_protocol() {
     let server = FakeHttp::start(|_| {
         stream(&[result(&json!({"message": {"role": "ROLE_AGENT", "parts": [{"text": "newer"}]}}))])
     });
@@ -77,7 +77,7 @@ async fn an_agent_that_speaks_1_0_is_spoken_to_in_1_0() {
 }
 
 #[tokio::test]
-async fn without_streaming_the_task_is_asked_for_until_it_is_done() {
+async fn without_streaming_the_task_is_polled_until_it_is_done() {
     let asked = Arc::new(AtomicUsize::new(0));
     let server = FakeHttp::start_with_url(move |url, request| {
         match (request.path.as_str(), method(request).as_str()) {
@@ -100,7 +100,7 @@ async fn without_streaming_the_task_is_asked_for_until_it_is_done() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_is_followed_by_questions_about_the_task() {
+async fn after_a_broken_stream_the_task_is_polled() {
     let server =
         FakeHttp::start_with_url(|url, request| match (request.path.as_str(), method(request).as_str()) {
             ("/card.json", _) => HttpAnswer::json(&card(url, &json!({}))),
@@ -115,7 +115,7 @@ async fn a_stream_that_breaks_off_is_followed_by_questions_about_the_task() {
 }
 
 #[tokio::test]
-async fn a_task_that_failed_is_a_failure_with_what_was_said() {
+async fn a_failed_task_is_reported_with_its_message() {
     let server = FakeHttp::start_with_url(|url, request| match request.path.as_str() {
         "/card.json" => HttpAnswer::json(&card(url, &json!({}))),
         _ => stream(&[result(&status("failed", "no budget", true))]),
@@ -129,7 +129,7 @@ async fn a_task_that_failed_is_a_failure_with_what_was_said() {
 }
 
 #[tokio::test]
-async fn who_cancels_tells_the_agent_so() {
+async fn cancelling_notifies_the_agent() {
     let server =
         FakeHttp::start_with_url(|url, request| match (request.path.as_str(), method(request).as_str()) {
             ("/card.json", _) => HttpAnswer::json(&card(url, &json!({}))),

@@ -13,7 +13,7 @@ async fn answered(answer: impl Fn() -> HttpAnswer + Send + Sync + 'static) -> Re
 }
 
 #[tokio::test]
-async fn a_card_that_is_too_large_or_none_at_all_is_refused() {
+async fn an_oversized_or_invalid_card_is_refused() {
     for (body, why) in [
         (vec![b' '; 2 * 1024 * 1024], "exceeds the size limit"),
         (b"<html>".to_vec(), "not valid JSON"),
@@ -35,7 +35,7 @@ async fn a_card_that_is_too_large_or_none_at_all_is_refused() {
 }
 
 #[tokio::test]
-async fn an_event_without_end_is_refused() {
+async fn an_endless_event_is_refused() {
     let error = answered(|| {
         let mut body = b"data: ".to_vec();
         body.resize(9 * 1024 * 1024, b'x');
@@ -47,7 +47,7 @@ async fn an_event_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_of_the_protocol_is_an_error_that_quotes_nothing_dangerous() {
+async fn a_protocol_violation_is_an_error_without_control_characters() {
     let error = answered(|| {
         stream(&[
             json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no\u{1b}[2J task"}}),
@@ -70,7 +70,7 @@ async fn what_is_not_of_the_protocol_is_an_error_that_quotes_nothing_dangerous()
 }
 
 #[tokio::test]
-async fn nothing_after_the_end_is_listened_to() {
+async fn events_after_the_final_one_are_ignored() {
     let said = answered(|| {
         stream(&[result(&status("completed", "done", true)), result(&status("working", "and on", false))])
     })
@@ -79,7 +79,7 @@ async fn nothing_after_the_end_is_listened_to() {
 }
 
 #[tokio::test]
-async fn what_was_said_before_an_error_is_kept() {
+async fn output_before_an_error_is_kept() {
     let error = answered(|| {
         stream(&[result(&status("working", "half", false)), json!({"error": {"message": "gone"}})])
     })

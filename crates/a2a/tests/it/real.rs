@@ -1,4 +1,4 @@
-//! An agent behind the public server library, if `scripts/python-peers.sh` has installed it.
+//! An agent built with the public server library, if `scripts/python-peers.sh` has installed it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::scene::{agent, call};
 
 #[tokio::test]
-async fn it_answers_over_every_transport_and_remembers_the_conversation() {
+async fn a_real_agent_answers_over_every_transport_and_keeps_the_context() {
     for kind in ["jsonrpc", "rest", "polled"] {
         let Some(peer) = peer(&[kind]) else { return };
         let agent = agent(&peer.card, None);
@@ -29,7 +29,7 @@ async fn it_answers_over_every_transport_and_remembers_the_conversation() {
 }
 
 #[tokio::test]
-async fn it_lets_in_who_has_the_token_and_nobody_else() {
+async fn a_real_agent_accepts_only_the_right_token() {
     let Some(peer) = peer(&["jsonrpc", "from-env"]) else { return };
     let with = |token: &str| agent(&peer.card, Some(RemoteAuth::Bearer { token: token.to_owned() }));
     assert!(call(&*with("$AGENT_KEY"), "hi").await.0.unwrap().ends_with("HI"));
@@ -40,7 +40,7 @@ async fn it_lets_in_who_has_the_token_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_cancelled_ends_at_once() {
+async fn a_cancelled_task_ends_immediately() {
     let Some(peer) = peer(&["jsonrpc"]) else { return };
     let agent: Arc<dyn RemoteAgent> = agent(&peer.card, None);
     let cancel = CancellationToken::new();

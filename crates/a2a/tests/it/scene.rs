@@ -1,4 +1,4 @@
-//! An agent on loopback, and what a test needs to call it.
+//! An agent on the loopback interface, and helpers to call it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -54,7 +54,7 @@ fn setup() -> Setup {
     Setup { http, env, user_home: home, clock, oauth, run }
 }
 
-/// Calls an agent, and gives what was shown meanwhile.
+/// Calls an agent, and returns the updates shown meanwhile.
 pub(crate) async fn call(
     agent: &dyn RemoteAgent,
     message: &str,

@@ -1,4 +1,4 @@
-//! From a tool's outcome to what the model reads.
+//! Converts a tool outcome to the model's function response.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::truncate;
 /// Tools whose audio and video may be shown to the model in a turn of their own.
 const MEDIA_READERS: [&str; 2] = ["read_file", "read_many_files"];
 
-/// Where and when long outputs are put aside.
+/// Where and when long outputs are saved.
 pub(crate) struct Offload<'a> {
     pub(crate) settings: &'a Tools,
     pub(crate) temp_dir: &'a Path,
@@ -33,7 +33,7 @@ pub(crate) struct Answer {
     pub(crate) parts: Vec<Part>,
     /// Media that the protocol wants in a turn of their own.
     pub(crate) deferred: Vec<Part>,
-    /// A saved output that could not be saved, for people.
+    /// The warning for an output that could not be saved.
     pub(crate) problem: Option<String>,
 }
 
@@ -86,7 +86,7 @@ impl Answer {
     }
 }
 
-/// Takes texts and media of a result apart.
+/// Separates texts and media of a result.
 fn split<'a>(output: &'a ToolOutput, tool: &str, deferred: &mut Vec<Part>) -> (Cow<'a, str>, Vec<Part>) {
     let texts: Vec<&str> = output.parts.iter().filter_map(Part::spoken_text).collect();
     let media: Vec<&Part> = output.parts.iter().filter(|part| part.spoken_text().is_none()).collect();

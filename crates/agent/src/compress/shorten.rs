@@ -1,4 +1,4 @@
-//! A turn cut down to a number of tokens, for a reader that only needs its gist.
+//! Shortens a turn to a number of tokens, for summarising.
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, Content, FunctionCall, FunctionResponse, Part};

@@ -1,4 +1,4 @@
-//! `ask_user`: the model's questions to the person.
+//! `ask_user`: the model's questions to the user.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
 use super::dialog::{question, spec};
-use crate::desk::Desk;
+use crate::pending_questions::PendingQuestions;
 
 const DESCRIPTION: &str = "Asks the user one to four questions and waits for the answers. Use it when a decision is \
 the user's to make: unclear requirements, a choice between ways that differ in effect, a preference. Do not use it \
@@ -18,11 +18,11 @@ for permission to run a tool, which is requested automatically, nor for what you
 
 pub(super) struct AskUser {
     spec: Arc<ToolSpec>,
-    desk: Arc<Desk>,
+    pending: Arc<PendingQuestions>,
 }
 
 impl AskUser {
-    pub(super) fn new(desk: Arc<Desk>) -> Self {
+    pub(super) fn new(pending: Arc<PendingQuestions>) -> Self {
         let parameters = json!({
             "type": "object",
             "properties": {
@@ -61,13 +61,13 @@ impl AskUser {
             },
             "required": ["questions"],
         });
-        Self { spec: spec("ask_user", "Ask User", ToolKind::Communicate, DESCRIPTION, parameters), desk }
+        Self { spec: spec("ask_user", "Ask User", ToolKind::Communicate, DESCRIPTION, parameters), pending }
     }
 }
 
 struct Call {
     spec: Arc<ToolSpec>,
-    desk: Arc<Desk>,
+    pending: Arc<PendingQuestions>,
     questions: Vec<Question>,
 }
 
@@ -85,7 +85,7 @@ impl Tool for AskUser {
             given.iter().enumerate().map(|(index, value)| read(index + 1, value)).collect();
         Ok(Box::new(Call {
             spec: Arc::clone(&self.spec),
-            desk: Arc::clone(&self.desk),
+            pending: Arc::clone(&self.pending),
             questions: questions?,
         }))
     }
@@ -139,7 +139,7 @@ impl Invocation for Call {
         Box::pin(async move {
             let subject = Subject::Questions(self.questions.clone());
             let request = question(&context.call, &self.spec, subject, &[(Outcome::Refuse, "")]);
-            match self.desk.ask(request, &context.cancel).await {
+            match self.pending.ask(request, &context.cancel).await {
                 Answer::Replies(replies) => {
                     let answers: JsonObject = replies
                         .iter()

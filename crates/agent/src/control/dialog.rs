@@ -1,4 +1,4 @@
-//! What the tools that talk to the person have in common.
+//! Shared code of the tools that ask the user.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::authority::Authority;
 
-/// What the planning tools work with.
+/// The ports of the plan mode tools.
 #[derive(Clone)]
 pub(super) struct Planning {
     pub(super) authority: Arc<Authority>,

@@ -1,4 +1,4 @@
-//! `enter_plan_mode`: look and think first.
+//! `enter_plan_mode`: switches to plan mode.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl Invocation for Call {
                 let subject = Subject::EnterPlan { reason: self.reason.clone() };
                 let outcomes = [(Outcome::Once, ""), (Outcome::Refuse, "")];
                 let request = question(&context.call, &self.spec, subject, &outcomes);
-                let (answer, answered) = authority.desk.ask_whom(request, &context.cancel).await;
+                let (answer, answered) = authority.questions.ask_with_author(request, &context.cancel).await;
                 by = answered;
                 if answer != Answer::Once {
                     return ToolOutcome::text(

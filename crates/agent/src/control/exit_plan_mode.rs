@@ -1,4 +1,4 @@
-//! `exit_plan_mode`: the plan is shown to the person, who lets the work begin or not.
+//! `exit_plan_mode`: presents the plan for approval and leaves plan mode.
 
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
@@ -114,7 +114,7 @@ impl Invocation for Call {
                     (Outcome::Refuse, ""),
                 ];
                 let question = question(&context.call, &self.spec, subject, &outcomes);
-                let (answer, answered) = authority.desk.ask_whom(question, &context.cancel).await;
+                let (answer, answered) = authority.questions.ask_with_author(question, &context.cancel).await;
                 by = answered;
                 match answer {
                     Answer::Once => ApprovalMode::Default,
@@ -127,8 +127,8 @@ impl Invocation for Call {
                     }
                 }
             } else {
-                // Nobody was asked: planning ends where it began. A run that was started in plan mode may
-                // not give itself more than the default.
+                // In a headless run, plan mode returns to the previous mode. A run started in plan mode
+                // gets no more than the default mode.
                 authority.approvals.mode_before_plan()
             };
             let _ = authority.enter_mode(mode, by.as_ref()).await;

@@ -1,4 +1,4 @@
-//! Going back to an earlier prompt.
+//! Rewinds to an earlier prompt.
 
 use pollux_domain::content::Part;
 use pollux_domain::event::PromptView;
@@ -6,7 +6,7 @@ use pollux_domain::event::PromptView;
 use super::History;
 
 impl History {
-    /// The prompts that can be gone back to: the ids of their records and their words.
+    /// The prompts to rewind to: record ids and texts.
     pub(crate) fn prompts(&self) -> Vec<PromptView> {
         let prompts = self.entries.iter().skip(1).filter(|entry| entry.is_prompt());
         prompts

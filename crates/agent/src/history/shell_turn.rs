@@ -1,4 +1,4 @@
-//! Turns that tell of a person's own command.
+//! Turns that report a user shell command.
 
 use pollux_domain::content::{Content, Part};
 

@@ -1,4 +1,4 @@
-//! Hooks before a call is decided on.
+//! Hooks before a tool call.
 
 use std::path::Path;
 
@@ -36,15 +36,15 @@ pub(crate) async fn before_tool(
     hooked.fire(|| call, cancel).await.outcome
 }
 
-/// Does to a call what hooks want, before anybody else decides on it. The order is
+/// Applies the results of hooks to a call before the policy decides. The order is
 /// upstream's. `plans` is where plans are written, in plan mode.
-pub(crate) fn heed(
+pub(crate) fn apply_hook_results(
     plans: Option<&Path>,
     ready: &mut Ready,
     wanted: BeforeToolOutcome,
     cancel: &CancellationToken,
 ) {
-    // A cancelled call is not run; that is not a hook's doing.
+    // A cancelled call does not run; this is not caused by a hook.
     if cancel.is_cancelled() || !ready.may_run() {
         return;
     }

@@ -15,20 +15,20 @@ use crate::history::History;
 /// How often hooks may send a prompt back to the model; upstream's budget of turns.
 pub(crate) const MAX_TURNS: usize = 100;
 
-/// Whoever cancelled does not want to wait for a farewell.
+/// Time limit for hooks after a cancel.
 const HURRIED: Duration = Duration::from_secs(5);
 
-/// Whether a prompt is worked on.
+/// What happens to a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gate {
     Open,
-    /// It becomes part of the conversation, and no more.
+    /// It is added to the conversation but not processed.
     Stopped,
-    /// It is as if it had never been sent.
+    /// It is dropped.
     Blocked,
 }
 
-/// The session begins; what hooks add stands beside the description of the environment.
+/// The session starts; hook context is added to the environment description.
 pub(crate) async fn start_hooks(hooked: &Hooked, history: &mut History, cancel: &CancellationToken) {
     let source = hooked.port.as_ref().map_or(StartSource::Startup, |port| port.source);
     let heard = hooked.fire(|| SessionStart { source }, cancel).await;
@@ -38,9 +38,14 @@ pub(crate) async fn start_hooks(hooked: &Hooked, history: &mut History, cancel: 
 }
 
 /// The session ends.
-pub(crate) async fn end_hooks(hooked: &Hooked, reason: EndReason, hurried: bool, cancel: &CancellationToken) {
+pub(crate) async fn end_hooks(
+    hooked: &Hooked,
+    reason: EndReason,
+    cancelled: bool,
+    cancel: &CancellationToken,
+) {
     let farewell = hooked.fire(|| SessionEnd { reason }, cancel);
-    if !hurried {
+    if !cancelled {
         farewell.await;
         return;
     }

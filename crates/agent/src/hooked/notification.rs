@@ -1,4 +1,4 @@
-//! Hooks that learn of a question to a person.
+//! Hooks for questions to the user.
 
 use pollux_domain::approval::{ApprovalRequest, Subject};
 use pollux_hooks::{Notification, PermissionDetails};

@@ -14,7 +14,7 @@ use crate::emitter::Emitter;
 use crate::reply::Reply;
 use crate::step_end::StepEnd;
 
-/// What hooks make of a piece of a reply.
+/// What hooks decided about a piece of a reply.
 pub(crate) enum Piece {
     /// It is shown as it came.
     Same,

@@ -1,4 +1,4 @@
-//! `complete_task`: how a sub-agent hands over its result, and the only way to its goal.
+//! `complete_task`: submits a sub-agent's result, the only way to finish.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl CompleteTask {
         Self { spec: Arc::new(spec), output, run }
     }
 
-    /// The output as whoever asked reads it; the words are upstream's.
+    /// The output as the caller reads it, in upstream's words.
     fn checked(&self, args: &JsonObject) -> Result<String, String> {
         let Some(output) = &self.output else {
             return match args.get("result") {

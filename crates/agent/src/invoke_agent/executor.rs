@@ -1,4 +1,4 @@
-//! The work of one sub-agent in this process, from its task to its result.
+//! Runs one local sub-agent, from its task to its result.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::complete_task::CompleteTask;
 use super::session::{self, SubagentSpec};
-use super::{toolset, words};
+use super::{texts, toolset};
 use crate::control;
-use crate::desk::Desk;
 use crate::emitter::Emitter;
+use crate::pending_questions::PendingQuestions;
 use crate::prompt::PromptInputs;
 use crate::schema;
 use crate::session::Session;
@@ -37,14 +37,14 @@ use crate::subagent::terminate_mode::TerminateMode;
 use crate::subagent_host::Host;
 use crate::turn::pursue;
 
-/// What an agent is asked that was told nothing; upstream's.
+/// The query for an agent without one; upstream's text.
 const DEFAULT_QUERY: &str = "Get Started!";
 
 /// How the work ended.
 struct Ended {
     mode: TerminateMode,
     result: String,
-    /// A person wants everything to stop.
+    /// The user stopped the turn.
     by_person: bool,
     /// The model could not be asked, or the run has to end.
     failure: Option<Failure>,
@@ -110,11 +110,11 @@ async fn open(
         live: Arc::clone(&context.live),
     });
     let authority = Arc::new(host.authority.for_subagent(&definition.name, watch));
-    let mut servers = own_servers(host, definition, &authority.desk, &context.cancel).await;
+    let mut servers = own_servers(host, definition, &authority.questions, &context.cancel).await;
     let (mut tools, unknown) = tools(host, local, context).await;
     for tool in &mut tools {
         if tool.spec().name == "ask_user" {
-            *tool = control::ask_user(&authority.desk);
+            *tool = control::ask_user(&authority.questions);
         }
     }
     tools.push(Arc::new(CompleteTask::new(local.output.clone(), Arc::clone(&run))));
@@ -150,10 +150,10 @@ async fn open(
 async fn own_servers(
     host: &Host,
     definition: &Definition,
-    desk: &Arc<Desk>,
+    questions: &Arc<PendingQuestions>,
     cancel: &CancellationToken,
 ) -> StartedServers {
-    let person = host.briefing.prompt.interactive.then(|| Arc::clone(desk) as Arc<dyn Person>);
+    let person = host.briefing.prompt.interactive.then(|| Arc::clone(questions) as Arc<dyn Person>);
     match host.port.servers.get(&definition.name) {
         Some(servers) => servers.start(person, cancel).await,
         None => StartedServers::none(Vec::new()),
@@ -216,7 +216,7 @@ fn instructions(host: &Host, prompt: &Prompt, own: Option<String>) -> PromptInpu
         interactive: false,
         mode,
         agents: Vec::new(),
-        appendix: Some(words::rules(planning)),
+        appendix: Some(texts::rules(planning)),
         ..host.briefing.prompt.clone()
     };
     match prompt {
@@ -264,10 +264,10 @@ async fn work(opened: &mut Opened, local: &Local, watch: &Stopwatch, cancel: &Ca
     let mut findings = findings.trim().to_owned();
     let judged = judge(&first, session.conversation.counters.requests, local, cancel);
     if judged.recoverable {
-        let chance = words::last_chance(words::warning(judged.mode));
+        let chance = texts::last_chance(texts::warning(judged.mode));
         session.emit(run.error(judged.text.clone(), ActivityError::Generic)).await;
         session::allow_last_turn(session, COMPLETE_TASK);
-        let grace = tokio::time::sleep(Duration::from_secs(words::GRACE_SECONDS));
+        let grace = tokio::time::sleep(Duration::from_secs(texts::GRACE_SECONDS));
         limited(session, vec![Part::text(chance)], grace, cancel).await;
         if let Some(result) = run.goal.output() {
             return Ended { mode: TerminateMode::Goal, result, by_person: false, failure: None };
@@ -278,7 +278,7 @@ async fn work(opened: &mut Opened, local: &Local, watch: &Stopwatch, cancel: &Ca
         }
     }
     let mode = if cancel.is_cancelled() { TerminateMode::Aborted } else { judged.mode };
-    let result = words::with_findings(&judged.text, &findings);
+    let result = texts::with_findings(&judged.text, &findings);
     if !judged.recoverable && mode != TerminateMode::Aborted {
         session.emit(run.error(judged.text, ActivityError::Generic)).await;
     }
@@ -386,13 +386,13 @@ fn minutes(limit: Duration) -> String {
     if minutes.fract() == 0.0 { format!("{minutes} minutes") } else { format!("{seconds} seconds") }
 }
 
-/// What whoever asked gets. Only a cancelled agent is no answer; a failure is told in words, as upstream has it.
+/// The result for the caller. Only cancellation is not an answer; failures are reported as text, as in upstream.
 fn outcome(definition: &Definition, record: Option<String>, ended: Ended) -> ToolOutcome {
     let name = &definition.name;
     match ended.failure {
         Some(Failure::Agent(error)) => return failed(definition, record, &error),
         Some(Failure::Fatal(kind, message)) => {
-            return ToolOutcome::failed(kind, words::failed(name, &message));
+            return ToolOutcome::failed(kind, texts::failed(name, &message));
         }
         None => {}
     }
@@ -402,7 +402,7 @@ fn outcome(definition: &Definition, record: Option<String>, ended: Ended) -> Too
     if ended.mode == TerminateMode::Aborted {
         return ToolOutcome::Cancelled { partial: Some(ended.result) };
     }
-    let text = words::finished(name, ended.mode, &ended.result);
+    let text = texts::finished(name, ended.mode, &ended.result);
     let display = AgentEnd {
         agent: name.clone(),
         record,
@@ -421,7 +421,7 @@ pub(super) fn failed(definition: &Definition, record: Option<String>, error: &st
         reason: TerminateMode::Error.as_str().to_owned(),
         result: error.to_owned(),
     };
-    answered(words::failed(&definition.name, error), display)
+    answered(texts::failed(&definition.name, error), display)
 }
 
 /// The text is the answer in any case; an agent that did not reach its goal has failed all the same.

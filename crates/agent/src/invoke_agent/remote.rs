@@ -1,4 +1,4 @@
-//! Asking an agent elsewhere.
+//! Calls a remote agent.
 
 use std::sync::Arc;
 

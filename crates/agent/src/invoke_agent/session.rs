@@ -1,4 +1,4 @@
-//! A session that is a sub-agent's.
+//! Creates the session of a sub-agent.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(super) fn new_session(host: &Host, spec: SubagentSpec) -> Session {
         conversation,
         stopped_by_person: false,
         context: host.briefing.context.clone(),
-        witness: None,
+        observer: None,
         host: None,
         recorder: spec.recorder,
         emitter: spec.emitter,

@@ -1,4 +1,4 @@
-//! The way into a session: operations with their ids.
+//! Sends operations to a session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Lines for people in the session file: failures, retries, cancellations. No model ever reads them.
+//! Notices in the session file: failures, retries, cancellations. They are never sent to a model.
 
 use pollux_domain::event::{Severity, TurnEnd};
 use pollux_domain::redact::redacted;

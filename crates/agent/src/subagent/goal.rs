@@ -1,4 +1,4 @@
-//! What a sub-agent hands over, and when it is given up on.
+//! Validates a sub-agent's result, and limits invalid attempts.
 
 use std::sync::{Mutex, MutexGuard};
 

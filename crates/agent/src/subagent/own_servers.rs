@@ -1,4 +1,4 @@
-//! MCP servers that belong to one agent alone and live as long as it works.
+//! MCP servers declared by an agent, which live as long as its run.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub trait OwnServers: Send + Sync {
     ) -> BoxFuture<'a, StartedServers>;
 }
 
-/// Servers at work. Whoever drops them ends them, too, but does not wait for it.
+/// Running servers. Dropping them stops them without waiting.
 pub struct StartedServers {
     /// What they offer; nothing if none could be started.
     pub tools: Option<Arc<dyn ToolSource>>,

@@ -1,4 +1,4 @@
-//! The agents of a session, as its opener hands them over.
+//! The agents of a session, provided by its opener.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

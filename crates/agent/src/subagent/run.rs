@@ -1,4 +1,4 @@
-//! What makes a session a sub-agent's: a goal, and another view from outside.
+//! A sub-agent run: its goal, and the reduced events that others see.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl SubagentRun {
         })
     }
 
-    /// What others learn of an event: requests count like any other, words stay inside.
+    /// The events visible to others: requests are counted, text stays private.
     pub(crate) fn outward(&self, event: Event) -> Vec<Event> {
         match event {
             Event::RequestSent(_)

@@ -1,4 +1,4 @@
-//! Hooks after the model's last word: they may send it back to work, or make it forget.
+//! Hooks after the model's final reply: they can send another prompt or clear the context.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use crate::session::Session;
 /// What the model sees where a hook made it forget.
 const CLEARED: &str = "[The conversation before this point was cleared.]";
 
-/// The model said all it had to say; a hook may have another prompt for it.
+/// The model is done; a hook may send another prompt.
 pub(crate) async fn after_agent(
     session: &mut Session,
     end: TurnEnd,
@@ -42,7 +42,7 @@ pub(crate) async fn after_agent(
     }
 }
 
-/// The model forgets the conversation; the session file does not.
+/// Clears the conversation for the model; the session file keeps it.
 async fn clear_context(session: &mut Session) {
     const TOLD: &str = "Conversation context has been cleared.";
     session.conversation.history.replace(Vec::new());

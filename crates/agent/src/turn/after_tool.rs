@@ -1,4 +1,4 @@
-//! Hooks after a call: what they add to its result, and the calls they want in its place.
+//! Hooks after a tool call: they can extend its result or request another call.
 
 use futures_util::future::join_all;
 use pollux_domain::content::Part;
@@ -33,12 +33,12 @@ pub(crate) async fn after_tools(
         join_all(finished.iter().map(|done| after_tool(&session.services.hooked, done, cancel))).await;
     let mut all = Vec::with_capacity(finished.len());
     for (mut done, look) in finished.into_iter().zip(looks) {
-        let mut tail = heed_result(&mut done, look);
+        let mut tail = apply_result(&mut done, look);
         for _ in 0..MAX_TAIL_CALLS {
             let Some(wanted) = tail.take().filter(|_| !cancel.is_cancelled()) else { break };
             done = tail_call(session, done, wanted, cancel).await;
             let look = after_tool(&session.services.hooked, &done, cancel).await;
-            tail = heed_result(&mut done, look);
+            tail = apply_result(&mut done, look);
         }
         if tail.is_some() && !cancel.is_cancelled() {
             let text = format!(
@@ -79,15 +79,15 @@ async fn tail_call(
     let Some(next) = results.pop() else { return done };
     Finished {
         duration: done.duration + next.duration,
-        // What was to be known of the first result is still to be known.
+        // Context added to the first result is kept.
         appended: done.appended + &next.appended,
         call: done.call,
         ..next
     }
 }
 
-/// Does to a result what hooks want; the call they want instead. The order is upstream's.
-fn heed_result(done: &mut Finished, wanted: AfterToolOutcome) -> Option<TailCall> {
+/// Applies the results of hooks to a result; returns the requested call. The order is upstream's.
+fn apply_result(done: &mut Finished, wanted: AfterToolOutcome) -> Option<TailCall> {
     let failed =
         |kind, message: String, display| ToolOutcome::Failed(tool::ToolFailure { kind, message, display });
     match wanted.verdict {

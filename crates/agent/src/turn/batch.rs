@@ -1,4 +1,4 @@
-//! The calls of one reply: decided on, run, answered.
+//! Runs the calls of one reply: approval, execution and responses.
 
 use std::sync::Arc;
 
@@ -86,8 +86,8 @@ pub(super) async fn run_calls(
         let recorded = session.recorder.results(&results, now);
         session.recorded(recorded).await;
         for report in reports {
-            if let Some(witness) = &session.witness {
-                witness.call(&report);
+            if let Some(observer) = &session.observer {
+                observer.call(&report);
             }
             session.emit(Event::CallFinished(Arc::new(report))).await;
         }

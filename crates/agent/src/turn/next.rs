@@ -1,4 +1,4 @@
-//! What follows on a reply.
+//! What follows a reply.
 
 use pollux_domain::event::TurnEnd;
 

@@ -324,7 +324,7 @@ impl Scene {
             checkers: None,
             changes: options.changes,
             hooks: None,
-            witness: None,
+            observer: None,
             agents: options.agents,
         };
         Self { dir: options.dir, model, handle: open(spec, ports), events: Vec::new() }

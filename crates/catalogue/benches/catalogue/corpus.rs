@@ -1,5 +1,4 @@
-//! Sessions as people have them: most are small, some are large, a few are huge; nearly all bytes are
-//! outputs of tools.
+//! Realistic sessions: most are small, some large, a few huge; nearly all bytes are tool output.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -25,7 +24,7 @@ impl Random {
     }
 }
 
-/// Thirty thousand words, of which some are said far more often than others.
+/// Thirty thousand words with a skewed frequency distribution.
 pub(crate) struct Vocabulary(Vec<String>);
 
 impl Vocabulary {

@@ -1,4 +1,4 @@
-//! An index that is not as it should be costs time and nothing else.
+//! A broken index only costs time.
 
 use std::fs;
 use std::thread;
@@ -31,7 +31,7 @@ fn deleting_the_index_loses_nothing() {
 }
 
 #[test]
-fn an_index_that_is_none_is_replaced() {
+fn a_file_that_is_not_an_index_is_replaced() {
     let scratch = filled();
     for rubbish in [vec![0xff; 10_000], b"SQLite format 3\0 not really".to_vec(), vec![]] {
         drop(check(&scratch));
@@ -61,7 +61,7 @@ fn an_index_with_a_table_missing_is_replaced() {
 }
 
 #[test]
-fn pages_that_were_overwritten_are_survived() {
+fn overwritten_pages_are_survived() {
     let scratch = filled();
     drop(check(&scratch));
     let good = fs::read(scratch.index()).unwrap();
@@ -71,13 +71,13 @@ fn pages_that_were_overwritten_are_survived() {
         scratch.write("pollux/catalogue.db", &bad);
         let mut catalogue = scratch.catalogue();
         assert_eq!(catalogue.list(&Filter::default()).len(), 2, "page {page}");
-        // Which words are lost depends on the page; that it answers does not.
+        // The lost words depend on the page, but the index still answers.
         catalogue.search("walrus", &Filter::default(), now());
     }
 }
 
 #[test]
-fn an_index_that_vanishes_under_us_is_not_missed() {
+fn an_index_deleted_while_open_is_tolerated() {
     let scratch = filled();
     let mut catalogue = scratch.catalogue();
     fs::remove_dir_all(scratch.path("pollux")).unwrap();
@@ -87,7 +87,7 @@ fn an_index_that_vanishes_under_us_is_not_missed() {
 }
 
 #[test]
-fn where_nothing_can_be_written_the_index_is_in_memory() {
+fn without_write_access_the_index_is_kept_in_memory() {
     let scratch = filled();
     scratch.write("pollux", "a file where the folder should be");
     assert!(!check(&scratch).is_kept());
@@ -95,7 +95,7 @@ fn where_nothing_can_be_written_the_index_is_in_memory() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_else_can_read_the_index() {
+fn only_the_user_can_read_the_index() {
     use std::os::unix::fs::PermissionsExt;
     let scratch = filled();
     let catalogue = check(&scratch);
@@ -128,7 +128,7 @@ fn several_processes_fill_one_index_at_once() {
 }
 
 #[test]
-fn a_locked_index_is_read_around_and_used_again_later() {
+fn a_locked_index_is_bypassed_and_used_again_later() {
     let scratch = filled();
     drop(check(&scratch));
     let other = Connection::open(scratch.index()).unwrap();

@@ -1,4 +1,4 @@
-//! What is listed, and what is read for it.
+//! Listing sessions, and which files are read for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ fn the_index_gives_back_what_was_read() {
 }
 
 #[test]
-fn filters_choose() {
+fn filters_select_sessions() {
     let scratch = filled();
     let filter = Filter::default();
     let two = vec![PathBuf::from("/home/me/two")];
@@ -84,7 +84,7 @@ fn only_what_changed_is_read_again() {
 }
 
 #[test]
-fn what_is_deleted_is_dropped() {
+fn deleted_sessions_are_dropped() {
     let scratch = filled();
     scratch.catalogue();
     fs::remove_file(scratch.path("one/chats/session-2026-03-01T10-00-aaaaaaaa.jsonl")).unwrap();
@@ -114,7 +114,7 @@ fn of_two_files_with_one_session_the_later_is_listed() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_and_not_tried_again() {
+fn unreadable_sessions_are_reported_and_not_retried() {
     let scratch = filled();
     let bad = scratch.write("one/chats/session-2026-03-01T10-00-bad.json", "no session");
     let (_, first) = scratch.refreshed();
@@ -153,7 +153,7 @@ fn statistics_add_up() {
 }
 
 #[test]
-fn what_the_index_knows_is_listed_without_a_look_at_the_files() {
+fn indexed_sessions_are_listed_without_reading_files() {
     let scratch = filled();
     let known = scratch.ids(&Filter::default());
     scratch.session("one", "dddddddd", 60, &[user("u", "later")]);

@@ -1,4 +1,4 @@
-//! A home with sessions of ours and of others.
+//! A home with sessions of our own and of other agents.
 
 use std::fs;
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ pub(crate) fn ids(listed: &[Listed]) -> Vec<String> {
     listed.iter().map(|listed| listed.record.session_id.as_str().to_owned()).collect()
 }
 
-/// Hits as lines, with what was found in brackets.
+/// Hits as lines, with matches in brackets.
 pub(crate) fn shown(hits: &[Hit]) -> Vec<String> {
     let line = |hit: &Hit| {
         let mut text = hit.snippet.text.clone();

@@ -1,4 +1,4 @@
-//! What is found.
+//! Search results.
 
 use pollux_catalogue::{Filter, Origin};
 use pollux_foreign::ForeignAgent;
@@ -6,7 +6,7 @@ use pollux_foreign::ForeignAgent;
 use crate::scratch::{Scratch, agent, call, now, shown, user};
 
 #[test]
-fn all_words_must_be_in_one_message_and_the_last_may_be_a_beginning() {
+fn all_words_must_match_in_one_message_and_the_last_may_be_a_prefix() {
     let scratch = Scratch::new();
     scratch.session(
         "one",
@@ -38,7 +38,7 @@ fn calls_and_errors_are_found_but_not_outputs() {
 }
 
 #[test]
-fn syntax_of_the_index_is_just_words() {
+fn query_syntax_is_treated_as_words() {
     let scratch = Scratch::new();
     scratch.session("one", "aaaaaaaa", 10, &[user("u", "a near(b) or text: \"quoted\" c++ -x")]);
     for words in
@@ -53,7 +53,7 @@ fn syntax_of_the_index_is_just_words() {
 }
 
 #[test]
-fn accents_and_scripts_without_words_are_found() {
+fn accents_and_unspaced_scripts_are_found() {
     let scratch = Scratch::new();
     scratch.session(
         "one",
@@ -83,7 +83,7 @@ fn titles_and_other_agents_are_searched() {
 }
 
 #[test]
-fn later_places_come_first_and_one_session_does_not_fill_the_list() {
+fn recent_hits_come_first_and_one_session_does_not_fill_the_list() {
     let scratch = Scratch::new();
     let old = serde_json::json!({"id": "u", "timestamp": "2024-03-01T10:00:00Z", "type": "user", "content": "walrus here"});
     scratch.session("one", "aaaaaaaa", 10, &[old]);
@@ -96,7 +96,7 @@ fn later_places_come_first_and_one_session_does_not_fill_the_list() {
 }
 
 #[test]
-fn words_that_are_gone_are_not_found_any_more() {
+fn removed_text_is_no_longer_found() {
     let scratch = Scratch::new();
     scratch.session("one", "aaaaaaaa", 10, &[user("u", "walrus"), user("v", "seal")]);
     assert_eq!(scratch.find("walrus").len(), 1);

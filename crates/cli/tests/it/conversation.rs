@@ -74,12 +74,7 @@ fn an_edit_is_shown_as_a_diff_and_for_the_session_means_auto_edit() {
     let home = TestHome::new().file("a.txt", "old\n");
     let scene = Scene::with(home, [write("a.txt"), write("b.txt"), reply().text("done")]);
     let mut terminal = at_terminal(&scene, &["-i", "edit them"]);
-    terminal
-        .expect("wants to change")
-        .expect("-old")
-        .expect("+new")
-        .expect("mode auto_edit")
-        .expect("Answer");
+    terminal.expect("wants to edit").expect("-old").expect("+new").expect("mode auto_edit").expect("Answer");
     terminal
         .say("2")
         .expect("Mode auto_edit")
@@ -159,7 +154,7 @@ fn a_folder_without_trust_offers_only_this_once_and_no_privileged_mode() {
         .expect("User: ")
         .say("go")
         .expect("wants to run");
-    terminal.expect("1. Yes, this once\n  5. Run another command instead\n  6. No").expect("Answer").say("6");
+    terminal.expect("1. Yes, this once\n  5. Edit the command\n  6. No").expect("Answer").say("6");
     terminal.expect("instead").say("").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
 }

@@ -256,13 +256,8 @@ fn a_folder_without_trust_has_no_commands() {
         .say("3")
         .expect("User: ")
         .say("/c")
-        .expect("There is no command `/c`");
-    terminal
-        .expect("User: ")
-        .say("/mine")
-        .expect("There is no command `/mine`")
-        .expect("User: ")
-        .say("/quit");
+        .expect("Unknown command `/c`");
+    terminal.expect("User: ").say("/mine").expect("Unknown command `/mine`").expect("User: ").say("/quit");
     terminal.end();
     assert_eq!(scene.server.requests().len(), 0);
 }
@@ -298,7 +293,7 @@ fn a_conversation_lists_commands_and_reads_them_anew() {
         .expect("The 'prompt' field must be a string.")
         .expect("User: ")
         .say("/fresh")
-        .expect("There is no command");
+        .expect("Unknown command");
     fs::write(scene.home.project().join(".gemini/commands/fresh.toml"), "prompt = 'Fresh'").unwrap();
     terminal.expect("User: ").say("/commands reload").expect("Custom commands reloaded successfully.");
     terminal.expect("User: ").say("/help").expect("/commands list|reload").expect("/fresh");

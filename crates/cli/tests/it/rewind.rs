@@ -71,7 +71,12 @@ fn what_a_command_destroyed_comes_back_to_the_byte() {
     assert!(!project.join("a.txt").exists() && project.join("new").exists());
     terminal.say("/rewind").expect("1. clean up").expect("Answer (number").say("1");
     terminal.expect("recreate a.txt").expect("delete new").expect("1. Rewind conversation and revert");
-    terminal.expect("Answer").say("1").expect("as they were.").expect("back to before:").expect("clean up");
+    terminal
+        .expect("Answer")
+        .say("1")
+        .expect("as they were.")
+        .expect("Rewound to before:")
+        .expect("clean up");
     terminal.expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
@@ -103,7 +108,7 @@ fn the_conversation_alone_goes_back_in_the_session_file_too() {
     let mut terminal = at_terminal(&scene, &["-y", "-i", "hello"]);
     terminal.expect("first").expect("User: ").say("edit it").expect("edited").expect("User: ").say("/rewind");
     terminal.expect("1. hello").expect("2. edit it").expect("Answer (number").say("2");
-    terminal.expect("2. Rewind conversation").expect("Answer").say("2").expect("back to before:\nedit it");
+    terminal.expect("2. Rewind conversation").expect("Answer").say("2").expect("Rewound to before:\nedit it");
     terminal.expect("User: ").say("something else").expect("third").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(scene.home.read("a.txt"), "new\n");
@@ -150,7 +155,7 @@ fn a_session_that_is_resumed_can_still_go_back() {
         .expect("Answer (number")
         .say("1")
         .expect("Answer");
-    terminal.say("1").expect("back to before:\nbreak it").expect("User: ").say("/quit");
+    terminal.say("1").expect("Rewound to before:\nbreak it").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(scene.home.read("a.txt"), "old\n");
     assert!(!scene.home.project().join("m").exists());
@@ -214,12 +219,7 @@ fn a_conversation_is_saved_listed_resumed_and_deleted_in_gemini_clis_form() {
         .expect("User: ")
         .say("/chat resume nothing")
         .expect("No saved checkpoint found with tag: nothing.");
-    terminal
-        .expect("User: ")
-        .say("/chat resume my tag")
-        .expect("Going on with")
-        .expect("User: ")
-        .say("go on");
+    terminal.expect("User: ").say("/chat resume my tag").expect("Resuming").expect("User: ").say("go on");
     terminal.expect("again").expect("User: ").say("/chat delete my tag").expect("'my tag' has been deleted.");
     terminal.expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
@@ -246,7 +246,7 @@ fn a_conversation_that_gemini_cli_saved_is_resumed() {
     ]);
     fs::write(temp.with_file_name("checkpoint-theirs.json"), saved.to_string()).unwrap();
     let mut terminal = at_terminal(&scene, &[]);
-    terminal.expect("User: ").say("/chat resume theirs").expect("Going on").expect("User: ").say("and now");
+    terminal.expect("User: ").say("/chat resume theirs").expect("Resuming").expect("User: ").say("and now");
     terminal
         .expect("two")
         .expect("User: ")
@@ -254,7 +254,7 @@ fn a_conversation_that_gemini_cli_saved_is_resumed() {
         .expect("1. list")
         .expect("2. and now")
         .expect("Answer (number");
-    terminal.say("").expect("Nothing was changed.").expect("User: ").say("/quit");
+    terminal.say("").expect("Nothing changed.").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let sent = scene.server.request(1).body["contents"].to_string();
     assert!(
@@ -303,7 +303,7 @@ fn a_checkpoint_brings_back_the_project_and_proposes_the_call_again() {
         .expect("No restorable tool calls found.")
         .expect("User: ")
         .say("edit it");
-    terminal.expect("wants to change").expect("Answer").say("1").expect("edited").expect("User: ");
+    terminal.expect("wants to edit").expect("Answer").say("1").expect("edited").expect("User: ");
     assert_eq!(scene.home.read("a.txt"), "new\n");
     fs::write(scene.home.project().join("stray.txt"), "x").unwrap();
     let folder = state_folders(&scene, "checkpoints").pop().unwrap();
@@ -316,13 +316,7 @@ fn a_checkpoint_brings_back_the_project_and_proposes_the_call_again() {
         .expect("User: ");
     terminal.say("/restore nothing").expect("File not found: nothing.json").expect("User: ");
     terminal.say(&format!("/restore {name}")).expect("Restored project to the state before the tool call.");
-    terminal
-        .expect("wants to change")
-        .expect("Answer")
-        .say("n")
-        .expect("instead")
-        .say("")
-        .expect("cancelled");
+    terminal.expect("wants to edit").expect("Answer").say("n").expect("instead").say("").expect("cancelled");
     terminal.expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
@@ -378,10 +372,10 @@ fn commands_that_tell_tell_and_later_ones_say_so() {
         .expect("allow")
         .expect("User: ");
     terminal.say("/permissions").expect("trust").expect("User: ").say("/memory show").expect("be brief");
-    terminal.expect("User: ").say("/directory show").expect("The workspace:").expect("User: ");
+    terminal.expect("User: ").say("/directory show").expect("Workspace directories:").expect("User: ");
     terminal.say("/corgi list").expect("`/corgi` is not part of this version.").expect("User: ");
     terminal.say("/restore").expect("Checkpoints are off").expect("User: ").say("/clear");
-    terminal.expect("To resume this session").expect("A new conversation begins.").expect("User: ");
+    terminal.expect("To resume this session").expect("New session.").expect("User: ");
     terminal
         .say("/rewind")
         .expect("No conversation found.")

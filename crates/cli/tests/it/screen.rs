@@ -66,7 +66,7 @@ fn a_refused_edit_with_words_for_the_model() {
     let scene = Scene::with(TestHome::new().file("a.txt", "old\n"), [edit, reply().text("As you like.")]);
     let screen = open(&scene, &[]);
     screen.say("change it").expect("Apply this change?").expect("- old").expect("+ new");
-    screen.key("n").key("Enter").expect("What should be done instead?").say("leave it alone");
+    screen.key("n").key("Enter").expect("What to do instead?").say("leave it alone");
     screen.expect("As you like.");
     quit(screen);
     assert_eq!(scene.home.read("a.txt"), "old\n");

@@ -71,13 +71,8 @@ fn commands_that_make_a_prompt_work_without_a_person() {
 fn a_plan_begins_in_plan_mode() {
     let scene = Scene::new([reply().text("planned")]);
     let mut terminal = at_terminal(&scene, &[]);
-    terminal
-        .expect("User: ")
-        .say("/plan")
-        .expect("There is no plan yet.")
-        .expect("Mode plan")
-        .expect("User: ");
-    terminal.say("/plan copy").expect("There is no plan yet.").expect("User: ");
+    terminal.expect("User: ").say("/plan").expect("No plan yet.").expect("Mode plan").expect("User: ");
+    terminal.say("/plan copy").expect("No plan yet.").expect("User: ");
     terminal.say("/plan a tree").expect("planned").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(scene.server.request(0).last_texts().last().unwrap(), "a tree");
@@ -94,7 +89,7 @@ fn folders_join_the_workspace_of_the_conversation() {
         .expect("one")
         .expect("User: ")
         .say("/directory add nowhere")
-        .expect("There is no folder `nowhere`.");
+        .expect("No such directory: `nowhere`");
     terminal.expect("User: ").say(&format!("/directory add {}", beside.display()));
     terminal
         .expect("Added to the workspace: ")
@@ -115,7 +110,7 @@ fn what_is_to_be_remembered_is_in_the_next_request() {
     let scene = Scene::new([reply().text("one")]);
     let mut terminal = at_terminal(&scene, &[]);
     terminal.expect("User: ").say("/memory add").expect("Usage: /memory add <text>").expect("User: ");
-    terminal.say("/memory add I like tea").expect("Remembered in ").expect("User: ").say("/memory show");
+    terminal.say("/memory add I like tea").expect("Saved to ").expect("User: ").say("/memory show");
     terminal.expect("- I like tea").expect("User: ").say("/memory list").expect("GEMINI.md").expect("User: ");
     terminal.say("hi").expect("one").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
@@ -163,7 +158,7 @@ fn keys_are_kept_and_forgotten() {
     terminal.expect("Answer").say("2").expect("API key (not shown)").say("short").expect("invalid API key");
     terminal.expect("Answer").say("2").expect("API key (not shown)").say("a-key-of-twenty-characters");
     terminal
-        .expect("The key is stored in ")
+        .expect("API key stored in ")
         .expect("User: ")
         .say("/auth")
         .expect("stored")
@@ -212,19 +207,19 @@ fn commands_tell_the_facts_or_say_that_they_are_not_here() {
         .say("/upgrade")
         .expect("plan")
         .expect("User: ");
-    terminal.say("/ide status").expect("No editor is connected").expect("User: ").say("/terminal-setup");
+    terminal.say("/ide status").expect("No editor connected").expect("User: ").say("/terminal-setup");
     terminal
         .expect("shift+enter")
         .expect("User: ")
         .say("/setup-github")
-        .expect("is not offered")
+        .expect("is not available")
         .expect("User: ");
     terminal
         .say("/copy")
-        .expect("There is no answer yet")
+        .expect("No answer to copy yet")
         .expect("User: ")
         .say("/tasks")
-        .expect("Nothing runs");
+        .expect("No background processes");
     terminal
         .expect("User: ")
         .say("/tools desc")
@@ -235,7 +230,7 @@ fn commands_tell_the_facts_or_say_that_they_are_not_here() {
         .expect("No MCP servers configured.")
         .expect("User: ")
         .say("/hooks disable-all")
-        .expect("There are no hooks.");
+        .expect("No hooks configured.");
     terminal
         .expect("User: ")
         .say("/oncall")
@@ -275,8 +270,8 @@ fn a_process_in_the_background_is_shown_and_ended() {
         .expect("runs")
         .expect("sleep 600")
         .expect("Answer");
-    terminal.say("k 1").expect("Really end it?").say("yes");
-    terminal.expect("was ended.").expect("ended").expect("Answer").say("").expect("User: ").say("/quit");
+    terminal.say("k 1").expect("Really kill it?").say("yes");
+    terminal.expect("killed.").expect("ended").expect("Answer").say("").expect("User: ").say("/quit");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
 }

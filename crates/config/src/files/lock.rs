@@ -1,4 +1,4 @@
-//! One writer at a time, across threads and processes.
+//! File locks: one writer at a time, across threads and processes.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -82,7 +82,7 @@ impl FileLock {
         let unusable = |source| LockError::Unusable { path: path.to_owned(), source };
         let file = match OpenOptions::new().create(true).truncate(false).write(true).open(path) {
             Ok(file) => file,
-            // Upstream locks some files with a folder of this name: somebody holds it.
+            // Upstream locks some files with a folder of this name: it is held.
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => return Ok(None),
             // The folder vanished and came back, or Windows is still deleting the last lock.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -1,4 +1,4 @@
-//! What can be wrong with settings, and the words for it.
+//! Errors and warnings about settings.
 
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Changes to a settings file that the user asked for.
+//! Edits a settings file on the user's request.
 
 use std::path::{Path, PathBuf};
 

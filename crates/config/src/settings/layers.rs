@@ -1,4 +1,4 @@
-//! The sources of settings, each read and made ready for merging.
+//! Reads the sources of settings and prepares them for merging.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Puts one layer over what the lower ones gave.
+//! Merges a layer over the lower ones.
 
 use serde_json::{Map, Value};
 

@@ -20,7 +20,7 @@ use names::{Change, FLAT, RENAMED};
 /// Shorter than usual: this happens at start-up, and the file can be read without it.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 
-/// More backups than this of one file are somebody else's business.
+/// Maximum number of backups of one file.
 const MAX_BACKUPS: u32 = 1000;
 
 /// A file that was rewritten.
@@ -80,7 +80,7 @@ pub(crate) fn plan(text: &str) -> Option<Plan> {
     (!renamed.is_empty()).then(|| Plan { text: patch.into_text(), renamed, flat })
 }
 
-/// Rewrites a file under its lock; `None` if somebody else already did.
+/// Rewrites a file under its lock; `None` if it was already rewritten.
 pub(crate) fn rewrite(path: &Path) -> Result<Option<Migrated>, MigrateError> {
     let _lock = FileLock::acquire_within(path, LOCK_WAIT)?;
     let Some(text) = files::read_text(path)? else { return Ok(None) };

@@ -28,7 +28,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The origin of everything that nobody set.
+    /// The origin of defaults.
     pub const DEFAULT: &'static Self =
         &Self { layer: Layer::Default, file: None, line: None, variable: None };
 }

@@ -1,7 +1,7 @@
-//! What a project's settings file may not do, however much the folder is trusted.
+//! Restrictions on project settings, even in a trusted folder.
 //!
-//! Whoever may commit to a repository must not be able to redirect where prompts and keys go, or to
-//! take away a protection that the user chose.
+//! Contributors of a repository must not be able to redirect prompts and keys, or to
+//! remove a protection that the user chose.
 
 use serde_json::{Map, Value};
 
@@ -24,21 +24,21 @@ const NEVER: &[&str] = &[
     "experimental.gemmaModelRouter",
     "general.defaultApprovalMode",
     "general.preferredEditor",
-    // What a project's own commands destroy must stay where the user can get it back.
+    // The user must be able to undo what a project's commands destroy.
     "general.rewind",
     // The user's own hooks may be a protection.
     "hooksConfig.disabled",
-    // Who we are to servers.
+    // The client's identity.
     "mcp.clientMetadataUrl",
-    // Whether and where what was said is kept, and who is sent texts to embed.
+    // Whether and where conversations are stored, and which service receives texts.
     "memory",
-    // It would stand in the place of the user's own rules.
+    // It would replace the user's own rules.
     "policyPaths",
     "privacy",
     "telemetry",
     "tools.approvalMode",
     "tools.shell.pager",
-    // It opens the network that the machine stands in.
+    // It opens the local network.
     "tools.webFetch",
 ];
 
@@ -53,7 +53,7 @@ const ONLY_ON: &[&str] = &[
     "security.toolSandboxing",
 ];
 
-/// What lets more happen without a question, or in more places. Taken from a project only if the user's own
+/// Keys that widen what runs without approval. Taken from a project only if the user's own
 /// settings say `security.projectMayWiden`.
 const WIDENS: &[&str] = &[
     "agents.browser",
@@ -94,7 +94,7 @@ pub(crate) fn withhold(values: &mut Map<String, Value>, widening: Widening) -> V
             take(values, &[path], &mut withheld);
         }
     }
-    // Of `security` nothing else is a project's business, known or not.
+    // A project may set nothing else below `security`, known or not.
     let mut all = Vec::new();
     if let Some(security) = values.get("security") {
         leaves("security", security.clone(), &mut all);
@@ -121,7 +121,7 @@ fn take(values: &mut Map<String, Value>, paths: &[&str], withheld: &mut Vec<(Str
     }
 }
 
-/// `trust` of an MCP server: its tools would run without a question.
+/// `trust` of an MCP server: its tools would run without approval.
 fn withhold_server_trust(values: &mut Map<String, Value>, withheld: &mut Vec<(String, Value)>) {
     let Some(Value::Object(servers)) = values.get_mut("mcpServers") else { return };
     for (name, server) in servers {

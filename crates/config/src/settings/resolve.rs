@@ -1,4 +1,4 @@
-//! The groups that the program uses, from the merged tree.
+//! Builds the setting groups from the merged tree.
 
 use std::path::PathBuf;
 use std::str::FromStr;

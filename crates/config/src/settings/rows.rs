@@ -1,4 +1,4 @@
-//! Settings as a list, for showing them.
+//! Settings as a list, for display.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Every settings key as data: type, default, how layers combine, and what it is for.
+//! The schema of settings: type, default, merge rule and description of each key.
 
 use pollux_domain::spelling::distance;
 use serde_json::{Map, Value};
@@ -39,7 +39,7 @@ pub enum Kind {
     Sandbox,
 }
 
-/// The value of a key that nobody set.
+/// The default of a key.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fallback {
     Unset,
@@ -69,7 +69,7 @@ pub enum Merge {
 /// All keys, sorted by path.
 pub const KEYS: &[Key] = include!("schema/keys.in");
 
-/// Keys of earlier releases that mean nothing any more and are not worth a word.
+/// Keys of earlier releases that are ignored silently.
 const RETIRED: &[&str] = &[
     "experimental.introspectionAgentSettings",
     "experimental.jitContext",

@@ -1,4 +1,4 @@
-//! What a folder would run and set, in words for the person who is to agree.
+//! Describes what a folder would run and set, for the trust question.
 
 use serde_json::{Map, Value};
 
@@ -6,10 +6,10 @@ use super::shown::masked;
 use crate::dotenv;
 use crate::settings::{layers, project};
 
-/// More lines than this nobody reads; the rest is counted.
+/// Maximum number of lines shown; the rest is counted.
 const MAX_LINES: usize = 500;
 
-/// One thing that happens when the folder is trusted.
+/// An effect of trusting the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announcement {
     /// The file that says so, relative to the folder.

@@ -1,6 +1,6 @@
-//! Everything in a folder that would run or be applied, with a hash for each piece.
+//! Inventory of everything in a folder that would run or be applied, with hashes.
 //!
-//! Reading it runs and applies nothing. What a link leads to outside the folder is named and not read.
+//! Taking it runs and applies nothing. Targets of links outside the folder are listed but not read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -69,7 +69,7 @@ pub enum ItemKind {
     Special,
 }
 
-/// What a folder brings along.
+/// The inventory of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inventory {
     /// The folder, links resolved.
@@ -80,7 +80,7 @@ pub struct Inventory {
     pub digest: String,
     /// What would run and what would be set.
     pub announcements: Vec<Announcement>,
-    /// Why the list is not complete. Such a folder cannot be agreed to.
+    /// Why the list is incomplete. Such a folder cannot be trusted.
     pub excess: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl Inventory {
         Self { root, items, digest, announcements: walk.announcements, excess: walk.excess }
     }
 
-    /// The first item whose content nobody has seen: consent to it has to be given by hand.
+    /// The first item whose content was not read; it needs explicit approval.
     pub fn unread(&self) -> Option<&Item> {
         self.items.iter().find(|item| matches!(item.kind, ItemKind::LinkOut | ItemKind::Special))
     }

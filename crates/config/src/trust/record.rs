@@ -1,4 +1,4 @@
-//! The content that was agreed to: one file for each folder, beside the register of trusted folders.
+//! Trust records: the content of a folder when it was trusted, one file per folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use super::inventory::{Inventory, Item};
 use crate::files::{self, FileError, FileLock, LockError, Mode};
 use crate::paths::{Home, sha256_hex};
 
-/// What a folder brought along when it was agreed to.
+/// The content of a folder when it was trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// The folder, links resolved.
@@ -33,7 +33,7 @@ pub struct Kept {
     pub text: Option<String>,
 }
 
-/// A piece that is not what it was.
+/// A changed item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub path: String,

@@ -1,4 +1,4 @@
-//! What of a file may be kept and shown: everything but secrets, in whose place stands a short hash.
+//! The storable form of a file: secrets are replaced by short hashes.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::paths::sha256_hex;
 use crate::{dotenv, jsonc};
 
-/// Objects whose values are for somebody else alone.
+/// Objects whose values are secrets.
 const SECRET_OBJECTS: &[&str] = &["env", "headers"];
 /// Ends of key names that hold a secret.
 const SECRET_NAMES: &[&str] =
@@ -23,7 +23,7 @@ pub(super) fn variables(text: &str, folder: &Path) -> String {
     lines.collect()
 }
 
-/// A JSON file written anew, without comments and secrets; `None` if it is none.
+/// A JSON file re-serialised without comments and secrets; `None` if it is not JSON.
 pub(super) fn json(text: &str) -> Option<String> {
     let value = jsonc::parse(text).ok()?.value;
     Some(format!("{:#}\n", masked("", &value)))

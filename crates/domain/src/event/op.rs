@@ -78,7 +78,7 @@ pub enum OpResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub code: RefusalCode,
-    /// For people.
+    /// The display.
     pub message: String,
 }
 

@@ -42,7 +42,7 @@ pub enum FinishReason {
 pub struct Refusal {
     /// The provider's word for what was asked.
     pub category: Option<String>,
-    /// For people.
+    /// The display.
     pub text: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pollux_config::env::Env;
-use pollux_embed::{Choice, EmbedSettings, Provider, Surroundings, choose};
+use pollux_embed::{Choice, EmbedContext, EmbedSettings, Provider, choose};
 use pollux_net::client::ClientOptions;
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::local::copy;
 fn found(settings: &EmbedSettings, vars: &[(&str, &str)], models: &Path) -> Choice {
     let env = Env::new(vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())), PathBuf::from("/"));
     let client = ClientOptions::new("test");
-    choose(settings, &Surroundings { env: &env, client, models: models.to_owned(), cache: None })
+    choose(settings, &EmbedContext { env: &env, client, models: models.to_owned(), cache: None })
 }
 
 fn provider(choice: &Choice) -> Option<&str> {

@@ -1,7 +1,7 @@
-//! The best means: `bwrap`, which gives a command a file system of its own.
+//! The strongest level on Linux: `bwrap`, which gives a command its own view of the file system.
 //!
-//! The process numbers stay those of the machine, so that a later command can end what an earlier one left
-//! running. Processes outside cannot be looked into nevertheless: they belong to another user namespace.
+//! Process ids are shared with the host, so that a later command can kill what an earlier one left running.
+//! Processes outside still cannot be inspected, because they belong to another user namespace.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use pollux_config::search_path::SearchPath;
 
 use super::landlock::Restriction;
-use super::places::Places;
+use super::paths::SandboxPaths;
 use super::{LevelError, SandboxRequest, tripwire};
 
-/// What is left of `/run`: where names of hosts, and on some systems all programs, are found. No sockets.
+/// The visible part of `/run`: host names and, on some systems, all programs. No sockets.
 const KEPT_OF_RUN: &[&str] = &[
     "/run/NetworkManager/resolv.conf",
     "/run/current-system",
@@ -28,13 +28,14 @@ const KEPT_OF_RUN: &[&str] = &[
 #[derive(Debug)]
 pub(super) struct Bubblewrap {
     program: PathBuf,
-    places: Places,
+    places: SandboxPaths,
     network: bool,
-    /// What commands see as `/tmp`. The real one has sockets of agents, displays and terminals in it.
+    /// The folder that commands see as `/tmp`. The real one contains sockets of agents, displays and
+    /// terminals.
     scratch: PathBuf,
 }
 
-/// What a path is inside.
+/// How a path appears inside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Mount {
     ReadOnly,
@@ -42,13 +43,14 @@ enum Mount {
     Empty,
     /// A file that cannot be opened.
     Blocked,
-    /// Another folder in its place.
+    /// Replaced by another folder.
     From(PathBuf),
 }
 
 impl Bubblewrap {
-    pub(super) fn find(places: &Places, request: &SandboxRequest) -> Result<Self, LevelError> {
-        // Neither a command nor a stranger can have written it, and it is not one of those that pile up in homes.
+    pub(super) fn find(places: &SandboxPaths, request: &SandboxRequest) -> Result<Self, LevelError> {
+        // Neither a command nor another user can have written it, and it is not one of the files that
+        // accumulate in homes.
         let open: Vec<PathBuf> =
             places.writable.iter().chain(&places.temp).chain(&places.homes).cloned().collect();
         let program = SearchPath::new(Some(OsStr::new(&request.search_path)), &open)
@@ -65,14 +67,14 @@ impl Bubblewrap {
         &self.program
     }
 
-    /// What commands give up besides what mounts take from them.
+    /// Restrictions in addition to mounts.
     pub(super) fn restriction(&self) -> Restriction {
-        // A program with special rights loses them in a restricted process, and cannot work then.
+        // A setuid program loses its privileges in a restricted process and cannot work then.
         let is_setuid = fs::metadata(&self.program).is_ok_and(|meta| meta.mode() & 0o4000 != 0);
         if is_setuid { Restriction::none() } else { Restriction::of_scopes() }
     }
 
-    /// The options for a command that starts in `directory`. Looks at the disk: what exists by now counts.
+    /// The options for a command that starts in `directory`. Reads the disk, so that new files are considered.
     pub(super) fn arguments(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         let mut arguments: Vec<OsString> =
             ["--unshare-user", "--unshare-ipc", "--cap-drop", "ALL"].map(OsString::from).to_vec();
@@ -80,7 +82,7 @@ impl Bubblewrap {
             arguments.push("--unshare-net".into());
         }
         arguments.extend(["--ro-bind", "/", "/", "--dev", "/dev"].map(OsString::from));
-        // What is empty is sealed last: until then, places are made in it for what is shown nevertheless.
+        // Empty folders are sealed last: until then, mount points are created in them for visible paths.
         let mut seals: Vec<OsString> = Vec::new();
         for (path, mount) in mounts(&self.places, &self.scratch) {
             let path = path.into_os_string();
@@ -104,25 +106,25 @@ impl Bubblewrap {
 
 impl Drop for Bubblewrap {
     fn drop(&mut self) {
-        // Not worth a word: it is temporary and harmless.
+        // Not worth reporting: it is temporary and harmless.
         let _ = fs::remove_dir_all(&self.scratch);
     }
 }
 
-/// Every path that differs from the read-only root, parents first, so that the deeper one counts.
-fn mounts(places: &Places, scratch: &Path) -> Vec<(PathBuf, Mount)> {
+/// Every path that differs from the read-only root, parents first, so that the deeper one wins.
+fn mounts(places: &SandboxPaths, scratch: &Path) -> Vec<(PathBuf, Mount)> {
     let mut mounts = vec![(PathBuf::from("/run"), Mount::Empty)];
     let kept = KEPT_OF_RUN.iter().filter(|path| Path::new(path).exists());
     mounts.extend(kept.map(|path| (PathBuf::from(path), Mount::ReadOnly)));
     mounts.extend(places.temp.iter().map(|path| (path.clone(), Mount::From(scratch.to_owned()))));
     let covered =
         |path: &Path| path.starts_with("/run") || places.temp.iter().any(|temp| path.starts_with(temp));
-    // A home in a folder that is replaced would be gone.
+    // A home inside a replaced folder would disappear.
     mounts
         .extend(places.homes.iter().filter(|home| covered(home)).map(|home| (home.clone(), Mount::ReadOnly)));
     for path in &places.hidden {
         match path.symlink_metadata() {
-            // In a folder that is not there inside, there is nothing to hide.
+            // A folder that does not exist inside contains nothing to hide.
             _ if covered(path) && !places.homes.iter().any(|home| path.starts_with(home)) => {}
             Ok(meta) if meta.is_dir() => mounts.push((path.clone(), Mount::Empty)),
             Ok(meta) if !meta.is_symlink() => mounts.push((path.clone(), Mount::Blocked)),
@@ -167,7 +169,7 @@ mod tests {
         let home = folder.path().join("home");
         fs::create_dir_all(home.join(".ssh")).unwrap();
         fs::write(home.join(".netrc"), "").unwrap();
-        let places = Places {
+        let places = SandboxPaths {
             writable: vec![root.clone(), folder.path().join("gone")],
             temp: vec!["/var/tmp".into()],
             hidden: vec![home.join(".ssh"), home.join(".netrc"), home.join(".aws")],

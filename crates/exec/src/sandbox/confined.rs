@@ -1,4 +1,4 @@
-//! Finds confined processes that left their group: a daemon that a command started.
+//! Finds confined processes that left their process group, such as daemons.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::process_table::{self, ProcessEntry};
 
-/// What the kernel tells of a process and no process can take back.
+/// Properties of a process that the kernel reports and that cannot be undone.
 #[derive(Debug, PartialEq, Eq)]
 struct Marks {
     user: String,
@@ -15,7 +15,7 @@ struct Marks {
     user_namespace: Option<OsString>,
 }
 
-/// A moment, in the kernel's count.
+/// A time in kernel ticks.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tick(u64);
 
@@ -37,7 +37,7 @@ pub(super) fn is_any_alive(since: Tick) -> bool {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     let table = process_table::processes();
     let Some(own_marks) = Marks::of(own) else { return false };
-    // Orphans are given to one of these; our own children may still be about to die.
+    // Orphans are adopted by one of these; our own children may still be about to exit.
     let mut ancestors = vec![1, own];
     let mut next = own;
     while let Some(entry) = table.iter().find(|entry| entry.id == next && entry.parent > 0) {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_is_that_of_the_process_table() {
+    fn the_process_count_matches_the_process_table() {
         let before = Tick::now();
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let after = Tick::now();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_told_by_what_it_cannot_take_back() {
+    fn a_confined_process_is_recognised_by_its_irrevocable_limits() {
         let marks = |privileges: u8, filters: u8, namespace: &str| {
             let status = format!(
                 "Name:\tx\nUid:\t7\t7\t7\t7\nNoNewPrivs:\t{privileges}\nSeccomp_filters:\t{filters}\n"

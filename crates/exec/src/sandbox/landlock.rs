@@ -1,6 +1,7 @@
-//! What a process can take from itself: Landlock for files, a filter for system calls.
+//! Landlock rules for files plus a system call filter, where bubblewrap is not available.
 //!
-//! A thread that has given up rights cannot get them back; it starts the commands, which inherit its limits.
+//! A thread that has given up rights cannot regain them, so a dedicated thread starts the commands, which
+//! inherit its limits.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::LevelError;
-use super::places::{Places, refuse_broad};
+use super::paths::{SandboxPaths, refuse_broad};
 use super::syscalls;
 
 const EXECUTE: u64 = 1;
@@ -42,23 +43,24 @@ const WRITE: u64 = READ
     | REFER
     | TRUNCATE;
 const HANDLED: u64 = WRITE | MAKE_CHAR | MAKE_BLOCK;
-/// The rights that a rule for something that is no directory can have.
+/// The rights that a rule for a file can have.
 const OF_FILES: u64 = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE;
 
 const SCOPE_ABSTRACT_UNIX_SOCKET: u64 = 1;
 const SCOPE_SIGNAL: u64 = 1 << 1;
 const CREATE_VERSION: u32 = 1;
 const RULE_PATH_BENEATH: i32 = 1;
-/// Before it, files outside could still be emptied.
+/// Before it, files outside could still be truncated.
 const ABI_OF_TRUNCATE: i64 = 3;
 const ABI_OF_SCOPES: i64 = 6;
 /// As many as a set can have.
-const MOST_CAPABILITIES: u64 = 64;
+const MAX_CAPABILITIES: u64 = 64;
 /// A home with more entries than this is not walked.
-const MOST_RULES: usize = 20_000;
+const MAX_RULES: usize = 20_000;
 
-/// Devices that every program may need; the others include disks. No terminals: whoever can open the user's
-/// reads what is typed there and draws on it, and a rule cannot tell a command's own from others.
+/// Devices that every program may need; the others include disks. No terminals: a command that can open the
+/// user's terminal reads the input and draws on it, and a rule cannot distinguish a command's own terminal
+/// from others.
 const DEVICES: &[(&str, u64)] = &[
     ("/dev/full", READ_FILE | WRITE_FILE),
     ("/dev/null", READ_FILE | WRITE_FILE | TRUNCATE),
@@ -68,8 +70,8 @@ const DEVICES: &[(&str, u64)] = &[
     ("/dev/zero", READ_FILE | WRITE_FILE),
 ];
 
-/// What the thread that starts commands gives up. All commands of a sandbox share it, so that a later one can
-/// end what an earlier one left running.
+/// The restrictions of the thread that starts commands. All commands of a sandbox share it, so that a later
+/// one can kill what an earlier one left running.
 #[derive(Debug)]
 pub(super) struct Restriction {
     ruleset: Option<OwnedFd>,
@@ -95,8 +97,8 @@ impl Restriction {
         Self { ruleset: None, filter: None, scopes_signals: false }
     }
 
-    /// Only what mounts cannot hold back: sockets that have no place in the file system, such as X11's, and
-    /// signals to processes outside. Kernels that cannot do it leave them open.
+    /// Only the restrictions that mounts cannot express: sockets outside the file system, such as X11's, and
+    /// signals to processes outside. Kernels without support leave them open.
     pub(super) fn of_scopes() -> Self {
         let scopes = scopes();
         let ruleset = if scopes == 0 { None } else { create(0, scopes).ok() };
@@ -104,14 +106,14 @@ impl Restriction {
     }
 
     /// Everything that needs no mounts.
-    pub(super) fn full(places: &Places, network: bool) -> Result<Self, LevelError> {
+    pub(super) fn full(places: &SandboxPaths, network: bool) -> Result<Self, LevelError> {
         let filter = check(network)?;
         let scopes = scopes();
         let ruleset = create(HANDLED, scopes).map_err(LevelError::NotInKernel)?;
         for (path, access) in rules(places)? {
             match allow(&ruleset, &path, access) {
                 Ok(()) => {}
-                // Gone since it was listed, or not for this user, sandbox or no sandbox.
+                // Removed since it was listed, or not accessible to this user anyway.
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}
                 Err(source) => return Err(LevelError::Path { path, source }),
@@ -125,7 +127,7 @@ impl Restriction {
         self.scopes_signals
     }
 
-    /// Takes the rights from the calling thread, for good, and from all that it starts.
+    /// Permanently restricts the calling thread and everything it starts.
     pub(super) fn enter(&self) -> io::Result<()> {
         if self.ruleset.is_none() && self.filter.is_none() {
             return Ok(());
@@ -142,7 +144,7 @@ impl Restriction {
     }
 }
 
-/// Whether the kernel has what a full restriction needs; the filter that belongs to it.
+/// Whether the kernel supports a full restriction; returns the filter for it.
 pub(super) fn check(network: bool) -> Result<Vec<libc::sock_filter>, LevelError> {
     let abi = abi().map_err(LevelError::NotInKernel)?;
     if abi < ABI_OF_TRUNCATE {
@@ -156,13 +158,13 @@ pub(super) fn has_scopes() -> bool {
     scopes() != 0
 }
 
-/// Every path with the rights below it. There are no exceptions to a rule, so what is hidden is left out by
-/// naming everything beside it.
-fn rules(places: &Places) -> Result<Vec<(PathBuf, u64)>, LevelError> {
+/// Every path with the rights below it. Rules have no exceptions, so a hidden path is excluded by allowing all
+/// its siblings.
+fn rules(places: &SandboxPaths) -> Result<Vec<(PathBuf, u64)>, LevelError> {
     let hidden: Vec<PathBuf> = places.hidden.iter().filter(|path| path.exists()).cloned().collect();
     let mut unread = hidden.clone();
     unread.push(PathBuf::from("/dev"));
-    // Names may be seen everywhere, or `ls` would fail in the folders above.
+    // Names may be listed everywhere, or `ls` would fail in parent folders.
     let mut rules = vec![(PathBuf::from("/"), READ_DIR)];
     let mut add = |tree: &Path, without: &[PathBuf], access: u64| {
         let mut trees = Vec::new();
@@ -171,10 +173,10 @@ fn rules(places: &Places) -> Result<Vec<(PathBuf, u64)>, LevelError> {
         Ok(())
     };
     add(Path::new("/"), &unread, READ)?;
-    // A home in there must not become writable with it.
+    // A home in it must not become writable with it.
     let temp = places.temp.iter().filter(|temp| refuse_broad(temp, &places.homes).is_ok());
     for tree in places.writable.iter().chain(temp) {
-        // What was allowed by name may itself lie in a hidden folder.
+        // An explicitly allowed path may itself be in a hidden folder.
         let below: Vec<PathBuf> = hidden.iter().filter(|path| path.starts_with(tree)).cloned().collect();
         add(tree, &below, WRITE)?;
     }
@@ -182,19 +184,19 @@ fn rules(places: &Places) -> Result<Vec<(PathBuf, u64)>, LevelError> {
     Ok(rules)
 }
 
-/// The biggest trees below `tree` that hold nothing of `without`.
+/// The largest trees below `tree` that contain none of `without`.
 fn beside(tree: &Path, without: &[PathBuf], found: &mut Vec<PathBuf>) -> Result<(), LevelError> {
     if without.iter().any(|path| tree.starts_with(path)) {
         return Ok(());
     }
-    if found.len() >= MOST_RULES {
+    if found.len() >= MAX_RULES {
         return Err(LevelError::TooManyPaths);
     }
     if !without.iter().any(|path| path.starts_with(tree)) {
         found.push(tree.to_owned());
         return Ok(());
     }
-    // What cannot be listed cannot be read by a command of the same user either.
+    // A folder that cannot be listed cannot be read by a command of the same user either.
     for entry in fs::read_dir(tree).into_iter().flatten().flatten() {
         // A rule for a link would be one for its target, which may be hidden.
         if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
@@ -223,7 +225,7 @@ fn abi() -> io::Result<i64> {
 fn create(handled_access_fs: u64, scoped: u64) -> io::Result<OwnedFd> {
     let attributes = RulesetAttributes { handled_access_fs, handled_access_net: 0, scoped };
     // SAFETY: the pointer and the size describe `attributes`, which lives through the call. Older kernels
-    // accept a longer structure if what they do not know is zero.
+    // accept a longer structure if its unknown part is zero.
     let status = unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
@@ -258,11 +260,11 @@ fn allow(ruleset: &OwnedFd, path: &Path, access: u64) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The superuser's commands become those of an ordinary user who owns root's files. Others have nothing to
-/// give up, and are told so.
+/// Commands of root become those of an ordinary user who owns root's files. Other users have no capabilities
+/// to drop, and the kernel reports that.
 #[expect(unsafe_code, reason = "the standard library has no prctl")]
 fn give_up_capabilities() {
-    for capability in 0..MOST_CAPABILITIES {
+    for capability in 0..MAX_CAPABILITIES {
         // SAFETY: takes numbers only.
         unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0u64, 0u64, 0u64) };
     }
@@ -282,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_places_are_left_out_by_naming_what_is_beside_them() {
+    fn hidden_paths_are_excluded_by_allowing_their_siblings() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path();
         for path in [".ssh", ".config/gh", ".config/nvim/lua", "src"] {
@@ -307,8 +309,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("w");
         fs::create_dir(&root).unwrap();
-        let places =
-            Places { writable: vec![root.clone()], temp: vec!["/var/tmp".into()], ..Places::default() };
+        let places = SandboxPaths {
+            writable: vec![root.clone()],
+            temp: vec!["/var/tmp".into()],
+            ..SandboxPaths::default()
+        };
         let rules = rules(&places).unwrap();
         let writing = rules.iter().filter(|(_, access)| access & MAKE_REG != 0);
         let writing: Vec<&Path> = writing.map(|(path, _)| path.as_path()).collect();

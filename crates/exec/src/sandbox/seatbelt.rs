@@ -1,14 +1,14 @@
-//! macOS: a profile for `sandbox-exec`.
+//! The macOS level: generates a profile for `sandbox-exec`.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::places::Places;
+use super::paths::SandboxPaths;
 
 #[cfg(target_os = "macos")]
 pub(super) const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
-/// Sockets of daemons that act for others; what is below homes is hidden with the rest.
+/// Sockets of daemons that act for others; those below homes are hidden with the rest.
 const SOCKETS: &[&str] = &["/var/run", "/private/var/run", "/tmp", "/private/tmp"];
 
 #[cfg(target_os = "macos")]
@@ -19,7 +19,7 @@ pub(super) struct Seatbelt {
 
 #[cfg(target_os = "macos")]
 impl Seatbelt {
-    pub(super) fn find(places: &Places, network: bool) -> Result<Self, super::LevelError> {
+    pub(super) fn find(places: &SandboxPaths, network: bool) -> Result<Self, super::LevelError> {
         if !Path::new(PROGRAM).is_file() {
             return Err(super::LevelError::NotInstalled(PROGRAM));
         }
@@ -31,8 +31,8 @@ impl Seatbelt {
     }
 }
 
-/// The profile. Later rules count.
-fn profile(places: &Places, network: bool) -> String {
+/// The profile. Later rules win.
+fn profile(places: &SandboxPaths, network: bool) -> String {
     let mut text = String::from("(version 1)\n(allow default)\n(deny file-write*)\n");
     let mut rule = |verb: &str, what: &str, path: &Path| {
         let _ = writeln!(text, "({verb} {what} (subpath {}))", quoted(path));
@@ -58,7 +58,7 @@ fn profile(places: &Places, network: bool) -> String {
         for path in SOCKETS.iter().map(Path::new).chain(places.homes.iter().map(|home| home.as_path())) {
             let _ = writeln!(text, "(deny network-outbound (remote unix-socket (subpath {})))", quoted(path));
         }
-        // Names of hosts are looked up through it.
+        // Host names are resolved through it.
         text.push_str("(allow network-outbound (literal \"/private/var/run/mDNSResponder\"))\n");
     } else {
         text.push_str("(deny network*)\n");
@@ -77,13 +77,13 @@ mod tests {
 
     #[test]
     fn the_profile_denies_last_what_must_not_be_written() {
-        let places = Places {
+        let places = SandboxPaths {
             writable: vec!["/w".into(), "/h/.docker/x".into()],
             hidden: vec!["/h/.docker".into()],
             protected: vec!["/w/.gemini".into()],
             pinned: vec!["/w/.git".into()],
             homes: vec!["/h".into()],
-            ..Places::default()
+            ..SandboxPaths::default()
         };
         let text = profile(&places, false);
         let line =

@@ -1,8 +1,8 @@
-//! A filter for system calls, where mounts cannot hold sockets back.
+//! A system call filter that blocks Unix sockets where mounts cannot.
 //!
-//! Landlock does not know sockets that have a place in the file system, and whoever reaches Docker's, the
-//! session bus or a terminal multiplexer is outside. So the filter lets nobody make such sockets. Pairs of
-//! connected ones, with which programs talk to their children, are another system call.
+//! Landlock does not control sockets in the file system, and a command that reaches Docker, the session bus or
+//! a terminal multiplexer has left the sandbox. So the filter forbids creating such sockets. Connected pairs,
+//! which programs use to talk to their children, come from another system call and stay allowed.
 
 use std::io;
 
@@ -17,7 +17,7 @@ const ARCHITECTURE: Option<u32> = Some(0xC000_00F3);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 const ARCHITECTURE: Option<u32> = None;
 
-/// On x86-64, numbers from here on are the same calls in another guise.
+/// On x86-64, numbers from here on are the same calls under another ABI.
 const X32: u32 = 0x4000_0000;
 
 const LOAD: u16 = 0x20;
@@ -29,10 +29,10 @@ const NUMBER: u32 = 0;
 const ARCHITECTURE_FIELD: u32 = 4;
 const FIRST_ARGUMENT: u32 = 16;
 
-/// A step; jumps go to labels until all steps are known.
+/// An instruction; jumps go to labels until all instructions are known.
 enum Step {
     Load(u32),
-    /// To the label if it is so, else to the next step.
+    /// To the label if true, else to the next instruction.
     Equal(u32, Verdict),
     NotEqual(u32, Verdict),
     AtLeast(u32, Verdict),
@@ -100,7 +100,7 @@ fn assemble(steps: &[Step]) -> Vec<sock_filter> {
     assembled.collect()
 }
 
-/// Puts the filter on the calling thread and on all that it starts, for good.
+/// Permanently installs the filter on the calling thread and everything it starts.
 #[expect(unsafe_code, reason = "the standard library has no prctl")]
 pub(super) fn install(filter: &[sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {
@@ -116,7 +116,7 @@ pub(super) fn install(filter: &[sock_filter]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What the kernel would answer.
+    /// The kernel's verdict.
     fn verdict(filter: &[sock_filter], architecture: u32, call: i64, argument: i32) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_are_made_only_for_the_network_that_is_allowed() {
+    fn only_allowed_socket_families_can_be_created() {
         let Some(own) = ARCHITECTURE else { return };
         let allow = libc::SECCOMP_RET_ALLOW;
         let (on, off) = (filter(true).unwrap(), filter(false).unwrap());

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::places::Places;
+use super::paths::SandboxPaths;
 use super::*;
 
 fn request(base: &Path) -> SandboxRequest {
@@ -30,7 +30,7 @@ fn scratch() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn the_workspace_and_caches_that_exist_can_be_written() {
     let (_folder, base) = scratch();
-    let places = Places::survey(&request(&base)).unwrap();
+    let places = SandboxPaths::survey(&request(&base)).unwrap();
     assert_eq!(places.writable, [base.join("w"), base.join("home/.cache")]);
     assert!(places.hidden.contains(&base.join("home/.ssh")));
     assert!(places.hidden.contains(&base.join("home/.gemini/oauth_creds.json")));
@@ -39,39 +39,39 @@ fn the_workspace_and_caches_that_exist_can_be_written() {
 }
 
 #[test]
-fn a_link_is_hidden_at_the_place_it_leads_to() {
+fn a_link_is_hidden_at_its_target() {
     let (_folder, base) = scratch();
     let request = request(&base);
     fs::create_dir(base.join("vault")).unwrap();
     std::os::unix::fs::symlink(base.join("vault"), base.join("home/.aws")).unwrap();
     std::os::unix::fs::symlink(base.join("vault"), base.join("home/.config")).unwrap();
     std::os::unix::fs::symlink(base.join("gone"), base.join("home/.kube")).unwrap();
-    let hidden = Places::survey(&request).unwrap().hidden;
+    let hidden = SandboxPaths::survey(&request).unwrap().hidden;
     assert!(hidden.contains(&base.join("vault")));
     assert!(hidden.contains(&base.join("vault/gh")) && !hidden.contains(&base.join("home/.config/gh")));
     assert!(hidden.contains(&base.join("home/.kube")));
 }
 
 #[test]
-fn homes_and_what_holds_them_are_no_workspace() {
+fn a_home_directory_or_its_parent_is_not_a_valid_workspace() {
     let (_folder, base) = scratch();
     for broad in [Path::new("/"), base.as_path(), &base.join("home")] {
         let request = SandboxRequest { roots: vec![broad.to_owned()], ..request(&base) };
-        assert!(matches!(Places::survey(&request), Err(RootError::TooBroad(_))), "{}", broad.display());
+        assert!(matches!(SandboxPaths::survey(&request), Err(RootError::TooBroad(_))), "{}", broad.display());
         let request = SandboxRequest { roots: Vec::new(), allowed: vec![broad.to_owned()], ..request };
-        assert!(matches!(Places::survey(&request), Err(RootError::TooBroad(_))), "{}", broad.display());
+        assert!(matches!(SandboxPaths::survey(&request), Err(RootError::TooBroad(_))), "{}", broad.display());
     }
     for secret in ["home/.ssh", "home/.gemini"] {
         let request = SandboxRequest { roots: vec![base.join(secret)], ..request(&base) };
-        assert!(matches!(Places::survey(&request), Err(RootError::Secret(_))), "{secret}");
+        assert!(matches!(SandboxPaths::survey(&request), Err(RootError::Secret(_))), "{secret}");
     }
 }
 
 #[test]
-fn what_the_user_allows_is_no_longer_hidden() {
+fn allowed_paths_are_no_longer_hidden() {
     let (_folder, base) = scratch();
     let request = SandboxRequest { allowed: vec![base.join("home/.ssh")], ..request(&base) };
-    let places = Places::survey(&request).unwrap();
+    let places = SandboxPaths::survey(&request).unwrap();
     assert!(!places.hidden.contains(&base.join("home/.ssh")));
     assert!(places.writable.contains(&base.join("home/.ssh")));
 }
@@ -85,18 +85,18 @@ fn the_repository_around_the_workspace_can_be_written_but_not_its_hooks() {
     fs::create_dir_all(base.join("repo/part")).unwrap();
     request.roots = vec![base.join("repo/part")];
     assert!(
-        !Places::survey(&request).unwrap().writable.contains(&repository),
+        !SandboxPaths::survey(&request).unwrap().writable.contains(&repository),
         "an empty folder is no repository"
     );
     fs::write(repository.join("HEAD"), "ref: refs/heads/main").unwrap();
-    let places = Places::survey(&request).unwrap();
+    let places = SandboxPaths::survey(&request).unwrap();
     assert!(places.writable.contains(&repository) && places.pinned == [repository.clone()]);
     assert!(places.protected.contains(&repository.join("hooks")));
     assert!(places.protected.contains(&repository.join("config")));
 }
 
 #[test]
-fn a_work_tree_reaches_its_repository_only_if_that_names_it_back() {
+fn a_work_tree_gets_its_repository_only_if_the_repository_links_back() {
     let (_folder, base) = scratch();
     let request = request(&base);
     let (repository, tree) = (base.join("main/.git"), base.join("main/.git/worktrees/w"));
@@ -104,15 +104,15 @@ fn a_work_tree_reaches_its_repository_only_if_that_names_it_back() {
     fs::write(repository.join("HEAD"), "").unwrap();
     fs::write(tree.join("commondir"), "../..\n").unwrap();
     fs::write(base.join("w/.git"), format!("gitdir: {}\n", tree.display())).unwrap();
-    assert!(!Places::survey(&request).unwrap().writable.contains(&repository));
+    assert!(!SandboxPaths::survey(&request).unwrap().writable.contains(&repository));
     fs::write(tree.join("gitdir"), format!("{}\n", base.join("w/.git").display())).unwrap();
-    let places = Places::survey(&request).unwrap();
+    let places = SandboxPaths::survey(&request).unwrap();
     assert!(places.writable.contains(&repository), "{places:?}");
     assert!(places.protected.contains(&base.join("w/.git")));
 }
 
 #[test]
-fn a_level_that_cannot_be_had_is_named_with_its_reason() {
+fn an_unavailable_level_is_reported_with_its_reason() {
     let (_folder, base) = scratch();
     let request =
         SandboxRequest { level: Some(Level::Bubblewrap), search_path: String::new(), ..request(&base) };

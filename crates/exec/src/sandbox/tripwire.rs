@@ -1,9 +1,9 @@
-//! Names that must not come into being while sandboxed commands run.
+//! Watches for protected files that sandboxed commands must not create.
 //!
-//! Nothing can be mounted over a name that does not exist, and an empty stand-in would be seen by everyone
-//! who looks at the folder. So the folder is watched instead: a forbidden name that appears while a command
-//! runs is renamed at once, in the same folder, so that no program acts on it and nothing is lost. What was
-//! there before is left alone.
+//! A mount cannot cover a name that does not exist, and an empty placeholder would be visible to everyone who
+//! lists the folder. So the folder is watched instead: a protected name that appears while a command runs is
+//! renamed at once in the same folder, so that no program acts on it and nothing is lost. Files that existed
+//! before are left alone.
 
 use std::fmt;
 use std::fs;
@@ -23,15 +23,15 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 
 use super::confined::{self, Tick};
 
-/// How often the watcher looks whether anything confined is still alive, beside being told of changes.
+/// How often the watcher checks whether a confined process is still alive, in addition to change events.
 const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
-/// Renamed things are numbered up to here, and by the time after that.
+/// Renamed files are numbered up to here, and by time after that.
 const SMALL_NUMBERS: u128 = 20;
 const ATTEMPTS: usize = 100;
-/// What a renamed thing is called.
+/// The suffix of a renamed file.
 const SUFFIX: &str = "sandbox-blocked";
 
-/// Watches the forbidden names as long as something confined is alive.
+/// Watches the protected names as long as a confined process is alive.
 #[derive(Debug)]
 pub(super) struct Tripwire {
     shared: Arc<Shared>,
@@ -43,11 +43,11 @@ pub(crate) struct Armed {
     shared: Arc<Shared>,
 }
 
-/// Something that a confined command created and that was renamed.
+/// A file that a confined command created and that was renamed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Blocked {
     path: PathBuf,
-    /// What it is called now; `None` if it could not be renamed.
+    /// Its new name; `None` if it could not be renamed.
     renamed: Option<PathBuf>,
 }
 
@@ -60,17 +60,17 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     groups: usize,
-    /// When the first of them began.
+    /// When the first of them started.
     since: Tick,
     /// The number of the watcher that runs.
     watcher: Option<u64>,
     watchers: u64,
-    /// The names that did not exist when the first command began.
+    /// The names that did not exist when the first command started.
     absent: Vec<Absent>,
     blocked: Vec<Blocked>,
 }
 
-/// A name in an open folder: nobody can exchange the folder for a link to another one.
+/// A name in an open folder, so that the folder cannot be replaced by a link to another one.
 #[derive(Debug)]
 struct Absent {
     folder: Arc<OwnedFd>,
@@ -102,7 +102,7 @@ impl Tripwire {
         Self { shared: Arc::new(Shared { protected: protected.to_vec(), state: Mutex::default() }) }
     }
 
-    /// To be called before a command starts; the value is kept as long as its group.
+    /// Call it before a command starts; keep the value as long as its group.
     pub(super) fn arm(&self) -> Armed {
         let mut state = self.shared.locked();
         state.groups += 1;
@@ -111,19 +111,19 @@ impl Tripwire {
             state.absent = absent(&self.shared.protected);
             state.watchers += 1;
             let number = state.watchers;
-            // Without a watcher there is still a look at the end of each command.
+            // Without a watcher, a check still happens at the end of each command.
             state.watcher = watch(&self.shared, &state.absent, number).is_ok().then_some(number);
         }
         drop(state);
         Armed { shared: Arc::clone(&self.shared) }
     }
 
-    /// Lets a name come into being: the program itself is about to make it.
+    /// Permits a name: the program itself is about to create it.
     pub(super) fn permit(&self, path: &Path) {
         self.shared.locked().absent.retain(|entry| !path.starts_with(&entry.path));
     }
 
-    /// Looks now, and gives what was found since the last time.
+    /// Checks now, and returns what was found since the last call.
     pub(super) fn take_blocked(&self) -> Vec<Blocked> {
         let mut state = self.shared.locked();
         sweep(&mut state);
@@ -144,7 +144,7 @@ impl Drop for Armed {
 
 impl State {
     fn disarm(&mut self) {
-        // A process may have done it as its last deed.
+        // A process may have done it as its last action.
         sweep(self);
         self.watcher = None;
         self.absent.clear();
@@ -169,7 +169,7 @@ fn absent(protected: &[PathBuf]) -> Vec<Absent> {
             Some((_, folder)) => Arc::clone(folder),
             None => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                // If it is not there, nothing can be in it; whoever makes it, makes it anew.
+                // If the folder does not exist, it contains nothing; a new one is opened again.
                 let Ok(folder) = rustix::fs::open(parent, flags, Mode::empty()) else { continue };
                 let folder = Arc::new(folder);
                 folders.push((parent.to_owned(), Arc::clone(&folder)));
@@ -189,7 +189,7 @@ impl Absent {
         rustix::fs::statat(&*self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Gives it a name that means nothing to any program.
+    /// Gives it a name that no program uses.
     fn rename(&self) -> Option<PathBuf> {
         let unguessed = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         // A command may have taken all the small numbers in advance.
@@ -217,7 +217,7 @@ fn sweep(state: &mut State) {
     let State { absent, blocked, .. } = state;
     for entry in absent.iter().filter(|entry| entry.exists()) {
         let found = Blocked { path: entry.path.clone(), renamed: entry.rename() };
-        // One that stays where it is would be told of in every round.
+        // A file that cannot be renamed would be reported in every round.
         if found.renamed.is_some() || !blocked.contains(&found) {
             blocked.push(found);
         }
@@ -258,8 +258,8 @@ fn follow(shared: &Shared, events: &OwnedFd, number: u64) {
     }
 }
 
-/// Removes what an earlier version put in place of names that did not exist: an empty folder `.envrc`, which
-/// nobody else makes, and the empty folders that were made in the same moment.
+/// Removes the placeholders of an earlier version for names that did not exist: an empty folder `.envrc`,
+/// which no other program creates, and the empty folders created at the same moment.
 pub(super) fn remove_old_placeholders(protected: &[PathBuf]) {
     let made_at = |path: &Path| -> Option<SystemTime> {
         let meta = path.symlink_metadata().ok()?;

@@ -17,7 +17,7 @@ async fn start(background: &Background, text: &str) -> u32 {
 }
 
 #[tokio::test]
-async fn a_background_command_is_listed_logged_and_seen_to_end() {
+async fn a_background_command_is_listed_logged_and_its_end_noticed() {
     let folder = TempDir::new().unwrap();
     let background = Background::new(folder.path().join("logs"));
     let gate = folder.path().join("gate");
@@ -59,7 +59,7 @@ async fn shutting_down_ends_background_commands_and_what_they_left() {
 }
 
 #[tokio::test]
-async fn logs_of_long_ago_are_removed_and_others_stay() {
+async fn old_logs_are_removed_and_recent_ones_stay() {
     let folder = TempDir::new().unwrap();
     let logs = folder.path();
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(8 * 24 * 3600);
@@ -80,7 +80,7 @@ async fn logs_of_long_ago_are_removed_and_others_stay() {
 }
 
 #[tokio::test]
-async fn old_logs_and_those_that_were_set_aside_are_removed() {
+async fn old_and_abandoned_logs_are_removed() {
     let folder = TempDir::new().unwrap();
     let logs = folder.path().join("logs");
     std::fs::create_dir(&logs).unwrap();

@@ -26,7 +26,7 @@ struct Scene {
 impl Scene {
     fn new(level: Level, change: impl FnOnce(&mut SandboxRequest)) -> Option<Self> {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        // The folders for temporary files have rules of their own.
+        // The temporary folders have their own rules.
         if target.starts_with("/tmp") || target.starts_with("/var/tmp") {
             #[expect(clippy::print_stderr, reason = "whoever runs the tests should know")]
             {
@@ -176,7 +176,7 @@ async fn secrets_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn links_do_not_lead_out() {
+async fn links_do_not_lead_out_of_the_sandbox() {
     for scene in scenes(|_| {}) {
         symlink(scene.path("home/notes"), scene.path("w/notes")).unwrap();
         scene.fails("echo x > notes/new").await;
@@ -190,8 +190,8 @@ async fn links_do_not_lead_out() {
 }
 
 #[tokio::test]
-async fn what_makes_other_programs_run_something_cannot_be_changed() {
-    // Landlock has no exceptions from what it allows.
+async fn files_that_configure_other_programs_cannot_be_changed() {
+    // Landlock rules have no exceptions.
     let Some(scene) = Scene::new(Level::Bubblewrap, |_| {}) else { return };
     fs::create_dir(scene.path("w/.vscode")).unwrap();
     fs::write(scene.path("w/.envrc"), "").unwrap();
@@ -212,7 +212,7 @@ async fn what_makes_other_programs_run_something_cannot_be_changed() {
 }
 
 #[tokio::test]
-async fn borders_cannot_be_taken_down_from_inside() {
+async fn the_sandbox_cannot_be_lifted_from_inside() {
     for scene in scenes(|_| {}) {
         scene.fails("mount -o remount,rw,bind / && touch $HOME/outside").await;
         scene.fails("umount $HOME/.ssh && cat $HOME/.ssh/id").await;
@@ -251,7 +251,7 @@ async fn sockets_of_daemons_cannot_be_reached() {
 }
 
 #[tokio::test]
-async fn the_network_can_be_switched_off() {
+async fn the_network_can_be_disabled() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
@@ -305,7 +305,7 @@ async fn git_commits_in_the_workspace() {
 }
 
 #[tokio::test]
-async fn what_is_left_running_can_be_ended_by_a_later_command_and_ends_with_the_run() {
+async fn leftover_processes_can_be_killed_by_a_later_command_and_end_with_the_run() {
     for scene in scenes(|_| {}) {
         let started = scene.run("sleep 600 & sleep 601 & echo hi").await;
         assert_eq!(started.output.text(), "hi");
@@ -392,7 +392,7 @@ async fn the_user_can_allow_more() {
     }
 }
 
-/// What commands at every level, and without one, run in; the second is what the level is called.
+/// The environments for commands at every level, and without one; the second is the name of the level.
 fn everywhere() -> Vec<(Scene, Option<Arc<Sandbox>>)> {
     let mut all: Vec<_> = scenes(|_| {})
         .into_iter()
@@ -405,7 +405,7 @@ fn everywhere() -> Vec<(Scene, Option<Arc<Sandbox>>)> {
     all
 }
 
-/// Open files and folders that a child would inherit if nobody took care.
+/// Open files and folders that a child would inherit by default.
 fn left_open(paths: &[PathBuf]) -> Vec<fs::File> {
     let open = |path: &PathBuf| {
         let file = fs::File::open(path).unwrap();
@@ -464,7 +464,7 @@ async fn no_kind_of_child_inherits_a_descriptor_at_any_level() {
 }
 
 #[tokio::test]
-async fn terminals_of_others_cannot_be_opened() {
+async fn other_terminals_cannot_be_opened() {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
@@ -486,7 +486,7 @@ async fn processes_outside_cannot_be_signalled() {
         let mut outside = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let said = scene.fails(&format!("kill -9 {}", outside.id())).await;
         assert!(said.contains("not permitted"), "{said}");
-        // Everybody but themselves is out of reach.
+        // All processes but their own are out of reach.
         scene.run("trap '' TERM; kill -TERM -1").await;
         assert!(is_alive(outside.id()));
         outside.kill().unwrap();
@@ -495,7 +495,7 @@ async fn processes_outside_cannot_be_signalled() {
 }
 
 #[tokio::test]
-async fn a_forbidden_name_that_appears_is_renamed_and_told_of() {
+async fn a_protected_file_that_appears_is_renamed_and_reported() {
     for scene in scenes(|_| {}) {
         let level = scene.sandbox.level();
         let renamed = |name: &str| scene.path(&format!("w/{name}.sandbox-blocked-1"));
@@ -520,7 +520,7 @@ async fn a_forbidden_name_that_appears_is_renamed_and_told_of() {
 }
 
 #[tokio::test]
-async fn a_forbidden_name_is_renamed_while_a_command_goes_on() {
+async fn a_protected_file_is_renamed_while_the_command_runs() {
     for scene in scenes(|_| {}) {
         let mut given = scene.command("echo x > .envrc; sleep 600");
         given.background_after = Some(std::time::Duration::from_millis(20));
@@ -533,7 +533,7 @@ async fn a_forbidden_name_is_renamed_while_a_command_goes_on() {
 }
 
 #[tokio::test]
-async fn a_daemon_cannot_make_a_forbidden_name_either() {
+async fn a_daemon_cannot_create_a_protected_file_either() {
     for scene in scenes(|_| {}) {
         let daemon = "setsid sh -c 'echo $$ > pid; while [ ! -e go ]; do sleep 0.05; done; echo x > .envrc; sleep 600' \
                       >/dev/null 2>&1 & disown; while [ ! -s pid ]; do sleep 0.05; done";
@@ -547,14 +547,15 @@ async fn a_daemon_cannot_make_a_forbidden_name_either() {
 }
 
 #[tokio::test]
-async fn nothing_of_the_sandbox_is_seen_in_the_workspace() {
+async fn the_sandbox_leaves_no_traces_in_the_workspace() {
     for scene in scenes(|_| {}) {
         assert_eq!(scene.succeeds("ls -A").await, ".git\nsrc");
         let mut names: Vec<_> =
             fs::read_dir(scene.path("w")).unwrap().map(|e| e.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, [".git", "src"]);
-        // What people and the program's own tools make is theirs, before, between and, if it is said, while.
+        // Files that users and the program's own tools create are left alone before, between and, if
+        // announced, during commands.
         fs::create_dir(scene.path("w/.vscode")).unwrap();
         scene.succeeds("true").await;
         let mut given = scene.command("sleep 600");
@@ -570,12 +571,12 @@ async fn nothing_of_the_sandbox_is_seen_in_the_workspace() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_version_left_is_cleared_away_and_nothing_else() {
+async fn only_leftovers_of_earlier_versions_are_cleared() {
     let leave = |request: &mut SandboxRequest| {
         for name in [".envrc", ".vscode"] {
             fs::create_dir(request.roots[0].join(name)).unwrap();
         }
-        // Somebody's own: not empty.
+        // Owned by the user: not empty.
         fs::create_dir(request.roots[0].join(".gemini")).unwrap();
         fs::write(request.roots[0].join(".gemini/settings.json"), "{}").unwrap();
     };
@@ -593,7 +594,7 @@ async fn what_an_earlier_version_left_is_cleared_away_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn bwrap_is_not_taken_from_places_that_commands_can_write() {
+async fn bwrap_is_not_taken_from_writable_folders() {
     let fake = |request: &mut SandboxRequest| {
         let folder = request.roots[0].join("bin");
         fs::create_dir_all(&folder).unwrap();

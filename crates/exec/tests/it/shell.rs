@@ -79,7 +79,7 @@ async fn a_grandchild_that_holds_the_pipe_does_not_delay_the_result() {
 }
 
 #[tokio::test]
-async fn a_grandchild_that_never_stops_printing_neither_delays_the_result_nor_dies_of_it() {
+async fn a_grandchild_that_keeps_printing_neither_delays_the_result_nor_gets_killed() {
     let folder = TempDir::new().unwrap();
     let mut given = command("(yes | head -c 5000000; echo survived > mark; sleep 600) & echo started");
     given.directory = folder.path().to_owned();
@@ -87,12 +87,12 @@ async fn a_grandchild_that_never_stops_printing_neither_delays_the_result_nor_di
     let result = finished_in(&background, given).await;
     assert_eq!(result.ending, Ending::Exited(0));
     assert_eq!(result.background_pids.len(), 1);
-    // More than a pipe holds: it only gets there if someone reads on.
+    // More than a pipe holds: it only arrives if the reader continues.
     eventually("it printed everything", || folder.path().join("mark").exists()).await;
 }
 
 #[tokio::test]
-async fn much_output_is_counted_and_held_in_bounded_memory() {
+async fn large_output_is_counted_and_held_in_bounded_memory() {
     let result = finished(command("head -c 200000000 /dev/zero | tr '\\0' x; echo; echo end")).await;
     assert_eq!(result.output.total_bytes(), 200_000_005);
     assert_eq!(result.output.kept_bytes(), 16 << 20);
@@ -163,7 +163,7 @@ async fn dropping_the_future_kills_the_group() {
 }
 
 #[tokio::test]
-async fn a_command_that_falls_silent_is_ended_and_one_that_talks_is_not() {
+async fn a_silent_command_is_killed_and_one_that_prints_is_not() {
     let mut silent = command("echo start; sleep 600");
     silent.inactivity = Some(Duration::from_secs(1));
     let result = finished(silent).await;
@@ -204,7 +204,7 @@ async fn a_missing_directory_is_named() {
     assert!(error.to_string().contains("/no/such/place"), "{error}");
 }
 
-/// A variable that changes what a line means, the line, and what it prints without the variable.
+/// A variable that changes the meaning of a line, the line, and its output without the variable.
 const CHANGING: &[(&str, &str, &str, &str)] = &[
     ("CDPATH", "/", "mkdir -p etc && cd etc && pwd", "@/etc"),
     ("BASH_ENV", "@/start", "echo fine", "fine"),
@@ -236,7 +236,7 @@ async fn no_variable_changes_what_a_command_line_means() {
     for (name, value, line, expected) in CHANGING {
         let (value, expected) = (here(value), here(expected));
         let path = "/usr/local/bin:/usr/bin:/bin";
-        // The test is worth something only if bash minds the variable.
+        // The test is only meaningful if bash honours the variable.
         let bare = std::process::Command::new("bash")
             .args(["-c", line])
             .env_clear()
@@ -256,7 +256,7 @@ async fn no_variable_changes_what_a_command_line_means() {
 }
 
 #[tokio::test]
-async fn start_up_files_are_not_read_where_bash_believes_to_be_called_by_ssh() {
+async fn bash_does_not_read_startup_files_when_it_seems_to_run_under_ssh() {
     let home = TempDir::new().unwrap();
     tokio::fs::write(home.path().join(".bashrc"), "echo from the start-up file").await.unwrap();
     let mut given = command("echo fine");
@@ -268,7 +268,7 @@ async fn start_up_files_are_not_read_where_bash_believes_to_be_called_by_ssh() {
 }
 
 #[tokio::test]
-async fn bash_is_not_taken_from_a_folder_in_front_of_the_path() {
+async fn bash_is_not_taken_from_a_folder_prepended_to_path() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = TempDir::new().unwrap();
     let fake = folder.path().join("bash");

@@ -1,4 +1,4 @@
-//! `acknowledgments/agents.json`: which agents of a project somebody has looked at and agreed to.
+//! `acknowledgments/agents.json`: the project agents that the user has reviewed and approved.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 use serde_json::{Value, json};
 
-/// By project, by agent: what stood for the agent's content.
+/// The hash of an agent's content, by project and agent.
 type Table = BTreeMap<String, BTreeMap<String, String>>;
 
-/// What was agreed to.
+/// The recorded approvals.
 #[derive(Debug, Clone, Default)]
 pub struct Acknowledgements {
     file: PathBuf,
@@ -26,7 +26,7 @@ pub enum AcknowledgeError {
 }
 
 impl Acknowledgements {
-    /// Reads the file; one that is missing or broken knows of no agreement.
+    /// Reads the file; a missing or broken one contains no approvals.
     pub fn read(gemini_dir: &Path) -> Self {
         let file = gemini_dir.join("acknowledgments").join("agents.json");
         let text = files::read_text(&file).ok().flatten().unwrap_or_default();
@@ -38,7 +38,7 @@ impl Acknowledgements {
         agents.and_then(|agents| agents.get(agent)).is_some_and(|known| known == hash)
     }
 
-    /// Writes an agreement down; what others wrote meanwhile stays.
+    /// Records an approval; entries written by others in the meantime are kept.
     pub fn agree(&mut self, project: &Path, agent: &str, hash: &str) -> Result<(), AcknowledgeError> {
         if let Some(folder) = self.file.parent() {
             files::create_folder(folder, Mode::Private)?;

@@ -1,4 +1,4 @@
-//! The agents that are always there.
+//! The built-in agents.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{Definition, Kind, Local, ModelChoice, Origin, Output, OutputForm, Pr
 const INVESTIGATOR: &str = include_str!("builtin/codebase_investigator.md");
 const CLI_HELP: &str = include_str!("builtin/cli_help.md");
 
-/// Names, limits and schemas are upstream's; the words are ours.
+/// Names, limits and schemas are upstream's; the texts are ours.
 pub(super) fn all() -> Vec<Definition> {
     vec![codebase_investigator(), cli_help(), generalist()]
 }

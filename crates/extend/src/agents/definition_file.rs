@@ -1,4 +1,4 @@
-//! From a file to definitions.
+//! Parses definition files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{Definition, Kind, MAX_FILE, Origin, Prompt};
 use crate::extension::Extension;
 use crate::frontmatter;
 
-/// A definition, and what stands for its content where somebody has to agree to it.
+/// A definition, and the hash of its content where approval is needed.
 pub(super) struct Found {
     pub(super) definition: Definition,
     pub(super) hash: String,
@@ -38,7 +38,7 @@ impl Owner {
     }
 }
 
-/// The files of a folder that define agents, sorted; a folder that is not there has none.
+/// The files of a folder that define agents, sorted; a missing folder has none.
 pub(super) fn files_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries
@@ -63,7 +63,7 @@ pub(super) fn read(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
 }
 
 fn read_markdown(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
-    // Whoever has to agree to a file agrees to all of it; of other files the front matter is enough for now.
+    // An approval covers the complete file; of other files the front matter is enough for now.
     let (front, hash) = match owner {
         Owner::Project => {
             let text = frontmatter::read_whole(path, MAX_FILE).map_err(|error| error.to_string())?;
@@ -175,7 +175,7 @@ fn remotes(items: Vec<Value>, path: &Path, owner: &Owner, hash: &str) -> Result<
         let (display_name, description) =
             (fields.display_name.clone(), fields.description.clone().unwrap_or_default());
         let target = fields.target()?;
-        // What is agreed to is where the agent is; how one signs in there is part of it.
+        // The approval covers the agent's location; its authentication is part of that.
         let hash = match (&target.card, &target.auth) {
             (CardSource::Url(url), None) => url.clone(),
             (CardSource::Json(json), None) => sha256_hex(json.as_bytes()),
@@ -195,7 +195,7 @@ fn is_remote(fields: &JsonObject) -> bool {
     named || implied
 }
 
-/// Fills an extension's variables into every text. Values cannot change what is a key and what is not.
+/// Substitutes an extension's variables in every string. Values cannot change the structure of the keys.
 fn hydrate(owner: &Owner, value: &mut Value) {
     let Owner::Extension(extension) = owner else { return };
     match value {
@@ -206,7 +206,7 @@ fn hydrate(owner: &Owner, value: &mut Value) {
     }
 }
 
-/// A name is a word that can stand anywhere.
+/// A name is a single word without special characters.
 fn checked(name: &str) -> Result<String, String> {
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {

@@ -1,4 +1,4 @@
-//! The keys of an agent in this process, as files and settings have them.
+//! The keys of a local agent, in definition files and in settings.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::{Local, MAX_TURNS, ModelChoice, Output, OutputForm, Prompt, TIME_LIMIT, inputs, servers};
 
-/// More minutes than anybody means.
+/// Upper limit of minutes.
 const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
 
-/// The keys of a definition; whatever else stands there is an error.
+/// The keys of a definition; any other key is an error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LocalFields {
@@ -46,7 +46,7 @@ struct OutputFields {
 }
 
 impl LocalFields {
-    /// The agent with this system prompt; the reason if the keys do not make one.
+    /// The agent with this system prompt; an error if the keys are invalid.
     pub(super) fn local(self, prompt: Prompt) -> Result<Local, String> {
         if self.description.trim().is_empty() {
             return Err("`description` is empty".to_owned());
@@ -95,7 +95,7 @@ impl OutputFields {
     }
 }
 
-/// Names hold letters, digits and a few signs; a star only at the end of `*`, `mcp_*` and `mcp_<server>_*`.
+/// Names contain letters, digits and a few signs; a star only at the end of `*`, `mcp_*` and `mcp_<server>_*`.
 fn is_tool_word(word: &str) -> bool {
     let plain =
         |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'));
@@ -121,7 +121,7 @@ fn time(key: &str, minutes: f64) -> Result<Duration, String> {
     }
 }
 
-/// Lays `agents.overrides.<name>` over a definition; lines about what in it cannot be used.
+/// Applies `agents.overrides.<name>` to a definition; returns lines about invalid values.
 pub(super) fn override_with(local: &mut Local, name: &str, written: &JsonObject) -> Vec<String> {
     let mut problems = Vec::new();
     let mut problem = |key: &str, why: &str| problems.push(format!("agents.overrides.{name}.{key}: {why}"));

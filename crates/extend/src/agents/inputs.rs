@@ -1,9 +1,9 @@
-//! What an agent has to be told: one schema inside, two ways to write it, and the way from a prompt to it.
+//! The inputs of an agent: one schema internally, two ways to write it, and the mapping from a prompt.
 
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
-/// The input of an agent that says nothing about it.
+/// The default inputs of an agent.
 pub(super) fn query_schema() -> Value {
     json!({
         "type": "object",
@@ -51,7 +51,7 @@ pub(super) fn schema_of(written: &JsonObject) -> Result<Value, String> {
     Ok(json!({"type": "object", "properties": properties, "required": required}))
 }
 
-/// The inputs that a prompt stands for: the agent's only input, or a JSON object with several; defaults are filled in.
+/// The inputs for a prompt: the agent's only input, or a JSON object with several; defaults are filled in.
 pub fn inputs_for(schema: &Value, prompt: &str) -> JsonObject {
     let empty = JsonObject::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_to_write_inputs_come_to_one_schema() {
+    fn both_input_syntaxes_give_the_same_schema() {
         let written = json!({
             "path": {"type": "string", "description": "where", "required": true},
             "tags": {"type": "string[]", "default": ["a"]},

@@ -1,4 +1,4 @@
-//! Which agents there are in a run.
+//! The registry of the agents in a run, with their status and problems.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,36 +19,36 @@ pub struct Sources<'a> {
     pub project: Option<(&'a Path, PathBuf)>,
     pub extensions: &'a [Extension],
     pub acknowledged: Acknowledgements,
-    pub wishes: Wishes,
+    pub settings: AgentSettings,
 }
 
-/// What settings say about agents.
+/// The settings about agents.
 #[derive(Debug, Clone, Default)]
-pub struct Wishes {
+pub struct AgentSettings {
     /// `agents.overrides`.
     pub overrides: JsonObject,
-    /// `agents.enabled` and `agents.disabled`, in whose place overrides stand today.
+    /// `agents.enabled` and `agents.disabled`, superseded by overrides.
     pub enabled: Vec<String>,
     pub disabled: Vec<String>,
 }
 
-/// An agent and what became of it.
+/// An agent and its status.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct AgentEntry {
     pub definition: Arc<Definition>,
     pub status: Status,
 }
 
-/// Says whether somebody agreed to an agent, by its name and what stands for its content.
+/// Whether the user approved an agent, by its name and the hash of its content.
 type Agreed<'a> = &'a dyn Fn(&str, &str) -> bool;
 
-/// Whether an agent can be asked.
+/// Whether an agent can be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
     Enabled,
     /// By the settings.
     Disabled,
-    /// It came with the project, and nobody has agreed to it as it is now.
+    /// It belongs to the project, and its current content is not approved.
     Unacknowledged {
         hash: String,
     },
@@ -57,32 +57,38 @@ pub enum Status {
 /// The agents of a run, in the order in which they were found.
 #[derive(Debug, Default)]
 pub struct Registry {
-    entries: Vec<Entry>,
+    entries: Vec<AgentEntry>,
     problems: Vec<String>,
 }
 
 impl Registry {
-    /// Looks for agents: built in, then the project's, the user's and those of extensions. Whoever comes first has the
-    /// name.
+    /// Loads the agents: built-in, then the project's, the user's and those of extensions. The first of a name
+    /// wins.
     pub fn load(sources: &Sources<'_>) -> Self {
         let mut registry = Self::default();
         for definition in builtin::all() {
-            registry.add(definition, None, &sources.wishes);
+            registry.add(definition, None, &sources.settings);
         }
         if let Some((root, folder)) = &sources.project {
             let agreed = |name: &str, hash: &str| sources.acknowledged.agreed(root, name, hash);
-            registry.add_folder(folder, &Owner::Project, Some(&agreed), &sources.wishes);
+            registry.add_folder(folder, &Owner::Project, Some(&agreed), &sources.settings);
         }
-        registry.add_folder(&sources.user, &Owner::User, None, &sources.wishes);
+        registry.add_folder(&sources.user, &Owner::User, None, &sources.settings);
         for extension in sources.extensions {
             let owner = Owner::Extension(Arc::new(extension.clone()));
-            registry.add_folder(&extension.part("agents"), &owner, None, &sources.wishes);
+            registry.add_folder(&extension.part("agents"), &owner, None, &sources.settings);
         }
-        registry.unknown_overrides(&sources.wishes);
+        registry.unknown_overrides(&sources.settings);
         registry
     }
 
-    fn add_folder(&mut self, folder: &Path, owner: &Owner, agreed: Option<Agreed<'_>>, wishes: &Wishes) {
+    fn add_folder(
+        &mut self,
+        folder: &Path,
+        owner: &Owner,
+        agreed: Option<Agreed<'_>>,
+        settings: &AgentSettings,
+    ) {
         for path in definition_file::files_in(folder) {
             match definition_file::read(&path, owner) {
                 Ok(found) => {
@@ -90,7 +96,7 @@ impl Registry {
                         let open = agreed
                             .is_some_and(|agreed| !agreed(&found.definition.name, &found.hash))
                             .then_some(found.hash);
-                        self.add(found.definition, open, wishes);
+                        self.add(found.definition, open, settings);
                     }
                 }
                 Err(reason) => {
@@ -100,7 +106,7 @@ impl Registry {
         }
     }
 
-    fn add(&mut self, mut definition: Definition, unacknowledged: Option<String>, wishes: &Wishes) {
+    fn add(&mut self, mut definition: Definition, unacknowledged: Option<String>, settings: &AgentSettings) {
         let taken = self.entries.iter().find(|entry| same_name(&entry.definition.name, &definition.name));
         if let Some(taken) = taken {
             let place = |definition: &Definition| match definition.origin.path() {
@@ -116,23 +122,23 @@ impl Registry {
             return;
         }
         if let (Kind::Local(local), Some(Value::Object(written))) =
-            (&mut definition.kind, wishes.override_of(&definition.name))
+            (&mut definition.kind, settings.override_of(&definition.name))
         {
             self.problems.extend(fields::override_with(local, &definition.name, written));
         }
         let status = match unacknowledged {
-            _ if !wishes.wants(&definition.name) => Status::Disabled,
+            _ if !settings.wants(&definition.name) => Status::Disabled,
             Some(hash) => Status::Unacknowledged { hash },
             None => Status::Enabled,
         };
-        self.entries.push(Entry { definition: Arc::new(definition), status });
+        self.entries.push(AgentEntry { definition: Arc::new(definition), status });
     }
 
-    /// An override that fits nobody is a slip of the pen; names of upstream's own agents are not.
-    fn unknown_overrides(&mut self, wishes: &Wishes) {
-        const ELSEWHERE: [&str; 2] = ["browser_agent", "confucius"];
-        for name in wishes.overrides.keys() {
-            let known = ELSEWHERE.contains(&name.as_str())
+    /// An override without an agent is probably a typo, except for agents that only upstream has.
+    fn unknown_overrides(&mut self, settings: &AgentSettings) {
+        const UPSTREAM_ONLY: [&str; 2] = ["browser_agent", "confucius"];
+        for name in settings.overrides.keys() {
+            let known = UPSTREAM_ONLY.contains(&name.as_str())
                 || self.entries.iter().any(|entry| same_name(&entry.definition.name, name));
             if !known {
                 self.problems.push(format!("agents.overrides.{name}: no agent has this name"));
@@ -140,19 +146,19 @@ impl Registry {
         }
     }
 
-    /// The agents that can be asked.
+    /// The agents that can be called.
     pub fn enabled(&self) -> impl Iterator<Item = &Arc<Definition>> {
         self.entries.iter().filter(|entry| entry.status == Status::Enabled).map(|entry| &entry.definition)
     }
 
-    /// The agent of this name that can be asked; `-` and `_` are the same.
+    /// The callable agent of this name; `-` and `_` are equivalent.
     pub fn find(&self, name: &str) -> Option<&Arc<Definition>> {
         let exact = self.enabled().find(|definition| definition.name == name);
         exact.or_else(|| self.enabled().find(|definition| same_name(&definition.name, name)))
     }
 
     /// All of them.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[AgentEntry] {
         &self.entries
     }
 
@@ -162,14 +168,14 @@ impl Registry {
     }
 }
 
-impl Wishes {
+impl AgentSettings {
     fn override_of(&self, name: &str) -> Option<&Value> {
         self.overrides
             .get(name)
             .or_else(|| self.overrides.iter().find(|(key, _)| same_name(key, name)).map(|(_, value)| value))
     }
 
-    /// Overrides count before the lists of older files.
+    /// Overrides take precedence over the lists of older files.
     fn wants(&self, name: &str) -> bool {
         let named = |list: &[String]| list.iter().any(|listed| same_name(listed, name));
         match self.override_of(name).and_then(|fields| fields.get("enabled")).and_then(Value::as_bool) {

@@ -1,4 +1,4 @@
-//! Definitions of agents elsewhere.
+//! Definitions of remote agents.
 
 use pollux_domain::remote_agent::{CardSource, RemoteAuth, RemoteOAuth, RemoteTarget};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! MCP servers in an agent's definition, in the words that settings have for them.
+//! MCP servers in an agent definition, translated to the keys of the settings file.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 use super::definition_file::{self, Owner};
 use super::{Definition, Kind};
 
-/// Keys that definitions write their own way.
+/// Keys with a different spelling in definitions.
 const WORDS: [(&str, &str); 3] =
     [("http_url", "httpUrl"), ("include_tools", "includeTools"), ("exclude_tools", "excludeTools")];
 
 /// A key that only the program itself writes.
 const OWN: &str = "extension";
 
-/// The servers as settings would have them; the reason if one of them cannot be meant.
+/// The servers in the format of settings; an error if one of them is invalid.
 pub(super) fn as_in_settings(written: JsonObject) -> Result<JsonObject, String> {
     let read = |(name, entry): (String, Value)| {
         let entry = server(entry).map_err(|why| format!("mcp_servers.{name}: {why}"))?;
@@ -79,7 +79,7 @@ fn camel(key: &str) -> String {
     })
 }
 
-/// The servers that the agents of a file would start, with the agents' names, for people to look at beforehand.
+/// The servers that the agents of a file would start, with the agents' names, for review before installation.
 pub fn servers_in(file: &Path) -> Vec<(String, String, Value)> {
     let found = definition_file::read(file, &Owner::User).unwrap_or_default();
     let of = |definition: Definition| {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_cannot_be_meant_is_told() {
+    fn an_invalid_server_is_reported() {
         for (entry, expected) in [
             (json!("db"), "mcp_servers.s: must be a mapping"),
             (json!({"comand": "db"}), "mcp_servers.s: unknown field `comand`"),

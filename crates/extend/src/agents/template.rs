@@ -1,9 +1,9 @@
-//! `${name}` in prompts and questions.
+//! `${name}` placeholders in prompts.
 
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
-/// A text wants something that was not given.
+/// A text uses an input that was not given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown input `${{{name}}}` in its prompt (inputs: {})", known.join(", "))]
 pub struct MissingInput {
@@ -11,7 +11,7 @@ pub struct MissingInput {
     pub known: Vec<String>,
 }
 
-/// The text with `${name}` replaced; what is not a name of letters, digits and `_` stays as it is.
+/// The text with `${name}` replaced; other uses of `${` are left unchanged.
 pub fn fill(text: &str, inputs: &JsonObject) -> Result<String, MissingInput> {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;

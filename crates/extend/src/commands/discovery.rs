@@ -1,4 +1,4 @@
-//! Which command files there are. Only folders are looked at.
+//! Finds command files. Does not read them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use pollux_domain::text::with_dots;
 
 use super::{CommandFile, Origin};
 
-/// Most files that are taken from one folder, and how deep it may be.
+/// Limits of files read from one folder, and of its depth.
 const MAX_FILES: usize = 2_000;
 const MAX_FOLDERS: usize = 2_000;
 const MAX_DEPTH: usize = 16;
@@ -26,12 +26,12 @@ pub struct Places {
     pub extensions: Vec<(String, PathBuf)>,
 }
 
-/// What was found.
+/// The command files found.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     /// User, project, extensions by name; each by path.
     pub files: Vec<CommandFile>,
-    /// What could not be looked at.
+    /// Folders that could not be read.
     pub problems: Vec<String>,
 }
 
@@ -73,12 +73,12 @@ struct Walk {
 }
 
 impl Walk {
-    /// What is below a folder; a folder that is not there holds nothing.
+    /// Collects the files below a folder; a missing folder is empty.
     fn enter(&mut self, folder: &Path, depth: usize) -> std::io::Result<()> {
         let missing = |error: &std::io::Error| {
             matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
         };
-        // The real place, so that links that lead in a circle end.
+        // The real path, so that circular links end.
         let real = match fs::canonicalize(folder) {
             Ok(real) => real,
             Err(error) if missing(&error) => return Ok(()),
@@ -107,7 +107,7 @@ impl Walk {
     }
 
     fn take(&mut self, path: &Path, depth: usize) {
-        // A link that leads nowhere is no command.
+        // A broken link is not a command.
         let Ok(meta) = fs::metadata(path) else { return };
         if meta.is_dir() {
             // One folder that cannot be entered does not hide the others.
@@ -171,7 +171,7 @@ mod tests {
         let found = find(&places);
         let names: Vec<_> = found.files.iter().map(|file| (file.name.as_str(), &file.origin)).collect();
         let (user, zed) = (Origin::User, Origin::Extension("zed".into()));
-        // The circle leads from `git` to the whole once more, which another root may do.
+        // The cycle leads from `git` back to the root once, which another root may do.
         let of_user: Vec<&str> =
             names.iter().filter(|(_, origin)| **origin == user).map(|(name, _)| *name).collect();
         assert_eq!(of_user, [".dot", "b", "git:fix", "linked"]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_end_is_cut() {
+    fn an_oversized_command_folder_is_truncated() {
         let dir = tempfile::tempdir().unwrap();
         for number in 0..MAX_FILES + 5 {
             fs::write(dir.path().join(format!("{number}.toml")), "").unwrap();

@@ -1,8 +1,8 @@
-//! Which word with a slash means which command.
+//! Maps slash-command names to commands.
 //!
-//! A name that only one command has is its name. Where several have it, each is also called with who it comes from before
-//! it, and the name alone means the first of: the project's, the user's, an extension's, a skill, a server's prompt.
-//! Built-in commands keep their names against all of them.
+//! A unique name is used as it is. Where several commands share a name, each is also available with a prefix
+//! that names its origin, and the bare name means the first of: the project's, the user's, an extension's, a
+//! skill, a server's prompt. Built-in commands always keep their names.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,18 @@ pub struct Candidate {
     pub origin: Origin,
 }
 
-/// Every name, by the place of its command among the candidates.
+/// Every name, with the index of its command among the candidates.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     meaning: BTreeMap<String, usize>,
-    /// For each candidate, what it is called in lists: the shortest name that is its own.
+    /// The name of each candidate in lists: the shortest name that is unique.
     shown: Vec<String>,
     /// For each candidate, whether another one or a built-in command has its plain name too.
     contested: Vec<bool>,
 }
 
 impl Names {
-    /// Settles who is called what.
+    /// Assigns names to all candidates.
     pub fn resolve(candidates: &[Candidate], is_built_in: impl Fn(&str) -> bool) -> Self {
         let mut names = Self::default();
         let mut claims: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -53,7 +53,7 @@ impl Names {
         names
     }
 
-    /// Gives a command the names that say where it comes from.
+    /// Adds the names that include the command's origin.
     fn prefix(
         &mut self,
         at: usize,
@@ -67,7 +67,7 @@ impl Names {
         let mut name = base.clone();
         let mut number = 1;
         while self.meaning.contains_key(&name) || is_built_in(&name) {
-            // Nobody needs another name for what is called by its own.
+            // A command with a unique name needs no second one.
             if !contested && takes_alone(&candidate.origin) {
                 return candidate.name.clone();
             }
@@ -85,17 +85,17 @@ impl Names {
         name
     }
 
-    /// The candidate that a word without its slash means.
+    /// The candidate for a name without its slash.
     pub fn find(&self, word: &str) -> Option<usize> {
         self.meaning.get(word).copied()
     }
 
-    /// What lists call a candidate.
+    /// The name of a candidate in lists.
     pub fn shown(&self, at: usize) -> &str {
         self.shown.get(at).map_or("", String::as_str)
     }
 
-    /// The other name of a candidate whose name is not its alone.
+    /// The second name of a candidate whose name is not unique.
     pub fn full(&self, at: usize) -> Option<&str> {
         if !self.contested.get(at).copied().unwrap_or_default() {
             return None;
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_else_has_is_free() {
+    fn a_unique_name_is_used_unprefixed() {
         let names = names(&[("fix", Origin::User), ("git:fix", extension("gcp"))]);
         assert_eq!((names.find("fix"), names.find("git:fix"), names.find("nope")), (Some(0), Some(1), None));
         assert_eq!((names.shown(0), names.full(0)), ("fix", None));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn several_with_one_name_have_names_of_their_own_and_the_projects_keeps_it() {
+    fn commands_with_the_same_name_get_prefixes_and_the_projects_keeps_it() {
         let all = [
             ("dup", Origin::User),
             ("dup", Origin::Project),

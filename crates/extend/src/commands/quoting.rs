@@ -1,17 +1,17 @@
-//! Words that somebody typed, inside of a command for bash.
+//! Quotes typed arguments for use inside a bash command.
 
-/// Where a place in a command stands.
+/// The quoting context of a position in a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Plain,
     Single,
     Double,
-    /// Nobody can say without running it.
+    /// Cannot be determined without running it.
     Unclear,
 }
 
-/// Puts `value` where `mark` stands, so that bash reads it as it was typed: as one word, or as a part of the quoted text
-/// around it. `None` where that cannot be promised.
+/// Inserts `value` at `mark`, so that bash reads it as it was typed: as one word, or as part of the quoted
+/// text around it. `None` where that cannot be guaranteed.
 pub(super) fn insert(command: &str, mark: &str, value: &str) -> Option<String> {
     let harmless = value.chars().all(|c| c.is_ascii_alphanumeric() || "_./-".contains(c));
     let mut result = String::with_capacity(command.len() + value.len());
@@ -31,7 +31,7 @@ pub(super) fn insert(command: &str, mark: &str, value: &str) -> Option<String> {
 
 fn quoted(value: &str, place: Place) -> Option<String> {
     match place {
-        // The shell cannot be given it at all.
+        // It cannot be passed to the shell.
         _ if value.contains('\0') => None,
         Place::Plain => Some(format!("'{}'", value.replace('\'', r"'\''"))),
         Place::Single => Some(value.replace('\'', r"'\''")),
@@ -49,8 +49,8 @@ fn quoted(value: &str, place: Place) -> Option<String> {
     }
 }
 
-/// What the end of a piece of bash stands in. Quotes and `$(…)` are followed; where more would have to be known, the
-/// place is unclear.
+/// The quoting context at the end of a piece of bash. Quotes and `$(…)` are followed; in other cases the
+/// context is unclear.
 fn place(command: &str) -> Place {
     // Of each level: whether its text is in double quotes.
     let mut levels = vec![false];
@@ -63,7 +63,7 @@ fn place(command: &str) -> Place {
                 let Some(_) = characters.next() else { return Place::Unclear };
             }
             '\'' if !in_double => {
-                // `$'…'` has escapes of its own.
+                // `$'…'` has its own escapes.
                 if before == '$' {
                     return Place::Unclear;
                 }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn bash_reads_what_was_typed_wherever_it_stands() {
+    fn bash_receives_the_typed_arguments_in_every_quoting_context() {
         let typed = [
             "plain",
             "two words",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_can_say_only_harmless_words_are_taken() {
+    fn in_ambiguous_contexts_only_harmless_arguments_are_accepted() {
         for command in [
             "echo `x {{args}}`",
             "cat <<END\n{{args}}\nEND",

@@ -1,4 +1,4 @@
-//! A prompt, taken apart: words, `@{path}`, `!{command}`, and `{{args}}` in words and commands.
+//! Parses a command prompt into text, `@{path}`, `!{command}` and `{{args}}`.
 
 use super::quoting;
 
@@ -8,7 +8,7 @@ const ARGS: &str = "{{args}}";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     Words(String),
-    /// A file or a folder of the workspace; `written` stands when it cannot be read.
+    /// A file or a folder of the workspace; `written` is used when it cannot be read.
     File {
         path: String,
         written: String,
@@ -32,16 +32,16 @@ pub enum TemplateError {
     Unquotable { command: String, shell: String },
 }
 
-/// A prompt that was taken apart.
+/// A parsed prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     command: String,
     pieces: Vec<Piece>,
-    /// Whether the prompt says where the arguments go.
+    /// Whether the prompt has a placeholder for the arguments.
     takes_args: bool,
 }
 
-/// Takes a prompt apart, once. The sign that comes first counts: nothing inside of its braces is another one.
+/// Parses a prompt, once. The first sign wins: nothing inside its braces is parsed as another one.
 pub fn parse(command: &str, prompt: &str) -> Result<Template, TemplateError> {
     let mut pieces = Vec::new();
     let mut words = String::new();
@@ -81,7 +81,7 @@ pub fn parse(command: &str, prompt: &str) -> Result<Template, TemplateError> {
     Ok(Template { command: command.to_owned(), pieces, takes_args: prompt.contains(ARGS) })
 }
 
-/// What stands before the brace that ends the text, and how long it is with the brace.
+/// The text before the closing brace, and its length including the brace.
 fn braces(text: &str) -> Option<(&str, usize)> {
     let mut open = 1usize;
     for (at, byte) in text.bytes().enumerate() {
@@ -98,15 +98,15 @@ fn braces(text: &str) -> Option<(&str, usize)> {
 }
 
 impl Template {
-    /// The parts with the arguments in their places: as typed in words, as one word of the shell in commands.
-    /// `typed` is the whole line, which goes to the end of a prompt that has no place for arguments.
+    /// The pieces with the arguments inserted: as typed in text, as one shell word in commands. `typed` is the
+    /// complete line, which is appended to a prompt without a placeholder.
     pub fn filled(self, args: &str, typed: &str) -> Result<Vec<Piece>, TemplateError> {
         let Self { command, pieces, takes_args } = self;
         let mut filled = Vec::with_capacity(pieces.len() + 1);
         for piece in pieces {
             filled.push(match piece {
                 Piece::Words(words) => Piece::Words(words.replace(ARGS, args)),
-                // The path is the author's; words that were typed choose no file.
+                // The path comes from the author; typed arguments select no file.
                 Piece::File { path, written } => Piece::File { path, written: written.replace(ARGS, args) },
                 Piece::Shell(shell) => match quoting::insert(&shell, ARGS, args) {
                     Some(shell) => Piece::Shell(shell),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_is_taken_apart_at_balanced_braces() {
+    fn a_prompt_is_parsed_at_balanced_braces() {
         for (prompt, expected) in [
             ("just words {x}", vec![words("just words {x}")]),
             ("a @{ b.md } c", vec![words("a "), file("b.md", "@{ b.md }"), words(" c")]),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_brace_is_named_with_its_place() {
+    fn an_unclosed_brace_is_reported_with_its_position() {
         let error = parse("git:fix", "ünd !{echo {x}").unwrap_err().to_string();
         assert_eq!(
             error,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_go_where_they_belong_and_are_not_looked_at_again() {
+    fn arguments_are_inserted_once_and_not_reparsed() {
         assert_eq!(filled("on {{args}}: {{args}}", "a b"), [words("on a b: a b")]);
         assert_eq!(filled("{{args}}", "!{rm x} @{y}"), [words("!{rm x} @{y}")]);
         assert_eq!(
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_place_the_whole_line_is_appended_to_the_last_words() {
+    fn without_an_args_placeholder_the_line_is_appended_to_the_prompt() {
         assert_eq!(filled("noargs prompt", "one two"), [words("noargs prompt\n\n/n one two")]);
         assert_eq!(filled("p", ""), [words("p")]);
         assert_eq!(filled("!{ls}", "x"), [shell("ls"), words("\n\n/n x")]);

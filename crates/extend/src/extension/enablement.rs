@@ -1,4 +1,4 @@
-//! Where an extension is switched on and off: `extension-enablement.json`.
+//! `extension-enablement.json`: the folders in which an extension is enabled or disabled.
 
 use std::path::{Path, PathBuf};
 
@@ -6,18 +6,18 @@ use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
-/// Beside the extensions.
+/// Next to the extensions.
 pub const ENABLEMENT: &str = "extension-enablement.json";
 
 /// The rules of all extensions.
 #[derive(Debug, Clone, Default)]
 pub struct Enablement {
     rules: JsonObject,
-    /// Why the file says nothing, if it should.
+    /// Why the file could not be used, if so.
     pub problem: Option<String>,
 }
 
-/// What a change does with the rules of one extension.
+/// The change to the rules of one extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch<'a> {
     /// In a folder and below.
@@ -42,7 +42,7 @@ pub enum EnablementError {
 }
 
 impl Enablement {
-    /// Reads the rules beside the extensions; without a usable file, everything is on.
+    /// Reads the rules next to the extensions; without a valid file, everything is enabled.
     pub fn read(extensions: &Path) -> Self {
         let file = extensions.join(ENABLEMENT);
         match object(&file) {
@@ -54,7 +54,7 @@ impl Enablement {
         }
     }
 
-    /// Whether an extension is on in a folder; the last rule that fits counts.
+    /// Whether an extension is enabled in a folder; the last matching rule wins.
     pub fn is_enabled(&self, name: &str, folder: &Path) -> bool {
         let place = with_slashes(&folder.to_string_lossy());
         let fitting = rules_of(&self.rules, name).into_iter().rfind(|rule| rule.matches(&place));
@@ -62,7 +62,7 @@ impl Enablement {
     }
 }
 
-/// Changes the rules of one extension under the file's lock; those of others stay.
+/// Changes the rules of one extension under the file's lock; those of others are preserved.
 pub fn switch(extensions: &Path, name: &str, switch: Switch<'_>) -> Result<(), EnablementError> {
     let file = extensions.join(ENABLEMENT);
     if switch == Switch::Forget && !file.exists() {
@@ -105,7 +105,7 @@ fn add(rules: &mut Vec<Rule>, new: Rule) {
 struct Rule {
     off: bool,
     base: String,
-    /// What is below counts, too.
+    /// Whether subfolders are included.
     below: bool,
 }
 
@@ -165,8 +165,8 @@ fn with_slashes(path: &str) -> String {
     path
 }
 
-/// Upstream's pattern: `*` is anything, and `/*` is nothing or anything behind a slash. One row of a table for
-/// each byte of the pattern, so that no pattern takes long.
+/// Upstream's pattern: `*` matches anything, and `/*` matches nothing or anything after a slash. Dynamic
+/// programming with one row per byte of the pattern, so that no pattern takes long.
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
     let mut reached = vec![false; text.len() + 1];
     if let Some(first) = reached.first_mut() {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_rule_that_fits_counts_and_everything_is_on_by_default() {
+    fn the_last_matching_rule_wins_and_extensions_are_enabled_by_default() {
         for (rules, folder, on) in [
             (&[][..], "/any", true),
             (&["!/home/me/*"], "/home/me", false),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_pattern_takes_no_time() {
+    fn a_hostile_pattern_is_fast() {
         let pattern = format!("!/{}b", "a*".repeat(300));
         assert!(enabled(&[&pattern], &format!("/{}", "a".repeat(600))));
     }
@@ -254,7 +254,7 @@ mod tests {
         switch(dir.path(), "x", Switch::Off(inside)).unwrap();
         switch(dir.path(), "x", Switch::Off(outside)).unwrap();
         assert_eq!(overrides("x"), ["/home/me/*", "!/home/me/p/*", "!/srv/p/*"]);
-        // A rule for the home replaces those below it, and not the one elsewhere.
+        // A rule for the home replaces those below it, but not the one for another folder.
         switch(dir.path(), "x", Switch::On(home)).unwrap();
         assert_eq!(overrides("x"), ["!/srv/p/*", "/home/me/*"]);
         assert!(!Enablement::read(dir.path()).is_enabled("x", outside));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_switches_nothing_and_is_not_overwritten() {
+    fn a_broken_enablement_file_changes_nothing_and_is_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join(ENABLEMENT);
         files::replace(&file, b"{oops", Mode::Shared).unwrap();

@@ -1,4 +1,4 @@
-//! Every extension of a run.
+//! Loads all extensions of a run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use super::{Extension, Installed, Origin};
 /// More folders than this are not looked into.
 const MAX_EXTENSIONS: usize = 1000;
 
-/// What [`load`] needs.
+/// The parameters of [`load`].
 pub struct LoadRequest<'a> {
     /// `~/.gemini/extensions`
     pub user: &'a Path,
@@ -22,17 +22,17 @@ pub struct LoadRequest<'a> {
     /// The working directory.
     pub workspace: &'a Path,
     pub trusted: bool,
-    /// `--extensions`: these and no others, or `none`; empty for those that are switched on.
+    /// `--extensions`: only these, or `none`; empty for the enabled ones.
     pub only: &'a [String],
     /// `extensions.disabled`
     pub disabled: &'a [String],
-    /// Why an extension from there may not be used; upstream's words.
+    /// Why an extension from this source is not allowed; upstream's text.
     pub refuses: &'a dyn Fn(&Path, Option<&Metadata>) -> Option<String>,
     /// `experimental.extensionConfig`
     pub configurable: bool,
 }
 
-/// What was found.
+/// The loaded extensions.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// In order of their names, those that are switched off too.
@@ -49,7 +49,7 @@ pub enum LoadError {
     TwoOfOneName { name: String, first: PathBuf, second: PathBuf },
 }
 
-/// Reads the manifest of every extension, and nothing else of it. A broken one is among the warnings.
+/// Reads only the manifest of every extension. A broken one is reported in the warnings.
 pub fn load(request: &LoadRequest<'_>) -> Result<Loaded, LoadError> {
     let mut loaded = Loaded::default();
     let mut folders = folders(request.user, Origin::User, &mut loaded.warnings);
@@ -85,7 +85,7 @@ pub fn load(request: &LoadRequest<'_>) -> Result<Loaded, LoadError> {
     Ok(loaded)
 }
 
-/// Names after `--extensions` that mean nothing.
+/// Unknown names after `--extensions`.
 fn unknown(only: &[String], all: &[Installed]) -> Vec<String> {
     let known = |name: &str| all.iter().any(|one| one.extension.name.eq_ignore_ascii_case(name));
     let given = only.iter().filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("none"));
@@ -134,7 +134,7 @@ fn one(
     enablement: &Enablement,
     warnings: &mut Vec<String>,
 ) -> Option<Installed> {
-    // What a project says about where its extension came from is hearsay.
+    // A project's own claim about the source of its extension is not trusted.
     let metadata = (origin == Origin::User).then(|| Metadata::read(folder)).flatten();
     if let Some(why) =
         (origin == Origin::User).then(|| (request.refuses)(folder, metadata.as_ref())).flatten()
@@ -158,7 +158,7 @@ fn one(
     let workspace = request.trusted.then_some(request.workspace);
     let values = ValuePlaces::new(folder, &manifest.name, &id, workspace);
     if active {
-        let odd = manifest.oddities();
+        let odd = manifest.warnings();
         warnings.extend(odd.iter().map(|text| format!("Extension \"{}\": {text}", manifest.name)));
     }
     let mut variables = variables(&path, request.workspace);
@@ -193,7 +193,7 @@ fn is_active(name: &str, request: &LoadRequest<'_>, enablement: &Enablement) -> 
     enablement.is_enabled(name, request.workspace) && !named(request.disabled)
 }
 
-/// What every text of an extension may refer to.
+/// The variables available to every text of an extension.
 pub(super) fn variables(path: &Path, workspace: &Path) -> BTreeMap<String, String> {
     let separator = std::path::MAIN_SEPARATOR_STR.to_owned();
     [

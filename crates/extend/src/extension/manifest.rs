@@ -1,4 +1,4 @@
-//! `gemini-extension.json`: what an extension says about itself.
+//! Parses `gemini-extension.json`, the manifest of an extension.
 
 use std::fs;
 use std::io;
@@ -23,14 +23,14 @@ pub struct Manifest {
     pub name: String,
     pub version: String,
     pub description: Option<String>,
-    /// What people give a value for.
+    /// The settings that users give values for.
     pub settings: Vec<Setting>,
     /// Where newer versions are found.
     pub migrated_to: Option<String>,
     raw: JsonObject,
 }
 
-/// A value that people give.
+/// A setting with a user-supplied value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     pub name: String,
@@ -41,7 +41,7 @@ pub struct Setting {
     pub sensitive: bool,
 }
 
-/// Why a folder holds no extension. The words are upstream's.
+/// Why a folder is not an extension. The texts are upstream's.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     #[error("Configuration file not found at {}", file.display())]
@@ -50,7 +50,7 @@ pub enum ManifestError {
     Invalid { file: PathBuf, defect: Defect },
 }
 
-/// What is wrong with a manifest.
+/// The mistake in a manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum Defect {
     #[error("Invalid configuration in {}: missing \"{key}\"", file.display())]
@@ -127,7 +127,7 @@ impl Manifest {
         self.raw.get("themes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Where plans are made below the project if nobody said otherwise; `Err` holds a path that may not be used.
+    /// The default plans folder below the project; `Err` contains a path that is not allowed.
     pub fn plan_directory(&self) -> Option<Result<&str, &Value>> {
         let given = self.raw.get("plan")?.get("directory")?;
         let inner = |text: &&str| {
@@ -156,8 +156,8 @@ impl Manifest {
         self.raw.get("contextFileName").is_some_and(|value| !value.is_null() && value != "")
     }
 
-    /// What stands in it and is passed over, in words.
-    pub fn oddities(&self) -> Vec<String> {
+    /// Warnings about ignored fields.
+    pub fn warnings(&self) -> Vec<String> {
         let mut said = Vec::new();
         let mut wrong = |key: &str, fits: fn(&Value) -> bool, expected: &str| {
             if let Some(value) = self.raw.get(key)

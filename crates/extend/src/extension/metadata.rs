@@ -1,4 +1,4 @@
-//! Where an extension came from, and who it is.
+//! The installation source and the identity of an extension.
 
 use std::path::Path;
 
@@ -16,11 +16,11 @@ pub struct Metadata {
     pub source: String,
     pub kind: Kind,
     pub release_tag: Option<String>,
-    /// A branch, a tag or a commit that was asked for.
+    /// The requested branch, tag or commit.
     pub reference: Option<String>,
     pub auto_update: Option<bool>,
     pub allow_pre_release: Option<bool>,
-    /// What others wrote beside it.
+    /// Other keys in the file.
     other: JsonObject,
 }
 
@@ -30,12 +30,12 @@ pub enum Kind {
     Git,
     GithubRelease,
     Local,
-    /// Used where it lies.
+    /// Used in place.
     Link,
 }
 
 impl Kind {
-    /// The word in files and messages.
+    /// The name in files and messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::Git => "git",
@@ -70,7 +70,7 @@ impl Metadata {
         }
     }
 
-    /// What a folder says about its own origin; `None` if that is nothing usable.
+    /// The metadata of a folder; `None` if missing or invalid.
     pub fn read(folder: &Path) -> Option<Self> {
         let text = files::read_text(&folder.join(METADATA)).ok()??;
         let Ok(Value::Object(mut object)) = serde_json::from_str(&text) else { return None };
@@ -104,7 +104,7 @@ impl Metadata {
     }
 }
 
-/// An extension's id: of where it came from, else of its name. The rule is upstream's.
+/// An extension's id, derived from its source or else from its name, as in upstream.
 pub fn id(name: &str, metadata: Option<&Metadata>) -> String {
     let of = match metadata {
         None => name.to_owned(),
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_on_github_are_one_place_however_they_are_written() {
+    fn github_sources_are_normalised() {
         let wanted = Some(("o-1".to_owned(), "r.x".to_owned()));
         for source in [
             "o-1/r.x",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_of_the_repository_of_the_source_or_of_the_name() {
+    fn the_id_is_derived_from_the_repository_or_the_name() {
         let address = "https://github.com/o/r";
         let git = Metadata::new("git@github.com:o/r.git", Kind::Git);
         assert_eq!(id("x", Some(&git)), sha256_hex(address.as_bytes()));

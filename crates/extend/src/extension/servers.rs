@@ -1,4 +1,4 @@
-//! MCP servers of extensions, and how an entry in settings tunes one.
+//! MCP servers of extensions, and how an entry in settings overrides one.
 
 use pollux_config::env::Env;
 use pollux_config::settings::expand;
@@ -9,7 +9,7 @@ use super::Installed;
 use super::values::Secrets;
 
 impl Installed {
-    /// Its settings as variables, secrets too: for its own programs and no one else's.
+    /// Its settings as variables, including secrets: only for its own programs.
     pub fn environment(&self, secrets: &Secrets<'_>) -> Vec<(String, String)> {
         if !self.configurable {
             return Vec::new();
@@ -22,7 +22,7 @@ impl Installed {
             .collect()
     }
 
-    /// The entries of its MCP servers for people: places are filled in, everything else is as it is written.
+    /// The entries of its MCP servers for display: paths are substituted, everything else is unchanged.
     pub fn servers_as_written(&self, env: &Env) -> Vec<Value> {
         let places = super::load::variables(&self.extension.path, env.cwd());
         let shown = |entry: &Value| {
@@ -61,7 +61,7 @@ impl Installed {
     }
 }
 
-/// Gives a server the extension's settings; what its entry says goes first.
+/// Adds the extension's settings to a server's environment; the values of its entry take precedence.
 fn lend(entry: &mut JsonObject, own: &[(String, String)]) {
     if own.is_empty() {
         return;
@@ -74,7 +74,7 @@ fn lend(entry: &mut JsonObject, own: &[(String, String)]) {
     entry.insert("env".to_owned(), Value::Object(env));
 }
 
-/// Keys that say how a server is reached and what it is given.
+/// Keys that define how a server is reached and which variables it gets.
 const REACHED: [&str; 13] = [
     "command",
     "args",
@@ -91,9 +91,9 @@ const REACHED: [&str; 13] = [
     "targetServiceAccount",
 ];
 
-/// An extension's entry with what settings say about the server of that name: their scalars win, both lists of
-/// tools narrow, and variables add up. A server that settings define themselves takes none of its commands, addresses
-/// and variables from an extension.
+/// An extension's entry merged with the settings for the server of that name: scalars of the settings win,
+/// both tool lists narrow, and variables accumulate. A server defined in settings takes no commands, URLs or
+/// variables from an extension.
 pub fn tuned(entry: &Value, by: &Value) -> Value {
     let (Value::Object(entry), Value::Object(by)) = (entry, by) else { return entry.clone() };
     let mut entry = entry.clone();
@@ -138,7 +138,7 @@ fn each_text(value: &mut Value, change: &mut dyn FnMut(&str) -> String) {
     }
 }
 
-/// The text with `${NAME}` replaced by what is known; unknown names stay.
+/// The text with known `${NAME}` replaced; unknown names are left unchanged.
 pub(super) fn replaced(text: &str, known: impl Fn(&str) -> Option<String>) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -175,7 +175,7 @@ mod tests {
                 "excludeTools": ["c", "d"], "env": {"A": "1", "B": "3"}, "trust": true})
         );
         assert_eq!(tuned(&of_extension, &json!({})), of_extension);
-        // An extension does not reach into somebody's own server.
+        // An extension cannot change a user's own server.
         assert_eq!(
             tuned(
                 &json!({"httpUrl": "https://evil.example", "args": ["-e"], "excludeTools": ["x"]}),

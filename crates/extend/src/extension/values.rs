@@ -1,4 +1,4 @@
-//! What people set for an extension: `.env` files for plain values, the credential store for secrets.
+//! Values of an extension's settings: `.env` files for plain values, the credential store for secrets.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::manifest::{Setting, is_variable};
 /// The file's name, in the extension's folder and in a workspace.
 const FILE: &str = ".env";
 
-/// Whose value it is; a workspace's goes before the user's.
+/// The scope of a value; the workspace's takes precedence over the user's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueScope {
     User,
@@ -37,7 +37,7 @@ pub struct ValuePlaces {
     workspace: Option<PathBuf>,
 }
 
-/// A setting and what it is set to.
+/// A setting and its value.
 #[derive(Debug, Clone)]
 pub struct SetValue {
     pub setting: Setting,
@@ -47,7 +47,7 @@ pub struct SetValue {
 /// Looks a secret up: service and variable.
 pub type Secrets<'a> = dyn Fn(&str, &str) -> Option<Secret> + 'a;
 
-/// Nobody's secrets, for whoever needs none.
+/// An empty secret store, for callers that need no secrets.
 pub fn no_secrets(_service: &str, _variable: &str) -> Option<Secret> {
     None
 }
@@ -90,7 +90,7 @@ impl ValuePlaces {
         }
     }
 
-    /// The name under which the credential store keeps secrets.
+    /// The name under which the credential store contains secrets.
     pub fn service(&self, scope: ValueScope) -> Result<String, ValueError> {
         match (scope, &self.workspace) {
             (ValueScope::User, _) => Ok(self.service.clone()),
@@ -101,7 +101,7 @@ impl ValuePlaces {
         }
     }
 
-    /// Every setting with its value. Secrets are asked for only if there are such settings.
+    /// Every setting with its value. Secrets are looked up only if there are such settings.
     pub fn read(&self, settings: &[Setting], secrets: &Secrets<'_>) -> Vec<SetValue> {
         if settings.is_empty() {
             return Vec::new();
@@ -129,7 +129,7 @@ impl ValuePlaces {
         settings.iter().map(|setting| SetValue { value: value(setting), setting: setting.clone() }).collect()
     }
 
-    /// Writes or removes a plain value; what else is in the file stays.
+    /// Writes or removes a plain value; the rest of the file is preserved.
     pub fn write(&self, scope: ValueScope, variable: &str, value: Option<&str>) -> Result<(), ValueError> {
         let file = self.file(scope)?;
         let line = match value {
@@ -149,7 +149,7 @@ impl ValuePlaces {
     }
 }
 
-/// `NAME=value`, quoted so that every reader of such files reads the same.
+/// `NAME=value`, quoted so that all parsers of such files read the same value.
 fn line(name: &str, value: &str) -> Result<String, ValueError> {
     if !is_variable(name) {
         return Err(ValueError::Name { name: name.to_owned() });
@@ -172,7 +172,7 @@ fn line(name: &str, value: &str) -> Result<String, ValueError> {
     })
 }
 
-/// The text without the lines of a variable, and with a new one at the place of the last.
+/// The text without the lines of a variable, and with a new one in place of the last.
 fn replaced(text: &str, name: &str, line: Option<&str>) -> String {
     let old = dotenv::parse(text).into_iter().find(|found| found.name == name);
     let is_old = |candidate: &str| dotenv::parse(candidate).first().is_some_and(|found| found.name == name);
@@ -185,7 +185,7 @@ fn replaced(text: &str, name: &str, line: Option<&str>) -> String {
             continue;
         }
         place = Some(kept.len());
-        // A quoted value may go on over several lines.
+        // A quoted value may span several lines.
         let mut whole = candidate.to_owned();
         let complete = |whole: &str| {
             old.as_ref()
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_is_in_the_file_stays() {
+    fn other_content_of_the_file_is_preserved() {
         let old = "# mine\nX=1\nA=\"one\ntwo\"\nexport Y=2\nA=three\n";
         assert_eq!(
             replaced(old, "A", Some("A=new")),

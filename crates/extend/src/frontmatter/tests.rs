@@ -17,7 +17,7 @@ fn put(path: &Path, content: impl AsRef<[u8]>) {
 }
 
 #[test]
-fn front_matter_and_body_are_told_apart() {
+fn front_matter_and_body_are_split() {
     let cases = [
         ("---\nname: a\n---\nbody\n", Some(("name: a", "body\n"))),
         ("---\r\nname: a\r\n---\r\nbody", Some(("name: a", "body"))),
@@ -41,7 +41,7 @@ fn yaml_is_read_in_all_its_forms() {
 }
 
 #[test]
-fn lines_serve_where_yaml_fails() {
+fn name_and_description_lines_are_read_where_yaml_fails() {
     let front = "name: log-triage\ndescription: Use when: logs\n  are pasted\n\nlicense: MIT";
     assert!(matches!(parse::<Entry>(front), Err(FrontMatterError::Invalid(_))));
     assert_eq!(line_value(front, "name").as_deref(), Some("log-triage"));
@@ -70,7 +70,7 @@ fn deep_nesting_is_refused() {
 }
 
 #[test]
-fn any_garbage_is_an_error_and_no_panic() {
+fn garbage_is_an_error_and_does_not_panic() {
     for front in ["\u{0}", "&a", "*a", "? ?", "%YAML", "!!x", "- : -", "{", "\t\t", "name: !!binary %%%"] {
         let _ = parse::<Entry>(front);
         let _ = line_value(front, "name");
@@ -83,7 +83,7 @@ fn only_the_beginning_of_a_file_is_read() {
     let path = folder.path().join("SKILL.md");
     put(&path, "---\nname: ä\n---\nbody");
     assert_eq!(read(&path).unwrap().as_deref(), Some("name: ä"));
-    // The closing line lies beyond the first chunk, and a character lies across its end.
+    // The closing line is beyond the first chunk, and a character crosses its end.
     let long = format!("x{}", "ä".repeat(CHUNK));
     put(&path, format!("---\nname: {long}\n---\n"));
     assert_eq!(read(&path).unwrap(), Some(format!("name: {long}")));
@@ -96,7 +96,7 @@ fn only_the_beginning_of_a_file_is_read() {
 }
 
 #[test]
-fn a_front_matter_of_a_gigabyte_is_refused_without_reading_it() {
+fn a_gigabyte_of_front_matter_is_refused_unread() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("SKILL.md");
     put(&path, "---\nname: ");
@@ -107,7 +107,7 @@ fn a_front_matter_of_a_gigabyte_is_refused_without_reading_it() {
 }
 
 #[test]
-fn what_is_no_file_is_not_opened() {
+fn special_files_are_not_opened() {
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(read(folder.path()), Err(FrontMatterError::Read(_))));
 }

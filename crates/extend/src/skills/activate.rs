@@ -1,4 +1,4 @@
-//! `activate_skill`: the instructions of a skill, and its folder to read in.
+//! The tool `activate_skill`: returns the instructions of a skill and gives read access to its folder.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pollux_domain::untrusted::sealed;
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
 
-use super::{Admit, BodyError, Skill, named, prompt};
+use super::{BodyError, GrantRead, Skill, named, prompt};
 use crate::tree;
 
 /// The tool's name.
@@ -19,7 +19,7 @@ pub const TOOL: &str = "activate_skill";
 pub(super) struct ActivateSkill {
     spec: Arc<ToolSpec>,
     skills: Arc<[Skill]>,
-    admit: Admit,
+    admit: GrantRead,
 }
 
 struct Call {
@@ -27,12 +27,12 @@ struct Call {
     asked: String,
     skill: Option<Skill>,
     known: Vec<String>,
-    admit: Admit,
+    admit: GrantRead,
 }
 
 impl ActivateSkill {
     /// For these skills, all of which are switched on.
-    pub(super) fn new(skills: Arc<[Skill]>, admit: Admit) -> Self {
+    pub(super) fn new(skills: Arc<[Skill]>, admit: GrantRead) -> Self {
         let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
         let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
         let spec = ToolSpec {
@@ -97,7 +97,7 @@ impl Invocation for Call {
     }
 
     fn effect(&self) -> Effect {
-        // What is part of the program shares nothing, so that there is nothing to ask.
+        // Built-in skills share no files, so no approval is needed.
         match self.skill.as_ref().and_then(Skill::folder) {
             Some(folder) => Effect::Read(vec![folder.to_owned()]),
             None => Effect::Dialog,
@@ -122,8 +122,8 @@ impl Invocation for Call {
     }
 }
 
-/// What the model gets and what people see; the folder is open from then on.
-pub(super) fn activation(skill: &Skill, admit: &Admit) -> Result<(String, String), BodyError> {
+/// The text for the model and for display; gives read access to the folder.
+pub(super) fn activation(skill: &Skill, admit: &GrantRead) -> Result<(String, String), BodyError> {
     let body = skill.body()?;
     if let Some(folder) = skill.folder() {
         admit(folder);
@@ -145,7 +145,7 @@ pub(super) fn activation(skill: &Skill, admit: &Admit) -> Result<(String, String
 }
 
 fn resources(skill: &Skill) -> Option<String> {
-    // The skill's own files are all meant to be seen, whatever the project ignores.
+    // All of the skill's own files are listed, whatever the project ignores.
     let everything =
         FileFiltering { respect_git_ignore: false, respect_gemini_ignore: false, ..FileFiltering::default() };
     Some(tree::draw(skill.folder()?, &everything))

@@ -1,14 +1,14 @@
-//! What the model is told about skills from the start.
+//! The section of the system prompt that lists the skills.
 
 use super::Skill;
 use super::activate::TOOL;
 
 /// Longer descriptions are cut; the limit of the Agent Skills specification.
 const MAX_DESCRIPTION: usize = 1024;
-/// What all skills together may take of the prompt, in bytes.
+/// Size limit of the skill list in the prompt, in bytes.
 const MAX_LIST: usize = 128 * 1024;
 
-/// The section of the system prompt; `None` when there is no skill.
+/// The section of the system prompt; `None` without skills.
 pub fn section(skills: &[Skill]) -> Option<String> {
     if skills.is_empty() {
         return None;
@@ -50,7 +50,7 @@ fn entry(skill: &Skill) -> String {
     )
 }
 
-/// A description cannot end the list that it stands in.
+/// A description cannot close the list that contains it.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

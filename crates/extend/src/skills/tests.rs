@@ -54,7 +54,7 @@ fn left_out(skills: &Skills) -> Vec<String> {
 }
 
 #[test]
-fn whoever_comes_later_wins_and_the_other_is_named() {
+fn the_later_skill_wins_and_the_conflict_is_reported() {
     let scene = Scene::new();
     let old = scene.skill("user/a", "same");
     let new = scene.skill("work/.agents/skills/b", "same");
@@ -80,7 +80,7 @@ fn whoever_comes_later_wins_and_the_other_is_named() {
 }
 
 #[test]
-fn the_roots_own_file_and_one_level_below_are_looked_at() {
+fn the_root_and_one_level_below_are_searched() {
     let scene = Scene::new();
     scene.skill("user", "root");
     scene.skill("user/one", "one");
@@ -184,7 +184,7 @@ fn skills_of_an_extension_have_their_variables_filled() {
 }
 
 #[test]
-fn a_skill_is_switched_off_whatever_the_case() {
+fn a_skill_is_disabled_case_insensitively() {
     let scene = Scene::new();
     scene.skill("user/a", "Loud");
     let off = ["lOUD".to_owned(), "review-change".to_owned()];
@@ -230,13 +230,13 @@ fn context() -> ToolContext {
     }
 }
 
-fn shelf(scene: &Scene, admitted: &Arc<std::sync::Mutex<Vec<PathBuf>>>) -> Shelf {
+fn shelf(scene: &Scene, admitted: &Arc<std::sync::Mutex<Vec<PathBuf>>>) -> SkillRegistry {
     let admitted = Arc::clone(admitted);
-    let admit: Admit = Arc::new(move |folder: &Path| admitted.lock().unwrap().push(folder.to_owned()));
-    Shelf::new(discover(&scene.places()), admit)
+    let admit: GrantRead = Arc::new(move |folder: &Path| admitted.lock().unwrap().push(folder.to_owned()));
+    SkillRegistry::new(discover(&scene.places()), admit)
 }
 
-async fn call(shelf: &Shelf, name: &str) -> (Effect, Option<String>, ToolOutcome) {
+async fn call(shelf: &SkillRegistry, name: &str) -> (Effect, Option<String>, ToolOutcome) {
     let tool = shelf.tools().pop().unwrap();
     let args = json!({"name": name}).as_object().unwrap().clone();
     let call = tool.prepare(&args).unwrap();
@@ -278,7 +278,7 @@ async fn activating_gives_instructions_and_opens_the_folder() {
 }
 
 #[tokio::test]
-async fn a_built_in_skill_asks_for_nothing_and_an_unknown_one_names_those_there_are() {
+async fn a_built_in_skill_needs_no_approval_and_an_unknown_one_lists_the_known() {
     let admitted = Arc::default();
     let shelf = shelf(&Scene::new(), &admitted);
     let (effect, consent, outcome) = call(&shelf, "review-change").await;
@@ -294,7 +294,7 @@ async fn a_built_in_skill_asks_for_nothing_and_an_unknown_one_names_those_there_
 }
 
 #[test]
-fn a_person_calls_a_skill_by_its_word() {
+fn a_user_activates_a_skill_by_its_command_name() {
     let scene = Scene::new();
     scene.skill("user/a", "two words");
     let admitted = Arc::default();
@@ -306,7 +306,7 @@ fn a_person_calls_a_skill_by_its_word() {
 }
 
 #[test]
-fn looking_anew_says_what_came_and_went() {
+fn reloading_counts_added_and_removed_skills() {
     let scene = Scene::new();
     scene.skill("user/a", "one");
     let shelf = shelf(&scene, &Arc::default());
@@ -323,7 +323,7 @@ fn looking_anew_says_what_came_and_went() {
 }
 
 #[test]
-fn what_the_specification_forbids_is_found() {
+fn violations_of_the_skill_specification_are_reported() {
     let scene = Scene::new();
     let cases: [(&str, &str, &[&str]); 9] = [
         ("good", "---\nname: good\ndescription: d\nlicense: MIT\nmetadata:\n  a: 1\n---\nbody", &[]),

@@ -1,4 +1,4 @@
-//! Whether a folder is a skill by the public Agent Skills specification.
+//! Validates a folder against the public Agent Skills specification.
 
 use std::path::Path;
 
@@ -13,15 +13,15 @@ const KEYS: &[&str] = &["name", "description", "license", "allowed-tools", "meta
 const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 1024;
 const MAX_COMPATIBILITY: usize = 500;
-/// Longer instructions crowd out the task; references beside them are opened when they are needed.
+/// Longer instructions crowd out the task; separate reference files are opened when they are needed.
 const ADVISED_LINES: usize = 500;
 
-/// What was found in a folder.
+/// The result for one folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validation {
-    /// What the specification forbids.
+    /// Violations of the specification.
     pub errors: Vec<String>,
-    /// What it advises against.
+    /// Deviations from its recommendations.
     pub advice: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl Validation {
     }
 }
 
-/// Looks at one skill: its folder, or the `SKILL.md` in it.
+/// Validates one skill: its folder, or the `SKILL.md` in it.
 pub fn validate(path: &Path) -> Validation {
     let found = Validation::default();
     let folder =
@@ -68,7 +68,7 @@ pub fn validate(path: &Path) -> Validation {
             return found;
         }
     };
-    // `.` has no name of its own.
+    // `.` has no name.
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let folder_name = real.file_name().map(|name| name.to_string_lossy().into_owned());
     Validation { errors: errors(&keys, folder_name.as_deref()), advice: advice(body) }

@@ -1,4 +1,4 @@
-//! Which records are on the way to the last one.
+//! Selects the records on the branch of the last message.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,7 +10,7 @@ use crate::lines;
 
 use super::Line;
 
-/// The lines of a file that count.
+/// The lines of a file to use.
 pub(super) struct Kept {
     /// By the number of the line; lines beyond the end count.
     lines: Vec<bool>,
@@ -50,7 +50,7 @@ pub(super) fn last(path: &Path) -> io::Result<Kept> {
         is_step.push(false);
         let Ok(line) = serde_json::from_str::<Line<'_>>(text) else { return };
         let Some(uuid) = mark(line.uuid).filter(|_| !json::is_true(line.is_sidechain)) else { return };
-        // After a compaction the tree starts anew, but not the conversation.
+        // After a compaction the tree starts again, but the conversation continues.
         let parent = mark(line.parent_uuid).or_else(|| mark(line.logical_parent_uuid));
         steps.insert(uuid, Step { line: number, parent });
         if let Some(last) = is_step.last_mut() {
@@ -61,13 +61,13 @@ pub(super) fn last(path: &Path) -> io::Result<Kept> {
         }
     })?;
     let Some(end) = end else { return Ok(Kept::everything()) };
-    // Lines outside of the tree are kept, those in it when the walk comes by.
+    // Lines outside of the tree are kept, those in it when the walk reaches them.
     let mut lines: Vec<bool> = is_step.iter().map(|is_step| !is_step).collect();
     let mut next = Some(end);
     let mut oldest = usize::MAX;
     while let Some(uuid) = next {
         let Some(step) = steps.get(&uuid) else {
-            // The way is lost: what is before counts as a whole.
+            // The parent is missing: everything before counts.
             lines.iter_mut().take(oldest).for_each(|line| *line = true);
             break;
         };

@@ -1,4 +1,4 @@
-//! One item of a conversation, in the words of the Responses API.
+//! One item of a Codex conversation, in the format of the Responses API.
 
 use pollux_domain::event::CallStatus;
 use serde::Deserialize;
@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::arguments;
 use crate::json::{self, Field};
-use crate::session::{Args, Teller, What};
+use crate::session::{Args, RecordKind, RecordSink};
 
-/// What Codex itself puts where the user's words stand. Other tags are the user's.
+/// Texts that Codex itself inserts as user messages. Other tags are the user's.
 const NOT_THE_USERS: [&str; 19] = [
     "<environment_context>",
     "<environments>",
@@ -64,7 +64,7 @@ struct Piece<'a> {
     text: Field<'a>,
 }
 
-/// What older releases wrote as the output of a command: JSON in a string.
+/// The output of a command in older releases: JSON in a string.
 #[derive(Deserialize)]
 struct Output {
     #[serde(default)]
@@ -80,33 +80,33 @@ struct Metadata {
     exit_code: Option<i64>,
 }
 
-/// Tells one item. Returns the text of a user's message that is not the user's.
-pub(super) fn tell(raw: &RawValue, teller: &mut Teller<'_>) -> Option<String> {
+/// Reports one item. Returns the text of a user message that the user did not write.
+pub(super) fn record(raw: &RawValue, sink: &mut RecordSink<'_>) -> Option<String> {
     let item: Item<'_> = serde_json::from_str(raw.get()).ok()?;
     let call = json::text(item.call_id).or_else(|| json::text(item.id)).unwrap_or_default();
     match json::text(item.kind).as_deref() {
-        Some("message") => return message(&item, teller),
+        Some("message") => return message(&item, sink),
         Some("function_call") => {
             let name = json::text(item.name).unwrap_or_default();
-            function_call(teller, &call, &name, item.arguments);
+            function_call(sink, &call, &name, item.arguments);
         }
         Some("custom_tool_call") => {
             let name = json::text(item.name).unwrap_or_default();
             let input = json::text(item.input).unwrap_or_default();
-            teller.tell(What::Call { call: &call, name: &name, args: Args::Text(&input) });
+            sink.record(RecordKind::Call { call: &call, name: &name, args: Args::Text(&input) });
         }
         Some(kind @ ("local_shell_call" | "web_search_call" | "tool_search_call")) => {
             let args: Map<String, Value> = json::parse(item.action).unwrap_or_default();
             let name = kind.trim_end_matches("_call");
-            teller.tell(What::Call { call: &call, name, args: Args::Object(&args) });
+            sink.record(RecordKind::Call { call: &call, name, args: Args::Object(&args) });
             if kind != "local_shell_call" {
                 // These run at the provider; their ends are not recorded.
-                teller.tell(What::CallEnded { call: &call, status: CallStatus::Success, error: None });
+                sink.record(RecordKind::CallEnded { call: &call, status: CallStatus::Success, error: None });
             }
         }
         Some("function_call_output" | "custom_tool_call_output" | "local_shell_call_output") => {
             let (status, error) = outcome(item.output);
-            teller.tell(What::CallEnded { call: &call, status, error });
+            sink.record(RecordKind::CallEnded { call: &call, status, error });
         }
         _ => {}
     }
@@ -114,9 +114,9 @@ pub(super) fn tell(raw: &RawValue, teller: &mut Teller<'_>) -> Option<String> {
 }
 
 /// The model of a turn.
-pub(super) fn model(payload: Field<'_>, teller: &mut Teller<'_>) {
+pub(super) fn model(payload: Field<'_>, sink: &mut RecordSink<'_>) {
     if let Some(model) = json::parse::<Item<'_>>(payload).and_then(|item| json::text(item.model)) {
-        teller.tell(What::Model(&model));
+        sink.record(RecordKind::Model(&model));
     }
 }
 
@@ -130,16 +130,16 @@ pub(super) fn cwd_in_context(context: &str) -> Option<String> {
     tagged.or_else(listed).map(|(cwd, _)| cwd.trim().to_owned()).filter(|cwd| !cwd.is_empty())
 }
 
-fn message(item: &Item<'_>, teller: &mut Teller<'_>) -> Option<String> {
+fn message(item: &Item<'_>, sink: &mut RecordSink<'_>) -> Option<String> {
     let text = text_of(item.content);
     let text = text.trim();
     match json::text(item.role).as_deref() {
         _ if text.is_empty() => {}
-        Some("assistant") => teller.tell(What::Agent(text)),
+        Some("assistant") => sink.record(RecordKind::Agent(text)),
         Some("user") if NOT_THE_USERS.iter().any(|start| text.starts_with(start)) => {
             return Some(text.to_owned());
         }
-        Some("user") => teller.tell(What::User(text)),
+        Some("user") => sink.record(RecordKind::User(text)),
         // Those of the developer and the system are Codex's own.
         _ => {}
     }
@@ -154,13 +154,13 @@ fn text_of(content: Field<'_>) -> String {
     pieces.filter_map(|piece| json::text(piece.text).map(Into::<String>::into)).collect::<Vec<_>>().join("\n")
 }
 
-fn function_call(teller: &mut Teller<'_>, call: &str, name: &str, arguments: Field<'_>) {
-    // A string that holds JSON; an object in some files.
+fn function_call(sink: &mut RecordSink<'_>, call: &str, name: &str, arguments: Field<'_>) {
+    // A string that contains JSON; an object in some files.
     let text = json::text(arguments);
     let source = text.as_deref().or(arguments.map(RawValue::get)).unwrap_or_default();
     match serde_json::from_str::<Map<String, Value>>(source) {
-        Ok(args) => teller.tell(What::Call { call, name, args: Args::Object(&args) }),
-        Err(_) => teller.tell(What::Call { call, name, args: Args::Text(source) }),
+        Ok(args) => sink.record(RecordKind::Call { call, name, args: Args::Object(&args) }),
+        Err(_) => sink.record(RecordKind::Call { call, name, args: Args::Text(source) }),
     }
 }
 
@@ -197,7 +197,7 @@ fn exit_code(text: &str) -> Option<i64> {
     })
 }
 
-/// What stands in place of an output when the call did not run.
+/// Whether a text replaces the output of a call that did not run.
 fn is_refusal(text: &str) -> bool {
     let starts =
         ["failed to parse function arguments", "unsupported call", "execution error", "exec_command failed"];

@@ -1,8 +1,7 @@
-//! Sessions in `opencode.db` (or `opencode-<channel>.db`), which OpenCode may be writing at this moment.
+//! Sessions in `opencode.db` (or `opencode-<channel>.db`), which OpenCode may be writing at the same time.
 //!
-//! The database is opened in ways that leave nothing beside it: read-only with the shared memory that a
-//! running OpenCode has, or as a file that nobody writes. What a crashed one left in its log is read from a
-//! copy.
+//! The database is opened without creating files next to it: read-only with the shared memory of a running
+//! OpenCode, or as an immutable file. The log left by a crash is read from a copy.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,11 +19,11 @@ use tempfile::TempDir;
 use super::part::{self, Message, Speaker};
 use crate::entry::{Branches, ForeignEntry, Stamp};
 use crate::folder;
-use crate::session::{Facts, Record, Teller};
+use crate::session::{Facts, Record, RecordSink};
 
-/// A larger one is read without what is only in its log.
+/// A larger database is read without its write-ahead log.
 const MAX_COPY: u64 = 512 * 1024 * 1024;
-/// How long another process may hold it.
+/// How long to wait for a lock of another process.
 const BUSY: Duration = Duration::from_millis(500);
 
 /// Copies of databases, made at most once for each state of them.
@@ -62,7 +61,7 @@ fn sessions(path: &Path, copies: &Copies) -> Result<Vec<ForeignEntry>> {
     Ok(entries)
 }
 
-/// Numbers by session; none if this release has no such table.
+/// Counts by session; empty if this release has no such table.
 fn counts(connection: &Connection, query: &str) -> HashMap<String, i64> {
     let Ok(mut statement) = connection.prepare(query) else { return HashMap::new() };
     let Ok(rows) = statement.query_map([], |row| Ok((text(row, 0), number(row, 1)))) else {
@@ -129,24 +128,28 @@ fn replay_messages(
         }
         let Some(message) = Message::parse(&data) else { continue };
         let Some(speaker) = message.speaker() else { continue };
-        let mut teller = Teller { id: &message_id, time: message.time(), visit };
-        tell_parts(&mut parts, speaker, &mut teller)?;
-        message.tell(speaker, &mut teller);
+        let mut sink = RecordSink { id: &message_id, time: message.time(), visit };
+        tell_parts(&mut parts, speaker, &mut sink)?;
+        message.record(speaker, &mut sink);
     }
     Ok(is_any)
 }
 
-fn tell_parts(parts: &mut rusqlite::Statement<'_>, speaker: Speaker, teller: &mut Teller<'_>) -> Result<()> {
-    let mut rows = parts.query([teller.id])?;
+fn tell_parts(
+    parts: &mut rusqlite::Statement<'_>,
+    speaker: Speaker,
+    sink: &mut RecordSink<'_>,
+) -> Result<()> {
+    let mut rows = parts.query([sink.id])?;
     while let Some(row) = rows.next()? {
         if let Some(data) = text(row, 0) {
-            part::tell_part(&data, speaker, teller);
+            part::record_part(&data, speaker, sink);
         }
     }
     Ok(())
 }
 
-/// The table `session_message` of the newest releases, in which a message is whole.
+/// The table `session_message` of the newest releases, with complete messages.
 fn replay_newest(
     connection: &Connection,
     id: &str,
@@ -172,7 +175,7 @@ fn replay_newest(
         }
         let Some(message) = Message::parse(&data) else { continue };
         let time = message.time().or_else(|| number(row, 3).map(Timestamp::from_millis));
-        message.tell_as(&kind, &mut Teller { id: &message_id, time, visit });
+        message.record_as(&kind, &mut RecordSink { id: &message_id, time, visit });
     }
     Ok(())
 }
@@ -195,7 +198,7 @@ fn open(path: &Path, copies: &Copies) -> Result<Connection> {
     let log = folder::stamp(&beside("-wal"));
     let has_shared_memory = folder::stamp(&beside("-shm")).is_some();
     if log.is_some() && has_shared_memory {
-        // `readonly_shm` maps what is there and creates nothing.
+        // `readonly_shm` maps existing shared memory and creates nothing.
         if let Ok(connection) = open_as(path, "mode=ro&readonly_shm=1") {
             return Ok(connection);
         }

@@ -1,5 +1,5 @@
-//! Sessions as files: `storage/session/<project>/<id>.json` with its messages in `storage/message/<id>/`
-//! and their parts in `storage/part/<message>/`; before that, the same below `project/<folder>/`.
+//! Sessions as files: `storage/session/<project>/<id>.json` with messages in `storage/message/<id>/` and their
+//! parts in `storage/part/<message>/`; before that, the same layout below `project/<folder>/`.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use super::part::{self, Message};
 use crate::entry::{Branches, ForeignEntry};
 use crate::folder;
-use crate::session::{Facts, Record, Teller};
+use crate::session::{Facts, Record, RecordSink};
 
-/// A larger message or part holds a picture.
+/// Larger messages and parts contain pictures.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
 pub(super) fn entries(root: &Path) -> Vec<ForeignEntry> {
@@ -85,13 +85,13 @@ pub(super) fn replay(
         if facts.project.is_none() {
             facts.project = message.project();
         }
-        let mut teller = Teller { id, time: message.time(), visit };
+        let mut sink = RecordSink { id, time: message.time(), visit };
         for part_path in folder::read(&layout.parts(id)).files {
             if let Ok(text) = read(&part_path) {
-                part::tell_part(&text, speaker, &mut teller);
+                part::record_part(&text, speaker, &mut sink);
             }
         }
-        message.tell(speaker, &mut teller);
+        message.record(speaker, &mut sink);
     }
     Ok(facts)
 }

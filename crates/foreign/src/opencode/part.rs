@@ -1,4 +1,4 @@
-//! The facts of a session, its messages and their parts: the same JSON in files and in the database.
+//! Parses sessions, messages and parts: the same JSON in files and in the database.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::arguments;
 use crate::json::{self, Field};
-use crate::session::{Args, Facts, Teller, What};
+use crate::session::{Args, Facts, RecordKind, RecordSink};
 
 #[derive(Deserialize)]
 struct Session<'a> {
@@ -139,7 +139,7 @@ struct Invocation<'a> {
     args: Field<'a>,
 }
 
-/// Who speaks in a message.
+/// The speaker of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Speaker {
     User,
@@ -194,64 +194,68 @@ impl<'a> Message<'a> {
         json::text(places.cwd).filter(|cwd| !cwd.is_empty()).map(|cwd| PathBuf::from(&*cwd))
     }
 
-    /// Tells what the message itself holds: its model, its error, and parts of the first releases.
-    pub(super) fn tell(&self, speaker: Speaker, teller: &mut Teller<'_>) {
+    /// Reports the content of the message itself: its model, its error, and parts in the first releases.
+    pub(super) fn record(&self, speaker: Speaker, sink: &mut RecordSink<'_>) {
         if let Some(model) = json::text(self.model) {
-            teller.tell(What::Model(&model));
+            sink.record(RecordKind::Model(&model));
         }
         for raw in json::items(self.parts) {
-            tell_part(raw.get(), speaker, teller);
+            record_part(raw.get(), speaker, sink);
         }
         let old_error = || json::parse::<Metadata<'_>>(self.metadata)?.error;
         if let Some(text) = self.error.or_else(old_error).and_then(|error| error_text(Some(error))) {
-            teller.tell(What::Error(&text));
+            sink.record(RecordKind::Error(&text));
         }
     }
 
-    /// Tells a message of the newest form, whose kind stands beside it.
-    pub(super) fn tell_as(&self, kind: &str, teller: &mut Teller<'_>) {
+    /// Reports a message in the newest format, whose kind is stored separately.
+    pub(super) fn record_as(&self, kind: &str, sink: &mut RecordSink<'_>) {
         match kind {
-            "user" => say(Speaker::User, &json::text(self.text).unwrap_or_default(), teller),
+            "user" => say(Speaker::User, &json::text(self.text).unwrap_or_default(), sink),
             "assistant" => {
                 for raw in json::items(self.content) {
-                    tell_part(raw.get(), Speaker::Agent, teller);
+                    record_part(raw.get(), Speaker::Agent, sink);
                 }
                 if let Some(text) = error_text(self.error) {
-                    teller.tell(What::Error(&text));
+                    sink.record(RecordKind::Error(&text));
                 }
             }
             "shell" => {
                 let command = json::text(self.command).unwrap_or_default();
-                let call = teller.id.to_owned();
-                teller.tell(What::Call { call: &call, name: "shell", args: Args::Text(&command) });
-                teller.tell(What::CallEnded { call: &call, status: CallStatus::Success, error: None });
+                let call = sink.id.to_owned();
+                sink.record(RecordKind::Call { call: &call, name: "shell", args: Args::Text(&command) });
+                sink.record(RecordKind::CallEnded { call: &call, status: CallStatus::Success, error: None });
             }
             _ => {}
         }
     }
 }
 
-/// Tells one part of a message.
-pub(super) fn tell_part(text: &str, speaker: Speaker, teller: &mut Teller<'_>) {
+/// Reports one part of a message.
+pub(super) fn record_part(text: &str, speaker: Speaker, sink: &mut RecordSink<'_>) {
     let Ok(part) = serde_json::from_str::<Part<'_>>(text) else { return };
     match json::text(part.kind).as_deref() {
         Some("text") if !json::is_true(part.synthetic) && !json::is_true(part.ignored) => {
-            say(speaker, &json::text(part.text).unwrap_or_default(), teller);
+            say(speaker, &json::text(part.text).unwrap_or_default(), sink);
         }
         Some("tool") => {
             let Some(state) = json::parse::<State<'_>>(part.state) else { return };
             let call = json::text(part.call).or_else(|| json::text(part.id)).unwrap_or_default();
             let name = json::text(part.tool).or_else(|| json::text(part.name)).unwrap_or_default();
-            tell_call(teller, &call, &name, state.input);
+            tell_call(sink, &call, &name, state.input);
             match json::text(state.status).as_deref() {
                 Some("completed") => {
-                    teller.tell(What::CallEnded { call: &call, status: CallStatus::Success, error: None });
+                    sink.record(RecordKind::CallEnded {
+                        call: &call,
+                        status: CallStatus::Success,
+                        error: None,
+                    });
                 }
                 Some("error") => {
                     let text = error_text(state.error).unwrap_or_default();
                     let is_aborted = text.to_ascii_lowercase().contains("aborted");
                     let status = if is_aborted { CallStatus::Cancelled } else { CallStatus::Error };
-                    teller.tell(What::CallEnded { call: &call, status, error: Some(text) });
+                    sink.record(RecordKind::CallEnded { call: &call, status, error: Some(text) });
                 }
                 _ => {}
             }
@@ -259,31 +263,31 @@ pub(super) fn tell_part(text: &str, speaker: Speaker, teller: &mut Teller<'_>) {
         Some("tool-invocation") => {
             let Some(invocation) = json::parse::<Invocation<'_>>(part.invocation) else { return };
             let call = json::text(invocation.tool_call_id).unwrap_or_default();
-            tell_call(teller, &call, &json::text(invocation.tool_name).unwrap_or_default(), invocation.args);
+            tell_call(sink, &call, &json::text(invocation.tool_name).unwrap_or_default(), invocation.args);
             if json::text(invocation.state).as_deref() == Some("result") {
-                teller.tell(What::CallEnded { call: &call, status: CallStatus::Success, error: None });
+                sink.record(RecordKind::CallEnded { call: &call, status: CallStatus::Success, error: None });
             }
         }
         _ => {}
     }
 }
 
-fn tell_call(teller: &mut Teller<'_>, call: &str, name: &str, input: Field<'_>) {
+fn tell_call(sink: &mut RecordSink<'_>, call: &str, name: &str, input: Field<'_>) {
     match json::parse::<Map<String, Value>>(input) {
-        Some(args) => teller.tell(What::Call { call, name, args: Args::Object(&args) }),
+        Some(args) => sink.record(RecordKind::Call { call, name, args: Args::Object(&args) }),
         None => {
             let text = json::text(input).unwrap_or_default();
-            teller.tell(What::Call { call, name, args: Args::Text(&text) });
+            sink.record(RecordKind::Call { call, name, args: Args::Text(&text) });
         }
     }
 }
 
-fn say(speaker: Speaker, text: &str, teller: &mut Teller<'_>) {
+fn say(speaker: Speaker, text: &str, sink: &mut RecordSink<'_>) {
     let text = text.trim();
     match speaker {
         _ if text.is_empty() => {}
-        Speaker::User => teller.tell(What::User(text)),
-        Speaker::Agent => teller.tell(What::Agent(text)),
+        Speaker::User => sink.record(RecordKind::User(text)),
+        Speaker::Agent => sink.record(RecordKind::Agent(text)),
     }
 }
 

@@ -113,7 +113,7 @@ fn texts_hold_no_outputs_of_tools() {
 }
 
 #[test]
-fn what_the_program_put_in_the_users_place_is_left_out() {
+fn messages_injected_as_the_user_are_skipped() {
     let scratch = Scratch::new(ForeignAgent::Claude);
     let mut meta = user("u", None, "Base directory for this skill");
     meta["isMeta"] = json!(true);
@@ -157,7 +157,7 @@ fn titles_come_from_the_user_then_the_agent_then_a_summary_of_this_session() {
 }
 
 #[test]
-fn a_branch_that_was_left_is_searched_but_not_shown() {
+fn an_abandoned_branch_is_searched_but_not_shown() {
     let scratch = Scratch::new(ForeignAgent::Claude);
     let records = [
         user("u", None, "start"),
@@ -172,7 +172,7 @@ fn a_branch_that_was_left_is_searched_but_not_shown() {
 }
 
 #[test]
-fn a_compaction_and_a_lost_parent_do_not_hide_what_was_before() {
+fn compaction_and_a_lost_parent_do_not_hide_earlier_messages() {
     let scratch = Scratch::new(ForeignAgent::Claude);
     let mut boundary = record("system", "ss", None, &Value::Null);
     boundary["logicalParentUuid"] = json!("u");
@@ -189,7 +189,7 @@ fn a_compaction_and_a_lost_parent_do_not_hide_what_was_before() {
 }
 
 #[test]
-fn sub_agents_are_told_from_sessions_in_both_layouts() {
+fn sub_agents_are_distinguished_from_sessions_in_both_layouts() {
     let scratch = Scratch::new(ForeignAgent::Claude);
     let mut task = user("u", None, "look around");
     task["isSidechain"] = json!(true);
@@ -226,7 +226,7 @@ fn damage_costs_only_the_damaged_lines() {
 }
 
 #[test]
-fn a_file_with_nothing_but_a_title_is_no_session() {
+fn a_file_with_only_a_title_is_not_a_session() {
     let scratch = Scratch::new(ForeignAgent::Claude);
     scratch.write(FILE, lines(&[json!({"type": "summary", "summary": "x", "leafUuid": "y"})]));
     let listing = scratch.store.list();

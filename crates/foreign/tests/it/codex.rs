@@ -110,7 +110,7 @@ fn the_first_form_is_one_document() {
 }
 
 #[test]
-fn turns_that_were_taken_back_are_not_shown() {
+fn rolled_back_turns_are_not_shown() {
     let scratch = Scratch::new(ForeignAgent::Codex);
     let mut records = enveloped(&[
         said("user", "one"),
@@ -144,7 +144,7 @@ fn a_name_given_later_is_the_title_and_changes_the_stamp() {
 }
 
 #[test]
-fn sub_agents_archives_and_compressed_files_are_told_apart() {
+fn sub_agents_archives_and_compressed_files_are_distinguished() {
     let scratch = Scratch::new(ForeignAgent::Codex);
     let mut records = enveloped(&items());
     records[0]["payload"]["source"] =

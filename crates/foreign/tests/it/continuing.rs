@@ -1,4 +1,4 @@
-//! Going on here with what began elsewhere.
+//! Continuing a foreign session here.
 
 use pollux_foreign::{ForeignAgent, to_messages};
 use pollux_session::Message;

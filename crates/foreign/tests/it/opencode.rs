@@ -165,7 +165,7 @@ fn the_first_layout_with_parts_in_messages_is_read() {
 }
 
 #[test]
-fn a_closed_database_is_read_and_nothing_is_left_beside_it() {
+fn a_closed_database_is_read_without_leaving_files() {
     let scratch = Scratch::new(ForeignAgent::OpenCode);
     let connection = database(&scratch);
     fill(&connection);
@@ -176,7 +176,7 @@ fn a_closed_database_is_read_and_nothing_is_left_beside_it() {
 }
 
 #[test]
-fn a_database_in_use_is_read_with_what_is_only_in_its_log() {
+fn a_database_in_use_is_read_including_its_write_ahead_log() {
     let scratch = Scratch::new(ForeignAgent::OpenCode);
     let connection = database(&scratch);
     fill(&connection);
@@ -187,7 +187,7 @@ fn a_database_in_use_is_read_with_what_is_only_in_its_log() {
 }
 
 #[test]
-fn the_log_of_a_crashed_program_is_read_from_a_copy() {
+fn the_write_ahead_log_of_a_crashed_program_is_read_from_a_copy() {
     let scratch = Scratch::new(ForeignAgent::OpenCode);
     let live = Scratch::new(ForeignAgent::OpenCode);
     let connection = database(&live);
@@ -234,7 +234,7 @@ fn messages_of_the_newest_form_are_read() {
 }
 
 #[test]
-fn what_was_reverted_is_not_shown_and_sub_agents_are_known() {
+fn reverted_messages_are_hidden_and_sub_agents_recognised() {
     let scratch = Scratch::new(ForeignAgent::OpenCode);
     let connection = database(&scratch);
     fill(&connection);
@@ -262,7 +262,7 @@ fn a_session_in_the_database_hides_its_old_files() {
 }
 
 #[test]
-fn a_database_that_is_none_does_not_hide_the_files() {
+fn an_invalid_database_does_not_hide_the_files() {
     let scratch = Scratch::new(ForeignAgent::OpenCode);
     write_files(&scratch);
     scratch.write("opencode.db", "this is no database");

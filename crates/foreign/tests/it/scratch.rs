@@ -1,4 +1,4 @@
-//! A store in a folder of its own.
+//! A store in a temporary folder.
 
 use std::fs;
 use std::path::PathBuf;

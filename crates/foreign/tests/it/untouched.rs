@@ -1,4 +1,4 @@
-//! A store is only read, and only what is in it.
+//! A store is only read, and only what is inside it.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::scratch::Scratch;
 
 #[test]
-fn a_store_that_is_not_there_is_empty_and_stays_away() {
+fn a_missing_store_is_empty_and_is_not_created() {
     let folder = tempfile::tempdir().unwrap();
     for agent in ForeignAgent::ALL {
         let store = ForeignStore::new(agent, folder.path().join("none"));
@@ -30,13 +30,13 @@ fn links_are_not_followed() {
     std::os::unix::fs::symlink(&outside, scratch.path("projects/linked")).unwrap();
     std::os::unix::fs::symlink(outside.join("s.jsonl"), scratch.path("projects/real/s.jsonl")).unwrap();
     assert_eq!(scratch.store.entries(), []);
-    // A link may also be put in the place of a file after it was listed.
+    // A link may also replace a file after it was listed.
     assert_eq!(scratch.store.entry(&scratch.path("projects/real/s.jsonl"), "s"), None);
     assert_eq!(scratch.store.entry(&outside.join("s.jsonl"), "s"), None);
 }
 
 #[test]
-fn the_words_for_agents_lead_back_to_them() {
+fn agent_names_survive_a_round_trip() {
     for agent in ForeignAgent::ALL {
         assert_eq!(ForeignAgent::from_word(agent.as_str()), Some(agent));
     }

@@ -1,16 +1,16 @@
-//! `/agents`: the helpers of this conversation.
+//! `/agents`: manage sub-agents.
 
 use super::{CommandOutcome, Reopen};
 use crate::Front;
 
-/// The agents of a conversation are those that it began with.
-const NEXT_TIME: &str = "This counts from the next conversation on.";
+/// Sub-agents are loaded when a session starts.
+const NEXT_TIME: &str = "The change applies to new sessions.";
 
 impl Front<'_, '_> {
     /// `/agents`, `/agents show|enable|disable|acknowledge <name>`.
     pub(super) fn agents(&mut self, rest: &str) -> CommandOutcome {
         if matches!(rest, "reload" | "refresh") {
-            return self.reopen(Reopen::noting("Agents are looked for anew."));
+            return self.reopen(Reopen::noting("Sub-agents reloaded."));
         }
         let text = self.agents_text(rest);
         self.ui.note(text.trim_end());

@@ -1,4 +1,4 @@
-//! `/auth`, and the first start without a key: how the model is reached.
+//! `/auth`, and the first start without credentials.
 
 use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::visible;
@@ -11,15 +11,15 @@ use crate::choice::Choice;
 use crate::user_interface::UserInterface;
 
 const GOOGLE: &str = "Signing in with Google is not available: it works as gemini-cli's own registered application, which \
-another program may not use. An API key costs nothing to begin with.";
-const VERTEX: &str = "Vertex AI is chosen with variables, in your environment or in ~/.gemini/.env:
+other programs may not use. An API key is free to start with.";
+const VERTEX: &str = "Vertex AI is configured with environment variables or in ~/.gemini/.env:
   GOOGLE_GENAI_USE_VERTEXAI=true
   GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with Google's credentials (gcloud auth application-default login),
   or GOOGLE_API_KEY for express mode
-Set them and start again.";
+Set them and restart Pollux.";
 const API_KEY: &str = "gemini-api-key";
 
-/// Asks how the model is to be reached, until there is a way or the person leaves; whether there is one.
+/// Asks for an authentication method until one works; false if the person cancels.
 pub(crate) async fn sign_in(
     options: &Request,
     loaded: &pollux_host::Loaded,
@@ -29,7 +29,7 @@ pub(crate) async fn sign_in(
         let rows =
             [("google", "Sign in with Google"), ("key", "Use Gemini API Key"), ("vertex", "Vertex AI")];
         let mut choice = Choice::of("? Get started", rows);
-        choice.about = vec!["How would you like to reach the model?".to_owned()];
+        choice.about = vec!["How would you like to authenticate for this project?".to_owned()];
         choice.marked = Some("key".to_owned());
         choice.options.unrequested = true;
         let Some(chosen) = ui.choose(choice).await else { return Ok(false) };
@@ -51,16 +51,16 @@ pub(crate) async fn sign_in(
     }
 }
 
-/// Stores a key and makes it count; lines about where it is.
+/// Stores and selects a key; returns lines about where it is stored.
 fn keep(typed: &str, options: &Request, loaded: &pollux_host::Loaded) -> Result<Vec<String>, Failure> {
     let sign_ins = pollux_host::auth::sign_ins(options, &loaded.env)?;
     let stored = sign_ins.keep(typed)?;
-    let mut lines = vec![format!("The key is stored in {}.", stored.place)];
+    let mut lines = vec![format!("API key stored in {}.", stored.place)];
     let selected = loaded.groups.security.auth_selected.as_deref();
     if selected.is_some_and(|kind| kind != API_KEY) {
         let mut settings = pollux_host::settings::settings(options, &loaded.env)?;
         settings.set("security.auth.selectedType", API_KEY, Scope::User)?;
-        lines.push(format!("`security.auth.selectedType` is {API_KEY} from now on."));
+        lines.push(format!("Set `security.auth.selectedType` to {API_KEY}."));
     } else {
         lines.extend(stored.notes);
     }
@@ -73,7 +73,7 @@ impl Front<'_, '_> {
         match rest {
             "signout" | "logout" => {
                 let text = self.run_auth("logout");
-                self.ui.note(&format!("{text}\nThis conversation goes on with what it began with."));
+                self.ui.note(&format!("{text}\nThe current session keeps its credentials."));
                 CommandOutcome::Continue
             }
             "" | "signin" | "login" => {
@@ -105,7 +105,7 @@ impl Front<'_, '_> {
         }
     }
 
-    /// Opens the conversation again, unless it could not be.
+    /// Reopens the conversation if settings and credentials are valid.
     pub(super) fn reopen(&mut self, reopen: Reopen) -> CommandOutcome {
         let (options, env) = (self.turn.request, &self.turn.loaded.env);
         let possible = pollux_host::load_settings(options, env)

@@ -1,4 +1,4 @@
-//! `/resume` and `/chat` alone: choosing an earlier conversation.
+//! `/resume` and `/chat` without arguments: browse earlier sessions.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,9 +16,9 @@ const HINT: &str = "↑/↓ move · Enter resume · / search · x delete · s so
 
 const ACTIONS: &[RowAction] = &[
     RowAction { key: ListKey::Char('x'), about: "delete the session", confirm: true },
-    RowAction { key: ListKey::Char('s'), about: "sort otherwise", confirm: false },
+    RowAction { key: ListKey::Char('s'), about: "change the sort order", confirm: false },
     RowAction { key: ListKey::Char('r'), about: "reverse the order", confirm: false },
-    RowAction { key: ListKey::Char('a'), about: "other projects too, or not", confirm: false },
+    RowAction { key: ListKey::Char('a'), about: "toggle other projects", confirm: false },
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,15 +28,15 @@ enum Order {
     Name,
 }
 
-/// What was found out beside.
-enum News {
+/// Results of background reads.
+enum ReadResult {
     Rows { all: bool, rows: Vec<StoredChat> },
     Preview { key: String, lines: Vec<String> },
     Hits { words: String, hits: Vec<(String, String)> },
 }
 
-/// What was read for the list and not looked at yet; whoever reads more waits.
-const NEWS: usize = 16;
+/// Results that may wait to be shown; further reads block.
+const WAITING_RESULTS: usize = 16;
 
 /// The browser while it is open.
 struct Browser {
@@ -45,26 +45,26 @@ struct Browser {
     order: Order,
     ascending: bool,
     all: bool,
-    /// The rows may not be all yet.
+    /// The rows may be incomplete.
     reading: bool,
     /// The row that is marked.
     marked: Option<String>,
     /// The row whose preview is being read.
     previewed: Option<String>,
-    /// What was read before.
+    /// Previews that were read before.
     previews: HashMap<String, Vec<String>>,
-    /// The session that goes on now.
+    /// The current session.
     present: String,
-    tell: mpsc::Sender<News>,
+    tell: mpsc::Sender<ReadResult>,
 }
 
 impl Front<'_, '_> {
-    /// Shows what there is to go on with, and goes on with it.
+    /// Shows earlier sessions and resumes the chosen one.
     pub(super) async fn browse(&mut self) -> CommandOutcome {
-        let (tell, mut news) = mpsc::channel(NEWS);
+        let (tell, mut results) = mpsc::channel(WAITING_RESULTS);
         let present = self.turn.session.id.to_string();
         let mut browser = Browser::new(stored_chats(self.turn.loaded), present, tell);
-        // Lines are not drawn twice, so they wait for everything.
+        // Plain lines are not redrawn, so they wait for the complete list.
         let on_screen = self.ui.is_screen();
         browser.load(if on_screen { Freshness::AsKnown } else { Freshness::UpToDate }).await;
         if on_screen {
@@ -87,21 +87,21 @@ impl Front<'_, '_> {
                     }
                     Some(ListEvent::Chosen(Chosen { action: None, key })) => {
                         if let Some(chat) = browser.rows.iter().find(|chat| chat.id == key).cloned() {
-                            return self.take_up(&chat).await;
+                            return self.resume_chat(&chat).await;
                         }
                     }
                 },
-                Some(found) = news.recv() => self.learn(found, &mut browser),
+                Some(found) = results.recv() => self.apply_result(found, &mut browser),
             }
         }
     }
 
-    /// What a letter does.
+    /// Applies the action of a key.
     async fn changed(&mut self, action: ListKey, key: String, browser: &mut Browser) {
         browser.marked = Some(key.clone());
         match action {
             ListKey::Char('x') if key == browser.present => {
-                self.ui.error("This is the conversation you are in; it stays.")
+                self.ui.error("Cannot delete the current session.")
             }
             ListKey::Char('x') => {
                 let chats = browser.chats.clone();
@@ -142,17 +142,17 @@ impl Front<'_, '_> {
         self.ui.present(browser.choice(browser.marked.clone()));
     }
 
-    fn learn(&mut self, news: News, browser: &mut Browser) {
-        match news {
-            News::Rows { all, rows } if all == browser.all => {
+    fn apply_result(&mut self, result: ReadResult, browser: &mut Browser) {
+        match result {
+            ReadResult::Rows { all, rows } if all == browser.all => {
                 browser.rows = rows;
                 browser.reading = false;
                 browser.sort();
                 self.ui.present(browser.choice(browser.marked.clone()));
                 browser.preview();
             }
-            News::Rows { .. } => {}
-            News::Preview { key, lines } => {
+            ReadResult::Rows { .. } => {}
+            ReadResult::Preview { key, lines } => {
                 browser.previewed = None;
                 browser.previews.insert(key.clone(), lines.clone());
                 let is_marked = browser.marked.as_ref() == Some(&key);
@@ -161,14 +161,14 @@ impl Front<'_, '_> {
                     browser.preview();
                 }
             }
-            News::Hits { words, hits } => self.ui.show_hits(words, hits),
+            ReadResult::Hits { words, hits } => self.ui.show_hits(words, hits),
         }
     }
 
-    /// Goes on with a session. One of another project is copied to this one, if that is wished.
-    async fn take_up(&mut self, chat: &StoredChat) -> CommandOutcome {
+    /// Resumes a session. One of another project is copied to this one after a question.
+    async fn resume_chat(&mut self, chat: &StoredChat) -> CommandOutcome {
         if self.turn.session.id.as_str() == chat.id {
-            self.ui.note("This is the conversation you are in.");
+            self.ui.note("Already in this session.");
             return CommandOutcome::Continue;
         }
         if let Err(problem) = self.turn.check_session(&chat.file) {
@@ -179,7 +179,7 @@ impl Front<'_, '_> {
             return CommandOutcome::Continue;
         }
         let note = match chat.here {
-            true => format!("Going on with session {}.", chat.id),
+            true => format!("Resuming session {}.", chat.id),
             false => format!("From {}.", chat.project),
         };
         let session = Resumed { which: chat.id.clone(), all_projects: !chat.here, fork: !chat.here };
@@ -187,19 +187,19 @@ impl Front<'_, '_> {
     }
 
     async fn copies(&mut self, chat: &StoredChat) -> bool {
-        let rows = [("copy", "Go on with a copy of it in this project"), ("leave", "Leave it where it is")];
+        let rows = [("copy", "Resume a copy in this project"), ("leave", "Cancel")];
         let mut choice = Choice::of("This session belongs to another project.", rows);
-        let folder = if chat.project.is_empty() { "the folder is not known" } else { chat.project.as_str() };
+        let folder = if chat.project.is_empty() { "unknown folder" } else { chat.project.as_str() };
         choice.about = vec![
-            format!("Its project: {folder}"),
-            format!("To go on with it there: cd {folder:?} && pollux --resume {}", chat.id),
+            format!("Project: {folder}"),
+            format!("To resume it there: cd {folder:?} && pollux --resume {}", chat.id),
         ];
         self.ui.choose(choice).await.is_some_and(|chosen| chosen.key == "copy")
     }
 }
 
 impl Browser {
-    fn new(chats: StoredChats, present: String, tell: mpsc::Sender<News>) -> Self {
+    fn new(chats: StoredChats, present: String, tell: mpsc::Sender<ReadResult>) -> Self {
         Self {
             chats,
             rows: Vec::new(),
@@ -224,7 +224,7 @@ impl Browser {
         }
     }
 
-    /// Takes a row away; the one that follows it is marked.
+    /// Removes a row and marks the next one.
     fn drop(&mut self, id: &str) {
         let place = self.rows.iter().position(|chat| chat.id == id).unwrap_or_default();
         self.rows.retain(|chat| chat.id != id);
@@ -232,12 +232,12 @@ impl Browser {
         self.marked = next.map(|chat| chat.id.clone());
     }
 
-    /// Looks for what changed since the index was written.
+    /// Reads changes since the index was written.
     fn refresh(&mut self) {
         self.reading = true;
         let (chats, all, tell) = (self.chats.clone(), self.all, self.tell.clone());
         spawn_blocking(move || {
-            tell.blocking_send(News::Rows { all, rows: chats.rows(all, Freshness::UpToDate) })
+            tell.blocking_send(ReadResult::Rows { all, rows: chats.rows(all, Freshness::UpToDate) })
         });
     }
 
@@ -252,7 +252,7 @@ impl Browser {
             self.previewed = Some(key.clone());
             let tell = self.tell.clone();
             spawn_blocking(move || {
-                tell.blocking_send(News::Preview { key, lines: StoredChats::preview(&file) })
+                tell.blocking_send(ReadResult::Preview { key, lines: StoredChats::preview(&file) })
             });
         }
     }
@@ -261,7 +261,7 @@ impl Browser {
         let (chats, all, tell) = (self.chats.clone(), self.all, self.tell.clone());
         spawn_blocking(move || {
             let hits = chats.search(&words, all);
-            tell.blocking_send(News::Hits { words, hits })
+            tell.blocking_send(ReadResult::Hits { words, hits })
         });
     }
 

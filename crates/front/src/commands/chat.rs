@@ -8,7 +8,7 @@ use super::{CommandOutcome, NewSession};
 use crate::Front;
 
 impl Front<'_, '_> {
-    /// `/chat`, `/resume`: the browser, or what a word says.
+    /// `/chat`, `/resume`: the browser, or a subcommand.
     pub(super) async fn chats(
         &mut self,
         rest: &str,
@@ -23,7 +23,7 @@ impl Front<'_, '_> {
         conversation: &mut pollux_host::Conversation,
     ) -> CommandOutcome {
         let (word, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        // Older releases put them below another word.
+        // Older releases used another level.
         if matches!(word, "checkpoint" | "checkpoints") {
             return Box::pin(self.chat(rest.trim(), conversation)).await;
         }
@@ -38,7 +38,7 @@ impl Front<'_, '_> {
             ("delete", tag) => self.turn.delete_chat(tag),
             ("resume" | "load", tag) => match self.turn.load_chat(tag) {
                 Ok(turns) => {
-                    let note = format!("Going on with the conversation saved as {tag}, in a new session.");
+                    let note = format!("Resuming the conversation saved as {tag} in a new session.");
                     return CommandOutcome::NewSession(NewSession { turns, note, ..NewSession::default() });
                 }
                 Err(text) => Err(text),
@@ -92,7 +92,7 @@ impl Front<'_, '_> {
         Ok(format!("Conversation shared to {}", path.display()))
     }
 
-    /// The turns, if anything was said.
+    /// The turns, if there are any.
     async fn turns(&mut self, conversation: &mut pollux_host::Conversation) -> Option<Vec<Content>> {
         let view = self.view(conversation).await.filter(|view| view.contents.len() > 1)?;
         Some(view.contents.iter().map(|turn| Content::clone(turn)).collect())

@@ -1,26 +1,26 @@
-//! `/copy`: an answer for the clipboard.
+//! `/copy`: copy the last answer to the clipboard.
 
 use pollux_domain::content::{Content, Role};
 
 use crate::Front;
 
 impl Front<'_, '_> {
-    /// The last answer goes to the clipboard.
+    /// `/copy`
     pub(super) async fn copy_answer(&mut self, conversation: &mut pollux_host::Conversation) {
         let view = self.view(conversation).await;
         let answer = view.and_then(|view| view.contents.iter().rev().find_map(|turn| answer(turn)));
         match answer {
-            None => self.ui.note("There is no answer yet that could be copied."),
+            None => self.ui.note("No answer to copy yet."),
             Some(text) => self.copy("The last answer", &text).await,
         }
     }
 
-    /// Puts a text into the clipboard and says how much, and how.
+    /// Copies a text and shows its size and the method.
     pub(super) async fn copy(&mut self, what: &str, text: &str) {
         let loaded = self.turn.loaded;
         let size = format!("{} lines, {} characters", text.lines().count(), text.chars().count());
         if let Some(program) = crate::clipboard::copy_here(text, loaded).await {
-            self.ui.note(&format!("{what} is in the clipboard ({size}; with {program})."));
+            self.ui.note(&format!("{what} copied to the clipboard ({size}, {program})."));
             return;
         }
         let draws = loaded.env.get("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
@@ -29,18 +29,20 @@ impl Front<'_, '_> {
             Some(sequence) => {
                 self.ui.terminal_sequence(&sequence);
                 self.ui.note(&format!(
-                    "{what} was given to the terminal for its clipboard ({size}). Some terminals ask or refuse."
+                    "{what} sent to the terminal's clipboard ({size}). Some terminals ask or refuse."
                 ));
             }
-            None if draws => self.ui.error(&format!("{what} is too long for this terminal ({size}).")),
-            None => {
-                self.ui.error("No clipboard is within reach: neither a program nor the terminal has one.")
+            None if draws => {
+                self.ui.error(&format!("{what} is too long for the terminal's clipboard ({size})."))
             }
+            None => self
+                .ui
+                .error("No clipboard available: no clipboard program found, and the terminal has none."),
         }
     }
 }
 
-/// What the model said in a turn, if it said anything.
+/// The model's text in a turn, if any.
 fn answer(turn: &Content) -> Option<String> {
     let said = turn.text();
     (turn.role == Role::Model && !said.trim().is_empty()).then_some(said)

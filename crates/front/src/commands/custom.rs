@@ -25,12 +25,12 @@ impl Front<'_, '_> {
         }
     }
 
-    /// Whether a word that is none of ours is a command of somebody else's.
+    /// Whether a word names a custom command or a prompt of an MCP server.
     pub(crate) fn knows(&self, word: &str, conversation: &Conversation) -> bool {
         conversation.has_prompt(word) || conversation.has_command(word, self.turn.loaded)
     }
 
-    /// The command, once a person agrees to what it would run; `None` if not. One question for all of it.
+    /// Asks once before a custom command runs shell commands; `None` if refused.
     pub(crate) async fn confirmed(
         &mut self,
         invocation: Invocation,
@@ -56,7 +56,7 @@ impl Front<'_, '_> {
     }
 }
 
-/// What `/help` says of them; nothing where there are none.
+/// Their section of `/help`; empty if there are none.
 pub(super) fn help(list: &CommandList) -> String {
     let text = lines(list);
     if text.is_empty() { text } else { format!("\n\n{}", text.trim_end()) }

@@ -45,12 +45,12 @@ impl Front<'_, '_> {
             let missing = if editor.is_installed(env) { "" } else { " (Not installed)" };
             row(editor.id, format!("{}{missing}", editor.name))
         });
-        let none = row(NONE, "None (what VISUAL or EDITOR names, else vi)".to_owned());
+        let none = row(NONE, "None (VISUAL, EDITOR or vi)".to_owned());
         Choice {
             title: "Select Editor".to_owned(),
             rows: std::iter::once(none).chain(known).collect(),
             marked: Some(now.to_owned()),
-            // A project that could choose a program could run one.
+            // A project must not choose a program to run.
             foot: vec!["Apply To: ● User Settings (a project cannot choose an editor)".to_owned()],
             hint: Some("(Use Enter to select, / to search, Esc to close)".to_owned()),
             ..Choice::default()
@@ -58,7 +58,7 @@ impl Front<'_, '_> {
     }
 }
 
-/// What people call it.
+/// The display name of an editor.
 fn name(id: &str) -> &str {
     crate::editors::editors().iter().find(|editor| editor.id == id).map_or(id, |editor| editor.name)
 }

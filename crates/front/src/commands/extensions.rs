@@ -1,15 +1,15 @@
-//! `/extensions`: what there is, and switching it on and off.
+//! `/extensions`: list, enable, disable, update and uninstall extensions.
 
 use crate::Front;
 
-/// The extensions of a conversation are those that the program began with.
-const NEXT_TIME: &str = "This counts from the next start on.";
+/// Extensions are loaded at program start.
+const NEXT_TIME: &str = "The change applies after a restart.";
 
 const USAGE: &str = "\
 Usage: /extensions [list]
        /extensions enable|disable <name> [--scope=user|workspace]
        /extensions update|uninstall <names>|--all
-`pollux extensions` in a shell also installs, links and configures them.";
+Run `pollux extensions` in a shell to install, link and configure extensions.";
 
 impl Front<'_, '_> {
     pub(super) fn extensions(&mut self, rest: &str) {
@@ -24,7 +24,7 @@ impl Front<'_, '_> {
         let (mut out, mut err) = (String::new(), String::new());
         let mut failures = String::new();
         for words in lines {
-            // Whoever has to be asked is asked in a shell, where the whole text fits.
+            // Questions with long texts are asked in a shell.
             let done = self.subcommand(&[&["extensions"], words.as_slice()].concat());
             out.push_str(&done.out);
             err.push_str(&done.err);
@@ -36,7 +36,7 @@ impl Front<'_, '_> {
     }
 }
 
-/// The lines of `pollux extensions` that a line stands for, and a word about when they count.
+/// The subcommands that a line stands for, and a note about when they apply.
 fn command(rest: &str) -> Result<(Vec<Vec<&str>>, &'static str), String> {
     let words: Vec<&str> = rest.split_whitespace().collect();
     let (word, rest) = words.split_first().map_or(("list", &[][..]), |(word, rest)| (*word, rest));
@@ -60,9 +60,9 @@ fn command(rest: &str) -> Result<(Vec<Vec<&str>>, &'static str), String> {
         ("update", _) if all => Ok((vec![vec!["update", "--all"]], NEXT_TIME)),
         ("update", []) => Err("Usage: /extensions update <extension-names>|--all".to_owned()),
         ("update", names) => Ok((names.iter().map(|name| vec!["update", name]).collect(), NEXT_TIME)),
-        ("install" | "link" | "config", _) => Err(format!(
-            "`pollux extensions {word}` in a shell does this: there is something to read and to answer."
-        )),
+        ("install" | "link" | "config", _) => {
+            Err(format!("Run `pollux extensions {word}` in a shell: it asks questions."))
+        }
         _ => Err(USAGE.to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! `/footer`: what the last line shows.
+//! `/footer`: choose and order the items of the footer.
 
 use pollux_host::request::Scope;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::screen_provider::FooterItemInfo;
 const KEY: &str = "ui.footer.items";
 const LABELS: &str = "ui.footer.showLabels";
 const HINT: &str =
-    "(Use Enter to show or hide, ←/→ to move, Ctrl+L for the usual ones, Tab to change focus, Esc to close)";
+    "(Use Enter to show or hide, ←/→ to move, Ctrl+L to reset, Tab to change focus, Esc to close)";
 
 impl Front<'_, '_> {
     /// `/footer`
@@ -89,16 +89,16 @@ fn dialog(
     let hidden = all.iter().filter(|item| !shown.iter().any(|known| known == item.name));
     let mut rows: Vec<ChoiceRow> = shown.iter().map(|item| row(item, true, label(item))).collect();
     rows.extend(hidden.map(|item| row(item.name, false, item.label)));
-    rows.push(row(LABELS, labels, "words above the items"));
+    rows.push(row(LABELS, labels, "show labels above items"));
     let action = |key, about| RowAction { key, about, confirm: false };
     Choice {
         title: "Configure Footer".to_owned(),
         rows,
         actions: vec![
-            action(ListKey::Left, "move it forward"),
-            action(ListKey::Right, "move it back"),
-            action(ListKey::Reset, "take the usual ones"),
-            action(ListKey::Tab, "change where it is kept"),
+            action(ListKey::Left, "move left"),
+            action(ListKey::Right, "move right"),
+            action(ListKey::Reset, "reset to defaults"),
+            action(ListKey::Tab, "change the scope"),
         ],
         marked,
         foot: two_scopes(scope),

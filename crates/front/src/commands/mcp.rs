@@ -1,4 +1,4 @@
-//! `/mcp`: servers of this conversation.
+//! `/mcp`: list MCP servers, sign in, enable and disable them.
 
 use pollux_domain::terminal_text::visible;
 use pollux_host::{Detail, ServerLogin};
@@ -22,11 +22,11 @@ impl Front<'_, '_> {
             }
             ["desc" | "description"] => self.servers(Detail::Descriptions, conversation).await,
             ["schema"] => self.servers(Detail::Schemas, conversation).await,
-            ["reload" | "refresh"] => return self.reopen(Reopen::noting("MCP servers are connected anew.")),
+            ["reload" | "refresh"] => return self.reopen(Reopen::noting("MCP servers reconnected.")),
             ["auth"] => {
                 let names = conversation.servers_to_sign_in();
                 self.ui.note(&match names.is_empty() {
-                    true => "No server of this conversation asks for a sign-in.".to_owned(),
+                    true => "No MCP server requires sign-in.".to_owned(),
                     false => {
                         format!("Servers to sign in to: {}\nUsage: /mcp auth <server>", names.join(", "))
                     }
@@ -61,7 +61,7 @@ impl Front<'_, '_> {
 
     fn switch_server(&mut self, name: &str, on: bool, rest: &[&str]) -> CommandOutcome {
         if rest.contains(&"--session") {
-            self.ui.note("A server cannot be switched for one session alone; without --session it lasts.");
+            self.ui.note("Servers cannot be enabled or disabled for one session only; omit --session.");
             return CommandOutcome::Continue;
         }
         let done = self.subcommand(&["mcp", if on { "enable" } else { "disable" }, name]);
@@ -88,7 +88,7 @@ impl Front<'_, '_> {
             }
         };
         self.ui.note(&login.invitation(name));
-        let question = "Paste the address that the browser ends at, or wait for it: ";
+        let question = "Paste the final browser URL, or wait: ";
         let granted = loop {
             let line = tokio::select! {
                 granted = login.browser() => break Some(granted),
@@ -106,7 +106,7 @@ impl Front<'_, '_> {
         self.ui.close_list();
         let done = match granted {
             None => {
-                self.ui.note("The sign-in was cancelled.");
+                self.ui.note("Sign-in cancelled.");
                 return CommandOutcome::Continue;
             }
             Some(Ok(granted)) => login.finish(granted).await,

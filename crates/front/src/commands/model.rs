@@ -1,4 +1,4 @@
-//! `/model`: which model answers.
+//! `/model`: choose the model.
 
 use pollux_domain::event::Op;
 use pollux_domain::terminal_text::one_line;
@@ -33,8 +33,8 @@ impl Front<'_, '_> {
         let is_auto = self.model.starts_with(AUTO);
         let now = if is_auto { String::new() } else { format!(" ({})", one_line(&self.model)) };
         let first = vec![
-            row(AUTO, format!("Auto: chosen by rules, now {stands_for}")),
-            row(MANUAL, format!("Manual{now}: choose one yourself")),
+            row(AUTO, format!("Auto: selected by rules, currently {stands_for}")),
+            row(MANUAL, format!("Manual{now}: choose a model")),
         ];
         let mut kept = false;
         let marked = if is_auto { AUTO } else { MANUAL };
@@ -55,7 +55,7 @@ impl Front<'_, '_> {
         }
     }
 
-    /// A list in which Tab says whether the choice is kept.
+    /// A list in which Tab toggles whether the choice is saved.
     async fn remembering(
         &mut self,
         title: &str,
@@ -73,7 +73,7 @@ impl Front<'_, '_> {
             let choice = Choice {
                 title: title.to_owned(),
                 rows: rows.iter().map(row).collect(),
-                actions: vec![RowAction { key: ListKey::Tab, about: "remember it or not", confirm: false }],
+                actions: vec![RowAction { key: ListKey::Tab, about: "toggle remembering", confirm: false }],
                 marked: Some(marked),
                 foot: vec![format!("Remember model for future sessions: {kept} (Press Tab to toggle)")],
                 hint: Some("(Use Enter to select, Esc to close)".to_owned()),
@@ -90,7 +90,7 @@ impl Front<'_, '_> {
         }
     }
 
-    /// Another model from the next request on, and if wished for later conversations too.
+    /// Sets the model from the next request on, and saves it if `kept`.
     async fn set_model(&mut self, name: &str, kept: bool, conversation: &mut pollux_host::Conversation) {
         if conversation.ask(Op::SetModel(name.to_owned())).is_err() {
             return;
@@ -106,7 +106,7 @@ impl Front<'_, '_> {
         self.ui.note(&format!("Model set to {}{stands_for}{kept}", one_line(name)));
     }
 
-    /// The model and how full its window is.
+    /// The model and the used share of its context window.
     pub(super) async fn model_line(&mut self, conversation: &mut pollux_host::Conversation) -> String {
         let Some(view) = self.view(conversation).await else { return String::new() };
         let stands_for = match view.resolved_model == view.model {

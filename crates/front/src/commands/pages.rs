@@ -1,39 +1,39 @@
-//! Commands that answer with a page of facts.
+//! Commands that show a fixed text, `/bug` and `/shortcuts`.
 
 use crate::Front;
 use crate::screen_provider::ShortcutList;
 
-const DOCS: &str = "The handbook is part of the program: ask the model about Pollux itself, and it looks the answer up \
-(`get_internal_docs`). `pollux --help` and `pollux <command> --help` list the flags, /help the commands, /shortcuts the keys.";
+const DOCS: &str = "The documentation is built in: ask the model about Pollux, and it looks up the answer \
+(`get_internal_docs`). `pollux --help` and `pollux <command> --help` list flags, /help commands, /shortcuts keys.";
 
 const PRIVACY: &str = "\
-What leaves this machine:
-  - prompts, and what tools read for the model, to the model's provider; its terms hold for them
-  - once in a session, after its second answer, the beginning and the end of the conversation to the same model, for
-    the session's title; `general.sessionSummaries: false` turns it off
-  - what MCP servers, remote agents and web tools are asked, to those that you set up
-Nothing else: no usage statistics, no look for updates. OpenTelemetry is off unless `telemetry.enabled` is set.
-Conversations are kept below ~/.gemini on this machine; /quit --delete deletes the present one, `pollux sessions` others.
-The Gemini API's terms: https://ai.google.dev/gemini-api/terms";
+Data that leaves this machine:
+  - prompts and tool results, to the model's provider, under its terms
+  - once per session, after the second answer, the beginning and end of the conversation to the same model, for the
+    session title; `general.sessionSummaries: false` turns it off
+  - requests to the MCP servers, remote agents and web tools that you configure
+Nothing else: no usage statistics, no update checks. OpenTelemetry is off unless `telemetry.enabled` is set.
+Sessions are stored in ~/.gemini on this machine. /quit --delete deletes the current one, `pollux sessions` others.
+Gemini API terms: https://ai.google.dev/gemini-api/terms";
 
 const UPGRADE: &str = "\
-There is nothing to upgrade in Pollux: what can be asked of a model depends on its provider's plan.
-For Gemini API keys: https://aistudio.google.com/plan_information; limits: https://ai.google.dev/gemini-api/docs/rate-limits";
+Pollux has no plans of its own: quotas depend on the model provider's plan.
+Gemini API keys: https://aistudio.google.com/plan_information; limits: https://ai.google.dev/gemini-api/docs/rate-limits";
 
-const IDE: &str = "No editor is connected: this version does not speak to editors. Prompts can name files as @path, and \
+const IDE: &str = "No editor connected: this version has no editor integration. Add files to prompts with @path; \
 /editor chooses the editor for long prompts and proposed changes.";
 
-const SETUP_GITHUB: &str = "`/setup-github` is not offered: it would write workflows that run gemini-cli's own action. A \
-workflow of yours can run `pollux -p \"...\" --output-format json` with a key from the repository's secrets.";
+const SETUP_GITHUB: &str = "`/setup-github` is not available: it would add workflows that run the action of gemini-cli. A \
+workflow can run `pollux -p \"...\" --output-format json` with a key from the repository's secrets.";
 
 const TERMINAL_SETUP: &str = "\
-Shift+Enter makes a new line wherever the terminal tells it from Enter; Ctrl+J and a \\ before Enter do everywhere.
+Shift+Enter inserts a new line if the terminal distinguishes it from Enter; Ctrl+J and \\ before Enter always do.
 In the terminals of VS Code, Cursor and Windsurf, add this to keybindings.json (\"Open Keyboard Shortcuts (JSON)\"):
   { \"key\": \"shift+enter\", \"command\": \"workbench.action.terminal.sendSequence\",
     \"args\": { \"text\": \"\\\\\\r\\n\" }, \"when\": \"terminalFocus\" }
 Nothing was changed.";
 
-/// The page of a command, if it has one.
+/// The text of a command, if it has one.
 pub(super) fn page(name: &str) -> Option<&'static str> {
     Some(match name {
         "/docs" => DOCS,
@@ -47,7 +47,7 @@ pub(super) fn page(name: &str) -> Option<&'static str> {
 }
 
 impl Front<'_, '_> {
-    /// `/bug [title]`: an address with the facts filled in, where a template says how.
+    /// `/bug [title]`: shows the facts, or a URL with them if a template is set.
     pub(super) async fn bug(&mut self, title: &str, conversation: &mut pollux_host::Conversation) {
         let facts = self.about(conversation).await;
         let template = self.turn.loaded.settings.get("advanced.bugCommand");
@@ -55,11 +55,11 @@ impl Front<'_, '_> {
         let text = match template {
             Some(template) => {
                 let url = template.replace("{title}", &encoded(title)).replace("{info}", &encoded(&facts));
-                format!("Open this address to report it:\n{url}")
+                format!("To submit your bug report, open:\n{url}")
             }
             None => format!(
-                "Send these facts, and what you did and saw, to whoever you have Pollux from. An address for reports can \
-                 be set as `advanced.bugCommand.urlTemplate`, with {{title}} and {{info}} in it.\n\n{facts}"
+                "Include these facts in your report. To open a report form instead, set `advanced.bugCommand.urlTemplate` \
+                 to a URL with {{title}} and {{info}}.\n\n{facts}"
             ),
         };
         self.ui.note(&text);
@@ -80,13 +80,13 @@ impl Front<'_, '_> {
         }
         problems.iter().for_each(|problem| text.push_str(&format!("{problem}\n")));
         if !self.ui.is_screen() {
-            text.push_str("They hold on the screen; in plain lines there is Ctrl+C alone.\n");
+            text.push_str("They apply to the screen; plain lines have only Ctrl+C.\n");
         }
         text
     }
 }
 
-/// A text as a part of an address.
+/// A text, percent-encoded for a URL.
 fn encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
@@ -100,7 +100,7 @@ fn encoded(text: &str) -> String {
     encoded
 }
 
-/// What a command of gemini-cli means here, if it does anything.
+/// The answer to a command of gemini-cli that is not implemented.
 pub(super) fn not_here(word: &str) -> String {
     page(word).map_or_else(|| format!("`{word}` is not part of this version."), str::to_owned)
 }

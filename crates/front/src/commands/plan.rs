@@ -1,4 +1,4 @@
-//! Commands that make a prompt: `/plan` and `/init`.
+//! Commands that send a prompt: `/plan` and `/init`.
 
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::terminal_text::visible;
@@ -17,7 +17,7 @@ impl Front<'_, '_> {
         if rest == "copy" {
             match plan {
                 Some((_, text)) => self.copy("The plan", &text).await,
-                None => self.ui.note("There is no plan yet."),
+                None => self.ui.note("No plan yet."),
             }
             return CommandOutcome::Continue;
         }
@@ -27,17 +27,16 @@ impl Front<'_, '_> {
         if rest.is_empty() {
             self.ui.note(&match plan {
                 Some((file, text)) => {
-                    format!("The plan ({}):\n\n{}", file.display(), visible(text.trim_end()))
+                    format!("Plan ({}):\n\n{}", file.display(), visible(text.trim_end()))
                 }
-                None => "There is no plan yet. In plan mode the model looks and plans; it changes nothing."
-                    .to_owned(),
+                None => "No plan yet. In plan mode the model reads and plans but changes nothing.".to_owned(),
             });
             return CommandOutcome::Continue;
         }
         self.prompt(rest.to_owned(), conversation).await
     }
 
-    /// `/init`: an empty context file, and a prompt to fill it.
+    /// `/init`: creates an empty context file and prompts the model to fill it.
     pub(super) async fn init(&mut self, conversation: &mut pollux_host::Conversation) -> CommandOutcome {
         match pollux_host::begin_context_file(self.turn.loaded) {
             Err(text) => {

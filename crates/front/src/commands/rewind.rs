@@ -1,4 +1,4 @@
-//! `/rewind` and `/restore`: going back.
+//! `/rewind` and `/restore`: go back to an earlier state.
 
 use pollux_domain::event::{Op, PromptView};
 use pollux_domain::terminal_text::{one_line, visible};
@@ -8,12 +8,12 @@ use super::{CommandOutcome, NewSession};
 use crate::Front;
 use crate::choice::{Choice, ChoiceRow};
 
-/// Most characters of a prompt in the list.
+/// Characters of a prompt in the list.
 const SHOWN: usize = 80;
-/// Most lines of a plan.
+/// Lines of a plan.
 const STEPS: usize = 40;
 
-/// What is gone back with.
+/// What to rewind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     Both,
@@ -32,7 +32,7 @@ impl Front<'_, '_> {
             return self.ui.note("Nothing to rewind to.");
         }
         let Some(chosen) = self.choose_prompt(&view.prompts).await else {
-            return self.ui.note("Nothing was changed.");
+            return self.ui.note("Nothing changed.");
         };
         let later: Vec<PromptView> = view.prompts.iter().skip(chosen).cloned().collect();
         let Some(prompt) = later.first() else { return };
@@ -40,13 +40,13 @@ impl Front<'_, '_> {
         let plan = match conversation.plan_rewind(ids).await {
             Ok(plan) => Some(plan),
             Err(error) => {
-                self.ui.note(&format!("The files cannot be brought back: {error}"));
+                self.ui.note(&format!("Cannot revert files: {error}"));
                 None
             }
         };
         let plan = plan.filter(|plan| !plan.lines.is_empty());
         match self.choose_extent(plan.as_ref()).await {
-            What::Nothing => self.ui.note("Nothing was changed."),
+            What::Nothing => self.ui.note("Nothing changed."),
             What::Files => {
                 self.revert(plan, conversation).await;
             }
@@ -65,7 +65,7 @@ impl Front<'_, '_> {
             ChoiceRow { key: number.to_string(), columns: vec![text], ..ChoiceRow::default() }
         });
         let choice = Choice {
-            title: "Go back to before which prompt?".to_owned(),
+            title: "Rewind to before which prompt?".to_owned(),
             rows: rows.collect(),
             marked: prompts.len().checked_sub(1).map(|last| last.to_string()),
             ..Choice::default()
@@ -79,10 +79,10 @@ impl Front<'_, '_> {
         rows.push(("conversation", "Rewind conversation"));
         rows.extend(plan.map(|_| ("files", "Revert code changes")));
         rows.push(("nothing", "Do nothing"));
-        let mut choice = Choice::of("Go back with what?", rows);
+        let mut choice = Choice::of("What to rewind?", rows);
         choice.about = match plan {
-            None => vec!["No file has to be brought back.".to_owned()],
-            Some(plan) => std::iter::once("The files:".to_owned()).chain(shown(&plan.lines)).collect(),
+            None => vec!["No files to revert.".to_owned()],
+            Some(plan) => std::iter::once("Files:".to_owned()).chain(shown(&plan.lines)).collect(),
         };
         match self.ui.choose(choice).await.as_ref().map(|chosen| chosen.key.as_str()) {
             Some("both") => What::Both,
@@ -92,15 +92,15 @@ impl Front<'_, '_> {
         }
     }
 
-    /// Brings the files back; whether that was done.
+    /// Reverts the files; returns whether it succeeded.
     async fn revert(&mut self, plan: Option<FilePlan>, conversation: &pollux_host::Conversation) -> bool {
         let Some(plan) = plan else { return true };
         let mut overwrite = false;
         if plan.has_conflicts {
-            overwrite = self.ui.confirm("Also take back what is marked as a conflict?").await;
+            overwrite = self.ui.confirm("Also revert files marked as conflicts?").await;
         }
         if !plan.has_steps && !overwrite {
-            self.ui.note("No file was changed.");
+            self.ui.note("No files changed.");
             return true;
         }
         match conversation.apply_rewind(plan, overwrite).await {
@@ -109,7 +109,7 @@ impl Front<'_, '_> {
                 true
             }
             Err(error) => {
-                self.ui.note(&format!("The files could not be brought back: {error}"));
+                self.ui.note(&format!("Cannot revert files: {error}"));
                 false
             }
         }
@@ -119,10 +119,10 @@ impl Front<'_, '_> {
         let op = Op::Rewind { to: prompt.message.clone() };
         let Some(result) = self.ask(op, conversation).await else { return };
         if let Some(refusal) = result.refusal() {
-            self.ui.note(&format!("The conversation is as it was: {}", refusal.message));
+            self.ui.note(&format!("Conversation unchanged: {}", refusal.message));
             return;
         }
-        self.ui.note(&format!("The conversation is back to before:\n{}", visible(&prompt.text)));
+        self.ui.note(&format!("Rewound to before:\n{}", visible(&prompt.text)));
         self.ui.suggest(&prompt.text);
     }
 
@@ -133,7 +133,7 @@ impl Front<'_, '_> {
     ) -> CommandOutcome {
         if !conversation.makes_checkpoints() {
             self.ui.note(
-                "Checkpoints are off: `general.checkpointing.enabled` switches them on. /rewind works without.",
+                "Checkpoints are off; set `general.checkpointing.enabled`. /rewind works without them.",
             );
             return CommandOutcome::Continue;
         }

@@ -1,4 +1,4 @@
-//! `/settings`: looking at the settings and changing them.
+//! `/settings`: show and change settings.
 
 use pollux_config::settings::schema::{self, Key, Kind};
 use pollux_domain::failure::Failure;
@@ -12,11 +12,11 @@ use crate::choice::{Choice, ChoiceRow, ListKey, ListOptions, RowAction};
 
 const HINT: &str = "(Use Enter to select, Ctrl+L to reset, Tab to change focus, Esc to close)";
 
-/// Where a change goes.
+/// The settings file that a change goes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Target {
     File(Scope),
-    /// Settings of the machine, which are only looked at.
+    /// System settings, read-only.
     System,
 }
 
@@ -50,7 +50,7 @@ impl Front<'_, '_> {
                     continue;
                 }
                 (_, Target::System) => {
-                    self.ui.error("Settings of the machine are changed by whoever looks after it.");
+                    self.ui.error("System settings are read-only here.");
                     continue;
                 }
                 (_, Target::File(scope)) => scope,
@@ -76,7 +76,7 @@ impl Front<'_, '_> {
         reopened(&changed)
     }
 
-    /// The value that follows: the other one, the next word, or what is typed.
+    /// The new value: toggled, the next choice, or typed.
     async fn new_value(&mut self, key: &Key, row: &Row, written: Option<Value>) -> Option<String> {
         let now = written.unwrap_or_else(|| row.value.clone());
         match key.kind {
@@ -94,7 +94,7 @@ impl Front<'_, '_> {
         }
     }
 
-    /// Writes one setting; whether it could be.
+    /// Writes one setting; returns whether it succeeded.
     pub(super) fn keep_setting(&mut self, key: &str, text: &str, scope: Scope) -> bool {
         let set = |text: &str| -> Result<(), Failure> {
             let mut files = pollux_host::settings::settings(self.turn.request, &self.turn.loaded.env)?;
@@ -127,7 +127,7 @@ impl Target {
     }
 }
 
-/// A line that says where a change goes.
+/// The line that shows the selected scope.
 pub(super) fn apply_to(scopes: &[(&str, bool)]) -> Vec<String> {
     let names = scopes.iter().map(|(name, chosen)| format!("{} {name}", if *chosen { "●" } else { " " }));
     vec![format!("Apply To (Tab): {}", names.collect::<Vec<_>>().join("  "))]
@@ -159,7 +159,7 @@ fn dialog(
     let rows = known.into_iter().map(|(row, key)| {
         let star = if target.sets(files, row) { "*" } else { "" };
         let value = short(&bare(&row.shown()));
-        let restart = if key.restart { " · counts from the next start" } else { "" };
+        let restart = if key.restart { " · requires restart" } else { "" };
         ChoiceRow {
             key: row.key.clone(),
             columns: vec![row.key.clone(), format!("{value}{star}"), key.about.to_owned()],
@@ -184,10 +184,7 @@ fn dialog(
     Choice {
         title: "Settings".to_owned(),
         rows,
-        actions: vec![
-            action(ListKey::Tab, "change where it goes"),
-            action(ListKey::Reset, "take it out of the file"),
-        ],
+        actions: vec![action(ListKey::Tab, "change the scope"), action(ListKey::Reset, "reset it")],
         marked,
         foot,
         hint: Some(HINT.to_owned()),
@@ -196,7 +193,7 @@ fn dialog(
     }
 }
 
-/// Groups in the order in which people look for them; the others follow.
+/// Groups that are listed first.
 const FIRST: [&str; 6] = ["general", "ui", "model", "context", "tools", "security"];
 /// Characters of a value that are shown.
 const VALUE: usize = 24;
@@ -206,12 +203,12 @@ fn rank(key: &Key) -> usize {
     FIRST.iter().position(|first| *first == group).unwrap_or(FIRST.len())
 }
 
-/// Some values come from elsewhere than a settings file.
+/// Some values do not come from a settings file.
 fn is_changeable(key: &Key) -> bool {
     !key.secret && !key.path.starts_with("admin.")
 }
 
-/// A value in one line; nothing for one that is not set.
+/// A value in one line; empty if it is not set.
 fn short(value: &str) -> String {
     let line = value.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(VALUE) {
@@ -221,14 +218,14 @@ fn short(value: &str) -> String {
     }
 }
 
-/// What only the screen follows is in force already; for anything else the conversation is opened again.
+/// Settings about appearance are already applied; others need the conversation reopened.
 fn reopened(changed: &[&Key]) -> CommandOutcome {
     let is_look = |key: &&&Key| key.path.starts_with("ui.") || key.path == "general.vimMode" || key.restart;
     let others: Vec<&str> = changed.iter().filter(|key| !is_look(key)).map(|key| key.path).collect();
     if others.is_empty() {
         return CommandOutcome::Continue;
     }
-    let note = format!("In force from now on: {}.", others.join(", "));
+    let note = format!("Applied: {}.", others.join(", "));
     CommandOutcome::Reopen(Reopen { note, ..Reopen::default() })
 }
 
@@ -253,6 +250,6 @@ mod tests {
         let CommandOutcome::Reopen(reopen) = reopened(&[key("ui.theme"), key("model.name")]) else {
             panic!("the model is another one");
         };
-        assert_eq!(reopen.note, "In force from now on: model.name.");
+        assert_eq!(reopen.note, "Applied: model.name.");
     }
 }

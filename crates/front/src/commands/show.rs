@@ -1,4 +1,4 @@
-//! Commands that only tell.
+//! Commands that only show something: `/about`, `/tools`, `/hooks`, `/policies`, `/export-session`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use crate::Front;
 use crate::front_end::SessionFacts;
 use crate::input::Input;
 
-/// The hooks of a conversation are those that it began with.
-const NEXT_TIME: &str = "This counts from the next conversation on.";
+/// Hooks are loaded when a session starts.
+const NEXT_TIME: &str = "The change applies to new sessions.";
 
 impl Front<'_, '_> {
-    /// What was typed while a turn runs. Some commands need nothing of it; the rest waits.
+    /// Handles a line typed while a turn runs: some commands run at once, the rest waits.
     pub(crate) fn during_turn(&mut self, typed: String) {
         match typed.trim() {
             "/stats" | "/usage" => self.show_stats(""),
@@ -26,8 +26,8 @@ impl Front<'_, '_> {
         }
     }
 
-    /// A conversation has begun: the screen learns what there is.
-    pub(crate) async fn settle_in(&mut self, conversation: &mut pollux_host::Conversation) {
+    /// Shows facts about a new session on the screen.
+    pub(crate) async fn show_session_facts(&mut self, conversation: &mut pollux_host::Conversation) {
         self.ui.set_offers(conversation, self.turn.loaded);
         if !self.ui.is_screen() {
             return;
@@ -52,7 +52,7 @@ impl Front<'_, '_> {
         self.ui.show_facts(facts);
     }
 
-    /// What this is, for people and for reports.
+    /// `/about`
     pub(super) async fn about(&mut self, conversation: &mut pollux_host::Conversation) -> String {
         let model = self.model_line(conversation).await;
         let file = conversation.session_file.as_ref().map(|path| path.display().to_string());
@@ -121,7 +121,7 @@ impl Front<'_, '_> {
             }
         };
         if names.is_empty() {
-            return "There are no hooks.".to_owned();
+            return "No hooks configured.".to_owned();
         }
         let switch = if word.starts_with("enable") { "enable" } else { "disable" };
         let mut text = String::new();
@@ -141,14 +141,14 @@ impl Front<'_, '_> {
         let done = self.subcommand(&["policy", "list", "--approval-mode", &mode]);
         match done.result {
             Ok(()) => {
-                format!("{}{}Answers given for this session are not in this list.", done.err, done.out)
+                format!("{}{}Approvals for this session are not listed.", done.err, done.out)
             }
             Err(failure) => failure.message(),
         }
     }
 }
 
-/// The names of hooks in what `hooks list --json` prints, each once; one without a name is called by its command.
+/// The hook names in the output of `hooks list --json`; a hook without a name is identified by its command.
 fn hook_names(listed: &str) -> BTreeSet<String> {
     let listed: Value = serde_json::from_str(listed).unwrap_or_default();
     let hooks = listed.get("hooks").and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! `/skills`: what there is, switching one on or off, linking one, looking anew.
+//! `/skills`: list, enable, disable, link and reload skills.
 
 use pollux_domain::terminal_text::one_line;
 use pollux_host::Conversation;
@@ -7,10 +7,10 @@ use pollux_host::skills::{Row, change, list};
 use crate::Front;
 
 const USAGE: &str = "Usage: /skills [list [nodesc] [all]], /skills enable|disable <name>, /skills link <path> [--scope user|workspace], /skills reload";
-/// Most characters of a description in `/help`.
+/// Characters of a description in `/help`.
 const SHOWN: usize = 80;
-const OFF: &str = "Skills are switched off (`skills.enabled`).";
-// Upstream's words.
+const OFF: &str = "Skills are disabled (`skills.enabled`).";
+// Upstream's text.
 const RELOAD: &str = " You can run \"/skills reload\" to refresh your current instance.";
 
 impl Front<'_, '_> {
@@ -28,7 +28,7 @@ impl Front<'_, '_> {
             ["reload" | "refresh"] => self.reload_skills(conversation),
             ["enable", name] => self.switch_skill(&["skills", "enable", name]),
             ["disable", name] => match rows.iter().any(|row| row.name.eq_ignore_ascii_case(name)) {
-                // At home, where both are one file, it is the user's.
+                // In the home directory, where both scopes are one file, this is the user's.
                 true => self.switch_skill(&["skills", "disable", name, "--scope", "workspace"]),
                 false => format!("Skill \"{name}\" not found."),
             },
@@ -42,7 +42,7 @@ impl Front<'_, '_> {
         self.ui.note(text.trim_end());
     }
 
-    /// Settings and folders are read anew.
+    /// Reads settings and skill folders again.
     fn reload_skills(&mut self, conversation: &Conversation) -> String {
         let loaded = match pollux_host::load_settings(self.turn.request, &self.turn.loaded.env) {
             Ok(loaded) => loaded,
@@ -64,7 +64,7 @@ impl Front<'_, '_> {
         }
     }
 
-    /// What the command prints, or why it failed.
+    /// The output of a subcommand, or the reason of its failure.
     fn run_skills(&self, words: &[&str]) -> Result<String, String> {
         let done = self.subcommand(words);
         done.result.map(|()| done.out).map_err(|failure| failure.message())
@@ -72,7 +72,7 @@ impl Front<'_, '_> {
 
     async fn link_skill(&mut self, path: &str, scope: &str, conversation: &Conversation) -> String {
         let mut shown = Vec::new();
-        // Shown first, with a no to its question; asked and done afterwards.
+        // The first run only shows the question and answers no.
         let looked = self.subcommand_shown(&["skills", "link", path, "--scope", scope], &mut shown).result;
         let text = String::from_utf8_lossy(&shown).into_owned();
         let Some((consent, _)) = text.split_once("Do you want to continue?") else {
@@ -94,7 +94,7 @@ impl Front<'_, '_> {
     }
 }
 
-/// What `/help` says of them; nothing where there are none.
+/// Their section of `/help`; empty if there are none.
 pub(super) fn help(rows: &[Row]) -> String {
     let mut shown = rows.iter().filter(|row| row.enabled).peekable();
     if shown.peek().is_none() {

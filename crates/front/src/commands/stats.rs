@@ -1,4 +1,4 @@
-//! `/stats`: requests, tokens, calls and time; and what is said at the end.
+//! `/stats`: requests, tokens, calls and time; also shown at the end of a session.
 
 mod prices;
 
@@ -12,7 +12,7 @@ use pollux_output::{ApiCounts, Stats, millis};
 use crate::Front;
 use crate::front_end::Farewell;
 
-/// Turns that the plot shows.
+/// Turns in the plot.
 const PLOTTED: usize = 20;
 
 impl Front<'_, '_> {
@@ -21,7 +21,7 @@ impl Front<'_, '_> {
         self.show_stats(rest);
     }
 
-    /// The same at any time, also while a turn runs.
+    /// Shows statistics at any time, also while a turn runs.
     pub(super) fn show_stats(&mut self, rest: &str) {
         let panel = match rest.trim() {
             "" | "session" => self.session_panel("Session Stats"),
@@ -35,8 +35,8 @@ impl Front<'_, '_> {
         self.ui.panel(panel);
     }
 
-    /// What the conversation came to, for whoever leaves it.
-    pub(crate) fn sum_up(&mut self) {
+    /// Shows the statistics at the end of a session.
+    pub(crate) fn show_final_stats(&mut self) {
         let panel = self.session_panel("Agent powering down. Goodbye!");
         self.ui.farewell(Farewell::Panel(panel));
     }
@@ -102,7 +102,7 @@ fn performance(stats: &Stats, wall: Duration) -> Vec<PanelRow> {
     ]
 }
 
-/// Tokens of each model, and what they cost where that is known.
+/// Tokens of each model, and their cost if the price is known.
 fn usage(stats: &Stats) -> Vec<PanelRow> {
     let row = |name: String, api: &ApiCounts| {
         let usage = &api.usage;
@@ -126,14 +126,14 @@ fn usage(stats: &Stats) -> Vec<PanelRow> {
     let all = stats.usage();
     if all.cached > 0 {
         let saved = format!(
-            "{} ({}) of the input came from the cache.",
+            "{} ({}) of the input tokens were cached.",
             grouped(all.cached),
             percent(all.cached, all.input)
         );
         rows.push(PanelRow::Text(saved));
     }
     if cost > 0.0 {
-        let except = if unknown { ", without models whose prices are not known" } else { "" };
+        let except = if unknown { ", excluding models without known prices" } else { "" };
         let text = format!("estimated ${cost:.4} (list prices of {}{except})", prices::AS_OF);
         rows.push(pair("Cost:", &text));
     }
@@ -154,7 +154,7 @@ fn plot(turns: &[Usage]) -> Vec<PanelRow> {
 fn model_panel(stats: &Stats) -> Panel {
     let title = "Model Stats For Nerds".to_owned();
     if stats.models.is_empty() {
-        let rows = vec![PanelRow::Text("No request was made in this session.".to_owned())];
+        let rows = vec![PanelRow::Text("No API calls have been made in this session.".to_owned())];
         return Panel { title, rows };
     }
     let mut table = vec![vec!["Metric".to_owned()]];
@@ -191,7 +191,7 @@ fn model_panel(stats: &Stats) -> Panel {
 fn tool_panel(stats: &Stats) -> Panel {
     let title = "Tool Stats For Nerds".to_owned();
     if stats.by_tool.is_empty() {
-        let rows = vec![PanelRow::Text("No tool was called in this session.".to_owned())];
+        let rows = vec![PanelRow::Text("No tool calls have been made in this session.".to_owned())];
         return Panel { title, rows };
     }
     let mut table = vec![["Tool Name", "Calls", "Success Rate", "Avg Duration"].map(str::to_owned).to_vec()];

@@ -1,4 +1,4 @@
-//! Subcommands of the program run inside a conversation.
+//! Running subcommands of the program inside a conversation.
 
 use std::io;
 
@@ -9,14 +9,14 @@ use pollux_host::request::Request;
 
 use crate::Front;
 
-/// The subcommands of the program: `/mcp list` shows what `pollux mcp list` prints. Given from outside, so that a front
-/// end depends on none of them.
+/// The subcommands of the program: `/mcp list` shows the output of `pollux mcp list`. A port, so that this crate does not
+/// depend on them.
 pub trait Subcommands {
-    /// Runs the words after `pollux`, as in `["mcp", "list"]`, and catches what is printed.
+    /// Runs a subcommand, as in `["mcp", "list"]`, and captures its output.
     fn run(&self, words: &[&str], request: &Request, env: &Env, prompter: Prompter<'_>) -> Captured;
 }
 
-/// What a subcommand printed, and how it ended.
+/// The output and result of a subcommand.
 #[derive(Debug)]
 pub struct Captured {
     pub out: String,
@@ -25,7 +25,7 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Everything that was printed, or why nothing was: what there is to tell a person.
+    /// All output, or the failure message.
     pub(super) fn text(self) -> String {
         match self.result {
             Ok(()) => format!("{}{}", self.err, self.out),
@@ -35,12 +35,12 @@ impl Captured {
 }
 
 impl Front<'_, '_> {
-    /// Runs a subcommand with nobody to ask.
+    /// Runs a subcommand that cannot ask questions.
     pub(super) fn subcommand(&self, words: &[&str]) -> Captured {
         self.subcommand_shown(words, &mut io::sink())
     }
 
-    /// The same; what it would ask goes to `screen`.
+    /// Runs a subcommand and writes its questions to `screen`.
     pub(super) fn subcommand_shown(&self, words: &[&str], screen: &mut dyn io::Write) -> Captured {
         let prompter = Prompter { at_terminal: false, input: &mut io::empty(), screen };
         self.subcommands.run(words, self.turn.request, &self.turn.loaded.env, prompter)

@@ -1,5 +1,5 @@
-//! The commands by name: what reads a line, what `/help` lists, what a completion offers and what is done. A new command is
-//! a row here and a file beside this one.
+//! The table of commands: parsing, `/help` and completion come from it. To add a command, add a row here and a module
+//! next to this one.
 
 use std::sync::LazyLock;
 
@@ -12,39 +12,39 @@ use super::pages::not_here;
 use crate::Front;
 use crate::front_end::Pending;
 
-/// A command of the program's own.
+/// A built-in slash command.
 pub struct SlashCommand {
-    /// The word with its slash, and other words for it.
+    /// The name with its slash, and aliases.
     pub names: &'static [&'static str],
-    /// What may follow the word; empty where nothing does.
+    /// The arguments, as in usage lines; may be empty.
     pub follows: &'static str,
     pub about: &'static str,
-    /// Whether it does something useful when nothing follows.
+    /// Whether it can run without arguments.
     pub at_once: bool,
     pub subcommands: &'static [SlashSubcommand],
-    /// Does it, with what follows the word.
+    /// Runs it with its arguments.
     pub(crate) run: Run,
 }
 
-/// What a command does in a conversation.
+/// The function of a command.
 pub(crate) type Run =
     for<'f, 'a, 'b> fn(&'f mut Front<'a, 'b>, &'f str, &'f mut Conversation) -> Pending<'f, CommandOutcome>;
 
-/// A word that may follow a command.
+/// A subcommand of a slash command.
 pub struct SlashSubcommand {
     pub names: &'static [&'static str],
     pub about: &'static str,
-    /// Whether nothing need follow it.
+    /// Whether it can run without arguments.
     pub at_once: bool,
 }
 
 impl SlashCommand {
-    /// The word with its slash.
+    /// The name with its slash.
     pub fn name(&self) -> &'static str {
         self.names.first().copied().unwrap_or_default()
     }
 
-    /// How it is typed.
+    /// The usage line.
     pub(super) fn usage(&self) -> String {
         format!("{} {}", self.name(), self.follows).trim_end().to_owned()
     }
@@ -55,7 +55,7 @@ pub fn slash_commands() -> &'static [SlashCommand] {
     COMMANDS
 }
 
-/// The names of all these commands without their slashes: no file or server can take them.
+/// The names of all commands without slashes; custom commands and servers cannot use them.
 pub fn reserved() -> Reserved {
     static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         let listed = COMMANDS.iter().flat_map(|command| command.names).chain(UPSTREAM_ONLY);
@@ -64,23 +64,23 @@ pub fn reserved() -> Reserved {
     Reserved(&NAMES)
 }
 
-/// The command that a word with its slash calls.
+/// The command with this name or alias.
 pub(super) fn find(word: &str) -> Option<&'static SlashCommand> {
     COMMANDS.iter().find(|command| command.names.contains(&word))
 }
 
-/// Commands of gemini-cli that only its makers or its own services have a use for.
+/// Commands of gemini-cli that need its own services.
 pub(super) const UPSTREAM_ONLY: &[&str] =
     &["/bug-memory", "/corgi", "/gemma", "/oncall", "/profile", "/setup-github", "/voice"];
 
-/// A command that says how the conversation goes on.
+/// A command that returns its outcome.
 macro_rules! then {
     (|$front:ident, $rest:ident, $conversation:ident| $then:expr) => {
         |$front, $rest, $conversation| Box::pin(async move { $then })
     };
 }
 
-/// A command after which the next prompt follows.
+/// A command that continues with the next prompt.
 macro_rules! done {
     (|$front:ident, $rest:ident, $conversation:ident| $does:expr) => {
         |$front, $rest, $conversation| {
@@ -92,7 +92,7 @@ macro_rules! done {
     };
 }
 
-/// A command that is a text for the person.
+/// A command that shows a text.
 macro_rules! told {
     (|$front:ident, $rest:ident, $conversation:ident| $text:expr) => {
         |$front, $rest, $conversation| {
@@ -121,7 +121,7 @@ const fn with(
     SlashCommand { names, follows, about, at_once: true, subcommands, run }
 }
 
-/// A command that is of no use alone.
+/// A command that needs arguments.
 const fn needs(
     names: Names,
     follows: &'static str,
@@ -136,132 +136,132 @@ const fn sub(names: Names, about: &'static str) -> SlashSubcommand {
     SlashSubcommand { names, about, at_once: true }
 }
 
-/// A word that something follows.
+/// A subcommand that needs arguments.
 const fn of(names: Names, about: &'static str) -> SlashSubcommand {
     SlashSubcommand { names, about, at_once: false }
 }
 
 const CHATS: &[SlashSubcommand] = &[
-    sub(&["list"], "the conversations that were saved"),
-    of(&["save"], "save the conversation under a name"),
-    of(&["resume", "load"], "go on with a saved one"),
-    of(&["delete"], "delete a saved one"),
-    sub(&["share"], "write the conversation to a file (.md or .json)"),
+    sub(&["list"], "List saved conversations"),
+    of(&["save"], "Save the conversation under a tag"),
+    of(&["resume", "load"], "Resume a saved conversation"),
+    of(&["delete"], "Delete a saved conversation"),
+    sub(&["share"], "Write the conversation to a file (.md, .json)"),
 ];
 
 #[rustfmt::skip]
 const COMMANDS: &[SlashCommand] = &[
-    plain(&["/help", "/?"], "this list", done!(|f, _r, c| f.help(c))),
-    plain(&["/about"], "version, model, session and folder", told!(|f, _r, c| f.about(c).await)),
-    with(&["/agents"], "[list|show|enable|disable|config <name>]", "helpers that the model may ask", &[
-        sub(&["list"], "all of them"),
-        of(&["show", "config"], "one of them, with its settings"),
-        of(&["enable"], "switch one on"),
-        of(&["disable"], "switch one off"),
-        of(&["acknowledge"], "let in one that came with the project"),
-        sub(&["reload", "refresh"], "look for them anew"),
+    plain(&["/help", "/?"], "List commands", done!(|f, _r, c| f.help(c))),
+    plain(&["/about"], "Show version, model, session and folder", told!(|f, _r, c| f.about(c).await)),
+    with(&["/agents"], "[list|show|enable|disable|config <name>]", "Manage sub-agents", &[
+        sub(&["list"], "List all"),
+        of(&["show", "config"], "Show a sub-agent and its settings"),
+        of(&["enable"], "Enable one"),
+        of(&["disable"], "Disable one"),
+        of(&["acknowledge"], "Allow a sub-agent of the project"),
+        sub(&["reload", "refresh"], "Reload sub-agents"),
     ], then!(|f, r, _c| f.agents(r))),
-    with(&["/auth"], "[signin|signout]", "how the model is reached; sign in or out", &[
-        sub(&["signin", "login"], "choose how, and give a key"),
-        sub(&["signout", "logout"], "forget the key that was kept"),
+    with(&["/auth"], "[signin|signout]", "Show authentication; sign in or out", &[
+        sub(&["signin", "login"], "Choose a method and enter a key"),
+        sub(&["signout", "logout"], "Delete the stored key"),
     ], then!(|f, r, _c| f.auth(r).await)),
-    with(&["/bug"], "[title]", "report a fault: a page with the facts filled in", &[], done!(|f, r, c| f.bug(r, c).await)),
-    with(&["/chat"], "[list|save|resume|delete|share]", "your conversations; save one under a name", CHATS, then!(|f, r, c| f.chats(r, c).await)),
-    plain(&["/clear", "/new"], "begin a new conversation; this one stays on disk", then!(|_f, _r, _c| CommandOutcome::NewSession(NewSession { note: "A new conversation begins.".to_owned(), ..NewSession::default() }))),
-    needs(&["/commands"], "list|reload", "your custom commands; read their files anew", &[
-        sub(&["list"], "all of them"),
-        sub(&["reload", "refresh"], "read their files anew"),
+    with(&["/bug"], "[title]", "Report a bug", &[], done!(|f, r, c| f.bug(r, c).await)),
+    with(&["/chat"], "[list|save|resume|delete|share]", "Browse, save and resume conversations", CHATS, then!(|f, r, c| f.chats(r, c).await)),
+    plain(&["/clear", "/new"], "Start a new session; this one is kept", then!(|_f, _r, _c| CommandOutcome::NewSession(NewSession { note: "New session.".to_owned(), ..NewSession::default() }))),
+    needs(&["/commands"], "list|reload", "List or reload custom commands", &[
+        sub(&["list"], "List all"),
+        sub(&["reload", "refresh"], "Reload custom commands"),
     ], done!(|f, r, c| f.custom_commands(r, c))),
-    plain(&["/compress", "/summarize", "/compact"], "condense the conversation to a summary", then!(|_f, _r, _c| CommandOutcome::Turn(Op::Compress))),
-    plain(&["/copy"], "put the last answer into the clipboard", done!(|f, _r, c| f.copy_answer(c).await)),
-    with(&["/directory", "/dir"], "[show|add <paths>]", "the folders of the workspace; add some", &[
-        sub(&["show"], "the folders"),
-        of(&["add"], "add folders, with commas between them"),
+    plain(&["/compress", "/summarize", "/compact"], "Compress the conversation to a summary", then!(|_f, _r, _c| CommandOutcome::Turn(Op::Compress))),
+    plain(&["/copy"], "Copy the last answer to the clipboard", done!(|f, _r, c| f.copy_answer(c).await)),
+    with(&["/directory", "/dir"], "[show|add <paths>]", "Show or add workspace directories", &[
+        sub(&["show"], "List workspace directories"),
+        of(&["add"], "Add directories, separated by commas"),
     ], then!(|f, r, c| f.directory(r, c).await)),
-    plain(&["/docs"], "where the documentation is", told!(|f, _r, _c| not_here("/docs"))),
-    with(&["/editor"], "", "choose the editor for long prompts and proposed changes", &[], done!(|f, _r, _c| f.editor().await)),
-    with(&["/export-session"], "[file]", "write this session to a file", &[], done!(|f, r, _c| f.export_session(r))),
+    plain(&["/docs"], "Show where the documentation is", told!(|f, _r, _c| not_here("/docs"))),
+    with(&["/editor"], "", "Choose the external editor", &[], done!(|f, _r, _c| f.editor().await)),
+    with(&["/export-session"], "[file]", "Export this session to a file", &[], done!(|f, r, _c| f.export_session(r))),
     with(&["/extensions"], "[list|enable|disable|update|uninstall] [name]",
-        "your extensions; switch one on or off, update or remove it", &[
-        sub(&["list"], "all of them"),
-        of(&["enable"], "switch one on"),
-        of(&["disable"], "switch one off"),
-        of(&["update"], "update some, or --all"),
-        of(&["uninstall", "delete"], "remove some"),
+        "Manage extensions", &[
+        sub(&["list"], "List all"),
+        of(&["enable"], "Enable one"),
+        of(&["disable"], "Disable one"),
+        of(&["update"], "Update extensions (`--all` for every one)"),
+        of(&["uninstall", "delete"], "Uninstall extensions"),
     ], done!(|f, r, _c| f.extensions(r))),
-    plain(&["/footer", "/statusline"], "choose what the last line shows", done!(|f, _r, _c| f.footer().await)),
-    with(&["/hooks"], "[enable|disable <name>|enable-all|disable-all]", "your hooks; switch them on or off", &[
-        sub(&["list", "panel", "show"], "all of them"),
-        of(&["enable"], "switch one on"),
-        of(&["disable"], "switch one off"),
-        sub(&["enable-all", "enableall"], "switch all on"),
-        sub(&["disable-all", "disableall"], "switch all off"),
+    plain(&["/footer", "/statusline"], "Configure the footer", done!(|f, _r, _c| f.footer().await)),
+    with(&["/hooks"], "[enable|disable <name>|enable-all|disable-all]", "Manage hooks (commands run on agent events)", &[
+        sub(&["list", "panel", "show"], "List all"),
+        of(&["enable"], "Enable one"),
+        of(&["disable"], "Disable one"),
+        sub(&["enable-all", "enableall"], "Enable all hooks"),
+        sub(&["disable-all", "disableall"], "Disable all hooks"),
     ], told!(|f, r, _c| f.hooks(r))),
-    with(&["/ide"], "[status]", "whether an editor is connected", &[sub(&["status"], "whether an editor is connected")], told!(|f, _r, _c| not_here("/ide"))),
-    plain(&["/init"], "let the model describe this project in GEMINI.md", then!(|f, _r, c| f.init(c).await)),
-    with(&["/mcp"], "[desc|schema|auth|reload|enable|disable] [server]", "MCP servers, how they stand, what they offer", &[
-        sub(&["list", "ls", "nodesc", "nodescription"], "the servers and their tools"),
-        sub(&["desc", "description"], "with descriptions"),
-        sub(&["schema"], "with what each tool takes"),
-        sub(&["auth"], "sign in to a server"),
-        sub(&["reload", "refresh"], "connect anew"),
-        of(&["enable"], "switch one on"),
-        of(&["disable"], "switch one off"),
+    with(&["/ide"], "[status]", "Show the editor connection", &[sub(&["status"], "Show the editor connection")], told!(|f, _r, _c| not_here("/ide"))),
+    plain(&["/init"], "Let the model write GEMINI.md", then!(|f, _r, c| f.init(c).await)),
+    with(&["/mcp"], "[desc|schema|auth|reload|enable|disable] [server]", "Manage MCP servers", &[
+        sub(&["list", "ls", "nodesc", "nodescription"], "List servers and their tools"),
+        sub(&["desc", "description"], "Include descriptions"),
+        sub(&["schema"], "Include tool schemas"),
+        sub(&["auth"], "Sign in to a server"),
+        sub(&["reload", "refresh"], "Reconnect all servers"),
+        of(&["enable"], "Enable one"),
+        of(&["disable"], "Disable one"),
     ], then!(|f, r, c| f.mcp(r, c).await)),
-    with(&["/memory"], "[show|list|add <text>|reload|inbox]", "what the context files say; remember something", &[
-        sub(&["show"], "what the model is told"),
-        sub(&["list"], "the files it comes from"),
-        of(&["add"], "remember something from now on"),
-        sub(&["reload", "refresh"], "read the files anew"),
-        sub(&["inbox"], "what was noted and waits for you"),
+    with(&["/memory"], "[show|list|add <text>|reload|inbox]", "Show context files; remember facts", &[
+        sub(&["show"], "Show the loaded context"),
+        sub(&["list"], "List context files"),
+        of(&["add"], "Remember a fact"),
+        sub(&["reload", "refresh"], "Reload context files"),
+        sub(&["inbox"], "Show learnings"),
     ], then!(|f, r, c| f.memory(r, c).await)),
-    with(&["/mode"], "[default|auto_edit|plan|yolo]", "show or change the approval mode", &[
-        sub(&["default"], "ask before anything is changed or run"),
-        sub(&["auto_edit"], "edits without a question"),
-        sub(&["plan"], "look and plan; change nothing"),
-        sub(&["yolo"], "no questions"),
+    with(&["/mode"], "[default|auto_edit|plan|yolo]", "Show or change the approval mode", &[
+        sub(&["default"], "Ask before edits and commands"),
+        sub(&["auto_edit"], "Approve edits without asking"),
+        sub(&["plan"], "Plan without changing anything"),
+        sub(&["yolo"], "Approve everything"),
     ], done!(|f, r, c| f.change_mode(r, c).await)),
-    with(&["/model"], "[set <name> [--persist]]", "choose the model", &[
-        of(&["set"], "another model from now on; --persist keeps it"),
-        sub(&["manage"], "choose from a list"),
+    with(&["/model"], "[set <name> [--persist]]", "Choose the model", &[
+        of(&["set"], "Set the model (`--persist` to save it)"),
+        sub(&["manage"], "Choose from a list"),
     ], done!(|f, r, c| f.model(r, c).await)),
-    with(&["/permissions"], "[trust [folder]]", "whether this folder is trusted, and why", &[
-        sub(&["trust"], "decide about a folder"),
+    with(&["/permissions"], "[trust [folder]]", "Show and change folder trust", &[
+        sub(&["trust"], "Trust or distrust a folder"),
     ], then!(|f, r, _c| f.permissions(r).await)),
-    with(&["/plan"], "[text]", "plan mode; with a text, begin to plan", &[
-        sub(&["copy"], "put the plan into the clipboard"),
+    with(&["/plan"], "[text]", "Enter plan mode; show the plan", &[
+        sub(&["copy"], "Copy the plan to the clipboard"),
     ], then!(|f, r, c| f.plan(r, c).await)),
-    with(&["/policies"], "[list]", "the rules in force", &[sub(&["list"], "the rules in force")], told!(|f, _r, _c| f.policies())),
-    plain(&["/privacy"], "what leaves this machine", told!(|f, _r, _c| not_here("/privacy"))),
-    with(&["/quit", "/exit"], "[--delete]", "end the conversation; --delete forgets it", &[
-        sub(&["--delete"], "delete the session as well"),
+    with(&["/policies"], "[list]", "List policy rules in force", &[sub(&["list"], "List policy rules in force")], told!(|f, _r, _c| f.policies())),
+    plain(&["/privacy"], "Show what data leaves this machine", told!(|f, _r, _c| not_here("/privacy"))),
+    with(&["/quit", "/exit"], "[--delete]", "End the session (`--delete` to delete it)", &[
+        sub(&["--delete"], "Delete the session"),
     ], then!(|f, r, _c| { f.forget = r == "--delete"; CommandOutcome::Quit })),
-    with(&["/restore"], "[name]", "go back to a checkpoint (`general.checkpointing.enabled`)", &[], then!(|f, r, c| f.restore(r, c).await)),
-    with(&["/resume"], "[list|save|resume|delete|share]", "choose an earlier conversation and go on with it", CHATS, then!(|f, r, c| f.chats(r, c).await)),
-    plain(&["/rewind"], "go back to before a prompt: conversation, files or both", done!(|f, _r, c| f.rewind(c).await)),
-    plain(&["/settings"], "look at the settings and change them", then!(|f, _r, _c| f.settings().await)),
-    plain(&["/shortcuts"], "the keys", told!(|f, _r, _c| f.shortcuts())),
-    with(&["/skills"], "[list|enable|disable|link|reload]", "your skills; `/name` calls one", &[
-        sub(&["list"], "all of them"),
-        of(&["enable"], "switch one on"),
-        of(&["disable"], "switch one off"),
-        of(&["link"], "use one from another folder"),
-        sub(&["reload", "refresh"], "look for them anew"),
+    with(&["/restore"], "[name]", "Restore a checkpoint", &[], then!(|f, r, c| f.restore(r, c).await)),
+    with(&["/resume"], "[list|save|resume|delete|share]", "Browse and resume earlier sessions", CHATS, then!(|f, r, c| f.chats(r, c).await)),
+    plain(&["/rewind"], "Rewind conversation, files or both", done!(|f, _r, c| f.rewind(c).await)),
+    plain(&["/settings"], "Show and change settings", then!(|f, _r, _c| f.settings().await)),
+    plain(&["/shortcuts"], "List keyboard shortcuts", told!(|f, _r, _c| f.shortcuts())),
+    with(&["/skills"], "[list|enable|disable|link|reload]", "Manage skills (`/name` activates one)", &[
+        sub(&["list"], "List all"),
+        of(&["enable"], "Enable one"),
+        of(&["disable"], "Disable one"),
+        of(&["link"], "Link a skill from another folder"),
+        sub(&["reload", "refresh"], "Reload skills"),
     ], done!(|f, r, c| f.skills(r, c).await)),
-    with(&["/stats", "/usage"], "[session|model|tools]", "requests, tokens, calls and time", &[
-        sub(&["session"], "the whole conversation"),
-        sub(&["model"], "by model"),
-        sub(&["tools"], "by tool"),
+    with(&["/stats", "/usage"], "[session|model|tools]", "Show session statistics", &[
+        sub(&["session"], "Show session totals"),
+        sub(&["model"], "Show statistics by model"),
+        sub(&["tools"], "Show statistics by tool"),
     ], done!(|f, r, c| f.stats(r, c).await)),
-    plain(&["/tasks", "/bg", "/background", "/shells", "/bashes"], "what runs in the background", done!(|f, _r, c| f.tasks(c).await)),
-    plain(&["/terminal-setup"], "a new line with Shift+Enter in VS Code and its kin", told!(|f, _r, _c| not_here("/terminal-setup"))),
-    plain(&["/theme"], "choose the colours", done!(|f, _r, _c| f.theme().await)),
-    with(&["/tools"], "[desc]", "what the model can call", &[
-        sub(&["list", "nodesc"], "names"),
-        sub(&["desc", "descriptions"], "with descriptions"),
+    plain(&["/tasks", "/bg", "/background", "/shells", "/bashes"], "List background processes", done!(|f, _r, c| f.tasks(c).await)),
+    plain(&["/terminal-setup"], "Show how to enable Shift+Enter", told!(|f, _r, _c| not_here("/terminal-setup"))),
+    plain(&["/theme"], "Choose the theme", done!(|f, _r, _c| f.theme().await)),
+    with(&["/tools"], "[desc]", "List available tools", &[
+        sub(&["list", "nodesc"], "List tool names"),
+        sub(&["desc", "descriptions"], "Include descriptions"),
     ], told!(|f, r, c| f.tools(r, c).await)),
-    plain(&["/upgrade"], "what other plans there are", told!(|f, _r, _c| not_here("/upgrade"))),
-    plain(&["/vim"], "edit prompts as in vim, or no longer", done!(|f, _r, _c| f.vim())),
+    plain(&["/upgrade"], "Show how to upgrade your plan", told!(|f, _r, _c| not_here("/upgrade"))),
+    plain(&["/vim"], "Toggle vim mode", done!(|f, _r, _c| f.vim())),
 ];
 
 #[cfg(test)]

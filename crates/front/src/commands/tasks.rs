@@ -1,11 +1,11 @@
-//! `/tasks`: what runs in the background.
+//! `/tasks`: list and kill background processes.
 
 use pollux_domain::terminal_text::{one_line, visible};
 
 use crate::Front;
 use crate::choice::{Choice, ChoiceRow, ListKey, RowAction};
 
-const END: RowAction = RowAction { key: ListKey::Char('k'), about: "end it", confirm: true };
+const END: RowAction = RowAction { key: ListKey::Char('k'), about: "kill it", confirm: true };
 
 impl Front<'_, '_> {
     pub(super) async fn tasks(&mut self, conversation: &pollux_host::Conversation) {
@@ -14,7 +14,7 @@ impl Front<'_, '_> {
             let tasks = conversation.tasks();
             if tasks.is_empty() {
                 self.ui.close_list();
-                self.ui.note("Nothing runs in the background.");
+                self.ui.note("No background processes.");
                 return;
             }
             let rows = tasks.iter().map(|task| ChoiceRow {
@@ -43,8 +43,8 @@ impl Front<'_, '_> {
             }
             let ended = conversation.end_task(pid).await;
             self.ui.note(&match ended {
-                true => format!("Process {pid} was ended."),
-                false => format!("Process {pid} has ended already."),
+                true => format!("Process {pid} killed."),
+                false => format!("Process {pid} has already exited."),
             });
             marked = Some(chosen.key);
         }

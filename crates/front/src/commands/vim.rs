@@ -1,4 +1,4 @@
-//! `/vim`: prompts as in vim, or no longer.
+//! `/vim`: toggle vim mode.
 
 use pollux_host::request::Scope;
 
@@ -8,7 +8,7 @@ use crate::presentation::is_on;
 const KEY: &str = "general.vimMode";
 
 impl Front<'_, '_> {
-    /// Turns it around, now and for later conversations.
+    /// Toggles vim mode, now and in later sessions.
     pub(super) fn vim(&mut self) {
         let (options, env) = (self.turn.request, &self.turn.loaded.env);
         let changed = pollux_host::load_settings(options, env).and_then(|loaded| {

@@ -1,4 +1,4 @@
-//! `/directory`, `/memory` and `/permissions`: what the conversation knows of and may use.
+//! `/directory`, `/memory` and `/permissions`: workspace directories, context files and folder trust.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ impl Front<'_, '_> {
             "" | "show" => {
                 let lines =
                     conversation.directories().iter().map(|folder| format!("\n  {}", folder.display()));
-                self.ui.note(&format!("The workspace:{}", lines.collect::<String>()));
+                self.ui.note(&format!("Workspace directories:{}", lines.collect::<String>()));
                 CommandOutcome::Continue
             }
             "add" if !paths.trim().is_empty() => self.add_directories(paths, conversation).await,
@@ -41,12 +41,12 @@ impl Front<'_, '_> {
         for given in paths.split(',').map(str::trim).filter(|path| !path.is_empty()) {
             let path = self.turn.loaded.place(given);
             let Ok(path) = path.canonicalize() else {
-                self.ui.error(&format!("There is no folder `{}`.", one_line(given)));
+                self.ui.error(&format!("No such directory: `{}`", one_line(given)));
                 continue;
             };
             if conversation.directories().contains(&path) || !path.is_dir() {
                 self.ui.error(&format!(
-                    "`{}` is no folder, or is part of the workspace already.",
+                    "`{}` is not a directory or is already in the workspace.",
                     path.display()
                 ));
                 continue;
@@ -61,14 +61,14 @@ impl Front<'_, '_> {
         folders.extend(added.iter().cloned());
         if folders.len() > pollux_host::MAX_EXTRA_DIRECTORIES {
             let most = pollux_host::MAX_EXTRA_DIRECTORIES;
-            self.ui.error(&format!("A workspace has at most {most} folders beside the project's."));
+            self.ui.error(&format!("A workspace can have at most {most} additional directories."));
             return CommandOutcome::Continue;
         }
         let note = format!("Added to the workspace: {}", added.join(", "));
         self.reopen(Reopen { directories: folders, note, ..Reopen::default() })
     }
 
-    /// Whether a folder is trusted, perhaps after a question.
+    /// Whether a folder is trusted; asks if that is undecided.
     async fn may_use(&mut self, path: &Path) -> bool {
         let folder = match pollux_host::trust::folder(Some(path), self.turn.request, &self.turn.loaded.env) {
             Ok(folder) => folder,
@@ -104,19 +104,19 @@ impl Front<'_, '_> {
         let (word, fact) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let text = match word {
             "" | "show" => match conversation.memory(self.turn.loaded) {
-                text if text.is_empty() => "No context file says anything.".to_owned(),
+                text if text.is_empty() => "No context files loaded.".to_owned(),
                 text => visible(&text).into_owned(),
             },
             "list" => files(&conversation.memory(self.turn.loaded)),
             "add" if fact.trim().is_empty() => "Usage: /memory add <text>".to_owned(),
             "add" => match pollux_host::remember(fact.trim(), self.turn.loaded).await {
                 Ok(file) => {
-                    let note = format!("Remembered in {}.", file.display());
+                    let note = format!("Saved to {}.", file.display());
                     return self.reopen(Reopen { note, ..Reopen::default() });
                 }
                 Err(problem) => problem,
             },
-            "refresh" | "reload" => return self.reopen(Reopen::noting("The context files were read anew.")),
+            "refresh" | "reload" => return self.reopen(Reopen::noting("Context files reloaded.")),
             "inbox" => self.learned(),
             _ => "Usage: /memory [show|list|reload|inbox], /memory add <text>".to_owned(),
         };
@@ -124,12 +124,12 @@ impl Front<'_, '_> {
         CommandOutcome::Continue
     }
 
-    /// What durable memory has taken down of its own accord.
+    /// The learnings that durable memory recorded on its own.
     fn learned(&self) -> String {
         let done = self.subcommand(&["memory", "learnings"]);
         let text = format!("{}{}", done.err, done.out);
         match done.result {
-            Ok(()) if text.trim().is_empty() => "Nothing was taken down.".to_owned(),
+            Ok(()) if text.trim().is_empty() => "No learnings yet.".to_owned(),
             Ok(()) => visible(&text).into_owned(),
             Err(failure) => failure.message(),
         }
@@ -144,7 +144,7 @@ impl Front<'_, '_> {
                 self.ui.note(text.trim_end());
                 CommandOutcome::Continue
             }
-            "trust" => self.decide_on(named.trim()).await,
+            "trust" => self.ask_trust(named.trim()).await,
             _ => {
                 self.ui.note("Usage: /permissions, /permissions trust [folder]");
                 CommandOutcome::Continue
@@ -152,7 +152,7 @@ impl Front<'_, '_> {
         }
     }
 
-    async fn decide_on(&mut self, named: &str) -> CommandOutcome {
+    async fn ask_trust(&mut self, named: &str) -> CommandOutcome {
         let path = (!named.is_empty()).then(|| self.turn.loaded.place(named));
         let asked =
             match pollux_host::trust::folder(path.as_deref(), self.turn.request, &self.turn.loaded.env) {
@@ -162,7 +162,7 @@ impl Front<'_, '_> {
         match asked {
             Err(failure) => self.ui.error(&failure.message()),
             Ok(trusted) if path.is_none() && trusted != self.turn.loaded.trust.uses_project() => {
-                return self.reopen(Reopen::noting("What the folder brings along is looked at anew."));
+                return self.reopen(Reopen::noting("Folder trust changed; settings reloaded."));
             }
             Ok(true) => self.ui.note("The folder is trusted."),
             Ok(false) => self.ui.note("The folder is not trusted."),
@@ -179,7 +179,7 @@ impl Front<'_, '_> {
     }
 }
 
-/// The files that a memory was put together from.
+/// The context files that the memory consists of.
 fn files(memory: &str) -> String {
     let named = memory.lines().filter_map(|line| {
         line.strip_prefix("--- Context from: ")?
@@ -187,7 +187,7 @@ fn files(memory: &str) -> String {
             .map(|path| format!("\n  {}", one_line(path)))
     });
     match named.collect::<String>() {
-        none if none.is_empty() => "No context file says anything.".to_owned(),
+        none if none.is_empty() => "No context files loaded.".to_owned(),
         named => format!("Context files in use:{named}"),
     }
 }
@@ -201,6 +201,6 @@ mod tests {
         let memory =
             "--- Context from: /a/GEMINI.md ---\nbe brief\n--- End of Context from: /a/GEMINI.md ---";
         assert_eq!(files(memory), "Context files in use:\n  /a/GEMINI.md");
-        assert_eq!(files(""), "No context file says anything.");
+        assert_eq!(files(""), "No context files loaded.");
     }
 }

@@ -1,4 +1,4 @@
-//! Choosing from a list, in lines.
+//! Lists in plain lines.
 
 use pollux_domain::terminal_text::visible;
 
@@ -6,12 +6,12 @@ use super::Lines;
 use super::printer::LineOutput;
 use crate::choice::{Choice, ChoiceRow, Chosen, ListKey};
 
-/// Rows that are shown at once; words find the others.
+/// Rows that are shown at once; a search finds the others.
 const SHOWN: usize = 50;
 
 impl Lines {
-    /// Puts the list that was presented.
-    pub(super) async fn put_presented(&mut self) -> Option<Chosen> {
+    /// Shows the presented list and reads the choice.
+    pub(super) async fn ask_list(&mut self) -> Option<Chosen> {
         let choice = self.presented.take()?;
         let mut rows: Vec<&ChoiceRow> = choice.rows.iter().collect();
         put(&choice, &rows, &self.printer.out);
@@ -34,7 +34,7 @@ impl Lines {
                     let marked = || choice.rows.iter().find(|row| choice.marked.as_ref() == Some(&row.key));
                     let row = row.or_else(marked).or(rows.first().copied())?;
                     if !action.confirm
-                        || self.says_yes(&format!("Really {}? (yes or no): ", action.about)).await
+                        || self.ask_yes_no(&format!("Really {}? (yes or no): ", action.about)).await
                     {
                         return Some(Chosen { key: row.key.clone(), action: Some(action.key) });
                     }
@@ -48,7 +48,7 @@ impl Lines {
         }
     }
 
-    pub(super) async fn says_yes(&mut self, question: &str) -> bool {
+    pub(super) async fn ask_yes_no(&mut self, question: &str) -> bool {
         let answer = self.line(question, false).await.unwrap_or_default();
         matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }
@@ -75,7 +75,7 @@ fn question(choice: &Choice, rows: &[&ChoiceRow]) -> String {
     let letters = choice.actions.iter().map(|action| format!(", {}: {}", typed(action.key), action.about));
     let more = if rows.iter().any(|row| !row.preview.is_empty()) { ", ? and a number: more" } else { "" };
     let words = if choice.options.numbered { "" } else { ", words: search" };
-    format!("Answer (number, empty: none{words}{more}{}): ", letters.collect::<String>())
+    format!("Answer (number, empty to cancel{words}{more}{}): ", letters.collect::<String>())
 }
 
 /// The word that stands for a key in plain lines.
@@ -97,7 +97,7 @@ fn split(answer: &str) -> (&str, Option<usize>) {
     (word.trim(), number)
 }
 
-/// Every word must be somewhere in the row.
+/// The rows that contain every word.
 fn found<'a>(choice: &'a Choice, words: &str) -> Vec<&'a ChoiceRow> {
     let words: Vec<String> = words.to_lowercase().split_whitespace().map(str::to_owned).collect();
     let fits = |row: &&ChoiceRow| {

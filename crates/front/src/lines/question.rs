@@ -1,4 +1,4 @@
-//! Asking a person about a call, in lines.
+//! Approval questions in plain lines.
 
 use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Question, QuestionForm, Subject};
 use pollux_domain::path_display::PathDisplay;
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use super::Lines;
 
-/// Most characters of a diff, a plan or a command that are shown at once.
+/// Characters of a diff, a plan or a command that are shown.
 const SHOWN: usize = 20_000;
 
 impl Lines {
-    /// Shows what is asked and reads the answer. The end of input says no.
-    pub(super) async fn put_request(&mut self, request: &ApprovalRequest) -> Answer {
-        // What stands in the line already was meant for the model.
+    /// Shows the request and reads the answer. End of input cancels.
+    pub(super) async fn ask_request(&mut self, request: &ApprovalRequest) -> Answer {
+        // Text typed before the question is meant for the model.
         let before = self.keyboard.typed_before();
         self.ahead.extend(before);
         if let Subject::Questions(questions) = &request.subject {
-            return self.put(questions).await;
+            return self.ask_questions(questions).await;
         }
         self.show(&format!("\n{}\n", described(request, &self.printer.paths)));
         if let Some(destroys) = &request.destroys {
@@ -43,12 +43,12 @@ impl Lines {
                 (Some(offer), _) => offer.outcome,
                 (None, "y" | "yes") => Outcome::Once,
                 (None, "n" | "no") => Outcome::Refuse,
-                // Words are a no, and what should be done instead.
+                // Several words mean no, with an instruction.
                 (None, words) if words.contains(char::is_whitespace) => {
                     return Answer::Refuse(word.to_owned());
                 }
                 (None, _) => {
-                    self.show("Answer with a number, yes, no, or in a few words what to do instead.\n");
+                    self.show("Answer with a number, yes, no, or a few words on what to do instead.\n");
                     continue;
                 }
             };
@@ -56,7 +56,7 @@ impl Lines {
         }
     }
 
-    /// An answer that needs more words.
+    /// The answer for an outcome, after asking for further text where it needs some.
     async fn completed(&mut self, outcome: Outcome, request: &ApprovalRequest) -> Answer {
         match outcome {
             Outcome::Once => Answer::Once,
@@ -64,7 +64,7 @@ impl Lines {
             Outcome::SessionServer => Answer::SessionServer,
             Outcome::Saved => Answer::Saved,
             Outcome::Edit => {
-                self.show("Command instead: ");
+                self.show("New command: ");
                 match self.keyboard.line().await {
                     Some(line) if !line.trim().is_empty() => {
                         let mut args = request.args.clone();
@@ -75,7 +75,7 @@ impl Lines {
                 }
             }
             Outcome::Refuse => {
-                self.show("What should be done instead (empty: stop here): ");
+                self.show("What to do instead (empty to cancel): ");
                 match self.keyboard.line().await {
                     Some(line) if !line.trim().is_empty() => Answer::Refuse(line.trim().to_owned()),
                     _ => Answer::Cancel,
@@ -84,12 +84,12 @@ impl Lines {
         }
     }
 
-    async fn put(&mut self, questions: &[Question]) -> Answer {
+    async fn ask_questions(&mut self, questions: &[Question]) -> Answer {
         let mut replies = Vec::with_capacity(questions.len());
         for question in questions {
             let before = self.keyboard.typed_before();
             self.ahead.extend(before);
-            match self.put_one(question).await {
+            match self.ask_question(question).await {
                 Some(reply) => replies.push(reply),
                 None => return Answer::Cancel,
             }
@@ -97,7 +97,7 @@ impl Lines {
         Answer::Replies(replies)
     }
 
-    async fn put_one(&mut self, question: &Question) -> Option<String> {
+    async fn ask_question(&mut self, question: &Question) -> Option<String> {
         self.show(&format!("\n{}: {}\n", visible(&question.header), visible(&question.text)));
         let (options, several) = match &question.form {
             QuestionForm::Choice { options, several } => (options.as_slice(), *several),
@@ -110,8 +110,8 @@ impl Lines {
         self.show(match &question.form {
             QuestionForm::Text { .. } => "Answer: ",
             QuestionForm::YesNo => "Answer (yes or no): ",
-            QuestionForm::Choice { .. } if several => "Answer (numbers with commas, or words of your own): ",
-            QuestionForm::Choice { .. } => "Answer (a number, or words of your own): ",
+            QuestionForm::Choice { .. } if several => "Answer (comma-separated numbers, or your own text): ",
+            QuestionForm::Choice { .. } => "Answer (number, or your own text): ",
         });
         let line = self.keyboard.line().await?;
         let named = |word: &str| {
@@ -126,7 +126,7 @@ impl Lines {
     }
 }
 
-/// What this front end can do: a file is changed in an editor, which lines are not.
+/// Whether plain lines can do it: they can edit a command, but not a file.
 fn is_possible(offer: &Offer, request: &ApprovalRequest) -> bool {
     offer.outcome != Outcome::Edit || matches!(request.subject, Subject::Command { .. })
 }
@@ -134,10 +134,10 @@ fn is_possible(offer: &Offer, request: &ApprovalRequest) -> bool {
 fn described(request: &ApprovalRequest, paths: &PathDisplay) -> String {
     let text = match &request.subject {
         Subject::Edit { path, diff } => {
-            let change = diff.as_ref().map_or("(the change could not be computed)", |diff| &diff.unified);
+            let change = diff.as_ref().map_or("(diff unavailable)", |diff| &diff.unified);
             let asked = request.args.get("file_path").and_then(Value::as_str);
             let path = paths.linked(asked, path);
-            format!("{} wants to change {path}\n{}", request.display_name, change.trim_end())
+            format!("{} wants to edit {path}\n{}", request.display_name, change.trim_end())
         }
         Subject::Command { command, directory } => {
             format!("{} wants to run, in {}:\n  {command}", request.display_name, paths.folder(directory))
@@ -147,8 +147,8 @@ fn described(request: &ApprovalRequest, paths: &PathDisplay) -> String {
             let args = Value::Object(request.args.clone());
             format!("The server {server} wants to run {tool} with {args}")
         }
-        Subject::EnterPlan { reason } => format!("The model wants to make a plan first. {reason}"),
-        Subject::Plan { path, text } => format!("The plan ({}):\n\n{text}", paths.shown(path)),
+        Subject::EnterPlan { reason } => format!("The model wants to enter plan mode. {reason}"),
+        Subject::Plan { path, text } => format!("Plan ({}):\n\n{text}", paths.shown(path)),
         Subject::Questions(_) => String::new(),
         Subject::Other(text) => {
             let args = Value::Object(request.args.clone());
@@ -158,7 +158,7 @@ fn described(request: &ApprovalRequest, paths: &PathDisplay) -> String {
     let whole = text.chars().count() <= SHOWN;
     let mut shown: String = visible(&text).chars().take(SHOWN).collect();
     if !whole {
-        shown.push_str("\n... (more than can be shown here)");
+        shown.push_str("\n... (truncated)");
     }
     shown
 }
@@ -168,8 +168,8 @@ fn label(offer: &Offer) -> String {
     let plain = match offer.outcome {
         Outcome::Once => "Yes, this once",
         Outcome::Session | Outcome::SessionServer => "Yes, and for the rest of this session",
-        Outcome::Saved => "Yes, and from now on",
-        Outcome::Edit => "Run another command instead",
+        Outcome::Saved => "Yes, and for all future sessions",
+        Outcome::Edit => "Edit the command",
         Outcome::Refuse => "No",
     };
     if covers.is_empty() { plain.to_owned() } else { format!("{plain}: {covers}") }

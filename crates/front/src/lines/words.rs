@@ -1,4 +1,4 @@
-//! What is said about calls and ends, in one line each.
+//! One-line texts about calls, hooks, compression and ended turns.
 
 use pollux_domain::call_summary::call_summary;
 use pollux_domain::event::{CallFailure, CallOutcome, CallReport, CompressionStatus, HookReport, TurnEnd};
@@ -7,17 +7,17 @@ use pollux_domain::terminal_text::{one_line, plain};
 use pollux_domain::tool::Display;
 use pollux_host::Said;
 
-/// Most characters of a result's first line.
+/// Characters of a result's first line that are shown.
 const SHOWN: usize = 100;
 
-/// What tools do, as one says it afterwards.
+/// Tools and the verb for a finished call.
 const DONE: &[(&str, &str)] = &[
     ("read_file", "Read"),
     ("read_many_files", "Read"),
     ("write_file", "Wrote"),
     ("replace", "Edited"),
     ("list_directory", "Listed"),
-    ("glob", "Looked for files"),
+    ("glob", "Found files"),
     ("grep_search", "Searched for"),
     ("run_shell_command", "Ran"),
     ("web_fetch", "Fetched"),
@@ -28,7 +28,7 @@ const DONE: &[(&str, &str)] = &[
     ("activate_skill", "Activated the skill"),
 ];
 
-/// A call that is over: what was done with what, and how it ended.
+/// A finished call: the verb, its main argument, and the result.
 pub(super) fn call(report: &CallReport, paths: &PathDisplay) -> String {
     let known = DONE.iter().find(|(tool, _)| *tool == report.name).map(|(_, done)| *done);
     let done = known.map_or_else(|| one_line(&report.name), str::to_owned);
@@ -36,7 +36,7 @@ pub(super) fn call(report: &CallReport, paths: &PathDisplay) -> String {
     let what = if about.is_empty() { done } else { format!("{done} {about}") };
     let how = match &report.outcome {
         CallOutcome::Succeeded => detail(&report.display).map(|detail| format!(": {detail}")),
-        CallOutcome::Cancelled => Some(": not run".to_owned()),
+        CallOutcome::Cancelled => Some(": cancelled".to_owned()),
         CallOutcome::Failed(CallFailure { run: Some(run), .. }) => {
             let said = detail(&report.display).map(|detail| format!(": {detail}")).unwrap_or_default();
             Some(format!(": failed ({}){said}", one_line(&run.label())))
@@ -64,7 +64,7 @@ fn short(text: &str) -> String {
     one_line(text).chars().take(SHOWN).collect()
 }
 
-/// What a hook has to say, under its name.
+/// The message of a hook, with its name.
 pub(super) fn hook(report: &HookReport) -> Option<String> {
     let name: String = one_line(&report.hook).chars().take(SHOWN).collect();
     report.message.as_ref().map(|message| format!("[{name}] {message}"))
@@ -75,12 +75,10 @@ pub(super) fn compressed(before: u64, after: u64, status: CompressionStatus) -> 
         CompressionStatus::Compressed | CompressionStatus::Truncated => {
             format!("Chat history compressed from {before} to {after} tokens.")
         }
-        CompressionStatus::Nothing => "There is nothing to condense.".to_owned(),
-        CompressionStatus::Inflated => {
-            "A summary would be longer than the conversation; it stays as it is.".to_owned()
-        }
+        CompressionStatus::Nothing => "Nothing to compress.".to_owned(),
+        CompressionStatus::Inflated => "The summary would not be shorter; conversation unchanged.".to_owned(),
         CompressionStatus::Failed | CompressionStatus::EmptySummary => {
-            "The conversation could not be condensed; it stays as it is.".to_owned()
+            "Compression failed; conversation unchanged.".to_owned()
         }
     }
 }
@@ -89,24 +87,24 @@ pub(super) fn end(end: &TurnEnd) -> Option<String> {
     match end {
         TurnEnd::Finished(_) => None,
         TurnEnd::Cancelled => Some("Request cancelled.".to_owned()),
-        TurnEnd::TurnLimit => Some("The limit of turns is reached (`model.maxSessionTurns`).".to_owned()),
+        TurnEnd::TurnLimit => Some("Turn limit reached (`model.maxSessionTurns`).".to_owned()),
         TurnEnd::Loop(message) => Some(message.clone()),
         TurnEnd::InvalidReply { message, .. } | TurnEnd::FatalTool { message, .. } => Some(message.clone()),
-        TurnEnd::Overflow { estimated, remaining } => {
-            Some(format!("The request of about {estimated} tokens does not fit: {remaining} are left."))
-        }
-        TurnEnd::Failed(error) => Some(format!("The model could not be asked: {error}")),
+        TurnEnd::Overflow { estimated, remaining } => Some(format!(
+            "The request of about {estimated} tokens exceeds the {remaining} tokens left. /compress makes room."
+        )),
+        TurnEnd::Failed(error) => Some(format!("Request failed: {error}")),
     }
 }
 
-/// What was said before.
+/// An earlier message.
 pub(crate) fn said(said: &Said) -> String {
     let text = match said {
         Said::Prompt(text) => format!("User: {text}"),
         Said::Answer(text) => format!("Model: {text}"),
         Said::Note(_, text) => text.clone(),
         Said::Call { name, about, went_well } => {
-            let how = if *went_well { "" } else { " (did not end well)" };
+            let how = if *went_well { "" } else { " (failed)" };
             format!("[{name} {}{how}]", one_line(about))
         }
     };

@@ -11,10 +11,10 @@ use super::*;
 use crate::front_end::Pending;
 use crate::presentation::early_style;
 
-/// What a scripted front end was told.
+/// Everything a scripted front end was asked to show.
 type Told = Rc<RefCell<Vec<String>>>;
 
-/// A third front end: it does what it was told beforehand, and waits for ever after that.
+/// A front end that plays scripted input and then waits forever.
 struct Script {
     console: Console,
     told: Told,
@@ -166,7 +166,7 @@ async fn what_a_front_end_has_no_place_for_becomes_a_note_or_is_left_out() {
     assert_eq!(
         *told.borrow(),
         [
-            "2 earlier messages are not shown; `pollux sessions show` has all of them.",
+            "2 earlier messages not shown; run `pollux sessions show` to see all.",
             "0 said before",
             "It went wrong.",
             "It was stopped.",

@@ -1,14 +1,14 @@
-//! What hooks may bring about.
+//! The outcomes that hooks can cause.
 
 use std::collections::BTreeSet;
 
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
-use crate::answer::{Answer, Decision};
+use crate::answer::{Decision, HookAnswer};
 use crate::model_format::{LlmResponse, RequestChange};
 
-/// Upstream's words when a hook gives none.
+/// Upstream's text when a hook gives no reason.
 const NO_REASON: &str = "No reason provided";
 
 /// Whether something goes on.
@@ -16,14 +16,14 @@ const NO_REASON: &str = "No reason provided";
 pub enum Verdict {
     #[default]
     Proceed,
-    /// This does not happen; the turn goes on.
+    /// The action is prevented; the turn continues.
     Block { reason: String },
     /// The turn ends.
     Stop { reason: String },
 }
 
 impl Verdict {
-    pub(crate) fn of(answer: &Answer) -> Self {
+    pub(crate) fn of(answer: &HookAnswer) -> Self {
         if answer.stop {
             let reason = answer.stop_reason.clone().or_else(|| answer.reason.clone());
             return Self::Stop { reason: reason.unwrap_or_else(|| NO_REASON.to_owned()) };
@@ -32,19 +32,19 @@ impl Verdict {
             Decision::Deny => {
                 Self::Block { reason: answer.reason.clone().unwrap_or_else(|| NO_REASON.to_owned()) }
             }
-            // Only calls can be asked about.
+            // Only calls can require approval.
             Decision::None | Decision::Allow | Decision::Ask => Self::Proceed,
         }
     }
 }
 
-/// Whether a call goes on.
+/// Whether a call continues.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum CallVerdict {
     /// To the policy, which still decides.
     #[default]
     Proceed,
-    /// Somebody must be asked, whatever the approval mode.
+    /// The user must be asked, in any approval mode.
     Ask {
         message: Option<String>,
     },
@@ -57,7 +57,7 @@ pub enum CallVerdict {
 }
 
 impl CallVerdict {
-    pub(crate) fn of(answer: &Answer) -> Self {
+    pub(crate) fn of(answer: &HookAnswer) -> Self {
         match Verdict::of(answer) {
             Verdict::Stop { reason } => Self::Stop { reason },
             Verdict::Block { reason } => Self::Block { reason },
@@ -80,7 +80,7 @@ pub struct SessionStartOutcome {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BeforeAgentOutcome {
     pub verdict: Verdict,
-    /// For the model, beside the prompt; see [`hook_context`].
+    /// Additional context for the model; see [`hook_context`].
     pub context: Option<String>,
 }
 
@@ -98,7 +98,7 @@ pub struct AfterAgentOutcome {
 pub struct BeforeModelOutcome {
     pub verdict: Verdict,
     pub request: Option<RequestChange>,
-    /// Takes the place of the model's reply: after a warning if blocked, silently otherwise.
+    /// Replaces the model's reply: after a warning if blocked, silently otherwise.
     pub response: Option<LlmResponse>,
 }
 
@@ -113,7 +113,7 @@ pub struct ToolSelectionOutcome {
 pub struct AfterModelOutcome {
     /// A block discards the piece.
     pub verdict: Verdict,
-    /// Takes the place of the piece.
+    /// Replaces the chunk.
     pub response: Option<LlmResponse>,
 }
 
@@ -135,7 +135,7 @@ pub struct AfterToolOutcome {
     pub tail_call: Option<TailCall>,
 }
 
-/// A call that a hook asks for.
+/// A call requested by a hook.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TailCall {
     pub name: String,
@@ -181,20 +181,20 @@ impl TailCall {
     }
 }
 
-pub(crate) fn context(answer: &Answer) -> Option<String> {
+pub(crate) fn context(answer: &HookAnswer) -> Option<String> {
     let text = answer.specific.get("additionalContext").and_then(Value::as_str)?;
     (!text.trim().is_empty()).then(|| text.to_owned())
 }
 
-pub(crate) fn tool_input(answer: &Answer) -> Option<JsonObject> {
+pub(crate) fn tool_input(answer: &HookAnswer) -> Option<JsonObject> {
     answer.specific.get("tool_input").and_then(Value::as_object).cloned()
 }
 
-pub(crate) fn tail_call(answer: &Answer) -> Option<TailCall> {
+pub(crate) fn tail_call(answer: &HookAnswer) -> Option<TailCall> {
     answer.specific.get("tailToolCallRequest").and_then(TailCall::from_json)
 }
 
-/// Context as the model gets it; it cannot end its own frame.
+/// Context as sent to the model; it cannot close its own tags.
 pub fn hook_context(text: &str) -> String {
     format!("<hook_context>{}</hook_context>", text.replace('<', "&lt;").replace('>', "&gt;"))
 }

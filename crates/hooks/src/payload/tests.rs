@@ -5,8 +5,8 @@ fn keys(fields: &JsonObject) -> Vec<&str> {
     fields.keys().map(String::as_str).collect()
 }
 
-fn answer(specific: Value) -> Answer {
-    Answer { specific: specific.as_object().unwrap().clone(), ..Answer::default() }
+fn answer(specific: Value) -> HookAnswer {
+    HookAnswer { specific: specific.as_object().unwrap().clone(), ..HookAnswer::default() }
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn every_input_has_the_documented_keys() {
 }
 
 #[test]
-fn a_call_of_a_servers_tool_says_so() {
+fn an_mcp_call_carries_its_server_context() {
     let context = McpContext {
         server_name: "s".into(),
         tool_name: "t".into(),
@@ -67,7 +67,7 @@ fn a_call_of_a_servers_tool_says_so() {
 }
 
 #[test]
-fn a_permission_question_has_its_words_and_details() {
+fn a_permission_notification_has_message_and_details() {
     let exec = PermissionDetails::Exec { command: "rm x".into(), root_command: "rm".into() };
     assert_eq!(
         Value::Object(Notification::tool_permission("Shell", exec).fields()),
@@ -78,14 +78,15 @@ fn a_permission_question_has_its_words_and_details() {
 
 #[test]
 fn stop_beats_block_beats_ask_beats_proceed() {
-    let with = |stop, decision| Answer { stop, decision, reason: Some("r".into()), ..Answer::default() };
+    let with =
+        |stop, decision| HookAnswer { stop, decision, reason: Some("r".into()), ..HookAnswer::default() };
     let of = |stop, decision| CallVerdict::of(&with(stop, decision));
     assert_eq!(of(true, Decision::Deny), CallVerdict::Stop { reason: "r".into() });
     assert_eq!(of(false, Decision::Deny), CallVerdict::Block { reason: "r".into() });
     assert_eq!(of(false, Decision::Ask), CallVerdict::Ask { message: Some("r".into()) });
     assert_eq!(of(false, Decision::Allow), CallVerdict::Proceed);
     assert_eq!(Verdict::of(&with(false, Decision::Ask)), Verdict::Proceed);
-    let silent = Answer { decision: Decision::Deny, ..Answer::default() };
+    let silent = HookAnswer { decision: Decision::Deny, ..HookAnswer::default() };
     assert_eq!(Verdict::of(&silent), Verdict::Block { reason: "No reason provided".into() });
 }
 

@@ -1,11 +1,11 @@
-//! Calls of tools, and the question whether they may run.
+//! Payloads of tool calls and of permission prompts.
 
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
 use super::outcome::{self, AfterToolOutcome, BeforeToolOutcome, CallVerdict, Verdict};
 use super::{Payload, object};
-use crate::answer::Answer;
+use crate::answer::HookAnswer;
 use crate::event::Event;
 
 /// How often in a row a result may be replaced by another call's.
@@ -17,7 +17,7 @@ pub struct BeforeTool {
     pub tool_name: String,
     pub tool_input: JsonObject,
     pub mcp_context: Option<McpContext>,
-    /// The tool that the model called, when a hook asked for this one.
+    /// The tool that the model called, when a hook requested this one.
     pub original_request_name: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub struct AfterTool {
     pub tool_response: ToolResponse,
 }
 
-/// What a call returned.
+/// The result of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolResponse {
     /// A text, a part or a list of parts.
@@ -89,7 +89,7 @@ impl Payload for BeforeTool {
         fields
     }
 
-    fn outcome(answer: Answer) -> BeforeToolOutcome {
+    fn outcome(answer: HookAnswer) -> BeforeToolOutcome {
         BeforeToolOutcome { verdict: CallVerdict::of(&answer), tool_input: outcome::tool_input(&answer) }
     }
 }
@@ -109,7 +109,7 @@ impl Payload for AfterTool {
         fields
     }
 
-    fn outcome(answer: Answer) -> AfterToolOutcome {
+    fn outcome(answer: HookAnswer) -> AfterToolOutcome {
         AfterToolOutcome {
             verdict: Verdict::of(&answer),
             context: outcome::context(&answer),
@@ -118,14 +118,14 @@ impl Payload for AfterTool {
     }
 }
 
-/// Somebody's attention is needed.
+/// The user's attention is needed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notification {
     message: String,
     details: JsonObject,
 }
 
-/// What somebody is asked about.
+/// The subject of a permission prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionDetails {
     Edit {
@@ -149,12 +149,12 @@ pub enum PermissionDetails {
         prompt: String,
         urls: Vec<String>,
     },
-    /// A dialog of another kind, by its word.
+    /// A dialog of another kind, by its name.
     Other(String),
 }
 
 impl Notification {
-    /// A call waits for somebody's yes.
+    /// A call waits for approval.
     pub fn tool_permission(title: &str, details: PermissionDetails) -> Self {
         let (kind, needed, own) = match details {
             PermissionDetails::Edit {
@@ -193,7 +193,7 @@ impl Notification {
             }
             PermissionDetails::Other(kind) => (kind, None, JsonObject::new()),
         };
-        // Upstream's words, which scripts look for.
+        // Upstream's text, which scripts search for.
         let message = match needed {
             Some(needed) => format!("Tool {title} requires {needed}"),
             None => "Tool requires confirmation".to_owned(),
@@ -216,5 +216,5 @@ impl Payload for Notification {
         ])
     }
 
-    fn outcome(_: Answer) {}
+    fn outcome(_: HookAnswer) {}
 }

@@ -1,4 +1,4 @@
-//! What hooks get and what they bring about.
+//! Inputs and effects of hooks.
 
 use pollux_hooks::{
     AfterAgent, AfterModel, AfterTool, BeforeAgent, BeforeModel, BeforeToolSelection, CallVerdict,
@@ -17,7 +17,7 @@ fn prints(event: &str, output: &Value) -> Value {
 #[tokio::test]
 async fn the_input_has_the_documented_form() {
     let world = World::new(&json!({"BeforeTool": [{"command": "cat > seen.json"}]}));
-    // Whoever fires may do so from any thread.
+    // Events may be fired from any thread.
     fn moves<T: Send>(future: T) -> T {
         future
     }
@@ -131,7 +131,7 @@ async fn every_event_has_its_effect() {
 }
 
 #[tokio::test]
-async fn nothing_is_started_for_events_nobody_listens_to() {
+async fn nothing_runs_for_events_without_hooks() {
     let world = World::new(&json!({"BeforeTool": [{"matcher": "write_file", "command": "touch ran"}]}));
     assert!(!world.hooks.listens_to(Event::AfterModel) && world.hooks.listens_to(Event::BeforeTool));
     assert!(world.fire(call()).await.runs.is_empty());
@@ -140,8 +140,8 @@ async fn nothing_is_started_for_events_nobody_listens_to() {
 }
 
 #[tokio::test]
-async fn parallel_hooks_wait_for_each_other_and_sequential_ones_hand_on() {
-    // Each waits for a file of the other, so they end only side by side.
+async fn parallel_hooks_are_joined_and_sequential_ones_chain_their_output() {
+    // Each waits for a file of the other, so they only finish in parallel.
     let side_by_side = |mine: &str, other: &str| json!({"command": format!("touch {mine}; until [ -e {other} ]; do sleep 0.01; done; echo {mine}"), "timeout": 30000});
     let world = World::new(&json!({"BeforeTool": [side_by_side("a", "b"), side_by_side("b", "a")]}));
     assert_eq!(world.fire(call()).await.system_message.as_deref(), Some("a\nb"));
@@ -159,7 +159,7 @@ async fn parallel_hooks_wait_for_each_other_and_sequential_ones_hand_on() {
 }
 
 #[tokio::test]
-async fn the_strictest_of_several_answers_counts() {
+async fn the_strictest_of_several_answers_wins() {
     let says = |word: &str| json!({"name": word, "command": format!("echo '{{\"decision\":\"{word}\",\"reason\":\"{word}\"}}'")});
     let world =
         World::new(&json!({"BeforeTool": [says("allow"), says("deny"), says("ask"), says("approve")]}));
@@ -169,7 +169,7 @@ async fn the_strictest_of_several_answers_counts() {
 }
 
 #[tokio::test]
-async fn changed_arguments_are_judged_by_those_who_had_seen_others() {
+async fn changed_arguments_are_judged_again_by_earlier_hooks() {
     let rewrite = "echo '{\"hookSpecificOutput\":{\"tool_input\":{\"pattern\":\"/etc/*\"}}}'";
     let guard = "grep -q /etc && { echo no >&2; exit 2; }; exit 0";
     for sequential in [false, true] {

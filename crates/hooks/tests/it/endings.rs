@@ -1,8 +1,8 @@
-//! Every way in which a hook may end or misbehave.
+//! Every way in which a hook can end or misbehave.
 
 use std::time::{Duration, Instant};
 
-use pollux_hooks::{BeforeToolOutcome, CallVerdict, Ending, Fired};
+use pollux_hooks::{BeforeToolOutcome, CallVerdict, Fired, HookEnding};
 use serde_json::json;
 
 use crate::scene::{World, call};
@@ -11,7 +11,7 @@ fn blocked(reason: &str) -> CallVerdict {
     CallVerdict::Block { reason: reason.to_owned() }
 }
 
-fn ending(fired: &Fired<BeforeToolOutcome>) -> &Ending {
+fn ending(fired: &Fired<BeforeToolOutcome>) -> &HookEnding {
     &fired.runs[0].ending
 }
 
@@ -39,15 +39,15 @@ async fn exit_codes_decide() {
 #[tokio::test]
 async fn a_command_that_cannot_run_warns_loudly() {
     let fired = World::of_command("./gone.sh").await;
-    assert_eq!((ending(&fired), &fired.outcome.verdict), (&Ending::Exited(127), &CallVerdict::Proceed));
+    assert_eq!((ending(&fired), &fired.outcome.verdict), (&HookEnding::Exited(127), &CallVerdict::Proceed));
     assert!(fired.warnings[0].contains("COULD NOT BE RUN: its command is not found"), "{:?}", fired.warnings);
     let fired = World::of_command("touch plain; ./plain").await;
-    assert_eq!(ending(&fired), &Ending::Exited(126));
+    assert_eq!(ending(&fired), &HookEnding::Exited(126));
     assert!(fired.warnings[0].contains("not executable"), "{:?}", fired.warnings);
 }
 
 #[tokio::test]
-async fn a_required_hook_that_fails_forbids() {
+async fn a_failing_required_hook_denies() {
     for command in
         ["./gone.sh", "exit 1", "kill -9 $$", "echo '{\"decision\": de'", "echo '{\"decision\": \"reject\"}'"]
     {
@@ -59,21 +59,21 @@ async fn a_required_hook_that_fails_forbids() {
 }
 
 #[tokio::test]
-async fn a_hook_that_hangs_ends_at_its_time_with_all_it_started() {
+async fn a_hanging_hook_is_killed_with_its_children_at_the_timeout() {
     let world = World::new(&json!({"BeforeTool": [
         {"name": "h", "command": "trap '' TERM; sleep 1000 & echo $! > child; wait; sleep 1000", "timeout": 300},
     ]}));
     let started = Instant::now();
     let fired = world.fire(call()).await;
     assert!(started.elapsed() < Duration::from_secs(30));
-    assert_eq!(ending(&fired), &Ending::TimedOut { after_ms: 300 });
+    assert_eq!(ending(&fired), &HookEnding::TimedOut { after_ms: 300 });
     assert_eq!(fired.outcome.verdict, CallVerdict::Proceed);
     assert!(fired.warnings[0].contains("timed out after 300ms"), "{:?}", fired.warnings);
     gone(world.read("child").trim()).await;
 }
 
 #[tokio::test]
-async fn a_daemon_that_holds_the_pipes_does_not_hold_us() {
+async fn a_daemon_holding_the_pipes_does_not_block() {
     let started = Instant::now();
     let fired = World::of_command("setsid sleep 20 & echo '{\"decision\":\"deny\",\"reason\":\"r\"}'").await;
     assert!(started.elapsed() < Duration::from_secs(15));
@@ -84,7 +84,7 @@ async fn a_daemon_that_holds_the_pipes_does_not_hold_us() {
 }
 
 #[tokio::test]
-async fn much_output_is_dropped_and_the_exit_code_still_counts() {
+async fn excess_output_is_dropped_and_the_exit_code_still_counts() {
     let fired = World::of_command("head -c 50000000 /dev/zero | tr '\\0' y; exit 2").await;
     let CallVerdict::Block { reason } = &fired.outcome.verdict else { panic!() };
     assert!(reason.len() < 20_000 && reason.contains("[cut: "), "{}", reason.len());
@@ -95,7 +95,7 @@ async fn much_output_is_dropped_and_the_exit_code_still_counts() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_cut_does_not_let_a_call_pass() {
+async fn a_truncated_answer_does_not_let_a_call_pass() {
     let fired = World::of_command(
         "printf '{\"reason\":\"'; head -c 9000000 /dev/zero | tr '\\0' y; printf '\",\"decision\":\"deny\"}'",
     )
@@ -104,7 +104,7 @@ async fn an_answer_that_was_cut_does_not_let_a_call_pass() {
 }
 
 #[tokio::test]
-async fn odd_output_does_no_harm() {
+async fn malformed_output_does_no_harm() {
     let fired = World::of_command("printf '\\033[2J\\033]0;x\\007bad\\r\\377'").await;
     assert_eq!(fired.system_message.as_deref(), Some("bad\u{fffd}"));
     let fired =
@@ -138,14 +138,14 @@ async fn cancelling_the_turn_ends_the_hook_and_stops() {
         cancel.cancel();
     };
     let (fired, ()) = tokio::join!(world.fire(call()), cancelling);
-    assert_eq!(ending(&fired), &Ending::Cancelled);
+    assert_eq!(ending(&fired), &HookEnding::Cancelled);
     assert_eq!(fired.outcome.verdict, CallVerdict::Stop { reason: "The turn was cancelled.".into() });
     gone(world.read("pid").trim()).await;
-    assert_eq!(ending(&world.fire(call()).await), &Ending::Cancelled);
+    assert_eq!(ending(&world.fire(call()).await), &HookEnding::Cancelled);
 }
 
 #[tokio::test]
-async fn a_folder_that_is_gone_is_said() {
+async fn a_missing_folder_is_reported() {
     let mut world = World::new(&json!({"BeforeTool": [{"name": "h", "command": "true"}]}));
     world.scene.cwd = world.folder.path().join("nowhere");
     let fired = world.fire(call()).await;

@@ -1,4 +1,4 @@
-//! A folder with settings and scripts, and the hooks that they make.
+//! A folder with settings and scripts, and the hooks loaded from them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use pollux_config::settings::{ArgOverrides, LoadRequest as SettingsRequest, Migr
 use pollux_domain::time::{Clock, Timestamp};
 use pollux_exec::background::Background;
 use pollux_exec::environment::sanitised;
-use pollux_hooks::{BeforeTool, Fired, Hooks, LoadRequest, Payload, Registry, Scene, Surroundings};
+use pollux_hooks::{BeforeTool, Fired, HookServices, Hooks, LoadRequest, Payload, Registry, Scene};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -68,7 +68,7 @@ impl World {
             current_name: |name| name,
         });
         assert_eq!(registry.problems(), []);
-        let surroundings = Surroundings {
+        let services = HookServices {
             environment: sanitised(&env, &Redaction::default()),
             background: Arc::new(Background::new(folder.path().join("logs"))),
             clock: Arc::new(Noon),
@@ -81,7 +81,7 @@ impl World {
         };
         Self {
             folder,
-            hooks: Hooks::new(Arc::new(registry), surroundings),
+            hooks: Hooks::new(Arc::new(registry), services),
             scene,
             cancel: CancellationToken::new(),
         }

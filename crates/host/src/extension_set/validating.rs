@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Warnings and errors; a folder without a usable manifest is a failure.
 pub(super) fn look(folder: &Path) -> Result<(Vec<String>, Vec<String>), Failure> {
     let manifest = Manifest::read(folder).map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
-    let (mut warnings, mut errors) = (manifest.oddities(), Vec::new());
+    let (mut warnings, mut errors) = (manifest.warnings(), Vec::new());
     context(&manifest, folder, &mut errors);
     for (name, entry) in manifest.servers() {
         match ServerConfig::parse(name, entry) {

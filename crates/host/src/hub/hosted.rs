@@ -69,11 +69,11 @@ impl From<Handle> for Link {
 /// Background work whose events join a session's stream: warnings, titles, memory and server messages.
 pub trait Companion: Send {
     /// Observes an event; returns events to insert before and after it.
-    fn heed(&mut self, event: &Event) -> Around;
+    fn observe(&mut self, event: &Event) -> ExtraEvents;
 
     /// Waits for the next thing that happens beside the session; never over if nothing does. Dropped early, nothing is
     /// lost.
-    fn news(&mut self) -> BoxFuture<'_, Event>;
+    fn next_event(&mut self) -> BoxFuture<'_, Event>;
 
     /// Ends the background work after the session; returns the remaining events.
     fn close(self: Box<Self>) -> BoxFuture<'static, Vec<Event>>;
@@ -81,20 +81,20 @@ pub trait Companion: Send {
 
 /// Events inserted around another one.
 #[derive(Debug, Default)]
-pub struct Around {
+pub struct ExtraEvents {
     pub before: Vec<Event>,
     pub after: Vec<Event>,
 }
 
 /// For sessions without background work.
-struct Alone;
+struct NoCompanion;
 
-impl Companion for Alone {
-    fn heed(&mut self, _: &Event) -> Around {
-        Around::default()
+impl Companion for NoCompanion {
+    fn observe(&mut self, _: &Event) -> ExtraEvents {
+        ExtraEvents::default()
     }
 
-    fn news(&mut self) -> BoxFuture<'_, Event> {
+    fn next_event(&mut self) -> BoxFuture<'_, Event> {
         Box::pin(std::future::pending())
     }
 
@@ -146,7 +146,7 @@ struct Inner {
 impl Hosted {
     /// Takes over a session and starts to drain its events.
     pub fn start(link: Link, limits: Limits) -> Arc<Self> {
-        Self::accompanied(link, limits, Box::new(Alone))
+        Self::accompanied(link, limits, Box::new(NoCompanion))
     }
 
     /// The same, with background work.
@@ -459,14 +459,14 @@ async fn drain(
             biased;
             event = events.recv() => {
                 let Some(event) = event else { break };
-                let Around { before: mut told, after } = companion.heed(&event);
+                let ExtraEvents { before: mut told, after } = companion.observe(&event);
                 told.push(event);
                 told.extend(after);
                 if let Some(hosted) = held.upgrade() {
                     hosted.tell_all(told).await;
                 }
             }
-            event = companion.news() => {
+            event = companion.next_event() => {
                 if let Some(hosted) = held.upgrade() {
                     hosted.tell(event).await;
                 }

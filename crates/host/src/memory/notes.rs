@@ -10,7 +10,7 @@ use pollux_domain::time::{Clock, SystemClock};
 use pollux_memory::{AuthorshipError, ModelNotes};
 
 /// Maximum number of notes per compression.
-const MOST_NOTES: usize = 20;
+const MAX_NOTES: usize = 20;
 /// Maximum length of a note in characters.
 const NOTE: usize = 400;
 const FOLDER: &str = "memory";
@@ -36,7 +36,7 @@ pub(super) fn noteworthy(reply: &str) -> Vec<String> {
     }
     let items = reply.lines().filter_map(|line| line.trim().strip_prefix("- "));
     let clean = items.map(|item| cut(&one_line(&redacted(item)), NOTE));
-    clean.filter(|item| !item.is_empty()).take(MOST_NOTES).collect()
+    clean.filter(|item| !item.is_empty()).take(MAX_NOTES).collect()
 }
 
 /// Appends to the notes of the day, and records that the model wrote them.
@@ -93,7 +93,7 @@ mod tests {
         let reply = "Here you are:\n# System\n- the port is 8080\n  - key AIzaSyA0123456789012345678901234567890123\n* no\n- \n";
         assert_eq!(noteworthy(reply), ["the port is 8080", "key ***"]);
         assert!(noteworthy(" NO_REPLY\n- x").is_empty());
-        assert_eq!(noteworthy(&"- n\n".repeat(99)).len(), MOST_NOTES);
+        assert_eq!(noteworthy(&"- n\n".repeat(99)).len(), MAX_NOTES);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::Recall;
 const REFRESH: Duration = Duration::from_secs(2);
 /// Numbers that some models write as texts.
 const NUMBERS: [&str; 4] = ["maxResults", "minScore", "from", "lines"];
-const MOST_RESULTS: usize = 50;
+const MAX_RESULTS: usize = 50;
 
 /// The tools that are available when memory is on.
 pub(crate) fn tools(recall: &Arc<Recall>) -> Vec<Arc<dyn Tool>> {
@@ -80,7 +80,7 @@ impl Tool for Search {
         }
         let source = args.get("corpus").and_then(Value::as_str).and_then(Source::parse);
         let request = Request {
-            max_results: count(args, "maxResults").map(|most| most.min(MOST_RESULTS)),
+            max_results: count(args, "maxResults").map(|most| most.min(MAX_RESULTS)),
             min_score: args.get("minScore").and_then(Value::as_f64).map(|score| score.clamp(0.0, 1.0)),
             source,
             ..Request::new(query)

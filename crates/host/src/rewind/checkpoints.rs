@@ -23,7 +23,7 @@ use crate::helpers::{git, helper};
 const EDITORS: [&str; 2] = ["write_file", "replace"];
 
 /// The shadow repository of a project and its checkpoint files.
-pub(crate) struct Shadow {
+pub(crate) struct CheckpointStore {
     repository: ShadowRepository,
     folder: PathBuf,
 }
@@ -34,7 +34,7 @@ pub(crate) async fn open_shadow(
     loaded: &Loaded,
     background: &Arc<Background>,
     interactive: bool,
-) -> Result<Option<Shadow>, Failure> {
+) -> Result<Option<CheckpointStore>, Failure> {
     let failed = |error: &ShadowError| Failure::from_error(ExitKind::Failure, error);
     if !loaded.groups.general.checkpointing {
         return Ok(None);
@@ -57,10 +57,10 @@ pub(crate) async fn open_shadow(
     };
     let repository = ShadowRepository::open(setup, Arc::clone(background), &CancellationToken::new()).await;
     let repository = repository.map_err(|error| failed(&error))?;
-    Ok(Some(Shadow { repository, folder: project.temp_dir().join("checkpoints") }))
+    Ok(Some(CheckpointStore { repository, folder: project.temp_dir().join("checkpoints") }))
 }
 
-impl Shadow {
+impl CheckpointStore {
     /// The folder of the checkpoint files.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder

@@ -20,7 +20,7 @@ use crate::Loaded;
 /// Minimum interval between cleanups.
 const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Time limit; the rest is done next time.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Size at which the log is restarted.
 const MAX_LOG: u64 = 256 * 1024;
 
@@ -71,7 +71,7 @@ fn is_recent(log: &Path) -> bool {
 /// The records for a retention plan, and whether they are complete. If only age matters, recently changed files need
 /// not be read.
 fn old_records(loaded: &Loaded, policy: &RetentionPolicy, now: Timestamp) -> (Vec<IndexRecord>, bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let mut records = Vec::new();
     for project in known_projects(&loaded.home) {
         let main = session_files(&project.chats_dirs);

@@ -13,7 +13,7 @@ use super::page::{visible, visible_lines};
 use super::{View, page};
 
 /// Time limit for an exact diff.
-const EFFORT: Duration = Duration::from_millis(500);
+const DIFF_TIME_LIMIT: Duration = Duration::from_millis(500);
 
 pub fn print(view: &View, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let Some(record) = &view.record else {
@@ -92,6 +92,6 @@ fn unified(change: &Change) -> Option<String> {
         None => "/dev/null".to_owned(),
         Some(_) => format!("{prefix}/{path}"),
     };
-    let diff = TextDiff::configure().timeout(EFFORT).diff_lines(before.as_str(), after.as_str());
+    let diff = TextDiff::configure().timeout(DIFF_TIME_LIMIT).diff_lines(before.as_str(), after.as_str());
     Some(diff.unified_diff().header(&side(&change.before, "a"), &side(&change.after, "b")).to_string())
 }

@@ -8,7 +8,7 @@ use tar::{Archive, EntryType};
 
 use super::{RATIO_FLOOR, Refusal, UnpackError, Unpacking};
 
-/// What headers may add to the content: 512 bytes for each entry and the padding after it.
+/// Space for headers: 512 bytes for each entry and the padding after it.
 const HEADER: u64 = 1024;
 
 pub(super) fn unpack(file: File, unpacking: &mut Unpacking<'_>) -> Result<(), UnpackError> {

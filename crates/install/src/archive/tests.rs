@@ -106,7 +106,7 @@ fn files_folders_and_links_inside_are_unpacked() {
 }
 
 #[test]
-fn entries_that_could_reach_out_are_refused_by_name() {
+fn entries_that_could_escape_are_refused_by_name() {
     let cases: [(Item<'_>, &str); 9] = [
         (Item::File(b"../out", b"x"), "`../out` points outside the folder"),
         (Item::File(b"a/../../out", b"x"), "points outside the folder"),
@@ -204,7 +204,7 @@ fn the_same_name_twice_is_refused() {
 }
 
 #[test]
-fn damage_is_told_from_malice() {
+fn damaged_archives_are_distinguished_from_malicious_ones() {
     let whole = zip_of(&[Item::File(b"a", b"some text that is packed")]);
     let mut flipped = whole.clone();
     flipped[35] ^= 0xff;

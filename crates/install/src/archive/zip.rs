@@ -11,7 +11,7 @@ use super::{Refusal, UnpackError, Unpacking};
 /// A link's target is a path.
 const MAX_TARGET: u64 = 4096;
 
-/// The bits of a mode that say what a file is, and what they can be here.
+/// The file type bits of a mode, and the types supported here.
 const FILE_TYPE: u32 = 0o170_000;
 const FOLDER: u32 = 0o040_000;
 const REGULAR: u32 = 0o100_000;

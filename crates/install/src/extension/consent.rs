@@ -1,4 +1,4 @@
-//! What somebody agrees to: everything that an extension would run, say or take away.
+//! The consent text: everything that an extension would run, add or disable.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use pollux_extend::extension::Manifest;
 use pollux_extend::frontmatter;
 use serde_json::Value;
 
-/// Most entries of one kind that are shown; nobody reads more.
+/// Limit of entries shown per kind.
 const MAX_ITEMS: usize = 100;
 /// Most characters of one entry.
 const MAX_CHARS: usize = 400;
@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 1024 * 1024;
 const WARNING: &str = "\
 Extensions come from third parties and are not reviewed. This extension's commands run with your permissions, its texts influence the model, and its servers see the data sent to them. Review its source before you agree.";
 
-/// Everything about an extension that somebody should know; two versions are compared by it.
+/// Everything that an extension adds or runs; also used to compare two versions.
 pub fn body(manifest: &Manifest, folder: &Path) -> String {
     let mut text = String::new();
     let mut section = |title: &str, items: Vec<String>| {
@@ -61,17 +61,17 @@ pub fn body(manifest: &Manifest, folder: &Path) -> String {
     text
 }
 
-/// The whole text: what happens, the body, and a warning.
+/// The complete text: heading, body, and a warning.
 pub fn text(heading: &str, body: &str) -> String {
     format!("{heading}\n{body}\n{WARNING}\n")
 }
 
-/// The warning alone, for whoever agreed beforehand.
+/// Only the warning, for consent given in advance.
 pub fn warning() -> &'static str {
     WARNING
 }
 
-/// Lines that went (`-`) and lines that came (`+`).
+/// Removed lines (`-`) and added lines (`+`).
 pub fn difference(old: &str, new: &str) -> String {
     let only = |these: &str, those: &str, sign: char| {
         let others: Vec<&str> = those.lines().collect();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_names_what_came_and_what_went() {
+    fn a_difference_lists_added_and_removed_lines() {
         assert_eq!(difference("\nA:\n  * one\n", "\nA:\n  * two\n"), "-   * one\n+   * two\n");
         assert_eq!(difference("same\n", "same\n"), "");
     }

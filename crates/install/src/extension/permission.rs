@@ -1,19 +1,19 @@
-//! Which sources the settings let extensions come from.
+//! Checks an extension's source against the security settings.
 
 use std::path::Path;
 
 use pollux_extend::extension::{METADATA, Metadata};
 
-/// What settings say.
+/// The security settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// `security.allowedExtensions`: patterns of sources; if there are any, nothing else counts.
+    /// `security.allowedExtensions`: patterns of sources; if there are any, only these are allowed.
     pub allowed: Vec<String>,
     /// `security.blockGitExtensions`
     pub block_remote: bool,
 }
 
-/// Why a source may not be used. The words are upstream's.
+/// Why a source is not allowed. The texts are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     #[error("Invalid regex pattern in allowedExtensions setting: \"{pattern}\". Error: {reason}")]
@@ -35,7 +35,7 @@ impl Sources {
                 false => Ok(()),
             };
         }
-        // A link must not pretend to be somewhere else.
+        // A link must not pretend to have another source.
         let real = Path::new(&metadata.source).canonicalize();
         let source = real.map_or_else(|_| metadata.source.clone(), |path| path.display().to_string());
         for pattern in &self.allowed {
@@ -50,7 +50,7 @@ impl Sources {
         Err(NotAllowed::Unlisted { source_text: metadata.source.clone() })
     }
 
-    /// Why an extension that is installed may not be loaded.
+    /// Why an installed extension must not be loaded.
     pub fn refusal(&self, folder: &Path, metadata: Option<&Metadata>) -> Option<String> {
         let folder = folder.display();
         match metadata {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_replaces_the_other_switch() {
+    fn an_allow_list_overrides_the_remote_switch() {
         let git = Metadata::new("https://github.com/good/x", Kind::Git);
         let evil = Metadata::new("https://github.com/evil/x", Kind::Git);
         let local = Metadata::new("/src/x", Kind::Local);

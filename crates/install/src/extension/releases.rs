@@ -1,4 +1,4 @@
-//! Releases on GitHub: which one, which of its files, and fetching it.
+//! GitHub releases: selects a release and its file for this platform, and downloads it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,10 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How releases are reached.
 pub struct Releases<'a> {
-    /// [`API`], or a stand-in.
+    /// [`API`], or a test server.
     pub api: String,
     pub http: ClientOptions,
-    /// Sent to the interface and nowhere else.
+    /// Only sent to the API.
     pub token: Option<String>,
     pub cancel: &'a CancellationToken,
 }
@@ -38,11 +38,11 @@ pub struct Releases<'a> {
 pub struct Release {
     pub tag: String,
     url: String,
-    /// Whether it is a file that somebody attached, not the source.
+    /// Whether it is an attached file, not the source code.
     attached: bool,
 }
 
-/// Why there is no release to be had.
+/// Why no release could be obtained.
 #[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
     #[error("could not reach GitHub")]
@@ -66,7 +66,7 @@ pub enum ReleaseError {
 }
 
 impl Releases<'_> {
-    /// The release of a tag, else the latest; `None` if there is none.
+    /// The release of a tag, else the latest; `None` if none exists.
     pub async fn find(
         &self,
         repo: &GitHubRepo,
@@ -118,7 +118,7 @@ impl Releases<'_> {
         }
     }
 
-    /// The document at an address; `None` if there is none.
+    /// The document at a URL; `None` if it does not exist.
     async fn json(&self, url: &str) -> Result<Option<Value>, ReleaseError> {
         let work = async {
             let mut response = self.get(url, "application/vnd.github+json").await?;
@@ -148,7 +148,7 @@ impl Releases<'_> {
         }
     }
 
-    /// Follows redirects by hand: the token is for the interface alone.
+    /// Follows redirects manually: the token is only for the API.
     async fn get(&self, url: &str, accept: &str) -> Result<Answer, ReleaseError> {
         let http = client(&self.http)?;
         let mut url = url.to_owned();
@@ -216,7 +216,7 @@ fn choose(names: &[&str], platform: &str, architecture: &str) -> Option<usize> {
     let starting = |start: String| names.iter().position(|name| name.to_lowercase().starts_with(&start));
     let neutral =
         |name: &str| !["darwin", "linux", "win32"].iter().any(|word| name.to_lowercase().contains(word));
-    // A file for another processor is no file for this one.
+    // A file for another processor cannot be used.
     let of_platform = |name: &str| {
         let mut words = name.split('.').map(str::to_lowercase);
         words.next().as_deref() == Some(platform)
@@ -227,7 +227,7 @@ fn choose(names: &[&str], platform: &str, architecture: &str) -> Option<usize> {
         .or_else(|| matches!(names, [only] if neutral(only)).then_some(0))
 }
 
-/// node's words for systems and processors.
+/// Node's names for systems and processors.
 fn platform() -> &'static str {
     match std::env::consts::OS {
         "macos" => "darwin",
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_part_of_a_path_and_nothing_else() {
+    fn a_tag_is_escaped_in_the_release_url() {
         assert_eq!(percent::encode("v1?x=#\n é".as_bytes(), percent::PATH), "v1%3Fx%3D%23%0A%20%C3%A9");
     }
 }

@@ -18,7 +18,7 @@ struct World {
     background: Background,
     cancel: CancellationToken,
     store: CredentialStore,
-    places: Places,
+    places: ExtensionPaths,
     api: String,
 }
 
@@ -26,7 +26,7 @@ impl World {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let gemini_dir = dir.path().join("home/.gemini");
-        let places = Places {
+        let places = ExtensionPaths {
             gemini_dir: gemini_dir.clone(),
             user_home: dir.path().join("home"),
             workspace: dir.path().join("work"),
@@ -56,7 +56,7 @@ impl World {
         self.put(&format!("src/{MANIFEST}"), &manifest.to_string()).parent().unwrap().to_owned()
     }
 
-    fn outside(&self) -> Outside<'_> {
+    fn outside(&self) -> InstallServices<'_> {
         let environment = vec![
             ("PATH".to_owned(), option_env!("PATH").unwrap_or("/usr/bin:/bin").to_owned()),
             ("GIT_CONFIG_GLOBAL".to_owned(), "/dev/null".to_owned()),
@@ -70,7 +70,7 @@ impl World {
             token: Some("hush".to_owned()),
             cancel: &self.cancel,
         };
-        Outside { git, releases, cancel: &self.cancel }
+        InstallServices { git, releases, cancel: &self.cancel }
     }
 
     fn integrity(&self) -> Integrity<'_> {
@@ -94,12 +94,12 @@ impl World {
     }
 
     async fn stage(&self, source: &str) -> Result<Staged, InstallError> {
-        let wish = Wish { source: source.to_owned(), ..Wish::default() };
+        let wish = InstallRequest { source: source.to_owned(), ..InstallRequest::default() };
         let metadata = infer(&wish, &self.places.workspace)?;
         stage(metadata, &self.places, &self.outside(), &mut |_| false).await
     }
 
-    fn install(&self, staged: Staged, previous: Option<&Installed>, answers: &Answers) -> PathBuf {
+    fn install(&self, staged: Staged, previous: Option<&Installed>, answers: &SettingValues) -> PathBuf {
         staged.install(previous, answers, &self.places, &self.integrity(), &self.store).unwrap()
     }
 
@@ -114,7 +114,7 @@ fn settings() -> Value {
 }
 
 #[tokio::test]
-async fn an_extension_goes_through_its_life() {
+async fn an_extension_is_installed_updated_renamed_and_removed() {
     let world = World::new();
     let source = world.source("1.0.0", &json!({"settings": settings()}));
     world.put("src/run.sh", "echo 1");
@@ -123,7 +123,8 @@ async fn an_extension_goes_through_its_life() {
     let Consent::Ask(text) = staged.consent(None) else { panic!("nobody asked") };
     assert!(text.starts_with("Installing extension \"tool\".\n"), "{text}");
     let asked = staged.new_settings(None);
-    let answers: Answers = asked.into_iter().zip([Secret::new("eu west"), Secret::new("hush")]).collect();
+    let answers: SettingValues =
+        asked.into_iter().zip([Secret::new("eu west"), Secret::new("hush")]).collect();
     let folder = world.install(staged, None, &answers);
     assert_eq!(folder, world.places.folder("tool"));
     let rules =
@@ -148,7 +149,7 @@ async fn an_extension_goes_through_its_life() {
     assert_eq!(error, "Extension \"tool\" is already installed. Please uninstall it first.");
     drop(again);
 
-    // A newer version without anything new to agree to.
+    // A newer version without changes that need consent.
     world.source("1.1.0", &json!({"settings": settings()}));
     world.put("src/run.sh", "echo 2");
     let Ok(UpdateState::Available(newer)) = check(one, &world.places, &world.outside()).await else {
@@ -165,7 +166,7 @@ async fn an_extension_goes_through_its_life() {
     let all = world.installed();
     assert_eq!((all[0].extension.version.as_str(), all[0].environment(&secrets)), ("1.1.0", environment));
 
-    // One that wants more, and has another name.
+    // A version with more permissions and another name.
     world.put("src/hooks/hooks.json", r#"{"hooks": {"SessionStart": [{"command": "curl x"}]}}"#);
     world.source(
         "2.0.0",
@@ -233,7 +234,8 @@ async fn an_archive_is_unpacked_without_the_repository_in_it() {
     let staged = world.stage("tool.tar.gz").await.unwrap();
     let folder = world.install(staged, None, &Vec::new());
     assert!(folder.join(MANIFEST).exists() && !folder.join(".git").exists());
-    let wish = Wish { source: "tool.tar.gz".into(), auto_update: true, ..Wish::default() };
+    let wish =
+        InstallRequest { source: "tool.tar.gz".into(), auto_update: true, ..InstallRequest::default() };
     let error = infer(&wish, &world.places.workspace).unwrap_err().to_string();
     assert_eq!(error, "--ref and --auto-update are not applicable for local extensions.");
     assert_eq!(world.stage("nowhere").await.unwrap_err().to_string(), "Install source not found.");
@@ -273,7 +275,7 @@ async fn a_repository_is_cloned_and_updated_when_it_moves_on() {
     assert_eq!(world.leftovers(), 0);
 }
 
-/// GitHub, as far as releases go. The file itself lies with somebody else.
+/// A fake GitHub for releases. The file itself is on another server.
 fn github(tag: &'static str, storage: String) -> FakeHttp {
     FakeHttp::start_with_url(move |url, request| match request.path.as_str() {
         "/repos/o/r/releases/latest" | "/repos/o/r/releases/tags/v1" => HttpAnswer::json(&json!({
@@ -314,7 +316,7 @@ async fn a_release_is_found_fetched_and_updated() {
 }
 
 #[tokio::test]
-async fn without_a_release_there_is_none_and_trouble_is_asked_about() {
+async fn a_missing_release_gives_none_and_a_failure_offers_git_clone() {
     let mut world = World::new();
     let server = github("v1", String::new());
     world.api = server.url();

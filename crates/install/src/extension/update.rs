@@ -1,17 +1,17 @@
-//! Whether there is a newer version.
+//! Checks whether a newer version of an extension is available.
 
 use std::fs;
 use std::path::Path;
 
 use pollux_extend::extension::{Installed, Kind, Manifest, Metadata};
 
-use super::{InstallError, Outside, Places, local};
+use super::{ExtensionPaths, InstallError, InstallServices, local};
 use crate::archive::Limits;
 use crate::fetch::remote_commit;
 use crate::place;
 use crate::source::{Source, github_repo};
 
-/// What there is to update to.
+/// The available update.
 #[derive(Debug)]
 pub enum UpdateState {
     /// From there.
@@ -21,11 +21,11 @@ pub enum UpdateState {
     Never(&'static str),
 }
 
-/// Looks for a newer version, at its new place first if it has moved.
+/// Looks for a newer version, at its new source first if it has moved.
 pub async fn check(
     extension: &Installed,
-    places: &Places,
-    outside: &Outside<'_>,
+    places: &ExtensionPaths,
+    outside: &InstallServices<'_>,
 ) -> Result<UpdateState, InstallError> {
     let Some(metadata) = &extension.metadata else {
         return Ok(UpdateState::Never("its installation source is unknown"));
@@ -35,7 +35,7 @@ pub async fn check(
         moved.source.clone_from(new_place);
         moved.kind = Kind::Git;
         moved.release_tag = None;
-        // Whether it answers is all that matters: whatever is there is newer.
+        // Only whether it answers matters: any content is newer.
         if new_place != &metadata.source && newest(&moved, places, outside).await.is_ok() {
             return Ok(UpdateState::Available(moved));
         }
@@ -67,7 +67,11 @@ pub async fn check(
 }
 
 /// The tag of the newest release, or the commit of a repository.
-async fn newest(metadata: &Metadata, places: &Places, outside: &Outside<'_>) -> Result<String, InstallError> {
+async fn newest(
+    metadata: &Metadata,
+    places: &ExtensionPaths,
+    outside: &InstallServices<'_>,
+) -> Result<String, InstallError> {
     if let (Kind::GithubRelease, Some(repo)) = (metadata.kind, github_repo(&metadata.source)) {
         let early = metadata.allow_pre_release == Some(true);
         let found = outside.releases.find(&repo, metadata.reference.as_deref(), early).await;
@@ -83,7 +87,7 @@ async fn newest(metadata: &Metadata, places: &Places, outside: &Outside<'_>) -> 
     Ok(remote_commit(&outside.git, &url, metadata.reference.as_deref(), outside.cancel).await?)
 }
 
-fn version_of(source: &Path, places: &Places) -> Result<String, InstallError> {
+fn version_of(source: &Path, places: &ExtensionPaths) -> Result<String, InstallError> {
     if source.is_dir() {
         return Ok(Manifest::read(source)?.version);
     }

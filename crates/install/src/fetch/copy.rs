@@ -1,4 +1,4 @@
-//! Looking at a folder that somebody else made, and copying it, without leaving it.
+//! Inspects and copies an untrusted folder without leaving it.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -19,14 +19,14 @@ pub enum CopyError {
     Refused { path: PathBuf, why: Refusal },
 }
 
-/// Whether a folder could be copied: its links stay inside, it holds files, folders and links alone, and no more
-/// than allowed. Only the `.git` at its top is passed over.
+/// Checks whether a folder can be copied: its links stay inside, and it contains only files, folders and links
+/// within the limits. Only the top-level `.git` is skipped.
 pub fn check_folder(folder: &Path, limits: &Limits) -> Result<(), CopyError> {
     survey(&real(folder)?, limits, |path| path == Path::new(".git")).map(drop)
 }
 
-/// Copies files, folders and the links that stay inside; gives how many. The user may write what is copied.
-/// `.git` is left out. Nothing is written before everything was looked at.
+/// Copies files, folders and the links that stay inside; returns their number. The copies are writable by the
+/// user. `.git` is skipped. Nothing is written before everything was checked.
 pub fn copy_folder(from: &Path, to: &Path, limits: &Limits) -> Result<usize, CopyError> {
     let from = real(from)?;
     let tree = survey(&from, limits, |path| path.file_name().is_some_and(is_repository))?;
@@ -117,7 +117,7 @@ impl Survey<'_> {
     }
 }
 
-/// Copies one file and gives its size, which may have changed since it was looked at.
+/// Copies one file and returns its size, which may have changed since it was checked.
 fn copy_file(
     file: File,
     from: &Path,

@@ -116,7 +116,7 @@ async fn hooks_and_templates_of_the_user_do_not_run() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_fetched_is_named_with_its_reason() {
+async fn a_failed_fetch_is_reported_with_its_reason() {
     let remote = Remote::new().await;
     let said = remote.clone(Some("nowhere")).await.unwrap_err().to_string();
     assert!(said.contains(&remote.url()) && said.contains("nowhere"), "{said}");
@@ -133,7 +133,7 @@ async fn what_cannot_be_fetched_is_named_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_token_is_for_github_alone() {
+async fn a_token_is_only_sent_to_github() {
     let remote = Remote::new().await;
     let mut git = remote.access();
     git.token = Some("secret".to_owned());
@@ -153,7 +153,7 @@ async fn a_token_is_for_github_alone() {
 
 #[cfg(unix)]
 #[test]
-fn a_copy_keeps_links_inside_and_refuses_those_that_leave() {
+fn a_copy_keeps_inner_links_and_refuses_outer_ones() {
     use std::os::unix::fs::symlink;
     let home = tempfile::tempdir().unwrap();
     let from = home.path().join("from");
@@ -184,7 +184,7 @@ fn a_copy_keeps_links_inside_and_refuses_those_that_leave() {
 }
 
 #[test]
-fn a_lone_folder_at_the_top_is_gone_into() {
+fn a_single_top_level_folder_is_unwrapped() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join("repo-1.0")).unwrap();
     assert_eq!(only_folder(home.path()), home.path().join("repo-1.0"));

@@ -1,4 +1,4 @@
-//! What the files of an extension are, so that a change is noticed.
+//! Hashes the files of an extension, so that a change is detected.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,14 +11,14 @@ use pollux_extend::extension::METADATA;
 use ring::digest;
 use serde_json::{Value, json};
 
-/// Files that are kept apart; all others are one hash together.
+/// Files that are hashed separately; all others share one hash.
 const MAX_LISTED: usize = 500;
-/// Names that a change is told with.
+/// Limit of names in a description of changes.
 const MAX_TOLD: usize = 5;
 const MAX_DEPTH: usize = 64;
-/// What people change on purpose, or what belongs to the way it came here.
+/// Files that users change on purpose, or that belong to the installation.
 const PASSED_OVER: &[&str] = &[".env", ".env.lock", ".git", METADATA];
-/// What others wrote, in thousands of files.
+/// Third-party packages, with thousands of files.
 const BULK: &str = "node_modules";
 
 /// One file.
@@ -38,7 +38,7 @@ pub struct Contents {
     rest: String,
 }
 
-/// How closely files are looked at.
+/// How thoroughly files are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// Listed files whose size or time changed.
@@ -47,7 +47,7 @@ pub enum Depth {
     Full,
 }
 
-/// What is different.
+/// The differences.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     pub changed: Vec<String>,
@@ -60,7 +60,7 @@ impl Changes {
         self.changed.is_empty() && self.added.is_empty() && self.removed.is_empty()
     }
 
-    /// In a few words: how many of which kind, and the first names.
+    /// A short description: the counts per kind, and the first names.
     pub fn summary(&self) -> String {
         let kinds = [("changed", &self.changed), ("added", &self.added), ("removed", &self.removed)];
         let told = kinds.into_iter().filter(|(_, names)| !names.is_empty()).map(|(word, names)| {
@@ -178,7 +178,7 @@ fn modified(meta: &fs::Metadata) -> String {
     since.unwrap_or_default().as_nanos().to_string()
 }
 
-/// Of a file's bytes, or of where a link leads; what is neither has no content.
+/// Hash of a file's bytes, or of a link's target; other entries have no content.
 fn hash(path: &Path, meta: &fs::Metadata) -> String {
     let mut context = digest::Context::new(&digest::SHA256);
     if meta.file_type().is_symlink() {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_change_is_noticed_and_told() {
+    fn every_kind_of_change_is_detected_and_reported() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path();
         for name in ["a.js", "b.js", "sub/c.js", "node_modules/x/index.js"] {
@@ -222,7 +222,7 @@ mod tests {
         }
         let before = Contents::read(&Contents::of(folder).to_json()).unwrap();
         assert!(before.changes(folder, Depth::Full).is_empty());
-        // What people set and where it came from are not part of it.
+        // User settings and installation metadata are not included.
         put(folder, ".env", "A=1");
         put(folder, METADATA, "{}");
         put(folder, ".git/HEAD", "x");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_time_alone_is_no_change() {
+    fn a_new_modification_time_alone_is_not_a_change() {
         let dir = tempfile::tempdir().unwrap();
         put(dir.path(), "a", "same");
         let before = Contents::of(dir.path());

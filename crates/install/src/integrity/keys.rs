@@ -1,4 +1,4 @@
-//! The keys that registers are signed with.
+//! The keys that sign the integrity registers.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -18,7 +18,7 @@ pub(super) const KEY_FILE: &str = "integrity.key";
 /// Upstream's names.
 const SERVICE: &str = "gemini-cli-extension-integrity";
 const ACCOUNT: &str = "secret-key";
-/// As much of a key's hash as tells two keys apart.
+/// Length of the key id, enough to distinguish keys.
 const ID_LENGTH: usize = 16;
 
 /// Where a key is kept.
@@ -59,7 +59,7 @@ pub(super) struct SigningKey {
 }
 
 impl SigningKey {
-    /// Tells it from other keys and says nothing about its value.
+    /// Identifies the key without revealing it.
     pub(super) fn id(&self) -> String {
         sha256_hex(format!("integrity key {}", self.secret.reveal()).as_bytes())
             .chars()
@@ -77,7 +77,7 @@ impl SigningKey {
 pub(super) struct Keys<'a> {
     file: PathBuf,
     store: Option<&'a CredentialStore>,
-    /// Asked once: a keychain that does not answer costs seconds.
+    /// Queried once: a keychain that does not respond costs seconds.
     in_keychain: RefCell<Option<Result<Option<Secret>, FileReason>>>,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Keys<'a> {
         Self { file: folder.join(KEY_FILE), store, in_keychain: RefCell::new(None) }
     }
 
-    /// The key in a place, if there is one; the inner error says why the place cannot be asked.
+    /// The key in a location, if there is one; the inner error says why the location is unavailable.
     pub(super) fn find(
         &self,
         place: KeyPlace,
@@ -98,7 +98,7 @@ impl<'a> Keys<'a> {
         Ok(found.map(|secret| secret.map(|secret| SigningKey { place, secret })))
     }
 
-    /// All keys that can be reached, the first one first; those that are missing are made.
+    /// All available keys in order; missing ones are created.
     pub(super) fn to_sign_with(&self) -> Result<Vec<SigningKey>, IntegrityError> {
         let mut keys = Vec::with_capacity(2);
         let in_keychain = match self.in_keychain() {
@@ -126,7 +126,7 @@ impl<'a> Keys<'a> {
     fn new_in_keychain(&self) -> Result<Option<Secret>, IntegrityError> {
         let Some(store) = self.store else { return Ok(None) };
         let _lock = FileLock::acquire(&self.file)?;
-        // Another process may have made one while this one waited for the lock.
+        // Another process may have created one while this one waited for the lock.
         let mut found = self.ask_keychain();
         if let Ok(None) = found {
             let key = new_key()?;

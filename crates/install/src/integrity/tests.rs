@@ -5,7 +5,7 @@ use super::keys::KEY_FILE;
 use super::*;
 
 #[test]
-fn what_upstream_signed_is_verified() {
+fn upstream_signatures_are_verified() {
     let dir = tempfile::tempdir().unwrap();
     let key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
     files::replace(&dir.path().join(KEY_FILE), key.as_bytes(), Mode::Private).unwrap();
@@ -49,7 +49,7 @@ fn options(dir: &Path) -> StoreOptions {
     StoreOptions { gemini_dir: dir.to_owned(), host: "h".into(), user: "u".into(), ..StoreOptions::default() }
 }
 
-/// The same home at a desktop and over ssh, where there is no keychain.
+/// The same home on a desktop and over ssh, where the keychain is missing.
 struct Sessions {
     dir: tempfile::TempDir,
     desktop: CredentialStore,
@@ -84,7 +84,7 @@ impl Sessions {
 }
 
 #[test]
-fn what_is_installed_in_one_session_is_verified_and_updated_in_the_other() {
+fn an_extension_installed_in_one_session_is_verified_and_updated_in_another() {
     let sessions = Sessions::new();
     let dir = sessions.dir.path();
     let (one, two) = (Metadata::new("/src/one", Kind::Local), Metadata::new("/src/two", Kind::Local));
@@ -113,7 +113,7 @@ fn what_is_installed_in_one_session_is_verified_and_updated_in_the_other() {
 }
 
 #[test]
-fn a_key_that_cannot_be_reached_is_not_a_change() {
+fn an_unreachable_key_is_not_reported_as_a_change() {
     let sessions = Sessions::new();
     let metadata = Metadata::new("/src/one", Kind::Local);
     sessions.at_desktop().record("one", &metadata, sessions.dir.path()).unwrap();
@@ -143,7 +143,7 @@ fn a_key_that_cannot_be_reached_is_not_a_change() {
 }
 
 #[test]
-fn a_change_is_a_change_in_every_session_and_one_right_signature_does_not_excuse_a_wrong_one() {
+fn a_change_is_detected_in_every_session_and_a_valid_signature_does_not_excuse_an_invalid_one() {
     let sessions = Sessions::new();
     let metadata = Metadata::new("/src/one", Kind::Local);
     sessions.at_desktop().record("one", &metadata, sessions.dir.path()).unwrap();
@@ -154,7 +154,7 @@ fn a_change_is_a_change_in_every_session_and_one_right_signature_does_not_excuse
     sessions.write_register(&changed);
     assert_eq!(sessions.at_desktop().verify("one", &evil), Standing::Invalid);
     assert_eq!(sessions.over_ssh().verify("one", &evil), Standing::Invalid);
-    // Signed again by somebody who has the file but not the keychain.
+    // Signed again by an attacker who has the file but not the keychain.
     let file = sessions.over_ssh().keys.find(KeyPlace::File).unwrap().unwrap().unwrap();
     let text = canonical(&changed["store"]);
     changed["signatures"][1]["signature"] = Value::from(file.sign(&text));

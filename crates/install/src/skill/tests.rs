@@ -82,7 +82,7 @@ async fn skills_of_a_folder_are_installed_and_replaced() {
 }
 
 #[tokio::test]
-async fn where_nothing_is_found_the_place_to_look_is_named() {
+async fn when_no_skill_is_found_the_usual_folder_is_suggested() {
     let scene = Scene::new();
     scene.skill("repo/skills/one", "one");
     let (found, _) = scene.obtain("repo", None).await;
@@ -119,7 +119,7 @@ async fn a_link_out_of_the_skill_stops_the_whole_installation() {
 }
 
 #[tokio::test]
-async fn one_name_twice_in_a_source_is_an_error() {
+async fn a_duplicate_name_in_a_source_is_an_error() {
     let scene = Scene::new();
     scene.skill("source/a", "same");
     scene.skill("source/b", "same");

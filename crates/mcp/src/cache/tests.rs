@@ -121,7 +121,7 @@ fn a_file_that_is_damaged_or_that_others_could_write_does_not_count_and_is_repla
         assert_eq!(cache.read(), None, "{damage}");
         cache.write(&known("two"));
         if damage == "folder" {
-            // Whoever can write there could exchange any file.
+            // A user with write access could replace any file.
             assert_eq!(cache.read(), None);
             continue;
         }
@@ -136,11 +136,11 @@ fn a_file_that_is_damaged_or_that_others_could_write_does_not_count_and_is_repla
 #[test]
 fn it_stays_small() {
     let scene = Scene::new();
-    for n in 0..MOST_FILES + 10 {
+    for n in 0..MAX_FILES + 10 {
         scene.cache(&json!({"command": "cat", "args": [n.to_string()]})).write(&known("x"));
     }
     let count = fs::read_dir(scene.folder()).unwrap().count();
-    assert_eq!(count, MOST_FILES);
+    assert_eq!(count, MAX_FILES);
     let cache = scene.cache(&json!({"command": "cat", "args": ["huge"]}));
     let tool = |n| ToolOffer {
         name: format!("t{n}"),

@@ -78,7 +78,7 @@ impl Http {
         let mut renewed = false;
         loop {
             let proof = match &self.access {
-                // Whoever writes an Authorization header into the settings means it.
+                // An Authorization header in the settings takes precedence.
                 Some(access) if !self.headers.contains_key(reqwest::header::AUTHORIZATION) => {
                     access.headers().await?
                 }
@@ -125,7 +125,7 @@ impl Http {
     }
 }
 
-/// Tells a server that wants somebody to sign in from all other answers.
+/// Detects responses that require sign-in.
 fn refused(response: Response) -> Result<Response, Failed> {
     let challenge = || {
         let header = response.headers().get(WWW_AUTHENTICATE);

@@ -1,4 +1,4 @@
-//! A server that is a program: a message per line, whatever else it prints.
+//! The stdio transport: one message per line; tolerates other output.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const MAX_NOISE: usize = 1 << 20;
 /// Bytes of a message that is too long which are read past, until the server is given up.
 const MAX_SKIPPED: usize = 64 << 20;
 /// Messages waiting to be written. While it is full nothing is read: a server that asks and never listens to
-/// answers must not fill the memory.
+/// responses must not exhaust memory.
 const WRITE_QUEUE: usize = 64;
 /// How much of both ends of a line that is too long is kept to find the request that it answers.
 const ENDS: usize = 256;

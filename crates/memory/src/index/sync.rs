@@ -19,7 +19,7 @@ use crate::source::{Listed, Source};
 /// Texts that are embedded at a time; how many depends on how long the last ones took.
 const FIRST_TEXTS: usize = 128;
 const LEAST_TEXTS: usize = 16;
-const MOST_TEXTS: usize = 1024;
+const MAX_TEXTS: usize = 1024;
 const QUICK: Duration = Duration::from_millis(250);
 const SLOW: Duration = Duration::from_secs(2);
 /// Or so many bytes of them.
@@ -253,7 +253,7 @@ impl Job {
         let begin = Instant::now();
         let vectors = vectors_of(embedder.as_ref(), &texts).await;
         self.batch_texts = match begin.elapsed() {
-            time if time < QUICK => (self.batch_texts * 2).min(MOST_TEXTS),
+            time if time < QUICK => (self.batch_texts * 2).min(MAX_TEXTS),
             time if time > SLOW => (self.batch_texts / 2).max(LEAST_TEXTS),
             _ => self.batch_texts,
         };

@@ -11,7 +11,7 @@ const CUT: char = '…';
 /// Cuts are moved to a blank that is so near.
 const NEAR: usize = 24;
 /// Words of a passage that are looked at; a passage has fewer.
-const MOST_MATCHES: usize = 1000;
+const MAX_MATCHES: usize = 1000;
 
 /// A part of a passage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +86,7 @@ fn matches(text: &str, question: &str) -> Vec<Match> {
         found.extend(best.map(|(weight, word)| Match { place, word, weight }));
     }
     found.sort_by_key(|found| found.place.start);
-    found.truncate(MOST_MATCHES);
+    found.truncate(MAX_MATCHES);
     found
 }
 

@@ -14,11 +14,11 @@ use crate::source::Source;
 /// A word with so many rows of its own is not looked for in other forms.
 const FEW: i64 = 8;
 /// So many words of a question are, those with the fewest rows first.
-const MOST_WORDS: usize = 4;
+const MAX_WORDS: usize = 4;
 /// And so many of them inside of longer words.
-const MOST_INSIDE: usize = 2;
+const MAX_INSIDE: usize = 2;
 /// Rows of one word.
-const MOST_ROWS: i64 = 64;
+const MAX_ROWS: i64 = 64;
 /// The longest parts of a word that are words themselves.
 const LONGEST_PART: usize = 12;
 const SHORTEST_END: usize = 5;
@@ -72,7 +72,7 @@ fn rare(connection: &Connection, question: &str) -> Result<Vec<(i64, String)>> {
         }
     }
     rare.sort();
-    rare.truncate(MOST_WORDS);
+    rare.truncate(MAX_WORDS);
     Ok(rare)
 }
 
@@ -90,7 +90,7 @@ fn scores(
     let mut scores = HashMap::new();
     for (place, (count, word)) in rare.iter().enumerate() {
         let mut rows = rows(connection, "pollux_fts", &expression(word, *count), source)?;
-        if place < MOST_INSIDE && word.chars().count() >= words::LEAST_INSIDE {
+        if place < MAX_INSIDE && word.chars().count() >= words::LEAST_INSIDE {
             rows.extend(self::rows(connection, "pollux_trigram", &words::quoted(word), source)?);
         }
         rows.sort_unstable();
@@ -114,7 +114,7 @@ fn rows(connection: &Connection, table: &str, expression: &str, source: Option<S
         if source.is_some() { of_source.as_str() } else { "?3 IS NULL" }
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let values = (expression, MOST_ROWS, source.map(Source::as_str));
+    let values = (expression, MAX_ROWS, source.map(Source::as_str));
     statement.query_map(values, |row| row.get(0))?.collect()
 }
 

@@ -1,4 +1,4 @@
-//! Which servers are believed: the system's certificates, loaded when the first server shows one.
+//! Certificate verification with the system's roots, loaded at the first TLS handshake.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! The system's keychain, asked on a thread of its own so that one that hangs cannot hang the program.
+//! The system's keychain, accessed on a separate thread, so that a hanging keychain cannot block the program.
 
 #[cfg(all(feature = "keychain", target_os = "macos"))]
 mod macos;
@@ -17,11 +17,11 @@ use pollux_domain::sync::Locked as _;
 use crate::random;
 
 /// How long the keychain may take for one answer; upstream's number.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 /// Accounts of the probe begin with this; upstream's word.
 pub(super) const PROBE_PREFIX: &str = "__keychain_test__";
 
-/// Why the keychain was of no use.
+/// Why the keychain could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeychainError {
     #[error("this build has no keychain support")]

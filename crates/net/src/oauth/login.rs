@@ -16,10 +16,10 @@ use super::registration::{ClientIdentity, METHOD_FIELD, RegistrationError};
 use super::token::{self, Grant, TokenEndpointError};
 use super::{OAuth, OAuthServer, TokenError, scopes};
 use crate::credentials::{MCP_SERVICE, OAuthCredentials};
-use crate::random::{self, NoRandomness};
+use crate::random::{self, RandomnessError};
 
 /// How long a sign-in may take in all; upstream's number.
-const PATIENCE: Duration = Duration::from_secs(5 * 60);
+const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 const CALLBACK_PATH: &str = "/oauth/callback";
 
 /// Why nobody is signed in. No variant holds a secret.
@@ -34,8 +34,8 @@ pub enum LoginError {
     #[error("could not listen on loopback port {port} for the browser's response")]
     Listen { port: u16, source: std::io::Error },
     #[error(transparent)]
-    Randomness(#[from] NoRandomness),
-    #[error("no response from the browser within {} minutes", PATIENCE.as_secs() / 60)]
+    Randomness(#[from] RandomnessError),
+    #[error("no response from the browser within {} minutes", TIMEOUT.as_secs() / 60)]
     TimedOut,
     #[error("the sign-in was refused with `{error}`{description}")]
     Denied { error: String, description: String },
@@ -133,7 +133,7 @@ impl OAuth {
             url,
             expected,
             listeners,
-            until: Instant::now() + PATIENCE,
+            until: Instant::now() + TIMEOUT,
         })
     }
 

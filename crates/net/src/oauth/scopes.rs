@@ -12,7 +12,7 @@ const WANTED_FIELD: &str = "wantedScope";
 
 /// What comes of a server's wish for wider rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wider {
+pub enum WiderScopes {
     /// There is a better token.
     Granted,
     /// A person has to sign in again; [`OAuth::begin_login`] with the same challenge asks for the rights.
@@ -24,7 +24,7 @@ pub enum Wider {
 impl OAuth {
     /// A server refused a request because the token has too few rights (403); `challenge` says which it wants.
     /// The same wish is followed once.
-    pub async fn widen(&self, server: &OAuthServer, challenge: &str) -> Result<Wider, TokenError> {
+    pub async fn widen(&self, server: &OAuthServer, challenge: &str) -> Result<WiderScopes, TokenError> {
         let wanted = discovery::scopes_in(challenge);
         let unattended = server.config.grant.is_unattended();
         let held = match self.known(server) {
@@ -41,16 +41,16 @@ impl OAuth {
         let limits = &server.config.scopes;
         let beyond = unattended && !limits.is_empty() && wanted.iter().any(|scope| !limits.contains(scope));
         if already || beyond || !self.first_time(server, &wanted) {
-            return Ok(Wider::Refused);
+            return Ok(WiderScopes::Refused);
         }
         if unattended {
             self.acquire(server, Some(challenge)).await?;
-            return Ok(Wider::Granted);
+            return Ok(WiderScopes::Granted);
         }
         if let Some(held) = held {
             self.note(server, held, wanted).await?;
         }
-        Ok(Wider::Person)
+        Ok(WiderScopes::Person)
     }
 
     /// The rights that a server has wanted beyond those of its present sign-in.

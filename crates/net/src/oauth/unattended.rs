@@ -14,7 +14,7 @@ use super::token::{self, Grant, TokenEndpointError};
 use super::{GrantType, OAuth, OAuthServer, TokenError, scopes};
 use crate::credentials::OAuthCredentials;
 use crate::jwt::{self, KeyError};
-use crate::random::{self, NoRandomness};
+use crate::random::{self, RandomnessError};
 
 /// How long a signed assertion is good for, in seconds.
 const ASSERTION_LIFE: i64 = 300;
@@ -60,7 +60,7 @@ pub enum UnattendedError {
     #[error("the server refused to issue a token to this client")]
     Refused(#[source] TokenEndpointError),
     #[error(transparent)]
-    Randomness(#[from] NoRandomness),
+    Randomness(#[from] RandomnessError),
 }
 
 impl OAuth {

@@ -2,7 +2,7 @@
 //!
 //! For `json`, which prints the answer at the end; `text` and `stream-json` print pieces as they arrive.
 
-/// Collects text; what belongs to a void attempt is forgotten.
+/// Collects text; the text of a discarded attempt is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     whole: String,
@@ -27,7 +27,7 @@ impl Answer {
         self.last_step = text;
     }
 
-    /// The attempt never was.
+    /// Drops the attempt.
     pub(crate) fn discard(&mut self) {
         self.attempt.clear();
     }

@@ -183,7 +183,7 @@ fn api_hint(kind: &ModelErrorKind) -> Option<&'static str> {
     }
 }
 
-/// The exit code of a turn. Only a reply of no use differs: upstream calls that a success.
+/// The exit code of a turn. Only an unusable reply differs: upstream counts it as success.
 pub(crate) fn exit_kind(end: &TurnEnd, dialect: Dialect, signal: Option<Received>) -> ExitKind {
     match end {
         TurnEnd::Finished(_) | TurnEnd::Loop(_) => ExitKind::Success,

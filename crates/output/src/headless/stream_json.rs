@@ -135,7 +135,7 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
         }
         Event::Activity(activity) => Some(pollux::activity(activity, at)),
         Event::Notice { severity: Severity::Warning | Severity::Error, code, message }
-        // Whoever reads only this must learn why there is no answer.
+        // A reader of only this stream must learn why there is no answer.
         | Event::Notice { severity: Severity::Info, code: code @ NoticeCode::Halted, message } => {
             Some(pollux::error(&plain(message), notice_code(*code), at))
         }

@@ -500,7 +500,7 @@ fn run_failed(failure: RunFailure, display: Display) -> Event {
     Event::CallFinished(Arc::new(CallReport { outcome, lines: LineDelta::default(), ..(*report).clone() }))
 }
 
-/// A command that printed something and failed, and one that failed without a word.
+/// A command that printed something and failed, and one that failed silently.
 fn failing() -> Vec<Event> {
     let mut events = beginning();
     events.extend([

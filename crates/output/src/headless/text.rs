@@ -49,7 +49,7 @@ impl Text {
     }
 }
 
-/// Takes back on stdout what stands on stdout: whoever reads only that must not trust it.
+/// Marks shown text as invalid on stdout itself, for readers of stdout only.
 fn void_marker(discarded: &Discarded) -> String {
     let reason = one_line(&discarded.reason);
     let again = if discarded.retry_in.is_some() { "; retrying" } else { "" };

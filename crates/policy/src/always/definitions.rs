@@ -1,4 +1,7 @@
-//! What servers' tools were like when a person allowed them: an answer is about a tool, not about its name.
+//! Remembers which definitions of MCP tools the user approved, as hashes.
+//!
+//! A server can change a tool after it was allowed, so an approval is bound to the definition and not to the
+//! tool's name.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,27 +12,28 @@ use pollux_domain::JsonObject;
 use pollux_domain::sync::Locked as _;
 use serde_json::Value;
 
-/// The file beside the saved answers.
+/// The file next to the saved approvals.
 const FILE: &str = "auto-saved-tools.json";
 
-/// How a tool stands to what a person agreed to.
+/// How a tool compares with the definition that the user approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    AsAgreed,
-    /// It says something else of itself, or takes other arguments.
+pub enum DefinitionStatus {
+    Approved,
+    /// Its description or its parameters have changed.
     Changed,
-    /// It came after its server was allowed as a whole.
+    /// It was added after its whole server was allowed.
     New,
 }
 
-/// Definitions that a person agreed to, as hashes by server and tool.
+/// Approved tool definitions, as hashes by server and tool.
 #[derive(Debug, Default)]
-pub struct Definitions {
+pub struct ApprovedDefinitions {
     session: Mutex<HashMap<(String, String), String>>,
 }
 
-impl Definitions {
-    /// A person allowed these tools as they are; beyond this session if `saved` names the file of saved answers.
+impl ApprovedDefinitions {
+    /// Records that the user allowed these tools as they are; also for later sessions if `saved` names the
+    /// file of saved approvals.
     pub fn agree(
         &self,
         server: &str,
@@ -48,8 +52,14 @@ impl Definitions {
         }
     }
 
-    /// Judges a tool that an answer allows; `saved` names the file if the answer is from there.
-    pub fn standing(&self, server: &str, tool: &str, definition: &str, saved: Option<&Path>) -> Standing {
+    /// Compares a tool with its approved definition; `saved` names the file if the approval comes from there.
+    pub fn standing(
+        &self,
+        server: &str,
+        tool: &str,
+        definition: &str,
+        saved: Option<&Path>,
+    ) -> DefinitionStatus {
         let key = (server.to_owned(), tool.to_owned());
         let known = self.session.locked().get(&key).cloned();
         let known = known.or_else(|| {
@@ -57,15 +67,15 @@ impl Definitions {
             found.get(server)?.get(tool)?.as_str().map(str::to_owned)
         });
         match (known, saved) {
-            (Some(known), _) if known == definition => Standing::AsAgreed,
-            (Some(_), _) => Standing::Changed,
-            // An answer that another program saved, or an earlier one: it holds for what the tool is now.
+            (Some(known), _) if known == definition => DefinitionStatus::Approved,
+            (Some(_), _) => DefinitionStatus::Changed,
+            // An approval saved by another program or an earlier version covers the current definition.
             (None, Some(_)) => {
-                // Where nothing can be written it holds for this session.
+                // If the file cannot be written, the approval covers this session.
                 let _ = self.agree(server, &[(key.1, definition.to_owned())], saved);
-                Standing::AsAgreed
+                DefinitionStatus::Approved
             }
-            (None, None) => Standing::New,
+            (None, None) => DefinitionStatus::New,
         }
     }
 }
@@ -74,7 +84,7 @@ fn beside(file: &Path) -> PathBuf {
     file.with_file_name(FILE)
 }
 
-/// What cannot be read is nothing: the next answer writes it anew.
+/// An unreadable file counts as empty and is rewritten by the next approval.
 fn read(file: &Path) -> JsonObject {
     let text = files::read_text(file).ok().flatten().unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
@@ -84,7 +94,7 @@ fn keep(file: &Path, server: &str, tools: &[(String, String)]) -> Result<(), Fil
     if let Some(folder) = file.parent() {
         files::create_folder(folder, Mode::Private)?;
     }
-    // Without the lock the worst is that another answer is asked for again.
+    // Without the lock, at worst another approval has to be repeated.
     let _lock = FileLock::acquire(file).ok();
     let mut all = read(file);
     let entry = all.entry(server).or_insert_with(|| Value::Object(JsonObject::new()));
@@ -107,31 +117,37 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_this_session_holds_for_the_tools_as_they_were() {
-        let agreed = Definitions::default();
+    fn a_session_approval_covers_the_tools_as_they_were() {
+        let agreed = ApprovedDefinitions::default();
         agreed.agree("git", &tools(&[("push", "1"), ("pull", "1")]), None).unwrap();
-        assert_eq!(agreed.standing("git", "push", "1", None), Standing::AsAgreed);
-        assert_eq!(agreed.standing("git", "push", "2", None), Standing::Changed);
-        assert_eq!(agreed.standing("git", "rebase", "1", None), Standing::New);
-        assert_eq!(agreed.standing("other", "push", "1", None), Standing::New);
+        assert_eq!(agreed.standing("git", "push", "1", None), DefinitionStatus::Approved);
+        assert_eq!(agreed.standing("git", "push", "2", None), DefinitionStatus::Changed);
+        assert_eq!(agreed.standing("git", "rebase", "1", None), DefinitionStatus::New);
+        assert_eq!(agreed.standing("other", "push", "1", None), DefinitionStatus::New);
         agreed.agree("git", &tools(&[("push", "2")]), None).unwrap();
-        assert_eq!(agreed.standing("git", "push", "2", None), Standing::AsAgreed);
+        assert_eq!(agreed.standing("git", "push", "2", None), DefinitionStatus::Approved);
     }
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
-    fn a_saved_answer_holds_in_later_sessions_until_the_tool_changes() {
+    fn a_saved_approval_holds_in_later_sessions_until_the_tool_changes() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("policies/auto-saved.toml");
         let saved = Some(file.as_path());
-        Definitions::default().agree("git", &tools(&[("push", "1")]), saved).unwrap();
-        let later = Definitions::default();
-        assert_eq!(later.standing("git", "push", "1", saved), Standing::AsAgreed);
-        assert_eq!(later.standing("git", "push", "2", saved), Standing::Changed);
-        // One that another program saved is bound to what the tool is when it is first used.
-        assert_eq!(later.standing("git", "pull", "7", saved), Standing::AsAgreed);
-        assert_eq!(Definitions::default().standing("git", "pull", "8", saved), Standing::Changed);
+        ApprovedDefinitions::default().agree("git", &tools(&[("push", "1")]), saved).unwrap();
+        let later = ApprovedDefinitions::default();
+        assert_eq!(later.standing("git", "push", "1", saved), DefinitionStatus::Approved);
+        assert_eq!(later.standing("git", "push", "2", saved), DefinitionStatus::Changed);
+        // An approval saved by another program is bound to the definition at its first use.
+        assert_eq!(later.standing("git", "pull", "7", saved), DefinitionStatus::Approved);
+        assert_eq!(
+            ApprovedDefinitions::default().standing("git", "pull", "8", saved),
+            DefinitionStatus::Changed
+        );
         std::fs::write(file.with_file_name(FILE), "not json").unwrap();
-        assert_eq!(Definitions::default().standing("git", "push", "2", saved), Standing::AsAgreed);
+        assert_eq!(
+            ApprovedDefinitions::default().standing("git", "push", "2", saved),
+            DefinitionStatus::Approved
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The file that keeps answers for later sessions.
+//! Writes approvals to the file that later sessions load.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 
 use super::Grant;
 
-/// Why an answer could not be kept.
+/// Why an approval could not be saved.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     #[error("Failed to persist policy for {tool}: {source}")]
@@ -15,8 +15,8 @@ pub enum SaveError {
     Lock { tool: String, source: LockError },
 }
 
-/// Adds an answer to a file, whole or not at all, also when several programs do so at once. A file that is not
-/// TOML is kept beside it; the answer is where.
+/// Adds an approval to a file atomically, also when several programs do so at once. A file that is not valid
+/// TOML is backed up next to it; returns the path of the backup.
 pub fn save(file: &Path, grant: &Grant) -> Result<Option<PathBuf>, SaveError> {
     let tool = || grant.tool.clone().unwrap_or_else(|| "*".to_owned());
     let failed = |source| SaveError::File { tool: tool(), source };
@@ -26,7 +26,7 @@ pub fn save(file: &Path, grant: &Grant) -> Result<Option<PathBuf>, SaveError> {
     let _lock = FileLock::acquire(file).map_err(|source| SaveError::Lock { tool: tool(), source })?;
     let saved = match files::read_text(file) {
         Ok(text) => text.unwrap_or_default(),
-        // Not text: it is set aside like text that is not TOML.
+        // Not UTF-8: backed up like text that is not TOML.
         Err(FileError::NotUtf8 { .. }) => "\u{0}".to_owned(),
         Err(error) => return Err(failed(error)),
     };
@@ -43,7 +43,7 @@ pub fn save(file: &Path, grant: &Grant) -> Result<Option<PathBuf>, SaveError> {
     Ok(set_aside)
 }
 
-/// A name beside the file that is not taken.
+/// An unused file name next to the file.
 fn aside(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".bak");
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
-    fn answers_add_up_and_a_broken_file_is_kept_beside() {
+    fn saved_approvals_accumulate_and_a_broken_file_is_backed_up() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("policies/auto-saved.toml");
         assert_eq!(save(&file, &grant_for_command("git status")).unwrap(), None);

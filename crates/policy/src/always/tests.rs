@@ -30,7 +30,7 @@ fn request<'a>(tool: &'a str, server: Option<&'a str>, args: &'a JsonObject) -> 
 
 pub(super) fn grant_for_command(command: &str) -> Grant {
     let args = object(json!({"command": command}));
-    Grant::narrow(&request(SHELL, None, &args), Reach::Tool).unwrap()
+    Grant::narrow(&request(SHELL, None, &args), GrantScope::Tool).unwrap()
 }
 
 /// An engine that has read the grant back from a file.
@@ -51,7 +51,7 @@ fn options() -> Options {
 #[test]
 fn a_file_grant_covers_that_file_only() {
     let args = object(json!({"file_path": "/w/a (1)+.rs", "content": "x"}));
-    let grant = Grant::narrow(&request("write_file", None, &args), Reach::Tool).unwrap();
+    let grant = Grant::narrow(&request("write_file", None, &args), GrantScope::Tool).unwrap();
     assert_eq!(
         grant.to_toml(),
         "[[rule]]\ntoolName = \"write_file\"\ndecision = \"allow\"\npriority = 950\nargsPattern = '''\\x00\"file_path\":\"/w/a \\(1\\)\\+\\.rs\"\\x00'''\nmodes = [\"default\", \"autoEdit\", \"yolo\"]\n"
@@ -68,12 +68,12 @@ fn a_file_grant_covers_that_file_only() {
 #[test]
 fn a_server_grant_covers_its_tool_or_the_server() {
     let args = JsonObject::new();
-    let grant = Grant::narrow(&request("mcp_git_push", Some("git"), &args), Reach::Tool).unwrap();
+    let grant = Grant::narrow(&request("mcp_git_push", Some("git"), &args), GrantScope::Tool).unwrap();
     assert_eq!((grant.tool.as_deref(), grant.server.as_deref()), (Some("push"), Some("git")));
     let engine = reloaded(&grant);
     assert_eq!(engine.decide(&request("mcp_git_push", Some("git"), &args)).decision, Decision::Allow);
     assert_eq!(engine.decide(&request("mcp_git_pull", Some("git"), &args)).decision, Decision::Ask);
-    let all = Grant::narrow(&request("mcp_git_push", Some("git"), &args), Reach::Server).unwrap();
+    let all = Grant::narrow(&request("mcp_git_push", Some("git"), &args), GrantScope::Server).unwrap();
     let engine = reloaded(&all);
     assert_eq!(engine.decide(&request("mcp_git_pull", Some("git"), &args)).decision, Decision::Allow);
     assert_eq!(engine.decide(&request("mcp_x_pull", Some("x"), &args)).decision, Decision::Ask);
@@ -93,7 +93,7 @@ fn a_command_grant_covers_program_and_subcommand() {
     ];
     for (command, prefixes) in table {
         let args = object(json!({"command": command}));
-        let grant = Grant::narrow(&request("run_shell_command", None, &args), Reach::Tool);
+        let grant = Grant::narrow(&request("run_shell_command", None, &args), GrantScope::Tool);
         let found =
             grant.as_ref().map(|grant| grant.command_prefixes.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(found, prefixes, "{command}");
@@ -105,10 +105,10 @@ fn a_command_grant_covers_program_and_subcommand() {
 }
 
 #[test]
-fn a_session_grant_yields_to_the_user_s_deny_and_beats_the_project() {
+fn a_session_grant_yields_to_the_users_deny_and_overrides_the_project() {
     let args = object(json!({"command": "make all"}));
     let asked = request("run_shell_command", None, &args);
-    let grant = Grant::narrow(&asked, Reach::Tool).unwrap();
+    let grant = Grant::narrow(&asked, GrantScope::Tool).unwrap();
     let mut engine = load(&Sources::default(), options());
     assert_eq!(engine.decide(&asked).decision, Decision::Ask);
     engine.allow_for_session(&grant);
@@ -125,13 +125,13 @@ fn a_session_grant_yields_to_the_user_s_deny_and_beats_the_project() {
 }
 
 #[test]
-fn a_saved_file_keeps_what_it_has_and_updates_what_is_alike() {
+fn saving_keeps_existing_rules_and_updates_matching_ones() {
     let args = object(json!({"command": "make all"}));
     let mut asked = request("run_shell_command", None, &args);
     asked.mode = ApprovalMode::AutoEdit;
-    let narrow = Grant::narrow(&asked, Reach::Tool).unwrap();
+    let narrow = Grant::narrow(&asked, GrantScope::Tool).unwrap();
     asked.mode = ApprovalMode::Default;
-    let wide = Grant::narrow(&asked, Reach::Tool).unwrap();
+    let wide = Grant::narrow(&asked, GrantScope::Tool).unwrap();
     let other = "# mine\n[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 1\n";
     let one = narrow.merged_into(other).unwrap();
     assert_eq!(one, format!("{other}\n{}", narrow.to_toml()));
@@ -147,7 +147,7 @@ proptest! {
     #[test]
     fn a_saved_file_grant_matches_again_and_nothing_else(path in "\\PC{1,30}|[a-z./\\\\\"'\n\u{1}(){}*+?-]{1,30}", other in "\\PC{0,30}") {
         let args = object(json!({"file_path": path, "content": other}));
-        let grant = Grant::narrow(&request("write_file", None, &args), Reach::Tool).unwrap();
+        let grant = Grant::narrow(&request("write_file", None, &args), GrantScope::Tool).unwrap();
         let engine = reloaded(&grant);
         prop_assert_eq!(engine.decide(&request("write_file", None, &args)).decision, Decision::Allow);
         for wrong in [format!("{path}x"), format!("x{path}"), other.clone()] {
@@ -160,7 +160,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_command_destroys_is_told_with_its_names() {
+fn a_destructive_command_is_described_with_its_targets() {
     let told = |command: &str| {
         let args = object(json!({"command": command}));
         destruction(&request(SHELL, None, &args)).unwrap_or_default()
@@ -198,12 +198,12 @@ fn what_a_command_destroys_is_told_with_its_names() {
     }
     let many: Vec<String> = (0..9).map(|number| format!("rm f{number}")).collect();
     assert!(told(&many.join("; ")).ends_with("deletes f4; and 4 more destructive commands"));
-    // A name cannot pretend to be a sentence of ours on another line.
+    // A name cannot imitate our own text on another line.
     assert!(!told("rm -rf $'a\\nb'").is_empty());
 }
 
 #[test]
-fn a_tool_of_a_server_that_says_it_destroys_is_believed() {
+fn a_destructive_hint_of_an_mcp_tool_is_reported() {
     let args = object(json!({}));
     let hints = object(json!({"destructiveHint": true}));
     let plain = request("mcp_db_drop", Some("db"), &args);

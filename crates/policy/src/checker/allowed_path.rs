@@ -1,4 +1,4 @@
-//! The built-in checker `allowed-path`.
+//! The built-in checker `allowed-path`: denies calls whose path arguments are outside the workspace.
 
 use std::path::{Path, PathBuf};
 

@@ -22,7 +22,7 @@ priority = 100
 checker = { type = "external", name = "second", config = { command = ["/opt/check", "-v"] } }
 "#;
 
-/// Gives its answers in turn and keeps what it was asked.
+/// Returns its answers in turn and records the requests.
 #[derive(Default)]
 struct Answers {
     left: Mutex<VecDeque<Answer>>,
@@ -48,7 +48,7 @@ fn answer(decision: Decision, reason: &str) -> Answer {
     Ok(CheckAnswer { decision, reason: reason.to_owned() })
 }
 
-/// The verdict, and what was asked on the way to it.
+/// The verdict and the requests made for it.
 fn decided(answers: Vec<Answer>, interactive: bool) -> (Verdict, Vec<Value>) {
     let dir = tempfile::tempdir().unwrap();
     pollux_config::files::replace(
@@ -90,7 +90,7 @@ fn ready<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn every_checker_is_told_what_it_wants_and_all_must_agree() {
+fn every_checker_gets_its_context_and_all_must_agree() {
     let (verdict, asked) = decided(vec![answer(Decision::Allow, "fine"), answer(Decision::Allow, "")], false);
     assert_eq!(verdict.decision, Decision::Allow);
     assert!(verdict.checks.is_empty());
@@ -115,7 +115,7 @@ fn every_checker_is_told_what_it_wants_and_all_must_agree() {
 }
 
 #[test]
-fn the_strictest_answer_counts_and_a_failure_denies() {
+fn the_strictest_checker_answer_wins_and_a_failure_denies() {
     let failure = || Err(CheckFailure::Failed { name: "first".into(), why: "exit 3".into() });
     let table = [
         (vec![answer(Decision::Deny, "no")], true, Decision::Deny, 1, "no"),
@@ -140,7 +140,7 @@ fn the_strictest_answer_counts_and_a_failure_denies() {
 }
 
 #[test]
-fn answers_are_read_and_nonsense_is_a_failure() {
+fn checker_answers_are_parsed_and_nonsense_is_a_failure() {
     let answer = CheckAnswer::parse("x", r#"{"decision":"deny","reason":"no"}"#).unwrap();
     assert_eq!(answer, CheckAnswer { decision: Decision::Deny, reason: "no".to_owned() });
     for text in ["", "{}", "yes", "[]", r#"{"decision":"maybe"}"#, r#"{"decision":"allow"} {}"#, "null"] {

@@ -1,14 +1,14 @@
-//! The conversation as external checkers read it.
+//! The conversation in the form that external checkers receive, limited in size.
 
 use std::sync::Arc;
 
 use pollux_domain::content::{Content, Role};
 use serde_json::{Value, json};
 
-/// Most bytes of conversation that a checker is told; what is older is left out.
-const MOST: usize = 1024 * 1024;
+/// Bytes of conversation that a checker receives; older turns are dropped.
+const MAX_BYTES: usize = 1024 * 1024;
 
-/// One turn for each thing the model said, with what it was told before; the newest that fit.
+/// One turn for each message of the model, with the prompt before it; the newest that fit.
 pub(crate) fn of(history: &[Arc<Content>]) -> Vec<Value> {
     let mut turns = Vec::new();
     let mut asked: Option<String> = None;
@@ -35,7 +35,7 @@ fn turn(asked: &str, said: Value) -> Value {
 }
 
 fn newest(mut turns: Vec<Value>) -> Vec<Value> {
-    let mut room = MOST;
+    let mut room = MAX_BYTES;
     let kept = turns.iter().rev().take_while(|turn| {
         let size = turn.to_string().len();
         let fits = size <= room;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_stands_beside_what_was_said() {
+    fn prompts_are_paired_with_their_replies() {
         let args = json!({"path": "a"}).as_object().cloned().unwrap();
         let mut call = Part::text("");
         call.body = Body::Call(FunctionCall::new(None, "x", args));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_conversation_loses_its_beginning() {
+    fn a_long_conversation_is_truncated_at_the_start() {
         let long = "x".repeat(400 * 1024);
         let history: Vec<Arc<Content>> = (0..5).map(|_| Arc::new(Content::user_text(long.clone()))).collect();
         assert_eq!(of(&history).len(), 2);

@@ -22,8 +22,12 @@ fn scene() -> tempfile::TempDir {
 }
 
 fn words(root: &Path, pattern: &str) -> Vec<String> {
-    let mut words: Vec<String> =
-        Look::new(&LocalDisk).expand(root, pattern).unwrap().into_iter().map(|found| found.word).collect();
+    let mut words: Vec<String> = BoundedDisk::new(&LocalDisk)
+        .expand(root, pattern)
+        .unwrap()
+        .into_iter()
+        .map(|found| found.word)
+        .collect();
     words.sort();
     words
 }
@@ -58,7 +62,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, rng_seed: proptest::test_runner::RngSeed::Fixed(5), ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_bash_expands_a_pattern_to_is_found(pattern in "[ab.\\-n\\[\\]*?!xrs/e]{1,8}") {
+    fn every_bash_expansion_of_a_pattern_is_found(pattern in "[ab.\\-n\\[\\]*?!xrs/e]{1,8}") {
         let root = scene();
         let output = Command::new("/bin/bash")
             .args(["-c", &format!("shopt -s nullglob; printf '%s\\n' {pattern}")])

@@ -10,8 +10,8 @@ use crate::checker::{CheckRequest, CheckerPort, turns};
 use crate::request::{Decision, Request, Verdict};
 
 impl Engine {
-    /// Asks the external checkers that a verdict names, in their order: one that denies or gives no usable
-    /// answer denies, one that wants to ask asks, and none can make the verdict milder.
+    /// Runs the external checkers of a verdict in order: a denial or an invalid answer denies, a request to
+    /// ask makes it ask, and none can relax the verdict.
     pub async fn checked(
         &self,
         mut verdict: Verdict,

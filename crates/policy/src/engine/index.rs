@@ -6,7 +6,7 @@ use super::prefix;
 use crate::rule::{Condition, Rule};
 use crate::shell::Part;
 
-/// Places of rules in the sorted list, by the program that their prefix names.
+/// Positions of rules in the sorted list, by the program that their prefix names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProgramIndex {
     by_program: HashMap<String, Vec<usize>>,
@@ -29,7 +29,7 @@ impl ProgramIndex {
         index
     }
 
-    /// The rules that may be about a part, in their order.
+    /// The rules that may match a part, in order.
     pub(super) fn about<'e>(&self, rules: &'e [Rule], part: &Part) -> Vec<&'e Rule> {
         if matches!(part.words.first(), Some(None)) {
             return rules.iter().collect();

@@ -1,9 +1,9 @@
-//! How the first words of a rule compare with a command.
+//! Compares the command prefix of a rule with the words of a command.
 
-use crate::pattern::Found;
+use crate::pattern::PatternMatch;
 use crate::shell::Part;
 
-/// Wrappers that run a command as it is, with no more rights and nowhere else.
+/// Wrappers that run a command unchanged, without more privileges and on the same machine.
 const TRANSPARENT: &[&str] = &[
     "bash",
     "builtin",
@@ -35,7 +35,7 @@ const TRANSPARENT: &[&str] = &[
     "zsh",
 ];
 
-/// Whether an allow rule's words vouch for a command: literally, word by word, from the start.
+/// Whether the words of an allow rule cover a command: literally, word by word, from the start.
 pub(crate) fn vouches(prefix: &[String], part: &Part) -> bool {
     if part.behind.is_empty() {
         let words = part.words.iter().map(Option::as_deref);
@@ -46,11 +46,11 @@ pub(crate) fn vouches(prefix: &[String], part: &Part) -> bool {
     let mut words =
         opaque.map(|wrapper| Some(wrapper.as_str())).chain(part.words.iter().map(Option::as_deref));
     let starts = prefix.iter().all(|wanted| words.next().flatten() == Some(wanted));
-    // `sudo` alone must not vouch for what it runs.
+    // `sudo` alone must not cover the command it runs.
     starts && prefix.len() > opaque_wrappers(part)
 }
 
-/// How many wrappers change the rights, the machine or the place a command runs with.
+/// The number of wrappers that change the privileges, the machine or the directory of a command.
 pub(crate) fn opaque_wrappers(part: &Part) -> usize {
     part.behind.iter().filter(|wrapper| is_opaque(wrapper)).count()
 }
@@ -59,46 +59,46 @@ fn is_opaque(wrapper: &str) -> bool {
     !TRANSPARENT.contains(&base(wrapper))
 }
 
-/// Whether the words spell out the whole command.
+/// Whether the words cover the complete command.
 pub(crate) fn is_whole(prefix: &[String], part: &Part) -> bool {
     prefix.len() == part.words.len() && vouches(prefix, part)
 }
 
-/// Whether a deny or ask rule's words catch a command, however it is spelt.
-pub(crate) fn catches(prefix: &[String], part: &Part) -> Found {
+/// Whether the words of a deny or ask rule match a command in any spelling.
+pub(crate) fn catches(prefix: &[String], part: &Part) -> PatternMatch {
     let Some((program, rest)) = prefix.split_first() else {
-        return Found::No;
+        return PatternMatch::No;
     };
-    let mut result = Found::No;
+    let mut result = PatternMatch::No;
     for start in 0..=part.behind.len() {
         let wrapper = part.behind.get(start).map(|name| Some(name.as_str()));
         let Some(first) = wrapper.or_else(|| part.words.first().map(Option::as_deref)) else {
             break;
         };
         let found = match first {
-            None => Found::Unknown,
+            None => PatternMatch::Unknown,
             Some(name) if same_program(name, program) => {
                 let wrappers = part.behind.iter().map(|name| Some(name.as_str()));
                 let all = wrappers.chain(part.words.iter().map(Option::as_deref));
                 catches_args(rest, &all.skip(start + 1).collect::<Vec<_>>())
             }
-            Some(_) => Found::No,
+            Some(_) => PatternMatch::No,
         };
         match found {
-            Found::Yes => return Found::Yes,
-            Found::Unknown => result = Found::Unknown,
-            Found::No => {}
+            PatternMatch::Yes => return PatternMatch::Yes,
+            PatternMatch::Unknown => result = PatternMatch::Unknown,
+            PatternMatch::No => {}
         }
     }
     result
 }
 
-/// Compared without directory, `.exe` and case: some file systems do not tell `RM` from `rm`.
+/// Compared without directory, `.exe` and case: some file systems do not distinguish `RM` from `rm`.
 fn same_program(name: &str, wanted: &str) -> bool {
     stem(name).eq_ignore_ascii_case(stem(wanted))
 }
 
-/// What programs are compared by.
+/// The key by which programs are compared.
 pub(super) fn program_key(program: &str) -> String {
     stem(program).to_ascii_lowercase()
 }
@@ -117,15 +117,16 @@ pub(crate) fn base(program: &str) -> &str {
     program.rsplit(['/', '\\']).next().unwrap_or(program)
 }
 
-/// The wanted words in order; options of the program itself may stand between, short options in any grouping.
-fn catches_args(wanted: &[String], args: &[Option<&str>]) -> Found {
+/// The expected words in order; options of the program itself may come between them, short options in any
+/// grouping.
+fn catches_args(wanted: &[String], args: &[Option<&str>]) -> PatternMatch {
     let Some((first, rest)) = wanted.split_first() else {
-        return Found::Yes;
+        return PatternMatch::Yes;
     };
     if let Some(letters) = short_options(first) {
         let found = has_options(letters, args);
         return match found {
-            Found::Yes => catches_args(rest, args),
+            PatternMatch::Yes => catches_args(rest, args),
             other => other,
         };
     }
@@ -140,7 +141,7 @@ fn catches_args(wanted: &[String], args: &[Option<&str>]) -> Found {
         if arg == first {
             let remaining = args.get(index + 1..).unwrap_or_default();
             match catches_args(rest, remaining) {
-                Found::No => {}
+                PatternMatch::No => {}
                 found => return found,
             }
         }
@@ -150,7 +151,7 @@ fn catches_args(wanted: &[String], args: &[Option<&str>]) -> Found {
         }
         after_option = is_option && !arg.contains('=');
     }
-    if unknown { Found::Unknown } else { Found::No }
+    if unknown { PatternMatch::Unknown } else { PatternMatch::No }
 }
 
 fn short_options(word: &str) -> Option<&str> {
@@ -159,7 +160,7 @@ fn short_options(word: &str) -> Option<&str> {
 }
 
 /// Whether every letter is given as a short option, alone or grouped, or by its usual long name.
-fn has_options(letters: &str, args: &[Option<&str>]) -> Found {
+fn has_options(letters: &str, args: &[Option<&str>]) -> PatternMatch {
     let literal = args.iter().flatten().any(|arg| short_options(arg) == Some(letters));
     let given = |letter: char| {
         args.iter().flatten().any(|arg| match short_options(arg) {
@@ -175,11 +176,11 @@ fn has_options(letters: &str, args: &[Option<&str>]) -> Found {
         })
     };
     if literal || letters.chars().all(given) {
-        Found::Yes
+        PatternMatch::Yes
     } else if args.iter().any(Option::is_none) {
-        Found::Unknown
+        PatternMatch::Unknown
     } else {
-        Found::No
+        PatternMatch::No
     }
 }
 
@@ -201,26 +202,26 @@ mod tests {
     }
 
     #[test]
-    fn a_deny_is_not_dodged_by_spelling() {
+    fn another_spelling_does_not_evade_a_deny_rule() {
         let table = [
-            ("rm", "rm x", &[][..], Found::Yes),
-            ("rm", "/bin/rm x", &[], Found::Yes),
-            ("rm", "rm x", &["sudo"], Found::Yes),
-            ("sudo", "ls", &["sudo"], Found::Yes),
-            ("sudo rm", "rm x", &["sudo"], Found::Yes),
-            ("rm", "rmdir x", &[], Found::No),
-            ("rm", "? x", &[], Found::Unknown),
-            ("git push", "git push", &[], Found::Yes),
-            ("git push", "git -C /x push", &[], Found::Yes),
-            ("git push", "git --no-pager push origin", &[], Found::Yes),
-            ("git push", "git commit -m push", &[], Found::No),
-            ("git push", "git log push", &[], Found::No),
-            ("git push", "git ?", &[], Found::Unknown),
-            ("rm -rf", "rm -fr x", &[], Found::Yes),
-            ("rm -rf", "rm -r -f x", &[], Found::Yes),
-            ("rm -rf", "rm --recursive --force x", &[], Found::Yes),
-            ("rm -rf", "rm x", &[], Found::No),
-            ("git push --force", "git push origin --force", &[], Found::No),
+            ("rm", "rm x", &[][..], PatternMatch::Yes),
+            ("rm", "/bin/rm x", &[], PatternMatch::Yes),
+            ("rm", "rm x", &["sudo"], PatternMatch::Yes),
+            ("sudo", "ls", &["sudo"], PatternMatch::Yes),
+            ("sudo rm", "rm x", &["sudo"], PatternMatch::Yes),
+            ("rm", "rmdir x", &[], PatternMatch::No),
+            ("rm", "? x", &[], PatternMatch::Unknown),
+            ("git push", "git push", &[], PatternMatch::Yes),
+            ("git push", "git -C /x push", &[], PatternMatch::Yes),
+            ("git push", "git --no-pager push origin", &[], PatternMatch::Yes),
+            ("git push", "git commit -m push", &[], PatternMatch::No),
+            ("git push", "git log push", &[], PatternMatch::No),
+            ("git push", "git ?", &[], PatternMatch::Unknown),
+            ("rm -rf", "rm -fr x", &[], PatternMatch::Yes),
+            ("rm -rf", "rm -r -f x", &[], PatternMatch::Yes),
+            ("rm -rf", "rm --recursive --force x", &[], PatternMatch::Yes),
+            ("rm -rf", "rm x", &[], PatternMatch::No),
+            ("git push --force", "git push origin --force", &[], PatternMatch::No),
         ];
         for (prefix, command, behind, expected) in table {
             assert_eq!(catches(&words(prefix), &part(command, behind)), expected, "{prefix} / {command}");
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allow_vouches_only_for_what_it_spells() {
+    fn an_allow_rule_covers_only_what_it_spells_out() {
         let table = [
             ("git", "git status", &[][..], true),
             ("git", "gitk", &[], false),

@@ -1,4 +1,5 @@
-//! Files that decide what runs later: asked for even where edits are free.
+//! Rules for files that influence later runs (build files, hooks, plans): they need approval even where edits
+//! are allowed.
 
 use std::path::Path;
 
@@ -6,14 +7,14 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::tool::Effect;
 use serde_json::Value;
 
-use super::{Call, Engine, Plans, named, tighten};
+use super::{Engine, Plans, PolicyCall, named, tighten};
 use crate::checker::place;
-use crate::pattern::Found;
+use crate::pattern::PatternMatch;
 use crate::plan_file::WRITERS;
 use crate::request::{Decision, RuleSource, Verdict};
 use crate::rule::{Condition, Rule};
 
-/// What the model reads when it tries to change something else; the same text as in `plan.toml`.
+/// The message to the model when it tries to change another file; the same text as in `plan.toml`.
 const NOT_A_PLAN: &str = "You are in Plan Mode and cannot modify source code. You may ONLY use write_file or replace to save plans to the designated plans directory as .md files.";
 
 /// Words in the name of a tool that edits files.
@@ -23,8 +24,8 @@ const EDITING: &[&str] = &["write", "edit", "replace", "patch", "update", "creat
 const FILE_KEYS: &[&str] = &["file_path", "path", "filePath", "file"];
 
 impl Engine {
-    /// A free edit of a protected file becomes a question, unless the rule that allows it names the file.
-    pub(super) fn protect(&self, call: &Call<'_>, verdict: &mut Verdict) {
+    /// An allowed edit of a protected file needs approval, unless the rule that allows it names the file.
+    pub(super) fn protect(&self, call: &PolicyCall<'_>, verdict: &mut Verdict) {
         if verdict.decision != Decision::Allow || call.name.is_shell() {
             return;
         }
@@ -42,8 +43,8 @@ impl Engine {
         }
     }
 
-    /// In plan mode the shipped rules look at the path as the model wrote it; what counts is where it leads.
-    pub(super) fn keep_to_plan_files(&self, call: &Call<'_>, verdict: &mut Verdict) {
+    /// In plan mode the shipped rules match the path as written by the model; this checks the real path.
+    pub(super) fn keep_to_plan_files(&self, call: &PolicyCall<'_>, verdict: &mut Verdict) {
         let Effect::Edit(path) = call.request.effect else {
             return;
         };
@@ -71,7 +72,12 @@ impl Engine {
     }
 
     /// The rule that protects a file in this mode.
-    pub(super) fn protected(&self, call: &Call<'_>, directory: &Path, text: &str) -> Option<&RuleSource> {
+    pub(super) fn protected(
+        &self,
+        call: &PolicyCall<'_>,
+        directory: &Path,
+        text: &str,
+    ) -> Option<&RuleSource> {
         if !self.options.protect_build_files {
             return None;
         }
@@ -82,14 +88,14 @@ impl Engine {
                 return false;
             };
             self.applies(rule, call)
-                && [&spelt, &real]
-                    .iter()
-                    .any(|path| !is_output(path, rule) && pattern.find(&self.relative(path)) != Found::No)
+                && [&spelt, &real].iter().any(|path| {
+                    !is_output(path, rule) && pattern.find(&self.relative(path)) != PatternMatch::No
+                })
         };
         self.protections.iter().find(matches).map(|rule| &rule.source)
     }
 
-    /// The path below its workspace, so that the workspace's own place does not count.
+    /// The path relative to its workspace, so that the location of the workspace does not matter.
     fn relative(&self, path: &Path) -> String {
         let roots = self.options.workspaces.iter();
         let inside =
@@ -97,7 +103,7 @@ impl Engine {
         inside.unwrap_or(path).to_string_lossy().replace('\\', "/")
     }
 
-    fn allowed_by_name(&self, call: &Call<'_>) -> bool {
+    fn allowed_by_name(&self, call: &PolicyCall<'_>) -> bool {
         self.first(call, None, self.candidates(call)).rule.is_some_and(|rule| !rule.condition.is_always())
     }
 }
@@ -107,7 +113,7 @@ fn is_output(path: &Path, rule: &Rule) -> bool {
     rule.source.label == "build files" && path.file_name().is_some_and(|name| name == "build")
 }
 
-fn edited_file(call: &Call<'_>) -> Option<String> {
+fn edited_file(call: &PolicyCall<'_>) -> Option<String> {
     if let Effect::Edit(path) = call.request.effect {
         return Some(path.to_string_lossy().into_owned());
     }

@@ -1,76 +1,79 @@
-//! Judges what commands that only read would read.
+//! Decides whether a read-only command may read its files without approval.
+//!
+//! Looks for secrets, files outside the workspace and links; does not handle commands that write.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::shell_call::Places;
-use super::{Call, Engine};
+use super::shell_call::WorkingDirs;
+use super::{Engine, PolicyCall};
 use crate::checker::{CheckAnswer, place};
-use crate::disk::{EntryKind, Look, Match, Untold, finds_any};
+use crate::disk::{BoundedDisk, EntryKind, Match, Unresolved, finds_any};
 use crate::request::Decision;
 use crate::secrets::{config_holds_credentials, is_private_folder, is_secret_name};
-use crate::shell::{self, ANY_FOLDERS, ANY_NAME, How, Part, Pattern, Read, Tree, Understanding};
+use crate::shell::{self, ANY_FOLDERS, ANY_NAME, CommandAnalysis, How, Part, Pattern, Read, Tree};
 
-/// More folders than this between a file and the top of its repository are not climbed.
-const MOST_PARENTS: usize = 64;
-/// Files in which a folder says what searching programs leave out, or do not.
+/// Limit of parent folders searched for the top of a repository.
+const MAX_PARENTS: usize = 64;
+/// Files that tell search programs which files to skip.
 const IGNORE_FILES: &[&str] = &[".gitignore", ".ignore", ".rgignore", ".fdignore", ".git/info/exclude"];
 
 /// Characters that make a word a pattern.
 const SPECIAL: [char; 5] = ['*', '?', '[', ANY_NAME, ANY_FOLDERS];
 
-/// Whether a command only reads what may be read unasked.
-pub(super) enum Reading {
-    /// It may do more than read, or it is not known what it reads.
+/// Whether a command only reads files that need no approval.
+pub(super) enum ReadVerdict {
+    /// It may do more than read, or its files are unknown.
     Unknown,
     Open,
-    /// It only reads, but something that the person should be asked about.
+    /// It is read-only, but reads a file that needs approval.
     Closed(String),
 }
 
 impl Engine {
-    /// Judges a command by what it would read from every place it may start in.
-    pub(super) fn reading(&self, part: &Part, places: &Places) -> Reading {
+    /// Checks the files that a command would read, for every directory it may start in.
+    pub(super) fn reading(&self, part: &Part, places: &WorkingDirs) -> ReadVerdict {
         let Some(disk) = self.options.disk.as_deref() else { return self.reading_unseen(part, places) };
-        let mut look = Look::new(disk);
+        let mut look = BoundedDisk::new(disk);
         let mut understood = false;
         for from in &places.all {
             // A folder that a link leads to is judged by its own name.
             let from = place(from, "", self.options.resolve.as_ref());
             match self.reading_from(part, places, &from, &mut look) {
                 Ok(()) => understood = true,
-                Err(Some(why)) => return Reading::Closed(why),
-                Err(None) => return Reading::Unknown,
+                Err(Some(why)) => return ReadVerdict::Closed(why),
+                Err(None) => return ReadVerdict::Unknown,
             }
         }
-        if understood { Reading::Open } else { Reading::Unknown }
+        if understood { ReadVerdict::Open } else { ReadVerdict::Unknown }
     }
 
-    /// Without the disk only commands whose files are all named can be judged.
-    fn reading_unseen(&self, part: &Part, places: &Places) -> Reading {
+    /// Without the disk, only commands that name all their files can be judged.
+    fn reading_unseen(&self, part: &Part, places: &WorkingDirs) -> ReadVerdict {
         let Some(reads) = shell::reads(part).filter(|_| part.patterns.is_empty()) else {
-            return Reading::Unknown;
+            return ReadVerdict::Unknown;
         };
         let is_tree = |read: &Read| matches!(read.how, How::Tree(_));
         if reads.all.iter().any(is_tree) || reads.needs_trust && !self.options.trusted {
-            return Reading::Unknown;
+            return ReadVerdict::Unknown;
         }
         let closed = |from: &PathBuf| {
             reads.all.iter().find_map(|read| self.closed(places, from, &read.path, &read.how))
         };
-        places.all.iter().find_map(closed).map_or(Reading::Open, Reading::Closed)
+        places.all.iter().find_map(closed).map_or(ReadVerdict::Open, ReadVerdict::Closed)
     }
 
-    /// `Err(None)` if the command is not known to read only, `Err(Some)` if it reads what is closed.
+    /// `Err(None)` if the command is not known to be read-only, `Err(Some)` if it reads a file that needs
+    /// approval.
     fn reading_from(
         &self,
         part: &Part,
-        places: &Places,
+        places: &WorkingDirs,
         from: &Path,
-        look: &mut Look<'_>,
+        look: &mut BoundedDisk<'_>,
     ) -> Result<(), Option<String>> {
         let found = self.expand(part, places, from, look)?;
-        // A list may turn out to be empty, and some programs then read what they were not told to.
+        // A list may be empty, and some programs then read other files.
         if found.iter().any(|(pattern, _)| pattern.relayed)
             && let Some(without) = substituted(part, &found, true)
         {
@@ -80,14 +83,14 @@ impl Engine {
         self.reading_words(with.as_ref().unwrap_or(part), &found, places, from, look)
     }
 
-    /// Judges a command whose patterns were replaced; those that are its words still stand for what they find.
+    /// Checks a command whose patterns were replaced; patterns that are arguments still mean their matches.
     fn reading_words(
         &self,
         part: &Part,
         found: &[(&Pattern, Vec<Match>)],
-        places: &Places,
+        places: &WorkingDirs,
         from: &Path,
-        look: &mut Look<'_>,
+        look: &mut BoundedDisk<'_>,
     ) -> Result<(), Option<String>> {
         let reads = shell::reads(part).ok_or(None)?;
         if reads.needs_trust && !self.options.trusted {
@@ -120,13 +123,13 @@ impl Engine {
         Ok(())
     }
 
-    /// The files that each pattern of a command finds.
+    /// The files that each pattern of a command matches.
     fn expand<'p>(
         &self,
         part: &'p Part,
-        places: &Places,
+        places: &WorkingDirs,
         from: &Path,
-        look: &mut Look<'_>,
+        look: &mut BoundedDisk<'_>,
     ) -> Result<Vec<(&'p Pattern, Vec<Match>)>, Option<String>> {
         let mut all = Vec::new();
         // The words of `[[` are compared, not expanded.
@@ -143,7 +146,7 @@ impl Engine {
                 if let Some(why) = odd(one, pattern) {
                     return Err(Some(why));
                 }
-                // What is found is named at least; only a link can have led elsewhere.
+                // Matches are explicitly named, so only a link can lead to another file.
                 let way = one.word.rsplit_once('/').map_or("", |(folders, _)| folders);
                 if one.linked && !way.is_empty() && !places.holds(self, way) {
                     return Err(Some(format!("`{}` points outside the workspace", one.word)));
@@ -154,20 +157,20 @@ impl Engine {
         Ok(all)
     }
 
-    /// A file that a pattern found; whether it is inside is known already.
+    /// A matched file that is already known to be inside.
     fn weigh_match(
         &self,
-        places: &Places,
+        places: &WorkingDirs,
         from: &Path,
         found: &Match,
         how: &How,
-        look: &mut Look<'_>,
+        look: &mut BoundedDisk<'_>,
     ) -> Result<(), Option<String>> {
         match how {
             How::Facts | How::Remotes if !found.linked => Ok(()),
-            // A folder has no contents of its own.
+            // A folder has no contents by itself.
             How::Contents if found.linked && self.is_folder(&found.path, look) => Ok(()),
-            // The one file of a repository that lists show.
+            // The only file of a repository that listings show.
             How::Contents if found.word.ends_with(".git/config") => self.weigh_config(look, &found.path),
             How::Contents if !found.linked => match closed_name(&found.path, &self.options.workspaces) {
                 Some(why) => Err(Some(why)),
@@ -180,17 +183,17 @@ impl Engine {
         }
     }
 
-    fn is_folder(&self, path: &Path, look: &Look<'_>) -> bool {
+    fn is_folder(&self, path: &Path, look: &BoundedDisk<'_>) -> bool {
         let real = place(path, "", self.options.resolve.as_ref());
         look.disk.kind(&real) == Some(EntryKind::Folder)
     }
 
     fn weigh(
         &self,
-        places: &Places,
+        places: &WorkingDirs,
         from: &Path,
         read: &Read,
-        look: &mut Look<'_>,
+        look: &mut BoundedDisk<'_>,
     ) -> Result<(), Option<String>> {
         if let Some(why) = self.closed(places, from, &read.path, &read.how) {
             return Err(Some(why));
@@ -207,8 +210,8 @@ impl Engine {
         }
     }
 
-    /// Why a path must not be read unasked by its name and by where it leads.
-    pub(super) fn closed(&self, places: &Places, from: &Path, path: &str, how: &How) -> Option<String> {
+    /// Why a path needs approval, because of its name or its target.
+    pub(super) fn closed(&self, places: &WorkingDirs, from: &Path, path: &str, how: &How) -> Option<String> {
         if !places.holds(self, path) {
             return Some(format!("`{path}` is outside the workspace"));
         }
@@ -220,8 +223,8 @@ impl Engine {
         [spelt, real].iter().find_map(|path| closed_name(path, &self.options.workspaces))
     }
 
-    /// Whether a file, or each that a pattern finds, may be given to a command by redirection.
-    pub(super) fn may_feed(&self, places: &Places, target: &str) -> bool {
+    /// Whether a file, or each match of a pattern, may be passed to a command by redirection.
+    pub(super) fn may_feed(&self, places: &WorkingDirs, target: &str) -> bool {
         if !target.contains(SPECIAL) {
             return places.all.iter().all(|from| self.closed(places, from, target, &How::Contents).is_none());
         }
@@ -230,12 +233,12 @@ impl Engine {
             patterns: vec![Pattern { at: 1, text: target.to_owned(), relayed: true }],
             ..Part::default()
         };
-        matches!(self.reading(&reader, places), Reading::Open)
+        matches!(self.reading(&reader, places), ReadVerdict::Open)
     }
 
     /// The checker `allowed-path` for a command: every file that it touches must be in the workspace, and known.
-    pub(super) fn touched_paths(&self, call: &Call<'_>, understood: &Understanding) -> CheckAnswer {
-        let places = Places::new(self, call, understood);
+    pub(super) fn touched_paths(&self, call: &PolicyCall<'_>, understood: &CommandAnalysis) -> CheckAnswer {
+        let places = WorkingDirs::new(self, call, understood);
         let outside = |path: &str| CheckAnswer {
             decision: Decision::Deny,
             reason: format!(
@@ -263,10 +266,11 @@ impl Engine {
                 return outside(path);
             }
             match self.reading(part, &places) {
-                Reading::Open => {}
-                Reading::Closed(reason) => answer = CheckAnswer { decision: Decision::Ask, reason },
-                Reading::Unknown if !touches.is_empty() && unsure.is_none() && part.patterns.is_empty() => {}
-                Reading::Unknown => answer = unknown(&part.text),
+                ReadVerdict::Open => {}
+                ReadVerdict::Closed(reason) => answer = CheckAnswer { decision: Decision::Ask, reason },
+                ReadVerdict::Unknown
+                    if !touches.is_empty() && unsure.is_none() && part.patterns.is_empty() => {}
+                ReadVerdict::Unknown => answer = unknown(&part.text),
             }
         }
         if let Some(doubt) = understood.doubts.first() {
@@ -275,7 +279,7 @@ impl Engine {
         answer
     }
 
-    fn weigh_config(&self, look: &Look<'_>, config: &Path) -> Result<(), Option<String>> {
+    fn weigh_config(&self, look: &BoundedDisk<'_>, config: &Path) -> Result<(), Option<String>> {
         match look.disk.text(config) {
             Some(text) if config_holds_credentials(&text) => {
                 Err(Some("the repository's configuration contains credentials".to_owned()))
@@ -285,8 +289,8 @@ impl Engine {
     }
 
     /// The configuration of the repository around a folder.
-    fn weigh_remotes(&self, from: &Path, look: &Look<'_>) -> Result<(), Option<String>> {
-        for folder in from.ancestors().take(MOST_PARENTS) {
+    fn weigh_remotes(&self, from: &Path, look: &BoundedDisk<'_>) -> Result<(), Option<String>> {
+        for folder in from.ancestors().take(MAX_PARENTS) {
             let git = folder.join(".git");
             match look.disk.kind(&git) {
                 Some(EntryKind::Folder) => return self.weigh_config(look, &git.join("config")),
@@ -304,25 +308,25 @@ impl Engine {
     }
 }
 
-/// Looks through a folder for files that must not be read unasked.
+/// Searches a folder for files that need approval to read.
 struct Walk<'e> {
     engine: &'e Engine,
-    places: &'e Places,
+    places: &'e WorkingDirs,
     tree: &'e Tree,
-    /// Patterns of hidden names that the folder tells searching programs to read.
+    /// Patterns of hidden names that the folder's ignore files tell search programs to include.
     revealed: Vec<String>,
 }
 
 impl Walk<'_> {
-    fn parents(&mut self, root: &Path, look: &Look<'_>) {
+    fn parents(&mut self, root: &Path, look: &BoundedDisk<'_>) {
         if !self.tree.hidden {
-            for folder in root.ancestors().skip(1).take(MOST_PARENTS) {
+            for folder in root.ancestors().skip(1).take(MAX_PARENTS) {
                 self.reveal(folder, look);
             }
         }
     }
 
-    fn reveal(&mut self, folder: &Path, look: &Look<'_>) {
+    fn reveal(&mut self, folder: &Path, look: &BoundedDisk<'_>) {
         for name in IGNORE_FILES {
             let Some(text) = look.disk.text(&folder.join(name)) else { continue };
             let shown = text.lines().filter_map(|line| line.trim().strip_prefix('!'));
@@ -352,7 +356,7 @@ impl Walk<'_> {
         self.tree.only.is_empty() || self.tree.only.iter().any(last)
     }
 
-    fn folder(&mut self, folder: &Path, look: &mut Look<'_>) -> Result<(), Option<String>> {
+    fn folder(&mut self, folder: &Path, look: &mut BoundedDisk<'_>) -> Result<(), Option<String>> {
         if look.disk.kind(folder) != Some(EntryKind::Folder) {
             return Ok(());
         }
@@ -393,8 +397,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A link that is followed must lead to a file that may be read.
-    fn link(&self, path: &Path, look: &Look<'_>) -> Result<(), Option<String>> {
+    /// A followed link must point to a file that may be read.
+    fn link(&self, path: &Path, look: &BoundedDisk<'_>) -> Result<(), Option<String>> {
         let text = path.to_string_lossy();
         let closed = self.engine.closed(self.places, Path::new("/"), &text, &How::Contents);
         match closed {
@@ -418,7 +422,7 @@ fn started_by(program: &str) -> &'static [&'static str] {
     }
 }
 
-/// Why a path is closed by its own name or a folder on its way, below the workspace.
+/// Why a path is protected by its own name or by a folder in it, relative to the workspace.
 fn closed_name(path: &Path, workspaces: &[PathBuf]) -> Option<String> {
     let below = workspaces.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path);
     let mut names = below.components().map(|component| component.as_os_str().to_string_lossy()).peekable();
@@ -434,7 +438,7 @@ fn closed_name(path: &Path, workspaces: &[PathBuf]) -> Option<String> {
     None
 }
 
-/// Whether a name that a pattern found would be taken for something else.
+/// Whether a matched file name would be misinterpreted.
 fn odd(found: &Match, pattern: &Pattern) -> Option<String> {
     if found.word.starts_with('-') {
         return Some(format!("the file name `{}` would be taken as an option", found.word));
@@ -446,8 +450,8 @@ fn odd(found: &Match, pattern: &Pattern) -> Option<String> {
     None
 }
 
-/// The command with up to three words in the place of each pattern that finds files, so that a second operand is seen;
-/// or with none in the place of lists.
+/// The command with up to three words in place of each matching pattern, so that a second operand is seen; or
+/// with none in place of lists.
 fn substituted(part: &Part, found: &[(&Pattern, Vec<Match>)], empty: bool) -> Option<Part> {
     if found.is_empty() || !part.data.is_empty() {
         return None;
@@ -482,14 +486,14 @@ fn fixed_start(pattern: &str) -> &str {
     if folder.is_empty() { "." } else { folder }
 }
 
-fn untold(why: Untold, what: &str) -> String {
+fn untold(why: Unresolved, what: &str) -> String {
     match why {
-        Untold::TooMany => format!("`{}` covers too many files to check", shown(what)),
-        Untold::Name => format!("`{}` matches a file whose name is not valid UTF-8", shown(what)),
+        Unresolved::TooMany => format!("`{}` covers too many files to check", shown(what)),
+        Unresolved::Name => format!("`{}` matches a file whose name is not valid UTF-8", shown(what)),
     }
 }
 
-/// A pattern as a person would write it.
+/// A pattern in the notation that users write.
 fn shown(pattern: &str) -> String {
     pattern.replace(ANY_FOLDERS, "**").replace(ANY_NAME, "*")
 }

@@ -1,4 +1,6 @@
-//! Decides on shell commands: every part must be allowed, any part can refuse.
+//! Decisions on shell commands: every part of a command line must be allowed, and any part can deny the whole.
+//!
+//! Uses [`crate::shell`] for the analysis; does not parse shell text itself.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -6,21 +8,21 @@ use std::path::{Path, PathBuf};
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
 
-use super::reading::Reading;
-use super::{Call, Engine, prefix, tighten};
+use super::reading::ReadVerdict;
+use super::{Engine, PolicyCall, prefix, tighten};
 use crate::checker::place;
 use crate::disk::EntryKind;
 use crate::pattern::canonical_json;
 use crate::request::{Decision, PartVerdict, Verdict};
 use crate::rule::{Condition, Rule};
 use crate::settings_rules;
-use crate::shell::{self, Part, Redirection, Understanding};
+use crate::shell::{self, CommandAnalysis, Part, Redirection};
 use crate::tier::Tier;
 
-/// Files that swallow or repeat what is written, and keep nothing.
+/// Files that discard or echo what is written to them.
 const HARMLESS_TARGETS: &[&str] = &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"];
 
-/// One part of a command, with the texts that expressions are tried on.
+/// One part of a command, with the texts that regexes are matched against.
 pub(super) struct PartSubject<'p> {
     part: &'p Part,
     text: OnceCell<String>,
@@ -36,18 +38,18 @@ impl<'p> PartSubject<'p> {
         self.part
     }
 
-    /// Whether the part runs by itself, not with other rights or elsewhere.
+    /// Whether the part runs directly, not with other privileges or on another host.
     pub(super) fn is_plain(&self) -> bool {
         prefix::opaque_wrappers(self.part) == 0 && matches!(self.part.words.first(), Some(Some(_)))
     }
 
-    /// The call's arguments as if this part were the whole command.
-    pub(super) fn text_subject(&self, call: &Call<'_>) -> &str {
+    /// The call's arguments as if this part were the complete command.
+    pub(super) fn text_subject(&self, call: &PolicyCall<'_>) -> &str {
         self.text.get_or_init(|| with_command(call, &self.part.text))
     }
 
-    /// The same with quotes and the program's directory taken away as well.
-    fn normal_subject(&self, call: &Call<'_>) -> &str {
+    /// The same without quotes and the program's directory.
+    fn normal_subject(&self, call: &PolicyCall<'_>) -> &str {
         self.normal.get_or_init(|| {
             let words = self.part.words.iter().enumerate().map(|(index, word)| match word.as_deref() {
                 Some(program) if index == 0 => prefix::base(program),
@@ -58,23 +60,23 @@ impl<'p> PartSubject<'p> {
         })
     }
 
-    pub(super) fn subjects<'s>(&'s self, call: &'s Call<'_>) -> impl Iterator<Item = &'s str> {
+    pub(super) fn subjects<'s>(&'s self, call: &'s PolicyCall<'_>) -> impl Iterator<Item = &'s str> {
         [self.text_subject(call), self.normal_subject(call)].into_iter()
     }
 }
 
-fn with_command(call: &Call<'_>, command: &str) -> String {
+fn with_command(call: &PolicyCall<'_>, command: &str) -> String {
     let mut args = call.request.args.clone();
-    // The model writes the description: it must not satisfy an expression about the command.
+    // The description comes from the model: it must not satisfy a regex about the command.
     args.remove("description");
     args.insert("command".to_owned(), Value::from(command));
     canonical_json(&args)
 }
 
 impl Engine {
-    pub(super) fn decide_shell(&self, call: &Call<'_>) -> Verdict {
-        let understood = shell::understand(call.command.unwrap_or_default());
-        let places = Places::new(self, call, &understood);
+    pub(super) fn decide_shell(&self, call: &PolicyCall<'_>) -> Verdict {
+        let understood = shell::analyse(call.command.unwrap_or_default());
+        let places = WorkingDirs::new(self, call, &understood);
         let mut verdict: Option<Verdict> = None;
         let mut parts = Vec::with_capacity(understood.parts.len());
         let mut redirection_allowed = true;
@@ -82,12 +84,12 @@ impl Engine {
         let subjects =
             if understood.parts.is_empty() { std::slice::from_ref(&nothing) } else { &understood.parts };
         let exported = exported(&understood);
-        let mut decided: Vec<Decided> =
+        let mut decided: Vec<PartDecision> =
             subjects.iter().map(|part| self.decide_part(call, part, &places, &exported)).collect();
         if decided.iter().any(|one| one.vouched) {
-            decided.iter_mut().for_each(Decided::tolerate);
+            decided.iter_mut().for_each(PartDecision::tolerate);
         }
-        for (part, Decided { verdict: found, may_redirect, .. }) in subjects.iter().zip(decided) {
+        for (part, PartDecision { verdict: found, may_redirect, .. }) in subjects.iter().zip(decided) {
             redirection_allowed &= may_redirect;
             if !understood.parts.is_empty() {
                 parts.push(PartVerdict {
@@ -118,11 +120,11 @@ impl Engine {
     /// The decision on one part.
     fn decide_part(
         &self,
-        call: &Call<'_>,
+        call: &PolicyCall<'_>,
         part: &Part,
-        places: &Places,
+        places: &WorkingDirs,
         exported: &[(String, Option<String>)],
-    ) -> Decided {
+    ) -> PartDecision {
         let subject = PartSubject::new(part);
         let about = self.index.about(&self.rules, part);
         let hit = self.first(call, Some(&subject), about.into_iter().filter(|rule| self.applies(rule, call)));
@@ -134,10 +136,10 @@ impl Engine {
         if hit.decision != Decision::Allow && hit.possible.is_none() && (by_nobody || unlisted) {
             let asked = by_nobody && verdict.decision == Decision::Ask;
             match self.reading(part, places) {
-                Reading::Unknown => {}
-                Reading::Closed(why) if asked => verdict.reason = format!("`{}`: {why}", part.text),
-                Reading::Closed(_) => {}
-                Reading::Open => {
+                ReadVerdict::Unknown => {}
+                ReadVerdict::Closed(why) if asked => verdict.reason = format!("`{}`: {why}", part.text),
+                ReadVerdict::Closed(_) => {}
+                ReadVerdict::Open => {
                     harmless = true;
                     if asked
                         || unlisted && call.request.interactive && call.request.mode != ApprovalMode::Plan
@@ -156,7 +158,7 @@ impl Engine {
         {
             tighten(&mut verdict, Decision::Ask, None, format!("`{}`: {why}", part.text));
         }
-        Decided {
+        PartDecision {
             vouched: hit.decision == Decision::Allow
                 && hit.rule.is_some_and(|rule| rule.tier >= Tier::User || rule.from_session),
             harmless,
@@ -166,24 +168,24 @@ impl Engine {
         }
     }
 
-    /// Why the rule that allows a command does not mean this one.
+    /// Why the rule that allows a command does not cover this one.
     fn beyond(
         &self,
         rule: Option<&Rule>,
         part: &Part,
-        places: &Places,
+        places: &WorkingDirs,
         exported: &[(String, Option<String>)],
-        call: &Call<'_>,
+        call: &PolicyCall<'_>,
     ) -> Option<String> {
-        let spelt = rule.map_or(Spelt::Loosely, |rule| spells_out(rule, part));
-        if spelt == Spelt::Whole {
+        let spelt = rule.map_or(Specificity::Loosely, |rule| spells_out(rule, part));
+        if spelt == Specificity::Whole {
             return None;
         }
         let destroys = shell::is_dangerous(part);
-        if let (Some(why), Spelt::Loosely) = (&destroys, spelt) {
+        if let (Some(why), Specificity::Loosely) = (&destroys, spelt) {
             return Some(why.clone());
         }
-        // A rule on the tool as a whole means commands of every kind.
+        // A rule on the tool as a whole covers all commands.
         if rule.is_some_and(|rule| rule.condition.is_always()) {
             return None;
         }
@@ -194,7 +196,7 @@ impl Engine {
         {
             return Some(format!("it sets `{name}`, which may change the command's behaviour"));
         }
-        // A person may allow reading anywhere.
+        // Users may allow reading anywhere.
         if shell::is_known_safe_within(part, &|_| true)
             && part.words.first().is_none_or(|word| word.as_deref() != Some("git"))
         {
@@ -214,8 +216,8 @@ impl Engine {
         unsure.map(str::to_owned)
     }
 
-    /// Whether a path is a workspace as a whole.
-    fn is_root(&self, places: &Places, path: &str) -> bool {
+    /// Whether a path is the root of a workspace.
+    fn is_root(&self, places: &WorkingDirs, path: &str) -> bool {
         let trimmed = path.trim_end_matches(['*', '/']);
         places.all.iter().any(|dir| {
             let target = place(dir, trimmed, self.options.resolve.as_ref());
@@ -223,19 +225,19 @@ impl Engine {
         })
     }
 
-    /// Redirections need a rule that covers them, or a mode in which edits are free.
+    /// Redirections need a rule that covers them, or a mode in which edits are allowed.
     fn weigh_redirections(
         &self,
-        call: &Call<'_>,
-        understood: &Understanding,
-        places: &Places,
+        call: &PolicyCall<'_>,
+        understood: &CommandAnalysis,
+        places: &WorkingDirs,
         covered: bool,
         verdict: &mut Verdict,
     ) {
         if verdict.decision != Decision::Allow || call.request.mode == ApprovalMode::Yolo {
             return;
         }
-        for redirection in understood.redirections.iter().filter(|found| !keeps_nothing(found)) {
+        for redirection in understood.redirections.iter().filter(|found| !leaves_no_file(found)) {
             let target = redirection.target.as_deref();
             let name = target.unwrap_or("a file known only at run time");
             let inside = target.is_some_and(|target| places.holds(self, target));
@@ -265,8 +267,9 @@ impl Engine {
         }
     }
 
-    /// What is not understood is not allowed; in yolo mode only if a rule might have denied it.
-    fn weigh_doubts(&self, call: &Call<'_>, understood: &Understanding, verdict: &mut Verdict) {
+    /// Commands that cannot be analysed are not allowed; in yolo mode they are, unless a rule might have
+    /// denied them.
+    fn weigh_doubts(&self, call: &PolicyCall<'_>, understood: &CommandAnalysis, verdict: &mut Verdict) {
         if understood.doubts.is_empty() || verdict.decision != Decision::Allow {
             return;
         }
@@ -279,9 +282,9 @@ impl Engine {
 
     fn weigh_place(
         &self,
-        call: &Call<'_>,
-        understood: &Understanding,
-        places: &Places,
+        call: &PolicyCall<'_>,
+        understood: &CommandAnalysis,
+        places: &WorkingDirs,
         verdict: &mut Verdict,
     ) {
         if verdict.decision != Decision::Allow {
@@ -310,19 +313,19 @@ impl Engine {
     }
 }
 
-/// What was decided on a part.
-struct Decided {
+/// The decision on one part.
+struct PartDecision {
     verdict: Verdict,
-    /// Whether a rule of a person allows it.
+    /// Whether a user's rule allows it.
     vouched: bool,
-    /// Whether it only reads, and nothing but the lack of a rule stands against it.
+    /// Whether it is read-only and only lacks a rule that allows it.
     harmless: bool,
     may_redirect: bool,
     text: String,
 }
 
-impl Decided {
-    /// Beside a command that a person allows, one that only reads needs no rule of its own.
+impl PartDecision {
+    /// Next to a command that the user allows, a read-only command needs no rule.
     fn tolerate(&mut self) {
         if self.harmless && self.verdict.decision != Decision::Allow {
             only_reads(&mut self.verdict, &self.text);
@@ -337,8 +340,8 @@ fn only_reads(verdict: &mut Verdict, text: &str) {
     verdict.reason = format!("`{text}` only reads");
 }
 
-/// What later commands of the same line get in their environment.
-fn exported(understood: &Understanding) -> Vec<(String, Option<String>)> {
+/// Variables that later commands of the same line inherit.
+fn exported(understood: &CommandAnalysis) -> Vec<(String, Option<String>)> {
     let mut all = Vec::new();
     for part in &understood.parts {
         let words: Vec<&str> = part.words.iter().flatten().map(String::as_str).collect();
@@ -359,48 +362,48 @@ fn exported(understood: &Understanding) -> Vec<(String, Option<String>)> {
     all
 }
 
-/// How much of a command a person's rule spells out.
+/// How much of a command a user's rule spells out.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Spelt {
+enum Specificity {
     Whole,
-    /// Not all, but what makes it destroy.
+    /// Not all of it, but the destructive part.
     Danger,
     Loosely,
 }
 
-fn spells_out(rule: &Rule, part: &Part) -> Spelt {
+fn spells_out(rule: &Rule, part: &Part) -> Specificity {
     let own = rule.tier >= Tier::User || rule.from_session;
-    let Condition::Prefix(words) = &rule.condition else { return Spelt::Loosely };
+    let Condition::Prefix(words) = &rule.condition else { return Specificity::Loosely };
     if !own {
-        return Spelt::Loosely;
+        return Specificity::Loosely;
     }
     if prefix::is_whole(words, part) {
-        return Spelt::Whole;
+        return Specificity::Whole;
     }
     let alone =
         Part { text: words.join(" "), words: words.iter().cloned().map(Some).collect(), ..Part::default() };
     if shell::is_dangerous(&alone).is_some_and(|why| shell::is_dangerous(part) == Some(why)) {
-        Spelt::Danger
+        Specificity::Danger
     } else {
-        Spelt::Loosely
+        Specificity::Loosely
     }
 }
 
 /// Whether a redirection leaves no file behind.
-pub(crate) fn keeps_nothing(redirection: &Redirection) -> bool {
+pub(crate) fn leaves_no_file(redirection: &Redirection) -> bool {
     redirection.target.as_deref().is_some_and(|target| HARMLESS_TARGETS.contains(&target))
 }
 
-/// Where relative paths of a command may start: its directory and wherever it changes to.
-pub(super) struct Places {
+/// The possible working directories of a command: its start directory and every directory it changes to.
+pub(super) struct WorkingDirs {
     pub(super) all: Vec<PathBuf>,
-    /// Whether it changes to a directory that cannot be told.
+    /// Whether it changes to a directory that cannot be determined.
     unknown: bool,
     starts_outside: bool,
 }
 
-impl Places {
-    pub(super) fn new(engine: &Engine, call: &Call<'_>, understood: &Understanding) -> Self {
+impl WorkingDirs {
+    pub(super) fn new(engine: &Engine, call: &PolicyCall<'_>, understood: &CommandAnalysis) -> Self {
         let root = engine.options.workspaces.first().map_or(Path::new("/"), PathBuf::as_path);
         let given = call.request.args.get("dir_path").and_then(Value::as_str).unwrap_or_default();
         let start = call.directory.map_or_else(|| place(root, given, None), Path::to_owned);
@@ -415,12 +418,12 @@ impl Places {
         places
     }
 
-    /// The folder that everything happens in, if a command begins with `cd` into one that exists and stays there.
+    /// The single working directory, if a command begins with `cd` into an existing folder and stays there.
     fn moved_at_first(
         &self,
         engine: &Engine,
-        call: &Call<'_>,
-        understood: &Understanding,
+        call: &PolicyCall<'_>,
+        understood: &CommandAnalysis,
     ) -> Option<PathBuf> {
         let (first, rest) = understood.parts.split_first()?;
         let [Some(program), Some(target)] = first.words.as_slice() else { return None };
@@ -467,7 +470,7 @@ impl Places {
         }
     }
 
-    /// Whether a path stays in the workspace, wherever the command stands when it uses it.
+    /// Whether a path stays in the workspace for every possible working directory.
     pub(super) fn holds(&self, engine: &Engine, path: &str) -> bool {
         let descriptor = path.strip_prefix("/dev/fd/").is_some_and(|n| n.parse::<u16>().is_ok());
         if descriptor || HARMLESS_TARGETS.contains(&path) {
@@ -481,7 +484,7 @@ impl Places {
     }
 }
 
-/// Whether no link makes `..` lead elsewhere than its text says.
+/// Whether no link makes `..` lead to another folder than its text suggests.
 fn goes_straight(engine: &Engine, directory: &Path, path: &str) -> bool {
     let Some(resolve) = engine.options.resolve.as_ref().filter(|_| path.contains("..")) else { return true };
     let mut before = String::new();

@@ -6,7 +6,7 @@ use pollux_domain::tool::Effect;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::file::{Place, parse};
+use crate::file::{RuleOrigin, parse};
 use crate::load::{Sources, load};
 use crate::settings_rules::Lists;
 use crate::tool_name::BUILT_IN;
@@ -29,7 +29,7 @@ fn shipped() -> Engine {
 fn with(texts: &[(Tier, &str)]) -> Engine {
     let mut engine = shipped();
     for (tier, text) in texts {
-        let place = Place { tier: *tier, source: format!("{tier}.toml"), path: None };
+        let place = RuleOrigin { tier: *tier, source: format!("{tier}.toml"), path: None };
         let found = parse(text, &place);
         engine.unreadable.extend(found.unreadable);
         engine.checkers.extend(found.checkers);
@@ -170,7 +170,7 @@ fn a_tool_is_hidden_exactly_where_every_call_would_be_denied() {
             }
         }
         if matches!(*tool, "list_background_processes" | "read_background_output") {
-            // They go with the shell.
+            // They depend on the shell.
             wanted = "xdxdxxdd".to_owned();
         }
         assert_eq!(seen, wanted, "{tool}");
@@ -222,7 +222,7 @@ fn only_plan_files_may_be_written_in_plan_mode() {
 }
 
 #[test]
-fn protected_files_are_asked_for_except_in_yolo() {
+fn protected_files_need_approval_except_in_yolo() {
     let everywhere = "[[rule]]\ntoolName = \"write_file\"\ndecision = \"allow\"\npriority = 1\n";
     let engine = with(&[(Tier::User, everywhere)]);
     for path in
@@ -269,7 +269,7 @@ fn every_part_must_be_allowed_and_any_deny_wins() {
 }
 
 #[test]
-fn what_is_not_understood_is_asked_and_in_yolo_only_next_to_deny_rules() {
+fn unanalysable_commands_need_approval_and_in_yolo_only_with_deny_rules() {
     let engine = with(&[(Tier::User, &allow("eval"))]);
     assert_eq!(shell("eval $X").on(&engine, Ordinary), Decision::Ask);
     assert_eq!(shell("eval $X").on(&shipped(), Yolo), Decision::Allow);
@@ -279,7 +279,7 @@ fn what_is_not_understood_is_asked_and_in_yolo_only_next_to_deny_rules() {
 }
 
 #[test]
-fn redirections_follow_the_mode_and_the_place() {
+fn redirections_depend_on_mode_and_target() {
     let engine = with(&[(Tier::User, &allow("git"))]);
     for (command, mode, decision) in [
         ("git log > out.txt", Ordinary, Decision::Ask),
@@ -299,7 +299,7 @@ fn redirections_follow_the_mode_and_the_place() {
 }
 
 #[test]
-fn a_person_s_question_is_not_answered_by_a_harmless_command() {
+fn a_harmless_command_does_not_override_an_ask_rule() {
     let ask = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"ask_user\"\npriority = 1\n";
     assert_eq!(shell("ls").on(&shipped(), Ordinary), Decision::Allow);
     assert_eq!(shell("ls").on(&with(&[(Tier::User, ask)]), Ordinary), Decision::Ask);
@@ -308,7 +308,7 @@ fn a_person_s_question_is_not_answered_by_a_harmless_command() {
 }
 
 #[test]
-fn a_dangerous_command_is_asked_for_unless_spelt_out_or_in_yolo() {
+fn a_dangerous_command_needs_approval_unless_a_rule_spells_it_out_or_in_yolo() {
     let engine = with(&[(Tier::User, &allow("rm"))]);
     assert_eq!(shell("rm -rf build").on(&engine, Ordinary), Decision::Ask);
     assert_eq!(shell("rm -rf build").on(&engine, Yolo), Decision::Allow);
@@ -393,7 +393,7 @@ fn always_allow_can_be_switched_off() {
 }
 
 #[test]
-fn git_asks_in_an_untrusted_folder_and_commands_ask_outside_the_workspace() {
+fn git_needs_approval_in_an_untrusted_folder_and_commands_outside_the_workspace() {
     let mut engine = with(&[(Tier::User, &allow("git"))]);
     let mut call = shell("git status");
     call.effect =
@@ -418,7 +418,7 @@ fn external_checkers_are_named_and_their_failure_denies() {
 }
 
 #[test]
-fn an_unsearchable_argument_meets_a_deny_and_misses_an_allow() {
+fn an_unsearchable_argument_matches_deny_rules_but_not_allow_rules() {
     let rule = |decision: &str| {
         format!(
             "[[rule]]\ntoolName = \"web_fetch\"\nargsPattern = \"secret\"\ndecision = \"{decision}\"\npriority = 1\n"
@@ -439,7 +439,7 @@ fn a_description_cannot_satisfy_a_rule_about_the_command() {
 }
 
 #[test]
-fn everyday_commands_run_and_bypasses_do_not_next_to_a_plain_allow_list() {
+fn with_a_plain_allow_list_everyday_commands_run_and_bypasses_do_not() {
     let engine = with(&[(Tier::User, &(allow("git") + &allow("cargo") + &allow("npm test")))]);
     for (command, decision) in [
         ("git log --oneline | head -5", Decision::Allow),
@@ -499,7 +499,7 @@ fn unescaped(text: &str) -> String {
 }
 
 #[test]
-fn the_corpus_is_decided_as_it_is_understood() {
+fn corpus_decisions_follow_their_analysis() {
     let programs = ["git", "cargo", "npm", "make", "rm", "tar", "find", "python3", "curl"];
     let engine = with(&[(Tier::User, &programs.map(allow).concat())]);
     for line in include_str!("../../corpus/commands.tsv").lines().filter(|line| !line.starts_with('#')) {
@@ -515,7 +515,7 @@ fn the_corpus_is_decided_as_it_is_understood() {
 }
 
 #[test]
-fn a_question_from_below_does_not_open_what_plan_mode_denies() {
+fn an_ask_rule_of_a_lower_tier_does_not_open_what_plan_mode_denies() {
     let ask = "[[rule]]\ntoolName = \"*\"\ndecision = \"ask_user\"\npriority = 999\n";
     for tier in [Tier::Extension, Tier::Workspace, Tier::User] {
         let engine = with(&[(tier, ask)]);
@@ -527,7 +527,7 @@ fn a_question_from_below_does_not_open_what_plan_mode_denies() {
 
 proptest::proptest! {
     #[test]
-    fn what_a_project_or_extension_writes_never_makes_a_decision_milder(
+    fn project_and_extension_rules_never_relax_a_decision(
         rules in proptest::collection::vec((0..3_usize, 0..4_usize, 0..1000_u16, 0..5_usize), 0..6),
         from_extension: bool,
         command in "(git status|make|ls|rm x|git push && ls|curl x > y|eval \\$X)",
@@ -559,7 +559,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn files_that_people_keep_secrets_in_are_not_read_without_a_word() {
+fn files_that_usually_contain_secrets_need_approval_to_read() {
     let engine = shipped();
     let secret = [
         "cat .env",

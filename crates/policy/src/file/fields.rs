@@ -1,4 +1,4 @@
-//! Typed access to one TOML table, with lines for errors.
+//! Typed access to the keys of one TOML table, with line numbers for errors.
 
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use super::LineIndex;
 use crate::pattern::PatternError;
 use crate::rule::Modes;
 
-/// A field that cannot be used.
+/// An invalid field.
 #[derive(Debug)]
 pub(super) struct FieldError {
     pub(super) line: u32,

@@ -1,21 +1,21 @@
-//! What is wrong with a policy file, for people.
+//! A problem in a policy file and how it is printed.
 
 use std::fmt;
 use std::path::PathBuf;
 
-use super::Place;
+use super::RuleOrigin;
 use crate::tier::Tier;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// A rule or file is not in force.
+    /// A rule or file is not active.
     Error,
-    /// In force, but perhaps not what was meant.
+    /// Active, but perhaps not intended.
     Warning,
 }
 
-/// Something wrong with a policy file; loading goes on.
+/// A problem in a policy file; loading continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub severity: Severity,
@@ -31,15 +31,15 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn error(place: &Place, message: impl Into<String>) -> Self {
+    pub(crate) fn error(place: &RuleOrigin, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, place, message.into())
     }
 
-    pub(crate) fn warning(place: &Place, message: impl Into<String>) -> Self {
+    pub(crate) fn warning(place: &RuleOrigin, message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, place, message.into())
     }
 
-    fn new(severity: Severity, place: &Place, message: String) -> Self {
+    fn new(severity: Severity, place: &RuleOrigin, message: String) -> Self {
         Self {
             severity,
             tier: place.tier,

@@ -1,7 +1,7 @@
 use super::*;
 
 fn read(text: &str) -> FileRules {
-    parse(text, &Place { tier: Tier::User, source: "p.toml".to_owned(), path: None })
+    parse(text, &RuleOrigin { tier: Tier::User, source: "p.toml".to_owned(), path: None })
 }
 
 const GOOD: &str = "[[rule]]\ntoolName = \"glob\"\ndecision = \"allow\"\npriority = 1\n";
@@ -66,7 +66,7 @@ fn a_bad_rule_is_reported_with_its_line_and_drops_only_itself() {
 }
 
 #[test]
-fn a_missing_tool_next_to_a_server_means_all_its_tools() {
+fn a_server_without_a_tool_means_all_its_tools() {
     let found = read("[[rule]]\nmcpName = \"git\"\ndecision = \"deny\"\npriority = 1\n");
     assert_eq!(found.rules[0].source.label, "deny * of server git");
 }
@@ -90,7 +90,7 @@ fn a_misspelt_tool_is_a_warning_and_the_rule_stays() {
 }
 
 #[test]
-fn only_text_that_may_deny_closes_the_engine() {
+fn only_unreadable_text_that_may_deny_makes_the_engine_ask() {
     assert_eq!(read("x = [").unreadable.len(), 0);
     assert_eq!(read("[[rule]]\ndecision = 'deny'\nx = [").unreadable.len(), 1);
     assert_eq!(read("rule = 3").unreadable.len(), 1);
@@ -98,7 +98,7 @@ fn only_text_that_may_deny_closes_the_engine() {
 
 proptest::proptest! {
     #[test]
-    fn any_text_can_be_read(text in "(\\[\\[rule\\]\\]\n|toolName|decision|=|\"|deny|'|\\[|\\]|\n|[a-z0-9 ]|\\PC){0,40}") {
+    fn any_text_can_be_analysed(text in "(\\[\\[rule\\]\\]\n|toolName|decision|=|\"|deny|'|\\[|\\]|\n|[a-z0-9 ]|\\PC){0,40}") {
         read(&text);
     }
 }

@@ -15,7 +15,7 @@ fn labels(engine: &Engine, tier: Tier) -> Vec<String> {
 }
 
 #[test]
-fn directories_are_read_in_order_and_a_broken_file_does_not_hide_the_others() {
+fn directories_are_read_in_order_and_a_broken_file_does_not_hide_others() {
     let dir = tempfile::tempdir().unwrap();
     put(&dir.path().join("b.toml"), ALLOW);
     put(&dir.path().join("a.toml"), DENY);
@@ -69,7 +69,7 @@ fn admin_files_are_read_only_without_system_policies_of_the_administrator() {
 
 #[cfg(unix)]
 #[test]
-fn a_directory_others_can_write_to_is_not_the_administrator_s() {
+fn a_directory_writable_by_others_is_not_trusted_as_the_administrators() {
     use std::os::unix::fs::PermissionsExt;
 
     let dir = tempfile::tempdir().unwrap();
@@ -92,8 +92,8 @@ fn integrity_changes_with_names_and_contents() {
     assert_eq!(all.len(), 4);
 }
 
-/// What gemini-cli 0.61's own rules say: `a`llow, `q`uestion or `d`eny in default, auto_edit, yolo and plan mode,
-/// each with a person and without.
+/// The rules of gemini-cli 0.61: `a`llow, `q`uestion or `d`eny in default, auto_edit, yolo and plan mode, each
+/// with and without a terminal.
 fn in_gemini_cli(tool: &str) -> &'static str {
     match tool {
         "invoke_agent" => "aaaaaadd",
@@ -117,12 +117,12 @@ fn in_gemini_cli(tool: &str) -> &'static str {
         | "read_mcp_resource"
         | "update_topic" => "aaaaaaaa",
         tracker if tracker.starts_with("tracker_") => "aaaaaaaa",
-        // No rule speaks of the others.
+        // No rule matches the others.
         _ => "qdqdaadd",
     }
 }
 
-/// Tools of which it has no rule, and which only look or only speak to the agent.
+/// Tools without a rule there that only read or only talk to the agent.
 const MILDER_HERE: &[&str] = &[
     "list_background_processes",
     "memory_get",
@@ -133,7 +133,7 @@ const MILDER_HERE: &[&str] = &[
 ];
 
 #[test]
-fn every_tool_is_treated_as_in_gemini_cli_but_for_those_that_only_look() {
+fn every_tool_except_read_only_ones_is_treated_as_in_gemini_cli() {
     use pollux_domain::approval::ApprovalMode::{AutoEdit, Default as Ordinary, Plan, Yolo};
 
     let engine = load(&Sources::default(), Options { workspaces: vec!["/w".into()], ..Options::default() });
@@ -167,7 +167,7 @@ fn every_tool_is_treated_as_in_gemini_cli_but_for_those_that_only_look() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
-fn a_broken_file_that_denies_reading_fails_closed_for_what_it_names() {
+fn a_broken_file_that_denies_reading_fails_closed_for_the_tools_it_names() {
     let dir = tempfile::tempdir().unwrap();
     let decide = |text: &str, tool: &str| {
         let file = dir.path().join("p.toml");

@@ -1,6 +1,6 @@
-//! Expressions in JavaScript's syntax for an engine that takes time in proportion to the text.
+//! Translates JavaScript regex syntax for a linear-time engine, where both mean the same.
 
-/// The same expression for the `regex` crate; `None` if that could mean something else there.
+/// The same regex for the `regex` crate; `None` if it could mean something else there.
 pub(super) fn translate(source: &str) -> Option<String> {
     let mut out = String::with_capacity(source.len() + 16);
     let mut characters = source.chars().peekable();
@@ -15,7 +15,7 @@ pub(super) fn translate(source: &str) -> Option<String> {
                     characters.next();
                     out.push('^');
                 }
-                // `[]` and `[^]` are JavaScript's own.
+                // `[]` and `[^]` only exist in JavaScript.
                 if characters.peek() == Some(&']') {
                     return None;
                 }
@@ -33,7 +33,7 @@ pub(super) fn translate(source: &str) -> Option<String> {
                 out.push_str("(?");
                 match characters.peek() {
                     Some(':') => {}
-                    // `(?<name>…)`, but not looking behind.
+                    // `(?<name>…)`, but not look-behind.
                     Some('<') => {
                         characters.next();
                         out.push('<');
@@ -80,7 +80,7 @@ fn escape(
     Some(())
 }
 
-/// How many quantifiers without an upper bound an expression has.
+/// The number of quantifiers without an upper bound.
 pub(super) fn repetitions(source: &str) -> u32 {
     let mut count = 0;
     let mut escaped = false;
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_means_the_same_is_translated_and_the_rest_is_not() {
+    fn equivalent_syntax_is_translated_and_the_rest_is_not() {
         for (source, expected) in [
             (r#""command":"git .*""#, Some(r#""command":"git [^\n\r\u{2028}\u{2029}]*""#)),
             (r"\x00a\/b\.c", Some(r"\x{0}a\/b\.c")),

@@ -1,6 +1,6 @@
 //! The text that every match of an expression begins with, so that most texts need no search.
 
-/// The literal beginning of an expression; empty where it has none.
+/// The literal prefix of a regex; empty if it has none.
 pub(super) fn beginning(source: &str) -> String {
     if has_branches(source) {
         return String::new();
@@ -12,7 +12,7 @@ pub(super) fn beginning(source: &str) -> String {
             continue;
         }
         if matches!(c, '*' | '?' | '+' | '{') {
-            // It may not be there at all.
+            // It may be absent.
             literal.pop();
         }
         break;
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_must_be_there_counts() {
+    fn only_required_text_becomes_the_literal() {
         let table = [
             ("git push", "git push"),
             ("git pushe?s", "git push"),

@@ -1,8 +1,8 @@
-//! Takes a program's arguments apart as the table says.
+//! Splits the arguments of a program into options, values and operands as the program table describes.
 
 use super::programs::{Choice, Count, Effect, Kind, Program};
 
-/// Arguments with what they are.
+/// Arguments with their kinds.
 #[derive(Debug, Default)]
 pub(super) struct Arguments<'a> {
     /// Every value and operand in order.
@@ -13,9 +13,9 @@ pub(super) struct Arguments<'a> {
     pub hidden: bool,
     /// Only names are read.
     pub names: bool,
-    /// How many of `values` are operands; they stand last.
+    /// How many of `values` are operands; they come last.
     pub operands: usize,
-    /// Whether an option stood for the first operand.
+    /// Whether an option replaced the first operand.
     script: bool,
     /// Operands are text.
     listing: bool,
@@ -64,7 +64,7 @@ impl<'a> Arguments<'a> {
         let mut letters = cluster.chars();
         while let Some(letter) = letters.next() {
             let Some(choice) = program.short(letter) else {
-                // `-3A`, `-A3`: numbers that stand among letters.
+                // `-3A`, `-A3`: numbers among letters.
                 (program.digits && letter.is_ascii_digit()).then_some(())?;
                 continue;
             };
@@ -100,12 +100,12 @@ impl<'a> Arguments<'a> {
         let value = match attached {
             Some(value) => value,
             None if choice.attached => "",
-            // What looks like an option is not taken for a value.
+            // Words that look like options are not taken as values.
             None => {
                 rest.next().filter(|next| kind == Kind::Number || !next.starts_with('-') || *next == "-")?
             }
         };
-        // What an option may do without a value, it does.
+        // An option with an optional value is taken without one.
         if !value.is_empty() || matches!(kind, Kind::Out | Kind::Command) {
             self.values.push((kind, value));
         }
@@ -132,7 +132,7 @@ impl<'a> Arguments<'a> {
             }
             self.values.push((*kind, operand));
         }
-        // What must be there and is not makes another command of it.
+        // A missing required argument makes it a different command.
         expected.all(|(_, count)| *count != Count::One).then_some(())
     }
 }

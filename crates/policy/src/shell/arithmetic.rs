@@ -1,11 +1,12 @@
-//! Arithmetic, in which bash evaluates the contents of variables, subscripts and the commands in them included.
+//! Arithmetic expansion, in which bash evaluates variables, array subscripts and the commands in them.
 
 use super::parser::{Parser, Problem};
 use super::value::{Piece, Value};
 use super::word::{Draft, Word, is_name};
 
 impl Parser<'_, '_> {
-    /// Reads `…))` that starts `ahead` characters on. Without the double close nothing is read and the answer is no.
+    /// Parses `…))` that starts `ahead` characters on. Without the double close, nothing is consumed and the
+    /// result is false.
     pub(super) fn arithmetic_at(&mut self, ahead: usize) -> Result<bool, Problem> {
         let mut open = 0_usize;
         let mut end = ahead;
@@ -43,7 +44,7 @@ impl Parser<'_, '_> {
         Ok(true)
     }
 
-    /// Doubts an expression with a variable that was not given a number here.
+    /// Doubts an expression with a variable that has no known numeric value.
     pub(super) fn check_arithmetic(&mut self, text: &str) {
         let mut rest = text;
         let mut names: Vec<(String, bool)> = Vec::new();
@@ -72,7 +73,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `[[ $x -eq 1 ]]` computes both sides, `-v` a subscript.
+    /// `[[ $x -eq 1 ]]` evaluates both sides, `-v` a subscript.
     pub(super) fn check_condition(&mut self, words: &[Word]) {
         let numbers = |word: Option<&Word>| -> Option<Vec<String>> {
             let word = word?;

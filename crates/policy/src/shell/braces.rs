@@ -1,7 +1,7 @@
 //! Brace expansion: `{a,b}` and `{1..3}`.
 
-/// More words than this are not spelled out.
-const MOST: usize = 64;
+/// Limit of words that are expanded.
+const MAX_WORDS: usize = 64;
 
 /// Whether unquoted braces in a word would expand.
 pub(super) fn expands(text: &str, bare: &[bool]) -> bool {
@@ -38,7 +38,7 @@ pub(super) fn expand(raw: &str) -> Option<Vec<String>> {
     let mut done = Vec::new();
     let mut waiting = vec![raw.to_owned()];
     while let Some(word) = waiting.pop() {
-        if done.len() + waiting.len() > MOST {
+        if done.len() + waiting.len() > MAX_WORDS {
             return None;
         }
         match split(&word)? {
@@ -54,14 +54,14 @@ pub(super) fn expand(raw: &str) -> Option<Vec<String>> {
     Some(done)
 }
 
-/// Whether a word is `{1..9}`: whole numbers and nothing else.
+/// Whether a word is `{1..9}`: integers and nothing else.
 pub(super) fn counts(raw: &str) -> bool {
     let Some(inside) = raw.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else { return false };
     let numbers: Vec<&str> = inside.split("..").collect();
     (2..=3).contains(&numbers.len()) && numbers.iter().all(|n| n.len() < 10 && n.parse::<i64>().is_ok())
 }
 
-/// Replaces the first brace list by each of its members; the outer `None` stands for "too odd".
+/// Replaces the first brace list by each of its members; the outer `None` means that it is too unusual.
 fn split(word: &str) -> Option<Option<Vec<String>>> {
     let Some((before, rest)) = word.split_once('{') else { return Some(None) };
     let mut depth = 0_usize;

@@ -1,4 +1,4 @@
-//! The grammar: groups, conditions, loops, functions.
+//! Parses compound commands: groups, conditions, loops and functions.
 
 use super::parser::{Parser, Problem};
 use super::value::{Piece, Value};
@@ -224,7 +224,7 @@ impl Parser<'_, '_> {
                 (Some('(' | ')'), _) if mode == Mode::Plain => self.skip(1),
                 (Some(_), _) => {
                     let mut word = self.word(mode)?;
-                    // An operator may be broken over two lines. In quotes it is none, whatever becomes of it.
+                    // An operator may be split over two lines. In quotes it is not an operator.
                     word.raw = word.raw.replace("\\\n", "");
                     let closes = word.raw == "]]";
                     mode = if word.raw == "=~" { Mode::Regex } else { Mode::Plain };

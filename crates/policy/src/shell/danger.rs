@@ -1,22 +1,26 @@
-//! Commands that destroy.
+//! Recognises destructive commands and describes what they would destroy.
+//!
+//! Used for the warning in approval prompts and to limit what a rule covers; it does not allow or deny by
+//! itself.
 
 use super::{ANY_FOLDERS, ANY_NAME, Part, Pattern, git, names};
 
-/// Names of what is lost that are listed in one sentence.
+/// Names of lost files that are listed in one sentence.
 const NAMED: usize = 3;
-/// What is lost where the words do not tell.
+/// Placeholder where the words do not name the files.
 const BY_INPUT: &str = "the files named in its input";
 const AT_RUN_TIME: &str = "files only known at run time";
-/// Characters of a command that stand behind a sentence.
+/// Characters of a command that are quoted after a sentence.
 const SHOWN: usize = 60;
 
-/// Why a command destroys what cannot be had back, if it does. The words are the same for every call of this kind.
+/// Why a command is irreversibly destructive, if it is. The text is the same for every command of this kind.
 pub fn is_dangerous(part: &Part) -> Option<String> {
     harm(part).map(|harm| harm.reason.to_owned())
 }
 
 impl Part {
-    /// What the command would destroy, as a sentence that names it; also for a plain `rm`, which is left to the rules.
+    /// What the command would destroy, as a sentence that names it; also for a plain `rm`, which is left to
+    /// the rules.
     pub fn destruction(&self) -> Option<String> {
         let program = self.words.first().and_then(Option::as_deref).map(names::base);
         let harm = harm(self).or_else(|| match program {
@@ -50,7 +54,7 @@ impl Part {
         Some(told)
     }
 
-    /// What the words name, by the names that they were given.
+    /// The names of the targets in the words.
     fn lost(&self, program: &str) -> Vec<String> {
         let first = if program == "git" { git::subcommand_place(&self.words) + 1 } else { 1 };
         if self.words.is_empty() {
@@ -73,18 +77,18 @@ impl Part {
             }
         }
         match program {
-            // The rest is where it comes from.
+            // The rest is the source.
             "mv" | "rsync" => named.split_off(named.len().saturating_sub(1)),
             // The mode or the owner comes first.
             "chmod" | "chown" | "chgrp" if named.len() > 1 => named.split_off(1),
-            // `xargs rm`: what its input names.
+            // `xargs rm`: the targets are in its input.
             "rm" | "unlink" if named.is_empty() => vec![BY_INPUT.to_owned()],
             _ => named,
         }
     }
 }
 
-/// A pattern as a person writes it.
+/// A pattern in the notation that users write.
 fn in_stars(pattern: &Pattern) -> String {
     pattern.text.replace(ANY_FOLDERS, "**").replace(ANY_NAME, "*")
 }
@@ -106,7 +110,7 @@ fn listed(names: &[String]) -> String {
 #[derive(Clone, Copy)]
 struct Harm {
     reason: &'static str,
-    /// The same with `{}` for the names of what is lost, where the words tell them.
+    /// The same with `{}` for the names of the targets, where the words name them.
     told: Option<&'static str>,
 }
 
@@ -133,19 +137,19 @@ fn harm(part: &Part) -> Option<Harm> {
     let name = names::base(program);
     let arguments: Vec<Option<&str>> = part.words.iter().skip(1).map(Option::as_deref).collect();
     let known: Vec<&str> = arguments.iter().copied().flatten().collect();
-    let call = Call { known: &known, any_unknown: known.len() != arguments.len(), part };
+    let call = Invocation { known: &known, any_unknown: known.len() != arguments.len(), part };
     call.harm(name)
 }
 
-struct Call<'a> {
+struct Invocation<'a> {
     known: &'a [&'a str],
     any_unknown: bool,
     part: &'a Part,
 }
 
-impl Call<'_> {
+impl Invocation<'_> {
     fn long(&self, options: &[&str]) -> bool {
-        // Long options may be shortened, to three letters at least for those that matter.
+        // Long options may be abbreviated, to at least three letters for the relevant ones.
         self.known.iter().any(|a| {
             let given = a.split('=').next().unwrap_or_default();
             given.len() >= 4 && given.starts_with("--") && options.iter().any(|o| o.starts_with(given))
@@ -171,7 +175,7 @@ impl Call<'_> {
             {
                 Harm::named("deletes files without asking", "deletes {}")
             }
-            // `rm` with words that only run time knows may be any of the above.
+            // `rm` with words known only at run time may be any of the above.
             "rm" if self.any_unknown && self.part.patterns.is_empty() => {
                 Harm::named("deletes files that are only known at run time", "deletes {}")
             }
@@ -312,7 +316,7 @@ impl Call<'_> {
         let place = git::subcommand_place(&self.part.words);
         let subcommand = self.part.words.get(place)?.as_deref()?;
         let rest: Vec<&str> = self.part.words.iter().skip(place + 1).flatten().map(String::as_str).collect();
-        let call = Call { known: &rest, any_unknown: self.any_unknown, part: self.part };
+        let call = Invocation { known: &rest, any_unknown: self.any_unknown, part: self.part };
         let harm = match subcommand {
             "reset" if call.long(&["--hard", "--merge", "--keep"]) => {
                 Harm::plain("discards uncommitted changes")

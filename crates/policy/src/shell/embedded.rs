@@ -1,10 +1,10 @@
-//! Commands hidden in the arguments of programs that are not wrappers by trade.
+//! Commands in the arguments of programs that are not wrappers, such as `find -exec` or `tar -I`.
 
-use super::Found;
+use super::Findings;
 use super::word::Word;
-use super::wrapper::Call;
+use super::wrapper::Invocation;
 
-/// Programs that start what their arguments name, in ways not followed here.
+/// Programs that start programs named in their arguments, in ways not analysed here.
 const OPAQUE: &[&str] = &[
     "parallel",
     "ssh",
@@ -165,7 +165,7 @@ const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// Looks for commands in the arguments of a program.
-pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
+pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
     match call.name {
         "find" | "gfind" => find(call, found),
         "fd" | "fdfind" => fd(call, found),
@@ -216,7 +216,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
     options(call, found);
 }
 
-fn find(call: &Call<'_>, found: &mut Found) {
+fn find(call: &Invocation<'_>, found: &mut Findings) {
     let mut at = 0;
     while let Some(word) = call.arguments.get(at) {
         at += 1;
@@ -239,7 +239,7 @@ fn run_time_if_placeholder(word: &Word) -> Word {
     if word.raw.contains("{}") { Word::unknown(&word.raw) } else { word.clone() }
 }
 
-fn fd(call: &Call<'_>, found: &mut Found) {
+fn fd(call: &Invocation<'_>, found: &mut Findings) {
     let place =
         call.arguments.iter().position(|w| matches!(w.text(), Some("-x" | "-X" | "--exec" | "--exec-batch")));
     if let Some(place) = place {
@@ -255,8 +255,8 @@ fn fd(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-/// `watch` hands its arguments to `sh -c`.
-fn watch(call: &Call<'_>, found: &mut Found) {
+/// `watch` passes its arguments to `sh -c`.
+fn watch(call: &Invocation<'_>, found: &mut Findings) {
     let mut at = 0;
     while let Some(text) = call.arguments.get(at).and_then(Word::text) {
         match text {
@@ -273,7 +273,7 @@ fn watch(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-fn opaque(call: &Call<'_>, found: &mut Found) {
+fn opaque(call: &Invocation<'_>, found: &mut Findings) {
     found.doubt(format!("`{}` starts programs in a way that cannot be analysed", call.name));
     // Guesses for deny rules: the first words that may be a program.
     let candidates: Vec<usize> = call
@@ -295,7 +295,7 @@ fn opaque(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-fn short_cluster_has(call: &Call<'_>, letters: &[char]) -> bool {
+fn short_cluster_has(call: &Invocation<'_>, letters: &[char]) -> bool {
     call.arguments.iter().enumerate().any(|(i, word)| {
         word.text().is_some_and(|text| {
             let dashed = text.starts_with('-') && !text.starts_with("--");
@@ -305,7 +305,7 @@ fn short_cluster_has(call: &Call<'_>, letters: &[char]) -> bool {
     })
 }
 
-fn options(call: &Call<'_>, found: &mut Found) {
+fn options(call: &Invocation<'_>, found: &mut Findings) {
     let Some((_, options)) = COMMAND_OPTIONS.iter().find(|(name, _)| *name == call.name) else { return };
     let mut arguments = call.arguments.iter();
     while let Some(word) = arguments.next() {
@@ -324,7 +324,7 @@ fn options(call: &Call<'_>, found: &mut Found) {
         }
         let hit = options.iter().find(|option| {
             let long = option.starts_with("--");
-            // Long options may be shortened.
+            // Long options may be abbreviated.
             let given = text.split('=').next().unwrap_or_default();
             if long { given.len() > 4 && option.starts_with(given) } else { text.starts_with(*option) }
         });

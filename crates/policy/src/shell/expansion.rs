@@ -1,4 +1,4 @@
-//! `$…`, backticks and process substitution.
+//! Parses `$…`, backticks and process substitution.
 
 use super::parser::{Parser, Problem};
 use super::run;
@@ -6,7 +6,7 @@ use super::value::{Piece, Value};
 use super::word::{Draft, Mode, Word};
 
 impl Parser<'_, '_> {
-    /// `$` and what follows it.
+    /// Parses `$` and the expansion after it.
     pub(super) fn dollar(&mut self, draft: &mut Draft, in_quotes: bool) -> Result<(), Problem> {
         match self.peek_at(1) {
             // Bash joins the lines first, so this may be any expansion.
@@ -49,7 +49,7 @@ impl Parser<'_, '_> {
                 draft.unknown(self.variable(name, in_quotes));
                 Ok(())
             }
-            // Always a small number, so it stands for itself.
+            // Always a small number, so it represents itself.
             Some('?') => {
                 self.skip(2);
                 draft.quoted('$');
@@ -165,7 +165,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// The name in `${…}`, with the `#` of a length or the `!` of an indirection.
+    /// The name in `${…}`, with the `#` of a length or the `!` of an indirect expansion.
     fn parameter_name(&mut self) {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if matches!(self.peek(), Some('#' | '!')) {
@@ -181,7 +181,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `${x[…]}`: bash computes the subscript.
+    /// `${x[…]}`: bash evaluates the subscript.
     fn subscript(&mut self) {
         let inside: String =
             (1..).map_while(|i| self.peek_at(i)).take_while(|c| *c != ']').take(200).collect();
@@ -203,7 +203,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Old style substitution: the text is unescaped once and read anew.
+    /// Backtick substitution: the text is unescaped once and parsed again.
     pub(super) fn backticks(&mut self, draft: &mut Draft, in_quotes: bool) -> Result<(), Problem> {
         draft.unknown(Piece::Output { quoted: in_quotes, sample: None });
         self.next();
@@ -289,7 +289,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// Up to `most` digits; `None` if there is none.
+    /// Up to `most` digits; `None` if there are none.
     fn digits(&mut self, radix: u32, most: usize, before: u32) -> Option<u32> {
         let mut value = before;
         let mut count = 0;
@@ -302,7 +302,7 @@ impl Parser<'_, '_> {
         (count > 0).then_some(value)
     }
 
-    /// Reads the words of a `for … in` until something that is no word.
+    /// Parses the words of a `for … in` up to the first token that is not a word.
     pub(super) fn words(&mut self) -> Result<Vec<Word>, Problem> {
         let mut words = Vec::new();
         loop {

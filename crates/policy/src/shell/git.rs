@@ -1,8 +1,8 @@
-//! Commands that git is made to run.
+//! Programs that git runs because of its arguments, settings or aliases.
 
-use super::Found;
+use super::Findings;
 use super::word::Word;
-use super::wrapper::Call;
+use super::wrapper::Invocation;
 
 /// Configuration that starts nothing.
 const TAME_SECTIONS: &[&str] = &[
@@ -54,7 +54,7 @@ const KNOWN: &[&str] = &[
 /// Whether setting a key can make git run something.
 fn is_tame(key: &str, value: Option<&str>) -> bool {
     let key = key.to_ascii_lowercase();
-    // An address of that kind runs a program, and a template brings hooks.
+    // Such a URL runs a program, and a template contains hooks.
     if key == "init.templatedir" || value.is_some_and(|value| value.contains("::")) {
         return false;
     }
@@ -64,7 +64,7 @@ fn is_tame(key: &str, value: Option<&str>) -> bool {
     TAME_KEYS.contains(&key.as_str()) || TAME_SECTIONS.iter().any(|section| key.starts_with(section))
 }
 
-/// Splits `git`'s own options from the subcommand: the place of the latter.
+/// Splits git's own options from the subcommand; returns the index of the latter.
 pub(super) fn subcommand_place(words: &[Option<String>]) -> usize {
     let mut at = 1;
     while let Some(Some(word)) = words.get(at) {
@@ -80,7 +80,7 @@ pub(super) fn subcommand_place(words: &[Option<String>]) -> usize {
     at
 }
 
-pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
+pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
     if call.name != "git" {
         return;
     }
@@ -133,7 +133,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
 }
 
 /// `-c key=value`.
-fn configured(call: &Call<'_>, word: Option<&Word>, found: &mut Found) {
+fn configured(call: &Invocation<'_>, word: Option<&Word>, found: &mut Findings) {
     let Some(text) = word.and_then(Word::text) else {
         found.doubt("a git setting is only known at run time");
         return;
@@ -149,11 +149,11 @@ fn configured(call: &Call<'_>, word: Option<&Word>, found: &mut Found) {
     }
 }
 
-fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found: &mut Found) {
+fn subcommand_runs(call: &Invocation<'_>, subcommand: &str, arguments: &[Word], found: &mut Findings) {
     let texts: Vec<&str> = arguments.iter().filter_map(Word::text).collect();
     let has = |wanted: &[&str]| {
         texts.iter().any(|text| {
-            // Long options may be shortened.
+            // Long options may be abbreviated.
             let given = text.split('=').next().unwrap_or_default();
             wanted
                 .iter()
@@ -252,8 +252,8 @@ fn subcommand_runs(call: &Call<'_>, subcommand: &str, arguments: &[Word], found:
     }
 }
 
-/// A way to merge that git does not bring along is a program.
-fn strategy(texts: &[&str], found: &mut Found) {
+/// A merge strategy that is not built into git is a program.
+fn strategy(texts: &[&str], found: &mut Findings) {
     for (at, text) in texts.iter().enumerate() {
         let attached = text
             .strip_prefix("--strategy=")
@@ -270,7 +270,7 @@ fn strategy(texts: &[&str], found: &mut Found) {
     }
 }
 
-fn config(arguments: &[Word], texts: &[&str], found: &mut Found) {
+fn config(arguments: &[Word], texts: &[&str], found: &mut Findings) {
     if texts.iter().any(|t| {
         matches!(*t, "--global" | "--system" | "-f" | "--worktree")
             || t.starts_with("--file")

@@ -1,9 +1,9 @@
-//! Here-documents.
+//! Parses here-documents.
 
 use super::parser::{Parser, Problem};
 use super::word::{Draft, Word};
 
-/// A here-document whose body has not come yet.
+/// A here-document whose body has not been parsed yet.
 #[derive(Debug)]
 pub(super) struct Pending {
     delimiter: Option<String>,
@@ -13,7 +13,7 @@ pub(super) struct Pending {
 
 impl Pending {
     pub(super) fn new(delimiter: &Word, strips_tabs: bool) -> Self {
-        // Only quotes are removed from a delimiter: one that holds an expansion is not worth following.
+        // Only quotes are removed from a delimiter; expansions in it are not followed.
         Self { delimiter: delimiter.literal.clone(), expands: !delimiter.quoted, strips_tabs }
     }
 }

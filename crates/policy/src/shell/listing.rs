@@ -1,9 +1,9 @@
-//! Commands whose output is known in kind.
+//! Commands whose output is predictable in kind, such as lists of file names.
 
 use super::value::HERE;
 use super::{ANY_FOLDERS, ANY_NAME, Part, Sample, names};
 
-/// A word that can stand for a command's output in every check: a name of a commit, a number, the directory.
+/// A sample word for a command's output in every check: the name of a commit, a number, the directory.
 pub(super) fn sample(part: &Part) -> Option<&'static str> {
     let (name, arguments) = literal(part)?;
     let plain = |all: &[&str]| all.iter().all(|argument| is_revision(argument));
@@ -23,7 +23,7 @@ pub(super) fn sample(part: &Part) -> Option<&'static str> {
     }
 }
 
-/// What stands for each line that a stage of a pipe passes on, if the lines are names of files in the workspace.
+/// A sample for each line that a stage of a pipe passes on, if the lines are names of files in the workspace.
 pub(super) fn feed(part: &Part, before: Option<&Sample>) -> Option<Sample> {
     let (name, arguments) = literal(part)?;
     let has = |options: &[&str]| arguments.iter().any(|a| options.contains(a));
@@ -87,7 +87,7 @@ pub(super) fn feed(part: &Part, before: Option<&Sample>) -> Option<Sample> {
     Some(names.into())
 }
 
-/// Every file below a folder whose name this pattern finds.
+/// Every file below a folder whose name matches this pattern.
 fn below(root: &str, name: Option<&str>) -> String {
     let root = root.trim_end_matches('/');
     let start = if root.is_empty() { String::new() } else { format!("{root}/") };
@@ -95,7 +95,7 @@ fn below(root: &str, name: Option<&str>) -> String {
     match name.filter(|name| !name.contains(['/', '!', '{', '\\'])) {
         Some(name) => {
             let any: String = name.chars().map(|c| if c == '*' || c == '?' { ANY_NAME } else { c }).collect();
-            // To programs a bracket may stand for a leading dot.
+            // For programs, a bracket may match a leading dot.
             let lead = if any.starts_with('[') { ANY_NAME.to_string() } else { String::new() };
             format!("{start}{ANY_FOLDERS}/{lead}{any}")
         }
@@ -103,7 +103,7 @@ fn below(root: &str, name: Option<&str>) -> String {
     }
 }
 
-/// What `git ls-files` lists for a path.
+/// The files that `git ls-files` lists for a path.
 fn tracked(path: &str) -> String {
     match path.strip_prefix('*') {
         Some(end) if !end.contains(['*', '?', '[']) => below("", Some(path)),
@@ -112,7 +112,8 @@ fn tracked(path: &str) -> String {
     }
 }
 
-/// What `find` lists: below its first folder, with a name if the tests that every file passes give one.
+/// The files that `find` lists: below its first folder, with a name if the tests that every file passes give
+/// one.
 fn found(arguments: &[&str]) -> String {
     let roots: Vec<&str> =
         arguments.iter().copied().take_while(|a| !a.starts_with(['-', '(', '!'])).collect();
@@ -129,7 +130,7 @@ fn found(arguments: &[&str]) -> String {
     }
 }
 
-/// Whether git surely takes a word for a commit; it repeats what it does not know.
+/// Whether git certainly takes a word as a commit; it echoes unknown words.
 fn is_revision(text: &str) -> bool {
     let name = text.split(['~', '^', '@']).next().unwrap_or_default();
     let known = matches!(
@@ -149,7 +150,7 @@ fn changes_lines(argument: &str) -> bool {
                 .contains(['o', 'c', 'n', 'b', 'H', 'A', 'B', 'C', 'Z', 'T', 'f', 'e', 'r', 'R', 'l', 'L'])
 }
 
-/// The program and its arguments, with patterns standing for themselves.
+/// The program and its arguments, with patterns kept as they are.
 fn literal(part: &Part) -> Option<(&str, Vec<&str>)> {
     if !part.behind.is_empty() {
         return None;

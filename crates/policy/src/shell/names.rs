@@ -7,8 +7,8 @@ pub(super) fn base(program: &str) -> &str {
     program.trim_end_matches('/').rsplit('/').next().unwrap_or(program)
 }
 
-/// Every name that a deny rule has to be compared with: the program as written and without its directory, the
-/// wrappers it stands behind, and, where the program is only known at run time, the words that may turn out to be it.
+/// Every name to compare deny rules with: the program as written and without its directory, its wrappers, and,
+/// where the program is only known at run time, the words that may turn out to be it.
 pub fn program_names(part: &Part) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for wrapper in &part.behind {

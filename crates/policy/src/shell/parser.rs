@@ -1,11 +1,11 @@
-//! The grammar: lists, pipelines, simple commands, redirections.
+//! Parses lists, pipelines, simple commands and redirections.
 
 use super::heredoc::Pending;
 use super::value::{LIST, Value};
 use super::variables;
 use super::word::{Mode, Word};
 use super::wrapper;
-use super::{Context, Found, MAX_DEPTH, Redirection, Sample, listing};
+use super::{Context, Findings, MAX_DEPTH, Redirection, Sample, listing};
 
 /// Why reading stopped.
 #[derive(Debug)]
@@ -30,20 +30,20 @@ pub(super) struct Parser<'s, 'f> {
     source: &'s [char],
     at: usize,
     context: Context,
-    found: &'f mut Found,
+    found: &'f mut Findings,
     pub(super) pending: Vec<Pending>,
     statement: usize,
-    /// Whether the command being read surely runs, in this very shell.
+    /// Whether the command being parsed certainly runs, in this very shell.
     straight: bool,
     /// How many redirections of input were read.
     inputs: usize,
-    /// How many pipes were read, and what can stand for the output of the last one.
+    /// The number of pipes parsed, and a sample for the output of the last one.
     pipes: usize,
     output: Option<Sample>,
 }
 
 impl<'s, 'f> Parser<'s, 'f> {
-    pub(super) fn new(source: &'s [char], context: Context, found: &'f mut Found) -> Self {
+    pub(super) fn new(source: &'s [char], context: Context, found: &'f mut Findings) -> Self {
         Self {
             source,
             at: 0,
@@ -92,7 +92,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         &self.context
     }
 
-    pub(super) fn found(&mut self) -> &mut Found {
+    pub(super) fn found(&mut self) -> &mut Findings {
         self.found
     }
 
@@ -128,7 +128,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         self.found.variables.give(name, value);
     }
 
-    /// The whole text.
+    /// Parses the complete text.
     pub(super) fn program(&mut self) -> Result<(), Problem> {
         self.list(&[])?;
         self.no_pending_heredoc()?;
@@ -229,7 +229,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         }
     }
 
-    /// What can stand for the output of the commands that `read` reads, if they are one pipe.
+    /// A sample for the output of the commands that `read` parses, if they are one pipe.
     pub(super) fn output_of(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<(), Problem>,
@@ -245,7 +245,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         if self.compound()? {
             let inputs = self.inputs;
             self.redirections()?;
-            // What was read above was taken to come from the pipe.
+            // The input parsed above was assumed to come from the pipe.
             if self.inputs != inputs && self.context.feed.is_some() {
                 self.doubt("input comes from a pipe and from a redirection");
             }
@@ -306,7 +306,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         Ok(())
     }
 
-    /// Notes what stands before a command, or alone.
+    /// Records the assignments before a command, or alone.
     fn assignments(&mut self, given: &[Word], words: &[Word]) -> Vec<(String, Option<String>)> {
         let ends = !matches!((self.peek(), self.peek_at(1)), (Some('|'), c) if c != Some('|'))
             && !matches!((self.peek(), self.peek_at(1)), (Some('&'), c) if c != Some('&'));
@@ -314,7 +314,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         let mut all = Vec::new();
         for word in given {
             let Some((name, value)) = &word.assignment else { continue };
-            // `IFS= read` holds for that one builtin.
+            // `IFS= read` applies to that one builtin.
             if !(reads && name == "IFS") {
                 self.assigned(name, value.as_deref());
             }
@@ -327,7 +327,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         all
     }
 
-    /// One redirection, if one stands here.
+    /// Parses one redirection, if there is one.
     fn redirection(&mut self) -> Result<bool, Problem> {
         let mut ahead = 0;
         if self.peek() == Some('{') {
@@ -382,7 +382,7 @@ impl<'s, 'f> Parser<'s, 'f> {
     }
 
     fn redirected(&mut self, writes: bool, target: &Word) {
-        // What runs at the other end is listed itself.
+        // The command at the other end is listed separately.
         if target.pattern.as_deref() == Some("/dev/fd/63") {
             return;
         }

@@ -1,14 +1,14 @@
-//! What programs do with their arguments, from the table `commands/programs.table`.
+//! The program table `commands/programs.table`: how programs use their arguments.
 //!
-//! The reader of bash is code; what is known of programs is data. A program, an option or an operand that the table
-//! does not know is unknown, and the caller asks.
+//! Knowledge about programs is data, not code. A program, option or operand that is missing from the table is
+//! unknown, and the caller asks for approval.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 const TABLE: &str = include_str!("../../commands/programs.table");
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
@@ -67,7 +67,7 @@ impl Kind {
     }
 }
 
-/// What an option changes besides taking a value.
+/// The effect of an option besides taking a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     Tree,
@@ -78,16 +78,16 @@ pub(super) enum Effect {
 /// An option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Choice {
-    /// What its value is, if it takes one.
+    /// The kind of its value, if it takes one.
     pub value: Option<Kind>,
-    /// Whether the value only stands attached, and may be left out.
+    /// Whether the value can only be attached, and is optional.
     pub attached: bool,
-    /// Whether it stands for the first operand.
+    /// Whether it replaces the first operand.
     pub script: bool,
     pub effect: Option<Effect>,
 }
 
-/// How often an operand may be there.
+/// How often an operand may occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Count {
     One,
@@ -95,38 +95,38 @@ pub(super) enum Count {
     Any,
 }
 
-/// What is known of a program as a whole.
+/// Properties of a program as a whole.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Traits {
     /// No option of it reads a file, writes one or runs a program.
     pub any: bool,
     pub builtin: bool,
-    /// Words that only run time knows may be among its arguments.
+    /// Words known only at run time may be among its arguments.
     pub data: bool,
     /// Only in a trusted folder.
     pub trusted: bool,
-    /// Never known to read only.
+    /// Never known to be read-only.
     pub loose: bool,
-    /// Options are whole words with one dash.
+    /// Options are complete words with one dash.
     pub words: bool,
-    /// Without an operand the current folder is meant.
+    /// Without an operand, the current folder is used.
     pub here: bool,
-    /// Hidden files of a tree are left out.
+    /// Hidden files of a tree are skipped.
     pub visible: bool,
-    /// What follows its operands is another command.
+    /// Another command follows its operands.
     pub runs: bool,
-    /// That command gets other rights.
+    /// That command gets other privileges.
     pub rights: bool,
-    /// Shows the addresses of other repositories.
+    /// Shows remote URLs.
     pub remotes: bool,
 }
 
-/// What is known of a program.
+/// The description of a program.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Program {
     pub operands: Vec<(Kind, Count)>,
     pub traits: Traits,
-    /// Options by their name without dashes; with the trait `words` that of the whole word.
+    /// Options by their name without dashes; with the trait `words`, by the complete word.
     short: Vec<(char, Choice)>,
     long: Vec<(&'static str, Choice)>,
     /// Whether a number is an option.
@@ -135,7 +135,7 @@ pub(super) struct Program {
 
 impl Program {
     pub(super) fn short(&self, letter: char) -> Option<Choice> {
-        // The later entry of a row counts, so that a letter of a cluster can be given a value.
+        // The later entry of a row wins, so that a letter of a cluster can be given a value.
         self.short.iter().rev().find(|(known, _)| *known == letter).map(|(_, choice)| *choice)
     }
 
@@ -221,12 +221,12 @@ fn choice(token: &'static str) -> Option<(&'static str, Choice)> {
 #[derive(Default)]
 struct Table {
     programs: HashMap<&'static str, Program>,
-    /// Programs and the one word that they may be asked, and whether the folder must be trusted for it.
+    /// Programs with a harmless query such as `--version`, and whether the folder must be trusted for it.
     questions: HashMap<&'static str, Vec<(&'static str, bool)>>,
     problems: Vec<String>,
 }
 
-/// What a header line introduces.
+/// The section that a header line starts.
 enum Section {
     Group(&'static str),
     Names(Vec<&'static str>),
@@ -275,7 +275,7 @@ impl Table {
     }
 
     fn header(&mut self, line: &'static str) -> Vec<&'static str> {
-        // The names may hold a colon: bash has a command of that name.
+        // Names may contain a colon: bash has a command of that name.
         let Some((names, rest)) = line.rsplit_once(": ") else {
             self.problems.push(line.to_owned());
             return Vec::new();
@@ -333,17 +333,17 @@ fn table() -> &'static Table {
     READ.get_or_init(|| Table::read(TABLE))
 }
 
-/// What is known of a program, or of `program/subcommand`.
+/// The description of a program, or of `program/subcommand`.
 pub(super) fn program(name: &str) -> Option<&'static Program> {
     table().programs.get(name)
 }
 
-/// Whether a program may be asked this one thing, and whether only in a trusted folder.
+/// Whether a program has this harmless query, and whether only in a trusted folder.
 pub(super) fn question(name: &str, word: &str) -> Option<bool> {
     table().questions.get(name)?.iter().find(|(asked, _)| *asked == word).map(|(_, trusted)| *trusted)
 }
 
-/// Whether a program only reads, and runs nothing else.
+/// Whether a program is read-only and runs nothing else.
 pub(super) fn is_listed(name: &str) -> bool {
     program(name).is_some_and(|program| !program.traits.loose && !program.traits.runs)
 }
@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_read_to_its_last_word() {
+    fn the_whole_program_table_is_parsed() {
         assert_eq!(table().problems, Vec::<String>::new());
         assert!(table().programs.len() > 150 && table().questions.len() > 100);
     }

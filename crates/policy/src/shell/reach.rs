@@ -1,7 +1,7 @@
-//! Files that a command touches besides what its name promises.
+//! Files that a command touches beyond what its first word suggests.
 //!
-//! A rule that allows `git` or `cp` speaks of the workspace. What leads out of it, or into files that decide what runs
-//! later, is not meant by the first word of a command.
+//! A rule that allows `git` or `cp` is about the workspace; it does not cover paths outside it or files that
+//! influence later runs.
 
 use super::programs::{self, Kind, Program};
 use super::{Part, git, names};
@@ -14,13 +14,13 @@ pub struct Touch<'p> {
     pub writes: bool,
 }
 
-/// Options of git whose value is text for people.
+/// Options of git whose value is free text.
 #[rustfmt::skip]
 const GIT_TEXTS: &[&str] = &[
     "--message", "--author", "--date", "--grep", "--since", "--until", "--after", "--before", "--trailer", "--reason",
 ];
 
-/// Whether the next word of a git command is text for people.
+/// Whether the next word of a git command is free text.
 fn announces_text(subcommand: &str, option: &str) -> bool {
     let short = option.starts_with('-') && !option.starts_with("--");
     match subcommand {
@@ -30,8 +30,8 @@ fn announces_text(subcommand: &str, option: &str) -> bool {
     }
 }
 
-/// The files that a command touches outside of what a rule on its first words can mean, and why they cannot all be
-/// told, if so.
+/// The files that a command touches beyond the scope of a rule on its first words, and why they cannot all be
+/// determined, if so.
 pub fn touches(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
     let Some(Some(program)) = part.words.first() else { return (Vec::new(), None) };
     let name = names::base(program);
@@ -78,7 +78,7 @@ pub fn touches(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
 #[derive(Clone, Copy)]
 struct Word<'p> {
     text: Option<&'p str>,
-    /// Run time decides, but it is one word and no option.
+    /// Known only at run time, but one word and not an option.
     tame: bool,
     single: bool,
 }
@@ -108,7 +108,7 @@ fn operands<'p>(words: &[Word<'p>], copies: bool) -> (Vec<Touch<'p>>, Option<&'s
             writes: !copies || at == last || targeted,
         })
         .collect();
-    // One that only run time knows may be any file.
+    // A word known only at run time may be any file.
     (touches, words.iter().any(|word| word.text.is_none()).then_some(AT_RUN_TIME))
 }
 
@@ -123,7 +123,7 @@ fn valued<'p>(name: &str, program: &Program, words: &[Word<'p>]) -> (Vec<Touch<'
     let options: Vec<(String, bool)> = program.file_options().collect();
     let mut touches = Vec::new();
     let mut before_end: &[Word<'p>] = words;
-    // What follows `--` is for the program that runs.
+    // The words after `--` belong to the program that runs.
     if matches!(name, "cargo" | "npm" | "pnpm" | "yarn")
         && let Some(end) = words.iter().position(|word| word.text == Some("--"))
     {
@@ -190,7 +190,7 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
             continue;
         }
         if announces_text(subcommand, text) {
-            // What looks like an option is looked at as one.
+            // Words that look like options are treated as options.
             if let Some(value) = rest.next_if(|value| value.text.is_none_or(|text| !text.starts_with('-')))
                 && value.text.is_none()
                 && !value.single

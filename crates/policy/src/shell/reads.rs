@@ -1,7 +1,7 @@
-//! Commands that only read: which files, and how much of them.
+//! Read-only commands: which files they read, and how much of them.
 //!
-//! Nothing here looks at the disk. Whether a file may be read is the caller's to judge, as are the command's doubts
-//! and redirections.
+//! Does not access the disk. The caller decides whether a file may be read, and handles doubts and
+//! redirections.
 
 mod git;
 
@@ -10,17 +10,17 @@ use super::programs::{self, Kind, Program};
 use super::scripts::{awk_is_tame, sed_script_is_tame};
 use super::{Part, names, variables};
 
-/// What a command that only reads looks at.
+/// The files that a read-only command reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reads {
     pub all: Vec<Read>,
-    /// Whether the program reads or runs what the folder configures.
+    /// Whether the program reads or runs configuration of the folder.
     pub needs_trust: bool,
     /// The program as bash will look for it on `PATH`; `None` if it is a part of bash, or named by its path.
     pub program: Option<String>,
 }
 
-/// One file or folder that is looked at.
+/// One file or folder that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
     pub path: String,
@@ -33,7 +33,7 @@ pub enum How {
     /// Whether it exists, its size and the like; of a folder, the names in it.
     Facts,
     Contents,
-    /// The addresses of other repositories that the one around a folder knows; they may hold a token.
+    /// The remote URLs of the surrounding repository; they may contain a token.
     Remotes,
     /// The contents of every file below it.
     Tree(Tree),
@@ -46,7 +46,7 @@ pub struct Tree {
     pub hidden: bool,
     /// Links are followed.
     pub follows: bool,
-    /// Only names that one of these patterns finds; all if there are none.
+    /// Only names that match one of these patterns; all if there are none.
     pub only: Vec<String>,
     /// Not files of these names.
     pub without: Vec<String>,
@@ -54,17 +54,17 @@ pub struct Tree {
     pub without_folders: Vec<String>,
 }
 
-/// Whether a command only reads, and only files below where it runs, as far as their names tell.
+/// Whether a command is read-only and reads only files below its directory, judging by their names.
 pub fn is_known_safe(part: &Part) -> bool {
     is_known_safe_within(part, &|path| is_below(path))
 }
 
-/// As [`is_known_safe`], with the caller's idea of which files may be read.
+/// Like [`is_known_safe`], with the caller deciding which files may be read.
 pub fn is_known_safe_within(part: &Part, may_read: &dyn Fn(&str) -> bool) -> bool {
     reads(part).is_some_and(|reads| reads.all.iter().all(|read| may_read(&read.path)))
 }
 
-/// What a command looks at if it only reads. File name patterns stand for themselves.
+/// The files that a command reads if it is read-only. File name patterns are kept as they are.
 pub fn reads(part: &Part) -> Option<Reads> {
     let gives_rights = |name: &String| programs::program(name).is_some_and(|program| program.traits.rights);
     if part.behind.iter().any(gives_rights) {
@@ -104,14 +104,14 @@ pub fn reads(part: &Part) -> Option<Reads> {
     Some(reads)
 }
 
-/// What the table knows of a program with these arguments, and the arguments that are left.
+/// The table entry for a program with these arguments, and the remaining arguments.
 fn described<'w, 'a>(name: &str, arguments: &'w [&'a str]) -> Option<(&'static Program, &'w [&'a str])> {
     let (program, rest) =
         subcommand(name, arguments).or_else(|| programs::program(name).map(|found| (found, arguments)))?;
     (!program.traits.loose && !program.traits.runs).then_some((program, rest))
 }
 
-/// What the table knows of the subcommand that the arguments begin with.
+/// The table entry for the subcommand that the arguments begin with.
 fn subcommand<'w, 'a>(name: &str, arguments: &'w [&'a str]) -> Option<(&'static Program, &'w [&'a str])> {
     let deeper = match arguments {
         [first, second, rest @ ..] if !second.starts_with('-') => {
@@ -147,7 +147,7 @@ fn looked_at(name: &str, program: &Program, arguments: &[&str], part: &Part) -> 
         _ => arguments.to_vec(),
     };
     let changes = name == "cd" && arguments == ["-"] || name == "set" && arguments.is_empty();
-    // `-auxe` is taken for `auxe` where there is no user of the name.
+    // `-auxe` is read as `auxe` where no user has this name.
     let is_doubtful = |a: &str| a.len() > 2 && a.starts_with('-') && !a.starts_with("--") && a.contains('u');
     if changes || name == "ps" && arguments.iter().any(|a| a.contains("env") || is_doubtful(a)) {
         return None;
@@ -226,7 +226,7 @@ fn files(name: &str, program: &Program, given: &Arguments<'_>) -> Option<Vec<Rea
     Some(all)
 }
 
-/// A file by its name; `None` if the name can mean another file than it says.
+/// A file by name; `None` if the name can mean another file than its text suggests.
 fn read(path: &str, how: How) -> Option<Read> {
     let expands = path.starts_with('~') || path.contains(['$', '`']) || finds_parent(path);
     (!expands).then(|| Read { path: path.to_owned(), how })
@@ -246,7 +246,7 @@ fn archive(name: &str, all: &mut Vec<Read>) -> Option<()> {
     Some(())
 }
 
-/// Files that keep nothing of what is written to them.
+/// Files that discard what is written to them.
 fn is_sink(path: &str) -> bool {
     matches!(path, "/dev/null" | "/dev/stderr" | "/dev/stdout")
 }
@@ -273,10 +273,10 @@ fn endings_of_type(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// Whether a program may be given words that can be anything but a secret.
+/// Whether a program may get words that can be anything but a secret.
 fn takes_data(name: &str, program: &Program, arguments: &[&str], part: &Part) -> bool {
     match name {
-        // `-v` computes a subscript, and what is not quoted may bring it.
+        // `-v` evaluates a subscript, and unquoted text may contain one.
         "test" | "[" => {
             let adjacent = part.data.windows(2).any(|pair| matches!(pair, [a, b] if a.at + 1 == b.at));
             part.data.iter().all(|datum| datum.single)
@@ -293,7 +293,7 @@ fn takes_data(name: &str, program: &Program, arguments: &[&str], part: &Part) ->
     }
 }
 
-/// The words, with patterns standing for themselves and nothing for data; `None` if run time decides.
+/// The words, with patterns kept as they are and nothing for data; `None` if known only at run time.
 fn spelled(part: &Part) -> Option<Vec<&str>> {
     part.words
         .iter()
@@ -308,13 +308,13 @@ fn spelled(part: &Part) -> Option<Vec<&str>> {
         .collect()
 }
 
-/// A path that stays below the working directory, as far as its text tells.
+/// Whether a path stays below the working directory, judging by its text.
 fn is_below(path: &str) -> bool {
     matches!(path, "/dev/null" | "/dev/fd/63")
         || !path.starts_with(['/', '\\']) && !path.split('/').any(|component| component == "..")
 }
 
-/// Whether a file name pattern may find `..`.
+/// Whether a file name pattern may match `..`.
 fn finds_parent(pattern: &str) -> bool {
     pattern.split('/').any(|component| {
         let rest = component.trim_start_matches('.');

@@ -1,16 +1,16 @@
-//! Puts what variables can hold in the place of words that were not known.
+//! Replaces unknown words by the values that their variables can have.
 
-use super::value::{Standing, Variables};
+use super::value::{Variables, WordValue};
 use super::word::Word;
-use super::{Context, Found, Part, wrapper};
+use super::{Context, Findings, Part, wrapper};
 
-/// More readings of one command than this are not followed.
-const MOST_READINGS: usize = 64;
-/// So many bytes of them in one command line.
-const MOST_BYTES: usize = 256 * 1024;
+/// Limit of variants of one command.
+const MAX_READINGS: usize = 64;
+/// Limit of bytes of them in one command line.
+const MAX_BYTES: usize = 256 * 1024;
 
-/// Lists a command once for each way its words can turn out.
-pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Found) {
+/// Lists a command once for each possible combination of its words.
+pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Findings) {
     if part.pieces.is_empty() {
         found.part(part);
         return;
@@ -31,7 +31,7 @@ pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Found) {
             continue;
         };
         match variables.standing(at, pieces) {
-            Standing::Words(words) if readings.len() * words.len() <= MOST_READINGS => {
+            WordValue::Words(words) if readings.len() * words.len() <= MAX_READINGS => {
                 let more = |before: &Vec<Word>| {
                     let before = before.clone();
                     words.iter().map(move |words| {
@@ -42,8 +42,8 @@ pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Found) {
                 };
                 readings = readings.iter().flat_map(more).collect();
             }
-            Standing::Words(_) | Standing::Unknown => followed = false,
-            Standing::Data(datum) => {
+            WordValue::Words(_) | WordValue::Unknown => followed = false,
+            WordValue::Data(datum) => {
                 part.data.push(datum);
                 readings.iter_mut().for_each(|words| words.push(Word::default()));
             }
@@ -59,7 +59,7 @@ pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Found) {
     }
     let bytes: usize = readings.iter().flatten().map(|word| word.raw.len() + 16).sum();
     found.followed += bytes;
-    if found.followed > MOST_BYTES {
+    if found.followed > MAX_BYTES {
         found.doubt("its variables have too many possible values");
         found.part(part);
         return;
@@ -70,10 +70,10 @@ pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Found) {
     }
 }
 
-fn emit(part: &Part, words: &[Word], context: &Context, found: &mut Found) {
+fn emit(part: &Part, words: &[Word], context: &Context, found: &mut Findings) {
     let before = found.parts.len();
     wrapper::emit(part.text.clone(), words, part.assignments.clone(), context, found);
-    // Data keeps its place only if no word before it became several.
+    // Data keeps its index only if no word before it became several.
     let same = words.len() == part.words.len();
     if let Some(emitted) = found.parts.get_mut(before).filter(|_| same) {
         emitted.data.clone_from(&part.data);

@@ -1,9 +1,9 @@
 //! Names in text that could not be read.
 
-use super::{Context, Found, Part};
+use super::{Context, Findings, Part};
 
-/// Notes whatever may be a command, roughly. The text is doubted anyway; this serves deny rules only.
-pub(super) fn names_in(text: &str, context: &Context, found: &mut Found) {
+/// Records everything that may be a command, roughly. The text is doubted anyway; this only serves deny rules.
+pub(super) fn names_in(text: &str, context: &Context, found: &mut Findings) {
     let joined = text.replace("\\\n", "");
     for piece in joined.split([';', '&', '|', '\n', '(', ')', '`', '{', '}', '<', '>']).take(500) {
         let words: Vec<Option<String>> = piece

@@ -1,13 +1,13 @@
-//! Builtins, shells and interpreters that run text given to them.
+//! Shell builtins, shells and interpreters that run text passed to them.
 
-use super::Found;
+use super::Findings;
 use super::value::{Piece, Value};
 use super::variables;
 use super::word::{Word, is_name};
-use super::wrapper::Call;
+use super::wrapper::Invocation;
 
 /// Looks for text that the command runs as shell or program code.
-pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
+pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
     match call.name {
         name if SHELLS.contains(&name) => shell(call, found),
         "fish" | "pwsh" | "powershell" | "cmd" | "cmd.exe" | "powershell.exe" | "csh" | "tcsh" | "nu"
@@ -62,7 +62,7 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
                     (None, None) => true,
                 }
             });
-            // One piece may vanish, and another one bring `-v` and the subscript.
+            // One piece may become empty, and another one contain `-v` and the subscript.
             if subscript || call.arguments.iter().any(|word| word.splitting() > 1) {
                 found.doubt("a test evaluates an array subscript");
             }
@@ -73,16 +73,16 @@ pub(super) fn look_into(call: &Call<'_>, found: &mut Found) {
 
 const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash", "ksh", "ash", "rbash", "mksh", "ksh93", "yash"];
 
-/// Whether the command does nothing but run text that is read here, so that its parts speak for it.
-pub(super) fn is_transparent(call: &Call<'_>) -> bool {
+/// Whether the command only runs text that is analysed here, so that its parts are sufficient.
+pub(super) fn is_transparent(call: &Invocation<'_>) -> bool {
     let literal = call.arguments.iter().all(|word| word.text().is_some());
     literal
         && !call.arguments.is_empty()
         && (call.name == "eval" || SHELLS.contains(&call.name) && shell_command(call).is_some())
 }
 
-/// The place of the text that `sh -c` and the like run.
-fn shell_command(call: &Call<'_>) -> Option<usize> {
+/// The index of the text that `sh -c` and the like run.
+fn shell_command(call: &Invocation<'_>) -> Option<usize> {
     let mut wanted = false;
     let mut at = 0;
     while let Some(text) = call.arguments.get(at).and_then(Word::text) {
@@ -102,7 +102,7 @@ fn shell_command(call: &Call<'_>) -> Option<usize> {
     (wanted && at < call.arguments.len()).then_some(at)
 }
 
-fn shell(call: &Call<'_>, found: &mut Found) {
+fn shell(call: &Invocation<'_>, found: &mut Findings) {
     if call.has(&["--rcfile", "--init-file"]) {
         found.doubt("a shell reads a startup file");
     }
@@ -126,7 +126,7 @@ fn shell(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-fn eval(call: &Call<'_>, found: &mut Found) {
+fn eval(call: &Invocation<'_>, found: &mut Findings) {
     let words: Option<Vec<&str>> = call.arguments.iter().map(Word::text).collect();
     match words {
         Some(words) => super::run(&words.join(" "), &call.context.behind("eval"), found),
@@ -134,7 +134,7 @@ fn eval(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-fn trap(call: &Call<'_>, found: &mut Found) {
+fn trap(call: &Invocation<'_>, found: &mut Findings) {
     let mut arguments = call.arguments;
     if arguments.first().and_then(Word::text) == Some("--") {
         arguments = arguments.get(1..).unwrap_or_default();
@@ -146,8 +146,8 @@ fn trap(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-fn read(call: &Call<'_>, found: &mut Found) {
-    // A whole line of a list of files is the name of a file.
+fn read(call: &Invocation<'_>, found: &mut Findings) {
+    // A complete line of a file list is the name of a file.
     let value = match (&call.context.stdin, call.arguments) {
         (Some(pattern), [option, _]) if option.text() == Some("-r") && !call.splits => {
             Value::Pattern(pattern.to_string())
@@ -157,7 +157,7 @@ fn read(call: &Call<'_>, found: &mut Found) {
     call.arguments.iter().for_each(|word| names_variable(word, &value, found));
 }
 
-fn set(call: &Call<'_>, found: &mut Found) {
+fn set(call: &Invocation<'_>, found: &mut Findings) {
     let all = call.arguments.iter().filter_map(Word::text).any(|text| {
         text == "allexport" || text.starts_with('-') && !text.starts_with("--") && text.contains(['a', 'k'])
     });
@@ -169,8 +169,8 @@ fn set(call: &Call<'_>, found: &mut Found) {
     found.variables.parameters |= !call.arguments.iter().all(is_option);
 }
 
-fn declaration(call: &Call<'_>, found: &mut Found) {
-    // `-u` and the like change what is assigned.
+fn declaration(call: &Invocation<'_>, found: &mut Findings) {
+    // `-u` and similar options change the assigned value.
     let plain = !call
         .arguments
         .iter()
@@ -211,7 +211,7 @@ fn declaration(call: &Call<'_>, found: &mut Found) {
 }
 
 /// An argument that may be the name of a variable to be set.
-fn names_variable(word: &Word, value: &Value, found: &mut Found) {
+fn names_variable(word: &Word, value: &Value, found: &mut Findings) {
     match word.text() {
         Some(text) => {
             let name = text.trim_start_matches("-v");
@@ -272,7 +272,7 @@ const INLINE: &[(&str, &[&str])] = &[
     ("emacs", &["--eval", "-eval", "-l", "--load", "-f"]),
 ];
 
-fn interpreter(call: &Call<'_>, found: &mut Found) {
+fn interpreter(call: &Invocation<'_>, found: &mut Findings) {
     match call.name {
         "sed" | "gsed" => return sed(call, found),
         "awk" | "gawk" | "mawk" | "nawk" => return awk(call, found),
@@ -320,7 +320,7 @@ fn interpreter(call: &Call<'_>, found: &mut Found) {
 }
 
 /// `sed` scripts may run commands (`e`) and write files (`w`).
-fn sed(call: &Call<'_>, found: &mut Found) {
+fn sed(call: &Invocation<'_>, found: &mut Findings) {
     let mut script_seen = false;
     let mut arguments = call.arguments.iter();
     while let Some(word) = arguments.next() {
@@ -363,7 +363,7 @@ fn sed(call: &Call<'_>, found: &mut Found) {
     }
 }
 
-/// Accepts addresses with p, d, q, =, and `s` with flags that only edit; the rest counts as wild.
+/// Accepts addresses with p, d, q, =, and `s` with flags that only edit; the rest counts as unsafe.
 pub(super) fn sed_script_is_tame(script: &str) -> bool {
     script.split(['\n']).all(|line| sed_line_is_tame(line.trim()))
 }
@@ -432,7 +432,7 @@ fn sed_line_is_tame(line: &str) -> bool {
     }
 }
 
-/// Skips to a delimiter; no if there is none or if it stands in brackets, where `sed` does not see it.
+/// Skips to a delimiter; false if there is none or if it is in brackets, where `sed` does not see it.
 fn skip_to(delimiter: char, is_expression: bool, next: &mut dyn FnMut() -> Option<char>) -> bool {
     let mut in_brackets = 0;
     loop {
@@ -460,7 +460,7 @@ fn skip_to(delimiter: char, is_expression: bool, next: &mut dyn FnMut() -> Optio
 }
 
 /// `awk` programs may run commands, open pipes and write files.
-fn awk(call: &Call<'_>, found: &mut Found) {
+fn awk(call: &Invocation<'_>, found: &mut Findings) {
     let mut arguments = call.arguments.iter();
     while let Some(word) = arguments.next() {
         match word.text() {
@@ -487,7 +487,7 @@ fn awk(call: &Call<'_>, found: &mut Found) {
 
 pub(super) fn awk_is_tame(program: &str) -> bool {
     let without_or = program.replace("||", "");
-    // The end of a statement is only sure where no string and no expression can hold a sign that looks like one.
+    // The end of a statement is only certain where no string or regex can contain a similar character.
     let plain = !program.contains(['"', '/']);
     let statement = |after: &'_ str| match plain {
         true => after.split(['}', ';', '\n']).next().unwrap_or_default().contains('>'),

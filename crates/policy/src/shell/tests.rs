@@ -1,11 +1,11 @@
 use super::*;
 
 fn programs(command: &str) -> Vec<String> {
-    understand(command).parts.iter().filter_map(|part| part.words.first().cloned().flatten()).collect()
+    analyse(command).parts.iter().filter_map(|part| part.words.first().cloned().flatten()).collect()
 }
 
 fn words(command: &str) -> Vec<Option<String>> {
-    understand(command).parts.pop().unwrap_or_default().words
+    analyse(command).parts.pop().unwrap_or_default().words
 }
 
 fn some(text: &str) -> Option<String> {
@@ -44,25 +44,25 @@ fn quotes_are_removed_as_bash_does() {
 
 #[test]
 fn patterns_are_run_time_words_that_keep_their_text() {
-    let part = understand("ls a *.rs '*'").parts.remove(0);
+    let part = analyse("ls a *.rs '*'").parts.remove(0);
     assert_eq!(part.words, [some("ls"), some("a"), None, some("*")]);
     assert_eq!(part.patterns, [Pattern { at: 2, text: "*.rs".to_owned(), relayed: false }]);
 }
 
 #[test]
-fn wrappers_are_named_and_what_they_set_is_kept() {
-    let part = understand("A=1 env B=2 timeout 5 nice x y").parts.remove(0);
+fn wrappers_are_named_and_their_variables_are_kept() {
+    let part = analyse("A=1 env B=2 timeout 5 nice x y").parts.remove(0);
     assert_eq!(part.words, [some("x"), some("y")]);
     assert_eq!(part.behind, ["env", "timeout", "nice"]);
-    let part = understand("A=1 env B=$c x").parts.remove(0);
+    let part = analyse("A=1 env B=$c x").parts.remove(0);
     assert_eq!(part.assignments, [("A".to_owned(), some("1")), ("B".to_owned(), None)]);
-    assert_eq!(program_names(&understand("sudo /bin/rm x").parts[1]), ["sudo", "/bin/rm", "rm"]);
+    assert_eq!(program_names(&analyse("sudo /bin/rm x").parts[1]), ["sudo", "/bin/rm", "rm"]);
 }
 
 #[test]
 fn redirections_name_their_files() {
-    let found = understand("a <in >out 2>err &>both >|force <>rw >&dup 2>&1 3<&- >/dev/null >>$x <<<text")
-        .redirections;
+    let found =
+        analyse("a <in >out 2>err &>both >|force <>rw >&dup 2>&1 3<&- >/dev/null >>$x <<<text").redirections;
     let files: Vec<(bool, Option<&str>)> = found.iter().map(|r| (r.writes, r.target.as_deref())).collect();
     let expected = [
         (false, Some("in")),
@@ -78,17 +78,17 @@ fn redirections_name_their_files() {
 }
 
 #[test]
-fn what_cannot_be_read_still_gives_names_to_deny() {
-    let understood = understand("ls \"unclosed; rm -rf build");
+fn unparsable_text_still_yields_program_names_for_deny_rules() {
+    let understood = analyse("ls \"unclosed; rm -rf build");
     assert!(!understood.doubts.is_empty());
     assert!(understood.parts.iter().any(|part| program_names(part).contains(&"rm")));
 }
 
 #[test]
-fn safe_reading_is_up_to_the_caller_where_given() {
-    let part = understand("cat /srv/project/a.txt").parts.remove(0);
+fn the_caller_decides_whether_reading_is_safe() {
+    let part = analyse("cat /srv/project/a.txt").parts.remove(0);
     assert!(!is_known_safe(&part));
     assert!(is_known_safe_within(&part, &|path| path.starts_with("/srv/project/")));
-    let home = understand("cat ~/a.txt").parts.remove(0);
+    let home = analyse("cat ~/a.txt").parts.remove(0);
     assert!(!is_known_safe_within(&home, &|_| true));
 }

@@ -1,19 +1,19 @@
-//! What words that only run time knows can turn out to be.
+//! Tracks the possible values of variables and of the words that use them.
 //!
-//! Every value that a variable is given anywhere in a command counts wherever the variable is used: loops and functions
-//! make the order of the text a bad guide.
+//! Every value assigned anywhere in a command line counts wherever the variable is used, because loops and
+//! functions make the order of the text unreliable.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 
-/// More readings of one word than this are not followed.
-const MOST_READINGS: usize = 32;
-/// More pieces than this are not looked at in one command line.
-const MOST_PIECES: usize = 20_000;
-/// Variables that are given others, one after another.
-const MOST_STEPS: usize = 8;
+/// Limit of variants of one word.
+const MAX_READINGS: usize = 32;
+/// Limit of pieces examined in one command line.
+const MAX_PIECES: usize = 20_000;
+/// Limit of variables assigned from others in a chain.
+const MAX_STEPS: usize = 8;
 
-/// Variables of the environment that hold no secret.
+/// Environment variables that are not secret.
 const PUBLIC: &[&str] = &[
     "HOME",
     "USER",
@@ -88,12 +88,12 @@ const PUBLIC: &[&str] = &[
     "_",
 ];
 
-/// Whether a variable of the environment may be shown.
+/// Whether an environment variable may be shown.
 pub(super) fn is_public(name: &str) -> bool {
     PUBLIC.contains(&name) || name.starts_with("LC_")
 }
 
-/// Variables that are always whole numbers.
+/// Variables that are always integers.
 const NUMBERS: &[&str] = &[
     "?",
     "#",
@@ -113,10 +113,10 @@ const NUMBERS: &[&str] = &[
     "BASH_SUBSHELL",
 ];
 
-/// Stands for the working directory until it is known what follows.
+/// Represents the working directory until the rest of the word is known.
 pub(super) const HERE: &str = "\u{1}";
 
-/// Follows what stands for a list of names, which is several words where it is not quoted.
+/// Marks a sample for a list of names, which is several words where it is not quoted.
 pub(super) const LIST: char = '\u{4}';
 
 /// A piece of a word.
@@ -126,7 +126,7 @@ pub(crate) enum Piece {
     Variable {
         name: String,
         quoted: bool,
-        /// Whether it surely was given a value before.
+        /// Whether it certainly has a value already.
         certain: bool,
     },
     /// Computed from other pieces, as `${x%.rs}` is.
@@ -134,7 +134,7 @@ pub(crate) enum Piece {
         from: Vec<Piece>,
         quoted: bool,
     },
-    /// The output of a command, with a word that can stand for it in every check if there is one.
+    /// The output of a command, with a sample word for it in every check if there is one.
     Output {
         quoted: bool,
         sample: Option<super::Sample>,
@@ -156,34 +156,34 @@ impl Piece {
     }
 }
 
-/// What a word can turn out to be.
+/// The possible values of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum WordValue {
     /// One of these lists of words.
     Words(Vec<Vec<String>>),
-    /// Text that is no secret, but otherwise anything.
+    /// Text that is not secret, but otherwise arbitrary.
     Data(Datum),
     Unknown,
 }
 
-/// A word that holds data.
+/// A word that contains data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datum {
-    /// Its place among the words.
+    /// Its index among the words.
     pub at: usize,
     /// Whether it stays one word.
     pub single: bool,
-    /// Whether it starts with text that makes it no option.
+    /// Whether it starts with text, so that it is not an option.
     pub leads: bool,
 }
 
-/// What a variable was given.
+/// A value assigned to a variable.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Pieces(Vec<Piece>),
     /// Each of the words that these pieces make.
     Each(Vec<Piece>),
-    /// Some file name that a pattern finds.
+    /// A file name that a pattern matches.
     Pattern(String),
     Number,
     Data,
@@ -191,7 +191,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// What an assignment gives: nothing is split there.
+    /// The value of an assignment: nothing is split there.
     pub(super) fn assigned(mut pieces: Vec<Piece>) -> Self {
         for piece in &mut pieces {
             if let Piece::Variable { quoted, .. }
@@ -209,23 +209,23 @@ impl Value {
 #[derive(Debug, Default)]
 pub(super) struct Variables {
     given: HashMap<String, Vec<Value>>,
-    /// Names that surely have a value at the place being read.
+    /// Names that certainly have a value at the current position.
     pub(super) certain: Vec<String>,
     /// Whether `$1` and the like are given.
     pub(super) parameters: bool,
-    /// How many pieces were looked at.
+    /// The number of pieces examined.
     looked: Cell<usize>,
 }
 
 impl Variables {
     pub(super) fn give(&mut self, name: &str, value: Value) {
         let values = self.given.entry(name.to_owned()).or_default();
-        if values.len() <= MOST_READINGS {
+        if values.len() <= MAX_READINGS {
             values.push(value);
         }
     }
 
-    /// Whether computing with a variable is only that: bash evaluates whatever text it holds.
+    /// Whether arithmetic on a variable is harmless: bash evaluates any text in it.
     pub(super) fn is_number(&self, name: &str) -> bool {
         let piece = Piece::Variable { name: name.to_owned(), quoted: true, certain: false };
         let number = |text: &str| text.is_empty() || text.len() < 18 && text.parse::<i64>().is_ok();
@@ -235,18 +235,18 @@ impl Variables {
         }
     }
 
-    /// What a word made of these pieces can be.
-    pub(super) fn standing(&self, at: usize, pieces: &[Piece]) -> Standing {
+    /// The possible values of a word made of these pieces.
+    pub(super) fn standing(&self, at: usize, pieces: &[Piece]) -> WordValue {
         match self.readings(pieces, 0) {
             Reading::Texts(mut readings) => {
                 let placed = readings.iter_mut().flatten().all(settle);
-                if placed { Standing::Words(readings) } else { Standing::Unknown }
+                if placed { WordValue::Words(readings) } else { WordValue::Unknown }
             }
             Reading::Data => {
                 let leads = matches!(pieces.first(), Some(Piece::Text(text)) if !text.starts_with('-') && !text.is_empty());
-                Standing::Data(Datum { at, single: pieces.iter().all(|piece| self.stays_one(piece)), leads })
+                WordValue::Data(Datum { at, single: pieces.iter().all(|piece| self.stays_one(piece)), leads })
             }
-            Reading::Unknown => Standing::Unknown,
+            Reading::Unknown => WordValue::Unknown,
         }
     }
 
@@ -267,7 +267,7 @@ impl Variables {
         let joined = pieces.iter().filter(|piece| !matches!(piece, Piece::Globs)).count() > 1;
         for piece in pieces {
             self.looked.set(self.looked.get() + 1);
-            if self.looked.get() > MOST_PIECES {
+            if self.looked.get() > MAX_PIECES {
                 return Reading::Unknown;
             }
             let (texts, quoted) = match piece {
@@ -293,7 +293,7 @@ impl Variables {
                 Texts::Some(texts) if joined && texts.iter().any(|text| falls_apart(text, quoted)) => {
                     return Reading::Unknown;
                 }
-                Texts::Some(texts) if data || all.len() * texts.len() > MOST_READINGS => data = true,
+                Texts::Some(texts) if data || all.len() * texts.len() > MAX_READINGS => data = true,
                 Texts::Some(texts) => {
                     all = all
                         .iter()
@@ -310,14 +310,14 @@ impl Variables {
     }
 
     fn texts(&self, name: &str, certain: bool, step: usize) -> Texts {
-        if step >= MOST_STEPS {
+        if step >= MAX_STEPS {
             return Texts::Unknown;
         }
         let Some(values) = self.given.get(name) else { return self.outside(name) };
         let mut all = Vec::new();
         let mut data = false;
         if !certain {
-            // Nobody exports names in small letters.
+            // Lower-case names are not exported by convention.
             if name.chars().any(|c| c.is_ascii_lowercase()) {
                 all.push(String::new());
             } else {
@@ -346,7 +346,7 @@ impl Variables {
                     Reading::Unknown => return Texts::Unknown,
                 },
             }
-            if all.len() > MOST_READINGS {
+            if all.len() > MAX_READINGS {
                 data = true;
             }
         }
@@ -372,12 +372,12 @@ impl Variables {
     }
 }
 
-/// Whether what a text stands for may be several words, of which only the first and the last join others.
+/// Whether a text may become several words, of which only the first and the last join others.
 fn falls_apart(text: &str, quoted: bool) -> bool {
     text.contains(LIST) || !quoted && text.contains(['*', '?', '[', super::ANY_NAME, super::ANY_FOLDERS])
 }
 
-/// Writes the working directory as `.`; no if it is a part of some other name.
+/// Writes the working directory as `.`; false if it is part of another name.
 fn settle(word: &mut String) -> bool {
     match word.strip_prefix(HERE) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => *word = format!(".{rest}"),

@@ -1,6 +1,6 @@
-//! Variables that change what programs do.
+//! Environment variables that change how programs behave.
 
-use super::Found;
+use super::Findings;
 
 /// Names whose value makes programs load or start something else.
 const RISKY: &[&str] = &[
@@ -131,7 +131,7 @@ const RISKY: &[&str] = &[
     "BASH_LOADABLES_PATH",
     "BASH_COMPAT",
     "BC_ENV_ARGS",
-    // Bash computes what these are given.
+    // Bash evaluates values assigned to these.
     "RANDOM",
     "SRANDOM",
     "SECONDS",
@@ -195,7 +195,7 @@ const HARMLESS: &[&str] = &[
     "GIT_COMMITTER_DATE",
 ];
 
-/// Names that only say how much is printed, in which language, or that nobody is watching.
+/// Names that only control verbosity, language or interactivity.
 #[rustfmt::skip]
 const QUIET: &[&str] = &[
     "RUST_BACKTRACE", "RUST_LIB_BACKTRACE", "RUST_LOG", "RUST_TEST_THREADS", "RUST_MIN_STACK", "RUST_TEST_NOCAPTURE",
@@ -208,7 +208,7 @@ const QUIET: &[&str] = &[
     "NEXTEST_RETRIES", "RUST_TEST_TIME_UNIT",
 ];
 
-/// Whether a variable in front of a command that a rule allows changes nothing that the rule is about.
+/// Whether a variable in front of an allowed command does not affect what the rule is about.
 pub(crate) fn is_harmless(name: &str, value: Option<&str>) -> bool {
     let known = QUIET.contains(&name)
         || HARMLESS.contains(&name)
@@ -277,13 +277,13 @@ pub(super) fn is_risky(name: &str, value: Option<&str>) -> bool {
 }
 
 /// Notes an assignment.
-pub(super) fn assigned(name: &str, value: Option<&str>, found: &mut Found) {
+pub(super) fn assigned(name: &str, value: Option<&str>, found: &mut Findings) {
     if is_risky(name, value) {
         found.doubt(format!("it sets `{name}`, which changes how programs behave"));
     }
 }
 
-/// Builtins and programs that a function must not stand in for unnoticed.
+/// Builtins and programs that a function must not silently replace.
 pub(super) fn is_command_name(name: &str) -> bool {
     const BUILTINS: &[&str] = &[
         ".",

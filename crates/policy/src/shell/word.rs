@@ -1,4 +1,4 @@
-//! Words: quote removal and expansions, character by character as bash does it.
+//! Parses words: quote removal and expansions, character by character as in bash.
 
 use super::braces;
 use super::parser::{Parser, Problem};
@@ -11,9 +11,9 @@ pub(super) struct Word {
     pub raw: String,
     /// After quote removal; `None` if only known at run time.
     pub literal: Option<String>,
-    /// Whether any of it was quoted, so that it is no reserved word.
+    /// Whether any of it was quoted, so that it is not a reserved word.
     pub quoted: bool,
-    /// An unquoted file name pattern or a process substitution: `literal` is `None`, this is what stands for it.
+    /// An unquoted file name pattern or a process substitution: `literal` is `None`, and this is the pattern.
     pub pattern: Option<String>,
     /// Whether the pattern's names come through a variable or a pipe.
     pub relayed: bool,
@@ -21,7 +21,7 @@ pub(super) struct Word {
     pub braces: bool,
     /// `NAME=value` written as an assignment.
     pub assignment: Option<(String, Option<String>)>,
-    /// What the word, or the value of the assignment, is made of if run time decides.
+    /// The pieces of the word, or of the assigned value, if it depends on run time.
     pub pieces: Vec<Piece>,
 }
 
@@ -31,7 +31,7 @@ impl Word {
         Self { raw: text.to_owned(), literal: Some(text.to_owned()), ..Self::default() }
     }
 
-    /// A word that only run time knows.
+    /// A word known only at run time.
     pub(super) fn unknown(raw: &str) -> Self {
         Self::made_of(raw, Piece::Unknown)
     }
@@ -48,7 +48,7 @@ impl Word {
         Self { raw: raw.to_owned(), pattern: Some(text.to_owned()), relayed: true, ..Self::default() }
     }
 
-    /// What an assignment gives its variable.
+    /// The value assigned to the variable.
     pub(super) fn value(&self) -> Option<Vec<Piece>> {
         let (name, value) = self.assignment.as_ref()?;
         if self.raw.strip_prefix(name.as_str())?.starts_with('+') {
@@ -66,7 +66,7 @@ impl Word {
         self.literal.is_some() || self.pattern.is_none() && !self.pieces.is_empty() && self.splitting() == 0
     }
 
-    /// How many of its pieces may be no word, or several.
+    /// How many of its pieces may be empty or several words.
     pub(super) fn splitting(&self) -> usize {
         let splits = |piece: &&Piece| match piece {
             Piece::Text(_) | Piece::Number | Piece::Output { sample: Some(_), .. } => false,
@@ -84,7 +84,7 @@ pub(super) struct Draft {
     text: String,
     /// Where `text` got its characters unquoted.
     bare: Vec<bool>,
-    /// What only run time knows, and where in the text it stands.
+    /// The pieces known only at run time, and their positions in the text.
     unknown: Vec<(usize, Piece)>,
     quoted: bool,
     assigns: Option<(String, usize)>,
@@ -175,7 +175,7 @@ impl Draft {
     }
 }
 
-/// How a word ends and what is special in it.
+/// How a word ends and which characters are special in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Plain,
@@ -184,7 +184,7 @@ pub(super) enum Mode {
 }
 
 impl Parser<'_, '_> {
-    /// Reads a word; the caller has made sure that one starts here.
+    /// Parses a word; the caller has made sure that one starts here.
     pub(super) fn word(&mut self, mode: Mode) -> Result<Word, Problem> {
         let start = self.position();
         let mut draft = Draft::default();
@@ -244,7 +244,7 @@ impl Parser<'_, '_> {
                 draft.assigns = Some((name, draft.bare.len() + 1));
             }
         } else if draft.assigns.is_none() && is_name(draft.text.split('[').next().unwrap_or_default()) {
-            // `a[$i]=x`: an assignment whose subscript is computed.
+            // `a[$i]=x`: an assignment whose subscript is evaluated.
             let name = draft.text.split('[').next().unwrap_or_default().to_owned();
             if draft.text.contains('[') && draft.text.ends_with(']') {
                 self.doubt("an array subscript is evaluated");
@@ -308,7 +308,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// One step of what double quotes, here-documents and the like leave special.
+    /// One step inside double quotes, here-documents and the like.
     pub(super) fn in_double_quotes(&mut self, draft: &mut Draft) -> Result<(), Problem> {
         match self.peek() {
             Some('\\') => {

@@ -1,10 +1,11 @@
-//! Programs that run the program named in their arguments.
+//! Programs that run the program named in their arguments, such as `sudo`, `env` or `xargs`.
 
 use super::programs::{self, Kind, Program};
 use super::value::Piece;
 use super::word::{Word, is_name};
 use super::{
-    Context, Found, MAX_DEPTH, Part, Pattern, Redirection, braces, embedded, git, names, scripts, variables,
+    Context, Findings, MAX_DEPTH, Part, Pattern, Redirection, braces, embedded, git, names, scripts,
+    variables,
 };
 
 /// Whether a name is that of a program that runs others.
@@ -13,13 +14,13 @@ pub(super) fn is_wrapper(name: &str) -> bool {
         || programs::program(name).is_some_and(|program| program.traits.runs)
 }
 
-/// Notes a simple command and everything its arguments would run.
+/// Records a simple command and everything its arguments would run.
 pub(super) fn emit(
     text: String,
     words: &[Word],
     assignments: Vec<(String, Option<String>)>,
     context: &Context,
-    found: &mut Found,
+    found: &mut Findings,
 ) {
     if context.depth > MAX_DEPTH {
         found.doubt("it is nested too deeply");
@@ -45,7 +46,7 @@ pub(super) fn emit(
     if is_keyword(program) && !text.starts_with("[[") {
         found.doubt(format!("`{program}` may be a shell keyword"));
     }
-    let call = Call {
+    let call = Invocation {
         name: &name,
         words,
         arguments: words.get(1..).unwrap_or_default(),
@@ -64,29 +65,29 @@ pub(super) fn emit(
 }
 
 /// A command whose program is known.
-pub(super) struct Call<'a> {
+pub(super) struct Invocation<'a> {
     /// Without its directory.
     pub name: &'a str,
     pub words: &'a [Word],
     pub arguments: &'a [Word],
     pub context: &'a Context,
-    /// Whether `IFS` is set for it, so that it takes a line apart in another way.
+    /// Whether `IFS` is set for it, so that it splits lines differently.
     pub splits: bool,
 }
 
-impl Call<'_> {
-    /// Notes the command that some of the arguments make up.
-    pub(super) fn runs(&self, words: &[Word], found: &mut Found) {
+impl Invocation<'_> {
+    /// Records the command made up of some of the arguments.
+    pub(super) fn runs(&self, words: &[Word], found: &mut Findings) {
         self.runs_with(words, Vec::new(), found);
     }
 
-    fn runs_with(&self, words: &[Word], assignments: Vec<(String, Option<String>)>, found: &mut Found) {
+    fn runs_with(&self, words: &[Word], assignments: Vec<(String, Option<String>)>, found: &mut Findings) {
         let text = words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" ");
         emit(text, words, assignments, &self.context.behind(self.name), found);
     }
 
-    /// Reads a word as shell text.
-    pub(super) fn evaluates(&self, word: Option<&Word>, found: &mut Found) {
+    /// Parses a word as shell text.
+    pub(super) fn evaluates(&self, word: Option<&Word>, found: &mut Findings) {
         match word.and_then(Word::text) {
             Some(text) => super::run(text, &self.context.behind(self.name), found),
             None => found.doubt(format!("the command that `{}` runs is only known at run time", self.name)),
@@ -105,8 +106,8 @@ impl Call<'_> {
         })
     }
 
-    /// A wrapper that is no command of its own. The wrapped program is noted in its place.
-    fn wrapped(&self, assignments: &[(String, Option<String>)], text: &str, found: &mut Found) -> bool {
+    /// A wrapper that is not a command by itself. The wrapped program is recorded instead.
+    fn wrapped(&self, assignments: &[(String, Option<String>)], text: &str, found: &mut Findings) -> bool {
         if self.name == "env" {
             return self.env(assignments, found);
         }
@@ -141,7 +142,7 @@ impl Call<'_> {
     }
 
     /// Where the operands start; `None` if an option makes it something else than a wrapper.
-    fn after_options(&self, wrapper: &Program, found: &mut Found) -> Option<usize> {
+    fn after_options(&self, wrapper: &Program, found: &mut Findings) -> Option<usize> {
         let mut at = 0;
         while let Some(word) = self.arguments.get(at) {
             let Some(text) = word.text() else {
@@ -180,7 +181,7 @@ impl Call<'_> {
         Some(at)
     }
 
-    fn env(&self, assignments: &[(String, Option<String>)], found: &mut Found) -> bool {
+    fn env(&self, assignments: &[(String, Option<String>)], found: &mut Findings) -> bool {
         let mut own = assignments.to_vec();
         let mut at = 0;
         while let Some(word) = self.arguments.get(at) {
@@ -227,8 +228,8 @@ impl Call<'_> {
         true
     }
 
-    /// `env -S` splits by rules of its own, which are close to the shell's.
-    fn split_string(&self, option: &str, at: usize, found: &mut Found) -> bool {
+    /// `env -S` has its own splitting rules, which are close to the shell's.
+    fn split_string(&self, option: &str, at: usize, found: &mut Findings) -> bool {
         found.doubt("`env -S` splits a string into a command");
         let attached = option
             .trim_start_matches("--split-string")
@@ -244,7 +245,7 @@ impl Call<'_> {
         true
     }
 
-    fn xargs(&self, found: &mut Found) -> bool {
+    fn xargs(&self, found: &mut Findings) -> bool {
         let Some(wrapper) = programs::program("xargs") else { return false };
         let start = self.after_options(wrapper, found).unwrap_or_default();
         let hides_marker = |text: &str| {
@@ -314,7 +315,7 @@ fn is_cluster_with_a(text: &str) -> bool {
     flags.is_some_and(|(flags, _)| flags.chars().all(|c| "0rtpxo".contains(c)))
 }
 
-/// How many words stand between a wrapper's options and the program.
+/// The number of words between a wrapper's options and the program.
 fn operands(wrapper: &Program) -> usize {
     wrapper.operands.iter().filter(|(kind, _)| !matches!(kind, Kind::Command)).count()
 }
@@ -334,7 +335,7 @@ fn short_options(wrapper: &Program, cluster: &str, at: &mut usize) -> bool {
     true
 }
 
-/// Words that mean something else when bash joins continued lines before it looks at them.
+/// Words that change their meaning when bash joins continued lines first.
 fn is_keyword(program: &str) -> bool {
     matches!(
         program,
@@ -360,8 +361,8 @@ fn is_keyword(program: &str) -> bool {
     )
 }
 
-/// Replaces words with braces by what they expand to.
-fn spelled_out(words: &[Word], found: &mut Found) -> Vec<Word> {
+/// Replaces words with braces by their expansions.
+fn spelled_out(words: &[Word], found: &mut Findings) -> Vec<Word> {
     let mut all = Vec::with_capacity(words.len());
     for (i, word) in words.iter().enumerate() {
         if !word.braces {

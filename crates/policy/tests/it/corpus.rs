@@ -1,10 +1,10 @@
-//! The corpus of commands, and real bash as the judge of what they run.
+//! The corpus of commands, checked against what real bash runs.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use pollux_policy::shell::{Part, Understanding, is_dangerous, is_known_safe, program_names, understand};
+use pollux_policy::shell::{CommandAnalysis, Part, analyse, is_dangerous, is_known_safe, program_names};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -35,11 +35,11 @@ fn lines() -> Vec<Line> {
         .collect()
 }
 
-fn programs(understood: &Understanding) -> Vec<&str> {
+fn programs(understood: &CommandAnalysis) -> Vec<&str> {
     understood.parts.iter().flat_map(program_names).collect()
 }
 
-fn is_safe(understood: &Understanding) -> bool {
+fn is_safe(understood: &CommandAnalysis) -> bool {
     understood.doubts.is_empty()
         && !understood.exposes
         && understood.parts.iter().all(is_known_safe)
@@ -49,9 +49,9 @@ fn is_safe(understood: &Understanding) -> bool {
             .all(|r| !r.writes && r.target.as_deref().is_some_and(|t| !t.starts_with(['/', '~'])))
 }
 
-/// What is wrong with a line, if anything.
+/// The mistake in a line, if any.
 fn complaint(line: &Line) -> Option<String> {
-    let understood = understand(&line.command);
+    let understood = analyse(&line.command);
     let found = programs(&understood);
     if let Some(missing) = line.programs.iter().find(|program| !found.contains(&program.as_str())) {
         return Some(format!("`{missing}` is not found, only {found:?}"));
@@ -77,7 +77,7 @@ fn complaint(line: &Line) -> Option<String> {
 }
 
 #[test]
-fn every_line_of_the_corpus_is_understood_as_expected() {
+fn every_line_of_the_corpus_is_analysed_as_expected() {
     let lines = lines();
     assert!(lines.len() >= 500);
     let wrong: Vec<String> = lines
@@ -87,13 +87,13 @@ fn every_line_of_the_corpus_is_understood_as_expected() {
     assert!(wrong.is_empty(), "{} lines:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A directory of programs that only note that they ran.
+/// A directory of programs that only record that they ran.
 fn tripwires(directory: &Path) {
     let names = [
         "rm", "curl", "git", "cat", "ls", "sort", "grep", "wc", "tee", "diff", "head", "tripwire", "t1",
         "t2", "t3", "mv", "find", "sed", "awk", "tar",
     ];
-    // Nothing else is on the path but what runs other programs and does no harm itself.
+    // The path contains only programs that run others and are harmless themselves.
     for name in ["env", "timeout", "nohup", "nice", "xargs", "setsid", "stdbuf", "sh", "bash", "dash"] {
         if let Some(real) =
             ["/usr/bin", "/bin"].iter().map(|d| Path::new(d).join(name)).find(|path| path.exists())
@@ -137,11 +137,11 @@ fn ran(command: &str, bin: &Path) -> Vec<String> {
 }
 
 #[test]
-fn whatever_bash_really_runs_is_found_or_doubted() {
+fn every_command_bash_runs_is_found_or_doubted() {
     let mut tripped = 0;
     for line in RUNNABLE.lines().filter(|line| !line.starts_with('#')) {
         let command = unescape(line);
-        let understood = understand(&command);
+        let understood = analyse(&command);
         let found = programs(&understood);
         for program in ran(&command, tripwire_directory()) {
             tripped += 1;
@@ -205,13 +205,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_text_is_answered(text in "\\PC*") {
-        understand(&text);
+    fn any_text_gets_a_decision(text in "\\PC*") {
+        analyse(&text);
     }
 
     #[test]
-    fn any_shell_like_text_is_answered(text in "[a-z$(){}<>|&;'\"`\\\\ \n\t=!*?#\\[\\]0-9@-]{0,80}") {
-        let understood = understand(&text);
+    fn any_shell_like_text_gets_a_decision(text in "[a-z$(){}<>|&;'\"`\\\\ \n\t=!*?#\\[\\]0-9@-]{0,80}") {
+        let understood = analyse(&text);
         understood.parts.iter().for_each(|part| { is_known_safe(part); is_dangerous(part); program_names(part); });
     }
 
@@ -221,13 +221,13 @@ proptest! {
         let command = &lines[pick % lines.len()].command;
         let at = cut % (command.chars().count() + 1);
         let mutated: String = command.chars().take(at).chain(insert.chars()).chain(command.chars().skip(at + 1)).collect();
-        let understood = understand(&mutated);
+        let understood = analyse(&mutated);
         understood.parts.iter().for_each(|part| { is_known_safe(part); is_dangerous(part); program_names(part); });
     }
 
     #[test]
     fn every_program_of_a_composition_is_found_or_doubted((names, command) in composed()) {
-        let understood = understand(&command);
+        let understood = analyse(&command);
         let found = programs(&understood);
         for name in &names {
             prop_assert!(!understood.doubts.is_empty() || found.contains(&name.as_str()), "{name} in {command:?}");
@@ -247,14 +247,14 @@ const PIECES: &[&str] = &[
     "trap t1 EXIT", "nohup ", "$\"", "in", "do", "-",
 ];
 
-/// The same cases each time, so that a change is judged by what it changed; `PROPTEST_CASES=20000` looks for others.
+/// The same cases each time, so that a failure is caused by a change; `PROPTEST_CASES=20000` tries others.
 fn with_bash() -> ProptestConfig {
     let explores = std::env::var_os("PROPTEST_CASES").is_some();
     let rng_seed = if explores { RngSeed::Random } else { RngSeed::Fixed(1) };
     ProptestConfig { failure_persistence: None, max_shrink_iters: 400, rng_seed, ..ProptestConfig::default() }
 }
 
-/// Pieces of shell grammar in any order: most are nonsense, the rest is what no one would write.
+/// Pieces of shell grammar in random order; most are nonsense.
 fn soup() -> impl Strategy<Value = String> {
     let pieces = PIECES.to_vec();
     prop::collection::vec(prop::sample::select(pieces), 1..14).prop_map(|pieces| pieces.concat())
@@ -264,9 +264,9 @@ proptest! {
     #![proptest_config(with_bash())]
 
     #[test]
-    fn bash_runs_nothing_out_of_a_soup_that_is_neither_found_nor_doubted(command in soup()) {
-        let understood = understand(&command);
-        // Loops would not end; what is doubted needs no proof.
+    fn bash_runs_nothing_in_random_tokens_that_is_neither_found_nor_doubted(command in soup()) {
+        let understood = analyse(&command);
+        // Loops would not terminate; doubted commands need no proof.
         if understood.doubts.is_empty() && !command.contains("while ") && !command.contains("until ") {
             let bin = tripwire_directory();
             let found = programs(&understood);
@@ -281,7 +281,7 @@ proptest! {
     #![proptest_config(with_bash())]
 
     #[test]
-    fn bash_runs_nothing_out_of_a_changed_line_that_is_neither_found_nor_doubted(
+    fn bash_runs_nothing_in_a_mutated_line_that_is_neither_found_nor_doubted(
         pick in 0_usize..10_000,
         place in 0_usize..200,
         piece in prop::sample::select(vec![
@@ -292,7 +292,7 @@ proptest! {
         let line = unescape(lines[pick % lines.len()]);
         let at = place % (line.chars().count() + 1);
         let command: String = line.chars().take(at).chain(piece.chars()).chain(line.chars().skip(at)).collect();
-        let understood = understand(&command);
+        let understood = analyse(&command);
         if understood.doubts.is_empty() {
             let found = programs(&understood);
             for program in ran(&command, tripwire_directory()) {
@@ -303,7 +303,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_once_missed_is_found_or_doubted() {
+fn previously_missed_commands_are_found_or_doubted() {
     for command in [
         "[[ -\\\nv 'a[$(rm)]' ]]",
         "echo build | xargs -I {}${x:- rm -rf {}",
@@ -314,7 +314,7 @@ fn what_was_once_missed_is_found_or_doubted() {
         "{\\\nfd}>f rm -rf build",
         "x='a[$(rm)]'; (\\\n( x ))",
     ] {
-        let understood = understand(command);
+        let understood = analyse(command);
         assert!(!understood.doubts.is_empty() || programs(&understood).contains(&"rm"), "{command:?}");
     }
 }
@@ -331,9 +331,9 @@ fn tripwire_directory() -> &'static Path {
 }
 
 #[test]
-fn long_chains_and_deep_nesting_end_with_a_doubt_or_a_full_list() {
+fn long_chains_and_deep_nesting_give_a_doubt_or_a_full_list() {
     let chain = vec!["ls"; 10_000].join(";");
-    let understood = understand(&chain);
+    let understood = analyse(&chain);
     assert!(!understood.doubts.is_empty() || understood.parts.len() == 10_000);
     for (open, close) in [
         ("$(", ")"),
@@ -351,11 +351,11 @@ fn long_chains_and_deep_nesting_end_with_a_doubt_or_a_full_list() {
     ] {
         for depth in [39, 200, 20_000] {
             let nested = format!("echo {}rm{}", open.repeat(depth), close.repeat(depth));
-            understand(&nested);
-            understand(&format!("{}rm{}", open.repeat(depth), close.repeat(depth)));
+            analyse(&nested);
+            analyse(&format!("{}rm{}", open.repeat(depth), close.repeat(depth)));
         }
     }
     let deep = format!("{}rm -rf x{}", "$(".repeat(1_000), ")".repeat(1_000));
-    assert!(!understand(&deep).doubts.is_empty());
-    assert!(!understand(&"a".repeat(1_000_000)).doubts.is_empty());
+    assert!(!analyse(&deep).doubts.is_empty());
+    assert!(!analyse(&"a".repeat(1_000_000)).doubts.is_empty());
 }

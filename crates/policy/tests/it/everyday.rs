@@ -13,7 +13,7 @@ use pollux_policy::settings_rules::Lists;
 
 use crate::lines::{COMMANDS, EVERYDAY, rows, unescape};
 
-/// What a person who works with git, cargo and npm would write.
+/// The rules of a typical user of git, cargo and npm.
 const LIST: &str = r#"
 [[rule]]
 toolName = "run_shell_command"
@@ -36,7 +36,7 @@ pub(crate) fn options_in(project: &Path) -> Options {
     }
 }
 
-/// A project as people have them, with nothing in it that must not be read.
+/// A typical project without any secrets.
 pub(crate) fn project() -> &'static Path {
     static PROJECT: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = PROJECT.get_or_init(|| {
@@ -186,7 +186,7 @@ fn harmless_commands_run_under_the_shipped_rules() {
 }
 
 #[test]
-fn a_secret_and_a_link_that_leads_out_cost_few_questions() {
+fn a_secret_and_a_link_out_of_the_workspace_cause_few_approvals() {
     let root = tempfile::tempdir().unwrap();
     let project = root.path().canonicalize().unwrap().join("project");
     for file in [
@@ -219,7 +219,7 @@ fn a_secret_and_a_link_that_leads_out_cost_few_questions() {
 }
 
 #[test]
-fn everyday_work_is_not_asked_for_next_to_a_plain_allow_list() {
+fn everyday_work_needs_no_approval_with_a_plain_allow_list() {
     assert_as_written(&listed(), 1, Decision::Ask);
 }
 
@@ -254,7 +254,7 @@ fn without_a_terminal_a_filter_may_follow_what_a_rule_allows_and_nothing_runs_al
     }
 }
 
-/// Programs that a careless person might allow as a whole.
+/// Programs that a careless user might allow as a whole.
 const MANY: &[&str] = &[
     "git", "cargo", "npm", "make", "rm", "tar", "find", "python3", "curl", "wget", "cp", "mv", "ln",
     "install", "tee", "touch", "mkdir", "chmod", "dd", "rsync", "sed", "sort", "echo", "ls",
@@ -267,7 +267,7 @@ fn many() -> String {
 }
 
 #[test]
-fn no_allow_list_opens_what_the_corpus_says_is_to_be_asked_for() {
+fn no_allow_list_opens_corpus_commands_that_need_approval() {
     // Among names that look like options, and files that must not be read.
     let place = crate::reads::hostile();
     let [listed, many, shipped] = [LIST, &many(), ""].map(|rules| with_rules_in(rules, place.options()));
@@ -293,7 +293,7 @@ fn no_allow_list_opens_what_the_corpus_says_is_to_be_asked_for() {
 }
 
 #[test]
-fn a_rule_that_names_what_destroys_covers_it_inside_the_workspace() {
+fn a_rule_that_names_a_destructive_command_covers_it_inside_the_workspace() {
     let rule = |prefix: &str| LIST.replace(r#"["git", "cargo", "npm test"]"#, &format!("{prefix:?}"));
     for (prefix, command, decision) in [
         ("git reset --hard", "git reset --hard HEAD~1", Decision::Allow),
@@ -318,7 +318,7 @@ fn a_rule_that_names_what_destroys_covers_it_inside_the_workspace() {
 }
 
 #[test]
-fn a_deny_holds_in_yolo_however_the_command_is_spelt() {
+fn a_deny_rule_applies_in_yolo_whatever_the_spelling() {
     let deny = |prefix: &str| {
         LIST.replace(r#"["git", "cargo", "npm test"]"#, &format!("{prefix:?}"))
             .replace("\"allow\"", "\"deny\"")
@@ -378,7 +378,7 @@ fn a_deny_holds_in_yolo_however_the_command_is_spelt() {
         let verdict = decide(&engine, command, ApprovalMode::Yolo, true);
         assert_eq!(verdict.decision, Decision::Deny, "{command}: {}", verdict.reason);
     }
-    // What cannot be understood might be denied.
+    // Commands that cannot be analysed might be denied.
     for command in
         ["echo cm0geA== | base64 -d | sh", "eval \"$X\"", "$X y", "git $X", ". ./x", "python3 -c x", "git x"]
     {
@@ -391,7 +391,7 @@ fn a_deny_holds_in_yolo_however_the_command_is_spelt() {
 }
 
 #[test]
-fn a_long_command_is_refused_or_decided_soon() {
+fn a_long_command_is_decided_quickly() {
     let listed = listed();
     let chain = |part: &str, count: usize, joint: &str| vec![part; count].join(joint);
     for command in [

@@ -23,7 +23,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn nothing_but_what_is_allowed_runs_when_the_engine_allows(bytes in prop::collection::vec(any::<u8>(), 2..40)) {
+    fn when_the_engine_allows_only_allowed_commands_run(bytes in prop::collection::vec(any::<u8>(), 2..40)) {
         let command = command(&bytes);
         if let Err(finding) = grammar::nothing_else_runs(&command) {
             prop_assert!(false, "{command:?}: {finding}");
@@ -31,7 +31,7 @@ proptest! {
     }
 
     #[test]
-    fn an_expression_finds_what_trying_every_way_finds(bytes in prop::collection::vec(any::<u8>(), 2..40)) {
+    fn a_regex_matches_what_backtracking_matches(bytes in prop::collection::vec(any::<u8>(), 2..40)) {
         if let Err(finding) = expression_agrees(&bytes) {
             prop_assert!(false, "{finding}");
         }

@@ -1,7 +1,7 @@
-//! Nothing secret and nothing outside the workspace is read by a command that nobody was asked about.
+//! A command that runs without approval reads neither secrets nor files outside the workspace.
 //!
-//! The table names what was once read unasked. The search runs commands that the engine allows in real bash, among
-//! files that are watched: whoever opens one of them has found a hole. `POLLUX_READ_CASES=100000` searches longer.
+//! The table lists commands that once did. The search runs commands that the engine allows in real bash among
+//! watched files; opening one of them is a failure. `POLLUX_READ_CASES=100000` searches longer.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -22,7 +22,7 @@ use rustix::fs::inotify;
 
 use crate::everyday::{decide_in, shipped, write};
 
-/// A project with secrets, links that lead out, and names that become options or fall apart.
+/// A project with secrets, links that lead outside, and names that become options or are split.
 pub(crate) struct Hostile {
     _root: tempfile::TempDir,
     pub(crate) project: PathBuf,
@@ -87,7 +87,7 @@ pub(crate) fn hostile() -> Hostile {
     ] {
         symlink(target, project.join(link)).unwrap();
     }
-    // Names that fall apart into others, and names that are options.
+    // Names that are split into others, and names that are options.
     for name in [
         "x .env",
         "y /id_rsa",
@@ -118,7 +118,7 @@ fn engine(place: &Hostile) -> Engine {
     load(&Sources::default(), place.options())
 }
 
-/// Commands that read what is secret or outside, each in another way.
+/// Commands that read secrets or outside files, each in a different way.
 #[rustfmt::skip]
 const ASKED: &[&str] = &[
     // patterns
@@ -142,7 +142,7 @@ const ASKED: &[&str] = &[
     "diff a .env", "cmp a id_rsa", "comm a .env", "paste a .env", "git show HEAD:.env", "git diff .env", "git log -p -- .env", "git blame .env",
     "cd sub && cat .env", "cd repository && cat $(find . -type f)", "cd repository && cat *", "cd repository; grep -r x .", "cd outdir && cat passwd", "cd sub; cat .e*", "cat -- .env", "head -c 10 id_rsa", "od -c .env", "strings id_rsa", "file .env",
     "grep -f .env a", "xargs -a .env echo", "xargs -ra.env echo", "xargs --arg-file=.env echo", "xargs --arg-file .env echo", "xargs echo < .env", "sort --files0-from=.env", "wc --files0-from=a", "date -f .env", "zcat packed", "zcat packed.gz",
-    // what a second reading by an attacker found
+    // found by a second review from an attacker's point of view
     "RANDOM='a[$(cat .env|tee /dev/stderr)]'", "for SECONDS in 'a[$(cat .env)]'; do :; done", "read RANDOM <<< 'a[$(cat .env)]'", "export RANDOM='a[$(id)]'",
     "wait -fnp 'a[$(cat .env)]'", "wait '-pa[$(cat .env)]' -n", "sed -n ':x e cat .env' a", "sed 'tx w outw' a", "sed 'b x w out' a",
     "printf x | xargs --replace cat echo .env", "printf x | xargs --max-lines cat echo .env", "printf cat | xargs -tI echo timeout 5 echo .env", "printf x | xargs -io nice echo x",
@@ -157,7 +157,7 @@ const ASKED: &[&str] = &[
     "git remote -v", "git remote get-url o", "git config --get remote.o.url", "git config remote.o.url",
 ];
 
-/// Commands that read nothing of the kind, in the same project.
+/// Commands that read no such files, in the same project.
 #[rustfmt::skip]
 const OPEN: &[&str] = &[
     "ls", "ls -la", "cat a", "cat a.md b.md", "cat src/*.rs", "cat src/*", "wc -l src/*.rs", "grep -rn x src", "grep -rn --include=*.rs x .",
@@ -168,7 +168,7 @@ const OPEN: &[&str] = &[
 ];
 
 #[test]
-fn what_is_secret_or_outside_is_not_read_unasked() {
+fn secrets_and_outside_files_are_not_read_without_approval() {
     let place = secretive();
     let engine = engine(&place);
     let decision = |command: &str| decide_in(&engine, &place.project, command, ApprovalMode::Default, true);
@@ -184,7 +184,7 @@ fn what_is_secret_or_outside_is_not_read_unasked() {
 }
 
 #[test]
-fn the_checker_of_paths_judges_what_a_command_touches() {
+fn the_allowed_path_checker_judges_the_files_a_command_touches() {
     let rules = r#"
 [[rule]]
 toolName = "run_shell_command"
@@ -220,7 +220,7 @@ checker = { type = "in-process", name = "allowed-path" }
 }
 
 #[test]
-fn a_question_says_what_would_be_read() {
+fn the_ask_reason_names_the_file_that_would_be_read() {
     let place = secretive();
     let engine = engine(&place);
     for (command, word) in [
@@ -235,7 +235,7 @@ fn a_question_says_what_would_be_read() {
 }
 
 #[test]
-fn names_that_become_options_or_fall_apart_are_asked_for() {
+fn file_names_that_become_options_or_split_need_approval() {
     let place = hostile();
     let engine = engine(&place);
     for command in [
@@ -254,7 +254,7 @@ fn names_that_become_options_or_fall_apart_are_asked_for() {
 }
 
 #[test]
-fn in_a_folder_that_is_not_trusted_no_tool_of_the_folder_is_asked_for_its_version() {
+fn version_queries_of_folder_tools_need_approval_in_an_untrusted_folder() {
     let place = secretive();
     let engine = load(&Sources::default(), Options { trusted: false, ..place.options() });
     for (command, decision) in [
@@ -271,7 +271,7 @@ fn in_a_folder_that_is_not_trusted_no_tool_of_the_folder_is_asked_for_its_versio
 }
 
 #[test]
-fn a_program_of_the_workspace_is_not_taken_for_the_one_of_that_name() {
+fn a_workspace_program_does_not_pass_for_the_system_program_of_that_name() {
     let place = secretive();
     let bin = place.project.join("node_modules/.bin");
     for name in ["cat", "ls", "timeout", "env", "bash", "grep"] {
@@ -302,7 +302,7 @@ fn a_program_of_the_workspace_is_not_taken_for_the_one_of_that_name() {
 }
 
 #[test]
-fn a_clean_project_asks_for_no_more_than_before() {
+fn a_clean_project_needs_no_additional_approvals() {
     let engine = shipped();
     for command in [
         "grep -rn x .",
@@ -317,7 +317,7 @@ fn a_clean_project_asks_for_no_more_than_before() {
     }
 }
 
-/// What reading commands are put together from.
+/// The building blocks of read commands.
 #[rustfmt::skip]
 const READERS: &[&str] = &[
     "cat", "head -2", "tail -n 1", "wc -l", "nl", "od -c", "base64", "md5sum", "xxd", "strings", "sort", "uniq", "cut -c1-3", "rev", "tac", "fold",
@@ -413,14 +413,14 @@ impl Watched {
     }
 }
 
-/// Runs an allowed command; whoever opens a secret has found a hole.
+/// Runs an allowed command; opening a secret is a failure.
 fn reads_nothing_closed(command: &str, index: usize) -> Result<bool, String> {
     let place = watched(index);
     let verdict = decide_in(&place.engine, &place.place.project, command, ApprovalMode::Default, true);
     if verdict.decision != Decision::Allow {
         return Ok(false);
     }
-    // Deciding looks at a repository's configuration itself.
+    // The decision itself reads a repository's configuration.
     place.opened();
     place.run(command);
     match place.opened() {
@@ -430,7 +430,7 @@ fn reads_nothing_closed(command: &str, index: usize) -> Result<bool, String> {
 }
 
 #[test]
-fn the_watch_sees_a_secret_being_read() {
+fn the_watcher_detects_a_secret_being_read() {
     let place = watched(1);
     place.opened();
     place.run("cat .env sub/../id_rsa");

@@ -1,4 +1,4 @@
-//! The journal's files: events at the end of one, the last known state in another.
+//! The files of a journal: one with appended events, one with the last known state.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Seek as _, SeekFrom, Write as _};
@@ -77,7 +77,8 @@ impl Log {
         }
         let Some(file) = &mut self.file else { return Ok(()) };
         let line = line_of(&LineWire::from(event)).map_err(write)?;
-        // One write: a line is there as a whole or torn at the end, where the reader expects it.
+        // One write: a line is either complete or truncated at the end of the file, where the reader expects
+        // it.
         file.write_all(&line).map_err(write)
     }
 

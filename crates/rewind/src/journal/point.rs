@@ -1,4 +1,4 @@
-//! The words of a journal: calls, what they may change, and where to go back to.
+//! The vocabulary of a journal: calls, what they may change, and rewind targets.
 
 use std::path::PathBuf;
 
@@ -13,16 +13,16 @@ pub struct Point {
     pub tool: String,
 }
 
-/// What a call may change.
+/// The files that a call may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
+pub enum ChangeScope {
     Nothing,
     File(PathBuf),
     Workspace,
 }
 
-impl Reach {
-    /// The reach of a call; `read_only` when its command is known to change nothing.
+impl ChangeScope {
+    /// The scope of a call; `read_only` when its command is known to change nothing.
     pub fn of(effect: &Effect, read_only: bool) -> Self {
         match effect {
             Effect::Edit(path) => Self::File(path.clone()),

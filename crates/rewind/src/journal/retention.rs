@@ -1,4 +1,4 @@
-//! Removing journals that nobody can go back to, and contents that no journal needs.
+//! Deletes journals of removed sessions and contents that no journal references.
 
 use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
@@ -11,24 +11,24 @@ use crate::store;
 
 use super::log;
 
-/// What became of a clean-up.
+/// The result of a clean-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forgotten {
+pub enum PruneOutcome {
     Done,
     /// A session is using the store; another time.
     InUse,
 }
 
-/// Removes the journals of sessions that are gone, and contents that no journal needs.
-pub fn forget(store: &Path, is_kept: impl Fn(&SessionId) -> bool) -> io::Result<Forgotten> {
+/// Deletes the journals of removed sessions, and contents that no journal references.
+pub fn forget(store: &Path, is_kept: impl Fn(&SessionId) -> bool) -> io::Result<PruneOutcome> {
     let sessions = store.join("sessions");
     if !sessions.exists() {
-        return Ok(Forgotten::Done);
+        return Ok(PruneOutcome::Done);
     }
     let lock = File::options().create(true).append(true).open(store.join("in-use"))?;
     match lock.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(Forgotten::InUse),
+        Err(TryLockError::WouldBlock) => return Ok(PruneOutcome::InUse),
         Err(TryLockError::Error(error)) => return Err(error),
     }
     let mut needed = HashSet::new();
@@ -42,7 +42,7 @@ pub fn forget(store: &Path, is_kept: impl Fn(&SessionId) -> bool) -> io::Result<
         }
     }
     store::sweep(store, |hash| needed.contains(hash));
-    Ok(Forgotten::Done)
+    Ok(PruneOutcome::Done)
 }
 
 /// A session's id as the name of a folder.

@@ -1,4 +1,4 @@
-//! What a journal knows: its events, the calls that are open, the workspace as it was last seen.
+//! The in-memory state of a journal: its events, the open calls, and the last known workspace.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ pub(super) struct State {
     pub(super) log: Log,
     pub(super) events: Vec<Event>,
     pub(super) open: Vec<OpenPoint>,
-    /// The workspace when it was last seen as a whole, and whether the index on disk says the same.
+    /// The last complete scan of the workspace, and whether the index on disk matches it.
     pub(super) known: Option<Tree>,
     pub(super) is_indexed: bool,
     pub(super) told: Vec<Uncovered>,
@@ -26,7 +26,7 @@ pub(super) struct State {
     pub(super) _in_use: File,
 }
 
-/// What the log holds.
+/// The events in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     Prompt(String),
@@ -34,12 +34,12 @@ pub(super) enum Event {
     Closed { call: String, unsure: bool, changes: Vec<Change> },
 }
 
-/// Paths with what stood there.
+/// Paths with their previous entries.
 pub(super) type Files = BTreeMap<RelPath, Option<Entry>>;
 
 pub(super) struct OpenPoint {
     pub(super) call: String,
-    /// `None`: the whole workspace.
+    /// `None`: the complete workspace.
     pub(super) files: Option<Files>,
 }
 
@@ -57,7 +57,7 @@ impl State {
         Ok(())
     }
 
-    /// Writes down changes; calls that are still open go on from them.
+    /// Records changes; open calls continue from them.
     pub(super) fn record(&mut self, call: &str, unsure: bool, changes: Vec<Change>) -> Result<(), LogError> {
         for files in self.open.iter_mut().filter_map(|open| open.files.as_mut()) {
             for change in &changes {

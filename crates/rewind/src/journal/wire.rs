@@ -1,4 +1,4 @@
-//! The lines of a journal and of its index: the file format and nothing else.
+//! The file format of a journal and of its index.
 
 use pollux_domain::hex;
 
@@ -18,7 +18,7 @@ use super::state::Event;
 pub(super) enum LineWire {
     /// A prompt of the user begins.
     Prompt(String),
-    /// A call begins; `files` are the paths it is about, or the whole workspace if there are none.
+    /// A call begins; `files` are its paths, or `None` for the complete workspace.
     Open { call: String, prompt: String, tool: String, files: Option<Vec<(String, Option<EntryWire>)>> },
     /// A call has ended; it changed these.
     Close { call: String, unsure: bool, changes: Vec<(String, Option<EntryWire>, Option<EntryWire>)> },
@@ -234,7 +234,7 @@ fn path_of(text: &str) -> Option<RelPath> {
     RelPath::parse(bytes(text)?)
 }
 
-/// Bytes as text: what is not UTF-8 becomes NUL and two hex digits, since no name has a NUL.
+/// Bytes as text: bytes that are not UTF-8 become NUL and two hex digits, since file names contain no NUL.
 fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_leads_out_of_the_root_is_refused() {
+    fn a_journal_line_outside_the_root_is_refused() {
         let line = r#"{"close":{"call":"c","unsure":false,"changes":[["../x",null,{"d":493}]]}}"#;
         assert!(serde_json::from_str::<LineWire>(line).unwrap().event().is_none());
     }

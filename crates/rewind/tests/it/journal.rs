@@ -1,11 +1,12 @@
-//! What a session records, across calls, prompts and runs of the program.
+//! Journals across calls, prompts and runs of the program.
 
 use std::fs;
 
 use pollux_domain::id::SessionId;
 use pollux_domain::tool::Effect;
 use pollux_rewind::{
-    Action, Conflict, Conflicts, Forgotten, Journal, JournalSetup, Point, Reach, RewindError, Target, forget,
+    Action, ChangeScope, Conflict, Conflicts, Journal, JournalSetup, Point, PruneOutcome, RewindError,
+    Target, forget,
 };
 
 use crate::workspace::{Workspace, differences, point};
@@ -15,13 +16,13 @@ fn call(id: &str) -> Target {
 }
 
 fn edit(journal: &Journal, workspace: &Workspace, id: &str, path: &str, text: &str) {
-    journal.before(&point(id), Reach::File(workspace.root().join(path))).unwrap();
+    journal.before(&point(id), ChangeScope::File(workspace.root().join(path))).unwrap();
     workspace.write(path, text);
     journal.after(id).unwrap();
 }
 
 fn run(journal: &Journal, workspace: &Workspace, id: &str, script: &str) {
-    journal.before(&point(id), Reach::Workspace).unwrap();
+    journal.before(&point(id), ChangeScope::Workspace).unwrap();
     workspace.run(script);
     journal.after(id).unwrap();
 }
@@ -33,7 +34,7 @@ fn rewind(journal: &Journal, target: &Target) -> String {
 }
 
 #[test]
-fn an_edit_of_one_file_is_taken_back_with_the_folders_made_for_it() {
+fn an_edit_is_reverted_with_the_folders_created_for_it() {
     let workspace = Workspace::empty();
     workspace.write("a.txt", "old");
     let before = workspace.picture();
@@ -47,7 +48,7 @@ fn an_edit_of_one_file_is_taken_back_with_the_folders_made_for_it() {
 }
 
 #[test]
-fn edits_and_commands_are_taken_back_together_to_any_prompt() {
+fn edits_and_commands_are_rewound_together_to_any_prompt() {
     let workspace = Workspace::empty();
     workspace.write("a.txt", "zero");
     let journal = workspace.journal();
@@ -70,7 +71,7 @@ fn edits_and_commands_are_taken_back_together_to_any_prompt() {
 }
 
 #[test]
-fn a_prompt_that_changed_nothing_can_be_gone_back_to() {
+fn a_prompt_without_changes_can_be_rewound_to() {
     let workspace = Workspace::empty();
     let journal = workspace.journal();
     journal.prompt("quiet").unwrap();
@@ -83,7 +84,7 @@ fn a_prompt_that_changed_nothing_can_be_gone_back_to() {
 }
 
 #[test]
-fn a_rewind_is_undone_and_done_again() {
+fn a_rewind_can_be_undone_and_redone() {
     let workspace = Workspace::empty();
     workspace.write("a.txt", "old");
     let journal = workspace.journal();
@@ -99,7 +100,7 @@ fn a_rewind_is_undone_and_done_again() {
 }
 
 #[test]
-fn what_somebody_else_changed_is_kept_unless_the_user_insists() {
+fn changes_by_others_are_kept_unless_overwritten() {
     let workspace = Workspace::empty();
     for name in ["mine.txt", "both.txt", "later.txt"] {
         workspace.write(name, "old");
@@ -151,7 +152,7 @@ fn a_new_folder_with_files_of_others_stays() {
 }
 
 #[test]
-fn a_file_whose_folder_somebody_else_removed_comes_back_when_the_user_insists() {
+fn a_file_in_a_folder_removed_by_others_is_restored_with_overwrite() {
     let workspace = Workspace::empty();
     workspace.write("dir/deep/a.txt", "old");
     let journal = workspace.journal();
@@ -175,11 +176,11 @@ fn a_later_run_of_the_program_can_rewind() {
 }
 
 #[test]
-fn a_program_that_died_in_the_middle_of_a_command_leaves_a_way_back_that_is_asked_about() {
+fn after_a_crash_during_a_command_a_rewind_reports_conflicts() {
     let workspace = Workspace::empty();
     workspace.write("a.txt", "old");
     let journal = workspace.journal();
-    journal.before(&point("1"), Reach::Workspace).unwrap();
+    journal.before(&point("1"), ChangeScope::Workspace).unwrap();
     workspace.run("rm a.txt; echo b >b.txt");
     drop(journal);
     let journal = workspace.journal();
@@ -207,16 +208,16 @@ fn a_torn_last_line_costs_only_itself() {
 }
 
 #[test]
-fn calls_that_run_side_by_side_do_not_take_each_other_for_somebody_else() {
+fn concurrent_calls_do_not_conflict_with_each_other() {
     let workspace = Workspace::empty();
     workspace.write("a.txt", "a");
     workspace.write("b.txt", "b");
     let before = workspace.picture();
     let journal = workspace.journal();
-    journal.before(&point("command"), Reach::Workspace).unwrap();
+    journal.before(&point("command"), ChangeScope::Workspace).unwrap();
     workspace.write("a.txt", "command");
-    journal.before(&point("other command"), Reach::Workspace).unwrap();
-    journal.before(&point("edit"), Reach::File(workspace.root().join("b.txt"))).unwrap();
+    journal.before(&point("other command"), ChangeScope::Workspace).unwrap();
+    journal.before(&point("edit"), ChangeScope::File(workspace.root().join("b.txt"))).unwrap();
     workspace.write("b.txt", "edit");
     workspace.write("c.txt", "command");
     for id in ["edit", "command", "other command"] {
@@ -246,20 +247,20 @@ fn the_plan_says_what_it_would_do() {
 }
 
 #[test]
-fn the_reach_follows_the_effect() {
+fn the_change_scope_follows_the_effect() {
     let execute = Effect::Execute { command: "ls".to_owned(), directory: "/p".into() };
-    assert_eq!(Reach::of(&execute, true), Reach::Nothing);
-    assert_eq!(Reach::of(&execute, false), Reach::Workspace);
-    assert_eq!(Reach::of(&Effect::Edit("/p/a".into()), false), Reach::File("/p/a".into()));
+    assert_eq!(ChangeScope::of(&execute, true), ChangeScope::Nothing);
+    assert_eq!(ChangeScope::of(&execute, false), ChangeScope::Workspace);
+    assert_eq!(ChangeScope::of(&Effect::Edit("/p/a".into()), false), ChangeScope::File("/p/a".into()));
     let workspace = Workspace::empty();
     let journal = workspace.journal();
-    journal.before(&point("1"), Reach::Nothing).unwrap();
+    journal.before(&point("1"), ChangeScope::Nothing).unwrap();
     assert_eq!(journal.after("1").unwrap(), 0);
     assert!(journal.points().is_empty());
 }
 
 #[test]
-fn forgotten_sessions_free_their_contents_and_kept_ones_do_not_lose_theirs() {
+fn pruned_sessions_free_their_contents_and_others_keep_theirs() {
     let workspace = Workspace::empty();
     let open = |name: &str| {
         let session = SessionId::from_file(name);
@@ -270,7 +271,7 @@ fn forgotten_sessions_free_their_contents_and_kept_ones_do_not_lose_theirs() {
     edit(&kept, &workspace, "1", "a.txt", "new");
     let gone = open("gone");
     edit(&gone, &workspace, "2", "b.txt", "only in the other session");
-    assert_eq!(forget(&workspace.store(), |_| false).unwrap(), Forgotten::InUse);
+    assert_eq!(forget(&workspace.store(), |_| false).unwrap(), PruneOutcome::InUse);
     drop((kept, gone));
     forget_when_free(&workspace, "kept");
     assert!(!workspace.store().join("sessions/gone").exists());
@@ -282,10 +283,10 @@ fn forgotten_sessions_free_their_contents_and_kept_ones_do_not_lose_theirs() {
     assert_eq!(objects, 0);
 }
 
-/// A child that another test is just starting holds a copy of every handle for a moment.
+/// A child that another test is just starting has a copy of every handle for a moment.
 fn forget_when_free(workspace: &Workspace, kept: &str) {
     for _ in 0..500 {
-        if forget(&workspace.store(), |session| session.as_str() == kept).unwrap() == Forgotten::Done {
+        if forget(&workspace.store(), |session| session.as_str() == kept).unwrap() == PruneOutcome::Done {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -298,6 +299,6 @@ fn points_carry_their_prompt_and_tool() {
     let workspace = Workspace::empty();
     let journal = workspace.journal();
     let point = Point { call: "c".to_owned(), prompt: "p".to_owned(), tool: "write_file".to_owned() };
-    journal.before(&point, Reach::File(workspace.root().join("a"))).unwrap();
+    journal.before(&point, ChangeScope::File(workspace.root().join("a"))).unwrap();
     assert_eq!(journal.points()[0].point, point);
 }

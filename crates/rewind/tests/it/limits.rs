@@ -1,10 +1,10 @@
-//! What is not covered is known, said and left alone.
+//! Files that are not covered are reported and left alone.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 
 use pollux_rewind::{
-    Action, Conflict, Conflicts, Coverage, Journal, JournalSetup, Limits, Reach, Reason, Target,
+    Action, ChangeScope, Conflict, Conflicts, Coverage, Journal, JournalSetup, Limits, Reason, Target,
 };
 
 use crate::workspace::{Workspace, differences, picture, point};
@@ -22,9 +22,9 @@ fn target() -> Target {
     Target::Call("1".to_owned())
 }
 
-/// Runs one command and goes back; what was lost.
+/// Runs one command and rewinds; returns what was lost.
 fn rewound(journal: &Journal, workspace: &Workspace, script: &str) -> Vec<String> {
-    journal.before(&point("1"), Reach::Workspace).unwrap();
+    journal.before(&point("1"), ChangeScope::Workspace).unwrap();
     workspace.run(script);
     journal.after("1").unwrap();
     let plan = journal.plan(&target()).unwrap();
@@ -33,15 +33,15 @@ fn rewound(journal: &Journal, workspace: &Workspace, script: &str) -> Vec<String
 }
 
 #[test]
-fn files_at_the_limit_are_kept_and_those_above_are_named() {
+fn files_at_the_size_limit_are_kept_and_larger_ones_reported() {
     let workspace = Workspace::empty();
     workspace.write("fits", &"x".repeat(1000));
     workspace.write("large", &"x".repeat(1001));
     let journal = journal(&workspace, Limits { file: 1000, ..Limits::default() });
-    let coverage = journal.before(&point("0"), Reach::Workspace).unwrap();
+    let coverage = journal.before(&point("0"), ChangeScope::Workspace).unwrap();
     assert_eq!(reasons(&coverage), [("large".to_owned(), Reason::TooLarge)]);
     assert!(coverage.notice().unwrap().contains("`large`"));
-    let again = journal.before(&point("00"), Reach::Workspace).unwrap();
+    let again = journal.before(&point("00"), ChangeScope::Workspace).unwrap();
     assert_eq!(again.notice(), None, "said once");
     assert_eq!(rewound(&journal, &workspace, "rm fits large"), ["large"]);
     assert_eq!(workspace.read("fits").map(|text| text.len()), Some(1000));
@@ -60,11 +60,11 @@ fn a_large_file_that_was_moved_or_got_another_mode_is_put_back() {
 }
 
 #[test]
-fn when_something_is_lost_nothing_else_that_cannot_be_kept_is_deleted() {
+fn after_a_loss_nothing_that_cannot_be_saved_is_deleted() {
     let workspace = Workspace::empty();
     workspace.write("large", &"x".repeat(2000));
     let journal = journal(&workspace, Limits { file: 1000, ..Limits::default() });
-    journal.before(&point("1"), Reach::Workspace).unwrap();
+    journal.before(&point("1"), ChangeScope::Workspace).unwrap();
     workspace.run("cat large large >copy; rm large");
     journal.after("1").unwrap();
     let plan = journal.plan(&target()).unwrap();
@@ -82,34 +82,34 @@ fn a_full_tree_keeps_what_fits() {
     }
     workspace.write("d", "small");
     let journal = journal(&workspace, Limits { tree: 1000, ..Limits::default() });
-    let coverage = journal.before(&point("0"), Reach::Workspace).unwrap();
+    let coverage = journal.before(&point("0"), ChangeScope::Workspace).unwrap();
     assert_eq!(reasons(&coverage), [("c".to_owned(), Reason::TreeFull)]);
     assert_eq!(rewound(&journal, &workspace, "rm *"), ["c"]);
     assert_eq!(workspace.read("d").as_deref(), Some("small"));
 }
 
 #[test]
-fn a_full_store_is_said_and_harms_nothing() {
+fn a_full_store_is_reported_and_harmless() {
     let workspace = Workspace::empty();
     workspace.write("a", "first");
     let journal = journal(&workspace, Limits { store: 8, ..Limits::default() });
-    journal.before(&point("0"), Reach::Workspace).unwrap();
+    journal.before(&point("0"), ChangeScope::Workspace).unwrap();
     workspace.write("b", "does not fit any more");
-    let coverage = journal.before(&point("00"), Reach::Workspace).unwrap();
+    let coverage = journal.before(&point("00"), ChangeScope::Workspace).unwrap();
     assert_eq!(reasons(&coverage), [("b".to_owned(), Reason::StoreFull)]);
     assert_eq!(rewound(&journal, &workspace, "rm a b"), ["b"]);
     assert_eq!(workspace.read("a").as_deref(), Some("first"));
 }
 
 #[test]
-fn beyond_the_number_of_entries_nothing_is_deleted_and_what_was_seen_comes_back() {
+fn beyond_the_entry_limit_nothing_is_deleted_and_scanned_files_are_restored() {
     let workspace = Workspace::empty();
     workspace.write("top", "top");
     for number in 0..20 {
         workspace.write(&format!("many/{number}"), "many");
     }
     let journal = journal(&workspace, Limits { entries: 10, ..Limits::default() });
-    let coverage = journal.before(&point("0"), Reach::Workspace).unwrap();
+    let coverage = journal.before(&point("0"), ChangeScope::Workspace).unwrap();
     assert_eq!(reasons(&coverage), [("many".to_owned(), Reason::TooMany)]);
     assert!(rewound(&journal, &workspace, "rm top many/1?; echo n >new").is_empty());
     assert_eq!(workspace.read("top").as_deref(), Some("top"));
@@ -118,7 +118,7 @@ fn beyond_the_number_of_entries_nothing_is_deleted_and_what_was_seen_comes_back(
 }
 
 #[test]
-fn a_command_that_makes_too_many_files_hides_no_loss() {
+fn too_many_new_files_do_not_hide_a_loss() {
     let workspace = Workspace::empty();
     workspace.write("z/deep/file", "kept");
     let journal = journal(&workspace, Limits { entries: 10, ..Limits::default() });
@@ -134,7 +134,7 @@ fn caches_are_neither_recorded_nor_touched() {
     workspace.write("target/debug/app", "app");
     workspace.write("target-like/CACHEDIR.TAG", "not the signature");
     let journal = workspace.journal();
-    let coverage = journal.before(&point("0"), Reach::Workspace).unwrap();
+    let coverage = journal.before(&point("0"), ChangeScope::Workspace).unwrap();
     let skipped = ["node_modules", "target"].map(|name| (name.to_owned(), Reason::Skipped));
     assert_eq!((reasons(&coverage), coverage.notice()), (skipped.to_vec(), None));
     let script =
@@ -153,7 +153,7 @@ fn large_packs_survive_the_deletion_of_the_repository() {
     workspace.write(".git/HEAD", "ref: refs/heads/main\n");
     let before = workspace.picture();
     let journal = journal(&workspace, Limits { file: 1000, ..Limits::default() });
-    let coverage = journal.before(&point("0"), Reach::Workspace).unwrap();
+    let coverage = journal.before(&point("0"), ChangeScope::Workspace).unwrap();
     assert_eq!(reasons(&coverage), []);
     assert!(rewound(&journal, &workspace, "rm -rf .git").is_empty());
     assert_eq!(differences(&before, &workspace.picture()), [""; 0]);
@@ -179,13 +179,13 @@ fn the_programs_own_state_is_never_recorded_or_restored() {
 }
 
 #[test]
-fn a_file_outside_the_root_is_not_touched_and_named() {
+fn a_file_outside_the_root_is_reported_and_not_touched() {
     let workspace = Workspace::empty();
     symlink(workspace.outside(), workspace.root().join("out")).unwrap();
     let journal = workspace.journal();
     for path in [workspace.outside().join("x"), workspace.root().join("out/x"), workspace.root().join("../y")]
     {
-        let coverage = journal.before(&point("1"), Reach::File(path.clone())).unwrap();
+        let coverage = journal.before(&point("1"), ChangeScope::File(path.clone())).unwrap();
         assert_eq!(reasons(&coverage), [(path.display().to_string(), Reason::Outside)]);
     }
     fs::write(workspace.outside().join("x"), "x").unwrap();

@@ -1,4 +1,4 @@
-//! Random trees, random mutations, and back.
+//! Random mutations of random trees are reverted.
 
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use pollux_rewind::{Conflicts, Reach, Target};
+use pollux_rewind::{ChangeScope, Conflicts, Target};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -60,12 +60,12 @@ fn path_of(root: &Path, place: &Place) -> PathBuf {
     place.iter().fold(root.to_owned(), |path, name| path.join(std::ffi::OsStr::from_bytes(NAMES[*name])))
 }
 
-/// Whether a link on the way leads elsewhere: a mutation must not leave the workspace.
+/// Whether a link on the way leads to another folder: a mutation must not leave the workspace.
 fn is_plain(root: &Path, path: &Path) -> bool {
     path.parent().is_some_and(|parent| parent.canonicalize().is_ok_and(|real| real.starts_with(root)))
 }
 
-/// Does it, if it can be done; what cannot is no matter.
+/// Applies a mutation, if possible; failures are ignored.
 fn mutate(root: &Path, outside: &Path, mutation: &Mutation) -> std::io::Result<()> {
     let at = |place: &Place| path_of(root, place);
     let plain_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file());
@@ -114,7 +114,7 @@ fn mutate(root: &Path, outside: &Path, mutation: &Mutation) -> std::io::Result<(
             fs::rename(aside, at(other))?;
         }
         Mutation::Chmod(place, mode) if !at(place).is_symlink() && is_plain(root, &at(place)) => {
-            // What its owner cannot read cannot be kept; the scripts have that case.
+            // Files that their owner cannot read cannot be saved; the scripts cover that case.
             fs::set_permissions(at(place), Permissions::from_mode(mode | 0o400))?;
         }
         _ => {}
@@ -123,7 +123,7 @@ fn mutate(root: &Path, outside: &Path, mutation: &Mutation) -> std::io::Result<(
 }
 
 #[test]
-fn any_mutation_of_any_tree_is_taken_back() {
+fn any_mutation_of_any_tree_is_reverted() {
     let config = Config { cases: 96, failure_persistence: None, ..Config::default() };
     let several = |most| prop::collection::vec(mutation(), 0..most);
     let input = (several(25), several(12), several(12));
@@ -142,7 +142,7 @@ fn any_mutation_of_any_tree_is_taken_back() {
             let mut pictures = Vec::new();
             for (call, mutations) in [("one", &first), ("two", &second)] {
                 pictures.push(workspace.picture());
-                journal.before(&point(call), Reach::Workspace).unwrap();
+                journal.before(&point(call), ChangeScope::Workspace).unwrap();
                 run(mutations);
                 journal.after(call).unwrap();
             }

@@ -1,9 +1,9 @@
-//! Restoring itself: interruption, damage, hostile surroundings.
+//! Restoring under interruption, damage and hostile changes.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use pollux_rewind::{Conflicts, Reach, Target};
+use pollux_rewind::{ChangeScope, Conflicts, Target};
 
 use crate::workspace::{Workspace, differences, picture, point};
 
@@ -12,12 +12,12 @@ fn target() -> Target {
 }
 
 #[test]
-fn a_damaged_content_is_noticed_and_the_file_left_as_it_is() {
+fn damaged_content_is_detected_and_the_file_is_left_alone() {
     let workspace = Workspace::empty();
     workspace.write("a.txt", "old content");
     workspace.write("b.txt", "other");
     let journal = workspace.journal();
-    journal.before(&point("1"), Reach::Workspace).unwrap();
+    journal.before(&point("1"), ChangeScope::Workspace).unwrap();
     workspace.run("echo new >a.txt; echo new >b.txt");
     journal.after("1").unwrap();
     for shard in fs::read_dir(workspace.store().join("objects")).unwrap() {
@@ -38,14 +38,14 @@ fn a_damaged_content_is_noticed_and_the_file_left_as_it_is() {
 }
 
 #[test]
-fn a_rewind_that_was_interrupted_is_finished_by_the_next_one() {
+fn an_interrupted_rewind_is_finished_by_the_next_one() {
     let workspace = Workspace::full();
     let before = workspace.picture();
     let journal = workspace.journal();
-    journal.before(&point("1"), Reach::Workspace).unwrap();
+    journal.before(&point("1"), ChangeScope::Workspace).unwrap();
     workspace.run("rm -rf src docs data; echo x >README.md");
     journal.after("1").unwrap();
-    // Half of it is done, and a temporary file lies around.
+    // Half of it is done, and a temporary file is left.
     workspace.run("mkdir -m 755 src; printf 'partial' >src/.pollux-rewind-0123456789abcdef");
     fs::write(workspace.root().join("README.md"), "# Project\n\nHello.\nsecond\n").unwrap();
     let plan = journal.plan(&target()).unwrap();
@@ -61,7 +61,7 @@ fn nothing_is_written_through_a_link_that_appears_after_the_plan() {
     workspace.write("dir/a.txt", "old");
     fs::write(workspace.outside().join("a.txt"), "outside").unwrap();
     let journal = workspace.journal();
-    journal.before(&point("1"), Reach::Workspace).unwrap();
+    journal.before(&point("1"), ChangeScope::Workspace).unwrap();
     workspace.run("echo new >dir/a.txt; echo new >dir/b.txt");
     journal.after("1").unwrap();
     let plan = journal.plan(&target()).unwrap();
@@ -83,7 +83,7 @@ fn read_only_folders_are_filled_and_read_only_again() {
     }
     let before = workspace.picture();
     let journal = workspace.journal();
-    journal.before(&point("1"), Reach::Workspace).unwrap();
+    journal.before(&point("1"), ChangeScope::Workspace).unwrap();
     workspace.run("chmod -R u+w locked; rm -r locked/inner; echo new >locked/new; chmod 500 locked");
     journal.after("1").unwrap();
     let plan = journal.plan(&target()).unwrap();
@@ -93,11 +93,11 @@ fn read_only_folders_are_filled_and_read_only_again() {
 }
 
 #[test]
-fn the_store_is_the_users_alone() {
+fn only_the_user_can_read_the_store() {
     let workspace = Workspace::empty();
     workspace.write("secret", "s");
     let journal = workspace.journal();
-    journal.before(&point("1"), Reach::Workspace).unwrap();
+    journal.before(&point("1"), ChangeScope::Workspace).unwrap();
     let mode = |path: &str| fs::metadata(workspace.store().join(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(""), mode("objects"), mode("sessions/session-1")), (0o700, 0o700, 0o700));
     assert_eq!(mode("sessions/session-1/events.jsonl"), 0o600);

@@ -1,4 +1,4 @@
-//! Destructive scripts, one by one: after a rewind every byte is back.
+//! Each destructive script is fully reverted.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pollux_domain::id::SessionId;
-use pollux_rewind::{Conflicts, Journal, JournalSetup, Reach, Target};
+use pollux_rewind::{ChangeScope, Conflicts, Journal, JournalSetup, Target};
 
 use crate::workspace::{Workspace, differences, picture, point};
 
@@ -32,14 +32,15 @@ fn scripts() -> Vec<Script> {
         .collect()
 }
 
-/// What went wrong with a script, if anything.
+/// The failure of a script, if any.
 fn rewinds(number: usize, script: &Script, store: &Path) -> Result<(), String> {
     let workspace = Workspace::full();
     let before = workspace.picture();
     let session = SessionId::from_file(format!("script-{number}"));
     let setup = JournalSetup { session, store: store.to_owned(), ..workspace.setup() };
     let journal = Journal::open(setup).map_err(|error| error.to_string())?;
-    let coverage = journal.before(&point("call-1"), Reach::Workspace).map_err(|error| error.to_string())?;
+    let coverage =
+        journal.before(&point("call-1"), ChangeScope::Workspace).map_err(|error| error.to_string())?;
     if !coverage.uncovered.is_empty() {
         return Err(format!("not covered: {:?}", coverage.uncovered));
     }
@@ -78,7 +79,7 @@ fn rewinds(number: usize, script: &Script, store: &Path) -> Result<(), String> {
 }
 
 #[test]
-fn after_each_destructive_script_a_rewind_brings_back_every_byte_and_mode() {
+fn a_rewind_restores_every_byte_and_mode_after_each_destructive_script() {
     let scripts = scripts();
     assert!(scripts.len() >= AT_LEAST, "only {} scripts", scripts.len());
     let next = AtomicUsize::new(0);

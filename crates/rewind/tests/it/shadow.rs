@@ -80,7 +80,7 @@ async fn an_unknown_commit_changes_nothing() {
 }
 
 #[tokio::test]
-async fn without_git_the_text_is_upstreams() {
+async fn the_message_for_missing_git_is_upstreams() {
     let workspace = Workspace::empty();
     let error = open(&workspace, "git-that-is-not-there").await.err().unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! A workspace to destroy, and a picture of it that owes nothing to the code under test.
+//! A workspace to destroy, and a picture of it that is independent of the code under test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use pollux_domain::id::SessionId;
 use pollux_rewind::{Journal, JournalSetup, Limits, Point, default_skips};
 use tempfile::TempDir;
 
-/// A workspace, a folder beside it that must stay as it is, and a store.
+/// A workspace, a folder next to it that must stay unchanged, and a store.
 pub(crate) struct Workspace {
     pub(crate) folder: TempDir,
 }
@@ -167,7 +167,7 @@ fn add(root: &Path, path: &Path, picture: &mut Picture) {
     }
 }
 
-/// What differs, in words short enough to read.
+/// The differences in a readable length.
 pub(crate) fn differences(wanted: &Picture, found: &Picture) -> Vec<String> {
     let short = |thing: Option<&Thing>| match thing {
         Some(Thing::File(mode, bytes)) => {

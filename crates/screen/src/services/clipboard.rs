@@ -1,4 +1,4 @@
-//! What the clipboard holds, asked of the programs that know it.
+//! Reading the clipboard with external programs.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use pollux_front::editors::find_program;
 
 use super::Clip;
 
-/// Bytes that are taken from a clipboard.
+/// Maximum size of the clipboard's content.
 const MOST_BYTES: u64 = 20 * 1024 * 1024;
-/// Some owner of the clipboard may never answer.
+/// The clipboard's owner may never answer.
 const LIMIT: Duration = Duration::from_secs(3);
-/// Pictures of earlier days are removed.
+/// Older images are deleted.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-const NO_PROGRAM: &str = "No program tells what the clipboard holds; install wl-clipboard, xclip or xsel.";
+const NO_PROGRAM: &str = "Cannot read the clipboard; install wl-clipboard, xclip or xsel.";
 
-/// A way to the clipboard: how its kinds, a picture and a text are asked for.
+/// A clipboard program and its arguments for images and text.
 struct Way {
     program: &'static str,
-    /// The variable that must be set for it to be of use.
+    /// The environment variable it needs.
     needs: &'static str,
     picture: &'static [&'static str],
     text: &'static [&'static str],
@@ -49,7 +49,7 @@ const WAYS: &[Way] = &[
     Way { program: "pbpaste", needs: "", picture: &[], text: &[] },
 ];
 
-/// What is on the clipboard: a picture, which goes into a file of this folder, or a text.
+/// The clipboard's content: an image, saved to a file in this folder, or text.
 pub(super) fn look(env: &Env, folder: &Path) -> Clip {
     let is_useful = |way: &&Way| way.needs.is_empty() || env.non_empty(way.needs).is_some();
     let ways: Vec<(&Way, PathBuf)> = WAYS
@@ -68,7 +68,7 @@ pub(super) fn look(env: &Env, folder: &Path) -> Clip {
                 }
             }
             Err(TooMuch) => {
-                return Clip::Nothing("The picture on the clipboard is larger than 20 MB.".to_owned());
+                return Clip::Nothing("The image on the clipboard exceeds 20 MB.".to_owned());
             }
         }
     }
@@ -80,17 +80,17 @@ pub(super) fn look(env: &Env, folder: &Path) -> Clip {
             }
             Ok(_) => {}
             Err(TooMuch) => {
-                return Clip::Nothing("The text on the clipboard is larger than 20 MB.".to_owned());
+                return Clip::Nothing("The text on the clipboard exceeds 20 MB.".to_owned());
             }
         }
     }
-    Clip::Nothing("The clipboard holds neither text nor a picture.".to_owned())
+    Clip::Nothing("The clipboard has neither text nor an image.".to_owned())
 }
 
-/// The program printed more than is taken.
+/// The output exceeds the limit.
 struct TooMuch;
 
-/// What a program prints; nothing if it fails or does not answer.
+/// The output of a program; empty if it fails or times out.
 fn printed(program: &Path, arguments: &[&str], env: &Env) -> Result<Vec<u8>, TooMuch> {
     let started = Command::new(program)
         .args(arguments)
@@ -124,7 +124,7 @@ fn printed(program: &Path, arguments: &[&str], env: &Env) -> Result<Vec<u8>, Too
     }
 }
 
-/// Waits for a program; what it printed counts if it ended well.
+/// Waits for a program; its output if it succeeded.
 fn ended(mut child: Child, bytes: Vec<u8>) -> Vec<u8> {
     match child.wait() {
         Ok(status) if status.success() => bytes,
@@ -132,7 +132,7 @@ fn ended(mut child: Child, bytes: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// The bytes of a picture. AppleScript writes them as `«data PNGf89504E…»`.
+/// The bytes of an image. AppleScript prints them as `«data PNGf89504E…»`.
 fn picture(bytes: Vec<u8>) -> Option<Vec<u8>> {
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
     if bytes.starts_with(PNG) {
@@ -152,7 +152,7 @@ fn saved(picture: &[u8], folder: &Path) -> Clip {
         .and_then(|()| files::replace(&path, picture, Mode::Private));
     match saved {
         Ok(()) => Clip::Picture(path.canonicalize().unwrap_or(path).display().to_string()),
-        Err(error) => Clip::Nothing(format!("The picture on the clipboard could not be saved: {error}")),
+        Err(error) => Clip::Nothing(format!("Cannot save the image from the clipboard: {error}")),
     }
 }
 

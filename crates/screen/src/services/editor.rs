@@ -1,4 +1,4 @@
-//! Editors of the person's: which are known, which one is meant, and lending a text to it.
+//! Opening a text in an external editor.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use pollux_config::files::{self, Mode};
 use pollux_front::editors::{editors, find_program};
 use pollux_host::split_words;
 
-/// Bytes that are taken back from an editor.
+/// Maximum size of the edited text.
 const MOST_BYTES: u64 = 32 * 1024 * 1024;
 
-/// A program with the words before the file's name.
+/// An editor's command line, without the file name.
 #[derive(Debug, PartialEq, Eq)]
 struct Call {
     program: PathBuf,
     arguments: Vec<String>,
-    /// What the person knows it by.
+    /// Its display name.
     name: String,
 }
 
-/// Lets the person change a text. `name` is that of the file they see, for its colours; `folder` is private.
+/// Opens a text in an editor. `name` sets the file type; `folder` holds the private file.
 pub(super) fn edit(
     text: &str,
     name: &str,
@@ -35,29 +35,29 @@ pub(super) fn edit(
     let run =
         Command::new(&call.program).args(&call.arguments).arg(&file.path).current_dir(env.cwd()).status();
     match run {
-        Err(error) => Err(format!("The editor `{}` could not be started: {error}", call.name)),
+        Err(error) => Err(format!("Cannot start editor `{}`: {error}", call.name)),
         Ok(status) if !status.success() => {
-            Err(format!("The editor `{}` failed ({status}); the text is as it was.", call.name))
+            Err(format!("The editor `{}` failed ({status}); text unchanged.", call.name))
         }
         Ok(_) => file.read(),
     }
 }
 
-/// The preferred editor, else what `VISUAL` or `EDITOR` says, else vi.
+/// The preferred editor, else `VISUAL`, else `EDITOR`, else vi.
 fn call(preferred: Option<&str>, env: &Env) -> Result<Call, String> {
     let preferred = preferred.map(str::trim).filter(|id| !id.is_empty());
     if let Some(id) = preferred {
         if let Some(editor) = editors().iter().find(|editor| editor.id == id) {
             let program = editor.program(env).ok_or_else(|| {
                 let program = editor.programs.first().copied().unwrap_or_default();
-                format!("{} (`{program}`) was not found; `/editor` chooses another.", editor.name)
+                format!("{} (`{program}`) not found; choose another with /editor.", editor.name)
             })?;
             let arguments = editor.flags.iter().map(|flag| (*flag).to_owned()).collect();
             return Ok(Call { program, arguments, name: editor.name.to_owned() });
         }
         let known: Vec<&str> = editors().iter().map(|editor| editor.id).collect();
         return Err(format!(
-            "`general.preferredEditor` names `{id}`, which is none of {}.",
+            "unknown editor `{id}` in `general.preferredEditor`; expected one of {}.",
             known.join(", ")
         ));
     }
@@ -66,8 +66,8 @@ fn call(preferred: Option<&str>, env: &Env) -> Result<Call, String> {
     let mut words = split_words(line).into_iter();
     let name = words.next().unwrap_or_else(|| "vi".to_owned());
     let program = find_program(&name, env).ok_or_else(|| match origin {
-        "" => "No editor was found; `/editor` or the variable `EDITOR` names one.".to_owned(),
-        key => format!("The editor `{name}`, which `{key}` names, was not found."),
+        "" => "No editor found; choose one with /editor or set EDITOR.".to_owned(),
+        key => format!("Editor `{name}` (from `{key}`) not found."),
     })?;
     let mut arguments: Vec<String> = words.collect();
     if returns_at_once(&program) && !arguments.iter().any(|word| word == "--wait" || word == "-w") {
@@ -76,13 +76,13 @@ fn call(preferred: Option<&str>, env: &Env) -> Result<Call, String> {
     Ok(Call { program, arguments, name })
 }
 
-/// Whether a program is one of those that leave a window behind and end.
+/// Whether a program returns before its window is closed.
 fn returns_at_once(program: &Path) -> bool {
     let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     editors().iter().any(|editor| editor.flags == ["--wait"] && editor.programs.contains(&name))
 }
 
-/// A text in a private file that is gone when this is dropped.
+/// A private file that is deleted on drop.
 struct Lent {
     folder: PathBuf,
     path: PathBuf,
@@ -95,29 +95,27 @@ impl Lent {
         let folder = parent.join(format!("edit-{}-{number}", std::process::id()));
         let own = Path::new(name).file_name().unwrap_or_else(|| "text.md".as_ref());
         let lent = Self { path: folder.join(own), folder };
-        let problem =
-            |error: &dyn std::fmt::Display| format!("The text could not be put into a file: {error}");
+        let problem = |error: &dyn std::fmt::Display| format!("Cannot write the text to a file: {error}");
         files::create_folder(&lent.folder, Mode::Private).map_err(|error| problem(&error))?;
         files::replace(&lent.path, text.as_bytes(), Mode::Private).map_err(|error| problem(&error))?;
         Ok(lent)
     }
 
     fn read(&self) -> Result<String, String> {
-        let problem =
-            |error: &dyn std::fmt::Display| format!("What the editor wrote could not be read: {error}");
+        let problem = |error: &dyn std::fmt::Display| format!("Cannot read the edited text: {error}");
         let file = std::fs::File::open(&self.path).map_err(|error| problem(&error))?;
         let mut bytes = Vec::new();
         file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| problem(&error))?;
         if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MOST_BYTES {
-            return Err(problem(&"it is longer than 32 MB"));
+            return Err(problem(&"larger than 32 MB"));
         }
-        String::from_utf8(bytes).map_err(|_| problem(&"it is no UTF-8 text"))
+        String::from_utf8(bytes).map_err(|_| problem(&"not UTF-8"))
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // Editors leave backups beside a file.
+        // Editors leave backup files in the folder.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,7 +1,7 @@
-//! How well names fit what was typed.
+//! Fuzzy matching of names.
 
-/// How well a name fits; less is better. `None` where the letters do not occur in it in their order or, if not
-/// `loose`, not next to each other. What is sought must be in lower case.
+/// The rank of a match; lower is better. `None` if the letters do not occur in order or, if not
+/// `loose`, not next to each other. `sought` must be in lower case.
 pub(super) fn rank(name: &str, sought: &str, loose: bool) -> Option<u32> {
     if name.is_ascii() {
         return rank_bytes(name.as_bytes(), sought.as_bytes(), loose);
@@ -9,7 +9,7 @@ pub(super) fn rank(name: &str, sought: &str, loose: bool) -> Option<u32> {
     rank_bytes(name.to_lowercase().as_bytes(), sought.as_bytes(), loose)
 }
 
-/// The places of the best, best first; those that are equally good stay in their order.
+/// The indexes of the best matches, best first; ties keep their order.
 pub(super) fn best(mut ranked: Vec<(u32, u32)>, most: usize) -> Vec<usize> {
     if ranked.len() > most {
         ranked.select_nth_unstable(most);
@@ -24,7 +24,7 @@ fn rank_bytes(name: &[u8], sought: &[u8], loose: bool) -> Option<u32> {
     if sought.is_empty() {
         return Some(length);
     }
-    // The last letters first: they are more often those of the file's own name.
+    // Backwards, because the last letters more often belong to the file name.
     let mut left = sought.iter().rev();
     let mut wanted = left.next();
     let (mut last, mut first) = (None, 0);
@@ -50,13 +50,13 @@ fn rank_bytes(name: &[u8], sought: &[u8], loose: bool) -> Option<u32> {
     Some(class << 24 | u32::try_from(gaps).unwrap_or(0xff) << 16 | length)
 }
 
-/// Where the name of the file or folder itself begins.
+/// The start of the last path component.
 fn own_name(name: &[u8]) -> usize {
     let body = name.strip_suffix(b"/").unwrap_or(name);
     body.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)
 }
 
-/// How what is sought stands in the name as a whole; `None` where it does not.
+/// The class of a contiguous match; `None` without one.
 fn whole(name: &[u8], sought: &[u8], own: usize) -> Option<u32> {
     let mut found = None;
     for at in 0..=name.len().checked_sub(sought.len())? {

@@ -1,7 +1,7 @@
-//! The paths of the workspace, walked beside and kept.
+//! The paths of the workspace, listed in the background and cached.
 //!
-//! The first question starts the walk and is answered from what is known, again and again until the walk is over. A
-//! list that has become old is walked anew; until that is done the old one serves.
+//! The first request starts the walk and is answered repeatedly with the paths known so far until the walk ends. An
+//! outdated list is used until a new walk has ended.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -14,18 +14,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::fuzzy;
 
-/// ProjectPaths that are kept; those nearest to the top.
+/// Cached paths; those nearest to the root are kept.
 const MOST_PATHS: usize = 200_000;
-/// ProjectPaths that a walk hands over at once.
+/// Paths that a walk adds at once.
 const BATCH: usize = 2000;
-/// A list is walked anew when it is older than this, and than ten times what the walk took.
+/// A list is outdated after this time, and after ten times the duration of its walk.
 const FRESH: Duration = Duration::from_secs(3);
-/// How long an answer waits for more before it looks whether it is still wanted.
+/// Time to wait for more paths before checking whether the request is still current.
 const WAIT: Duration = Duration::from_millis(100);
-/// So many paths are compared before it is looked whether the answer is still wanted.
+/// Paths to compare before checking whether the request is still current.
 const STRIDE: usize = 8192;
 
-/// Every path known so far.
+/// The paths known so far.
 #[derive(Default)]
 pub(super) struct ProjectPaths {
     known: RwLock<Known>,
@@ -33,7 +33,7 @@ pub(super) struct ProjectPaths {
     changed: Condvar,
 }
 
-/// All paths in one text, so that many take little room.
+/// All paths in one string, to save memory.
 #[derive(Default, Clone, PartialEq)]
 struct Known {
     text: String,
@@ -43,9 +43,9 @@ struct Known {
 #[derive(Default)]
 struct Walk {
     is_under_way: bool,
-    /// When the last one ended, and how long it took.
+    /// End and duration of the last walk.
     last: Option<(Instant, Duration)>,
-    /// Grows with every change of what is known.
+    /// Incremented with every change.
     version: u64,
 }
 
@@ -73,7 +73,7 @@ impl Known {
 }
 
 impl ProjectPaths {
-    /// Starts a walk unless one is under way or what is known is fresh; the version of what is known.
+    /// Starts a walk unless one is running or the list is current; returns the version.
     pub(super) fn refresh(self: &Arc<Self>, workspace: &Arc<Workspace>, filtering: &FileFiltering) -> u64 {
         let mut walk = self.walk();
         let is_fresh = walk.last.is_some_and(|(ended, took)| ended.elapsed() < FRESH.max(took * 10));
@@ -86,8 +86,8 @@ impl ProjectPaths {
         walk.version
     }
 
-    /// Waits until more is known than this version; `None` when nothing more comes. The same version comes back when
-    /// it is time to look whether anybody still waits.
+    /// Waits for a newer version; `None` if the walk has ended. Returns the same version after a while, so that the caller
+    /// can check whether the request is still current.
     pub(super) fn more_than(&self, version: u64) -> Option<u64> {
         let walk = self.walk();
         let nothing_new = |walk: &mut Walk| walk.is_under_way && walk.version == version;
@@ -96,7 +96,7 @@ impl ProjectPaths {
         (walk.is_under_way || walk.version != version).then_some(walk.version)
     }
 
-    /// The paths that fit best, until `is_wanted` says no. Without `deep` only those right in the folder that is named.
+    /// The best matches, unless `is_wanted` returns false. Without `deep`, only direct children of the named folder.
     pub(super) fn find(
         &self,
         sought: &str,
@@ -116,7 +116,7 @@ impl ProjectPaths {
             if at % STRIDE == 0 && !is_wanted() {
                 return Vec::new();
             }
-            // Nothing typed yet: what is nearest to the top.
+            // Nothing typed yet: the paths nearest to the root.
             let fits = if lower.is_empty() { Some(0) } else { fuzzy::rank(path, &lower, loose) };
             if let Some(rank) = fits.filter(|_| deep || is_near(path)) {
                 ranked.push((rank, u32::try_from(at).unwrap_or(u32::MAX)));

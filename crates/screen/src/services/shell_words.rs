@@ -1,4 +1,4 @@
-//! What could stand in a shell command: programs, and paths.
+//! Completions for shell commands: programs and paths.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use pollux_config::env::Env;
 use pollux_front::editors::is_program;
 use pollux_tui::composer::Item;
 
-/// Entries of a folder that are looked at.
+/// Directory entries that are read.
 const MOST_ENTRIES: usize = 20_000;
-/// Suggestions that are of any use.
+/// Maximum number of suggestions.
 const MOST: usize = 200;
 
-/// The programs whose names begin so.
+/// Programs that start with a prefix.
 pub(super) fn programs(word: &str, env: &Env) -> Vec<Item> {
     let mut names: Vec<String> = folders(env)
         .filter_map(|folder| fs::read_dir(folder).ok())
@@ -27,7 +27,7 @@ pub(super) fn programs(word: &str, env: &Env) -> Vec<Item> {
     names.into_iter().map(|name| Item { label: name.clone(), insert: name, ..Item::default() }).collect()
 }
 
-/// The paths that begin so, as they would be typed in a folder. Hidden ones only for whoever begins with a dot.
+/// Paths that start with a prefix, as typed in a folder. Hidden ones only if the prefix starts with a dot.
 pub(super) fn paths(word: &str, here: &Path, home: &Path) -> Vec<Item> {
     let (folder, start) = word.rsplit_once('/').map_or(("", word), |(folder, start)| (folder, start));
     let typed = word.strip_suffix(start).unwrap_or_default();
@@ -43,7 +43,7 @@ pub(super) fn paths(word: &str, here: &Path, home: &Path) -> Vec<Item> {
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let fits = name.starts_with(start) && (!name.starts_with('.') || start.starts_with('.'));
-            // A link to a folder is one, too.
+            // Links to folders count as folders.
             fits.then(|| if entry.path().is_dir() { format!("{name}/") } else { name })
         })
         .collect();
@@ -55,6 +55,6 @@ pub(super) fn paths(word: &str, here: &Path, home: &Path) -> Vec<Item> {
 
 fn folders(env: &Env) -> impl Iterator<Item = PathBuf> {
     let path = env.get("PATH").unwrap_or_default();
-    // A folder that depends on where one is can be anybody's.
+    // Relative folders are not trusted.
     std::env::split_paths(path).filter(|folder| folder.is_absolute()).collect::<Vec<_>>().into_iter()
 }

@@ -1,4 +1,4 @@
-//! What could follow a slash: commands of every kind, the words behind them, and the names those words take.
+//! Completions after a slash: commands, subcommands and their arguments.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use pollux_tui::composer::Item;
 
 use super::{fuzzy, shell_words};
 
-/// Suggestions that are of any use.
+/// Maximum number of suggestions.
 const MOST: usize = 200;
 
-/// One thing that could stand here, with other words for it.
+/// A suggestion and its aliases.
 struct Candidate {
     item: Item,
     also: Vec<String>,
 }
 
-/// What could stand at the end of a line that begins with a slash.
+/// Completions for the end of a line that starts with a slash.
 pub(super) fn complete(line: &str, offers: &Offers, temp: &Path, root: &Path, home: &Path) -> Vec<Item> {
     let typed = line.strip_prefix('/').unwrap_or(line);
     let Some((before, word)) = typed.rsplit_once(char::is_whitespace) else {
@@ -55,7 +55,7 @@ pub(super) fn complete(line: &str, offers: &Offers, temp: &Path, root: &Path, ho
     }
 }
 
-/// The candidates that fit a word by one of their names, best first.
+/// The candidates that match a word by name or alias, best first.
 fn fitting(candidates: Vec<Candidate>, word: &str) -> Vec<Item> {
     let lower = word.to_lowercase();
     let rank = |candidate: &Candidate| {
@@ -63,7 +63,7 @@ fn fitting(candidates: Vec<Candidate>, word: &str) -> Vec<Item> {
             return Some(0);
         }
         let by_alias = candidate.also.iter().filter_map(|name| fuzzy::rank(name, &lower, true));
-        // A name goes before another word for the same thing.
+        // Names rank before aliases.
         let by_alias = by_alias.min().map(|rank| rank.saturating_add(1));
         let by_name = fuzzy::rank(&candidate.item.insert, &lower, true);
         by_name.into_iter().chain(by_alias).min()
@@ -131,7 +131,7 @@ fn takes_path(command: &str, sub: &str) -> bool {
     )
 }
 
-/// The names that may stand behind a command and the word after it.
+/// Arguments for a command and its subcommand.
 fn values(command: &str, sub: &str, offers: &Offers, temp: &Path) -> Vec<Candidate> {
     let of = |names: Vec<(String, String)>| -> Vec<Candidate> {
         let candidate = |(name, about): (String, String)| Candidate {
@@ -144,7 +144,7 @@ fn values(command: &str, sub: &str, offers: &Offers, temp: &Path) -> Vec<Candida
     match (command, sub) {
         ("/model", "set") => of(offers.models.clone()),
         ("/chat" | "/resume", "resume" | "delete") => {
-            // The latest is the likeliest.
+            // Latest first.
             let saved = list_checkpoints(temp).into_iter().rev();
             of(saved.map(|saved| (saved.tag, saved.modified.to_iso())).collect())
         }

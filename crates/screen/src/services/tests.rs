@@ -215,19 +215,13 @@ fn the_preferred_editor_goes_first_and_what_is_wrong_is_said() {
     services.prefer_editor(Some("vscodium"));
     assert_eq!(services.edit("x", "p.md").unwrap(), "--wait\n");
     services.prefer_editor(Some("bbedit"));
-    assert!(services.edit("x", "p.md").unwrap_err().contains("BBEdit (`bbedit`) was not found"));
+    assert!(services.edit("x", "p.md").unwrap_err().contains("BBEdit (`bbedit`) not found"));
     services.prefer_editor(Some("notepad"));
-    assert!(services.edit("x", "p.md").unwrap_err().contains("none of vscode, "));
+    assert!(services.edit("x", "p.md").unwrap_err().contains("expected one of vscode, "));
     assert!(left_behind(&scene.path("temp")).is_empty());
     let mut scene = Scene::new();
     scene.var("VISUAL", "gone --now");
-    assert!(
-        scene
-            .services()
-            .edit("x", "p.md")
-            .unwrap_err()
-            .contains("`gone`, which `VISUAL` names, was not found")
-    );
+    assert!(scene.services().edit("x", "p.md").unwrap_err().contains("`gone` (from `VISUAL`) not found"));
     assert_eq!(pollux_front::editors::editors().len(), 16);
 }
 
@@ -244,5 +238,5 @@ fn the_clipboard_gives_a_picture_else_a_text_else_a_reason() {
     assert!(Path::new(&path).starts_with(scene.path("temp/images").canonicalize().unwrap()));
     scene.program("wl-paste", "exit 1");
     let Clip::Nothing(why) = scene.services().clipboard() else { panic!("something") };
-    assert!(why.contains("neither text nor a picture"), "{why}");
+    assert!(why.contains("neither text nor an image"), "{why}");
 }

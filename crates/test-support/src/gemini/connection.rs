@@ -14,7 +14,7 @@ use super::request::Request;
 
 /// Answers requests until the peer or the script ends the connection.
 pub(super) async fn run(socket: TcpStream, number: usize, shared: Arc<Shared>) {
-    // Without this the kernel would join the pieces a test wants apart.
+    // Otherwise the kernel would join the pieces that a test wants separate.
     let _ = socket.set_nodelay(true);
     let mut socket = BufReader::new(socket);
     while let Ok(Some(request)) = read_request(&mut socket, number).await {
@@ -125,7 +125,7 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// What is really sent, and how it ends if it ends early.
+/// The bytes actually sent, and how the body ends if it is cut.
 fn until_cut(events: Vec<Vec<u8>>, cut: Option<Cut>) -> (Vec<Vec<u8>>, Option<Cut>) {
     let Some(cut) = cut else { return (events, None) };
     let mut sent: Vec<Vec<u8>> = events.iter().take(cut.after).cloned().collect();
@@ -175,7 +175,7 @@ impl BodyWriter<'_> {
     async fn end(self, cut: Option<CutHow>) -> io::Result<After> {
         match cut {
             Some(CutHow::Reset) => {
-                // The peer should have read what came before, as it would have over a real distance.
+                // The peer should have read the data before, as it would over a real network.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 self.socket.set_zero_linger()?;
                 return Ok(After::Close);

@@ -1,4 +1,4 @@
-//! Vectors for texts: as many of their words as they share, so near are two texts. The script is not asked.
+//! Embedding vectors for texts: texts that share words are close. Does not use the script.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What the server answers.
+//! The replies of the scripted server.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct Reply {
 pub(crate) enum Body {
     /// One event for each chunk.
     Chunks(Vec<Chunk>),
-    /// Sent as it stands.
+    /// Sent unchanged.
     Raw(Vec<u8>),
     /// The answer to `countTokens`.
     Count(u64),
@@ -50,7 +50,7 @@ pub(crate) struct Delivery {
 /// Where and how a reply stops too early.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cut {
-    /// This many whole chunks are sent.
+    /// The number of complete chunks to send.
     pub(crate) after: usize,
     /// Then half of the next one, too.
     pub(crate) half_of_next: bool,
@@ -61,14 +61,14 @@ pub(crate) struct Cut {
 pub(crate) enum CutHow {
     Close,
     Reset,
-    /// The body ends in order although the script says more.
+    /// The body ends normally although the script has more chunks.
     EndBody,
     /// The connection stays open and silent.
     Stall,
 }
 
-/// Starts a reply. Each of `text`, `thought` and `call` adds one chunk; the last chunk gets
-/// `finishReason: STOP` unless the script says otherwise.
+/// Starts a reply. Each of `text`, `thought` and `call` adds one chunk; the last chunk gets `finishReason:
+/// STOP` unless the script sets another.
 pub fn reply() -> Reply {
     Reply { status: 200, headers: Vec::new(), body: Body::Chunks(Vec::new()), delivery: Delivery::default() }
 }
@@ -123,7 +123,7 @@ impl Reply {
         self.part(json!({"functionCall": {"id": id, "name": name, "args": args}}))
     }
 
-    /// Any part, in a chunk of its own.
+    /// Any part, in a separate chunk.
     #[must_use]
     pub fn part(self, part: Value) -> Self {
         self.chunk(json!({"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]}))
@@ -155,7 +155,7 @@ impl Reply {
         self
     }
 
-    /// No finish reason at all.
+    /// No finish reason.
     #[must_use]
     pub fn without_finish(mut self) -> Self {
         self.delivery.no_default_finish = true;
@@ -249,7 +249,7 @@ impl Reply {
         self
     }
 
-    /// The last JSON chunk, made if there is none.
+    /// The last JSON chunk, created if there is none.
     fn last_chunk(&mut self) -> &mut Value {
         let Body::Chunks(chunks) = &mut self.body else { panic!("this reply has no chunks") };
         if !chunks.iter().any(|chunk| matches!(chunk, Chunk::Json(_))) {
@@ -283,7 +283,7 @@ impl Reply {
         }
     }
 
-    /// The whole reply as one object, for requests that do not stream.
+    /// The complete reply as one object, for requests that do not stream.
     pub(crate) fn unary(&self) -> Value {
         let mut parts = Vec::new();
         let mut merged = json!({"candidates": [{"content": {"role": "model"}}]});

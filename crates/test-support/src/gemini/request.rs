@@ -1,4 +1,4 @@
-//! What the server was asked.
+//! The recorded requests.
 
 use serde_json::Value;
 

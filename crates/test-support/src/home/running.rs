@@ -1,4 +1,4 @@
-//! A run that a test watches and interferes with.
+//! A running program that a test can watch and interrupt.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,7 @@ pub struct Running {
     err: Stream,
 }
 
-/// What came out of one pipe so far.
+/// The output of one pipe so far.
 struct Stream {
     seen: Arc<(Mutex<Vec<u8>>, Condvar)>,
     reader: Option<JoinHandle<()>>,
@@ -35,7 +35,7 @@ impl TestRun {
 }
 
 impl Running {
-    /// Waits until stdout holds this text; panics when the time limit passes first.
+    /// Waits until stdout contains this text; panics at the time limit.
     pub fn wait_for_stdout(&self, text: &str) {
         self.out.wait_for(text.as_bytes(), self.limit);
     }

@@ -1,4 +1,4 @@
-//! What the standard library lacks for terminals.
+//! Pseudo-terminal functions that the standard library lacks.
 
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};

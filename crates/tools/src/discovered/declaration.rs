@@ -1,4 +1,4 @@
-//! Declarations of tools as a discovery command prints them.
+//! Parses the tool declarations that a discovery command prints.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(super) struct Declaration {
     pub(super) parameters: Value,
 }
 
-/// All declarations, bare or in groups; what cannot be used comes with the reason.
+/// All declarations, bare or in groups; invalid ones come with the reason.
 pub(super) fn read_all(listed: Vec<Value>) -> Vec<Result<Declaration, String>> {
     let mut found = Vec::new();
     for mut entry in listed {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_tool_is_left_out_with_the_reason() {
+    fn invalid_tools_are_skipped_with_the_reason() {
         let bad = [
             json!(3),
             json!({}),

@@ -1,4 +1,4 @@
-//! A command line as words, the way a shell splits it; nothing is expanded.
+//! Splits a command line into words like a shell, without expansions.
 
 /// A quote is opened and not closed, or the line ends with a backslash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Walks, searches in parallel, and keeps the result the same as if it had searched in order.
+//! Searches files in parallel, with results in the same order as a sequential search.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::ignore_rules::Respect;
 use crate::walk::{Walk, exclude_set};
 use crate::workspace::Workspace;
 
-/// What ripgrep is told to leave out upstream, on top of what every search leaves out.
+/// Folders that upstream tells ripgrep to skip, in addition to those that every search skips.
 const EXCLUDES: &[&str] = &[".vscode", ".idea", "dist", "build", "coverage", "__pycache__", "*.log", "*.tmp"];
 /// Upstream's timeout.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ const MAX_LINE_CHARS: usize = 2000;
 const MAX_LINE_BYTES: usize = 64 << 20;
 const MAX_THREADS: usize = 8;
 
-/// What to look for.
+/// A search query.
 pub(super) struct Query {
     pub(super) pattern: String,
     pub(super) matcher: RegexMatcher,
@@ -76,7 +76,7 @@ impl FileMatches {
 }
 
 pub(super) enum SearchEnd {
-    Found(Vec<FileMatches>),
+    FoundFile(Vec<FileMatches>),
     Cancelled,
     TimedOut { millis: u128 },
 }
@@ -133,10 +133,11 @@ pub(super) fn search(
     if Instant::now() >= deadline {
         return Ok(SearchEnd::TimedOut { millis: TIMEOUT.as_millis() });
     }
-    Ok(SearchEnd::Found(found))
+    Ok(SearchEnd::FoundFile(found))
 }
 
-/// `no_ignore` opens what is merely uninteresting; `.geminiignore` names what nobody shall read.
+/// `no_ignore` includes files that are merely uninteresting; `.geminiignore` names files that must not be
+/// read.
 fn respect(scope: &FileScope, query: &Query) -> Respect {
     Respect { git: scope.respect.git && !query.no_ignore, ..scope.respect }
 }
@@ -178,8 +179,8 @@ fn included(start: &Path, pattern: Option<&str>) -> Result<Override, ignore::Err
     builder.build()
 }
 
-/// Files are handed out in order and each is finished, so what was searched is always a beginning of the
-/// list: cutting it to the limit gives the same result whatever the threads did.
+/// Files are handed out in order and each is finished, so the searched files are always a prefix of the list:
+/// cutting it to the limit gives the same result however the threads are scheduled.
 fn search_files(
     workspace: &Workspace,
     files: &[PathBuf],
@@ -242,7 +243,7 @@ fn search_file(
     query: &Query,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Vec<Line> {
-    // Unless it has become a link, lies behind one, or is something that blocks.
+    // Unless it has become a link, is behind one, or is a file that blocks.
     let Ok(opened) = workspace.open_found(path) else { return Vec::new() };
     let limit = query.per_file.unwrap_or(u64::MAX).min(query.total);
     let mut gathered =

@@ -1,18 +1,18 @@
-//! What is said about a search; the words are upstream's.
+//! Formats search results, in upstream's wording.
 
 use pollux_domain::tool::{Display, ToolOutcome};
 
 use super::engine::{FileMatches, Query};
 use crate::workspace::Workspace;
 
-/// Where was searched, for what.
-pub(super) struct Place<'a> {
+/// The searched path and the query.
+pub(super) struct SearchPlace<'a> {
     pub(super) given: &'a str,
     pub(super) query: &'a Query,
 }
 
-impl Place<'_> {
-    /// A failure while searching is told as a result.
+impl SearchPlace<'_> {
+    /// A failure while searching is reported as a result.
     pub(super) fn failed(&self, problem: &str) -> ToolOutcome {
         let text = format!("Error during grep search operation: {problem}");
         ToolOutcome::text(text, Display::Text(format!("Error: {problem}")))
@@ -65,7 +65,7 @@ impl Place<'_> {
         ToolOutcome::text(text.trim(), Display::List { summary, items })
     }
 
-    /// Says that there may be more.
+    /// Notes that there may be more matches.
     fn limit(&self, count: u64) -> String {
         match self.query.total {
             total if count >= total => format!(" (results limited to {total} matches for performance)"),

@@ -1,4 +1,4 @@
-//! Where text goes on the page: line breaks, marks, capitals.
+//! Places text on the page: line breaks, list markers, capitals.
 
 /// Deeper nesting than this is not shown by more indentation.
 const MAX_DEPTH: usize = 12;
@@ -11,7 +11,7 @@ pub(super) struct Layout {
     /// Line ends due before the next text.
     breaks: usize,
     space: bool,
-    /// Whether something stands in the present line, its indentation aside.
+    /// Whether the current line has text besides its indentation.
     has_text: bool,
     /// The mark of a list item, due before its first text.
     mark: Option<String>,

@@ -1,7 +1,7 @@
-//! HTML as a row of tokens: text, start tags, end tags.
+//! Splits HTML into tokens: text, start tags and end tags.
 //!
-//! Our own and small: the tables of a full HTML parser are thousands of pointers that every start of the
-//! program would have to relocate, for a tool that is rarely used. One pass, no tree, no state that grows.
+//! Our own small tokenizer: the tables of a full HTML parser contain thousands of pointers that every start of
+//! the program would have to relocate, for a tool that is rarely used. One pass, no tree, no growing state.
 
 /// A piece of a page.
 #[derive(Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub(super) enum Token {
 /// Reads a page token by token.
 pub(super) struct Tokens<'a> {
     rest: &'a str,
-    /// The element whose content is read as it stands, up to its end tag.
+    /// The element whose content is raw text, up to its end tag.
     raw: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Tokens<'a> {
         Some(Token::Text(if resolves { resolved(text) } else { text.to_owned() }))
     }
 
-    /// What begins with `<` and is markup; `None` if the character is only a character.
+    /// Parses markup that begins with `<`; `None` if the character is plain text.
     fn markup(&mut self) -> Option<Option<Token>> {
         if self.rest.starts_with("<!--") {
             let end = self.rest.find("-->").map_or(self.rest.len(), |at| at + 3);
@@ -127,7 +127,7 @@ impl Iterator for Tokens<'_> {
     }
 }
 
-/// The length of the tag at the beginning of the text; quoted values may hold `>`.
+/// The length of the tag at the start of the text; quoted values may contain `>`.
 fn tag_length(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut before = ' ';
@@ -201,8 +201,8 @@ fn reference(text: &str) -> Option<(char, usize)> {
     Some((character, end + 1))
 }
 
-/// Names and characters in one text, so that the table holds no pointers. What pages really use: the markup
-/// characters, punctuation, arrows, currency, mathematics and the letters of Latin-1.
+/// Names and characters in one string, so that the table has no pointers. Contains what pages commonly use:
+/// markup characters, punctuation, arrows, currency, mathematics and the letters of Latin-1.
 const NAMES: &str = "amp& lt< gt> quot\" apos' nbsp\u{a0} copy© reg® trade™ hellip… mdash— ndash– lsquo‘ rsquo’ ldquo“ \
 rdquo” sbquo‚ bdquo„ laquo« raquo» lsaquo‹ rsaquo› bull• middot· dagger† Dagger‡ sect§ para¶ deg° plusmn± times× divide÷ \
 frac12½ frac14¼ frac34¾ sup1¹ sup2² sup3³ microµ ordfª ordmº iexcl¡ iquest¿ cent¢ pound£ yen¥ euro€ curren¤ brvbar¦ \

@@ -1,4 +1,4 @@
-//! Puts changes into a text whose line ends may be mixed; what is not changed stays as it is.
+//! Applies replacements to a text with mixed line endings; untouched lines stay as they are.
 
 use crate::encoding::LineEnd;
 

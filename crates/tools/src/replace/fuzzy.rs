@@ -1,4 +1,4 @@
-//! The last resort: lines that are nearly the ones looked for. The numbers are upstream's.
+//! Fuzzy matching of lines, the last resort of `replace`. The thresholds are upstream's.
 
 use super::distance::bounded;
 use super::ladder::{Block, Edit, Lines, Matched};
@@ -9,7 +9,7 @@ const MIN_CHARS: usize = 10;
 const MAX_WORK: u128 = 400_000_000;
 /// A tenth of the text may differ.
 const THRESHOLD: f64 = 0.1;
-/// What differs only in white space counts for a tenth.
+/// Differences in white space count for a tenth.
 const WHITE_SPACE_WEIGHT: f64 = 0.1;
 
 struct Candidate {

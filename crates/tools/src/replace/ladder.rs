@@ -1,5 +1,6 @@
-//! The ways in which a piece of text is looked for, from strict to forgiving. The first that finds anything
-//! decides. All work on text with `\n` as its only line end.
+//! The matching strategies of `replace`, from strict to lenient; the first that finds anything wins.
+//!
+//! All of them expect `\n` as the only line ending.
 
 use std::ops::Range;
 
@@ -17,7 +18,7 @@ pub(super) struct Edit {
     pub(super) text: String,
 }
 
-/// What was found, in order and without overlaps.
+/// The matches, in order and without overlaps.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Matched {
     pub(super) edits: Vec<Edit>,
@@ -30,7 +31,7 @@ impl Matched {
         (!edits.is_empty()).then_some(Self { edits, similar_lines: Vec::new() })
     }
 
-    /// What the model should know about how it was found; begins with a space if there is anything.
+    /// A note for the model about how the match was found; begins with a space unless it is empty.
     pub(super) fn note(&self) -> String {
         if self.similar_lines.is_empty() {
             return String::new();
@@ -100,7 +101,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What to look for and what to put there, line by line.
+/// The text to find and its replacement, line by line.
 pub(super) struct Block<'a> {
     pub(super) old: Vec<&'a str>,
     new: &'a str,
@@ -116,7 +117,7 @@ impl<'a> Block<'a> {
 
     /// The change for a match at some lines; the new text takes over the indentation found there.
     pub(super) fn edit(&self, lines: &Lines<'_>, at: Range<usize>) -> Edit {
-        // A blank line says nothing about indentation.
+        // A blank line does not define indentation.
         let window = lines.texts.get(at.clone()).unwrap_or_default();
         let first = window.iter().find(|line| !line.trim().is_empty()).copied().unwrap_or_default();
         let (body, end) = match self.new.strip_suffix('\n') {
@@ -129,7 +130,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Windows of whole lines that are equal but for white space at either end of each line.
+/// Windows of complete lines that are equal except for white space at either end of each line.
 fn flexible(lines: &Lines<'_>, block: &Block<'_>) -> Vec<Edit> {
     let wanted: Vec<&str> = block.old.iter().map(|line| line.trim()).collect();
     let mut edits = Vec::new();

@@ -1,10 +1,10 @@
-//! When a text was not found: the place in the file that is most like it.
+//! Finds the lines most similar to a text that was not found, for the error message.
 
 use std::collections::HashSet;
 
 /// More lines than this are not shown.
 const MAX_SHOWN: usize = 20;
-/// What is looked at of a file and of a line, so that the answer comes at once.
+/// Limits of lines and characters examined, so that the error comes quickly.
 const MAX_LINES: usize = 50_000;
 const MAX_LINE_CHARS: usize = 200;
 /// Less alike than this is of no help.
@@ -28,7 +28,7 @@ pub(super) fn region(text: &str, old: &str) -> Option<String> {
 
 /// The window with the most lines that occur in the text, best in the same places; `None` without any.
 fn window_of_equal_lines(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)> {
-    // A lone bracket says nothing.
+    // A single bracket is not significant.
     let is_telling = |line: &str| line.chars().count() >= 4;
     let telling: HashSet<&str> = wanted.iter().copied().filter(|line| is_telling(line)).collect();
     let hits: Vec<bool> = lines.iter().map(|line| telling.contains(line.trim())).collect();

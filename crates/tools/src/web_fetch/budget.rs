@@ -1,9 +1,9 @@
-//! How much of each page is shown when all together would be too much.
+//! Divides the size limit among several pages.
 
 /// Upstream's words at a cut.
 const CUT: &str = "\n\n... [Content truncated due to size limit] ...";
 
-/// Cuts texts to `budget` characters in all; short ones stay whole and leave their share to the others.
+/// Cuts texts to `budget` characters in total; short ones stay complete and leave their share to the others.
 pub(super) fn shared(texts: &mut [String], budget: usize) {
     let lengths: Vec<usize> = texts.iter().map(|text| text.chars().count()).collect();
     let allowance = allowance(&lengths, budget);

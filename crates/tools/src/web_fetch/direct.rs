@@ -1,4 +1,4 @@
-//! Fetching pages without the model, and their text.
+//! Fetches pages without the model and extracts their text.
 
 use futures_util::{StreamExt as _, stream};
 use pollux_net::guarded::{GuardedClient, Page};
@@ -10,7 +10,7 @@ use crate::html_text::text_of_html;
 
 /// Characters of all pages together; upstream's number.
 const BUDGET: usize = 250_000;
-/// More of one page than the whole budget in the longest characters is never needed.
+/// Never more of one page than the complete budget in the longest characters.
 const MAX_TEXT_BYTES: usize = 4 * BUDGET;
 const AT_ONCE: usize = 4;
 
@@ -45,7 +45,7 @@ async fn fetch(client: &GuardedClient, url: Url) -> Result<String, String> {
     read.unwrap_or_else(|_| Err("could not read the page".to_owned()))
 }
 
-/// GitHub shows a file inside a page of its own; the file itself lies elsewhere.
+/// GitHub shows a file inside an HTML page; the raw file has another URL.
 fn raw_on_github(url: Url) -> Url {
     if url.host_str() != Some("github.com") {
         return url;
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn files_on_github_are_fetched_themselves() {
+    fn github_blob_urls_are_fetched_as_raw_files() {
         let raw = |text: &str| raw_on_github(Url::parse(text).unwrap()).to_string();
         assert_eq!(
             raw("https://github.com/o/r/blob/main/src/a.rs#L3"),

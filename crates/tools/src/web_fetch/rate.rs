@@ -1,4 +1,4 @@
-//! How often one host is asked.
+//! Rate limit per host.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use pollux_domain::time::Clock;
 /// Upstream's numbers.
 const REQUESTS: usize = 10;
 const WINDOW_MS: i64 = 60_000;
-/// So many hosts at once are nobody's work.
+/// Limit of hosts, far above normal use.
 const MAX_HOSTS: usize = 1000;
 
 /// Requests of the last minute by host.
@@ -23,7 +23,7 @@ impl RateLimit {
         Self { clock, hosts: Mutex::default() }
     }
 
-    /// Whether one more request is in order, which is then counted.
+    /// Whether one more request is allowed; counts it if so.
     pub(super) fn admits(&self, host: &str) -> bool {
         let now = self.clock.now().millis();
         let mut hosts = self.hosts.locked();

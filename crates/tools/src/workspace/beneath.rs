@@ -1,8 +1,8 @@
-//! Directories held open, and what can be done to the names in them without following a link.
+//! Operations on open directories that never follow a link.
 //!
-//! A real path holds no symlinks. It is opened with `openat2` and `RESOLVE_NO_SYMLINKS` where the kernel has
-//! it, and otherwise one name at a time from a directory that is held open; either way a link that appears
-//! on the path after it was resolved ends the walk. Files are then reached from the open directory by a
+//! A real path contains no symlinks. It is opened with `openat2` and `RESOLVE_NO_SYMLINKS` where the kernel
+//! supports it, and otherwise one name at a time from an open directory; either way, a link that appears on the
+//! path after it was resolved makes the operation fail. Files are then reached from the open directory by a
 //! single name.
 
 use std::ffi::{OsStr, OsString};
@@ -22,7 +22,7 @@ const SEARCH: OFlags = OFlags::PATH;
 const SEARCH: OFlags = OFlags::RDONLY;
 const WALK: OFlags = SEARCH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What a file is opened for.
+/// The purpose of opening a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Read,
@@ -42,7 +42,7 @@ pub(super) enum Missing {
 #[derive(Debug)]
 pub(crate) struct Folder(OwnedFd);
 
-/// What a name stands for.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EntryKind {
     File,
@@ -71,7 +71,7 @@ pub(crate) struct Entry {
     pub(crate) kind: EntryKind,
 }
 
-/// What is known of a name without following it.
+/// The properties of a name without following links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) kind: EntryKind,
@@ -125,14 +125,14 @@ impl Folder {
             if name == "." || name == ".." {
                 continue;
             }
-            // Not every file system tells; a name that is gone meanwhile is left out.
+            // Not every file system reports the kind; a name that has disappeared is skipped.
             let kind = EntryKind::of(entry.file_type()).or_else(|| self.status(name).ok().map(|s| s.kind));
             entries.extend(kind.map(|kind| Entry { name: name.to_owned(), kind }));
         }
         Ok(entries)
     }
 
-    /// What a name stands for; a link is not followed.
+    /// The status of a name; links are not followed.
     pub(crate) fn status(&self, name: &OsStr) -> io::Result<Status> {
         let stat = fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let kind = EntryKind::of(FileType::from_raw_mode(stat.st_mode)).unwrap_or(EntryKind::Special);
@@ -206,7 +206,7 @@ mod tests {
         };
         for open in [&at_once as &dyn Fn(&str) -> io::Result<Folder>, &by_steps] {
             assert!(open("real/deep").is_ok());
-            // One call says "link", single steps say "no directory".
+            // The single call reports "link", the stepwise walk reports "not a directory".
             for below in ["link/deep", "link"] {
                 let code = open(below).unwrap_err().raw_os_error();
                 assert!(matches!(code, Some(libc::ELOOP | libc::ENOTDIR)), "{below}: {code:?}");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_with_their_kinds_and_links_are_not_followed() {
+    fn entries_have_kinds_and_links_are_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let base = std::fs::canonicalize(dir.path()).unwrap();
         std::fs::create_dir(base.join("folder")).unwrap();

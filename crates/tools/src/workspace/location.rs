@@ -1,4 +1,4 @@
-//! From what the model wrote to a real path.
+//! Resolves a path written by the model to a real path.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -69,7 +69,7 @@ pub(super) fn absolute(root: &Path, path: &Path) -> PathBuf {
 /// Resolves symlinks also where the end of the path does not exist, and behind dangling links.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     let mut current = path.to_owned();
-    // Names after what exists; the next one is last.
+    // Names below the existing part; the next one is last.
     let mut missing: Vec<OsString> = Vec::new();
     let mut links = 0;
     'resolve: loop {
@@ -115,7 +115,7 @@ pub(super) fn closed_part(below: &Path) -> Option<(String, &'static str)> {
 fn why_closed(name: &OsStr) -> Option<&'static str> {
     // Some file systems take names for the same that differ in case, or in characters that are not drawn.
     let name: String = name.to_string_lossy().to_lowercase().chars().filter_map(folded).collect();
-    // What Windows ignores at the end of a name must not open a door elsewhere.
+    // Trailing characters that Windows ignores must not bypass the check.
     let name = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
     match name {
         ".git" => Some("it is git's own data and may contain credentials"),
@@ -135,7 +135,7 @@ fn folded(c: char) -> Option<char> {
     }
 }
 
-/// The 8.3 forms of the blocked names, such as `GIT~1`.
+/// The 8.3 forms of the protected names, such as `GIT~1`.
 fn is_short_form(name: &str) -> bool {
     let Some((stem, rest)) = name.split_once('~') else { return false };
     let number = rest.split('.').next().unwrap_or_default();
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn closed_names_are_recognised_in_every_disguise() {
+    fn protected_names_are_recognised_in_every_spelling() {
         for name in [
             ".git",
             ".GIT",

@@ -1,4 +1,4 @@
-//! Finding the file that a model meant when it left out the first folders of a path.
+//! Finds the file that the model meant when it omitted the first folders of a path.
 
 use std::collections::VecDeque;
 use std::path::{Component, Path, PathBuf};

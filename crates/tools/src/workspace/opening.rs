@@ -1,4 +1,4 @@
-//! Opening a file for reading.
+//! Opens a file for reading.
 
 use std::ffi::OsStr;
 use std::fs::{File, FileType, Metadata};
@@ -60,7 +60,7 @@ impl Workspace {
         Folder::open(&base, below, Missing::Fail)
     }
 
-    /// What stands at a place; a link that was put there after the place was resolved is not followed.
+    /// The status of a location; a link created after it was resolved is not followed.
     pub(crate) fn status(&self, location: &Location) -> io::Result<Status> {
         let path = location.path();
         let below = path.strip_prefix(&location.base).unwrap_or(Path::new(""));
@@ -108,7 +108,7 @@ fn from_io(error: io::Error) -> OpenError {
     }
 }
 
-/// What a file that is neither regular nor a directory is called.
+/// The name of a file kind that is neither regular nor a directory.
 pub(super) fn special_name(kind: FileType) -> &'static str {
     if kind.is_fifo() {
         "named pipe"

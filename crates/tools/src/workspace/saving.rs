@@ -1,4 +1,4 @@
-//! Writing a file so that a reader, or a crash, sees the old content or the new one.
+//! Writes a file atomically: readers, or a crash, see either the old or the new content.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};
@@ -122,7 +122,7 @@ fn in_place(mut file: File, content: &[u8]) -> io::Result<()> {
     file.set_len(content.len() as u64)
 }
 
-/// Creates a file under a name that nobody else uses.
+/// Creates a file with an unused name.
 fn temporary(folder: &Folder, mode: u32) -> io::Result<(OsString, File)> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     loop {

@@ -81,7 +81,7 @@ async fn a_folder_opened_for_reading_can_be_read_and_searched_but_not_written() 
 }
 
 #[tokio::test]
-async fn the_refusal_names_what_is_allowed() {
+async fn the_refusal_names_the_allowed_directories() {
     let bench = Bench::new();
     let base = bench.base();
     assert_eq!(
@@ -96,7 +96,7 @@ async fn the_refusal_names_what_is_allowed() {
 }
 
 #[tokio::test]
-async fn the_refusal_of_a_link_names_where_it_leads() {
+async fn the_refusal_of_a_link_names_its_target() {
     let bench = Bench::new();
     symlink("/etc/hosts", bench.path("hosts")).unwrap();
     fs::create_dir(bench.path("src")).unwrap();
@@ -113,7 +113,7 @@ async fn the_refusal_of_a_link_names_where_it_leads() {
 }
 
 #[tokio::test]
-async fn closed_names_stay_closed_also_through_links() {
+async fn protected_names_stay_closed_through_links() {
     let bench = Bench::new();
     bench.write(".git/config", "x");
     bench.write(".env", "x");
@@ -171,7 +171,7 @@ async fn links_that_stay_inside_are_followed_and_survive_writing() {
 }
 
 #[tokio::test]
-async fn a_link_swapped_in_after_the_check_leads_nowhere() {
+async fn a_link_swapped_in_after_the_check_is_not_followed() {
     let bench = Bench::new();
     let outside = bench.base().join("outside");
     put(&outside.join("a.txt"), "secret");
@@ -233,7 +233,7 @@ async fn the_temp_folder_and_the_global_context_file_are_open() {
 }
 
 #[test]
-fn five_directories_can_be_added_and_unreadable_ones_are_told() {
+fn five_directories_can_be_added_and_unreadable_ones_are_reported() {
     let bench = Bench::new();
     let base = bench.base();
     let setup = |include_directories: Vec<String>| WorkspaceSetup {

@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::bench::Bench;
 use crate::web::Model;
 
-/// Name, name for people, kind, properties in order; the required ones with `*`.
+/// Name, display name, kind, properties in order; the required ones with `*`.
 type Row = (&'static str, &'static str, ToolKind, &'static str);
 
-/// What the model is told of each tool, apart from the wording.
+/// The declaration of each tool, apart from the wording.
 const DECLARED: &[Row] = &[
     ("list_directory", "ReadFolder", ToolKind::Search, "dir_path*, ignore, file_filtering_options"),
     ("read_file", "ReadFile", ToolKind::Read, "file_path*, start_line, end_line"),

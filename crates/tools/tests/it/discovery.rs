@@ -61,7 +61,7 @@ async fn listed_tools_are_run_with_their_arguments_on_stdin() {
 }
 
 #[tokio::test]
-async fn a_failing_tool_is_reported_with_all_it_left() {
+async fn a_failing_tool_is_reported_with_all_its_output() {
     let bench = Bench::new();
     let found = found(&setup(&bench)).await.unwrap();
     let call = named(&found, "discovered_tool_fail").prepare(json!({}).as_object().unwrap()).unwrap();
@@ -80,7 +80,7 @@ async fn tools_without_a_call_command_say_so_when_called() {
 }
 
 #[tokio::test]
-async fn a_discovery_that_fails_says_how() {
+async fn a_failed_discovery_reports_its_cause() {
     let bench = Bench::new();
     let error = async |command: &str| {
         let setup = DiscoverySetup { discovery_command: command.to_owned(), ..setup(&bench) };

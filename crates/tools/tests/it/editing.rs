@@ -43,7 +43,7 @@ async fn overwriting_keeps_mode_marks_and_line_ends() {
 }
 
 #[tokio::test]
-async fn a_utf16_file_stays_one_and_other_names_of_a_file_keep_the_old_content() {
+async fn a_utf16_file_stays_utf16_and_hard_links_keep_the_old_content() {
     let bench = Bench::new();
     let encode = |text: &str| -> Vec<u8> {
         [0xfeff_u16].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
@@ -59,7 +59,7 @@ async fn a_utf16_file_stays_one_and_other_names_of_a_file_keep_the_old_content()
 }
 
 #[tokio::test]
-async fn write_file_refuses_what_it_should_not_do() {
+async fn write_file_refuses_invalid_targets() {
     let bench = Bench::new();
     fs::create_dir(bench.path("dir")).unwrap();
     let refusal = |path: &str, content: &str| {
@@ -133,7 +133,7 @@ async fn several_matches_need_permission() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_not_there_is_answered_with_the_nearest_lines() {
+async fn a_missing_text_is_reported_with_the_nearest_lines() {
     let bench = Bench::new();
     bench.write("a.rs", "fn start() {\n    let total = compute(items);\n    finish(total);\n}\n");
     let args = edit("a.rs", "    let total = compute(items);\n    return something_else_entirely(now);", "x");
@@ -149,7 +149,7 @@ async fn a_text_that_is_not_there_is_answered_with_the_nearest_lines() {
 }
 
 #[tokio::test]
-async fn the_rules_for_creating_with_replace() {
+async fn replace_creates_files_only_with_an_empty_old_string() {
     let bench = Bench::new();
     let created = bench.done("replace", edit("new.txt", "", "hello\n")).await;
     let expected = format!("Created new file: {} with provided content. ", bench.path("new.txt").display());
@@ -190,7 +190,7 @@ async fn a_file_that_is_not_valid_text_keeps_its_other_bytes() {
 }
 
 #[tokio::test]
-async fn a_path_without_its_first_folders_is_found_if_there_is_only_one() {
+async fn a_path_suffix_is_found_if_it_is_unique() {
     let bench = Bench::new();
     bench.write("packages/core/src/a.ts", "one");
     bench.done("replace", edit("src/a.ts", "one", "two")).await;
@@ -201,7 +201,7 @@ async fn a_path_without_its_first_folders_is_found_if_there_is_only_one() {
 }
 
 #[tokio::test]
-async fn titles_tell_what_an_edit_does() {
+async fn titles_describe_the_edit() {
     let bench = Bench::new();
     let title = |old: &str, new: &str| bench.prepare("replace", edit("a.txt", old, new)).unwrap().describe();
     assert_eq!(title("", "x"), "Create a.txt");
@@ -211,7 +211,7 @@ async fn titles_tell_what_an_edit_does() {
 }
 
 #[tokio::test]
-async fn what_is_shown_before_an_edit_is_what_the_edit_does() {
+async fn the_preview_matches_the_edit() {
     let bench = Bench::new();
     let file = bench.path("a.txt");
     put(&file, "one\r\ntwo\r\n");
@@ -237,7 +237,7 @@ async fn what_is_shown_before_an_edit_is_what_the_edit_does() {
 }
 
 #[tokio::test]
-async fn an_edit_of_a_file_that_changed_after_it_was_shown_is_not_made() {
+async fn an_edit_is_rejected_if_the_file_changed_after_its_preview() {
     let bench = Bench::new();
     let file = bench.path("a.txt");
     for (name, args) in [

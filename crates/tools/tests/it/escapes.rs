@@ -1,6 +1,6 @@
-//! Nothing that a tool is asked for reaches out of the workspace: random trees and paths for every file tool.
+//! No tool accesses files outside the workspace: random trees and paths for every file tool.
 //!
-//! `POLLUX_FUZZ_SECONDS` makes these tests run for that long instead of a few cases.
+//! `POLLUX_FUZZ_SECONDS` sets how long these tests run instead of a few cases.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,10 +18,10 @@ use tokio::runtime::Runtime;
 
 use crate::bench::{Bench, put};
 
-/// What files outside hold, and what one of them is called.
+/// The content of outside files, and the name of one of them.
 const CANARY: &str = "CANARY-CONTENT";
 const CANARY_NAME: &str = "canary-name";
-/// What an outside file holds that a hard link inside leads to: it can be read there.
+/// The content of an outside file with a hard link inside: it can be read there.
 const LINKED: &str = "LINKED-CONTENT";
 
 const NAMES: &[&str] =
@@ -65,7 +65,7 @@ enum Node {
     Pipe(PathBuf),
 }
 
-/// A path as somebody might write it.
+/// A path in one of many spellings.
 #[derive(Debug, Clone)]
 struct Spelling {
     start: Start,
@@ -157,7 +157,7 @@ impl Asked {
     }
 }
 
-/// What is called, and for which path.
+/// The tool to call, and the path.
 fn request() -> impl Strategy<Value = (&'static str, Asked)> {
     let tools = vec![
         "read_file",
@@ -230,7 +230,7 @@ impl World {
         Self { bench, tools, before }
     }
 
-    /// Calls a tool; what it answered.
+    /// Calls a tool and returns its result.
     fn call(&self, runtime: &Runtime, kind: &'static str, path: &str) -> String {
         let (name, args) = arguments(kind, path);
         let tool = self.tools.iter().find(|tool| tool.spec().name == name).unwrap();

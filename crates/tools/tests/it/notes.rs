@@ -47,7 +47,7 @@ async fn a_fact_is_added_to_the_users_file() {
 }
 
 #[test]
-fn facts_that_come_at_once_are_all_kept() {
+fn concurrent_facts_are_all_kept() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("GEMINI.md");
     put(&file, "# Mine\n\n## Gemini Added Memories\n- first\n\n## Last\nend\n");

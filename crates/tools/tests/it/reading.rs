@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bench::{Bench, mime_of, shown, text_of};
 
 #[tokio::test]
-async fn a_small_file_is_returned_as_it_is_and_shown_as_nothing() {
+async fn a_small_file_is_returned_unchanged_without_a_display_text() {
     let bench = Bench::new();
     let path = bench.write("src/a.rs", "one\r\ntwo\n");
     let call = bench.prepare("read_file", json!({"file_path": "src/a.rs"})).unwrap();
@@ -70,7 +70,7 @@ async fn images_and_documents_are_sent_as_data_and_binaries_are_not() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_named() {
+async fn unreadable_files_are_named() {
     let bench = Bench::new();
     bench.write("dir/x", "");
     let missing = bench.failure("read_file", json!({"file_path": "no.txt"})).await;
@@ -131,7 +131,7 @@ async fn ignored_files_are_not_read_and_negations_work_across_files() {
 }
 
 #[tokio::test]
-async fn without_a_repository_gitignore_means_nothing() {
+async fn gitignore_is_not_applied_outside_a_repository() {
     let bench = Bench::new();
     bench.write(".gitignore", "a.txt\n");
     bench.write("a.txt", "content");
@@ -175,7 +175,7 @@ async fn a_front_end_can_read_many_files_itself() {
 }
 
 #[tokio::test]
-async fn a_folder_is_listed_with_folders_first_and_without_closed_names() {
+async fn a_folder_is_listed_folders_first_without_protected_names() {
     let bench = Bench::new();
     bench.write(".git/HEAD", "");
     bench.write(".gitignore", "*.log\n");
@@ -201,7 +201,7 @@ async fn a_folder_is_listed_with_folders_first_and_without_closed_names() {
 }
 
 #[tokio::test]
-async fn listing_something_else_than_a_folder_fails() {
+async fn listing_a_file_fails() {
     let bench = Bench::new();
     bench.write("a.txt", "");
     std::fs::create_dir(bench.path("empty")).unwrap();
@@ -216,7 +216,7 @@ async fn listing_something_else_than_a_folder_fails() {
 }
 
 #[tokio::test]
-async fn a_listing_goes_by_the_name_that_was_asked_for_and_calls_only_empty_folders_empty() {
+async fn a_listing_uses_the_requested_name_and_calls_only_empty_folders_empty() {
     let bench = Bench::new();
     bench.write("dir/a.txt", "");
     std::os::unix::fs::symlink("dir", bench.path("link")).unwrap();

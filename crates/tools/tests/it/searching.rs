@@ -73,7 +73,7 @@ async fn glob_searches_every_workspace_directory() {
 }
 
 #[tokio::test]
-async fn our_own_state_is_searched_only_when_named() {
+async fn program_state_is_searched_only_when_named() {
     let bench = Bench::with(|setup| setup.root = setup.user_home.clone());
     let base = bench.base();
     let log = base.join("home/.gemini/tmp/p/chats/session.json");
@@ -105,7 +105,7 @@ async fn grep_shows_lines_with_numbers_in_order_of_files() {
 }
 
 #[tokio::test]
-async fn few_matches_come_with_their_surroundings() {
+async fn few_matches_come_with_context_lines() {
     let bench = Bench::new();
     let mut lines: Vec<String> = (1..=200).map(|n| format!("line {n}")).collect();
     lines[99] = "the needle".to_owned();
@@ -182,7 +182,7 @@ async fn filters_choose_files_and_lines() {
 }
 
 #[tokio::test]
-async fn what_geminiignore_names_stays_closed_however_it_is_asked_for() {
+async fn geminiignored_files_stay_closed_for_every_path_spelling() {
     let bench = Bench::new();
     bench.write(".geminiignore", "private/\n");
     bench.write("private/a.txt", "needle");
@@ -206,7 +206,7 @@ async fn patterns_that_cannot_work_are_refused() {
 }
 
 #[tokio::test]
-async fn a_pattern_that_ruins_other_engines_ends_at_once() {
+async fn a_catastrophic_pattern_finishes_immediately() {
     let bench = Bench::new();
     bench.write("a.txt", "a".repeat(50_000));
     let found = bench.text("grep_search", json!({"pattern": "(a+)+$x"})).await;

@@ -50,7 +50,7 @@ fn tools_come_in_upstreams_order_with_upstreams_parameters() {
 }
 
 #[tokio::test]
-async fn a_command_reports_its_output_and_nothing_that_is_not_so() {
+async fn a_command_reports_only_its_actual_output() {
     let bench = Bench::new();
     std::fs::create_dir(bench.path("sub")).unwrap();
     let output = bench
@@ -74,7 +74,7 @@ async fn exit_codes_and_signals_are_results_not_errors() {
 }
 
 #[tokio::test]
-async fn what_is_left_running_is_reported() {
+async fn leftover_processes_are_reported() {
     let bench = Bench::new();
     let text = bench.text("run_shell_command", json!({"command": "sleep 600 & echo $!"})).await;
     let pid = text.lines().find_map(|line| line.strip_prefix("Output: ")).unwrap();
@@ -90,7 +90,7 @@ async fn output_cannot_pretend_to_be_outside_its_wrapper() {
 }
 
 #[tokio::test]
-async fn titles_effects_and_refusals() {
+async fn each_tool_reports_title_effect_and_refusals() {
     let bench = Bench::new();
     let long = format!("echo {}", "x".repeat(200));
     let call = bench.prepare("run_shell_command", json!({"command": long, "description": "say x"})).unwrap();

@@ -21,7 +21,7 @@ use crate::bench::{Bench, text_of};
 
 pub(crate) type Answer = Result<ReplyChunk, ModelError>;
 
-/// Gives the prepared answers in turn and keeps what it was asked.
+/// Returns the prepared answers in turn and records the requests.
 #[derive(Default)]
 pub(crate) struct Model {
     answers: Mutex<VecDeque<Answer>>,
@@ -190,7 +190,7 @@ async fn pages_are_read_by_the_models_server_first() {
 }
 
 #[tokio::test]
-async fn addresses_inside_the_network_are_skipped_without_asking_anyone() {
+async fn private_addresses_are_skipped_without_a_request() {
     let model = Model::with([]);
     let inside: Resolver = Arc::new(|_| Box::pin(async { Ok(vec!["10.1.2.3".parse().unwrap()]) }));
     let tool = fetcher(&model, |setup| setup.resolver = inside);
@@ -243,7 +243,7 @@ async fn an_allowed_private_host_is_fetched_here_and_its_text_goes_to_the_model(
 }
 
 #[tokio::test]
-async fn when_nothing_can_be_fetched_every_reason_is_told() {
+async fn when_every_fetch_fails_all_reasons_are_reported() {
     let port = server(|path| match path {
         "/away" => "HTTP/1.1 302 Found\r\nConnection: close\r\nLocation: http://169.254.169.254/latest\r\n\
                     Content-Length: 0\r\n\r\n"
@@ -273,7 +273,7 @@ async fn when_nothing_can_be_fetched_every_reason_is_told() {
 }
 
 #[tokio::test]
-async fn a_failed_reading_by_the_server_leads_to_our_own_which_stays_guarded() {
+async fn a_failed_server_side_fetch_falls_back_to_a_guarded_local_fetch() {
     // The name is public when it is screened and leads inside when it is connected to.
     let turns = Arc::new(Mutex::new(0));
     let rebinding: Resolver = Arc::new(move |_| {
@@ -294,7 +294,7 @@ async fn a_failed_reading_by_the_server_leads_to_our_own_which_stays_guarded() {
 }
 
 #[tokio::test]
-async fn the_call_says_which_addresses_it_is_about() {
+async fn the_call_names_its_urls() {
     let tool = fetcher(&Model::with([]), |_| {});
     let args = json!({"prompt": format!("https://a.org/ {}", "long ".repeat(40))});
     let call = tool.prepare(args.as_object().unwrap()).unwrap();
@@ -305,7 +305,7 @@ async fn the_call_says_which_addresses_it_is_about() {
 }
 
 #[tokio::test]
-async fn a_page_fetched_directly_is_its_own_answer() {
+async fn a_directly_fetched_page_is_returned_as_is() {
     let port = server(|_| page("text/html", "<h1>Title</h1><p>Words</p>"));
     let model = Model::with([]);
     let tool = fetcher(&model, |setup| {

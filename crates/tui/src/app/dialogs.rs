@@ -1,6 +1,6 @@
 //! The questions that stand, and whose keys the keys are.
 //!
-//! A question that comes by itself must not be answered by somebody who is writing a prompt. It takes keys at once where
+//! A question that appears during typing must not be answered by keys meant for the prompt. It takes keys at once where
 //! the keyboard was still and the prompt is empty; otherwise keys go on into the prompt until the keyboard rests.
 
 use std::collections::VecDeque;
@@ -51,7 +51,7 @@ pub(super) enum Holder {
     Dialog(usize),
 }
 
-/// What was typed lately.
+/// Recent typing.
 #[derive(Debug, Default)]
 pub(super) struct Typing {
     /// The last key or paste.
@@ -62,7 +62,7 @@ pub(super) struct Typing {
     turned: bool,
     /// A letter that marked an answer, and begins a word if others follow.
     letter: Option<KeyEvent>,
-    /// The screen says so, and must be drawn again when it is no longer true.
+    /// Shown on the screen, which must be redrawn when it changes.
     pub(super) said: bool,
 }
 
@@ -96,7 +96,7 @@ impl App {
             .insert(place.unwrap_or(self.questions.standing.len()), Dialog::TextEntry(entry).into());
     }
 
-    /// Takes away what [`App::pick`] or [`App::enter`] opened.
+    /// Closes the dialog that [`App::pick`] or [`App::enter`] opened.
     pub fn close(&mut self) {
         self.questions.standing.retain(|standing| standing.dialog.call().is_some());
     }
@@ -105,7 +105,7 @@ impl App {
     pub(super) fn ask(&mut self, request: &Arc<ApprovalRequest>) {
         self.questions.requests.push(Arc::clone(request));
         self.questions.standing.push_back(Dialog::approval(request, &self.paths).into());
-        // A question of a call is asked before a list that somebody opened.
+        // Approval questions come before open lists.
         self.questions.standing.make_contiguous().sort_by_key(|standing| standing.dialog.call().is_none());
         self.count_calls();
     }
@@ -180,7 +180,7 @@ impl App {
             .filter(|key| plain && matches!(key.code, KeyCode::Char('y' | 'n')) && self.composer.is_empty());
     }
 
-    /// A key goes into the prompt: the question forgets what was marked, and a letter that it took comes first.
+    /// A key goes into the prompt: resets the question's mark and inserts a letter that it took before.
     pub(super) fn turned_to_prompt(&mut self, key: KeyEvent) -> Option<KeyEvent> {
         self.questions.typing.turned = false;
         if let Some(standing) =
@@ -210,7 +210,7 @@ impl App {
         self.questions.typing.until = Some(now + STILL);
     }
 
-    /// Notices which question is asked now; a new one waits while somebody types.
+    /// Updates the current question; a new one waits while the person types.
     pub(super) fn notice_question(&mut self, now: Instant) {
         let is_writing = !self.composer.is_empty();
         let typing = &mut self.questions.typing;

@@ -1,4 +1,4 @@
-//! The last lines: where we are and what we work with.
+//! The footer: workspace, sandbox, model and other facts.
 
 use pollux_domain::event::Event;
 use pollux_domain::model::RequestRole;
@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::theme::Theme;
 use crate::transcript::cut_to_width;
 
-/// Something that the footer can say.
+/// An item of the footer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FooterItem {
     Workspace,
@@ -44,7 +44,7 @@ impl FooterItem {
         (Self::Tokens, "token-count", "tokens"),
     ];
 
-    /// Those that are shown when nobody chose.
+    /// The items shown by default.
     pub const DEFAULT: &'static [Self] =
         &[Self::Workspace, Self::Branch, Self::Sandbox, Self::Model, Self::Quota];
 
@@ -57,16 +57,16 @@ impl FooterItem {
         Self::ALL.iter().find(|(item, ..)| *item == self).map_or("", |(.., label)| label)
     }
 
-    /// What must be seen in the narrowest window.
+    /// Whether it is shown even in the narrowest window.
     fn is_telling(self) -> bool {
         matches!(self, Self::Workspace | Self::Model)
     }
 }
 
-/// What the footer says; an empty text is left out.
+/// The content of the footer; empty texts are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Footer {
-    /// What is shown, in this order.
+    /// The items, in this order.
     pub items: Vec<FooterItem>,
     /// A word above each.
     pub labels: bool,
@@ -83,15 +83,15 @@ pub struct Footer {
     pub machine: String,
 }
 
-/// What is known once a conversation is open.
+/// Facts that are known once a session is open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// What it can use, such as `1 GEMINI.md file · 2 MCP servers`.
+    /// What the session can use, such as `1 GEMINI.md file · 2 MCP servers`.
     pub context: String,
-    /// The size of the model's window, in tokens; 0 while nobody knows.
+    /// The size of the context window in tokens; 0 while unknown.
     pub window: u64,
     pub session: String,
-    /// How the model is reached.
+    /// The authentication method.
     pub auth: String,
 }
 
@@ -113,7 +113,7 @@ impl Default for Footer {
     }
 }
 
-/// What events add up to.
+/// Figures summed up from events.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     tokens: u64,
@@ -231,7 +231,7 @@ impl Footer {
     }
 }
 
-/// What does not fit goes, from the least telling on; the folder is shortened before the model goes.
+/// Removes the least important items until the rest fits; the folder is shortened before the model is removed.
 fn fit(columns: &mut Vec<Column>, room: usize, labels: bool) {
     let total = |columns: &[Column]| {
         let texts: usize = columns.iter().map(|column| column.width(labels)).sum();

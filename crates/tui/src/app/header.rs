@@ -8,7 +8,7 @@ use super::Show;
 use crate::theme::Theme;
 use crate::wrap::{Margin, wrap};
 
-/// What is said at the beginning.
+/// The lines at the beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Header {
     pub version: String,
@@ -16,7 +16,7 @@ pub struct Header {
     pub sign_in: String,
     /// Whether the project has a context file; otherwise a tip says how to make one.
     pub has_context: bool,
-    /// What was noticed at the start.
+    /// Problems found at start.
     pub notes: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ impl Header {
 
     fn tips(&self) -> Vec<String> {
         let mut tips = vec![
-            "Ask a question, or say what is to be done; @ names files, ! runs a command.".to_owned(),
+            "Ask a question or describe a task. @ adds files, ! runs a shell command.".to_owned(),
             "/help lists what else there is.".to_owned(),
         ];
         if !self.has_context {

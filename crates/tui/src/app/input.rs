@@ -1,4 +1,4 @@
-//! Keys, pastes and what they come to.
+//! Handling of keys, pastes and the mouse.
 
 use std::time::Instant;
 
@@ -33,7 +33,7 @@ impl App {
             let reaction = self.composer.key(key, now);
             actions.extend(self.react(reaction, key, now));
         }
-        // What a command does is done before the keys after it count.
+        // Commands take effect before the following keys are handled.
         for run in pressed.chunk_by(|one, other| is_text(one) && is_text(other)) {
             for (key, reaction) in self.composer.keys(run, now) {
                 actions.extend(self.react(reaction, key, now));
@@ -76,7 +76,7 @@ impl App {
         self.typed_on(now);
     }
 
-    /// A text that was pasted. `exists` tells whether a path names a file.
+    /// Handles a paste. `exists` returns whether a path names a file.
     pub fn paste(&mut self, text: &str, now: Instant, exists: &dyn Fn(&str) -> bool) -> Vec<Action> {
         if let Holder::Dialog(place) = self.holder(now)
             && let Some(standing) = self.questions.standing.get_mut(place)
@@ -98,7 +98,7 @@ impl App {
             Verdict::Open => Vec::new(),
             Verdict::Answered { call, answer } => {
                 self.settle(&call);
-                // Whoever stops the turn wants silence.
+                // Cancelling a turn also cancels the queue.
                 if answer == Answer::Cancel {
                     self.unqueue();
                 }
@@ -218,7 +218,7 @@ impl App {
         }
     }
 
-    /// More or fewer lines of output. What the terminal's scrollback has already is written there again, whole.
+    /// Toggles full output. The last call in the scrollback is printed again in full.
     fn toggle_details(&mut self) {
         self.view.expanded = !self.view.expanded;
         if self.view.expanded && !self.settings.alternate {
@@ -240,13 +240,13 @@ impl App {
         }
     }
 
-    /// Stops the turn. What waits for its end goes back into the prompt: nothing is sent.
+    /// Cancels the turn. Queued prompts go back into the composer.
     fn cancel(&mut self) -> Vec<Action> {
         self.unqueue();
         vec![Action::Cancel]
     }
 
-    /// Ctrl+C stops what runs, or takes the text away; only then it leaves, and only the second time.
+    /// Ctrl+C cancels the turn, or clears the text, or exits when pressed twice.
     fn quit(&mut self, again: &str, leaving: Option<Instant>, now: Instant) -> Vec<Action> {
         if self.is_busy() {
             return self.cancel();

@@ -9,12 +9,12 @@ use crate::transcript::{Look, Past};
 /// Lines that are kept; older ones are in the session's file.
 const MOST: usize = 50_000;
 
-/// What was said, and which part of it is seen.
+/// The transcript on the alternate screen, and its visible part.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     entries: VecDeque<Entry>,
     lines: usize,
-    /// What the lines were made for.
+    /// The parameters that the lines were rendered with.
     made_for: (u16, usize, bool, String),
     /// The first line that is seen; `None` follows the end.
     top: Option<usize>,
@@ -42,7 +42,7 @@ impl Page {
         }
     }
 
-    /// Another width or another look: everything is made anew.
+    /// Renders everything again after a change of width or appearance.
     pub(super) fn remake(&mut self, look: Look<'_>) {
         let made_for = (look.width, look.box_lines, look.raw, look.theme.name.clone());
         if self.made_for == made_for {
@@ -55,7 +55,7 @@ impl Page {
         self.lines = self.entries.iter().map(|entry| entry.lines.len()).sum();
     }
 
-    /// The lines that are seen in `fits` rows, between what stands before and what still changes.
+    /// The visible lines in `fits` rows.
     pub(super) fn seen(
         &mut self,
         before: &[Line<'static>],

@@ -1,18 +1,18 @@
-//! What is said while the model takes its time.
+//! Phrases shown while waiting for the model.
 
 /// Things worth knowing.
 pub const TIPS: &[&str] = &[
-    "Tip: @ and a path bring a file along",
-    "Tip: ! at the beginning runs a command of your own",
-    "Tip: Shift+Tab changes what runs without asking",
+    "Tip: @path adds a file to the prompt",
+    "Tip: ! runs a shell command",
+    "Tip: Shift+Tab changes the approval mode",
     "Tip: Ctrl+R searches earlier prompts",
     "Tip: Ctrl+G opens your editor for a long prompt",
-    "Tip: what you type now is sent when this is done",
+    "Tip: prompts typed now are sent after this turn",
     "Tip: /compress makes room in a long conversation",
     "Tip: /rewind goes back to an earlier prompt",
     "Tip: Ctrl+O shows the whole output of the last tool",
-    "Tip: pollux --resume latest goes on where you left",
-    "Tip: Alt+M shows an answer as the model wrote it",
+    "Tip: pollux --resume latest resumes the last session",
+    "Tip: Alt+M shows raw Markdown",
     "Tip: /stats shows where the tokens went",
 ];
 

@@ -1,4 +1,4 @@
-//! What is being waited for, and since when.
+//! The status line: the current activity and its duration.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::wrap::short;
 const WHEEL: &[char] = &['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const TURN: Duration = Duration::from_millis(120);
 
-/// What is said while nothing better is known.
+/// The default status text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Phrases {
     pub texts: Vec<String>,
@@ -110,7 +110,7 @@ impl Status {
         let what = match (&self.waiting, &self.hook, doing) {
             (Some((why, until)), _, _) => {
                 let left = until.saturating_duration_since(now).as_secs();
-                format!("Waiting: {why}, next try in {left}s")
+                format!("Waiting: {why}, retrying in {left}s")
             }
             (None, Some(hook), _) => format!("Executing Hook: {hook}"),
             (None, None, Some(doing)) => self.writing.as_deref().unwrap_or(doing).to_owned(),

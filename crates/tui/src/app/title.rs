@@ -1,4 +1,4 @@
-//! What the window is called.
+//! The window title.
 
 use pollux_domain::terminal_text::one_line;
 
@@ -11,12 +11,12 @@ pub struct Titles {
     pub folder: String,
     /// Always this, whatever happens.
     pub fixed: Option<String>,
-    /// What the model thinks about is part of it.
+    /// Include the current thought.
     pub thought: bool,
 }
 
 impl App {
-    /// What the window is to be called now; `None` leaves its name alone.
+    /// The current window title; `None` leaves it unchanged.
     pub fn title(&self) -> Option<String> {
         let titles = self.settings.titles.as_ref()?;
         if let Some(fixed) = &titles.fixed {

@@ -1,4 +1,4 @@
-//! The model's list of what is to be done.
+//! The model's to-do list.
 
 use pollux_domain::event::Event;
 use pollux_domain::terminal_text::one_line;

@@ -1,4 +1,4 @@
-//! What the screen shows now.
+//! Composes the current frame.
 
 use std::time::Instant;
 
@@ -18,11 +18,11 @@ use crate::wrap::{Margin, wrap};
 
 /// Rows of the queue that are shown.
 const QUEUED: usize = 3;
-/// Rows of a box besides its output: one before it, its border, its heading, what is not shown.
+/// Rows of a box besides its output: a blank one, border, heading, and the line about hidden rows.
 const BOX: usize = 5;
-/// What is said while a question waits for the keyboard to rest.
+/// Shown while a question waits for a pause in typing.
 const TYPING: &str = "Typing continues below; pause to answer";
-/// What is said while a text stands below a question.
+/// Shown while a draft stands below a question.
 const DRAFT: &str = "Enter queues your text; ↑ ↓ and Enter answer the question";
 const WAITS: &str = "A question is waiting; pause to answer";
 /// A window that is lower has no room for the footer's labels.
@@ -47,12 +47,12 @@ impl App {
         };
         match self.settings.alternate {
             true => self.whole_screen(look, height.max(1)),
-            // The last row of the terminal stays free: what is printed there would scroll.
+            // The last row of the terminal stays free, because printing there would scroll.
             false => self.below_scrollback(look, height.max(2) - 1),
         }
     }
 
-    /// What is said on the normal screen when the other one is left.
+    /// The lines printed on the normal screen after the alternate one.
     pub fn last_words(&mut self, width: u16, now: Instant) -> Frame {
         let theme = self.settings.theme.clone();
         let (line_numbers, compact) = (self.settings.line_numbers, self.settings.compact);
@@ -114,7 +114,7 @@ impl App {
         self.greeting.header.lines(look.width, look.theme, self.settings.show)
     }
 
-    /// What is at the foot of the screen, and what stands right above it.
+    /// The bottom of the screen, and the lines right above it.
     fn foot(&mut self, look: Look<'_>, height: u16) -> (Below, Vec<Line<'static>>) {
         match self.questions.standing.is_empty() {
             true => {
@@ -152,7 +152,7 @@ impl App {
         (buffer, cursor.filter(|_| has_keys))
     }
 
-    /// What stands between the conversation and the composer.
+    /// The lines between transcript and composer.
     fn between(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let theme = look.theme;
         let mut lines = vec![Line::default()];
@@ -174,7 +174,7 @@ impl App {
         lines
     }
 
-    /// What goes on, or how to learn more.
+    /// The status line, or the hint about shortcuts.
     fn status_row(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let theme = look.theme;
         let doing = self.transcript.running().map(|name| format!("Running {name}"));
@@ -241,7 +241,7 @@ impl App {
         line
     }
 
-    /// The composer with what is under it.
+    /// The composer and the lines below it.
     fn below(&mut self, look: Look<'_>, height: u16) -> Below {
         let vim = match self.composer.vim_mode() {
             Some(VimMode::Normal) => Some("[NORMAL]"),
@@ -264,11 +264,11 @@ impl App {
         Below { question: Vec::new(), prompt: Some(Prompt { input, popup, has_keys: true }), foot }
     }
 
-    /// The question, with the prompt under it where somebody writes one.
+    /// The question, with the composer below it if there is a draft.
     fn asking(&mut self, look: Look<'_>, height: u16) -> Below {
         let is_typing = self.is_typing(look.now);
         let own = self.questions.standing.iter().position(|standing| !standing.dialog.comes_by_itself());
-        // A list that somebody works with stays in sight until the question takes the keys.
+        // A list in use stays visible until the question takes the keys.
         let place = own.filter(|_| is_typing).unwrap_or_default();
         let mut under = self.queued(look);
         if is_typing {
@@ -296,7 +296,7 @@ impl App {
             Some(standing) => standing.dialog.lines(room),
             None => Vec::new(),
         };
-        // The answers are below; they are what must be seen.
+        // The answers at the end must be visible.
         question.drain(..question.len().saturating_sub(usize::from(left)));
         question.extend(under);
         Below { question, prompt, foot: Vec::new() }
@@ -321,7 +321,7 @@ fn within(look: Look<'_>, room: usize) -> Look<'_> {
     Look { box_lines: look.box_lines.min(room.saturating_sub(BOX)).max(1), ..look }
 }
 
-/// What is at the foot of the screen.
+/// The bottom of the screen.
 struct Below {
     question: Vec<Line<'static>>,
     prompt: Option<Prompt>,

@@ -1,6 +1,6 @@
-//! What tells languages apart, as far as colours need it.
+//! The lexical rules of languages, as far as highlighting needs them.
 
-/// How a language writes what is coloured.
+/// The lexical rules of a language.
 #[derive(Debug)]
 pub(super) struct Language {
     /// Names in code fences and endings of files, separated by blanks.

@@ -1,4 +1,4 @@
-//! The text of the prompt: lines, a cursor between characters, undo, and what was deleted last.
+//! The text of the prompt: lines, a cursor between characters, undo, and the last deleted text.
 //!
 //! Every change is one call of [`Buffer::replace`]; undo, the rows and the cursor follow from it. A character is what a
 //! person sees as one (a grapheme cluster); a folded paste is one, too.
@@ -12,7 +12,7 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::folds::{Folds, is_fold};
-pub(crate) use line::Line;
+pub(crate) use line::BufferLine;
 #[cfg(test)]
 pub(crate) use line::WORK;
 pub(crate) use motion::Class;
@@ -40,7 +40,7 @@ impl Pos {
     }
 }
 
-/// What was cut or copied last.
+/// The last cut or copied text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Register {
     pub(crate) text: String,
@@ -51,7 +51,7 @@ pub(crate) struct Register {
 #[derive(Debug, Clone)]
 pub(crate) struct Buffer {
     /// Never empty.
-    lines: Vec<Line>,
+    lines: Vec<BufferLine>,
     cursor: Pos,
     /// The column that moving up and down aims at.
     goal: Option<usize>,
@@ -67,7 +67,7 @@ pub(crate) struct Buffer {
 impl Default for Buffer {
     fn default() -> Self {
         Self {
-            lines: vec![Line::default()],
+            lines: vec![BufferLine::default()],
             cursor: Pos::default(),
             goal: None,
             width: 80,
@@ -111,7 +111,7 @@ impl Buffer {
     }
 
     pub(crate) fn line(&self, line: usize) -> &str {
-        self.lines.get(line).map_or("", Line::text)
+        self.lines.get(line).map_or("", BufferLine::text)
     }
 
     pub(crate) fn line_count(&self) -> usize {
@@ -138,7 +138,7 @@ impl Buffer {
         self.goal = None;
     }
 
-    /// Starts anew: no text, nothing to undo. What was cut stays.
+    /// Clears text and undo history; the cut text stays.
     pub(crate) fn reset(&mut self) {
         let register = std::mem::take(&mut self.register);
         *self = Self { width: self.width, revision: self.revision + 1, register, ..Self::default() };
@@ -194,7 +194,7 @@ impl Buffer {
             if let Some(last) = parts.last_mut() {
                 last.push_str(tail);
             }
-            self.lines.splice(start.line..=end.line, parts.into_iter().map(Line::new));
+            self.lines.splice(start.line..=end.line, parts.into_iter().map(BufferLine::new));
         }
         self.go(start.after(text));
     }
@@ -212,7 +212,7 @@ impl Buffer {
         self.replace_raw(Pos::default()..self.end(), raw);
     }
 
-    /// Deletes and remembers what was deleted.
+    /// Deletes and remembers the deleted text.
     pub(crate) fn cut(&mut self, range: Range<Pos>) {
         if range.start < range.end {
             self.register = Register { text: self.slice(range.clone()), lines: false };

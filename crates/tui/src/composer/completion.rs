@@ -1,6 +1,6 @@
-//! What could be completed at the cursor, and the suggestions for it.
+//! Completion at the cursor.
 //!
-//! The composer says what it wants, the program answers when it can; an answer to an older question is dropped.
+//! The composer sends requests, the program answers later; answers to older requests are dropped.
 
 mod token;
 
@@ -14,18 +14,18 @@ pub(crate) use token::escape_reference;
 /// Nothing is completed further than this into a slash command.
 const LONGEST_COMMAND: usize = 4096;
 
-/// What kind of thing is completed.
+/// The kind of a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A slash command or one of its arguments.
     Slash,
     /// A path, agent or resource after `@`.
     At,
-    /// A word of a shell command; `command` when it names what to run.
+    /// A word of a shell command; `command` if it is the program.
     Shell { command: bool },
 }
 
-/// A question for suggestions.
+/// A request for completions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     pub id: u64,
@@ -36,16 +36,16 @@ pub struct Wanted {
     pub range: Range<usize>,
 }
 
-/// The answer to a question.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidates {
-    /// That of the question.
+    /// The id of the request.
     pub id: u64,
     /// Best first.
     pub items: Vec<Item>,
 }
 
-/// The state of one question and its answer.
+/// The state of the current request and its answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Completion {
     last_id: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    /// Asks for what stands at the cursor; old suggestions stay as far as they still fit.
+    /// Requests completions at the cursor; matching old suggestions stay.
     pub(crate) fn ask(&mut self, buffer: &Buffer, shell: bool) -> Option<Wanted> {
         let Some(wanted) = wanted(buffer, shell, self.last_id + 1) else {
             self.close();
@@ -97,7 +97,7 @@ impl Completion {
         self.asked.as_ref().map(|asked| asked.kind)
     }
 
-    /// The selected suggestion, whether it is what stands there already, and whether Enter runs it.
+    /// The selected suggestion, whether it is already typed, and whether Enter runs it.
     pub(crate) fn choice(&self, buffer: &Buffer) -> Option<Choice> {
         let (asked, item) = (self.asked.as_ref()?, self.popup.selected()?);
         let line = buffer.cursor().line;
@@ -113,7 +113,7 @@ impl Completion {
     }
 }
 
-/// What taking the selected suggestion does.
+/// The edit that inserts the selected suggestion.
 #[derive(Debug)]
 pub(crate) struct Choice {
     pub(crate) range: Range<Pos>,
@@ -123,7 +123,7 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// Puts it in, with a blank behind it unless one is there or the path goes on.
+    /// Inserts it, followed by a blank unless there is one or the path continues.
     pub(crate) fn take(&self, buffer: &mut Buffer) {
         let after = buffer.line(self.range.end.line).get(self.range.end.col..).unwrap_or_default();
         let has_blank = after.starts_with(' ');

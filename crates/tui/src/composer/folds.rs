@@ -2,14 +2,14 @@
 //!
 //! In the buffer a fold is one character that Unicode has not assigned and that never joins its neighbours. So every
 //! motion and every edit treats it as one thing without knowing of it. The same characters in a text that comes in are
-//! folded too, one by one: what is sent is what was pasted, byte for byte.
+//! folded too, one by one, so that the sent text equals the pasted one byte for byte.
 
 use std::borrow::Cow;
 
 /// Default-ignorable, unassigned, and a cluster of their own (`Grapheme_Cluster_Break=Control`).
 const FIRST: u32 = 0xe01f0;
 const LAST: u32 = 0xe0fff;
-/// What they begin with in UTF-8.
+/// Their first byte in UTF-8.
 const LEAD: u8 = 0xf3;
 
 /// More lines than this are folded; must equal upstream's.
@@ -102,7 +102,7 @@ impl Folds {
         self.push(Fold { label, content, size, literal: false })
     }
 
-    /// Adds what came later of the same paste.
+    /// Adds a later part of the same paste.
     pub(crate) fn extend(&mut self, c: char, more: &str, is_used: impl Fn(char) -> bool) {
         let Some(index) = index(c) else { return };
         let Some(size) = self.folds.get(index).map(|fold| fold.size.add(more)) else { return };

@@ -1,4 +1,4 @@
-//! What one user-perceived character looks like: how wide it is, and a visible form of what would not be seen.
+//! The width of a user-perceived character, and a visible form of invisible ones.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
-//! Earlier prompts, and the way through them. What was being written is kept, and so are changes on the way.
+//! The prompt history. The current draft and edits of recalled prompts are kept.
 
 use std::collections::{BTreeMap, HashSet};
 
-/// What to show next.
+/// The text to show next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Recall {
     /// An earlier prompt.
@@ -33,7 +33,7 @@ impl History {
         &self.entries
     }
 
-    /// Adds what was sent and goes back to the end.
+    /// Adds a sent prompt and returns to the end.
     pub(crate) fn push(&mut self, entry: &str) {
         if self.entries.last().is_none_or(|last| last != entry) {
             self.entries.push(entry.to_owned());
@@ -41,7 +41,7 @@ impl History {
         self.rest();
     }
 
-    /// Forgets the way: what comes next is a new draft.
+    /// Returns to the end; the next text is a new draft.
     pub(crate) fn rest(&mut self) {
         self.back = 0;
         self.kept.clear();

@@ -1,4 +1,4 @@
-//! What each key does to the prompt.
+//! Key handling of the composer.
 
 use std::time::{Duration, Instant};
 
@@ -83,7 +83,7 @@ impl Composer {
         }
     }
 
-    /// After a change by hand: what can be completed now.
+    /// Requests completions after an edit.
     fn typed(&mut self) -> Reaction {
         if self.shell {
             self.completion.close();

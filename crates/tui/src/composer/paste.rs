@@ -17,7 +17,7 @@ const BURST: usize = 16;
 /// Bytes a prompt may have with all pastes in full.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 
-/// A longer text is no list of paths.
+/// A longer text is not a list of paths.
 const LONGEST_DROP: usize = 16 * 1024;
 const IMAGES: [&str; 9] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "heic", "heif", "svg"];
 
@@ -33,7 +33,7 @@ fn dropped(text: &str, exists: &dyn Fn(&str) -> bool) -> Option<String> {
     all.then(|| paths.iter().map(|path| format!("@{} ", escape_reference(path))).collect())
 }
 
-/// Only what can hardly be meant as prose: a bare word may be the name of a file, too.
+/// Excludes prose: a bare word may also be a file name.
 fn looks_like_path(text: &str) -> bool {
     let is_rooted = text.starts_with('/') && !text.starts_with("//");
     let is_relative = ["./", "../", "~/"].iter().any(|start| text.starts_with(start));
@@ -109,7 +109,7 @@ impl Burst {
         Self { start, end: buffer.cursor(), revision: buffer.revision(), sign, at: now }
     }
 
-    /// Whether what comes now is more of it.
+    /// Whether the next keys belong to it.
     pub(crate) fn goes_on(&self, buffer: &Buffer, now: Instant) -> bool {
         now.saturating_duration_since(self.at) <= QUICK
             && buffer.cursor() == self.end
@@ -201,7 +201,7 @@ impl Composer {
         }
     }
 
-    /// Whether what is put in would be joined to a word.
+    /// Whether inserted text would be joined to a word.
     pub(super) fn joins(&self) -> bool {
         let before = self.buffer.cluster_before(self.buffer.cursor());
         before.is_some_and(|cluster| !cluster.trim().is_empty())
@@ -228,7 +228,7 @@ impl Composer {
     }
 }
 
-/// What a key stands for in text that was not typed.
+/// The character of a key in pasted text.
 fn pasted_char(event: &KeyEvent) -> Option<char> {
     if event.kind == KeyEventKind::Release {
         return None;

@@ -6,7 +6,7 @@ pub(crate) const MOST_ROWS: usize = 8;
 /// One suggestion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Item {
-    /// What is put in: a command's name without `/`, a path as it is. Escapes are added here.
+    /// The inserted text: a command name without `/`, or an unescaped path.
     pub insert: String,
     pub label: String,
     pub description: String,
@@ -28,7 +28,7 @@ impl Popup {
         Self { items, ..Self::default() }
     }
 
-    /// Other suggestions for the same question; what was chosen stays chosen if it is among them.
+    /// Replaces the suggestions; the selection stays if it is among them.
     pub(crate) fn replace(&mut self, items: Vec<Item>) {
         let chosen = self.selected().filter(|_| self.chosen).map(|item| item.insert.clone());
         let at = chosen.and_then(|chosen| items.iter().position(|item| item.insert == chosen));
@@ -69,7 +69,7 @@ impl Popup {
         self.top = self.top.clamp((index + 1).saturating_sub(MOST_ROWS), index);
     }
 
-    /// Leaves out what no longer fits; the selection goes to the first.
+    /// Removes suggestions that no longer match; selects the first.
     pub(crate) fn retain(&mut self, fits: impl Fn(&Item) -> bool) {
         let before = self.items.len();
         self.items.retain(fits);
@@ -78,7 +78,7 @@ impl Popup {
         }
     }
 
-    /// What is seen, each with whether it is selected.
+    /// The visible suggestions, each with whether it is selected.
     pub(crate) fn seen(&self) -> impl Iterator<Item = (&Item, bool)> {
         self.items
             .iter()

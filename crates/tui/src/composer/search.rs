@@ -1,4 +1,4 @@
-//! Search through earlier prompts, latest first; the buffer holds what is searched for.
+//! Search in earlier prompts, latest first; the buffer holds the search text.
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ pub(crate) struct Search {
     /// Where the prompts that were found stand in the history.
     hits: Vec<usize>,
     pub(crate) popup: Popup,
-    /// What was being written, as the buffer kept it, and where the cursor was.
+    /// The draft and its cursor.
     draft: (String, Pos),
 }
 
@@ -35,7 +35,7 @@ impl Search {
         Self { entries, hits: Vec::new(), popup: Popup::default(), draft }
     }
 
-    /// Lists what contains the text; an empty one finds everything.
+    /// Lists the prompts that contain the text; an empty text matches all.
     fn find(&mut self, history: &[String], sought: &str) {
         let sought = sought.to_lowercase();
         let hits = self.entries.iter().filter(|(_, lower)| lower.contains(&sought)).map(|(index, _)| *index);
@@ -80,7 +80,7 @@ impl Composer {
         Reaction::Changed
     }
 
-    /// Brings back what was being written.
+    /// Restores the draft.
     fn stop_search(&mut self) {
         if let Some(Search { draft: (raw, cursor), .. }) = self.search.take() {
             self.buffer.set_raw(raw);
@@ -88,7 +88,7 @@ impl Composer {
         }
     }
 
-    /// Changes what is searched for.
+    /// Changes the search text.
     fn search_edit(&mut self, event: &KeyEvent) -> Reaction {
         let revision = self.buffer.revision();
         match (self.keys.command(event, Context::Composer), typed_char(event)) {
@@ -113,7 +113,7 @@ impl Composer {
         Reaction::Changed
     }
 
-    /// Ends the search with what it found, or with what was searched for.
+    /// Ends the search with the found prompt, or with the search text.
     fn take_hit(&mut self) {
         let hit = self.search.take().and_then(|search| search.hit());
         if let Some(entry) = hit.and_then(|index| self.history().entries().get(index).cloned()) {

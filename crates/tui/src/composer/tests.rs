@@ -12,25 +12,25 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::*;
 
 /// A composer at a moment: every key is pressed a second after the one before.
-struct Desk {
+struct ComposerHarness {
     composer: Composer,
     now: Instant,
 }
 
-impl Desk {
+impl ComposerHarness {
     fn new() -> Self {
         Self { composer: Composer::new(KeyMap::default()), now: Instant::now() }
     }
 
     /// With a text in which `|` is the cursor.
     fn with(marked: &str) -> Self {
-        let mut desk = Self::new();
+        let mut harness = Self::new();
         let (before, after) = marked.split_once('|').unwrap();
-        desk.composer.set_text(&format!("{before}{after}"));
+        harness.composer.set_text(&format!("{before}{after}"));
         let lines = before.matches('\n').count();
         let col = before.rsplit('\n').next().unwrap().len();
-        desk.composer.buffer.go(Pos::new(lines, col));
-        desk
+        harness.composer.buffer.go(Pos::new(lines, col));
+        harness
     }
 
     /// The text with `|` at the cursor.
@@ -119,11 +119,11 @@ fn named(name: &str) -> Option<KeyEvent> {
 }
 
 /// Runs (text, keys, text) triples.
-fn table(rows: &[(&str, &str, &str)], prepare: impl Fn(&mut Desk)) {
+fn table(rows: &[(&str, &str, &str)], prepare: impl Fn(&mut ComposerHarness)) {
     for (before, keys, after) in rows {
-        let mut desk = Desk::with(before);
-        prepare(&mut desk);
-        desk.press(keys);
-        assert_eq!(desk.marked(), *after, "{before:?} + {keys}");
+        let mut harness = ComposerHarness::with(before);
+        prepare(&mut harness);
+        harness.press(keys);
+        assert_eq!(harness.marked(), *after, "{before:?} + {keys}");
     }
 }

@@ -6,7 +6,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use unicode_width::UnicodeWidthStr;
 
-use super::buffer::Line;
+use super::buffer::BufferLine;
 use super::completion::Kind;
 use super::glyph::{GlyphKind, glyph};
 use super::popup::Popup;
@@ -65,7 +65,7 @@ impl Composer {
         }
     }
 
-    /// Cells for text: what is left of the prefix and a column for the cursor behind the last character.
+    /// Columns for text: without the prefix and one column for the cursor.
     fn room(&self, width: u16) -> usize {
         usize::from(width).saturating_sub(self.prefix().len() + 1).max(1)
     }
@@ -106,7 +106,7 @@ impl Composer {
         let (mut line, mut row) = self.top;
         let mut found = None;
         for y in field.top()..field.bottom() {
-            let Some(rows) = self.buffer.wrapped(line).map(Line::rows) else { break };
+            let Some(rows) = self.buffer.wrapped(line).map(BufferLine::rows) else { break };
             self.draw_row(line, row, Rect { y, height: 1, ..field }, cells, look);
             if (line, row) == cursor {
                 found = Some(y);
@@ -142,7 +142,7 @@ impl Composer {
     /// Moves the top row so that the cursor's row is seen.
     fn scroll_to(&mut self, cursor: (usize, usize), height: usize) {
         // The text may have become shorter, or its rows others.
-        let rows = self.buffer.wrapped(self.top.0).map(Line::rows);
+        let rows = self.buffer.wrapped(self.top.0).map(BufferLine::rows);
         match rows {
             Some(rows) => self.top.1 = self.top.1.min(rows - 1),
             None => self.top = cursor,

@@ -29,7 +29,7 @@ enum Operator {
     Yank,
 }
 
-/// What the next key completes.
+/// A pending command that needs another key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pending {
     Nothing,
@@ -41,7 +41,7 @@ enum Pending {
     Find(Find),
 }
 
-/// What became of a key.
+/// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Not a key of vim here.
@@ -293,7 +293,7 @@ impl Vim {
         }
     }
 
-    /// Goes to a target, or does to it what the operator says.
+    /// Moves to a target, or applies the operator to it.
     fn reach(&mut self, target: Option<Target>, buffer: &mut Buffer) -> Outcome {
         let operator = self.operator.map(|(operator, _)| operator);
         self.stop_waiting();
@@ -381,7 +381,7 @@ impl Composer {
         }
     }
 
-    /// Makes a change again. What was sent by it the first time is not sent now.
+    /// Repeats a change, without sending anything again.
     fn replay(&mut self, change: &[KeyEvent], now: Instant) {
         for event in change {
             if self.keys.is(event, Command::Submit) || self.keys.is(event, Command::QueueMessage) {

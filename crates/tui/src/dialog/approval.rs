@@ -18,7 +18,7 @@ use crate::{code, diff, markdown};
 
 /// Bytes of an old or a new text that still stand in the heading.
 const FEW: usize = 30;
-/// Characters of what a heading says about a call.
+/// Characters of a call's summary in a heading.
 const HEADING: usize = 60;
 
 /// The question whether a call may run.
@@ -33,7 +33,7 @@ pub struct Approval {
     why_shown: bool,
     /// The arguments of a server's tool are set out line by line.
     spread: bool,
-    /// What should be done instead, while the person writes it.
+    /// The instruction that the person is typing.
     instead: Option<String>,
 }
 
@@ -44,7 +44,7 @@ impl Approval {
         let labels =
             request.offers.iter().map(|offer| (offer.outcome.digit(), label(offer, &request.subject)));
         let mut choices = Choices::numbered(labels.collect(), no);
-        // What cannot be undone takes more than Enter.
+        // Enter alone must not approve what cannot be undone.
         if let Some(no) = no.filter(|_| request.destroys.is_some()) {
             choices.start_at(no);
         }
@@ -60,7 +60,7 @@ impl Approval {
         }
     }
 
-    /// Whether somebody writes what should be done instead.
+    /// Whether an instruction is being typed.
     pub(super) fn is_written(&self) -> bool {
         self.instead.is_some()
     }
@@ -73,7 +73,7 @@ impl Approval {
         &self.request.call
     }
 
-    /// Forgets what was marked: the keys were meant for the prompt.
+    /// Resets the mark, because the keys were meant for the prompt.
     pub(super) fn restart(&mut self) {
         self.choices.restart();
     }
@@ -117,7 +117,7 @@ impl Approval {
     }
 
     fn choose(&mut self, outcome: Outcome) -> Verdict {
-        // What was not on the screen is not agreed to.
+        // Only a body that was shown completely can be approved.
         if !matches!(outcome, Outcome::Refuse | Outcome::Edit) && !self.reading.is_read() {
             self.reading.next_page();
             return Verdict::Open;
@@ -135,7 +135,7 @@ impl Approval {
         }
     }
 
-    /// A key while the person writes what should be done instead.
+    /// A key while an instruction is being typed.
     fn write(&mut self, key: KeyEvent) -> Verdict {
         let Some(text) = &mut self.instead else { return Verdict::Open };
         match key.code {
@@ -179,8 +179,7 @@ impl Approval {
         }
         match &self.instead {
             Some(text) => {
-                let asked =
-                    Span::styled("What should be done instead? (Enter alone: stop here) ", room.theme.text());
+                let asked = Span::styled("What to do instead? (empty to cancel) ", room.theme.text());
                 let written = Span::styled(format!("{}▏", visible(text)), room.theme.accent());
                 tail.extend(wrap(&[asked, written], room.width, &Margin::default()));
             }
@@ -249,8 +248,8 @@ impl Approval {
                     one_line(server)
                 )
             }
-            Subject::EnterPlan { .. } => "Make a plan first?".to_owned(),
-            Subject::Plan { .. } => "Carry this plan out?".to_owned(),
+            Subject::EnterPlan { .. } => "Enter plan mode?".to_owned(),
+            Subject::Plan { .. } => "Execute this plan?".to_owned(),
             Subject::Fetch(_) | Subject::Other(_) | Subject::Questions(_) => {
                 "Do you want to proceed?".to_owned()
             }
@@ -276,7 +275,7 @@ fn is_ctrl_c(key: KeyEvent) -> bool {
     key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL)
 }
 
-/// A change in a few words: the file, and what becomes what where that is short.
+/// A short summary of an edit: the file, and the replaced text if it is short.
 fn edited(request: &ApprovalRequest, paths: &PathDisplay, path: &std::path::Path) -> String {
     let asked = request.args.get("file_path").and_then(Value::as_str);
     let name = paths.linked(asked, path);
@@ -304,7 +303,7 @@ fn redirects(command: &str) -> bool {
     false
 }
 
-/// What the call would do, whole; nothing can hide in it.
+/// The complete body of a request, with hidden characters made visible.
 fn body(request: &ApprovalRequest, paths: &PathDisplay, spread: bool, room: Room<'_>) -> Vec<Line<'static>> {
     let plain = |text: &str| -> Vec<Line<'static>> {
         let text = visible(text).into_owned();
@@ -314,7 +313,7 @@ fn body(request: &ApprovalRequest, paths: &PathDisplay, spread: bool, room: Room
     let arguments = || serde_json::to_string_pretty(&Value::Object(request.args.clone())).unwrap_or_default();
     match &request.subject {
         Subject::Edit { diff: Some(change), .. } => diff::render(change, room.width, room.theme),
-        Subject::Edit { diff: None, .. } => plain("(the change could not be computed)"),
+        Subject::Edit { diff: None, .. } => plain("(diff unavailable)"),
         Subject::Command { command, directory } => {
             let written = code::highlight("bash", &visible(command), room.theme);
             let mut lines: Vec<Line<'static>> =
@@ -346,7 +345,7 @@ fn body(request: &ApprovalRequest, paths: &PathDisplay, spread: bool, room: Room
     }
 }
 
-/// An offer in words. What it would allow beyond this call is said exactly.
+/// The label of an offer, with the exact extent of a lasting approval.
 fn label(offer: &Offer, subject: &Subject) -> String {
     let plain = match (offer.outcome, subject) {
         (Outcome::Once, Subject::Plan { .. }) => "Yes, and ask before each change",

@@ -47,7 +47,7 @@ impl Reading {
         self.top = top.min(self.whole.saturating_sub(self.fits));
     }
 
-    /// The part that fits into `height` lines, with a line that says what is not shown.
+    /// The part that fits into `height` lines, with a line about the rest.
     pub(super) fn part(
         &mut self,
         lines: Vec<Line<'static>>,

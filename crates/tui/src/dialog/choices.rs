@@ -1,4 +1,4 @@
-//! A few things to choose from, with numbers.
+//! A short numbered list of choices.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::{Line, Span};
@@ -12,7 +12,7 @@ pub(super) struct Choices {
     /// The digit that makes a choice, and its words.
     choices: Vec<(usize, String)>,
     marked: usize,
-    /// What is marked at first.
+    /// The choice that is marked at first.
     first: usize,
     /// The choice that does nothing, where there is one.
     no: Option<usize>,
@@ -41,7 +41,7 @@ impl Choices {
         self.first = self.marked;
     }
 
-    /// Marks what was marked at first.
+    /// Marks the initial choice again.
     pub(super) fn restart(&mut self) {
         self.marked = self.first;
     }

@@ -1,4 +1,4 @@
-//! A line that the person is to type.
+//! A one-line text input.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pollux_domain::terminal_text::{one_line, visible};
@@ -8,12 +8,12 @@ use ratatui::text::{Line, Span};
 use super::{Room, Verdict};
 use crate::wrap::{Margin, wrap};
 
-/// A question that is answered in words.
+/// A question that is answered with text.
 #[derive(Debug)]
 pub struct TextEntry {
     question: String,
     words: String,
-    /// What is typed is not shown.
+    /// The typed text is not shown.
     secret: bool,
 }
 
@@ -54,7 +54,7 @@ impl TextEntry {
         let spans =
             [Span::styled("> ", room.theme.accent()), Span::styled(format!("{shown}▏"), room.theme.text())];
         lines.extend(wrap(&spans, room.width, &Margin::default()));
-        lines.push(Line::from(Span::styled("Enter takes it · Esc leaves", room.theme.secondary())));
+        lines.push(Line::from(Span::styled("Enter to confirm · Esc to cancel", room.theme.secondary())));
         lines
     }
 }

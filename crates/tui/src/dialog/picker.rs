@@ -10,10 +10,10 @@ use super::Verdict;
 use super::body::Reading;
 use crate::theme::Theme;
 
-/// Something to choose.
+/// A row of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PickerRow {
-    /// What the program knows it by.
+    /// Identifies the row to the program.
     pub key: String,
     /// Its columns; the last one takes the room that is left.
     pub columns: Vec<String>,
@@ -30,11 +30,11 @@ pub struct PickerOptions {
     pub counted: bool,
     /// Rows have numbers, and a digit chooses.
     pub numbered: bool,
-    /// It stays after a choice, until the program takes it away.
+    /// It stays after a choice, until the program closes it.
     pub stays_open: bool,
-    /// What is typed is searched for at once.
+    /// Typing searches at once.
     pub type_to_search: bool,
-    /// It appears without anybody having asked for it; keys that were meant for the prompt do not answer it.
+    /// The person did not ask for it; keys meant for the prompt do not answer it.
     pub unrequested: bool,
 }
 
@@ -62,7 +62,7 @@ const NO: &[&str] = &["no", "never"];
 #[derive(Debug, Default)]
 pub struct Picker {
     title: String,
-    /// Stands beside the title, such as how the rows are sorted.
+    /// Shown after the title, such as the sort order.
     note: String,
     /// Lines above the list.
     about: Vec<String>,
@@ -71,10 +71,10 @@ pub struct Picker {
     letters: Vec<Letter>,
     /// Lines below the list, such as where a change goes.
     foot: Vec<String>,
-    /// What the keys do, if not in the usual words.
+    /// The hint about keys, if not the default one.
     hint: Option<String>,
     options: PickerOptions,
-    /// Rows that match what is searched, as indexes into `rows`.
+    /// Rows that match the search, as indexes into `rows`.
     found: Vec<usize>,
     marked: usize,
     /// The program said which row is marked.
@@ -108,14 +108,14 @@ impl Picker {
         self
     }
 
-    /// Words beside the title.
+    /// Sets the text after the title.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self
     }
 
-    /// Lines above the list: what it is about.
+    /// Sets the lines above the list.
     #[must_use]
     pub fn about(mut self, lines: Vec<String>) -> Self {
         self.about = lines;
@@ -129,7 +129,7 @@ impl Picker {
         self
     }
 
-    /// What the keys do, in words of its own.
+    /// Sets the hint about keys.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -278,7 +278,7 @@ impl Picker {
                     self.marked = place;
                     return self.agreed();
                 }
-                // A digit that makes no choice leaves the mark on what does nothing.
+                // A digit without a choice marks "no".
                 if number.is_some() {
                     NO.iter().for_each(|key| self.mark_row(key));
                 }
@@ -302,7 +302,7 @@ impl Picker {
         self.letters.iter().any(|known| known.letter == letter).then_some(letter)
     }
 
-    /// Enter. What stands above the list is read first.
+    /// Enter scrolls the lines above the list first, then chooses.
     fn agreed(&mut self) -> Verdict {
         if !self.about.is_empty() && !self.reading.is_read() {
             self.reading.next_page();

@@ -45,7 +45,7 @@ impl Questions {
         &self.call
     }
 
-    /// Whether somebody writes an answer.
+    /// Whether an answer is being typed.
     pub(super) fn is_written(&self) -> bool {
         self.words.is_some()
     }
@@ -66,7 +66,7 @@ impl Questions {
         self.choices = if form == QuestionForm::YesNo { choices.with_no(1) } else { choices };
     }
 
-    /// Forgets what was marked: the keys were meant for the prompt.
+    /// Resets the mark, because the keys were meant for the prompt.
     pub(super) fn restart(&mut self) {
         self.choices.restart();
     }

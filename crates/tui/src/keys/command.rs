@@ -1,6 +1,6 @@
-//! What a key can ask for: every command with its id, its default keys and what it does.
+//! The commands that keys can be bound to, with ids, default keys and descriptions.
 
-/// One row for each command: variant, id (must equal upstream's), default keys, what it does.
+/// One row for each command: variant, id (must equal upstream's), default keys, description.
 macro_rules! commands {
     ($($section:literal { $($name:ident $id:literal [$($key:literal),*] $text:literal)* })*) => {
         /// A command that keys can be bound to.
@@ -16,7 +16,7 @@ macro_rules! commands {
                 match self { $($(Self::$name => $id,)*)* }
             }
 
-            /// What it does, for a list of shortcuts.
+            /// The description in the list of shortcuts.
             pub fn description(self) -> &'static str {
                 match self { $($(Self::$name => $text,)*)* }
             }
@@ -26,7 +26,7 @@ macro_rules! commands {
                 match self { $($(Self::$name => $section,)*)* }
             }
 
-            /// The keys it has when nobody changed them.
+            /// The default keys.
             pub(crate) fn defaults(self) -> &'static [&'static str] {
                 match self { $($(Self::$name => &[$($key),*],)*)* }
             }
@@ -38,8 +38,8 @@ commands! {
     "Basics" {
         Confirm "basic.confirm" ["enter"] "Confirm"
         Cancel "basic.cancel" ["escape", "ctrl+["] "Cancel, close, go back"
-        Quit "basic.quit" ["ctrl+c"] "Stop the request; twice: leave"
-        Exit "basic.exit" ["ctrl+d"] "Leave when the prompt is empty"
+        Quit "basic.quit" ["ctrl+c"] "Cancel the request; twice to exit"
+        Exit "basic.exit" ["ctrl+d"] "Exit if the prompt is empty"
     }
     "Cursor" {
         Home "cursor.home" ["ctrl+a", "home"] "Start of the line"
@@ -61,7 +61,7 @@ commands! {
         DeleteRight "edit.deleteRight" ["delete", "ctrl+d"] "Delete the character after the cursor"
         Undo "edit.undo" ["ctrl+z", "alt+z", "cmd+z"] "Undo"
         Redo "edit.redo" ["ctrl+shift+z", "alt+shift+z", "cmd+shift+z"] "Redo"
-        Yank "edit.yank" ["alt+y"] "Insert what was deleted last"
+        Yank "edit.yank" ["alt+y"] "Insert the last deleted text"
     }
     "Scrolling" {
         ScrollUp "scroll.up" ["shift+up"] "Scroll up"
@@ -75,8 +75,8 @@ commands! {
         HistoryPrevious "history.previous" ["ctrl+p"] "Earlier prompt"
         HistoryNext "history.next" ["ctrl+n"] "Later prompt"
         SearchStart "history.search.start" ["ctrl+r"] "Search earlier prompts"
-        SearchSubmit "history.search.submit" ["enter"] "Send the prompt that was found"
-        SearchAccept "history.search.accept" ["tab"] "Take over the prompt that was found"
+        SearchSubmit "history.search.submit" ["enter"] "Send the found prompt"
+        SearchAccept "history.search.accept" ["tab"] "Use the found prompt"
     }
     "Lists and dialogs" {
         NavUp "nav.up" ["up"] "One entry up"
@@ -98,7 +98,7 @@ commands! {
         QueueMessage "input.queueMessage" ["tab"] "Queue the prompt while a request runs"
         Newline "input.newline" ["ctrl+enter", "cmd+enter", "alt+enter", "shift+enter", "ctrl+j"] "New line"
         OpenEditor "input.openExternalEditor" ["ctrl+g", "ctrl+shift+g"] "Edit the prompt in an editor"
-        OldOpenEditor "input.deprecatedOpenExternalEditor" ["ctrl+x"] "Names the key that opens the editor"
+        OldOpenEditor "input.deprecatedOpenExternalEditor" ["ctrl+x"] "Show the key that opens the editor"
         PasteClipboard "input.paste" ["ctrl+v", "cmd+v", "alt+v"] "Paste text or an image"
     }
     "Program" {
@@ -108,7 +108,7 @@ commands! {
         ToggleMarkdown "app.toggleMarkdown" ["alt+m"] "Raw or rendered Markdown"
         ToggleCopyMode "app.toggleCopyMode" ["f9"] "Copy mode"
         ToggleMouse "app.toggleMouseMode" ["ctrl+s"] "Mouse on or off"
-        ToggleYolo "app.toggleYolo" ["ctrl+y"] "Approve everything, or stop that"
+        ToggleYolo "app.toggleYolo" ["ctrl+y"] "Toggle yolo mode"
         CycleMode "app.cycleApprovalMode" ["shift+tab"] "Next approval mode"
         ShowMoreLines "app.showMoreLines" ["ctrl+o"] "More or fewer lines of output"
         ExpandPaste "app.expandPaste" ["ctrl+o"] "Expand or fold pasted text"
@@ -117,7 +117,7 @@ commands! {
         ClearScreen "app.clearScreen" ["ctrl+l"] "Clear the screen"
         Restart "app.restart" ["r", "shift+r"] "Restart where a dialog offers it"
         Suspend "app.suspend" ["ctrl+z"] "Suspend when there is nothing to undo"
-        ShellUnfocusWarning "app.showShellUnfocusWarning" ["tab"] "Say how to leave the running command"
+        ShellUnfocusWarning "app.showShellUnfocusWarning" ["tab"] "Show how to leave the running command"
         Voice "app.voiceModePTT" ["space"] "Push to talk"
         DumpFrame "app.dumpFrame" ["f8"] "Write the frame on screen to a file"
         StartRecording "app.startRecording" ["f6"] "Start recording frames"
@@ -131,7 +131,7 @@ commands! {
         BackgroundKill "background.kill" ["ctrl+k"] "End the background command"
         BackgroundUnfocus "background.unfocus" ["shift+tab"] "Back to the prompt"
         BackgroundUnfocusList "background.unfocusList" ["tab"] "Back from the list"
-        BackgroundUnfocusWarning "background.unfocusWarning" ["tab"] "Say how to get back to the prompt"
+        BackgroundUnfocusWarning "background.unfocusWarning" ["tab"] "Show how to return to the prompt"
     }
     "Extensions" {
         ExtensionUpdate "extension.update" ["i"] "Install or update the extension"

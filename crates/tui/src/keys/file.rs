@@ -7,7 +7,7 @@ use pollux_domain::spelling::distance;
 use super::chord::Chord;
 use super::{Command, KeyMap};
 
-/// What is wrong with the file, or with one of its entries; entries are counted from 1.
+/// An error in the file or in one of its entries, which are counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BindingError {
     #[error("keybindings.json cannot be read as JSON: {0}; the default keys are used")]
@@ -18,7 +18,7 @@ pub enum BindingError {
     NotAnArray,
     #[error("keybindings.json, entry {entry}: it needs a \"command\" and a \"key\", both text")]
     Shape { entry: usize },
-    #[error("keybindings.json, entry {entry}: there is no command \"{command}\"{}", did_you_mean(.near))]
+    #[error("keybindings.json, entry {entry}: unknown command \"{command}\"{}", did_you_mean(.near))]
     UnknownCommand { entry: usize, command: String, near: Option<&'static str> },
     #[error(
         "keybindings.json, entry {entry} ({command}): \"{key}\" is no key; write modifiers (ctrl, shift, alt, cmd) and \
@@ -35,7 +35,7 @@ fn did_you_mean(near: &Option<&'static str>) -> String {
     near.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default()
 }
 
-/// The default keys with the file's changes. A wrong entry is told and the others still count.
+/// The default keys with the file's changes. An invalid entry is reported, and the others still apply.
 pub(super) fn read(text: &str) -> (KeyMap, Vec<BindingError>) {
     let mut map = KeyMap::default();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -112,7 +112,7 @@ fn a_wrong_entry_is_named_and_the_others_count() {
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(
         texts[0],
-        "keybindings.json, entry 1: there is no command \"input.sumbit\"; did you mean \"input.submit\"?"
+        "keybindings.json, entry 1: unknown command \"input.sumbit\"; did you mean \"input.submit\"?"
     );
     assert!(
         texts[1].starts_with("keybindings.json, entry 2 (cursor.up): \"ctrl+nokey\" is no key;"),

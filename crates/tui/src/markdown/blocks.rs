@@ -25,7 +25,7 @@ struct List {
     next: Option<u64>,
 }
 
-/// The lines so far, and what is open.
+/// The lines so far, and the open blocks.
 struct Page<'a> {
     look: Look<'a>,
     lines: Vec<Line<'static>>,
@@ -256,7 +256,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// What stands left of the text here.
+    /// The margin left of the text.
     fn margin(&mut self) -> Margin {
         let mut rest: Vec<Span<'static>> =
             (0..self.quotes).map(|_| Span::styled("│ ", self.look.theme.border())).collect();

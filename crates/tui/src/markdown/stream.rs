@@ -1,9 +1,9 @@
 //! Where a text that still grows can be cut.
 
-/// A text that arrives in pieces. [`Self::settle`] gives what can no longer change.
+/// A text that arrives in pieces. [`Self::settle`] returns the part that can no longer change.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// What was not given away yet.
+    /// The part that was not returned yet.
     open: String,
     /// Up to where `open` was looked at; whole lines only.
     seen: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Stream {
     fence: Option<Fence>,
     /// The line before was blank.
     after_blank: bool,
-    /// The block under way goes on over blank lines, as lists do.
+    /// The current block continues over blank lines, as lists do.
     in_list: bool,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Stream {
 struct Fence {
     mark: char,
     length: usize,
-    /// The line that opened it, to open what remains of it again after a cut.
+    /// The line that opened it, to reopen the rest of it after a cut.
     opening: String,
 }
 
@@ -37,7 +37,7 @@ impl Stream {
         self.open.is_empty()
     }
 
-    /// What is open, as it would read if it ended now.
+    /// The open part, as if it ended now.
     pub(crate) fn tail(&self) -> &str {
         &self.open
     }
@@ -84,7 +84,7 @@ impl Stream {
         let blank = line.is_empty();
         let indented = line.starts_with([' ', '\t']);
         let item = is_item(line);
-        // After a blank line, a line at the margin that is no item ends whatever was before it.
+        // After a blank line, an unindented line that is not a list item ends the block before it.
         let goes_on = blank || indented || (self.in_list && item);
         if self.after_blank && !goes_on {
             self.safe = begin;

@@ -34,7 +34,7 @@ pub(super) fn draw(rows: &[Vec<Cell>], look: Look<'_>) -> Vec<Line<'static>> {
     lines
 }
 
-/// As wide as the contents, or what fits: the widest columns give way first.
+/// Column widths: as wide as the content; if it does not fit, the widest columns shrink first.
 fn widths(rows: &[Vec<Cell>], columns: usize, room: usize) -> Vec<usize> {
     let wide = |cell: &Cell| cell.iter().map(Span::width).sum::<usize>();
     let mut widths: Vec<usize> = (0..columns)

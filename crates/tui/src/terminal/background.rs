@@ -1,6 +1,6 @@
 //! Whether the terminal is dark or light: the question, and its answer among the keys.
 //!
-//! A terminal answers as if somebody typed. While an answer is awaited, keys that look like one are held back; the
+//! A terminal's answer arrives as key input. While an answer is awaited, keys that look like one are held back; the
 //! first that does not fit sends all of them on, so nothing that a person types is lost.
 
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ pub struct Listener {
     text: String,
 }
 
-/// What a key is, within an answer.
+/// The role of a key within an answer.
 enum Part {
     Text(char),
     /// The end, or the first half of one.
@@ -39,7 +39,7 @@ impl Listener {
         self.until = Some(now + PATIENCE);
     }
 
-    /// The keys that a person typed, and what the terminal said.
+    /// The typed keys, and the shade that the terminal reported.
     pub fn hear(&mut self, keys: Vec<KeyEvent>, now: Instant) -> (Vec<KeyEvent>, Option<Shade>) {
         let mut typed = Vec::new();
         let mut shade = None;
@@ -98,7 +98,7 @@ fn read(text: &str) -> Option<Shade> {
     Some(if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5 { Shade::Light } else { Shade::Dark })
 }
 
-/// What the variable `COLORFGBG` says, such as `15;0`.
+/// The shade according to `COLORFGBG`, such as `15;0`.
 pub fn of_variable(value: &str) -> Option<Shade> {
     let behind: u8 = value.rsplit(';').next()?.trim().parse().ok()?;
     Some(if matches!(behind, 7 | 9..=15) { Shade::Light } else { Shade::Dark })

@@ -16,7 +16,7 @@ pub enum ThemeProblem {
     #[error("the theme `{name}` must be an object with `name` and `type: \"custom\"`")]
     Shape { name: String },
     #[error(
-        "the theme `{name}` has `{value}` for `{key}`, which is no colour; write `#rrggbb` or a name such as `teal`"
+        "the theme `{name}` has an invalid colour `{value}` for `{key}`; use `#rrggbb` or a name such as `teal`"
     )]
     Colour { name: String, key: &'static str, value: String },
 }
@@ -24,7 +24,7 @@ pub enum ThemeProblem {
 /// Which colour of a theme a key sets.
 type Slot = fn(&mut Theme) -> &mut Color;
 
-/// The keys of a theme, by section, and what they set.
+/// The keys of a theme, by section, and the fields they set.
 const KEYS: &[(&str, &str, Slot)] = &[
     ("/text/primary", "text.primary", |theme| &mut theme.text),
     ("/text/secondary", "text.secondary", |theme| &mut theme.secondary),
@@ -43,7 +43,7 @@ const KEYS: &[(&str, &str, Slot)] = &[
 ];
 
 impl Theme {
-    /// A theme of one's own. What it leaves out is as in the default theme of its shade.
+    /// A custom theme. Missing colours are those of the default theme of its shade.
     pub fn custom(name: &str, written: &CustomTheme) -> Result<Self, ThemeProblem> {
         if !written.is_object() {
             return Err(ThemeProblem::Shape { name: name.to_owned() });

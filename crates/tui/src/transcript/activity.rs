@@ -1,4 +1,4 @@
-//! What a sub-agent does, as the last few lines of it.
+//! The latest activity of a sub-agent.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::theme::Theme;
 /// Lines that are kept; must equal upstream's.
 const LINES: usize = 15;
 
-/// The last things that a sub-agent did.
+/// The latest activities of a sub-agent.
 #[derive(Debug, Default)]
 pub(super) struct Activities(VecDeque<Doing>);
 

@@ -13,7 +13,7 @@ use crate::markdown;
 use crate::theme::Theme;
 use crate::wrap::{Margin, wrap};
 
-/// What decides how things look.
+/// The parameters of rendering.
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'a> {
     pub theme: &'a Theme,
@@ -23,7 +23,7 @@ pub struct Look<'a> {
     pub line_numbers: bool,
     /// The text as it is written, without Markdown.
     pub raw: bool,
-    /// What went as expected is told in a line.
+    /// Show successful calls in one line.
     pub compact: bool,
     pub now: Instant,
 }
@@ -38,7 +38,7 @@ impl<'a> Look<'a> {
 /// Something complete.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// What the person said.
+    /// A prompt.
     Prompt(String),
     /// A command of the person's own.
     Shell(String),
@@ -53,14 +53,14 @@ pub enum Item {
         about: String,
         went_well: bool,
     },
-    /// What the model thought before it spoke.
+    /// A thought of the model.
     Thought(String),
     Info(String),
     Warning(String),
     Error(String),
     /// Figures in a box.
     Panel(Box<Panel>),
-    /// Lines that somebody has drawn already, such as a table.
+    /// Rendered lines, such as a table.
     Drawn(Vec<Line<'static>>),
 }
 
@@ -98,18 +98,16 @@ impl Item {
     }
 }
 
-/// What ended a turn otherwise than by a last word of the model's.
+/// The message about a turn that did not finish normally.
 pub(super) fn of_end(end: &TurnEnd) -> Option<Item> {
     Some(match end {
         TurnEnd::Finished(_) => return None,
         TurnEnd::Cancelled => Item::info("Request cancelled."),
-        TurnEnd::TurnLimit => {
-            Item::warning("The limit of turns for this session is reached (`model.maxSessionTurns`).")
-        }
-        TurnEnd::Loop(what) => Item::warning(format!("The model repeated itself and was stopped: {what}")),
+        TurnEnd::TurnLimit => Item::warning("Turn limit reached (`model.maxSessionTurns`)."),
+        TurnEnd::Loop(what) => Item::warning(format!("Loop detected: {what}")),
         TurnEnd::InvalidReply { message, .. } => Item::error(message),
         TurnEnd::Overflow { estimated, remaining } => Item::error(format!(
-            "The next request would take about {estimated} tokens, and {remaining} are left. /compress makes room."
+            "The request of about {estimated} tokens exceeds the {remaining} tokens left. /compress makes room."
         )),
         TurnEnd::Failed(error) => Item::error(error.to_string()),
         TurnEnd::FatalTool { message, .. } => Item::error(message),
@@ -142,10 +140,10 @@ fn call(name: &str, about: &str, went_well: bool, look: Look<'_>) -> Vec<Line<'s
     lines.into_iter().take(1).collect()
 }
 
-/// Rows of a prompt that are shown; whoever pasted a book has it elsewhere.
+/// Rows of a prompt that are shown.
 const PROMPT_ROWS: usize = 200;
 
-/// What the person said, set off by a bar above and below.
+/// A prompt, with a bar above and below.
 fn prompt(text: &str, look: Look<'_>) -> Vec<Line<'static>> {
     let theme = look.theme;
     let strong = theme.text().add_modifier(Modifier::BOLD);

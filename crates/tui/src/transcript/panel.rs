@@ -47,7 +47,7 @@ pub(super) fn lines(panel: &Panel, look: Look<'_>) -> Vec<Line<'static>> {
     boxed(lines, theme.border(), look)
 }
 
-/// Columns as wide as what is in them; the first gives way.
+/// Columns as wide as their content; the first one shrinks.
 fn table(rows: &[Vec<String>], inner: u16, look: Look<'_>) -> Vec<Line<'static>> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let wide = |column: usize| {

@@ -1,4 +1,4 @@
-//! A call of a tool.
+//! A tool call in the transcript.
 
 use std::time::{Duration, Instant};
 
@@ -20,9 +20,9 @@ use crate::wrap::{Margin, chop, clip, short, wrap};
 
 /// Output that is kept of a running call, in bytes; only its end is shown.
 const KEPT: usize = 64 * 1024;
-/// A box in less room is no box.
+/// The narrowest box.
 const NARROWEST: u16 = 12;
-/// What takes longer says how long.
+/// Calls that take longer show their duration.
 const WORTH_SAYING: Duration = Duration::from_secs(3);
 
 /// How a call stands.
@@ -38,7 +38,7 @@ enum State {
 pub(crate) struct ToolBox {
     id: CallId,
     name: String,
-    /// What it is about, in one line.
+    /// Its one-line summary.
     about: String,
     state: State,
     output: String,
@@ -46,7 +46,7 @@ pub(crate) struct ToolBox {
     display: Display,
     lines: LineDelta,
     error: Option<String>,
-    /// How what it ran failed, such as `exit 2`.
+    /// How the command failed, such as `exit 2`.
     failed: Option<String>,
     activities: Activities,
     since: Instant,
@@ -125,7 +125,7 @@ impl ToolBox {
         self.state = State::Over(if said.is_some() { CallStatus::Error } else { CallStatus::Success });
         let mut text = std::mem::take(&mut self.output);
         if let Some(said) = said {
-            // What it printed is often the reason.
+            // The output often contains the reason.
             text.push_str(if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
             text.push_str(said);
         }
@@ -194,7 +194,7 @@ impl ToolBox {
         wrap(&spans, width, &Margin::hanging(Span::styled(format!("{sign}  "), style)))
     }
 
-    /// What the heading says at its end.
+    /// The end of the heading.
     fn outcome(&self, look: Look<'_>) -> Option<String> {
         let elapsed = look.now.saturating_duration_since(self.since);
         match (self.state, &self.display) {
@@ -212,7 +212,7 @@ impl ToolBox {
         }
     }
 
-    /// What is under a heading without a box.
+    /// The lines under a heading without a box.
     fn small_body(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let Display::Diff(change) = &self.display else { return Vec::new() };
         let room = look.width.saturating_sub(4).max(1);
@@ -288,7 +288,7 @@ pub(super) fn boxed(lines: Vec<Line<'static>>, border: Style, look: Look<'_>) ->
     drawn
 }
 
-/// The last lines of a text and how many are before them. What is not shown costs nothing.
+/// The last lines of a text and the number of lines before them, without processing the latter.
 fn ending(text: &str, style: Style, look: Look<'_>) -> (Vec<Line<'static>>, usize) {
     let text = text.trim_end();
     let most = look.box_lines;
@@ -308,7 +308,7 @@ fn ending(text: &str, style: Style, look: Look<'_>) -> (Vec<Line<'static>>, usiz
     (rows.into_iter().skip(cut).collect(), whole - taken + cut)
 }
 
-/// `run_shell_command` → `Run shell command`, for tools that nobody has named better yet.
+/// `run_shell_command` → `Run shell command`, for tools without a display name.
 fn title(name: &str) -> String {
     let known = TITLES.iter().find(|(tool, _)| *tool == name).map(|(_, title)| *title);
     known.map_or_else(|| one_line(name), str::to_owned)

@@ -57,7 +57,7 @@ fn a_notification_shows_the_change_that_somebody_is_asked_about() {
     terminal
         .expect("User: ")
         .say("go")
-        .expect("wants to change")
+        .expect("wants to edit")
         .expect("Answer")
         .say("1")
         .expect("Done.")
@@ -90,10 +90,7 @@ fn clearing_ends_one_session_and_begins_another() {
         .expect("One.")
         .expect("User: ")
         .say("/clear");
-    terminal
-        .expect("[w] Seen at SessionEnd.")
-        .expect("A new conversation begins.")
-        .expect("[w] Seen at SessionStart.");
+    terminal.expect("[w] Seen at SessionEnd.").expect("New session.").expect("[w] Seen at SessionStart.");
     terminal.expect("User: ").say("go").expect("User: ").say("/quit").expect("[w] Seen at SessionEnd.");
     assert_eq!(terminal.end().0, Some(0));
     let inputs = world.lines("in.jsonl");
@@ -157,7 +154,7 @@ fn hooks_are_listed_and_switched_in_a_conversation() {
     let mut terminal = open(&world, &[]);
     terminal.expect("User: ").say("/hooks").expect("guard [enabled]").expect("User: ").say("/hooks disable");
     terminal.expect("Usage: /hooks disable <hook-name>").expect("User: ").say("/hooks disable guard");
-    terminal.expect("Hook \"guard\" disabled").expect("from the next conversation on").expect("User: ");
+    terminal.expect("Hook \"guard\" disabled").expect("applies to new sessions").expect("User: ");
     terminal.say("/hooks").expect("guard [disabled]").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
 }

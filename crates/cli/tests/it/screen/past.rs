@@ -45,9 +45,9 @@ fn a_conversation_goes_back_with_its_files() {
     let screen = open(&scene, &["--yolo"]);
     screen.say("change it").expect("✦ edited");
     assert_eq!(scene.home.read("a.txt"), "new\n");
-    screen.expect(PLACEHOLDER).say("/rewind").expect("Go back to before which prompt?").key("Enter");
+    screen.expect(PLACEHOLDER).say("/rewind").expect("Rewind to before which prompt?").key("Enter");
     screen.expect("Rewind conversation and revert code changes").expect("restore a.txt").key("Enter");
-    screen.expect("The conversation is back to before").expect("* change it");
+    screen.expect("Rewound to before").expect("* change it");
     assert_eq!(scene.home.read("a.txt"), "old\n");
     screen.key("Ctrl+C").expect(PLACEHOLDER).say("something else").expect("✦ anew");
     quit(screen);

@@ -62,7 +62,7 @@ fn a_command_that_destroys_says_what_and_enter_does_not_run_it() {
     let scene = Scene::with(home, [shell("rm -rf build"), reply().text("gone")]);
     let screen = open(&scene, &[]);
     screen.say("clean up").expect("Deletes build and everything in it").expect("● 6. No");
-    screen.key("Enter").expect("What should be done instead?");
+    screen.key("Enter").expect("What to do instead?");
     assert!(scene.home.project().join("build/out.txt").exists());
     screen.key("Esc").expect("● 6. No").key("3").expect("● 6. No").key("y").expect("● 1. Allow once");
     assert!(scene.home.project().join("build/out.txt").exists());

@@ -1,4 +1,4 @@
-//! Which old name became which new one.
+//! The table of renamed keys.
 
 use serde_json::Value;
 

@@ -20,20 +20,20 @@ impl Place {
         self
     }
 
-    fn load(&self, wishes: Wishes) -> Registry {
+    fn load(&self, settings: AgentSettings) -> Registry {
         let root = self.0.path().join("project");
         Registry::load(&Sources {
             user: self.0.path().join("user"),
             project: Some((&root, root.join("agents"))),
             acknowledged: Acknowledgements::read(&self.0.path().join("home")),
-            wishes,
+            settings,
             ..Sources::default()
         })
     }
 
     fn local(&self, text: &str) -> Result<Definition, String> {
         self.write("user/one.md", text);
-        let registry = self.load(Wishes::default());
+        let registry = self.load(AgentSettings::default());
         match registry.problems() {
             [] => Ok(registry.enabled().last().unwrap().as_ref().clone()),
             [problem, ..] => Err(problem.clone()),
@@ -106,7 +106,7 @@ fn older_toml_files_are_read() {
         "user/far.toml",
         "[[remote_agents]]\nkind = \"remote\"\nname = \"far\"\nagent_card_url = \"https://x.test/card\"\n",
     );
-    let registry = place.load(Wishes::default());
+    let registry = place.load(AgentSettings::default());
     assert_eq!(registry.problems(), &[] as &[String]);
     let Kind::Local(local) = &registry.find("old").unwrap().kind else { panic!("local") };
     assert_eq!(local.query.as_deref(), Some("Go: ${query}"));
@@ -116,18 +116,18 @@ fn older_toml_files_are_read() {
         "user/old.toml",
         "name = \"old\"\ndescription = \"d\"\n[prompts]\nsystem_prompt = \"x\"\nmood = 1\n",
     );
-    assert!(place.load(Wishes::default()).problems()[0].contains("`prompts.mood`"));
+    assert!(place.load(AgentSettings::default()).problems()[0].contains("`prompts.mood`"));
 }
 
 #[test]
-fn agents_elsewhere_stand_alone_or_in_a_list() {
+fn remote_agents_are_defined_alone_or_in_a_list() {
     let place = Place::new();
     place.write(
         "user/remote.md",
         "---\n- kind: remote\n  name: one\n  agent_card_url: https://a.test/card\n  auth: {type: http, scheme: Bearer, \
          token: $TOKEN}\n- kind: remote\n  name: two\n  agent_card_json: '{\"name\": \"x\"}'\n---\n",
     );
-    let registry = place.load(Wishes::default());
+    let registry = place.load(AgentSettings::default());
     assert_eq!(registry.problems(), &[] as &[String]);
     let Kind::Remote(target) = &registry.find("one").unwrap().kind else { panic!("remote") };
     assert_eq!(target.auth, Some(RemoteAuth::Bearer { token: "$TOKEN".into() }));
@@ -149,12 +149,12 @@ fn agents_elsewhere_stand_alone_or_in_a_list() {
 }
 
 #[test]
-fn the_first_of_a_name_stays_and_an_agent_of_the_project_needs_agreement() {
+fn the_first_agent_of_a_name_wins_and_project_agents_need_acknowledgement() {
     let place = Place::new();
     place.write("project/agents/writer.md", WRITER).write("user/writer.md", WRITER);
     place.write("user/gen.md", "---\nname: generalist\ndescription: mine\n---\n");
     place.write("user/_draft.md", "nonsense").write("user/sub/deep.md", "nonsense");
-    let registry = place.load(Wishes::default());
+    let registry = place.load(AgentSettings::default());
     assert_eq!(registry.problems().len(), 2, "{:?}", registry.problems());
     assert!(registry.problems().iter().all(|line| line.contains("ignoring agent")));
     assert_eq!(registry.find("generalist").unwrap().origin, Origin::Builtin);
@@ -164,13 +164,16 @@ fn the_first_of_a_name_stays_and_an_agent_of_the_project_needs_agreement() {
     let root = place.0.path().join("project");
     let mut agreements = Acknowledgements::read(&place.0.path().join("home"));
     agreements.agree(&root, "writer", hash).unwrap();
-    let registry = place.load(Wishes::default());
+    let registry = place.load(AgentSettings::default());
     let writer = registry.find("writer").unwrap();
     let Kind::Local(local) = &writer.kind else { panic!("local") };
     assert!(local.prompt.text().is_ok());
     place.write("project/agents/writer.md", "---\nname: writer\ndescription: writes\n---\nDo evil.\n");
     assert!(local.prompt.text().unwrap_err().to_string().contains("has changed since you approved it"));
-    assert!(place.load(Wishes::default()).find("writer").is_none(), "another text needs another agreement");
+    assert!(
+        place.load(AgentSettings::default()).find("writer").is_none(),
+        "another text needs another agreement"
+    );
 }
 
 #[test]
@@ -183,12 +186,12 @@ fn settings_switch_agents_and_change_their_limits() {
         "cli_help": {"enabled": false},
         "ghost": {},
     });
-    let wishes = Wishes {
+    let settings = AgentSettings {
         overrides: overrides.as_object().unwrap().clone(),
         disabled: vec!["generalist".into()],
-        ..Wishes::default()
+        ..AgentSettings::default()
     };
-    let registry = place.load(wishes);
+    let registry = place.load(settings);
     let Kind::Local(local) = &registry.find("codebase-investigator").unwrap().kind else { panic!("local") };
     assert_eq!((local.max_turns, local.time_limit.as_secs()), (7, 60));
     assert_eq!(local.model, ModelChoice::Named("m".into()));

@@ -64,7 +64,7 @@ fn active(loaded: &Loaded) -> Vec<&str> {
 }
 
 #[test]
-fn all_are_found_and_a_broken_one_is_said_and_skipped() {
+fn all_extensions_are_found_and_a_broken_one_is_reported_and_skipped() {
     let scene = Scene::new();
     assert!(scene.load().all.is_empty());
     scene.extension("home/two", &simple("two"));
@@ -86,7 +86,7 @@ fn all_are_found_and_a_broken_one_is_said_and_skipped() {
 }
 
 #[test]
-fn two_of_one_name_are_an_error_that_names_both() {
+fn two_extensions_of_the_same_name_are_an_error_naming_both() {
     let scene = Scene::new();
     scene.extension("home/a", &simple("same"));
     scene.extension("home/b", &simple("same"));
@@ -118,7 +118,7 @@ fn rules_settings_and_the_flag_decide_what_is_active() {
 
 #[cfg(unix)]
 #[test]
-fn a_linked_extension_is_used_where_it_lies_and_a_bare_link_is_refused() {
+fn a_linked_extension_is_used_in_place_and_a_bare_link_is_refused() {
     let scene = Scene::new();
     scene.extension(
         "src/mine",
@@ -129,7 +129,7 @@ fn a_linked_extension_is_used_where_it_lies_and_a_bare_link_is_refused() {
         &json!({"source": scene.path("src/mine"), "type": "link"}).to_string(),
     );
     std::os::unix::fs::symlink(scene.path("src/mine"), scene.path("home/sneaky")).unwrap();
-    // A project's word about a link does not count.
+    // A project's claim about a link does not count.
     scene.file(
         &format!("work/.gemini/extensions/p/{METADATA}"),
         &json!({"source": scene.path("src/mine"), "type": "link"}).to_string(),
@@ -186,7 +186,7 @@ fn servers_get_variables_settings_and_no_say_about_trust() {
             )
         ]
     );
-    // What the model may read has no secrets in it.
+    // Text for the model contains no secrets.
     assert_eq!(x.extension.hydrate("${REGION} ${TOKEN} ${/}"), "eu ${TOKEN} /");
     let off = scene.load_as(&How { without_values: true, ..How::default() }).unwrap();
     assert_eq!(off.all[0].environment(&secrets), []);
@@ -208,9 +208,9 @@ fn context_files_that_exist_are_found() {
     assert_eq!(loaded.all[1].context_files().0, [scene.path("home/b/GEMINI.md")]);
 }
 
-/// Extensions that people publish, in their structure and in our words.
+/// Published extensions, with their structure and our own texts.
 #[test]
-fn the_shapes_of_public_extensions_load_without_a_word() {
+fn public_extension_layouts_load_without_warnings() {
     let scene = Scene::new();
     let setting =
         |name: &str, variable: &str| json!({"name": name, "description": "(Optional)", "envVar": variable});
@@ -224,7 +224,7 @@ fn the_shapes_of_public_extensions_load_without_a_word() {
         // Many settings, none of them a secret by its own word, and no server.
         json!({"name": "a-database", "version": "0.2.0", "description": "Talks to a database.", "contextFileName": "A-DATABASE.md",
             "settings": [setting("Project ID", "A_DB_PROJECT"), setting("Password", "A_DB_PASSWORD")]}),
-        // Keys that nobody knows, a remote server that signs in with Google.
+        // Unknown keys, and a remote server that signs in with Google.
         json!({"name": "alerts", "contextFileName": "GEMINI.md", "version": "1.1.0", "skills": ["skills/triage"],
             "settings": [{"name": "SERVER_URL", "defaultValue": "https://example.com/mcp", "description": "", "envVar": "SERVER_URL", "sensitive": false}],
             "mcpServers": {"remote": {"httpUrl": "${SERVER_URL}", "authProviderType": "google_credentials",
@@ -232,7 +232,7 @@ fn the_shapes_of_public_extensions_load_without_a_word() {
                 "env": {"REGION": "${REGION}"}, "disabledTools": ["list"]}}}),
         // Hooks alone.
         json!({"name": "loop", "version": "1.0.0"}),
-        // A name with capitals, a command relative to who knows what.
+        // A name with capitals, and a relative command.
         json!({"name": "Peak", "version": "0.1.0", "mcpServers": {"PeakMcpServer": {"command": "./run.sh", "args": []}}}),
         // Variables of the environment only.
         json!({"name": "charts", "version": "0.1.6", "mcpServers": {"charts": {"command": "${extensionPath}${/}toolbox",

@@ -53,7 +53,7 @@ fn manifests_as_people_write_them_are_read() {
     assert_eq!(manifest.migrated_to.as_deref(), Some("https://github.com/o/new"));
     let files = manifest.context_files(scene.0.path());
     assert_eq!(files[0].path, Ok(scene.0.path().join("server/NOTES.md")));
-    assert_eq!(manifest.oddities(), Vec::<String>::new());
+    assert_eq!(manifest.warnings(), Vec::<String>::new());
     let plain = Scene::new("\u{feff}{\"name\": \"a\", \"version\": 2}").read().unwrap();
     assert_eq!(plain.version, "2");
     assert_eq!(plain.context_files(Path::new("/e"))[0].path, Ok(PathBuf::from("/e/GEMINI.md")));
@@ -136,7 +136,7 @@ fn a_manifest_that_is_a_link_to_elsewhere_is_refused() {
 }
 
 #[test]
-fn what_makes_no_sense_is_passed_over_and_said() {
+fn invalid_manifest_fields_are_skipped_and_reported() {
     let scene = Scene::new(
         &json!({"name": "a", "version": "1", "mcpServers": [], "excludeTools": "x", "plan": {"directory": "../up"},
             "settings": [{"name": "A", "envVar": "A B"}, {"envVar": "B"}, {"name": "C", "envVar": "C"}]})
@@ -145,5 +145,5 @@ fn what_makes_no_sense_is_passed_over_and_said() {
     let manifest = scene.read().unwrap();
     assert_eq!(manifest.settings.len(), 1);
     assert_eq!(manifest.servers().count() + manifest.excluded_tools().len(), 0);
-    assert_eq!(manifest.oddities().len(), 4, "{:?}", manifest.oddities());
+    assert_eq!(manifest.warnings().len(), 4, "{:?}", manifest.warnings());
 }

@@ -1,4 +1,4 @@
-//! What tokens cost, as far as it is public.
+//! Token prices, from public price lists.
 
 use pollux_domain::model::Usage;
 
@@ -30,7 +30,7 @@ const PRICES: &[Price] = &[
     price("gemini-2.5-pro", 1.25, 0.125, 10.0),
 ];
 
-/// What this many tokens cost by that list, in dollars; `None` for a model that is not on it.
+/// The cost in dollars; `None` for a model that is not listed.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 pub(super) fn estimate(model: &str, usage: &Usage) -> Option<f64> {
     let price = PRICES.iter().find(|price| model.starts_with(price.model))?;

@@ -1,5 +1,5 @@
-//! Archives made to reach out of the folder. Around the folder lies a tree whose every change shows, also one that
-//! was undone: the time of a folder changes with each name that comes or goes.
+//! Archives made to escape from the folder. The folder is inside a tree in which every change is detected, even
+//! one that was undone: the time of a folder changes with each name that is added or removed.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -65,7 +65,7 @@ impl Tripwire {
         result
     }
 
-    /// Whatever was unpacked is harmless, also when it was refused in the end.
+    /// Everything unpacked is harmless, even if the archive was refused in the end.
     fn check_inside(&self, complete: bool) {
         let root = self.into().canonicalize().unwrap();
         let mut left = vec![root.clone()];
@@ -104,7 +104,7 @@ fn ladder(last: Item<'static>) -> Vec<Item<'static>> {
 }
 
 #[test]
-fn a_ladder_of_links_reaches_nothing() {
+fn a_chain_of_links_does_not_escape() {
     for last in [
         Item::Link(b"d/u4/.config/autostart/evil.desktop", "../../x"),
         Item::File(b"d/u4/.config/autostart/evil.desktop", b"[Desktop Entry]"),
@@ -182,7 +182,7 @@ fn long_named(name: &[u8], more: &[Item<'_>]) -> Vec<u8> {
     archive.into_inner().unwrap().finish().unwrap()
 }
 
-/// A tar.gz whose entry is renamed, or led elsewhere, by a header of its own.
+/// A tar.gz whose entry is renamed, or redirected, by an extension header.
 fn overridden(key: &str, value: &str, item: Item<'_>) -> Vec<u8> {
     let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     archive.append_pax_extensions([(key, value.as_bytes())]).unwrap();
@@ -191,7 +191,7 @@ fn overridden(key: &str, value: &str, item: Item<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn names_that_come_in_further_headers_are_judged_too() {
+fn names_in_extension_headers_are_checked_too() {
     for name in ["../../../../.bashrc", "/etc/evil", "a/../../../x"] {
         for bytes in [long_named(name.as_bytes(), &[]), overridden("path", name, Item::File(b"good", b"x"))] {
             Tripwire::new().unpack(&bytes, &Limits::default()).unwrap_err();
@@ -199,7 +199,7 @@ fn names_that_come_in_further_headers_are_judged_too() {
     }
     let led_away = overridden("linkpath", "../../../../.bashrc", Item::Link(b"l", "good"));
     Tripwire::new().unpack(&led_away, &Limits::default()).unwrap_err();
-    // What a header says about the size of the next file is not believed, whichever way it is wrong.
+    // A declared size is not trusted, too small or too large.
     for size in ["1099511627776", "3"] {
         let bytes = overridden("size", size, Item::File(b"f", &[7; 2048]));
         let _ = Tripwire::new().unpack(&bytes, &Limits::default());
@@ -222,7 +222,7 @@ fn a_zip_cannot_smuggle_special_files_in_by_their_mode() {
 }
 
 #[test]
-fn folders_that_only_paths_name_count_as_well() {
+fn implicit_folders_count_towards_the_limit() {
     let items: Vec<Item<'_>> = vec![Item::File(b"a/b/c/d/e/f", b"x")];
     for bytes in [zip_of(&items), tar_of(&items)] {
         let said = Tripwire::new().unpack(&bytes, &SMALL).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Repositories and folders made to reach out, with real git.
+//! Repositories and folders made to escape, with real git.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -10,7 +10,7 @@ fn executable(path: &Path, text: &str) {
 }
 
 impl Remote {
-    /// Commits everything and says why it could not be cloned.
+    /// Commits everything and returns why it could not be cloned.
     async fn refusal(&self) -> String {
         self.git(&["add", "-A"]).await;
         self.git(&["commit", "-qm", "more"]).await;
@@ -68,7 +68,7 @@ async fn a_repository_is_held_to_the_limits_of_an_archive() {
     }
     let said = remote.refusal().await;
     assert!(said.ends_with("it contains more than 3 files"), "{said}");
-    // Noise does not shrink on the way, and the fetch itself is too much.
+    // Random data does not compress, and the fetch itself is too large.
     let mut state = 1_u64;
     let mut random = || {
         state ^= state << 13;
@@ -83,9 +83,9 @@ async fn a_repository_is_held_to_the_limits_of_an_archive() {
     assert!(said.ends_with("it contains more than 1 MiB"), "{said}");
 }
 
-/// Ten trees, each of which holds the one before ten times: a few hundred bytes that stand for 10^10 files.
+/// Ten trees, each of which contains the one before ten times: a few hundred bytes that represent 10^10 files.
 #[tokio::test]
-async fn a_repository_that_unfolds_without_end_is_not_checked_out() {
+async fn a_git_bomb_is_not_checked_out() {
     let remote = Remote::new().await;
     let blob = remote.git(&["hash-object", "-w", "SKILL.md"]).await;
     let mut object = format!("100644 blob {blob}");
@@ -119,7 +119,7 @@ async fn nothing_that_a_repository_or_the_users_configuration_names_is_run() {
     let tool = home.join("tool");
     executable(&tool, &format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\ncat\n", trace.display()));
     let tool = tool.display();
-    // The repository asks for filters that the user has for others, brings a submodule and hooks along.
+    // The repository requests filters of the user and contains a submodule and hooks.
     write(&remote.folder().join(".gitattributes"), "* filter=crypt diff=crypt merge=crypt\n");
     let submodule = format!("[submodule \"s\"]\n\tpath = s\n\turl = ext::sh -c {tool}\n\tupdate = !{tool}\n");
     write(&remote.folder().join(".gitmodules"), &submodule);
@@ -180,7 +180,7 @@ async fn an_address_is_never_an_option() {
 }
 
 #[test]
-fn a_folder_is_copied_without_rights_pipes_or_anything_outside() {
+fn a_folder_is_copied_without_special_modes_pipes_or_outside_files() {
     let home = tempfile::tempdir().unwrap();
     let (from, to) = (home.path().join("from"), home.path().join("to"));
     executable(&from.join("run"), "x");
@@ -203,7 +203,7 @@ fn a_folder_is_copied_without_rights_pipes_or_anything_outside() {
     write(&from.join("a\nb"), "x");
     assert!(unwanted(&from).contains("control characters"));
     fs::remove_file(from.join("a\nb")).unwrap();
-    // Two links that lead out together, and one to what is not copied.
+    // Two links that together lead outside, and one to a skipped file.
     write(&from.join(".git/config"), "x");
     symlink("closed/..", from.join("here")).unwrap();
     symlink("here/..", from.join("out")).unwrap();
@@ -218,9 +218,9 @@ fn a_folder_is_copied_without_rights_pipes_or_anything_outside() {
     assert!(!home.path().join("no").exists());
 }
 
-/// A place in the target that is a link already is an obstacle, not a way.
+/// An existing link in the target is an obstacle and is not followed.
 #[test]
-fn a_copy_does_not_go_through_what_lies_in_the_target() {
+fn a_copy_does_not_follow_links_in_the_target() {
     let home = tempfile::tempdir().unwrap();
     let (from, to, outside) = (home.path().join("from"), home.path().join("to"), home.path().join("outside"));
     write(&from.join("sub/file"), "x");

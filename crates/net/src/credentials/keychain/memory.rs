@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use pollux_domain::sync::Locked as _;
 
-use super::{Keychain, KeychainError, Opener, PATIENCE, TimedKeychain};
+use super::{Keychain, KeychainError, Opener, TIMEOUT, TimedKeychain};
 use crate::credentials::{CredentialStore, StoreOptions};
 
 type Entries = BTreeMap<(String, String), String>;
@@ -17,7 +17,7 @@ pub struct MemoryKeychain(Arc<Mutex<Entries>>);
 impl MemoryKeychain {
     /// A store with this keychain.
     pub fn store(&self, options: StoreOptions) -> CredentialStore {
-        CredentialStore::with(options, Ok(TimedKeychain::new(self.opener(), PATIENCE)))
+        CredentialStore::with(options, Ok(TimedKeychain::new(self.opener(), TIMEOUT)))
     }
 
     pub(crate) fn opener(&self) -> Opener {

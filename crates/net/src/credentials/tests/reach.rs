@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A keychain as a session finds it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,7 +34,7 @@ impl State {
             }),
             Self::Fails => Box::new(|| Err(KeychainError::Failed("broken".into()))),
         };
-        CredentialStore::with(scene.options(), Ok(TimedKeychain::new(opener, PATIENCE)))
+        CredentialStore::with(scene.options(), Ok(TimedKeychain::new(opener, TIMEOUT)))
     }
 
     /// Whether there is a keychain that may hold anything, whatever is known of it.

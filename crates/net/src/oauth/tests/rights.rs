@@ -18,7 +18,7 @@ async fn a_server_that_wants_more_gets_a_sign_in_with_what_there_was_and_what_it
     let (oauth, server) = (scene.oauth(), scene.server());
     signed_in_again(&oauth, &server, None).await;
     assert_eq!(scene.stored().token.scope.as_deref(), Some("read write"));
-    assert_eq!(oauth.widen(&server, WIDER).await.unwrap(), Wider::Person);
+    assert_eq!(oauth.widen(&server, WIDER).await.unwrap(), WiderScopes::Person);
     // Another program that signs in later, and knows nothing of the refusal, asks for it all.
     let later = scene.oauth();
     let login = later.begin_login(&server, None).await.unwrap();
@@ -35,15 +35,15 @@ async fn the_same_wish_is_followed_once() {
     let scene = Scene::new(Ways::default());
     scene.signed_in(3600);
     let (oauth, server) = (scene.oauth(), scene.server());
-    assert_eq!(oauth.widen(&server, WIDER).await.unwrap(), Wider::Person);
+    assert_eq!(oauth.widen(&server, WIDER).await.unwrap(), WiderScopes::Person);
     let same = r#"Bearer scope="admin read", error="insufficient_scope""#;
-    assert_eq!(oauth.widen(&server, same).await.unwrap(), Wider::Refused);
+    assert_eq!(oauth.widen(&server, same).await.unwrap(), WiderScopes::Refused);
     // What the token has is refused for another reason than its rights.
     let held = Scene::new(Ways::default());
     let oauth = held.oauth();
     signed_in_again(&oauth, &held.server(), None).await;
     let challenge = r#"Bearer error="insufficient_scope", scope="write""#;
-    assert_eq!(oauth.widen(&held.server(), challenge).await.unwrap(), Wider::Refused);
+    assert_eq!(oauth.widen(&held.server(), challenge).await.unwrap(), WiderScopes::Refused);
 }
 
 #[tokio::test]

@@ -83,13 +83,13 @@ async fn wider_rights_for_a_program_end_at_its_settings() {
     let scene = office(&["client_secret_post"]);
     let (oauth, mut server) = (scene.oauth(), program(&scene));
     oauth.valid_token(&server).await.unwrap();
-    assert_eq!(oauth.widen(&server, wider).await.unwrap(), Wider::Granted);
+    assert_eq!(oauth.widen(&server, wider).await.unwrap(), WiderScopes::Granted);
     let asked = scene.idp.requests_to("/token").pop().unwrap();
     assert_eq!(asked.form("scope").as_deref(), Some("read admin"));
     assert_eq!(asked.form("client_secret").as_deref(), Some("robots-secret"));
     assert_eq!(oauth.valid_token(&server).await.unwrap().unwrap().reveal(), "token-2");
     server.config.scopes = vec!["read".into()];
-    assert_eq!(scene.oauth().widen(&server, wider).await.unwrap(), Wider::Refused);
+    assert_eq!(scene.oauth().widen(&server, wider).await.unwrap(), WiderScopes::Refused);
 }
 
 #[tokio::test]

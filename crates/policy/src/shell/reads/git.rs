@@ -6,7 +6,7 @@ use crate::secrets::samples;
 use crate::shell::arguments::Arguments;
 use crate::shell::{Part, Pattern, git, programs};
 
-/// What a git command reads, if it only reads, and only here.
+/// The files that a git command reads, if it is read-only and local.
 pub(super) fn reads(part: &Part, arguments: &[&str]) -> Option<Reads> {
     if !part.data.is_empty() || part.patterns.iter().any(Pattern::may_be_an_option) {
         return None;

@@ -95,7 +95,7 @@ fn a_choice_has_the_same_digit_in_every_question() {
                 (true, Outcome::Edit) => {
                     assert!(matches!(actions.as_slice(), [Action::EditCall(_)]), "{actions:?}")
                 }
-                (true, Outcome::Refuse) => assert!(shown.contains("What should be done instead"), "{shown}"),
+                (true, Outcome::Refuse) => assert!(shown.contains("What to do instead"), "{shown}"),
                 (true, outcome) => {
                     assert_eq!(decided(&actions).map(Answer::outcome), Some(*outcome), "{digit}");
                 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::super::folds::Folds;
 use super::super::glyph::{GlyphKind, glyph};
 
-/// A line without its line end. Rows are found when somebody asks, and kept over edits where they stay the same.
+/// A line without its line end. Rows are computed on demand and kept over edits that do not change them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Line {
+pub(crate) struct BufferLine {
     text: String,
     /// Where rows begin, without the first.
     breaks: Vec<usize>,
@@ -15,7 +15,7 @@ pub(crate) struct Line {
     width: usize,
 }
 
-impl Line {
+impl BufferLine {
     pub(crate) fn new(text: String) -> Self {
         Self { text, breaks: Vec::new(), width: 0 }
     }
@@ -33,7 +33,7 @@ impl Line {
         }
     }
 
-    /// Rows will be found anew.
+    /// Rows must be computed again.
     pub(crate) fn forget_rows(&mut self) {
         self.width = 0;
     }
@@ -158,7 +158,7 @@ fn count_work() {
 
 #[cfg(test)]
 thread_local! {
-    /// Characters measured for wrapping by this thread: what the tests on large texts count.
+    /// Characters measured for wrapping by this thread, for the tests on large texts.
     pub(crate) static WORK: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     fn rows(text: &str, width: usize) -> Vec<String> {
-        let mut line = Line::new(text.to_owned());
+        let mut line = BufferLine::new(text.to_owned());
         line.wrap(width, &Folds::default());
         (0..line.rows()).map(|row| line.text().get(line.row(row)).unwrap().to_owned()).collect()
     }
@@ -189,10 +189,10 @@ mod tests {
         let text = "one two three 日本語 four👨‍👩‍👧five six seven eight nine ten";
         for at in (0..=text.len()).filter(|at| text.is_char_boundary(*at)) {
             for (end, new) in [(at, "x"), (at, " long word "), (text.len(), ""), (at, "\u{301}")] {
-                let mut line = Line::new(text.to_owned());
+                let mut line = BufferLine::new(text.to_owned());
                 line.wrap(9, &folds);
                 line.splice(at..end, new, &folds);
-                let mut fresh = Line::new(line.text().to_owned());
+                let mut fresh = BufferLine::new(line.text().to_owned());
                 fresh.wrap(9, &folds);
                 assert_eq!(line.breaks, fresh.breaks, "{:?} at {at}", line.text());
             }

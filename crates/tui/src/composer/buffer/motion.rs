@@ -1,9 +1,9 @@
 //! Where the cursor can go: by character, word, row and line.
 
 use super::super::folds::is_fold;
-use super::{Buffer, Line, Pos};
+use super::{Buffer, BufferLine, Pos};
 
-/// What words are made of.
+/// The class of a character in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     Blank,
@@ -86,7 +86,7 @@ impl Buffer {
     }
 
     /// The line with its rows known.
-    pub(crate) fn wrapped(&mut self, line: usize) -> Option<&Line> {
+    pub(crate) fn wrapped(&mut self, line: usize) -> Option<&BufferLine> {
         let line = self.lines.get_mut(line)?;
         line.wrap(self.width, &self.folds);
         Some(line)
@@ -96,7 +96,7 @@ impl Buffer {
     pub(crate) fn rows(&mut self, most: usize) -> usize {
         let mut rows = 0;
         for line in 0..self.lines.len() {
-            rows += self.wrapped(line).map_or(0, Line::rows);
+            rows += self.wrapped(line).map_or(0, BufferLine::rows);
             if rows >= most {
                 return most;
             }
@@ -130,7 +130,7 @@ impl Buffer {
     /// One row down; false on the last.
     pub(crate) fn down(&mut self) -> bool {
         let (row, column) = self.place();
-        let rows = self.wrapped(self.cursor.line).map_or(1, Line::rows);
+        let rows = self.wrapped(self.cursor.line).map_or(1, BufferLine::rows);
         let to = if row + 1 < rows {
             (self.cursor.line, row + 1)
         } else if self.cursor.line + 1 < self.lines.len() {

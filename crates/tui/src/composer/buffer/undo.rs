@@ -1,4 +1,4 @@
-//! What can be undone and redone: a bounded list of replacements.
+//! Undo and redo: a bounded list of replacements.
 
 use std::collections::VecDeque;
 
@@ -34,7 +34,7 @@ impl Change {
         self.removed.is_empty() && chars.next().is_some_and(|c| c != '\n') && chars.next().is_none()
     }
 
-    /// Whether a typed character goes on where others were typed. A new word is a new step.
+    /// Whether a typed character continues the last step. A new word starts a new step.
     fn goes_on(&self, next: &Self) -> bool {
         let new_word =
             self.inserted.ends_with(char::is_whitespace) && !next.inserted.starts_with(char::is_whitespace);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// How far from the cursor a word is looked for: longer ones are no paths.
+/// Maximum length of a word; longer ones are not paths.
 const REACH: usize = 4096;
 
 /// Ends an `@` reference unless escaped or quoted.

@@ -61,17 +61,17 @@ fn home_and_end_reach_rows_first_and_then_lines() {
         ("aa|aa bbbb cccc dddd", "<Down>", "aaaa bbbb cc|cc dddd"),
         ("aaaa bbbb cc|cc dddd", "<Up>", "aa|aa bbbb cccc dddd"),
     ];
-    table(&rows, |desk| {
-        desk.composer.height(12);
+    table(&rows, |harness| {
+        harness.composer.height(12);
     });
 }
 
 #[test]
 fn what_the_composer_has_no_use_for_is_left_to_the_program() {
     for keys in ["<C-c>", "<C-d>", "<C-z>", "<C-o>", "<C-l>", "<C-t>", "<Tab>", "<A-x>"] {
-        assert_eq!(Desk::new().press(keys), Reaction::Unhandled, "{keys}");
+        assert_eq!(ComposerHarness::new().press(keys), Reaction::Unhandled, "{keys}");
     }
-    let mut busy = Desk::with("half a prompt|");
+    let mut busy = ComposerHarness::with("half a prompt|");
     busy.composer.conditions.busy = true;
     assert_eq!(busy.press("<C-c>"), Reaction::Unhandled);
     assert_eq!(busy.press("<Esc>"), Reaction::Unhandled);
@@ -80,75 +80,75 @@ fn what_the_composer_has_no_use_for_is_left_to_the_program() {
 
 #[test]
 fn keys_of_the_program_are_told() {
-    assert_eq!(Desk::new().press("<C-g>"), Reaction::OpenEditor);
-    assert_eq!(Desk::new().press("<C-v>"), Reaction::PasteClipboard);
-    assert_eq!(Desk::new().press("<C-x>"), Reaction::Toast(Toast::EditorKey));
-    assert_eq!(Desk::new().press("?"), Reaction::Shortcuts);
-    assert_eq!(Desk::with("a|").press("?"), Reaction::Changed);
+    assert_eq!(ComposerHarness::new().press("<C-g>"), Reaction::OpenEditor);
+    assert_eq!(ComposerHarness::new().press("<C-v>"), Reaction::PasteClipboard);
+    assert_eq!(ComposerHarness::new().press("<C-x>"), Reaction::Toast(Toast::EditorKey));
+    assert_eq!(ComposerHarness::new().press("?"), Reaction::Shortcuts);
+    assert_eq!(ComposerHarness::with("a|").press("?"), Reaction::Changed);
     assert_eq!(Toast::EditorKey.text(&KeyMap::default()), "Use Ctrl+G to open the external editor.");
 }
 
 #[test]
 fn letting_a_key_go_does_nothing() {
-    let mut desk = Desk::with("a|");
+    let mut harness = ComposerHarness::with("a|");
     let event = KeyEvent::new_with_kind(
         KeyCode::Char('b'),
         KeyModifiers::NONE,
         crossterm::event::KeyEventKind::Release,
     );
-    assert_eq!(desk.key(event), Reaction::Ignored);
-    assert_eq!(desk.marked(), "a|");
+    assert_eq!(harness.key(event), Reaction::Ignored);
+    assert_eq!(harness.marked(), "a|");
 }
 
 #[test]
 fn alt_gr_types_signs() {
-    let mut desk = Desk::new();
-    desk.press("x<C-A-€>");
-    assert_eq!(desk.marked(), "x€|");
+    let mut harness = ComposerHarness::new();
+    harness.press("x<C-A-€>");
+    assert_eq!(harness.marked(), "x€|");
 }
 
 #[test]
 fn a_submission_holds_the_text_and_leaves_an_empty_prompt() {
-    let mut desk = Desk::with("  say hello \n|");
-    let submission = desk.submit();
+    let mut harness = ComposerHarness::with("  say hello \n|");
+    let submission = harness.submit();
     assert_eq!(
         submission,
         Submission { text: "say hello".to_owned(), raw: "say hello".to_owned(), shell: false }
     );
-    assert_eq!(desk.marked(), "|");
-    assert_eq!(desk.press("<Enter>"), Reaction::Ignored);
-    assert_eq!(desk.press("  <Enter>"), Reaction::Ignored);
+    assert_eq!(harness.marked(), "|");
+    assert_eq!(harness.press("<Enter>"), Reaction::Ignored);
+    assert_eq!(harness.press("  <Enter>"), Reaction::Ignored);
 }
 
 #[test]
 fn escape_twice_clears_and_then_rewinds() {
-    let mut desk = Desk::with("text|");
+    let mut harness = ComposerHarness::with("text|");
     let escape = KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE);
-    let later = |desk: &mut Desk, millis| {
-        desk.now += Duration::from_millis(millis);
-        desk.composer.key(escape, desk.now)
+    let later = |harness: &mut ComposerHarness, millis| {
+        harness.now += Duration::from_millis(millis);
+        harness.composer.key(escape, harness.now)
     };
-    assert_eq!(later(&mut desk, 0), Reaction::Toast(Toast::EscapeClears));
-    assert_eq!(later(&mut desk, 3001), Reaction::Toast(Toast::EscapeClears));
-    assert_eq!(later(&mut desk, 3000), Reaction::Changed);
-    assert_eq!(desk.marked(), "|");
-    assert_eq!(later(&mut desk, 1), Reaction::Toast(Toast::EscapeRewinds));
-    assert_eq!(later(&mut desk, 1), Reaction::Rewind);
-    assert_eq!(later(&mut desk, 1), Reaction::Toast(Toast::EscapeRewinds));
-    desk.composer.key(events("x")[0], desk.now);
-    assert_eq!(later(&mut desk, 1), Reaction::Toast(Toast::EscapeClears));
+    assert_eq!(later(&mut harness, 0), Reaction::Toast(Toast::EscapeClears));
+    assert_eq!(later(&mut harness, 3001), Reaction::Toast(Toast::EscapeClears));
+    assert_eq!(later(&mut harness, 3000), Reaction::Changed);
+    assert_eq!(harness.marked(), "|");
+    assert_eq!(later(&mut harness, 1), Reaction::Toast(Toast::EscapeRewinds));
+    assert_eq!(later(&mut harness, 1), Reaction::Rewind);
+    assert_eq!(later(&mut harness, 1), Reaction::Toast(Toast::EscapeRewinds));
+    harness.composer.key(events("x")[0], harness.now);
+    assert_eq!(later(&mut harness, 1), Reaction::Toast(Toast::EscapeClears));
 }
 
 #[test]
 fn tab_twice_toggles_details_and_tab_queues_while_a_request_runs() {
-    let mut desk = Desk::new();
+    let mut harness = ComposerHarness::new();
     let tab = KeyEvent::new(KeyCode::Tab, KeyModifiers::NONE);
-    assert_eq!(desk.composer.key(tab, desk.now), Reaction::Unhandled);
-    assert_eq!(desk.composer.key(tab, desk.now + Duration::from_millis(350)), Reaction::ToggleDetails);
-    assert_eq!(desk.composer.key(tab, desk.now + Duration::from_millis(360)), Reaction::Unhandled);
-    desk.composer.conditions.busy = true;
-    desk.press("next");
+    assert_eq!(harness.composer.key(tab, harness.now), Reaction::Unhandled);
+    assert_eq!(harness.composer.key(tab, harness.now + Duration::from_millis(350)), Reaction::ToggleDetails);
+    assert_eq!(harness.composer.key(tab, harness.now + Duration::from_millis(360)), Reaction::Unhandled);
+    harness.composer.conditions.busy = true;
+    harness.press("next");
     let text = "next".to_owned();
-    assert_eq!(desk.press("<Tab>"), Reaction::Queue(Submission { raw: text.clone(), text, shell: false }));
-    assert_eq!(desk.marked(), "|");
+    assert_eq!(harness.press("<Tab>"), Reaction::Queue(Submission { raw: text.clone(), text, shell: false }));
+    assert_eq!(harness.marked(), "|");
 }

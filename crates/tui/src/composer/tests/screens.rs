@@ -68,21 +68,21 @@ fn text_is_wrapped_between_words_beside_the_prefix() {
 
 #[test]
 fn a_long_prompt_scrolls_with_the_cursor() {
-    let mut desk = Desk::new();
+    let mut harness = ComposerHarness::new();
     let text: Vec<String> = (0..15).map(|number| format!("line {number}")).collect();
-    desk.composer.set_text(&text.join("\n"));
-    let (seen, cursor) = screen(&mut desk.composer, 80);
+    harness.composer.set_text(&text.join("\n"));
+    let (seen, cursor) = screen(&mut harness.composer, 80);
     assert_eq!((seen.first().unwrap().as_str(), seen.last().unwrap().as_str()), ("> line 5", "  line 14"));
     assert_eq!((seen.len(), cursor), (10, Position::new(9, 9)));
     for _ in 0..9 {
-        desk.press("<Up>");
+        harness.press("<Up>");
     }
-    assert_eq!(screen(&mut desk.composer, 80).1.y, 0);
-    desk.press("<Up>");
-    let (seen, cursor) = screen(&mut desk.composer, 80);
+    assert_eq!(screen(&mut harness.composer, 80).1.y, 0);
+    harness.press("<Up>");
+    let (seen, cursor) = screen(&mut harness.composer, 80);
     assert_eq!((seen[0].as_str(), cursor.y), ("> line 4", 0));
-    desk.composer.set_text("short");
-    assert_eq!(rows(&mut desk.composer, 80), ["> short"]);
+    harness.composer.set_text("short");
+    assert_eq!(rows(&mut harness.composer, 80), ["> short"]);
 }
 
 #[test]
@@ -107,15 +107,15 @@ fn a_window_of_one_cell_is_drawn() {
 
 #[test]
 fn a_placeholder_wider_than_the_window_is_cut() {
-    let mut desk = Desk::new();
-    desk.paste(&"x\n".repeat(11));
-    assert_eq!(rows(&mut desk.composer, 20), ["> [Pasted Text: 12 l"]);
-    assert_eq!(rows(&mut desk.composer, 80), ["> [Pasted Text: 12 lines]"]);
+    let mut harness = ComposerHarness::new();
+    harness.paste(&"x\n".repeat(11));
+    assert_eq!(rows(&mut harness.composer, 20), ["> [Pasted Text: 12 l"]);
+    assert_eq!(rows(&mut harness.composer, 80), ["> [Pasted Text: 12 lines]"]);
 }
 
 fn with_commands() -> Composer {
-    let mut desk = Desk::new();
-    let Reaction::Complete(wanted) = desk.press("/") else { panic!() };
+    let mut harness = ComposerHarness::new();
+    let Reaction::Complete(wanted) = harness.press("/") else { panic!() };
     let names = ["about", "chat", "clear", "compress", "copy", "docs", "editor", "help", "init", "mcp"];
     let items = names.map(|name| Item {
         insert: name.to_owned(),
@@ -123,8 +123,8 @@ fn with_commands() -> Composer {
         description: format!("what {name} does, in words that need some room"),
         run: false,
     });
-    desk.composer.candidates(Candidates { id: wanted.id, items: items.to_vec() });
-    desk.composer
+    harness.composer.candidates(Candidates { id: wanted.id, items: items.to_vec() });
+    harness.composer
 }
 
 #[test]
@@ -144,12 +144,12 @@ fn suggestions_are_listed_with_descriptions() {
 
 #[test]
 fn search_shows_its_prefix_and_what_it_found() {
-    let mut desk = Desk::new();
-    desk.composer.add_history(vec!["build it\nnow".to_owned(), "test".to_owned()], Vec::new());
-    desk.press("<C-r>B");
+    let mut harness = ComposerHarness::new();
+    harness.composer.add_history(vec!["build it\nnow".to_owned(), "test".to_owned()], Vec::new());
+    harness.press("<C-r>B");
     for width in [20, 80, 120] {
         assert_eq!(
-            screen(&mut desk.composer, width),
+            screen(&mut harness.composer, width),
             (vec!["(r:) B".to_owned(), " build it now".to_owned()], Position::new(6, 0))
         );
     }
@@ -164,10 +164,13 @@ fn a_right_to_left_text_stays_in_its_order() {
 
 #[test]
 fn names_of_files_cannot_draw_over_the_list() {
-    let mut desk = Desk::new();
-    let Reaction::Complete(wanted) = desk.press("@") else { panic!() };
+    let mut harness = ComposerHarness::new();
+    let Reaction::Complete(wanted) = harness.press("@") else { panic!() };
     let name = "a\u{1b}]0;x\u{7}\nb\u{202e}".to_owned();
     let item = Item { insert: name.clone(), label: name, description: "two\nlines".to_owned(), run: false };
-    desk.composer.candidates(Candidates { id: wanted.id, items: vec![item] });
-    assert_eq!(rows(&mut desk.composer, 80), ["> @", " a<U+001B>]0;x<U+0007><U+000A>b<U+202E>   two lines"]);
+    harness.composer.candidates(Candidates { id: wanted.id, items: vec![item] });
+    assert_eq!(
+        rows(&mut harness.composer, 80),
+        ["> @", " a<U+001B>]0;x<U+0007><U+000A>b<U+202E>   two lines"]
+    );
 }

@@ -1,8 +1,8 @@
 use super::*;
 
-fn normal(desk: &mut Desk) {
-    desk.composer.set_vim(true);
-    desk.composer.vim.as_mut().unwrap().mode = VimMode::Normal;
+fn normal(harness: &mut ComposerHarness) {
+    harness.composer.set_vim(true);
+    harness.composer.vim.as_mut().unwrap().mode = VimMode::Normal;
 }
 
 #[test]
@@ -113,23 +113,23 @@ fn insert_mode_is_entered_in_six_ways_and_left_with_escape() {
 
 #[test]
 fn escape_twice_clears_in_both_modes() {
-    let mut desk = Desk::with("text|");
-    desk.composer.set_vim(true);
-    assert_eq!(desk.composer.vim_mode(), Some(VimMode::Insert));
+    let mut harness = ComposerHarness::with("text|");
+    harness.composer.set_vim(true);
+    assert_eq!(harness.composer.vim_mode(), Some(VimMode::Insert));
     let escape = KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE);
-    desk.composer.key(escape, desk.now);
-    assert_eq!(desk.composer.vim_mode(), Some(VimMode::Normal));
-    desk.composer.key(escape, desk.now + Duration::from_millis(100));
-    assert_eq!(desk.marked(), "|");
+    harness.composer.key(escape, harness.now);
+    assert_eq!(harness.composer.vim_mode(), Some(VimMode::Normal));
+    harness.composer.key(escape, harness.now + Duration::from_millis(100));
+    assert_eq!(harness.marked(), "|");
 }
 
 #[test]
 fn signs_of_the_prompt_are_only_text_keys_in_insert_mode() {
-    let mut desk = Desk::new();
-    normal(&mut desk);
-    desk.press("!?/@");
-    assert_eq!(desk.marked(), "|");
-    assert!(!desk.composer.shell_mode());
-    desk.press("ihello<Esc>");
-    assert_eq!(desk.submit().text, "hello");
+    let mut harness = ComposerHarness::new();
+    normal(&mut harness);
+    harness.press("!?/@");
+    assert_eq!(harness.marked(), "|");
+    assert!(!harness.composer.shell_mode());
+    harness.press("ihello<Esc>");
+    assert_eq!(harness.submit().text, "hello");
 }

@@ -1,4 +1,4 @@
-//! What vim's single keys change.
+//! Edits of vim's single-key commands.
 
 use super::super::buffer::{Buffer, Pos, Register};
 use super::{Operator, Outcome, Pending, Vim, VimMode, motion};
@@ -7,7 +7,7 @@ use super::{Operator, Outcome, Pending, Vim, VimMode, motion};
 const MOST_PUT: usize = 1024 * 1024;
 
 impl Vim {
-    /// What is neither motion nor operator.
+    /// Commands that are neither motions nor operators.
     pub(super) fn command(&mut self, c: char, buffer: &mut Buffer) -> Outcome {
         let count = self.counted();
         let at = buffer.cursor();

@@ -4,7 +4,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::super::buffer::{Buffer, Class, Pos};
 
-/// How much an operator takes of what lies between.
+/// The extent of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
     Upto,
@@ -108,7 +108,7 @@ pub(super) fn find(buffer: &Buffer, find: Find, sought: &str, count: usize) -> O
         at = if find.back { left_in_line(buffer, at, 1) } else { right_in_line(buffer, at, 1) };
         let is_end = if find.back { at.col == 0 } else { at.col >= line.len() };
         let cluster = buffer.cluster_after(at).unwrap_or_default();
-        // A till that stands right before its goal goes on to the next one.
+        // A `t` right before its target continues to the next one.
         let is_here = find.till && count == 1 && neighbour(buffer, cursor, find.back) == Some(at);
         if cluster == sought && !is_here {
             left -= 1;
@@ -129,7 +129,7 @@ fn neighbour(buffer: &Buffer, at: Pos, back: bool) -> Option<Pos> {
     (next != at).then_some(next)
 }
 
-/// Words with `big` are what blanks separate.
+/// With `big`, words are separated by blanks only.
 fn same(big: bool, one: Class, other: Class) -> bool {
     one == other || (big && one != Class::Blank && other != Class::Blank)
 }

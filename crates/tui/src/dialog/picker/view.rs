@@ -9,7 +9,7 @@ use super::{LEFT, Picker, PickerRow, RESET, RIGHT, TAB, sample};
 use crate::dialog::Room;
 use crate::wrap::{Margin, wrap};
 
-/// From this width on a sample stands beside the list.
+/// The width from which a sample is shown next to the list.
 const SIDE_BY_SIDE: u16 = 64;
 /// Rows of the list that stay visible if anything does.
 const ROWS: usize = 3;
@@ -77,7 +77,7 @@ impl Picker {
         ])
     }
 
-    /// The rows with what is known about the marked one, in `free` lines and those of the headings.
+    /// The rows and the details of the marked one, in `free` lines and those of the headings.
     fn list(&mut self, free: usize, least: usize, room: Room<'_>) -> Vec<Line<'static>> {
         let theme = self.marked().and_then(|row| row.sample.clone());
         if let Some(theme) = theme {
@@ -127,7 +127,7 @@ impl Picker {
 
     fn preview(&self, most: usize, room: Room<'_>) -> Vec<Line<'static>> {
         let texts = self.marked().map(|row| row.preview.as_slice()).unwrap_or_default();
-        // The list is what it is about.
+        // The list takes precedence.
         let most = most.min((usize::from(room.height) * 2 / 5).max(1));
         let lines = texts.iter().flat_map(|text| {
             let text = Span::styled(one_line(text), room.theme.secondary());
@@ -152,7 +152,7 @@ impl Picker {
         let confirmed = self
             .confirm
             .and_then(|letter| self.letters.iter().find(|known| known.letter == letter))
-            .map(|known| format!("Press {} again to {}; any other key keeps it.", known.letter, known.about));
+            .map(|known| format!("Press {} again to {}; any other key cancels.", known.letter, known.about));
         let style = if confirmed.is_some() { room.theme.warning() } else { room.theme.secondary() };
         let text = confirmed.or_else(|| self.hint.clone()).unwrap_or_else(|| self.usual_hint());
         wrap(&[Span::styled(text, style)], room.width, &Margin::default())
@@ -192,7 +192,7 @@ impl Picker {
     }
 }
 
-/// What a key is called.
+/// The name of a key.
 fn name(letter: char) -> String {
     match letter {
         TAB => "Tab".to_owned(),

@@ -127,11 +127,11 @@ fn a_plan() {
     let subject =
         Subject::Plan { path: PathBuf::from("/p/plan.md"), text: "# The plan\n\n- one\n- two\n".to_owned() };
     let request = request(subject, &[Outcome::Once, Outcome::Session, Outcome::Refuse]);
-    let wanted = ["Carry this plan out?", "1. Yes, and ask before each change", "2. Yes, and accept edits"];
+    let wanted = ["Execute this plan?", "1. Yes, and ask before each change", "2. Yes, and accept edits"];
     everywhere(asked(&request), &wanted);
     let subject = Subject::EnterPlan { reason: "it is large".to_owned() };
     let request = self::request(subject, &[Outcome::Once, Outcome::Refuse]);
-    everywhere(asked(&request), &["it is large", "Make a plan first?", "1. Yes"]);
+    everywhere(asked(&request), &["it is large", "Enter plan mode?", "1. Yes"]);
 }
 
 #[test]
@@ -251,5 +251,5 @@ fn a_short_question_with_much_above_it() {
 fn a_line_to_type() {
     let mut entry = Dialog::TextEntry(TextEntry::new("API key", true));
     press(&mut entry, KeyCode::Char('x'));
-    everywhere(entry, &["API key", "> *▏", "Enter takes it"]);
+    everywhere(entry, &["API key", "> *▏", "Enter to confirm"]);
 }

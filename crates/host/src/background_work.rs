@@ -9,23 +9,23 @@ use pollux_mcp::Servers;
 use tokio_util::sync::CancellationToken;
 
 use crate::extension_updates::ExtensionUpdates;
-use crate::hub::{Around, Companion};
+use crate::hub::{Companion, ExtraEvents};
 use crate::mcp;
-use crate::memory::{self, Remembrance};
-use crate::outside::{Manner, Outside};
+use crate::memory::{self, MemoryRecorder};
+use crate::services::{Manner, Services};
 use crate::titles::Titles;
 
 /// The background work of one conversation.
-pub(crate) struct Beside {
+pub(crate) struct BackgroundWork {
     pub(crate) manner: Manner,
     /// Warnings collected while the conversation was set up.
     pub(crate) warnings: Vec<String>,
-    pub(crate) outside: Arc<Outside>,
+    pub(crate) services: Arc<Services>,
     pub(crate) titles: Option<Titles>,
     /// Only in the first conversation of a run.
     pub(crate) updates: Option<ExtensionUpdates>,
     /// If memory is enabled.
-    pub(crate) remembrance: Option<Remembrance>,
+    pub(crate) memory_recorder: Option<MemoryRecorder>,
     /// Cancelled when the user asks to quit at once.
     pub(crate) cancel: CancellationToken,
     /// Events not delivered yet.
@@ -34,21 +34,21 @@ pub(crate) struct Beside {
     pub(crate) said_problem: bool,
 }
 
-impl Beside {
+impl BackgroundWork {
     /// Starts the background work of a conversation.
     pub(crate) fn new(
         manner: Manner,
         warnings: Vec<String>,
-        outside: Arc<Outside>,
+        services: Arc<Services>,
         cancel: CancellationToken,
     ) -> Self {
         Self {
             manner,
             warnings,
-            outside,
+            services,
             titles: None,
             updates: None,
-            remembrance: None,
+            memory_recorder: None,
             cancel,
             later: Vec::new(),
             said_problem: false,
@@ -64,7 +64,7 @@ impl Beside {
     }
 
     fn servers(&self) -> Option<&Servers> {
-        self.outside.servers.as_deref()
+        self.services.servers.as_deref()
     }
 
     /// Reports the first server failure.
@@ -77,8 +77,8 @@ impl Beside {
     }
 }
 
-impl Companion for Beside {
-    fn heed(&mut self, event: &Event) -> Around {
+impl Companion for BackgroundWork {
+    fn observe(&mut self, event: &Event) -> ExtraEvents {
         let (mut before, mut after) = (Vec::new(), Vec::new());
         match event {
             // Warnings from start-up follow the session's first event.
@@ -98,20 +98,21 @@ impl Companion for Beside {
             }
             _ => {}
         }
-        Around { before, after }
+        ExtraEvents { before, after }
     }
 
-    fn news(&mut self) -> BoxFuture<'_, Event> {
+    fn next_event(&mut self) -> BoxFuture<'_, Event> {
         Box::pin(async move {
             if !self.later.is_empty() {
                 return self.later.remove(0);
             }
             loop {
-                let Self { titles, updates, remembrance, outside, said_problem, manner, later, .. } = self;
+                let Self { titles, updates, memory_recorder, services, said_problem, manner, later, .. } =
+                    self;
                 let watches = *manner == Manner::Interactive && !*said_problem;
                 tokio::select! {
-                    event = next(titles.as_mut().map(Titles::news)) => return event,
-                    event = next(remembrance.as_mut().map(Remembrance::news)) => return event,
+                    event = next(titles.as_mut().map(Titles::next_event)) => return event,
+                    event = next(memory_recorder.as_mut().map(MemoryRecorder::next_event)) => return event,
                     events = next(updates.as_mut().map(ExtensionUpdates::events)) => {
                         *updates = None;
                         later.extend(events);
@@ -119,7 +120,7 @@ impl Companion for Beside {
                             return later.remove(0);
                         }
                     }
-                    () = next(outside.servers.as_deref().map(Servers::failed)), if watches => {
+                    () = next(services.servers.as_deref().map(Servers::failed)), if watches => {
                         *said_problem = true;
                         return mcp::problem("/mcp");
                     }
@@ -130,12 +131,12 @@ impl Companion for Beside {
 
     fn close(self: Box<Self>) -> BoxFuture<'static, Vec<Event>> {
         Box::pin(async move {
-            let Self { manner, outside, titles, remembrance, cancel, later: mut events, .. } = *self;
+            let Self { manner, services, titles, memory_recorder, cancel, later: mut events, .. } = *self;
             if let Some(titles) = titles {
                 titles.write().await;
             }
-            if let Some(remembrance) = remembrance {
-                let (notes, requests) = remembrance.close(cancel.is_cancelled()).await;
+            if let Some(memory_recorder) = memory_recorder {
+                let (notes, requests) = memory_recorder.close(cancel.is_cancelled()).await;
                 events.extend(requests);
                 events.extend(notes.into_iter().map(|note| match manner {
                     Manner::Headless => memory::notice(note),
@@ -145,7 +146,7 @@ impl Companion for Beside {
                     }
                 }));
             }
-            outside.shutdown().await;
+            services.shutdown().await;
             events
         })
     }

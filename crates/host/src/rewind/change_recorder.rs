@@ -12,13 +12,13 @@ use pollux_domain::content::Content;
 use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::sync::Locked as _;
 use pollux_domain::tool::Effect;
-use pollux_rewind::{Applied, Conflicts, Journal, Plan, Point, Reach};
+use pollux_rewind::{Applied, ChangeScope, Conflicts, Journal, Plan, Point};
 use tokio::task::spawn_blocking;
 
-use super::Shadow;
+use super::CheckpointStore;
 
 /// The change recorder of one session.
-pub(crate) struct Keeper {
+pub(crate) struct ChangeRecorder {
     journal: Arc<LateJournal>,
     /// Whether to snapshot the whole workspace around shell commands.
     shell_commands: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Keeper {
     begun: Mutex<HashSet<String>>,
     /// A failure is reported once.
     told: AtomicBool,
-    shadow: Option<Shadow>,
+    shadow: Option<CheckpointStore>,
 }
 
 /// A journal that is opened on first use.
@@ -40,14 +40,14 @@ struct LateJournal {
     prompts: Mutex<Vec<String>>,
 }
 
-impl Keeper {
+impl ChangeRecorder {
     /// Creates a recorder; if disabled by settings, it only makes checkpoints.
     pub(crate) fn new(
         home: &Home,
         project: &Project,
         session: &SessionId,
         settings: &Rewind,
-        shadow: Option<Shadow>,
+        shadow: Option<CheckpointStore>,
     ) -> Self {
         let journal = LateJournal {
             home: home.clone(),
@@ -66,7 +66,7 @@ impl Keeper {
         }
     }
 
-    pub(crate) fn shadow(&self) -> Option<&Shadow> {
+    pub(crate) fn shadow(&self) -> Option<&CheckpointStore> {
         self.shadow.as_ref()
     }
 
@@ -89,15 +89,15 @@ impl Keeper {
         .await
     }
 
-    fn reach(&self, call: &ImpendingCall<'_>) -> Reach {
+    fn reach(&self, call: &ImpendingCall<'_>) -> ChangeScope {
         if !self.journal.settings.enabled {
-            return Reach::Nothing;
+            return ChangeScope::Nothing;
         }
         match call.effect {
-            Effect::Edit(path) => Reach::File(path.clone()),
-            _ if call.reads_only || !self.shell_commands => Reach::Nothing,
+            Effect::Edit(path) => ChangeScope::File(path.clone()),
+            _ if call.reads_only || !self.shell_commands => ChangeScope::Nothing,
             Effect::Execute { .. } | Effect::Read(_) | Effect::Fetch(_) | Effect::Dialog | Effect::None => {
-                Reach::Workspace
+                ChangeScope::Workspace
             }
         }
     }
@@ -111,7 +111,7 @@ impl Keeper {
     }
 }
 
-impl Changes for Keeper {
+impl Changes for ChangeRecorder {
     fn prompt(&self, message: &str) {
         self.journal.prompts.locked().push(message.to_owned());
     }
@@ -131,7 +131,7 @@ impl Changes for Keeper {
 
     fn before<'a>(&'a self, call: &'a ImpendingCall<'a>) -> BoxFuture<'a, Vec<String>> {
         let reach = self.reach(call);
-        if reach == Reach::Nothing {
+        if reach == ChangeScope::Nothing {
             return Box::pin(std::future::ready(Vec::new()));
         }
         let point = Point {

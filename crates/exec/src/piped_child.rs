@@ -1,4 +1,7 @@
-//! A program that is talked to while it runs: pipes to all three of its streams, and an end that is certain.
+//! A long-running child with pipes to all three of its streams, such as an MCP server.
+//!
+//! Use it for a program that exchanges messages while it runs; for a single run see [`crate::program`]. The
+//! child and its process group are killed when the value is dropped.
 
 use std::io;
 use std::time::Duration;
@@ -12,14 +15,14 @@ use crate::group::Group;
 use crate::program::Program;
 use crate::shell::{Ending, ending_of};
 
-/// How long it may take to end by itself once its input is closed.
+/// How long it may take to exit once its input is closed.
 const CLOSE_GRACE: Duration = Duration::from_millis(100);
-/// How long it may take to end after SIGTERM.
+/// How long it may take to exit after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_millis(200);
 const KILL_LIMIT: Duration = Duration::from_secs(1);
 
-/// A running program and everything it started. Killed when dropped.
-pub struct Partner {
+/// A running program and its descendants. Killed when dropped.
+pub struct PipedChild {
     child: Child,
     group: Group,
     _registered: Registered,
@@ -35,7 +38,7 @@ pub struct Pipes {
 /// Starts a program as the leader of its own group, with no descriptor but its three streams.
 ///
 /// The calling thread must live as long as the program: the kernel ends it with the thread.
-pub fn start(program: &Program, background: &Background) -> io::Result<(Partner, Pipes)> {
+pub fn start(program: &Program, background: &Background) -> io::Result<(PipedChild, Pipes)> {
     let mut command = program.command()?;
     let (mut child, group) = match &program.sandbox {
         Some(sandbox) => sandbox.start(command)?,
@@ -51,16 +54,17 @@ pub fn start(program: &Program, background: &Background) -> io::Result<(Partner,
     else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
-    Ok((Partner { child, group, _registered: registered }, Pipes { input, output, errors }))
+    Ok((PipedChild { child, group, _registered: registered }, Pipes { input, output, errors }))
 }
 
-impl Partner {
+impl PipedChild {
     /// Waits until the program itself has ended. Can be dropped and called again.
     pub async fn ended(&mut self) -> Ending {
         ending_of(self.child.wait().await)
     }
 
-    /// Ends it with everything it started. Its input should be closed by now; a polite program needs no signal.
+    /// Ends it with all its descendants. Its input should be closed by now; a cooperative program needs no
+    /// signal.
     pub async fn end(mut self) -> Ending {
         let mut status = timeout(CLOSE_GRACE, self.child.wait()).await;
         if status.is_err() {
@@ -90,28 +94,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_talked_to_and_ends_when_its_input_does() {
+    async fn a_piped_child_answers_and_exits_when_its_input_closes() {
         let (folder, program) = shell("read line; echo \"got $line\"; cat >/dev/null; exit 3");
         let background = Background::new(folder.path().join("logs"));
-        let (partner, mut pipes) = start(&program, &background).unwrap();
+        let (child, mut pipes) = start(&program, &background).unwrap();
         pipes.input.write_all(b"word\n").await.unwrap();
         let mut answer = [0; 9];
         pipes.output.read_exact(&mut answer).await.unwrap();
         assert_eq!(&answer, b"got word\n");
         drop(pipes.input);
-        assert_eq!(partner.end().await, Ending::Exited(3));
+        assert_eq!(child.end().await, Ending::Exited(3));
     }
 
     #[tokio::test]
-    async fn what_ignores_every_hint_is_killed_with_its_children() {
+    async fn a_child_that_ignores_eof_and_sigterm_is_killed_with_its_children() {
         let (folder, program) = shell("trap '' TERM; sleep 1000 & echo $!; wait; wait; sleep 1000");
         let background = Background::new(folder.path().join("logs"));
-        let (partner, mut pipes) = start(&program, &background).unwrap();
+        let (child, mut pipes) = start(&program, &background).unwrap();
         let mut pid = vec![0; 32];
         let count = pipes.output.read(&mut pid).await.unwrap();
         let pid: i32 = String::from_utf8_lossy(&pid[..count]).trim().parse().unwrap();
         drop(pipes.input);
-        assert_eq!(partner.end().await, Ending::Signalled(libc::SIGKILL));
+        assert_eq!(child.end().await, Ending::Signalled(libc::SIGKILL));
         let is_alive = || {
             let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             !state.is_empty() && !state.contains(") Z") && !state.contains(") X")

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pollux_domain::content::{Body, Content, Role};
 use pollux_domain::event::{CallReport, Event};
 use pollux_domain::model::ModelClient;
-use pollux_domain::witness::Witness;
+use pollux_domain::session_observer::SessionObserver;
 use pollux_memory::{MessageKind, Scope, recency_split};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::scribe::{Called, Extraction, Line, Scribe};
+use super::writer::{Called, Extraction, Line, MemoryWriter};
 use super::{Recall, own_setting};
 use crate::Prepared;
 
@@ -24,7 +24,7 @@ const QUEUE: usize = 1024;
 /// Capacity for events of background model requests.
 const EVENTS: usize = 64;
 /// Time limit at the end of a session. The next session does the rest.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIME_LIMIT: Duration = Duration::from_secs(3);
 /// How long to wait for another process that is indexing.
 const WAIT: Duration = Duration::from_secs(2);
 /// Tool arguments that contain paths.
@@ -40,22 +40,22 @@ words that stand by themselves. No secrets, nothing that only matters now, at mo
 answer NO_REPLY.";
 
 /// Records one conversation for the memory.
-pub(crate) struct Remembrance {
+pub(crate) struct MemoryRecorder {
     recall: Arc<Recall>,
-    mirror: Arc<Mirror>,
-    scribe: JoinHandle<Scribe>,
+    mirror: Arc<MemoryObserver>,
+    writer: JoinHandle<MemoryWriter>,
     events: mpsc::Receiver<Event>,
     tracker: TaskTracker,
     cancel: CancellationToken,
 }
 
-impl Remembrance {
+impl MemoryRecorder {
     /// Starts recording; `typed_text` tells which part of a prompt the user typed.
     pub(crate) fn start(
         recall: &Arc<Recall>,
         turn: &Prepared<'_>,
         model: &Arc<dyn ModelClient>,
-        own_words: OwnWords,
+        typed_text: TypedText,
     ) -> Self {
         let (lines, inbox) = mpsc::channel(QUEUE);
         let (outbox, events) = mpsc::channel(EVENTS);
@@ -64,7 +64,7 @@ impl Remembrance {
         // Scripted replies are counted, so an extra request would consume one.
         let may_ask = script.replies.is_none() && script.record.is_none();
         let asks = own_setting(turn.loaded, "memory.learnings.extraction").and_then(Value::as_str);
-        let scribe = Scribe::new(
+        let writer = MemoryWriter::new(
             Arc::clone(recall),
             turn,
             match asks {
@@ -77,23 +77,23 @@ impl Remembrance {
         );
         let flushes = own_setting(turn.loaded, "memory.flush.enabled") != Some(&Value::Bool(false));
         let recency = own_setting(turn.loaded, "memory.recency.messages").and_then(Value::as_i64);
-        let mirror = Arc::new(Mirror {
+        let mirror = Arc::new(MemoryObserver {
             lines,
-            own_words,
+            typed_text,
             notes_wanted: flushes && may_ask && turn.loaded.trust.uses_project(),
             recency,
             lost: AtomicBool::new(false),
         });
-        let scribe = tokio::task::spawn_blocking(move || scribe.live(inbox));
-        Self { recall: Arc::clone(recall), mirror, scribe, events, tracker, cancel }
+        let writer = tokio::task::spawn_blocking(move || writer.live(inbox));
+        Self { recall: Arc::clone(recall), mirror, writer, events, tracker, cancel }
     }
 
-    pub(crate) fn witness(&self) -> Arc<dyn Witness> {
-        Arc::clone(&self.mirror) as Arc<dyn Witness>
+    pub(crate) fn observer(&self) -> Arc<dyn SessionObserver> {
+        Arc::clone(&self.mirror) as Arc<dyn SessionObserver>
     }
 
     /// The next event of a background request.
-    pub(crate) async fn news(&mut self) -> Event {
+    pub(crate) async fn next_event(&mut self) -> Event {
         match self.events.recv().await {
             Some(event) => event,
             None => std::future::pending().await,
@@ -108,14 +108,14 @@ impl Remembrance {
     /// Writes and indexes the rest within a time limit, or not at all if the user quits at once. Returns warnings for the
     /// user, and the events of requests made in the meantime.
     pub(crate) async fn close(mut self, hurried: bool) -> (Vec<String>, Vec<Event>) {
-        let Self { recall, mirror, scribe, tracker, cancel, .. } = &mut self;
+        let Self { recall, mirror, writer, tracker, cancel, .. } = &mut self;
         if hurried {
             cancel.cancel();
         }
         let mut notes = Vec::new();
         let ending = async {
             let _ = mirror.lines.send(Line::End).await;
-            let Ok(done) = scribe.await else { return };
+            let Ok(done) = writer.await else { return };
             notes = done.problems;
             tracker.close();
             tracker.wait().await;
@@ -126,7 +126,7 @@ impl Remembrance {
                 indexer.stop().await;
             }
         };
-        let _ = tokio::time::timeout(PATIENCE, ending).await;
+        let _ = tokio::time::timeout(TIME_LIMIT, ending).await;
         self.cancel.cancel();
         if self.mirror.lost.load(Ordering::Relaxed) {
             notes.push(LOST.to_owned());
@@ -136,7 +136,7 @@ impl Remembrance {
 }
 
 /// The part of a prompt that the user typed. Learnings come only from that.
-pub(crate) enum OwnWords {
+pub(crate) enum TypedText {
     /// Every prompt as it was typed.
     AllTyped,
     /// This text; the rest was piped in. `None` if everything was piped in.
@@ -144,16 +144,16 @@ pub(crate) enum OwnWords {
 }
 
 /// Forwards events to the writer.
-struct Mirror {
+struct MemoryObserver {
     lines: mpsc::Sender<Line>,
-    own_words: OwnWords,
+    typed_text: TypedText,
     notes_wanted: bool,
     recency: Option<i64>,
     /// The queue was full.
     lost: AtomicBool,
 }
 
-impl Mirror {
+impl MemoryObserver {
     fn pass(&self, line: Line) {
         if self.lines.try_send(line).is_err() {
             self.lost.store(true, Ordering::Relaxed);
@@ -161,13 +161,13 @@ impl Mirror {
     }
 }
 
-impl Witness for Mirror {
+impl SessionObserver for MemoryObserver {
     fn prompt(&self, typed: Option<&str>) {
         let Some(typed) = typed else { return };
-        let (said, teaches) = match &self.own_words {
-            OwnWords::AllTyped => (typed, true),
-            OwnWords::Only(Some(words)) => (words.as_str(), true),
-            OwnWords::Only(None) => (typed, false),
+        let (said, teaches) = match &self.typed_text {
+            TypedText::AllTyped => (typed, true),
+            TypedText::Only(Some(words)) => (words.as_str(), true),
+            TypedText::Only(None) => (typed, false),
         };
         self.pass(Line::Prompt { said: said.to_owned(), teaches });
     }

@@ -1,4 +1,4 @@
-//! From the first operation to the last.
+//! The main loop of a session: serves operations from start to end.
 
 use std::collections::VecDeque;
 use std::error::Error as _;
@@ -30,14 +30,14 @@ enum Work {
     Shell { command: String, by: FrontId },
 }
 
-/// Serves operations until the front end ends the session or is gone.
+/// Serves operations until the front end ends the session or disconnects.
 pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: mpsc::Receiver<Asked>) {
     let (id, model) = (session.id.clone(), session.model_settings.name.clone());
     session.emit(Event::SessionReady { session: id, model, roots }).await;
     let mut queue: VecDeque<Asked> = VecDeque::new();
     let mut cancelled_early = start(&mut session, &mut inbox, &mut queue).await;
     let mut reason = EndReason::Exit;
-    let mut hurried = false;
+    let mut cancelled = false;
     let mut open = true;
     while open {
         let asked = match queue.pop_front() {
@@ -48,7 +48,7 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
             None => break,
             Some(Asked { id, by, op: Op::End { cleared } }) => {
                 reason = if cleared { EndReason::Clear } else { EndReason::Exit };
-                session.authority.desk.acknowledge(id, by, OpResult::Accepted).await;
+                session.authority.questions.acknowledge(id, by, OpResult::Accepted).await;
                 break;
             }
             Some(asked) => serve(&mut session, asked).await,
@@ -82,19 +82,19 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
             }
         };
         let Some(end) = end else { continue };
-        hurried = matches!(end, TurnEnd::Cancelled);
+        cancelled = matches!(end, TurnEnd::Cancelled);
         if is_prompt {
             note_end(&mut session, &end).await;
         }
         let _ = events.send(Event::TurnEnded(end)).await;
     }
     for Asked { id, by, .. } in queue {
-        session.authority.desk.acknowledge(id, by, over()).await;
+        session.authority.questions.acknowledge(id, by, over()).await;
     }
-    end(&session, inbox, reason, hurried).await;
+    end(&session, inbox, reason, cancelled).await;
 }
 
-/// Lets hooks see the session begin; what is asked meanwhile waits. True if somebody cancelled, which is
+/// Runs the SessionStart hooks; operations wait. True if cancelled, which is
 /// about the turn that was to follow.
 async fn start(
     session: &mut Session,
@@ -105,7 +105,7 @@ async fn start(
         return false;
     }
     let cancel = CancellationToken::new();
-    let desk = Arc::clone(&session.authority.desk);
+    let questions = Arc::clone(&session.authority.questions);
     let starting = start_hooks(&session.services.hooked, &mut session.conversation.history, &cancel);
     tokio::pin!(starting);
     loop {
@@ -114,7 +114,7 @@ async fn start(
             asked = inbox.recv(), if !cancel.is_cancelled() => match asked {
                 Some(Asked { id, by, op: Op::Cancel }) => {
                     cancel.cancel();
-                    desk.acknowledge(id, by, OpResult::Accepted).await;
+                    questions.acknowledge(id, by, OpResult::Accepted).await;
                 }
                 None => cancel.cancel(),
                 Some(later) => queue.push_back(later),
@@ -124,10 +124,10 @@ async fn start(
     }
 }
 
-/// Lets hooks see the session end. A cancel, or one before it, keeps that short.
-async fn end(session: &Session, mut inbox: mpsc::Receiver<Asked>, reason: EndReason, hurried: bool) {
+/// Runs the SessionEnd hooks. A cancel, or one before it, keeps that short.
+async fn end(session: &Session, mut inbox: mpsc::Receiver<Asked>, reason: EndReason, cancelled: bool) {
     let cancel = CancellationToken::new();
-    let ending = end_hooks(&session.services.hooked, reason, hurried, &cancel);
+    let ending = end_hooks(&session.services.hooked, reason, cancelled, &cancel);
     tokio::pin!(ending);
     let mut listening = true;
     loop {
@@ -136,9 +136,9 @@ async fn end(session: &Session, mut inbox: mpsc::Receiver<Asked>, reason: EndRea
             asked = inbox.recv(), if listening => match asked {
                 Some(Asked { id, by, op: Op::Cancel }) => {
                     cancel.cancel();
-                    session.authority.desk.acknowledge(id, by, OpResult::Accepted).await;
+                    session.authority.questions.acknowledge(id, by, OpResult::Accepted).await;
                 }
-                Some(Asked { id, by, .. }) => session.authority.desk.acknowledge(id, by, over()).await,
+                Some(Asked { id, by, .. }) => session.authority.questions.acknowledge(id, by, over()).await,
                 None => listening = false,
             },
             () = &mut ending => break,
@@ -146,7 +146,7 @@ async fn end(session: &Session, mut inbox: mpsc::Receiver<Asked>, reason: EndRea
     }
     inbox.close();
     while let Ok(Asked { id, by, .. }) = inbox.try_recv() {
-        session.authority.desk.acknowledge(id, by, over()).await;
+        session.authority.questions.acknowledge(id, by, over()).await;
     }
 }
 
@@ -166,7 +166,7 @@ async fn serve(session: &mut Session, asked: Asked) -> Option<Work> {
             let text = "shell commands are not available in this session";
             (OpResult::refused(RefusalCode::Unsupported, text), None)
         }
-        // There is nothing to stop, which is what was wished for.
+        // Nothing is running, so a cancel succeeds.
         Op::Cancel | Op::End { .. } => (OpResult::Accepted, None),
         Op::Decide { .. } => (too_late(), None),
         Op::Withdraw { .. } => (not_queued(), None),
@@ -182,7 +182,7 @@ async fn serve(session: &mut Session, asked: Asked) -> Option<Work> {
         }
         Op::Rewind { to } => (take_back(session, to).await, None),
     };
-    session.authority.desk.acknowledge(id, by, result).await;
+    session.authority.questions.acknowledge(id, by, result).await;
     work
 }
 
@@ -217,7 +217,7 @@ fn view(session: &Session) -> ConversationView {
     }
 }
 
-/// Takes back a prompt and what followed, in the file first: what it still holds would come back otherwise.
+/// Rewinds to a prompt, in the file first: otherwise a resume would bring the messages back.
 fn rewind(session: &mut Session, to: &str) -> Result<(), Refusal> {
     if !session.conversation.history.prompts().iter().any(|prompt| prompt.message == to) {
         let message = "the conversation no longer has this prompt".to_owned();
@@ -255,7 +255,7 @@ async fn serve_beside(asked: Asked, authority: &Authority, cancel: &Cancellation
             OpResult::Accepted
         }
         Op::Decide { call, answer } => {
-            if authority.desk.answer(&call, answer, &by) {
+            if authority.questions.answer(&call, answer, &by) {
                 OpResult::Accepted
             } else {
                 too_late()
@@ -276,7 +276,7 @@ async fn serve_beside(asked: Asked, authority: &Authority, cancel: &Cancellation
         | Op::Shell { .. }
         | Op::ShellRan { .. } => return Some(Asked { id, by, op }),
     };
-    authority.desk.acknowledge(id, by, result).await;
+    authority.questions.acknowledge(id, by, result).await;
     None
 }
 

@@ -1,4 +1,4 @@
-//! What a sandboxed command may write, what it may not see and what it may not change.
+//! The paths that a sandboxed command may write, must not see or must not change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ const SECRETS: &[&str] = &[
     "snap/firefox",
 ];
 
-/// In the user's `.gemini`; settings may hold keys.
+/// In the user's `.gemini`; settings may contain keys.
 const GEMINI_SECRETS: &[&str] = &[
     ".env",
     "a2a-oauth-tokens.json",
@@ -84,7 +84,7 @@ const GEMINI_SECRETS: &[&str] = &[
     "settings.json",
 ];
 
-/// Places where daemons listen outside `/run` and homes.
+/// Sockets of daemons outside `/run` and homes.
 const SOCKETS: &[&str] = &[
     "/var/lib/incus/unix.socket",
     "/var/lib/lxd/unix.socket",
@@ -92,7 +92,7 @@ const SOCKETS: &[&str] = &[
     "/run/user",
 ];
 
-/// What package managers keep below a home and must write to work.
+/// Folders below a home that package managers must be able to write.
 const CACHES: &[&str] = &[
     ".bun/install/cache",
     ".cache",
@@ -113,7 +113,7 @@ const CACHES: &[&str] = &[
     "go/pkg/mod",
 ];
 
-/// At the top of each workspace directory: files that make other programs run something.
+/// At the top of each workspace directory: files that configure other programs.
 const PROTECTED: &[&str] = &[".gemini", ".vscode", ".envrc"];
 /// The same in a repository's own folder.
 const PROTECTED_IN_GIT: &[&str] = &["hooks", "config"];
@@ -127,9 +127,9 @@ pub enum RootError {
     Secret(PathBuf),
 }
 
-/// All the places that matter; real paths, except for those that do not exist.
+/// All relevant paths; real paths, except for those that do not exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct SandboxPaths {
     /// Trees and files that can be written, the workspace first.
     pub(super) writable: Vec<PathBuf>,
     /// Folders for temporary files.
@@ -138,12 +138,12 @@ pub(super) struct Places {
     pub(super) hidden: Vec<PathBuf>,
     /// Not to be changed, and not to be created if they do not exist.
     pub(super) protected: Vec<PathBuf>,
-    /// Folders with protected things in them, which must not be moved away to make room for others.
+    /// Folders that contain protected files and must not be renamed.
     pub(super) pinned: Vec<PathBuf>,
     pub(super) homes: Vec<PathBuf>,
 }
 
-impl Places {
+impl SandboxPaths {
     pub(super) fn survey(request: &SandboxRequest) -> Result<Self, RootError> {
         let homes: Vec<PathBuf> = distinct(request.homes.iter().map(|home| real(home)));
         let roots = distinct(request.roots.iter().map(|root| real(root)));
@@ -187,7 +187,7 @@ impl Places {
     }
 }
 
-/// A home, or something that holds one, is no workspace.
+/// A home, or a folder that contains one, is not a valid workspace.
 pub(super) fn refuse_broad(path: &Path, homes: &[PathBuf]) -> Result<(), RootError> {
     if path.parent().is_none() || homes.iter().any(|home| home.starts_with(path)) {
         return Err(RootError::TooBroad(path.to_owned()));
@@ -195,7 +195,7 @@ pub(super) fn refuse_broad(path: &Path, homes: &[PathBuf]) -> Result<(), RootErr
     Ok(())
 }
 
-/// The folders for temporary files. A foolish value of `TMPDIR` must not open a home.
+/// The folders for temporary files. A bad value of `TMPDIR` must not open a home.
 fn temp(own: &Path, homes: &[PathBuf]) -> Vec<PathBuf> {
     let own = Some(real(own)).filter(|path| refuse_broad(path, homes).is_ok());
     let all = own.into_iter().chain(["/tmp", "/var/tmp"].map(|path| real(Path::new(path))));
@@ -220,7 +220,7 @@ fn repository(root: &Path, homes: &[PathBuf]) -> Option<PathBuf> {
     }
     let pointer = fs::read_to_string(&entry).ok()?;
     let folder = real(&entry.parent()?.join(pointer.strip_prefix("gitdir:")?.trim()));
-    // Whoever can write a `.git` file could name any folder; a real work tree's folder names it back.
+    // A `.git` file could name any folder; the folder of a real work tree links back to it.
     let back = fs::read_to_string(folder.join("gitdir")).ok()?;
     if real(&folder.join(back.trim())) != real(&entry) {
         return None;
@@ -241,7 +241,8 @@ fn real(path: &Path) -> PathBuf {
     }
 }
 
-/// The same for a name below a folder that is a real path. Most of these names do not exist, which one look tells.
+/// The same for a name below a folder that is a real path. Most of these names do not exist, which one lookup
+/// shows.
 fn real_below(folder: &Path, name: &str) -> PathBuf {
     let whole = folder.join(name);
     let mut path = folder.to_owned();

@@ -26,7 +26,7 @@ const ANSWER: usize = 2000;
 /// Characters of a prompt in the store.
 const LAST_MESSAGE: usize = 200;
 /// Maximum learnings per session.
-const MOST_LEARNED: usize = 50;
+const MAX_LEARNED: usize = 50;
 
 /// An entry to write.
 pub(super) enum Line {
@@ -75,7 +75,7 @@ struct Past {
     files: Vec<String>,
 }
 
-pub(super) struct Scribe {
+pub(super) struct MemoryWriter {
     recall: Arc<Recall>,
     session: String,
     transcript: Option<Transcript>,
@@ -94,7 +94,7 @@ pub(super) struct Scribe {
     pub(super) problems: Vec<String>,
 }
 
-impl Scribe {
+impl MemoryWriter {
     pub(super) fn new(
         recall: Arc<Recall>,
         turn: &Prepared<'_>,
@@ -222,7 +222,7 @@ impl Scribe {
 
     /// Extracts learnings from the user's text. Corrections are saved at once, the rest when the session ends.
     fn learn(&mut self, said: &str) {
-        if self.learned >= MOST_LEARNED {
+        if self.learned >= MAX_LEARNED {
             return;
         }
         let found = match &self.extraction {

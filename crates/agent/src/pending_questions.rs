@@ -1,4 +1,4 @@
-//! Where calls wait for a person.
+//! Questions that wait for an answer from a front end.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,27 +16,27 @@ use crate::hooked::Hooked;
 use crate::hooked::notification::notify;
 use crate::stopwatch::Stopwatch;
 
-/// Who waits for an answer, by call.
+/// Waiting callers, by call id.
 type Open = HashMap<String, oneshot::Sender<(Answer, FrontId)>>;
 
-/// The questions that are open, and the way to the front ends.
-pub(crate) struct Desk {
+/// The open questions of a session; sends them to the front ends and delivers the answers.
+pub(crate) struct PendingQuestions {
     open: Arc<Mutex<Open>>,
-    /// Whoever holds the desk does not keep the session's stream of events open.
+    /// Weak, so that a holder does not keep the session's event stream open.
     events: mpsc::WeakSender<Event>,
     hooked: Arc<Hooked>,
-    /// Questions that belong to no call of the model's.
+    /// Counter for questions without a tool call.
     asides: Arc<AtomicU64>,
-    /// The sub-agent that asks here, and its time, which does not run while a person thinks.
+    /// The asking sub-agent, and its time limit, which pauses during questions.
     asker: Option<(String, Arc<Stopwatch>)>,
 }
 
-impl Desk {
+impl PendingQuestions {
     pub(crate) fn new(events: mpsc::WeakSender<Event>, hooked: Arc<Hooked>) -> Self {
         Self { open: Arc::default(), events, hooked, asides: Arc::default(), asker: None }
     }
 
-    /// The same desk, where a sub-agent asks.
+    /// The same questions on behalf of a sub-agent.
     pub(crate) fn for_subagent(&self, name: &str, time: Arc<Stopwatch>) -> Self {
         Self {
             open: Arc::clone(&self.open),
@@ -47,13 +47,13 @@ impl Desk {
         }
     }
 
-    /// Asks and waits. Whoever cancels the turn, or goes away, has said no.
+    /// Asks and waits. Cancelling the turn or disconnecting counts as no.
     pub(crate) async fn ask(&self, request: ApprovalRequest, cancel: &CancellationToken) -> Answer {
-        self.ask_whom(request, cancel).await.0
+        self.ask_with_author(request, cancel).await.0
     }
 
-    /// Asks and waits; the answer, and who gave it.
-    pub(crate) async fn ask_whom(
+    /// Asks and waits; returns the answer and the front end that gave it.
+    pub(crate) async fn ask_with_author(
         &self,
         mut request: ApprovalRequest,
         cancel: &CancellationToken,
@@ -80,18 +80,18 @@ impl Desk {
         (answer, by)
     }
 
-    /// Passes an answer on; whether anybody waited for it.
+    /// Delivers an answer; returns whether the question was open.
     pub(crate) fn answer(&self, call: &CallId, answer: Answer, by: &FrontId) -> bool {
         let waiting = self.with(|open| open.remove(call.as_str()));
         waiting.is_some_and(|waiting| waiting.send((answer, by.clone())).is_ok())
     }
 
-    /// Tells whoever asked what came of it.
+    /// Acknowledges an operation to its sender.
     pub(crate) async fn acknowledge(&self, id: RequestId, by: FrontId, result: OpResult) {
         self.tell(Event::Acknowledged { id, by, result }).await;
     }
 
-    /// Tells the front ends.
+    /// Sends an event to the front ends.
     pub(crate) async fn tell(&self, event: Event) {
         if let Some(events) = self.events.upgrade() {
             let _ = events.send(event).await;
@@ -103,7 +103,7 @@ impl Desk {
     }
 }
 
-impl Person for Desk {
+impl Person for PendingQuestions {
     fn ask<'a>(
         &'a self,
         who: &'a str,
@@ -121,6 +121,6 @@ impl Person for Desk {
             why: Why::default(),
             offers: vec![Offer { outcome: Outcome::Refuse, covers: String::new() }],
         };
-        Box::pin(Desk::ask(self, request, cancel))
+        Box::pin(PendingQuestions::ask(self, request, cancel))
     }
 }

@@ -1,4 +1,4 @@
-//! What is said to a sub-agent, and about it.
+//! Texts for sub-agents and about them.
 
 use crate::subagent::terminate_mode::TerminateMode;
 
@@ -8,7 +8,7 @@ pub(super) const GRACE_SECONDS: u64 = 60;
 const PLANNING: &str =
     "\n- The session is in plan mode: you may read and search; anything that makes changes is refused.";
 
-/// What every sub-agent is told behind its own prompt.
+/// Rules appended to every sub-agent's prompt.
 pub(super) fn rules(planning: bool) -> String {
     format!(
         "# Rules for this task
@@ -21,7 +21,7 @@ Call nothing else in that turn.{}",
     )
 }
 
-/// What starts the last turn.
+/// The prompt of the last turn.
 pub(super) fn last_chance(why: &str) -> String {
     format!(
         "System: {why} You have one last turn of at most {GRACE_SECONDS} seconds. Call `complete_task` now and submit \
@@ -29,7 +29,7 @@ pub(super) fn last_chance(why: &str) -> String {
     )
 }
 
-/// Why an agent is told to come to an end.
+/// Why the agent has to finish.
 pub(super) fn warning(mode: TerminateMode) -> &'static str {
     match mode {
         TerminateMode::Timeout => "your time is up.",
@@ -42,12 +42,12 @@ pub(super) fn warning(mode: TerminateMode) -> &'static str {
     }
 }
 
-/// What whoever asked reads of an agent that came to an end; upstream's words.
+/// The report of a finished agent for the caller; upstream's words.
 pub(super) fn finished(agent: &str, mode: TerminateMode, result: &str) -> String {
     format!("Subagent '{agent}' finished.\nTermination Reason: {}\nResult:\n{result}", mode.as_str())
 }
 
-/// What whoever asked reads of an agent that failed; upstream's words.
+/// The report of a failed agent for the caller; upstream's words.
 pub(super) fn failed(agent: &str, error: &str) -> String {
     format!("Subagent '{agent}' failed. Error: {error}")
 }

@@ -1,4 +1,4 @@
-//! The skills of a session, which may be looked for anew while it lives.
+//! The skills of a session, which can be reloaded while it runs.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,11 +12,11 @@ use super::activate::{ActivateSkill, activation};
 use super::{BodyError, Skill, Skills};
 
 /// Opens a folder for reading.
-pub type Admit = Arc<dyn Fn(&Path) + Send + Sync>;
+pub type GrantRead = Arc<dyn Fn(&Path) + Send + Sync>;
 
-/// What is there now; a source of the tool `activate_skill`.
-pub struct Shelf {
-    admit: Admit,
+/// The current skills; the source of the tool `activate_skill`.
+pub struct SkillRegistry {
+    admit: GrantRead,
     state: Mutex<State>,
 }
 
@@ -27,40 +27,40 @@ struct State {
     tool: Option<Arc<dyn Tool>>,
 }
 
-/// What looking anew changed.
+/// The difference after reloading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
+pub struct SkillChange {
     pub added: usize,
     pub removed: usize,
 }
 
-impl Shelf {
-    pub fn new(skills: Skills, admit: Admit) -> Self {
+impl SkillRegistry {
+    pub fn new(skills: Skills, admit: GrantRead) -> Self {
         let tool = tool(&skills, &admit);
         Self { admit, state: Mutex::new(State { version: 1, skills, tool }) }
     }
 
-    /// Puts what was found anew in the place of what there was.
-    pub fn replace(&self, skills: Skills) -> Change {
+    /// Replaces the skills by newly discovered ones.
+    pub fn replace(&self, skills: Skills) -> SkillChange {
         let tool = tool(&skills, &self.admit);
         let mut state = self.state();
         let names = |skills: &Skills| skills.enabled().map(|skill| skill.name.clone()).collect::<Vec<_>>();
         let (before, after) = (names(&state.skills), names(&skills));
         let count =
             |some: &[String], others: &[String]| some.iter().filter(|name| !others.contains(name)).count();
-        let change = Change { added: count(&after, &before), removed: count(&before, &after) };
+        let change = SkillChange { added: count(&after, &before), removed: count(&before, &after) };
         *state = State { version: state.version + 1, skills, tool };
         change
     }
 
-    /// The enabled skill that a person calls by this word, without its slash.
+    /// The enabled skill with this command name, without its slash.
     pub fn called(&self, word: &str) -> Option<Skill> {
         let state = self.state();
         let by_word = |skill: &&Skill| skill.command().eq_ignore_ascii_case(word);
         state.skills.enabled().find(by_word).cloned()
     }
 
-    /// What the model gets when a person activates a skill; its folder is open from then on.
+    /// The text for the model when the user activates a skill; gives read access to its folder.
     pub fn activate(&self, skill: &Skill) -> Result<String, BodyError> {
         activation(skill, &self.admit).map(|(text, _)| text)
     }
@@ -74,12 +74,12 @@ impl Shelf {
     }
 }
 
-fn tool(skills: &Skills, admit: &Admit) -> Option<Arc<dyn Tool>> {
+fn tool(skills: &Skills, admit: &GrantRead) -> Option<Arc<dyn Tool>> {
     let enabled: Arc<[Skill]> = skills.enabled().cloned().collect();
     (!enabled.is_empty()).then(|| Arc::new(ActivateSkill::new(enabled, Arc::clone(admit))) as Arc<dyn Tool>)
 }
 
-impl ToolSource for Shelf {
+impl ToolSource for SkillRegistry {
     fn version(&self) -> u64 {
         self.state().version
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pollux_domain::content::Part;
 use pollux_domain::failure::Failure;
 use pollux_exec::background::Background;
-use pollux_extend::skills::Shelf;
+use pollux_extend::skills::SkillRegistry;
 use pollux_mcp::Servers;
 use pollux_tools::Workspace;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use super::prompt::{self, Expanded};
 use super::{Loaded, agents, mcp, skills, workspace};
 
 /// The services that a conversation uses.
-pub struct Outside {
+pub struct Services {
     pub workspace: Arc<Workspace>,
     pub background: Arc<Background>,
     /// They connect in the background.
@@ -27,12 +27,12 @@ pub struct Outside {
     kept: Kept,
     pub commands: Commands,
     /// `None` if disabled.
-    pub skills: Option<Arc<Shelf>>,
+    pub skills: Option<Arc<SkillRegistry>>,
     /// Notes about unusable skills and servers.
     pub(crate) unused: Vec<String>,
 }
 
-impl Outside {
+impl Services {
     pub(crate) fn open(loaded: &Loaded, manner: Manner) -> Result<Self, Failure> {
         let workspace = Arc::new(workspace::workspace(loaded)?);
         let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
