@@ -18,7 +18,7 @@ pub(crate) struct Conversation {
     /// Inputs of the system prompt.
     pub(crate) prompt: PromptInputs,
     pub(crate) system: Arc<str>,
-    /// What requests begin with, where that must not change.
+    /// Start of every request while it must not change; see `epoch`.
     pub(crate) epoch: Option<Epoch>,
     /// Estimated tokens of a request apart from the conversation.
     pub(crate) overhead: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Counters {
     pub(crate) summary_failed: bool,
     pub(crate) recording_stopped: bool,
     pub(crate) compressions: u64,
-    /// The window of a model as its server named it, where that is smaller than it was thought to be.
+    /// Context window that the server of a model reported, if smaller than the known one.
     pub(crate) named_window: Option<(String, u64)>,
     /// Number of user shell commands.
     pub(crate) shells: u64,

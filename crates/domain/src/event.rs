@@ -45,7 +45,7 @@ pub enum Event {
     Text(String),
     /// A piece of the model's reasoning.
     Thought(Thought),
-    /// The model writes a call, of which so many bytes have come. For display only.
+    /// The model is writing a tool call; `bytes` of its arguments have arrived. For display only.
     CallProgress { name: String, bytes: u64 },
     /// The provider waits before a retry.
     Waiting(Wait),

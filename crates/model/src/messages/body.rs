@@ -50,21 +50,23 @@ pub(super) struct Plan {
 impl Target<'_> {
     /// The body of a streamed request.
     pub(super) fn stream(&self, request: &ModelRequest) -> Plan {
-        let mut plan = self.plan(request);
+        let converses = matches!(request.role, RequestRole::Main | RequestRole::Subagent);
+        let mut plan = self.plan(request, converses);
         plan.body.insert("stream".into(), json!(true));
         plan
     }
 
     /// The body of a request for a count, which knows fewer fields.
     pub(super) fn count(&self, request: &ModelRequest) -> JsonObject {
-        let mut body = self.plan(request).body;
+        let mut body = self.plan(request, false).body;
         const KNOWN: &[&str] =
             &["model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"];
         body.retain(|key, _| KNOWN.contains(&key.as_str()));
         body
     }
 
-    fn plan(&self, request: &ModelRequest) -> Plan {
+    /// `converses` is false for work beside the conversation, which neither carries its reasoning nor is repeated.
+    fn plan(&self, request: &ModelRequest, converses: bool) -> Plan {
         let wished = neutral(request);
         let caps = &self.info.caps;
         let names = ToolNames::new(&request.tools, NAME_LIMIT);
@@ -73,6 +75,7 @@ impl Target<'_> {
             first_party: self.first_party,
             caps,
             names: &names,
+            seals: converses,
             void: self.void,
             continues: self.continues,
         };
@@ -94,7 +97,7 @@ impl Target<'_> {
             .collect();
         let mut tools = self.tools(request, &wished, &names, &written, &mut body);
         let Written { mut messages, seals } = written;
-        if matches!(request.role, RequestRole::Main | RequestRole::Subagent) {
+        if converses {
             self.mark(&mut tools, &mut system, &mut messages);
         }
         for (key, blocks) in [("system", system), ("tools", tools)] {

@@ -131,7 +131,7 @@ impl MessagesDecoder {
                 if let Body::Other(fields) = &part.body {
                     self.sources.look_at(fields);
                 }
-                self.tell(part, events);
+                self.tell(*part, events);
             }
             Closed::Call(mut call) => {
                 call.name = self.names.own(&call.name);

@@ -30,6 +30,8 @@ pub(super) struct Writer<'a> {
     pub(super) first_party: bool,
     pub(super) caps: &'a Capabilities,
     pub(super) names: &'a ToolNames,
+    /// Whether reasoning goes back at all: it is bound to the conversation that it came from.
+    pub(super) seals: bool,
     /// Seals that the server refused before.
     pub(super) void: &'a HashSet<u64>,
     /// The last turn is one of the model's that the server paused and will continue.
@@ -132,7 +134,7 @@ impl Writer<'_> {
     ) -> Option<Value> {
         match &part.body {
             Body::Text(text) => text_block(text),
-            Body::Reasoning { text, seal: Some(seal), .. } if self.reads(origin) => {
+            Body::Reasoning { text, seal: Some(seal), .. } if self.seals && self.reads(origin) => {
                 let mark = mark(seal);
                 let block = reasoning_block(text, seal).filter(|_| !self.void.contains(&mark))?;
                 seals.push(mark);

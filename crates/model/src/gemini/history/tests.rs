@@ -183,9 +183,10 @@ fn what_is_anothers_or_the_programs_own_is_not_sent() {
     let mut text = Part::text("a");
     text.seal = seal();
     text.extra = json!({"cache_control": 1, "pollux": {"x": 1}}).as_object().unwrap().clone();
-    let mut turn = Content::model(vec![thinking, text]);
+    let block = Body::Other(json!({"anthropicBlock": {"type": "x"}}).as_object().unwrap().clone());
+    let mut turn = Content::model(vec![thinking, text, block.into()]);
     let sent = |turn: &Content| serde_json::to_value(hygiene([turn], false)).unwrap()[0]["parts"].clone();
-    assert_eq!(sent(&turn), json!([{"text": "a", "cache_control": 1}]));
+    assert_eq!(sent(&turn)[0], json!({"text": "a", "cache_control": 1}));
     turn.origin = Some(Arc::new(elsewhere));
     assert_eq!(sent(&turn), json!([{"text": "a"}]));
 }

@@ -41,8 +41,14 @@ pub(super) enum Block {
 pub(super) enum Closed {
     /// It was told while it came.
     Nothing,
-    Part(Part),
+    Part(Box<Part>),
     Call(FunctionCall),
+}
+
+impl Closed {
+    fn whole(body: Body) -> Self {
+        Self::Part(Box::new(body.into()))
+    }
 }
 
 impl Block {
@@ -101,11 +107,11 @@ impl Block {
             Self::Thinking { text, signature } => {
                 let kind = SealKind::AnthropicThinking;
                 let seal = signature.map(|signature| Seal { kind, data: Value::String(signature) });
-                Closed::Part(Body::Reasoning { text, summary: true, seal }.into())
+                Closed::whole(Body::Reasoning { text, summary: true, seal })
             }
             Self::Redacted(data) => {
                 let seal = Some(Seal { kind: SealKind::AnthropicRedacted, data });
-                Closed::Part(Body::Reasoning { text: String::new(), summary: true, seal }.into())
+                Closed::whole(Body::Reasoning { text: String::new(), summary: true, seal })
             }
             Self::Call { id, name, input, json, .. } => Closed::Call(match input {
                 Value::Object(args) if json.trim().is_empty() => FunctionCall::new(id, name, args),
@@ -116,7 +122,7 @@ impl Block {
                     block.insert("input".into(), input);
                 }
                 let fields = JsonObject::from_iter([(BLOCK.to_owned(), json!(block))]);
-                Closed::Part(Body::Other(fields).into())
+                Closed::whole(Body::Other(fields))
             }
         }
     }

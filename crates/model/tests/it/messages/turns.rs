@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pollux_domain::content::{Blob, Body, Content, FunctionCall, FunctionResponse, Part, Seal, SealKind};
-use pollux_domain::model::{Dialect, ModelRequest, Origin, ProviderId};
+use pollux_domain::model::{Dialect, ModelClient, ModelRequest, Origin, ProviderId, RequestRole};
 use pollux_test_support::{FakeMessages, MessagesReply};
 use serde_json::{Value, json};
 
@@ -57,6 +57,24 @@ async fn reasoning_goes_back_byte_for_byte_and_in_order() {
         {"type": "tool_use", "id": "toolu_1", "name": "read_file", "input": {"z": 1, "a": [1.5, null]}},
     ]);
     assert_eq!(Value::Array(server.request(1).blocks(1)).to_string(), expected.to_string());
+}
+
+#[tokio::test]
+async fn work_beside_the_conversation_carries_no_reasoning() {
+    let server = FakeMessages::start([]).forever(MessagesReply::new().text(&["x"]));
+    let contents = vec![
+        Content::user_text("hi"),
+        sealed(SEALED, &server.url(), Dialect::MESSAGES),
+        Content::user_text("sum it up"),
+    ];
+    let request = ModelRequest { role: RequestRole::Compressor, ..asking(SEALED, contents) };
+    first_party(&server).generate(request.clone()).await.unwrap();
+    server.push([MessagesReply::count(7)]);
+    first_party(&server).count_tokens(ModelRequest { role: RequestRole::Main, ..request }).await.unwrap();
+    for sent in server.requests() {
+        let body = sent.body.to_string();
+        assert!(body.contains("said") && !body.contains("\"sig\""), "{body}");
+    }
 }
 
 fn sealed(model: &str, host: &str, dialect: Dialect) -> Content {
