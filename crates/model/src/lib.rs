@@ -1,7 +1,8 @@
 //! Language models behind the [`ModelClient`](pollux_domain::model::ModelClient) port.
 //!
-//! Owns: the Gemini API ([`gemini`]: words, wire format, what errors mean), what providers over HTTP share
-//! (`http`: sending, retries, streams), which providers there are and which of them a model's name leads to
+//! Owns: the Gemini API ([`gemini`]: words, wire format, what errors mean), OpenAI's Chat Completions and the many
+//! servers that speak it ([`chat`]), what providers over HTTP share (`http`: sending, retries, streams; [`shared`]:
+//! what the wires other than Gemini's have in common), which providers there are and which of them a model's name leads to
 //! ([`registry`]), which model a name means and how it is asked ([`catalogue`]), whose key is used ([`auth`]),
 //! replies from a file ([`scripted`]) and into one ([`recording`]). Does not own: the turn loop, or whether a
 //! complete reply is of any use (`agent`).
@@ -9,6 +10,7 @@
 
 pub mod auth;
 pub mod catalogue;
+pub mod chat;
 pub mod gemini;
 mod http;
 pub mod recording;

@@ -12,6 +12,7 @@
 )]
 
 pub mod a2a;
+pub mod chat;
 mod gemini;
 mod home;
 mod http;

@@ -6,6 +6,10 @@ use pollux_net::backoff::{Backoff, Schedule};
 
 use super::{Failure, Retry};
 
+/// How a server that loads its model is asked again.
+const LOADING_PACE: Duration = Duration::from_secs(1);
+const LOADING_LIMIT: Duration = Duration::from_secs(120);
+
 /// The attempts of one request.
 #[derive(Debug)]
 pub(crate) struct Attempts {
@@ -29,12 +33,12 @@ impl Attempts {
     pub(super) fn pause(&mut self, failure: &Failure) -> Option<Duration> {
         let (cause, hint, max) = match failure.retry {
             Retry::Never => return None,
-            Retry::Poll { every, limit } => {
-                if self.polled >= limit {
+            Retry::WhileLoading => {
+                if self.polled >= LOADING_LIMIT {
                     return None;
                 }
-                self.polled += every;
-                return Some(every.mul_f64(self.scale));
+                self.polled += LOADING_PACE;
+                return Some(LOADING_PACE.mul_f64(self.scale));
             }
             Retry::After { cause, hint } => (cause, hint, self.max),
             Retry::AtMost { cause, attempts } => (cause, None, self.max.min(attempts)),
@@ -67,7 +71,6 @@ mod tests {
         assert_eq!(pauses(Retry::Never), (0, 1));
         assert_eq!(pauses(Retry::After { cause, hint: None }), (3, 4));
         assert_eq!(pauses(Retry::AtMost { cause, attempts: 2 }), (1, 2));
-        let (every, limit) = (Duration::from_secs(1), Duration::from_secs(120));
-        assert_eq!(pauses(Retry::Poll { every, limit }), (120, 1), "loading is no failed attempt");
+        assert_eq!(pauses(Retry::WhileLoading), (120, 1), "loading is no failed attempt");
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Failure {
     pub(crate) error: ModelError,
     pub(crate) retry: Retry,
     /// What the model wrote and its own server refused, where it says so.
-    pub(crate) rejected: Option<String>,
+    pub(crate) rejected: Option<Box<str>>,
 }
 
 /// Whether the same request may be tried again.
@@ -31,11 +31,8 @@ pub(crate) enum Retry {
         cause: Cause,
         attempts: u32,
     },
-    /// At this pace until the limit is over, without counting as attempts.
-    Poll {
-        every: Duration,
-        limit: Duration,
-    },
+    /// Every second for two minutes, without counting as attempts: a local server loads its model.
+    WhileLoading,
 }
 
 impl Failure {

@@ -316,7 +316,15 @@ impl Reading {
             SseError::Incomplete => connection.cut(error.to_string()),
             SseError::TooLong => Failure::malformed(error.to_string()),
         };
-        match connection.chunk(&mut self.response, patience).await? {
+        let next = match connection.chunk(&mut self.response, patience).await {
+            // The reply was complete; that its connection ended badly is nobody's concern.
+            Err(failure) if finished && failure.error.kind == ModelErrorKind::Cut => {
+                self.ended = true;
+                return Ok(());
+            }
+            next => next?,
+        };
+        match next {
             Some(bytes) => {
                 if !std::mem::replace(&mut self.any_byte, true) && is_json(&bytes) {
                     self.is_json = true;

@@ -13,9 +13,6 @@ use serde_json::Value;
 use crate::http::{Failure, Refusal, Retry, Verdict};
 pub(crate) use body::Fault;
 
-/// How a server that loads its model is asked again.
-const LOADING_PACE: Duration = Duration::from_secs(1);
-const LOADING_LIMIT: Duration = Duration::from_secs(120);
 /// A local server that fails does so again.
 const LOCAL_ATTEMPTS: u32 = 2;
 
@@ -84,13 +81,13 @@ pub(crate) fn judge(fault: Fault, header: Option<Duration>, local: bool) -> Fail
     let code = fault.code.or(fault.word);
     let mut failure = verdict.into_failure(status, fault.message, hint);
     if loading {
-        failure.retry = Retry::Poll { every: LOADING_PACE, limit: LOADING_LIMIT };
+        failure.retry = Retry::WhileLoading;
     } else if local && status >= 500 && failure.retry != Retry::Never {
         failure.retry = Retry::AtMost { cause: Cause::Transient, attempts: LOCAL_ATTEMPTS };
     }
     failure.error.details.code = code;
     failure.error.details.request_id = fault.request_id;
-    failure.rejected = fault.rejected;
+    failure.rejected = fault.rejected.map(String::into_boxed_str);
     failure
 }
 

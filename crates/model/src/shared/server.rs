@@ -81,6 +81,21 @@ impl Server {
         self.base.host_str().unwrap_or_default()
     }
 
+    /// The port, if the address names one.
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.base.port()
+    }
+
+    /// The same with headers that it likes to see, unless the endpoint sets them.
+    pub(crate) fn with_headers(mut self, headers: &[(&'static str, &'static str)]) -> Self {
+        for (name, value) in headers {
+            if let Ok(name) = HeaderName::try_from(*name) {
+                self.headers.entry(name).or_insert(HeaderValue::from_static(value));
+            }
+        }
+        self
+    }
+
     /// What is known of a model.
     pub(crate) fn info(&self, name: &str) -> ModelInfo {
         (self.facts)(name)

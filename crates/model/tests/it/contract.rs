@@ -1,6 +1,7 @@
 //! What every provider must do, whatever its wire looks like. A provider joins with a [`Peer`] in a file below and a
 //! line at the end of this one.
 
+mod chat;
 mod gemini;
 mod responses;
 mod scripted;
@@ -239,6 +240,7 @@ macro_rules! every_case {
 }
 
 mod providers {
+    every_case!(chat, super::super::chat::Chat);
     every_case!(gemini, super::super::gemini::Gemini);
     every_case!(responses, super::super::responses::Responses);
     every_case!(scripted, super::super::scripted::Script);

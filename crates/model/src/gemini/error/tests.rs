@@ -98,7 +98,7 @@ fn every_error_body_is_understood() {
         assert_eq!(found.error.status, Some(status), "{name}");
         assert!(!found.error.message.trim().is_empty(), "{name}");
         let delay = match found.retry {
-            Retry::Never | Retry::AtMost { .. } | Retry::Poll { .. } => None,
+            Retry::Never | Retry::AtMost { .. } | Retry::WhileLoading => None,
             Retry::After { hint, .. } => Some(hint.map(|hint| u64::try_from(hint.as_millis()).unwrap())),
         };
         assert_eq!(delay, retry, "{name}");

@@ -72,7 +72,7 @@ fn words_and_statuses_say_what_kind_it_is() {
     for (status, body, expected) in cases {
         assert_eq!(kind(status, &body), expected, "{body}");
     }
-    assert!(matches!(read(503, r#"{"error":{"message":"Loading model"}}"#).retry, Retry::Poll { .. }));
+    assert!(matches!(read(503, r#"{"error":{"message":"Loading model"}}"#).retry, Retry::WhileLoading));
 }
 
 #[test]

@@ -8,6 +8,8 @@ const KNOWN: &[&str] = &[
     "max_tokens",
     "parallel_tool_calls",
     "prompt_cache_key",
+    "reasoning_content",
+    "reasoning_details",
     "reasoning_effort",
     "response_format",
     "stream_options",

@@ -1,0 +1,100 @@
+//! OpenAI's Chat Completions, which nearly every server speaks: <https://platform.openai.com/docs/api-reference/chat>.
+//!
+//! [`ChatClient`] is a client of one [`Endpoint`](crate::shared::endpoint::Endpoint). What servers do differently is a
+//! table in `quirks`; what they refuse is learnt from their errors and kept as long as the client lives.
+
+mod calls;
+mod exchange;
+mod media;
+mod messages;
+mod models;
+mod quirks;
+mod reasoning;
+mod reply;
+mod request;
+mod usage;
+
+use std::sync::Arc;
+
+use pollux_domain::BoxFuture;
+use pollux_domain::model::{
+    Dialect, GenerationSettings, ModelClient, ModelError, ModelInfo, ModelRequest, ReplyChunk, ReplyStream,
+    RequestRole,
+};
+
+use crate::shared::endpoint::{Endpoint, EndpointError};
+use crate::shared::server::Server;
+use crate::shared::settings;
+use crate::shared::tool_names::ToolNames;
+use exchange::{ChatExchange, Memory};
+use quirks::Quirks;
+use request::{MAX_NAME, Plan};
+
+/// A client of one server.
+pub struct ChatClient {
+    server: Arc<Server>,
+    memory: Arc<Memory>,
+}
+
+impl ChatClient {
+    /// Checks the address and the headers; nothing is sent.
+    pub fn new(endpoint: Endpoint) -> Result<Self, EndpointError> {
+        let server = Server::new(endpoint, Dialect::CHAT, &[])?;
+        let quirks = Quirks::of(server.provider().as_str(), server.host(), server.port(), "");
+        let server = server.with_headers(quirks.headers);
+        Ok(Self { server: Arc::new(server), memory: Arc::default() })
+    }
+
+    fn exchange(&self, request: ModelRequest) -> ChatExchange {
+        let info = self.server.info(&request.model);
+        let quirks =
+            Quirks::of(self.server.provider().as_str(), self.server.host(), self.server.port(), &info.id);
+        let plan = Plan {
+            settings: settings::neutral(&request),
+            names: ToolNames::new(&request.tools, MAX_NAME),
+            strict_tools: self.server.traits().strict_tools,
+            request,
+            info,
+            quirks,
+        };
+        ChatExchange::new(Arc::clone(&self.server), plan, Arc::clone(&self.memory))
+    }
+}
+
+impl ModelClient for ChatClient {
+    fn resolve(&self, name: &str) -> ModelInfo {
+        self.server.info(name)
+    }
+
+    fn settings(&self, request: &ModelRequest) -> GenerationSettings {
+        settings::neutral(request)
+    }
+
+    fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream> {
+        let role = request.role;
+        let exchange = self.exchange(request);
+        let origin = self.server.origin(exchange.model());
+        self.server.stream(exchange, role, origin)
+    }
+
+    fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ReplyChunk, ModelError>> {
+        let role = request.role;
+        let exchange = self.exchange(request);
+        let origin = self.server.origin(exchange.model());
+        Box::pin(self.server.collect(exchange, role, origin))
+    }
+
+    /// An estimate: this dialect cannot be asked.
+    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'_, Result<u64, ModelError>> {
+        let count = self.exchange(request).estimate();
+        Box::pin(std::future::ready(Ok(count)))
+    }
+
+    fn list_models(&self) -> BoxFuture<'_, Result<Vec<ModelInfo>, ModelError>> {
+        Box::pin(async {
+            let request = self.server.get("models");
+            let info = |id: &str| self.server.info(id);
+            self.server.ask(&request, RequestRole::Tool, |value| models::read(&value, &info)).await
+        })
+    }
+}
