@@ -91,9 +91,10 @@ pub fn prices(name: &str) -> Option<Prices> {
     prices_of(provider_id, model)
 }
 
-/// What so many tokens of a model cost by the table.
+/// What so many tokens of a model cost by the table. They may be those of many requests, so the prices are those of
+/// prompts of the usual size.
 pub fn list_price(name: &str, usage: &Usage) -> Option<MicroUsd> {
-    prices(name).map(|prices| cost(usage, &prices))
+    prices(name).map(|prices| cost(usage, &Prices { above: None, ..prices }))
 }
 
 /// Whether sources disagree about what a model costs.

@@ -121,6 +121,12 @@ fn a_mistyped_name_leads_to_the_known_one() {
 #[test]
 fn list_prices_are_those_of_the_table() {
     let usage = Usage { input: 150_000, cached: 50_000, output: 100_000, ..Usage::default() };
+    let many = Usage { input: 1_000_000, ..Usage::default() };
+    assert_eq!(
+        list_price("gemini-2.5-pro", &many),
+        Some(MicroUsd(1_250_000)),
+        "no single prompt was that long"
+    );
     // 100 k × 0.1 + 50 k × 0.01 + 100 k × 0.4 dollars for a million
     assert_eq!(list_price("gemini-2.5-flash-lite-preview", &usage), Some(MicroUsd(50_500)));
     assert_eq!(list_price("a-model-of-mine", &usage), None);
