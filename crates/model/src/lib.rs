@@ -9,6 +9,7 @@
 //! Start at [`registry::PROVIDERS`]; a provider is a module like [`gemini`] and a row in that table.
 
 pub mod auth;
+pub mod budget;
 pub mod catalogue;
 pub mod chat;
 pub mod gemini;

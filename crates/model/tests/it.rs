@@ -6,6 +6,7 @@ mod it {
     mod contract;
     mod failures;
     mod fixture;
+    mod metered;
     mod replies;
     mod requests;
     mod responses;
