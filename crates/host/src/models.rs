@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::model::{ModelClient, ProviderId};
-use pollux_model::catalogue::Catalogue;
+use pollux_domain::model::{MicroUsd, ModelClient, ProviderId, Usage};
+use pollux_model::catalogue::{Catalogue, known};
 use pollux_model::gemini::{self, GeminiSetup};
 use pollux_model::recording::RecordingClient;
 use pollux_model::router::Router;
@@ -21,6 +21,16 @@ use crate::request::ReplyOrder;
 pub fn models(loaded: &Loaded) -> Vec<(String, String)> {
     let catalogue = Catalogue::with_settings(&loaded.groups.model.configs);
     catalogue.unwrap_or_else(|_| Catalogue::built_in()).choices()
+}
+
+/// List price of a model's tokens; `None` for a model that is not on it.
+pub fn list_price(model: &str, usage: &Usage) -> Option<MicroUsd> {
+    known::list_price(model, usage)
+}
+
+/// When the list prices were read.
+pub fn prices_as_of() -> &'static str {
+    known::as_of()
 }
 
 /// The model client of a run: a provider or scripted replies, recorded if requested.

@@ -1,9 +1,13 @@
 //! Which model a name means, how large its window is, and with which settings it is asked.
 //!
-//! The tables are data (`catalogue/models.json`), because they change with every release of upstream, and
+//! The tables are data (`catalogue/aliases.json`), because they change with every release of upstream, and
 //! a user's `modelConfigs` is laid over them. All of it happens on this machine; `auto` costs no request.
+//! What models of all providers can do and cost is in [`known`], which reads its own table when it is asked.
 
+pub mod cost;
+pub mod known;
 mod settings;
+mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +18,7 @@ use serde_json::Value;
 use crate::gemini::capabilities;
 use settings::{Alias, Override};
 
-const BUILT_IN: &str = include_str!("catalogue/models.json");
+const BUILT_IN: &str = include_str!("catalogue/aliases.json");
 const DEFAULT_WINDOW: u64 = 1_048_576;
 /// Upstream's limit for a chain of aliases.
 const MAX_DEPTH: usize = 100;

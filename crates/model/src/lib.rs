@@ -8,6 +8,7 @@
 //! second.
 
 pub mod auth;
+pub mod budget;
 pub mod catalogue;
 pub mod chat;
 pub mod gemini;

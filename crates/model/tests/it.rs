@@ -7,6 +7,7 @@ mod it {
     mod failures;
     mod fixture;
     mod messages;
+    mod metered;
     mod prompt_tools;
     mod replies;
     mod requests;

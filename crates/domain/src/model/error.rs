@@ -51,6 +51,8 @@ pub enum ModelErrorKind {
     QuotaExhausted,
     /// The account has to be paid for.
     Billing,
+    /// The user's own limits allow no further request.
+    BudgetExceeded,
     /// The server failed.
     Server,
     /// The server has too much to do.
@@ -91,6 +93,7 @@ impl ModelError {
             | ModelErrorKind::NotFound
             | ModelErrorKind::QuotaExhausted
             | ModelErrorKind::Billing
+            | ModelErrorKind::BudgetExceeded
             | ModelErrorKind::Script => false,
         }
     }

@@ -1,12 +1,11 @@
 //! `/stats`: requests, tokens, calls and time; also shown at the end of a session.
 
-mod prices;
-
 use std::time::Duration;
 
-use pollux_domain::model::Usage;
+use pollux_domain::model::{MicroUsd, Usage};
 use pollux_domain::panel::{Panel, PanelRow};
 use pollux_domain::terminal_text::one_line;
+use pollux_host::models::{list_price, prices_as_of};
 use pollux_output::{ApiCounts, Stats, millis};
 
 use crate::Front;
@@ -111,14 +110,14 @@ fn usage(stats: &Stats) -> Vec<PanelRow> {
     };
     let mut table =
         vec![["Model", "Reqs", "Input Tokens", "Cache Reads", "Output Tokens"].map(str::to_owned).to_vec()];
-    let (mut cost, mut unknown) = (0.0, false);
+    let (mut cost, mut unknown) = (MicroUsd(0), false);
     for (model, counts) in &stats.models {
         table.push(row(one_line(model), &counts.api));
         if counts.roles.len() > 1 {
             table.extend(counts.roles.iter().map(|(role, api)| row(format!("  ↳ {}", role.as_str()), api)));
         }
-        match prices::estimate(model, &counts.api.usage) {
-            Some(dollars) => cost += dollars,
+        match list_price(model, &counts.api.usage) {
+            Some(amount) => cost += amount,
             None => unknown |= counts.api.usage.total > 0,
         }
     }
@@ -132,12 +131,18 @@ fn usage(stats: &Stats) -> Vec<PanelRow> {
         );
         rows.push(PanelRow::Text(saved));
     }
-    if cost > 0.0 {
+    if cost > MicroUsd(0) {
         let except = if unknown { ", excluding models without known prices" } else { "" };
-        let text = format!("estimated ${cost:.4} (list prices of {}{except})", prices::AS_OF);
+        let text = format!("estimated {} (list prices of {}{except})", dollars(cost), prices_as_of());
         rows.push(pair("Cost:", &text));
     }
     rows
+}
+
+/// An amount as people read it, to the hundredth of a cent.
+fn dollars(amount: MicroUsd) -> String {
+    let hundredths = amount.0.saturating_add(50) / 100;
+    format!("${}.{:04}", hundredths / 10_000, hundredths % 10_000)
 }
 
 /// A bar for each turn.
@@ -264,6 +269,8 @@ mod tests {
     fn figures_are_easy_to_read() {
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!((percent(1, 3), percent(0, 0)), ("33.3%".to_owned(), "0.0%".to_owned()));
+        let money = [49, 50, 1_234_567, 12_000_000].map(|amount| dollars(MicroUsd(amount)));
+        assert_eq!(money, ["$0.0000", "$0.0001", "$1.2346", "$12.0000"]);
         let seconds = |seconds| time(Duration::from_secs_f64(seconds));
         assert_eq!([0.483, 12.34, 184.0, 3720.0].map(seconds), ["483ms", "12.3s", "3m 4s", "1h 2m"]);
     }

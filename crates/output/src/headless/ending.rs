@@ -147,6 +147,7 @@ fn api_code(kind: &ModelErrorKind) -> &'static str {
         | ModelErrorKind::Unsupported { .. } => "BAD_REQUEST",
         ModelErrorKind::PolicyBlocked => "POLICY_BLOCKED",
         ModelErrorKind::Billing => "BILLING",
+        ModelErrorKind::BudgetExceeded => "BUDGET_EXCEEDED",
         ModelErrorKind::NotFound => "NOT_FOUND",
         ModelErrorKind::RateLimited => "RATE_LIMIT",
         ModelErrorKind::QuotaExhausted => "QUOTA_EXHAUSTED",
@@ -174,6 +175,7 @@ fn api_hint(kind: &ModelErrorKind) -> Option<&'static str> {
         | ModelErrorKind::Unsupported { .. }
         | ModelErrorKind::PolicyBlocked
         | ModelErrorKind::Billing
+        | ModelErrorKind::BudgetExceeded
         | ModelErrorKind::Server
         | ModelErrorKind::Overloaded
         | ModelErrorKind::Loading

@@ -47,6 +47,7 @@ variants! {
         RateLimited,
         QuotaExhausted,
         Billing,
+        BudgetExceeded,
         Server,
         Overloaded,
         Loading,

@@ -1,0 +1,127 @@
+//! What days and projects have spent, in a file that all processes share.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pollux_config::files::{FileError, FileLock, LockError, Mode, read_text, replace};
+use pollux_domain::model::MicroUsd;
+use pollux_domain::time::Clock;
+use serde::{Deserialize, Serialize};
+
+use super::Spent;
+
+/// Older days are forgotten.
+const MAX_DAYS: usize = 31;
+
+/// Why the file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CounterFileError {
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("`{}` is not a valid budget file: {source}; delete it to reset the counters", path.display())]
+    Damaged { path: PathBuf, source: serde_json::Error },
+}
+
+/// The file, for one project.
+#[derive(Clone)]
+pub struct CounterFile {
+    path: PathBuf,
+    project: String,
+    clock: Arc<dyn Clock>,
+}
+
+/// The file while nobody else can change it.
+pub(super) struct OpenFile<'a> {
+    file: &'a CounterFile,
+    counters: Counters,
+    today: String,
+    _lock: FileLock,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Counters {
+    #[serde(default)]
+    days: BTreeMap<String, Row>,
+    #[serde(default)]
+    projects: BTreeMap<String, Row>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+struct Row {
+    #[serde(default)]
+    micro_usd: u64,
+    #[serde(default)]
+    tokens: u64,
+    #[serde(default)]
+    requests: u64,
+}
+
+impl CounterFile {
+    /// A file that is made when something is spent. `project` names the project in it.
+    pub fn new(path: impl Into<PathBuf>, project: impl Into<String>, clock: Arc<dyn Clock>) -> Self {
+        Self { path: path.into(), project: project.into(), clock }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits until nobody else changes the file, and reads it.
+    pub(super) fn open(&self) -> Result<OpenFile<'_>, CounterFileError> {
+        let lock = FileLock::acquire(&self.path)?;
+        let counters = match read_text(&self.path)? {
+            Some(text) => serde_json::from_str(&text)
+                .map_err(|source| CounterFileError::Damaged { path: self.path.clone(), source })?,
+            None => Counters::default(),
+        };
+        let today = self.clock.now().to_iso().chars().take("2026-11-16".len()).collect();
+        Ok(OpenFile { file: self, counters, today, _lock: lock })
+    }
+}
+
+impl OpenFile<'_> {
+    /// The day of the clock, in UTC.
+    pub(super) fn today(&self) -> &str {
+        &self.today
+    }
+
+    /// What today has spent.
+    pub(super) fn day(&self) -> Spent {
+        self.counters.days.get(&self.today).copied().unwrap_or_default().into()
+    }
+
+    /// What the project has spent.
+    pub(super) fn project(&self) -> Spent {
+        self.counters.projects.get(&self.file.project).copied().unwrap_or_default().into()
+    }
+
+    /// Puts one amount in the place of another and writes the file.
+    pub(super) fn change(&mut self, day: &str, before: Spent, after: Spent) -> Result<(), CounterFileError> {
+        let days = self.counters.days.entry(day.to_owned()).or_default();
+        *days = Spent::from(*days).minus(before).plus(after).into();
+        let project = self.counters.projects.entry(self.file.project.clone()).or_default();
+        *project = Spent::from(*project).minus(before).plus(after).into();
+        while self.counters.days.len() > MAX_DAYS {
+            self.counters.days.pop_first();
+        }
+        let text = serde_json::to_string_pretty(&self.counters)
+            .map_err(|source| CounterFileError::Damaged { path: self.file.path.clone(), source })?;
+        Ok(replace(&self.file.path, text.as_bytes(), Mode::Private)?)
+    }
+}
+
+impl From<Row> for Spent {
+    fn from(row: Row) -> Self {
+        Self { usd: MicroUsd(row.micro_usd), tokens: row.tokens, requests: row.requests }
+    }
+}
+
+impl From<Spent> for Row {
+    fn from(spent: Spent) -> Self {
+        Self { micro_usd: spent.usd.0, tokens: spent.tokens, requests: spent.requests }
+    }
+}
