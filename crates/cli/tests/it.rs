@@ -77,6 +77,8 @@ mod memory_safety;
 mod memory_workspaces;
 #[path = "it/mentions.rs"]
 mod mentions;
+#[path = "it/mistakes.rs"]
+mod mistakes;
 #[path = "it/output.rs"]
 mod output;
 #[path = "it/policy.rs"]

@@ -118,7 +118,7 @@ impl ModelClient for Router {
                 ModelInfo::unknown(&route.model, ProviderId::new(route.provider.as_str()), dialect)
             }
         };
-        let small = info.small.or_else(|| self.source.small_model(&route.provider));
+        let small = self.source.small_model(&route.provider).or(info.small);
         ModelInfo { id: full_name(&route.provider, &info.id), small, ..info }
     }
 

@@ -326,7 +326,13 @@ fn every_declaration_is_as_written_down() {
         [reply().call("ask_user", ask), reply().call("enter_plan_mode", json!({})), reply().text("planning")];
     let scene = Scene::with(crate::memory::remembering(), replies);
     let mut terminal = scene.prepare(&["-m", "gemini-2.5-pro", "-i", "go"]).on_terminal();
-    terminal.expect("Answer: ").say("a").expect("enter plan mode").expect("Answer").say("1").expect("planning");
+    terminal
+        .expect("Answer: ")
+        .say("a")
+        .expect("enter plan mode")
+        .expect("Answer")
+        .say("1")
+        .expect("planning");
     terminal.expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let declared =

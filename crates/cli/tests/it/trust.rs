@@ -304,7 +304,11 @@ fn a_folder_that_changes_after_it_was_trusted_is_not_used_until_it_is_allowed_ag
     pollux_config::files::replace(&file, evil.as_bytes(), pollux_config::files::Mode::Shared).unwrap();
     let third = scene.prepare(&["-p", "x", "--yolo"]).run();
     assert_eq!(third.code, Some(0), "{}", third.stderr);
-    assert!(third.stderr.contains("has changed since it was trusted (.gemini/settings.json)"), "{}", third.stderr);
+    assert!(
+        third.stderr.contains("has changed since it was trusted (.gemini/settings.json)"),
+        "{}",
+        third.stderr
+    );
     assert!(third.stderr.contains("pollux trust diff"), "{}", third.stderr);
     assert!(third.stderr.contains("Approval mode overridden"), "{}", third.stderr);
     assert!(!used(2));

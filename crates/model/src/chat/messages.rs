@@ -163,7 +163,7 @@ impl Writer<'_> {
         }
         match answers {
             Some(group) => self.user(group, media, messages),
-            None => self.say(media, messages),
+            None => say(media, messages, self.quirks),
         }
     }
 
@@ -209,20 +209,20 @@ impl Writer<'_> {
                 Body::Response(_) | Body::Reasoning { .. } | Body::Call(_) | Body::Other(_) => {}
             }
         }
-        self.say(pieces, messages);
+        say(pieces, messages, self.quirks);
     }
+}
 
-    /// Puts a message of the person's behind the others.
-    fn say(&self, pieces: Vec<Value>, messages: &mut Vec<Value>) {
-        if pieces.is_empty() {
-            return;
-        }
-        let after_tool = messages.last().is_some_and(|last| last["role"] == "tool");
-        if after_tool && self.quirks.no_user_after_tool {
-            messages.push(json!({"role": "assistant", "content": ACKNOWLEDGED}));
-        }
-        messages.push(json!({"role": "user", "content": joined(pieces)}));
+/// Appends a user message.
+fn say(pieces: Vec<Value>, messages: &mut Vec<Value>, quirks: &Quirks) {
+    if pieces.is_empty() {
+        return;
     }
+    let after_tool = messages.last().is_some_and(|last| last["role"] == "tool");
+    if after_tool && quirks.no_user_after_tool {
+        messages.push(json!({"role": "assistant", "content": ACKNOWLEDGED}));
+    }
+    messages.push(json!({"role": "user", "content": joined(pieces)}));
 }
 
 /// Text alone is sent as text: not every server reads lists.
@@ -259,8 +259,8 @@ fn result_text(response: &FunctionResponse) -> String {
     if fields.is_empty() { String::new() } else { Value::Object(fields.clone()).to_string() }
 }
 
-/// Adds a line to the last message of the person's, or a message where a tool or the model spoke last.
-pub(super) fn remind(messages: &mut Vec<Value>, line: &str) {
+/// Adds a line to the last user message, or a message where a tool or the model spoke last.
+pub(super) fn remind(messages: &mut Vec<Value>, line: &str, quirks: &Quirks) {
     match messages.last_mut() {
         Some(Value::Object(last)) if last.get("role") == Some(&json!("user")) => {
             match last.get_mut("content") {
@@ -272,6 +272,6 @@ pub(super) fn remind(messages: &mut Vec<Value>, line: &str) {
                 _ => {}
             }
         }
-        _ => messages.push(json!({"role": "user", "content": line})),
+        _ => say(vec![json!({"type": "text", "text": line})], messages, quirks),
     }
 }

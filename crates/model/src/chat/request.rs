@@ -82,7 +82,7 @@ impl Plan {
         body.retain(|key, _| !lessons.refused.contains(key));
         let mut messages = self.messages(lessons, is_own);
         for line in reminders {
-            messages::remind(&mut messages, &line);
+            messages::remind(&mut messages, &line, &self.quirks);
         }
         body.insert("messages".into(), Value::Array(messages));
         Value::Object(body)

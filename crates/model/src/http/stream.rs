@@ -125,7 +125,7 @@ impl HttpStream {
                         }
                         return Some(Ok(event));
                     }
-                    // The reply was complete; that its connection ended badly is nobody's concern.
+                    // The reply was complete, so a connection that ends badly does not matter.
                     Err(failure) if !(self.finished && failure.error.kind == ModelErrorKind::Cut) => {
                         if let Some(told) = self.failed(failure) {
                             return Some(told);
@@ -353,11 +353,16 @@ impl Reading {
     }
 
     async fn read_whole(&mut self, connection: &Connection) -> Result<(), Failure> {
-        let (rest, complete) = connection.body(&mut self.response, MAX_BODY_BYTES).await;
-        complete?;
+        // One piece at a time, so that nothing is lost when the caller drops the future.
+        if let Some(bytes) = connection.chunk(&mut self.response, connection.stall()).await? {
+            if self.head.len() + bytes.len() > MAX_BODY_BYTES {
+                return Err(Failure::malformed("the reply is longer than 64 MiB"));
+            }
+            self.head.extend_from_slice(&bytes);
+            return Ok(());
+        }
         self.ended = true;
-        let mut body = std::mem::take(&mut self.head);
-        body.extend(rest);
+        let body = std::mem::take(&mut self.head);
         let text = || String::from_utf8_lossy(&body);
         match serde_json::from_slice(&body) {
             Ok(Value::Array(objects)) => self.objects.extend(objects),

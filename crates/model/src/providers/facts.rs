@@ -1,58 +1,39 @@
 //! Facts about a provider's models: the user's settings over the program's own tables.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use pollux_domain::model::{Dialect, InfoSource, MicroUsd, ModelInfo, Prices};
+use pollux_domain::model::{Dialect, MicroUsd, Prices};
 use serde_json::Value;
 
 use super::{ModelSettings, Price, Provider};
-use crate::messages::claude_facts;
+use crate::catalogue::known::{ModelOverride, Served};
 use crate::shared::endpoint::ModelFacts;
-
-/// Window assumed for an unknown model on the user's own machine, where memory is short.
-const LOCAL_WINDOW: u64 = 32_768;
 
 /// What is known of the models of a provider on this wire.
 pub fn model_facts(provider: &Provider<'_>, dialect: &Dialect) -> ModelFacts {
-    let id = provider.provider_id();
-    let local = provider.is_local();
-    let rows = provider.settings().map(|settings| settings.models.clone()).unwrap_or_default();
-    let claude = (*dialect == Dialect::MESSAGES).then(|| claude_facts(id.clone()));
-    let dialect = dialect.clone();
-    Arc::new(move |name| {
-        let mut info = match &claude {
-            Some(facts) => facts(name),
-            None => ModelInfo::unknown(name, id.clone(), dialect.clone()),
-        };
-        if local && info.source == InfoSource::Guess {
-            info.context_window = LOCAL_WINDOW;
-            info.prices = Some(free());
-        }
-        if let Some(row) = rows.get(name) {
-            apply(row, &mut info);
-        }
-        info
-    })
+    let rows = provider.settings().map(|settings| &settings.models);
+    let user = rows.into_iter().flatten().map(|(model, row)| (model.clone(), override_of(row))).collect();
+    let served = Served {
+        provider: provider.provider_id(),
+        dialect: dialect.clone(),
+        local: provider.is_local(),
+        user,
+        live: BTreeMap::new(),
+    };
+    served.into_facts()
 }
 
-/// Lays a row of the settings over what is known.
-fn apply(row: &ModelSettings, info: &mut ModelInfo) {
-    info.source = InfoSource::User;
-    if let Some(window) = row.context {
-        info.context_window = window;
-    }
-    info.max_output = row.output.or(info.max_output);
-    let caps = &mut info.caps;
-    caps.tools = row.tools.unwrap_or(caps.tools);
-    caps.images = row.images.unwrap_or(caps.images);
-    caps.pdf = row.pdf.unwrap_or(caps.pdf);
-    match &row.reasoning {
-        Some(Value::Bool(reasoning)) => caps.reasoning = *reasoning,
-        Some(_) => caps.reasoning = true,
-        None => {}
-    }
-    if let Some(price) = &row.price {
-        info.prices = Some(prices(price));
+/// A row of the settings, in the catalogue's form.
+fn override_of(row: &ModelSettings) -> ModelOverride {
+    ModelOverride {
+        context: row.context,
+        output: row.output,
+        tools: row.tools,
+        images: row.images,
+        pdf: row.pdf,
+        reasoning: row.reasoning.as_ref().map(|reasoning| *reasoning != Value::Bool(false)),
+        prices: row.price.as_ref().map(prices),
+        ..ModelOverride::default()
     }
 }
 
@@ -67,12 +48,7 @@ fn prices(price: &Price) -> Prices {
     }
 }
 
-fn free() -> Prices {
-    let nothing = MicroUsd(0);
-    Prices { input: nothing, output: nothing, cached: nothing, cache_write: nothing, above: None }
-}
-
-/// USD as micro-USD; what is not a price counts as none.
+/// USD as micro-USD; anything that cannot be a price counts as zero.
 fn usd(amount: f64) -> MicroUsd {
     let micro = amount * 1_000_000.0;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]

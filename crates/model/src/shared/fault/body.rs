@@ -72,7 +72,9 @@ impl Fault {
         let fields = value.as_object()?;
         let mut fault = match fields.get("error") {
             Some(Value::Object(error)) => Self::of_object(error),
-            Some(Value::String(text)) => Self { message: text.clone(), ..Self::of_object(fields) },
+            Some(Value::String(text)) if !text.is_empty() => {
+                Self { message: text.clone(), ..Self::of_object(fields) }
+            }
             _ if is_error(fields) => Self::of_object(fields),
             _ => match fields.get("detail") {
                 Some(detail) => Self::of_detail(detail)?,

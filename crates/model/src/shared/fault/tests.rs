@@ -197,6 +197,7 @@ fn errors_inside_a_reply_are_told_from_pieces_of_it() {
         Some((ModelErrorKind::Overloaded, "busy".to_owned()))
     );
     assert_eq!(found(json!({"choices": [], "error": null})), None);
+    assert_eq!(found(json!({"choices": [], "error": ""})), None);
     assert_eq!(found(json!({"message": "x"})), None);
     let limited =
         in_reply(&json!({"error": {"code": "rate_limit_exceeded", "message": "try again in 28ms"}}), false)
