@@ -218,7 +218,7 @@ mod tests {
             replies: "/tmp/r".into(),
             program: "/bin/pollux".into(),
         };
-        assert!(introduction(&workspace).contains("played by a script"));
+        assert!(introduction(&workspace).contains("The model is scripted"));
         let text = conclusion(&workspace, "", "s-1", Some(Path::new("/tmp/h/s.json")));
         assert!(
             text.contains("cd '/tmp/a b/project' && GEMINI_CLI_HOME=/tmp/h /bin/pollux --list-sessions\n")

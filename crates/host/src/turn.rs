@@ -138,14 +138,10 @@ async fn assemble(
     let directory = workspace.root().to_path_buf();
     let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
     let shadow = rewind::open_shadow(loaded, &background, interactive).await?;
-    let general = &loaded.groups.general;
-    let change_recorder = Arc::new(ChangeRecorder::new(
-        &loaded.home,
-        &loaded.project,
-        &turn.session.id,
-        &general.rewind,
-        shadow,
-    ));
+    let rewind = &loaded.groups.general.rewind;
+    let change_recorder =
+        ChangeRecorder::new(&loaded.home, &loaded.project, &turn.session.id, rewind, shadow);
+    let change_recorder = Arc::new(change_recorder);
     let mut restored = history;
     let hooks = hooks::port(turn, &directory, begin, Arc::clone(&background), &mut warnings);
     restored.extend(saved_chat::record(&mut recorder, begin.unwrap_or_default()));

@@ -229,7 +229,7 @@ mod tests {
             json!({"candidates": [{"content": {"parts": [{"text": words}]}, "finishReason": "STOP"}]});
         let line = json!({"method": "generateContent", "response": reply}).to_string();
         let catalogue = Arc::new(Catalogue::built_in());
-        Arc::new(ScriptedClient::from_text(&line.repeat(1), Strictness::NonStrict, catalogue).unwrap())
+        Arc::new(ScriptedClient::from_text(&line, Strictness::NonStrict, catalogue).unwrap())
     }
 
     fn request(model: &str, role: RequestRole) -> ModelRequest {

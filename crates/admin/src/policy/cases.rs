@@ -95,7 +95,7 @@ fn table_row(value: &Value) -> Result<Row<'_>, String> {
     const KEYS: [&str; 5] = ["tool", "args", "mode", "headless", "expect"];
     let table = value.as_object().ok_or("a case is a table, written `[[case]]`")?;
     if let Some(key) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        return Err(format!("missing `{key}` in a case"));
+        return Err(format!("unknown key `{key}` in a case"));
     }
     let text = |key: &str| match table.get(key) {
         None => Ok(""),
@@ -171,7 +171,7 @@ mod tests {
             (
                 "a.toml",
                 "[[case]]\ntool = \"glob\"\nexpects = \"deny\"\n",
-                "a.toml:1: a case has no `expects`",
+                "a.toml:1: unknown key `expects` in a case",
             ),
         ];
         for (file, text, expected) in cases {

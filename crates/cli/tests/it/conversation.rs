@@ -195,7 +195,13 @@ fn a_trusted_folder_that_changed_is_asked_about_again_with_the_difference() {
     fs::write(&settings, wild).unwrap();
     let mut terminal = at_terminal(&scene, &[]);
     terminal.expect("Do you trust").expect("Changes:").expect("tame").expect("wild").expect("Answer");
-    terminal.say("").expect("no longer trusted").expect("User: ").say("go").expect("one").expect("User: ");
+    terminal
+        .say("")
+        .expect("changed since it was trusted")
+        .expect("User: ")
+        .say("go")
+        .expect("one")
+        .expect("User: ");
     terminal.say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     assert!(!scene.server.request(0).body.to_string().contains("PROJECT RULE"));

@@ -143,6 +143,8 @@ const IN_EFFECT: &[&str] = &[
     "model.disableLoopDetection",
     "model.maxSessionTurns",
     "model.name",
+    "model.provider",
+    "model.small",
     "modelConfigs.aliases",
     "modelConfigs.customAliases",
     "modelConfigs.customOverrides",
@@ -151,6 +153,7 @@ const IN_EFFECT: &[&str] = &[
     "output.dialect",
     "output.format",
     "policyPaths",
+    "providers",
     "security.allowedExtensions",
     "security.auth.enforcedType",
     "security.auth.selectedType",
@@ -357,8 +360,14 @@ const READ_BY_GROUP: &[&str] = &[
 ];
 
 /// Settings that the program reads, keeps or shows without acting on them.
-const READ_WITHOUT_EFFECT: &[&str] =
-    &["privacy.usageStatisticsEnabled", "telemetry.target", "telemetry.traces"];
+const READ_WITHOUT_EFFECT: &[&str] = &[
+    "budget",
+    "model.effort",
+    "model.fallback",
+    "privacy.usageStatisticsEnabled",
+    "telemetry.target",
+    "telemetry.traces",
+];
 
 #[test]
 fn settings_in_effect_are_those_that_the_source_reads() {
