@@ -157,7 +157,9 @@ fn steady(text: &str, home: &TestHome) -> String {
     for (path, name) in [(home.home(), "HOME"), (home.project(), "PROJECT")] {
         text = text.replace(path.to_str().unwrap(), name);
     }
+    text = text.replace(include_str!("../../src/launch/main_help.txt"), "[main help page]\n");
     let patterns = [
+        (r"\.pollux-\w{6}", ".pollux-STAGING"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "SESSION"),
         (r"\d{4}-\d{2}-\d{2}T[\d:.]+Z?", "TIME"),
