@@ -257,12 +257,7 @@ impl ProviderSource for RunProviders {
 
 /// What to do without a key.
 fn missing_key(provider: &Provider<'_>) -> ModelError {
-    let variable = provider.key_variables().into_iter().next_back().unwrap_or_default();
-    refused(format!(
-        "no API key for {}; set {variable}, or store one with `pollux providers login {}`",
-        provider.name(),
-        provider.id
-    ))
+    refused(format!("no API key for {}; set {}", provider.name(), provider.main_key_variable()))
 }
 
 fn refused(message: String) -> ModelError {

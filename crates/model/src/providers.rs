@@ -117,6 +117,13 @@ impl Provider<'_> {
         own.into_iter().chain([named]).chain(built_in.iter().map(|name| (*name).to_owned())).collect()
     }
 
+    /// The variable to tell people about when there is no key.
+    pub fn main_key_variable(&self) -> String {
+        let own = self.settings.and_then(|settings| settings.env_key.clone());
+        let built_in = || self.built_in.and_then(|row| row.keys.first()).map(|name| (*name).to_owned());
+        own.or_else(built_in).unwrap_or_else(|| format!("POLLUX_{}_API_KEY", variable_part(self.id)))
+    }
+
     /// The wire language at this address. OpenAI's own host speaks Responses; other hosts under its id speak Chat.
     fn dialect(&self, host: Option<&str>) -> Dialect {
         if let Some(dialect) = self.settings.and_then(|settings| settings.dialect.clone()) {

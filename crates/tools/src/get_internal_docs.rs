@@ -41,6 +41,7 @@ const PAGES: &[(&str, &str)] = pages![
     "memory.md",
     "output.md",
     "policy.md",
+    "providers.md",
     "sandbox.md",
     "scripted-models.md",
     "sessions.md",

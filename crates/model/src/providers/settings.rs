@@ -96,8 +96,8 @@ pub enum SettingsError {
     #[error("invalid setting `providers.{path}`: {reason}")]
     Invalid { path: String, reason: String },
     #[error(
-        "`providers.{id}.{key}` holds a key in a settings file; remove it and run `pollux providers login {id}`, or \
-         name a variable in `providers.{id}.envKey`"
+        "`providers.{id}.{key}` holds a key in a settings file; remove it and name a variable in \
+         `providers.{id}.envKey`"
     )]
     Key { id: String, key: String },
 }

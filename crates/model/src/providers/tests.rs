@@ -164,7 +164,7 @@ fn mistakes_name_the_setting_and_leave_the_other_providers_usable() {
 fn a_key_in_a_settings_file_is_refused_without_being_shown() {
     for key in ["apiKey", "api_key", "experimental_bearer_token"] {
         let found = errors(json!({"lab": {key: "sk-canary"}}));
-        assert!(found[0].contains("pollux providers login lab") && !found[0].contains("canary"), "{found:?}");
+        assert!(found[0].contains("providers.lab.envKey") && !found[0].contains("canary"), "{found:?}");
     }
     let options = errors(json!({"lab": {"options": {"apiKey": "sk-canary"}}}));
     assert!(options[0].contains("apiKey") && !options[0].contains("canary"), "{options:?}");
@@ -209,6 +209,8 @@ fn the_users_own_variable_comes_first() {
     let found = settings(json!({"my-lab": {"envKey": "LAB_KEY"}}));
     let providers = Providers::new(&env, &found);
     assert_eq!(providers.find("my-lab").unwrap().key_variables(), ["LAB_KEY", "POLLUX_MY_LAB_API_KEY"]);
+    assert_eq!(providers.find("my-lab").unwrap().main_key_variable(), "LAB_KEY");
+    assert_eq!(providers.find("anthropic").unwrap().main_key_variable(), "ANTHROPIC_API_KEY");
     let anthropic = providers.find("anthropic").unwrap().key_variables();
     assert_eq!(anthropic, ["POLLUX_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]);
 }
