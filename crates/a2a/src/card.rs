@@ -44,7 +44,7 @@ pub(crate) enum Version {
     One,
 }
 
-/// Why a card is of no use.
+/// Why a card is unusable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CardError {
     #[error("it is not valid JSON ({0})")]

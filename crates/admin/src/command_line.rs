@@ -90,7 +90,7 @@ pub enum Reading {
     Help(Vec<String>),
 }
 
-/// Reads words against a tree of commands, which is built anew for each purpose.
+/// Reads words against a tree of commands, which is built again for each purpose.
 pub fn read(tree: fn(Purpose) -> Command, words: &[String]) -> Result<Reading, UsageError> {
     let error = match tree(Purpose::Parse).try_get_matches_from(words) {
         Ok(matches) => return Ok(Reading::Matches(Box::new(matches))),

@@ -1,4 +1,4 @@
-//! What a subcommand runs with besides its arguments.
+//! What a subcommand runs with next tos its arguments.
 
 use std::io::Write;
 

@@ -261,7 +261,7 @@ async fn save(session: &Session, grant: Option<&Grant>) {
     }
 }
 
-/// The answers to offer besides yes and no.
+/// The answers to offer next tos yes and no.
 #[derive(Default)]
 struct Grants {
     /// "For this session" means the mode that edits without asking.

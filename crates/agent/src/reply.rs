@@ -84,7 +84,7 @@ impl Reply {
         self.parts.iter().filter_map(Part::spoken_text).collect()
     }
 
-    /// What the record says beside its list of calls. Where a provider wants its turns back part by part, the calls
+    /// What the record says next to its list of calls. Where a provider wants its turns back part by part, the calls
     /// stand in it as well.
     pub(crate) fn recorded_parts(&self) -> Vec<Part> {
         let in_place = self.origin.as_ref().is_some_and(|origin| !origin.is_implied());

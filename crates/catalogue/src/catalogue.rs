@@ -133,7 +133,7 @@ impl Catalogue {
         }
         let had_texts = self.has_texts;
         if self.try_refresh(&mut |_| {}).is_ok() && had_texts {
-            // The errand itself finds out if this did not work.
+            // The work itself finds out if this did not work.
             let _ = self.try_refresh_texts(&mut |_| {});
         }
     }

@@ -53,7 +53,7 @@ fn started(args: Vec<OsString>, env: &Env) -> u8 {
     exit.code()
 }
 
-/// The one place that reads the process's environment. Names and values that are no text are of no use
+/// The one place that reads the process's environment. Names and values that are no text cannot be used
 /// to settings, so they are taken as far as they can be read. Without a usable `HOME`, as under cron and systemd,
 /// the password database names it.
 fn process_env() -> Env {

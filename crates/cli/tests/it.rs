@@ -125,6 +125,8 @@ mod start;
 mod telemetry;
 #[path = "it/trust.rs"]
 mod trust;
+#[path = "it/voice.rs"]
+mod voice;
 
 /// Serves when a test started this binary as an MCP server; see `pollux_test_support::mcp`.
 #[test]

@@ -53,7 +53,7 @@ pub struct Rewind {
     /// Bytes of all old contents of a project.
     pub max_store: u64,
     pub max_entries: usize,
-    /// Left out besides the usual caches.
+    /// Left out next tos the usual caches.
     pub skip: Vec<String>,
 }
 

@@ -65,7 +65,7 @@ impl SearchPath {
         Lookup::Missing
     }
 
-    /// The file that somebody else may have put where a name leads, if so. Without an open folder on the path nothing
+    /// The file that someone else may have put where a name leads, if so. Without an open folder on the path nothing
     /// is looked up.
     pub fn impostor(&self, name: &str) -> Option<PathBuf> {
         if self.folders.iter().all(|folder| self.is_safe(folder)) {

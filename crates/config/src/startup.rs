@@ -42,7 +42,7 @@ pub struct Start {
     pub trust_reason: TrustReason,
     /// How the folder compares with what was trusted.
     pub binding: Binding,
-    /// Of a folder in its first use under trust: how many pieces it brings along, or why they were not kept.
+    /// Of a folder in its first use under trust: how many pieces it contains, or why they were not kept.
     pub first_use: Option<Result<usize, RecordError>>,
     pub dotenv: DotenvReport,
     pub settings: Settings,

@@ -184,7 +184,7 @@ pub fn take_inventory(home: &Home, folder: &Path) -> Inventory {
     Inventory::take(folder, &env_files)
 }
 
-/// Keeps a folder's content anew after the user changed it through this program. `before` is how it compared
+/// Keeps a folder's content again after the user changed it through this program. `before` is how it compared
 /// until then: a folder that is not bound, or that had changed already, is left alone.
 pub fn rebind(
     home: &Home,

@@ -145,7 +145,7 @@ pub struct RequestEnded {
     pub error: Option<ModelError>,
     /// Set if the request succeeded but the reply was unusable, such as `NO_RESPONSE_TEXT`.
     pub invalid: Option<String>,
-    /// Size of the conversation as far as it is known, and of the model's window; 0 for requests beside it.
+    /// Size of the conversation as far as it is known, and of the model's window; 0 for requests next to it.
     pub context_tokens: u64,
     pub window: u64,
 }

@@ -38,7 +38,7 @@ pub trait ModelClient: Send + Sync {
     /// Starts a streamed reply. Nothing is sent before the first [`ReplyStream::next`].
     fn stream(&self, request: ModelRequest) -> Box<dyn ReplyStream>;
 
-    /// Asks for a whole reply at once; used for work beside the conversation.
+    /// Asks for a whole reply at once; used for background work.
     fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ReplyChunk, ModelError>>;
 
     /// Counts the tokens of a request.

@@ -2,7 +2,7 @@
 
 use crate::hex;
 
-/// What stays as it is in any part of an address, besides letters and digits.
+/// What stays as it is in any part of an address, next tos letters and digits.
 pub const UNRESERVED: &[u8] = b"-_.~";
 /// The same for the segments of a path.
 pub const PATH: &[u8] = b"-_.~/";

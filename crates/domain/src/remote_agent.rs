@@ -25,7 +25,7 @@ pub trait RemoteAgent: Send + Sync {
 pub enum RemoteError {
     #[error("the call was cancelled")]
     Cancelled,
-    /// Its card cannot be had or read.
+    /// Its card is not available or not readable.
     #[error("{0}")]
     Card(String),
     /// Credentials are missing, or were refused.

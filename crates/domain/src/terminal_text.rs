@@ -15,7 +15,7 @@ pub struct Stripper {
     keep: Keep,
 }
 
-/// What passes besides text.
+/// What passes next tos text.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Keep {
     /// Line ends and tabs.

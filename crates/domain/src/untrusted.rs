@@ -1,7 +1,7 @@
 //! Frames around text that others wrote, so that it is read as material and not as instructions.
 //!
 //! A frame is worth nothing if the text inside can end it or open another one. [`sealed`] is the one place that
-//! knows all frames; whoever puts foreign text into any of them passes it through there first.
+//! knows all frames; anyone who puts foreign text into any of them passes it through there first.
 
 use std::borrow::Cow;
 
@@ -51,7 +51,7 @@ pub fn sealed(text: &str) -> Cow<'_, str> {
 }
 
 /// A tool's result that has to stay as it is otherwise, such as a file: nothing in it reads as context that was
-/// found beside it, because that is the one part of a result that may instruct the model.
+/// found next to it, because that is the one part of a result that may instruct the model.
 pub fn sealed_result(text: &str) -> Cow<'_, str> {
     without(text, &[], &["endprojectcontext", "newlydiscoveredprojectcontext"])
 }

@@ -45,7 +45,7 @@ pub struct EmbedContext<'a> {
     pub client: ClientOptions,
     /// Where installed models are: `<home>/models`.
     pub models: PathBuf,
-    /// Where what was prepared from a model's files is kept; without it, beside them.
+    /// Where what was prepared from a model's files is kept; without it, next to them.
     pub cache: Option<PathBuf>,
 }
 

@@ -33,7 +33,7 @@ pub fn hide_credentials(alone: OnlyThread) {
     wipe_variables(alone);
 }
 
-/// Marks every descriptor but the three streams to be closed in children, whoever starts them.
+/// Marks every descriptor but the three streams to be closed in children, no matter who starts them.
 ///
 /// For the start of the program: what is opened later is marked where it is opened.
 pub fn close_descriptors_on_exec() {

@@ -58,7 +58,7 @@ pub struct ContextFiles {
     ignored: Vec<(PathBuf, Gitignore)>,
     seen: HashSet<PathBuf>,
     seen_files: HashSet<(u64, u64)>,
-    /// Bytes that may still be brought along.
+    /// Bytes that may still be added.
     room: usize,
     warnings: Vec<String>,
 }

@@ -114,7 +114,7 @@ pub enum Warning {
     TooMany { path: PathBuf },
 }
 
-/// Why a skill's instructions cannot be had.
+/// Why a skill's instructions are not available.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}` {why}", path.display())]
 pub struct BodyError {

@@ -105,7 +105,7 @@ impl Args<'_> {
     }
 }
 
-/// Facts that a store has about a session besides its records.
+/// Facts that a store has about a session next tos its records.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) id: Option<String>,

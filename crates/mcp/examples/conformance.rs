@@ -1,7 +1,7 @@
 //! Our client as the protocol's conformance suite wants to start it: the address of a server comes last.
 //!
 //! `scripts/mcp-conformance.sh` runs it. Every tool of the server is called once, questions are answered with
-//! their defaults, and a server that wants somebody to sign in gets somebody: the "browser" is a request that
+//! their defaults, and a server that wants a sign-in gets one: the "browser" is a request that
 //! follows the sign-in page's redirect.
 
 #![allow(

@@ -116,7 +116,7 @@ impl Forgotten {
         self.chunks += more.chunks;
         self.cache_entries += more.cache_entries;
         self.elsewhere += more.elsewhere;
-        // While nothing goes, every place counts what holds in all of them.
+        // While nothing goes, every place counts the total of all of them.
         self.learnings =
             if dry_run { self.learnings.max(more.learnings) } else { self.learnings + more.learnings };
     }

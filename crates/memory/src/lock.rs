@@ -232,7 +232,7 @@ mod tests {
         plant(&target, &alive, Duration::from_secs(5));
         assert!(OwnedLock::acquire(&target, SHORT).is_err());
         plant(&target, "", Duration::ZERO);
-        assert!(OwnedLock::acquire(&target, SHORT).is_err(), "somebody may be about to write into it");
+        assert!(OwnedLock::acquire(&target, SHORT).is_err(), "another process may be about to write into it");
     }
 
     #[test]

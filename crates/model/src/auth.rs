@@ -196,7 +196,7 @@ fn vertex_project(env: &Env) -> Option<(&str, &str)> {
 
 /// The kind that the environment and the stored keys suggest.
 ///
-/// Upstream takes any base URL for a gateway and then refuses it; here a key beside it makes it an API key.
+/// Upstream takes any base URL for a gateway and then refuses it; here a key next to it makes it an API key.
 fn detect<F>(env: &Env, keys: &mut Keys<'_, F>) -> Result<Option<&'static str>, AuthError>
 where
     F: FnOnce() -> Result<Option<Secret>, CredentialError>,

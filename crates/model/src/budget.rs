@@ -241,7 +241,7 @@ impl Budget {
             }
             self.due_notices(&mut state)
         };
-        // Without the lock, because whoever is told may ask what was spent.
+        // Without the lock, because the listener may ask what was spent.
         if let Some(on_notice) = &self.on_notice {
             notices.iter().for_each(|notice| on_notice(notice));
         }

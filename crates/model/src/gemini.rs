@@ -207,7 +207,7 @@ impl GeminiClient {
         }
     }
 
-    /// Work beside the conversation is given up sooner; the numbers are upstream's.
+    /// Background work is given up sooner; the numbers are upstream's.
     fn attempts(&self, role: RequestRole) -> u32 {
         match role {
             RequestRole::Main | RequestRole::Subagent => self.max_attempts,

@@ -108,7 +108,7 @@ pub(crate) trait Decoder: Send {
     /// An object of a reply that came as a whole, because a gateway does not stream.
     fn object(&mut self, value: Value, events: &mut VecDeque<ReplyEvent>) -> Result<(), Failure>;
 
-    /// Lines outside of events: an error of the API's, or somebody else's words.
+    /// Lines outside of events: an error of the API's, or someone else's words.
     fn stray(&self, text: &[u8]) -> Option<Failure>;
 
     /// The end mark `[DONE]` has come.

@@ -1,8 +1,8 @@
 //! One client over all providers of a run.
 //!
 //! A model's name decides which provider is asked. Clients are made when a model of theirs is asked for the first
-//! time, so a provider that is never used costs nothing and its key is never looked up. Work beside the
-//! conversation (titles, summaries) stays with the provider that the conversation uses.
+//! time, so a provider that is never used costs nothing and its key is never looked up. Background
+//! work (titles, summaries) stays with the provider that the conversation uses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ pub trait ProviderSource: Send + Sync {
     /// The model of a provider to use where a name means another provider's.
     fn default_model(&self, provider: &str) -> Option<String>;
 
-    /// The model for work beside the conversation, as `provider/model`, for a conversation with this provider.
+    /// The model for background work, as `provider/model`, for a conversation with this provider.
     fn small_model(&self, provider: &str) -> Option<String>;
 }
 
@@ -60,13 +60,13 @@ impl Router {
 
     fn route(&self, name: &str, role: RequestRole) -> Route {
         let current = self.current.locked().clone();
-        let beside = !matches!(role, RequestRole::Main | RequestRole::Subagent);
+        let background = !matches!(role, RequestRole::Main | RequestRole::Subagent);
         let split = self.source.split(name);
         if let Some(provider) = split.provider {
             return Route { provider, model: split.model };
         }
         let small = || self.source.small_model(&current).map(|name| self.source.split(&name));
-        if beside && let Some(ModelName { provider: Some(provider), model }) = small() {
+        if background && let Some(ModelName { provider: Some(provider), model }) = small() {
             return Route { provider, model };
         }
         if current == ProviderId::GEMINI.as_str() || !is_alias(name) {

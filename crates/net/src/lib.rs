@@ -2,7 +2,7 @@
 //!
 //! Owns: TLS, proxies and connection reuse ([`client`]), the retry schedule and the delays servers ask
 //! for ([`backoff`]), what a failed transfer means ([`transport`]), where keys and sign-ins are kept
-//! ([`credentials`]), signing in at servers ([`oauth`]) and with Google's credentials ([`google`]), what of
+//! ([`credentials`]), signing in to servers ([`oauth`]) and with Google's credentials ([`google`]), what of
 //! it a request carries ([`server_access`]), the events of a stream ([`sse`]), and fetching pages from public
 //! servers only ([`guarded`], judged by [`address`]). Does not own: any endpoint's JSON beyond those of
 //! signing in, the choice of credentials for the model, asking people.

@@ -30,7 +30,7 @@ use crate::tool_name::{CalledName, SHELL};
 pub(crate) use self::prefix::base as program_base;
 pub(crate) use self::shell_call::leaves_no_file;
 
-/// Configuration of the engine besides rules.
+/// Configuration of the engine next tos rules.
 #[derive(Clone)]
 pub struct Options {
     /// The directories that belong to the workspace.

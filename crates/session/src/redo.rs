@@ -3,7 +3,7 @@
 //! A system may end a process in the middle of a write. A message at the end of the file is then lost with
 //! the write, as nobody was told of it yet; the results of a batch of calls, though, push complete records
 //! towards the end. The note holds the end of the file before and after, so a reader that finds a mixture of
-//! both knows what it was to become. A file that is no such mixture has nothing to do with the note.
+//! both knows what it was to become. A file without such a mixture has nothing to do with the note.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};

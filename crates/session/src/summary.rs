@@ -94,7 +94,7 @@ mod tests {
             .unwrap();
             recorder.user(&[Part::text("one")], None, now).unwrap();
             let path = recorder.path().unwrap().to_path_buf();
-            assert!(!set_summary(&path, "busy").unwrap(), "somebody writes it");
+            assert!(!set_summary(&path, "busy").unwrap(), "another process writes it");
             drop(recorder);
             assert!(set_summary(&path, "A \"title\"").unwrap());
             let stored = load(&path).unwrap();

@@ -41,7 +41,7 @@ pub(super) fn files(template: Option<&str>, name: &str) -> Option<Vec<(&'static 
 
 const SUMMARY: &str = r#"description = "Sum up a file in five lines"
 prompt = """
-Read {{args}} and sum it up in at most five lines, for somebody who has never seen it.
+Read {{args}} and sum it up in at most five lines, for someone who has never seen it.
 """
 "#;
 
@@ -69,7 +69,7 @@ echo '{"systemMessage": "NAME is here"}'
 "#;
 
 const SERVER_NOTES: &str =
-    "When somebody wants a random number, call the tool `roll` instead of making one up.\n";
+    "When someone wants a random number, call the tool `roll` instead of making one up.\n";
 
 const SERVER: &str = r#"#!/usr/bin/env python3
 """A server with one tool. It speaks MCP over its standard streams: one JSON message on each line."""

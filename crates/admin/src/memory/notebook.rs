@@ -416,7 +416,7 @@ impl Notebook {
     }
 
     pub fn install_model(&mut self, what: &str, watched: bool) -> Result<Installed, Failure> {
-        let errand = models::Errand {
+        let request = models::ModelInstall {
             what: what.to_owned(),
             watched,
             path: self.env.cwd().join(what),
@@ -424,7 +424,7 @@ impl Notebook {
             environment: sanitised(&self.loaded.env, &self.loaded.groups.tools.redaction),
             processes: self.loaded.home.tmp_dir().join("background-processes"),
         };
-        let installed = self.wait_for(async |_| models::install(errand).await)??;
+        let installed = self.wait_for(async |_| models::install(request).await)??;
         let note = match (installed.already, self.is_on()) {
             (true, _) => "It was already installed.",
             (false, true) => "`pollux memory index` rebuilds the vectors with it.",

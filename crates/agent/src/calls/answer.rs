@@ -29,7 +29,7 @@ pub(crate) struct Offload<'a> {
 
 /// The answer to one call.
 pub(crate) struct Answer {
-    /// The function response, and parts that stand beside it.
+    /// The function response, and parts that stand next to it.
     pub(crate) parts: Vec<Part>,
     /// Media that the protocol wants in a turn of their own.
     pub(crate) deferred: Vec<Part>,

@@ -12,7 +12,7 @@ impl History {
         prompts
             .filter_map(|entry| {
                 let message = entry.message.clone()?;
-                // What a prompt brought along stands in parts of its own, behind the words.
+                // Attachments of a prompt are separate parts after its text.
                 let text = entry.content.parts.iter().find_map(Part::spoken_text)?.to_owned();
                 Some(PromptView { message, text })
             })

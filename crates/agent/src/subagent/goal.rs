@@ -14,7 +14,7 @@ pub(crate) const COMPLETE_TASK: &str = "complete_task";
 /// How often an output may be invalid. A model that has not understood the schema by then will not.
 const MAX_INVALID: u32 = 3;
 
-/// The kind of an end that came from outputs of no use.
+/// The kind of an end that came from unusable outputs.
 pub(crate) const INVALID_OUTPUT: &str = "INVALID_OUTPUT";
 
 /// The end of the work, as far as it is reached.
@@ -25,7 +25,7 @@ pub(crate) struct Goal(Mutex<State>);
 struct State {
     output: Option<String>,
     invalid: u32,
-    /// The last output that was of no use.
+    /// The last unusable output.
     refused: Option<JsonObject>,
 }
 

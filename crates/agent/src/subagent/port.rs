@@ -17,7 +17,7 @@ pub struct AgentPort {
     pub registry: Arc<Registry>,
     /// Those elsewhere, by name; one that is missing cannot be reached.
     pub remote: BTreeMap<String, Arc<dyn RemoteAgent>>,
-    /// The MCP servers that definitions bring along, by the agent's name.
+    /// The MCP servers that definitions contain, by the agent's name.
     pub servers: BTreeMap<String, Arc<dyn OwnServers>>,
     /// What agents elsewhere say of themselves, by name, as far as it is known.
     pub about: BTreeMap<String, String>,

@@ -37,7 +37,7 @@ pub struct SettingsWarning {
     /// Dotted key; empty when the whole file is meant.
     pub key: String,
     pub message: String,
-    /// What holds instead, or what to do.
+    /// The value used instead, or what to do.
     pub fix: String,
 }
 
@@ -160,7 +160,7 @@ pub fn report(warnings: &[SettingsWarning]) -> String {
     text
 }
 
-/// Upstream's form, with the line and what holds instead added.
+/// Upstream's form, with the line and the value used instead added.
 fn block(text: &mut String, file: &Path, warnings: &[SettingsWarning]) {
     let own =
         || warnings.iter().filter(|warning| warning.is_invalid() && warning.file.as_deref() == Some(file));

@@ -166,7 +166,7 @@ fn investigator(old: &Value) -> Value {
     json!(new)
 }
 
-/// Saves the old text beside the file under a name that is free, or that already holds it.
+/// Saves the old text next to the file under a name that is free, or that already holds it.
 fn back_up(path: &Path, text: &str) -> Result<PathBuf, MigrateError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".orig");

@@ -75,7 +75,7 @@ impl Record {
         }
     }
 
-    /// Remembers what a folder brings along.
+    /// Remembers what a folder contains.
     pub fn write(home: &Home, inventory: &Inventory, now: Option<Timestamp>) -> Result<(), RecordError> {
         let record = Self {
             folder: inventory.root.to_string_lossy().into_owned(),

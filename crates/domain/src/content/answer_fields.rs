@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::JsonObject;
 
-/// The fields of an answer, read when somebody asks for them: a resumed session has thousands of answers, and most
+/// The fields of an answer, read when someone asks for them: a resumed session has thousands of answers, and most
 /// of them are only put aside.
 #[derive(Clone)]
 pub struct AnswerFields {

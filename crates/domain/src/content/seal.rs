@@ -74,7 +74,7 @@ impl Seal {
         json!({"kind": self.kind.as_str(), "data": self.data})
     }
 
-    /// Reads the form in files; a seal of a kind that is not known is of no use.
+    /// Reads the form in files; a seal of a kind that is not known cannot be used.
     pub fn from_json(value: &Value) -> Option<Self> {
         let kind = SealKind::parse(value.get("kind")?.as_str()?)?;
         Some(Self { kind, data: value.get("data")?.clone() })

@@ -21,7 +21,7 @@ pub enum EventClass {
     Question,
     /// A change to what the conversation holds.
     History,
-    /// What a sub-agent or a hook does beside the conversation.
+    /// Activity of a sub-agent or a hook.
     Side,
     /// A line for people.
     Notice,

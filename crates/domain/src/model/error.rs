@@ -17,7 +17,7 @@ pub struct ModelError {
     pub details: Box<ErrorDetails>,
 }
 
-/// What a provider says about a failure beside its message.
+/// What a provider says about a failure next to its message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErrorDetails {
     /// The provider that failed.

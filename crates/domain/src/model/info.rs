@@ -16,9 +16,9 @@ pub struct ModelInfo {
     pub caps: Capabilities,
     /// What it costs, if that is known.
     pub prices: Option<Prices>,
-    /// The model of the same provider for small tasks beside this one.
+    /// The model of the same provider for small background tasks.
     pub small: Option<String>,
-    /// The model of the same provider that looks through a code base beside this one.
+    /// The model of the same provider that investigates a code base.
     pub investigator: Option<String>,
     pub source: InfoSource,
 }

@@ -71,7 +71,7 @@ pub trait Companion: Send {
     /// Observes an event; returns events to insert before and after it.
     fn observe(&mut self, event: &Event) -> ExtraEvents;
 
-    /// Waits for the next thing that happens beside the session; never over if nothing does. Dropped early, nothing is
+    /// Waits for the next thing that happens outside the session; never over if nothing does. Dropped early, nothing is
     /// lost.
     fn next_event(&mut self) -> BoxFuture<'_, Event>;
 

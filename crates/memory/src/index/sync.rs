@@ -219,7 +219,7 @@ impl Job {
         }
     }
 
-    /// Writes files beside what else is done.
+    /// Writes files next to what else is done.
     fn start_writing(&self, ready: Ready) -> JoinHandle<Result<(), IndexError>> {
         let (writer, setup) = (self.writer.clone(), self.setup.clone());
         tokio::task::spawn_blocking(move || {

@@ -34,7 +34,7 @@ pub fn worst_cost(input: u64, output: u64, prices: &Prices) -> MicroUsd {
     rounded_up(times(input, dearest).saturating_add(times(output, prices.output)))
 }
 
-/// How many tokens of a reply can be had for so much, beside the input.
+/// How many tokens of a reply are available for so much, next to the input.
 pub fn affordable_output(input: u64, money: MicroUsd, prices: &Prices) -> u64 {
     let left = money.0.saturating_sub(worst_cost(input, 0, prices).0);
     match tier(prices, input).output.0 {

@@ -24,7 +24,7 @@ const BARE_NAMES: &[&str] = &["gemini", "anthropic", "openai"];
 /// Ends of a name that tell versions of one model apart.
 const VERSION_WORDS: &[&str] = &["preview", "latest", "exp", "experimental", "beta"];
 
-/// What somebody says of a model; `None` where they say nothing.
+/// What someone says of a model; `None` where they say nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelOverride {
     pub context: Option<u64>,

@@ -1,4 +1,4 @@
-//! The table of models and providers: data, read when somebody asks for it.
+//! The table of models and providers: data, read when someone asks for it.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

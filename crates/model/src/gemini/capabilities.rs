@@ -29,12 +29,12 @@ pub(crate) fn of(model: &str) -> Capabilities {
     }
 }
 
-/// The model for small tasks beside a Gemini model; other models that this API serves have none.
+/// The model for small background tasks of a Gemini model; other models that this API serves have none.
 pub(crate) fn small(model: &str) -> Option<String> {
     bare(model).starts_with("gemini-").then(|| "flash".to_owned())
 }
 
-/// The model that looks through a code base beside another one.
+/// The model that investigates a code base for another one.
 pub(crate) fn investigator(model: &str) -> Option<String> {
     match bare(model) {
         name if name.starts_with("gemini-3") => Some("flash".to_owned()),

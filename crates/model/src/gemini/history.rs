@@ -62,7 +62,7 @@ fn sendable(content: &Content, nested_media: bool) -> Vec<Sent<'_>> {
         match &part.body {
             Body::Reasoning { .. } => signed_thought |= part.signature().is_some(),
             Body::Other(fields) if fields.is_empty() && part.signature().is_none() => {}
-            // Only whoever sent it knows what it means.
+            // Only its sender knows what it means.
             Body::Other(_) if !own => {}
             _ if part.is_blank() => {}
             _ => parts.push(Sent { part, signature: part.signature(), nested_media, own }),

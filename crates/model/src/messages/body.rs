@@ -65,7 +65,7 @@ impl Target<'_> {
         body
     }
 
-    /// `converses` is false for work beside the conversation, which neither carries its reasoning nor is repeated.
+    /// `converses` is false for background work, which neither carries its reasoning nor is repeated.
     fn plan(&self, request: &ModelRequest, converses: bool) -> Plan {
         let wished = neutral(request);
         let caps = &self.info.caps;

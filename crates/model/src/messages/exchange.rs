@@ -38,7 +38,7 @@ impl MessagesExchange {
         Self { client, request, continues, plan, names, unsealed: false, dropped: 0 }
     }
 
-    /// Writes the request anew with what was learnt.
+    /// Writes the request again with what was learnt.
     fn again(&mut self, notice: Option<&str>) -> Mend {
         self.plan = self.client.plan(&self.request, self.continues);
         Mend::Again(notice.map(str::to_owned))

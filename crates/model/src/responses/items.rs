@@ -26,7 +26,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Everything of a reply that items say beside their parts.
+/// Everything of a reply that items say next to their parts.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub(super) phases: Vec<String>,

@@ -17,7 +17,7 @@ use crate::shared::fault;
 /// After so many refusals of seals a model gets none any more.
 const MAX_REFUSALS: u32 = 3;
 
-/// What servers say when they cannot use a sealed item, beside what others say, too.
+/// What servers say when they cannot use a sealed item, next to what others say, too.
 const COMPLAINTS: &[&str] = &["without its required following item", "encrypted content could not be"];
 
 /// Whether a server refuses sealed items: they are not on the server, or it cannot read them.

@@ -20,7 +20,7 @@ pub(super) fn hexadecimal(parts: &[&str], digits: usize) -> String {
     hex::encode(&hash(parts)).chars().take(digits).collect()
 }
 
-/// The same in letters and digits, of which at most 32 can be had.
+/// The same in letters and digits, of which at most 32 are available.
 pub(super) fn base_62(parts: &[&str], digits: usize) -> String {
     let bytes = hash(parts).into_iter().take(digits);
     bytes.filter_map(|byte| BASE_62.get(usize::from(byte) % 62)).map(|digit| char::from(*digit)).collect()

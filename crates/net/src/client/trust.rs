@@ -110,7 +110,7 @@ mod tests {
         let refused = trust.verify_server_cert(&forged, &[], &name, &[], UnixTime::now());
         assert!(refused.is_err());
         assert!(trust.loaded.get().is_some());
-        // Where the machine has certificates at all, the missing file is named beside the refusal.
+        // Where the machine has certificates at all, the missing file is named next to the refusal.
         if let Ok(loaded) = trust.loaded() {
             assert!(loaded.problem.as_ref().is_some_and(|problem| problem.contains("/nonexistent/ca.pem")));
         }

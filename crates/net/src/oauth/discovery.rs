@@ -1,4 +1,4 @@
-//! Where one signs in at a server: RFC 9728, then RFC 8414, then what earlier protocol versions assumed.
+//! Where one signs in to a server: RFC 9728, then RFC 8414, then what earlier protocol versions assumed.
 
 use reqwest::Url;
 use serde_json::Value;

@@ -48,7 +48,7 @@ pub(super) enum Grant<'a> {
     Client {
         scope: &'a str,
     },
-    /// At an identity provider: its word on who somebody is, for a grant at another server (RFC 8693).
+    /// At an identity provider: its word on who someone is, for a grant at another server (RFC 8693).
     Exchange {
         id_token: &'a Secret,
         scope: &'a str,

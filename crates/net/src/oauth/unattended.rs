@@ -19,7 +19,7 @@ use crate::random::{self, RandomnessError};
 /// How long a signed assertion is good for, in seconds.
 const ASSERTION_LIFE: i64 = 300;
 
-/// Who an organisation's users sign in at.
+/// Who an organisation's users sign in to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IdentityProvider {
     pub issuer: Option<String>,

@@ -147,7 +147,7 @@ fn is_omitted(mark: &Value) -> bool {
     mark.get("omitted").and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// Puts one value back; `None` if it cannot be had or its place is not there.
+/// Puts one value back; `None` if it are not available or its place is not there.
 fn restore(blobs: &Blobs, fields: &mut JsonObject, mark: &Value) -> Option<()> {
     let at = mark.get("at")?.as_str()?;
     let found = mark

@@ -44,7 +44,7 @@ impl OpenCalls {
     }
 
     /// Takes the answers to open calls out of a user's parts and returns the rest. Answers that are already
-    /// known, or that answer nothing, are dropped with the media beside them: upstream records each answer
+    /// known, or that answer nothing, are dropped with the media next to them: upstream records each answer
     /// with its call and once more as a message.
     pub(super) fn take_answers(&mut self, parts: Vec<Part>) -> Vec<Part> {
         let has_answers = parts.iter().any(is_response);

@@ -164,7 +164,7 @@ impl DocumentWriter {
     }
 
     /// Only the tail changes if the last call is the one that ended. In a batch, what is behind the first
-    /// call that ended moves, so the arguments of the later calls are written once more; a copy beside the
+    /// call that ended moves, so the arguments of the later calls are written once more; a copy next to the
     /// file sees to it that a kill in that moment costs nothing.
     pub(crate) fn results(&mut self, results: &[EndedCall<'_>], now: Timestamp) -> Result<(), WriteFailure> {
         let Some(before) = &self.open else { return Ok(()) };

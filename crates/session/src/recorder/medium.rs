@@ -14,7 +14,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
     fn set_len(&mut self, length: u64) -> io::Result<()>;
     fn len(&self) -> io::Result<u64>;
-    /// Keeps these bytes beside the file, see [`redo`]. Without them a kill in the middle of the next write
+    /// Keeps these bytes next to the file, see [`redo`]. Without them a kill in the middle of the next write
     /// costs what it moves; that is no reason not to write.
     fn keep_aside(&mut self, bytes: &[u8]);
     /// What was kept aside is no longer needed.

@@ -28,7 +28,7 @@ struct DiskState {
     /// What the next writes fail with after their first half, this many times.
     failures: Vec<io::ErrorKind>,
     written: usize,
-    /// What is kept beside the file.
+    /// What is kept next to the file.
     aside: Option<Vec<u8>>,
     /// After so many more bytes the process is gone and nothing it does has an effect.
     life: Option<usize>,

@@ -56,7 +56,7 @@ pub fn apply(plan: &Plan) -> Applied {
     applied
 }
 
-/// Everything that goes with a session, as it is now: its files, what lies beside them, copies that repairs
+/// Everything that goes with a session, as it is now: its files, what lies next to them, copies that repairs
 /// and rewinds kept, and what is stored apart for it alone.
 pub fn belongings(removal: &Removal) -> Vec<PathBuf> {
     let mut going: Vec<PathBuf> = removal.files.iter().map(|file| file.path.clone()).collect();

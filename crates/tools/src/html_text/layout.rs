@@ -11,7 +11,7 @@ pub(super) struct Layout {
     /// Line ends due before the next text.
     breaks: usize,
     space: bool,
-    /// Whether the current line has text besides its indentation.
+    /// Whether the current line has text next tos its indentation.
     has_text: bool,
     /// The mark of a list item, due before its first text.
     mark: Option<String>,

@@ -155,7 +155,7 @@ impl App {
     }
 
     /// Whether a key is meant for the question and not for the prompt. While a text stands in the prompt, only keys that
-    /// are of no use there count, and Enter after one of them.
+    /// cannot be used there count, and Enter after one of them.
     pub(super) fn is_meant_for(&self, place: usize, key: KeyEvent) -> bool {
         let Some(Standing { dialog, .. }) = self.questions.standing.get(place) else { return false };
         if !dialog.comes_by_itself() {

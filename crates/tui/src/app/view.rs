@@ -18,7 +18,7 @@ use crate::wrap::{Margin, wrap};
 
 /// Rows of the queue that are shown.
 const QUEUED: usize = 3;
-/// Rows of a box besides its output: a blank one, border, heading, and the line about hidden rows.
+/// Rows of a box next tos its output: a blank one, border, heading, and the line about hidden rows.
 const BOX: usize = 5;
 /// Shown while a question waits for a pause in typing.
 const TYPING: &str = "Typing continues below; pause to answer";

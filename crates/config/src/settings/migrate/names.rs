@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What happens to the value besides the move.
+/// What happens to the value next tos the move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Keep,

@@ -8,7 +8,7 @@ use super::{Keychain, KeychainError};
 
 /// errSecItemNotFound
 const NOT_FOUND: i32 = -25300;
-/// errSecInteractionNotAllowed: it is locked, and nobody can be asked.
+/// errSecInteractionNotAllowed: it is locked, and no one can be asked.
 const NO_INTERACTION: i32 = -25308;
 
 struct Login;

@@ -1,4 +1,4 @@
-//! Somebody writes while questions appear: no key that was meant for the prompt answers one.
+//! Someone writes while questions appear: no key that was meant for the prompt answers one.
 
 use super::*;
 use pollux_domain::approval::{Question, QuestionForm};

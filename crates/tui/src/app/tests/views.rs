@@ -1,6 +1,6 @@
 //! What every part looks like, at three sizes.
 //!
-//! The pictures are kept in `views/`; `UPDATE_VIEWS=1` writes them anew, for a person to look at.
+//! The pictures are kept in `views/`; `UPDATE_VIEWS=1` writes them again, for a person to look at.
 
 #![expect(clippy::disallowed_methods, reason = "pictures for tests need no care")]
 
