@@ -208,7 +208,17 @@ pub async fn stage(
             }
         }
     };
-    Ok(Staged { manifest: Manifest::read(&folder)?, metadata, folder, _keeper: Some(keeper) })
+    let manifest = Manifest::read(&folder).map_err(|error| in_source(error, &metadata.source))?;
+    Ok(Staged { manifest, metadata, folder, _keeper: Some(keeper) })
+}
+
+/// Names the file in the source that the user gave instead of its copy in the staging folder.
+fn in_source(error: ManifestError, source: &str) -> ManifestError {
+    let renamed = |file: PathBuf| Path::new(source).join(file.file_name().unwrap_or_default());
+    match error {
+        ManifestError::Missing { file } => ManifestError::Missing { file: renamed(file) },
+        ManifestError::Invalid { file, defect } => ManifestError::Invalid { file: renamed(file), defect },
+    }
 }
 
 fn local(source: &Path, target: &Path, limits: &Limits) -> Result<PathBuf, InstallError> {

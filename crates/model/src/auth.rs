@@ -119,12 +119,13 @@ pub enum AuthError {
 }
 
 const NEWCOMER: &str = "\
-To get going, do one of these:
-  - get a key from Google AI Studio (https://aistudio.google.com/apikey) and run
+To get started, do one of the following:
+  - Get a key from Google AI Studio (https://aistudio.google.com/apikey) and run
       export GEMINI_API_KEY=\"<your key>\"
-  - or keep it in the keychain: `pollux auth login`; a key that Gemini CLI has stored is found, too
-  - or put the line GEMINI_API_KEY=<your key> into the file ~/.gemini/.env
-  - or just look around first: `pollux demo` needs neither a key nor a network";
+  - Store the key in the keychain with `pollux auth login`; a key stored by Gemini CLI is found as well.
+  - Use another provider: set ANTHROPIC_API_KEY or OPENAI_API_KEY.
+  - Use a local model: `pollux -m ollama/<model>`.
+  - Try `pollux demo`, which needs no key and no network.";
 
 /// Chooses the credentials.
 ///
