@@ -108,7 +108,7 @@ fn unknown(name: &str, rows: &[Row]) -> Failure {
         rows.iter().map(|row| (distance(&row.name, name), &row.name)).min_by_key(|(distance, _)| *distance);
     match near.filter(|(distance, _)| *distance <= 1 + name.chars().count() / 3) {
         Some((_, near)) => failure.hint(format!("did you mean \"{near}\"?")),
-        None => failure.hint("`pollux skills list --all` shows them all"),
+        None => failure.hint("run `pollux skills list --all`"),
     }
 }
 

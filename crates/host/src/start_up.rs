@@ -24,7 +24,7 @@ pub fn start(options: &Request, env: &Env) -> Result<Start, Failure> {
     startup::start(request).map_err(|error| {
         let hint = match &error {
             StartError::Home(error) => error.hint(),
-            StartError::Settings(_) => "fix the file; it was left unchanged",
+            StartError::Settings(_) => "Pollux did not modify the file",
             StartError::Trust(_) => "fix or delete the file that lists trusted folders",
         };
         Failure::from_error(ExitKind::Config, &error).hint(hint)

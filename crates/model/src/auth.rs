@@ -105,9 +105,9 @@ pub enum AuthError {
     #[error("GOOGLE_CLOUD_LOCATION is no location (one looks like `us-central1` or `global`)")]
     BadLocation,
     #[error(
-        "The auth type '{kind}' ({what}) is not available in Pollux: it signs in as gemini-cli's own registered \
-         application, which another program may not do. What works: `pollux auth login` with an API key, \
-         GEMINI_API_KEY, Vertex AI (GOOGLE_GENAI_USE_VERTEXAI=true), or a gateway named by GOOGLE_GEMINI_BASE_URL."
+        "The auth type '{kind}' ({what}) is not available in Pollux: it uses an OAuth client registered for \
+         gemini-cli, which other programs may not use. Instead, use `pollux auth login` with an API key, \
+         GEMINI_API_KEY, Vertex AI (GOOGLE_GENAI_USE_VERTEXAI=true), or a gateway set in GOOGLE_GEMINI_BASE_URL."
     )]
     Unsupported { kind: String, what: &'static str },
     #[error(

@@ -92,7 +92,7 @@ enum ExtensionsLeaf {
     },
     /// Update an extension, or all of them
     ///
-    /// Asks again, showing the difference, only if there is something new to approve.
+    /// Asks for approval, showing the changes, only if the update adds something that needs it.
     #[command(after_help = "Examples:
   pollux extensions update security
   pollux extensions update --all")]
@@ -118,7 +118,7 @@ enum ExtensionsLeaf {
     },
     /// Enable an extension
     ///
-    /// Without a scope: wherever it was disabled.
+    /// Without `--scope`, enables it everywhere it was disabled.
     #[command(after_help = "Examples:
   pollux extensions enable security
   pollux extensions enable security --scope workspace")]
@@ -172,7 +172,7 @@ Examples:
         #[arg(value_name = "path")]
         path: String,
     },
-    /// Use an extension from where it is
+    /// Link an extension instead of copying it
     ///
     /// For extensions you are writing: changes take effect at once.
     #[command(after_help = "Examples:

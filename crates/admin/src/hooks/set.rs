@@ -226,11 +226,11 @@ impl HookSet {
             .map(|title| (distance(title, name), title))
             .min_by_key(|(distance, _)| *distance)
             .filter(|(distance, _)| *distance <= 1 + name.chars().count() / 3);
-        let whose = if of_project { "no hook of the project is named" } else { "no hook is named" };
+        let whose = if of_project { "no hook of the project is named" } else { "no hook named" };
         let failure = Failure::new(ExitKind::Failure, format!("{whose} \"{name}\""));
         match near {
             Some((_, title)) => failure.hint(format!("did you mean \"{title}\"?")),
-            None => failure.hint("`pollux hooks list` shows them all"),
+            None => failure.hint("run `pollux hooks list`"),
         }
     }
 

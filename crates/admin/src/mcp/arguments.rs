@@ -135,13 +135,13 @@ enum McpLeaf {
     List,
     /// Enable a server
     ///
-    /// For you, wherever the server is defined.
+    /// Changes your user configuration only, wherever the server is defined.
     #[command(after_help = "Examples:
   pollux mcp enable docs")]
     Enable(SwitchArgs),
     /// Disable a server
     ///
-    /// For you, wherever the server is defined.
+    /// Changes your user configuration only, wherever the server is defined.
     #[command(after_help = "Examples:
   pollux mcp disable docs")]
     Disable(SwitchArgs),
@@ -155,9 +155,9 @@ enum McpLeaf {
         #[arg(value_name = "name")]
         name: String,
     },
-    /// List the tools of servers
+    /// List server tools
     ///
-    /// Under the names that policies and the model use.
+    /// Shows the names that policies and the model use.
     #[command(after_help = "Examples:
   pollux mcp tools
   pollux mcp tools docs")]
@@ -223,7 +223,7 @@ struct SwitchArgs {
     /// Name of the server
     #[arg(value_name = "name")]
     name: String,
-    /// Only for this session; for `/mcp` in a session
+    /// Apply to the current session only (use with `/mcp`)
     #[arg(long)]
     session: bool,
 }

@@ -133,7 +133,7 @@ enum MemoryLeaf {
     Enable,
     /// Turn memory off
     ///
-    /// What is stored stays until you forget it.
+    /// Stored memory is kept; delete it with `pollux memory forget`.
     #[command(after_help = "Examples:
   pollux memory disable")]
     Disable,
@@ -192,7 +192,7 @@ enum MemoryLeaf {
     },
     /// Remove memories
     ///
-    /// Removes every derived trace. Shows what would be removed and asks first.
+    /// Also removes all data derived from them. Shows what would be removed and asks first.
     #[command(after_help = "Examples:
   pollux memory forget --query \"project falcon\"
   pollux memory forget --session 0f9d --yes")]
@@ -219,7 +219,7 @@ enum MemoryLeaf {
     #[command(after_help = "Examples:
   pollux memory export > memory.json")]
     Export {
-        /// What belongs to no known workspace, such as memory of earlier versions
+        /// Use memory not tied to a known workspace, such as from earlier versions
         #[arg(long)]
         unassigned: bool,
         // The export is JSON in any case.
@@ -274,7 +274,7 @@ struct SearchArgs {
     /// Maximum number of results
     #[arg(long, value_name = "n", value_parser = count::<usize>)]
     limit: Option<usize>,
-    /// What belongs to no known workspace, such as memory of earlier versions
+    /// Use memory not tied to a known workspace, such as from earlier versions
     #[arg(long)]
     unassigned: bool,
     /// Show how each score is composed
@@ -299,7 +299,7 @@ struct ForgetArgs {
     /// Forget in every workspace of the agent
     #[arg(long)]
     all_workspaces: bool,
-    /// What belongs to no known workspace, such as memory of earlier versions
+    /// Use memory not tied to a known workspace, such as from earlier versions
     #[arg(long)]
     unassigned: bool,
     /// Do not ask; required without a terminal

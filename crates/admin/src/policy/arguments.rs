@@ -114,9 +114,9 @@ enum PolicyLeaf {
         #[command(flatten)]
         flags: PolicyFlags,
     },
-    /// Judge the tool calls of past sessions
+    /// Check past tool calls against the rules
     ///
-    /// Shows how many calls would pass, and which would not.
+    /// Shows how many calls would be allowed and lists the rest.
     #[command(after_help = "Examples:
   pollux policy replay
   pollux policy replay --headless --policy team.toml")]
@@ -137,7 +137,7 @@ enum PolicyLeaf {
     },
     /// Test rules against a table of calls
     ///
-    /// The table names the expected decision of each call. Exits with 1 if one differs.
+    /// The table lists the expected decision for each call. Exits with 1 on any mismatch.
     #[command(after_help = "Examples:
   pollux policy test cases.toml")]
     Test {

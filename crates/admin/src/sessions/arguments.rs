@@ -141,7 +141,7 @@ enum SessionsLeaf {
     },
     /// Show a session's details and prompts
     ///
-    /// A session that this project does not have is looked up in other projects and agents. `rewind --to` takes the numbers of
+    /// If the session is not in this project, searches other projects and agents. `rewind --to` takes the numbers of
     /// the prompts.
     #[command(after_help = "Examples:
   pollux sessions show latest
@@ -163,7 +163,7 @@ enum SessionsLeaf {
     Search(SearchArgs),
     /// Print a session as a transcript
     ///
-    /// Shows who said what, which tools were called and what failed, without thoughts and tool output.
+    /// Includes messages, tool calls and errors; omits thoughts and tool output.
     #[command(after_help = "Examples:
   pollux sessions transcript latest
   pollux sessions transcript 3 --format markdown > talk.md")]
@@ -213,8 +213,8 @@ enum SessionsLeaf {
     },
     /// Import a session into this project
     ///
-    /// Copies a file, or a session of another agent, under a new id, which `--resume` takes. Tool calls of other agents become
-    /// notes in the text. The source is not changed.
+    /// Copies a session file or another agent's session under a new id, for use with `--resume`. Tool calls from other agents
+    /// become text notes. The source is not changed.
     #[command(after_help = "Examples:
   pollux sessions import talk.json
   pollux sessions import 0f9d --source claude")]
@@ -280,7 +280,7 @@ enum SessionsLeaf {
         #[arg(long)]
         json: bool,
     },
-    /// Go back to before a prompt
+    /// Rewind a session to before a prompt
     ///
     /// Shows what would change and asks first. Removes the prompt and everything after it; `pollux sessions show` prints
     /// the numbers and ids.
@@ -292,7 +292,7 @@ enum SessionsLeaf {
 
 #[derive(Debug, Args)]
 struct SessionArg {
-    /// Number, id, start of an id, or `latest`; a file for `import`
+    /// Session number, id, id prefix or `latest` (`import`: also a file)
     #[arg(value_name = "id", value_parser = FilledParser)]
     id: String,
     /// Look in all projects

@@ -9,8 +9,8 @@ use crate::usage::UsageError;
 #[command(
     arg_required_else_help = false,
     after_help = "A skill is a folder with a SKILL.md. Skills are found in extensions, ~/.gemini/skills, ~/.agents/skills, and, in a \
-                  trusted folder, .gemini/skills and .agents/skills; of two skills with the same name the later one is used. In a \
-                  session, `/name` calls a skill.
+                  trusted folder, .gemini/skills and .agents/skills. If two skills share a name, the one found later takes \
+                  precedence. In a session, `/name` runs a skill.
 
 Examples:
   pollux skills list --all

@@ -62,7 +62,7 @@ enum TrustLeaf {
     },
     /// Trust a folder with its current contents
     ///
-    /// Asks first. Later changes to what the folder would run have to be allowed again.
+    /// Asks first. If what the folder would run changes, you must allow it again.
     #[command(after_help = "Examples:
   pollux trust allow
   pollux trust allow ~/src/project --yes")]

@@ -222,8 +222,8 @@ pub(super) struct GlobalArgs {
 
 /// Try Pollux on a throw-away project
 ///
-/// Scripted model responses; the agent, its tools, the approvals and the recorded session are real. Needs no key and no network,
-/// and leaves your files alone.
+/// Model responses are scripted; the agent, tools, approvals and recorded session are real. Needs no API key
+/// or network and does not touch your files.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux demo

@@ -87,7 +87,7 @@ fn generalist() -> Definition {
         max_turns: 20,
         ..local("request", "The task, complete: the agent does not see this conversation.")
     };
-    let description = "Works on a separate task with all tools and reports back. Good for work with many steps or much output whose details do not matter here, such as the same change in many files, or a long command whose output only needs a verdict.";
+    let description = "Works on a separate task with all tools and reports back. Good for work with many steps or much output whose details do not matter here, such as making the same change in many files, or a long command whose output only needs a verdict.";
     definition("generalist", "Generalist", description, local)
 }
 

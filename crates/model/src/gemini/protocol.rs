@@ -116,8 +116,8 @@ fn not_the_api(text: &str) -> Failure {
         None => format!("\"{}\"", text.trim().chars().take(120).collect::<String>()),
     };
     let message = format!(
-        "the server answered 200 with {seen} where a reply of the Gemini API was due; \
-         is a proxy or a login page in between? Check GOOGLE_GEMINI_BASE_URL and the proxy settings"
+        "expected a Gemini API response but got {seen} (HTTP 200), possibly from a proxy or a login page; check \
+         GOOGLE_GEMINI_BASE_URL and your proxy settings"
     );
     Failure::malformed(message)
 }
