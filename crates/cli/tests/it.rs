@@ -91,6 +91,8 @@ mod policy_modes;
 mod policy_replay;
 #[path = "it/project_env.rs"]
 mod project_env;
+#[path = "it/providers.rs"]
+mod providers;
 #[path = "it/reference.rs"]
 mod reference;
 #[path = "it/remote_agents.rs"]

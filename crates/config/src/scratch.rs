@@ -86,6 +86,7 @@ impl Scratch {
         let args = args.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
         load(&LoadRequest {
             env: &self.env(vars),
+            own_env: &self.env(vars),
             offered: &[],
             home: &self.home(),
             project_root: root,

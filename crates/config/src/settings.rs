@@ -59,6 +59,8 @@ pub struct LoadRequest<'a> {
     pub env: &'a Env,
     /// What the project's `.env` files offer: `$NAME` in the project's own file may stand for it.
     pub offered: &'a [Offer],
+    /// The environment without what `.env` files of the project set; files other than the project's use it.
+    pub own_env: &'a Env,
     pub home: &'a Home,
     pub project_root: &'a Path,
     pub trust: ProjectTrust,
@@ -82,7 +84,11 @@ pub struct Settings {
 
 /// Reads and merges all layers. A file that cannot be used is an error and is left alone.
 pub fn load(request: &LoadRequest<'_>) -> Result<Settings, SettingsError> {
-    let mut reading = Reading { offered: request.offered, ..reading(request.env, request.migration) };
+    let mut reading = Reading {
+        offered: request.offered,
+        own_env: request.own_env,
+        ..reading(request.env, request.migration)
+    };
     let mut layers = files(&mut reading, request.home, Some((request.project_root, request.trust)))?;
     layers.push(layers::environment(request.env));
     layers.push(layers::arguments(&request.args));
@@ -149,7 +155,15 @@ fn flag(layers: &[LayerValues], key: &str) -> bool {
 }
 
 fn reading(env: &Env, migration: Migration) -> Reading<'_> {
-    Reading { env, offered: &[], migration, bad: Vec::new(), warnings: Vec::new(), migrated: Vec::new() }
+    Reading {
+        env,
+        own_env: env,
+        offered: &[],
+        migration,
+        bad: Vec::new(),
+        warnings: Vec::new(),
+        migrated: Vec::new(),
+    }
 }
 
 /// The layers that are files, lowest first.

@@ -8,6 +8,7 @@ use crate::dotenv::{DotenvReport, load_dotenv};
 use crate::env::Env;
 use crate::ownership;
 use crate::paths::{self, Home, HomeError, Project};
+use crate::project_trust::ProjectTrust;
 use crate::settings::{self, ArgOverrides, LoadRequest, Migration, Settings, SettingsError};
 use crate::trust::{
     self, Binding, FolderTrust, Record, RecordError, Standing, TrustError, TrustReason, TrustRequest,
@@ -80,10 +81,13 @@ pub fn start(request: StartRequest) -> Result<Start, StartError> {
     let mut options = settings::dotenv_options(&env, &home, project.root(), trust.for_project())?;
     options.ignore_local |= ignore_env;
     options.border = trust::refused_above(&env, &home, project.root());
+    let mut own_env = env.clone();
+    load_dotenv(&mut own_env, &home, home.user_home(), ProjectTrust::Untrusted, &options);
     let dotenv = load_dotenv(&mut env, &home, project.root(), trust.for_project(), &options);
     let settings = settings::load(&LoadRequest {
         env: &env,
         offered: &dotenv.offered,
+        own_env: &own_env,
         home: &home,
         project_root: project.root(),
         trust: trust.for_project(),

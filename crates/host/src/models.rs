@@ -65,7 +65,7 @@ fn provider(turn: &Prepared<'_>, catalogue: Arc<Catalogue>) -> Result<Router, Fa
     let http = client::client(&ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}")))
         .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
     let tokens = auth::google_tokens(&turn.credentials, &http);
-    let source = RunProviders::new(loaded, http.clone(), Arc::clone(&catalogue));
+    let source = RunProviders::new(loaded, &turn.credentials.provider, http.clone(), Arc::clone(&catalogue));
     let router = Router::new(turn.credentials.provider.as_str(), Arc::new(source));
     let Some(auth) = turn.credentials.auth.clone() else { return Ok(router) };
     let setup = GeminiSetup {
@@ -79,5 +79,6 @@ fn provider(turn: &Prepared<'_>, catalogue: Arc<Catalogue>) -> Result<Router, Fa
         tokens,
     };
     let google = gemini::connect(setup).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    let router = if turn.credentials.vertex { router.with("vertex", Arc::clone(&google)) } else { router };
     Ok(router.with(ProviderId::GEMINI.as_str(), google))
 }

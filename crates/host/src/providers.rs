@@ -1,11 +1,12 @@
 //! The model providers of a run: the one that it starts with, and clients for the others when they are asked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_config::groups::{General, Secret, Security};
+use pollux_config::settings::Layer;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::{ModelClient, ModelError, ModelErrorKind};
@@ -22,10 +23,13 @@ use pollux_model::shared::endpoint::Key;
 use pollux_net::client::HttpClient;
 use pollux_net::credentials::{API_KEY_SERVICE, CredentialError, CredentialStore};
 
+use serde_json::Value;
+
 use crate::VERSION;
 use crate::auth::store;
 use crate::credentials::Credentials;
 use crate::loaded::Loaded;
+use crate::memory::is_of_project;
 
 /// The providers of Google, whose credentials are chosen in `auth`.
 const GOOGLE: [&str; 2] = ["gemini", "vertex"];
@@ -49,18 +53,56 @@ pub fn account(provider: &str) -> String {
     format!("provider:{provider}")
 }
 
+/// The environment without variables from the project's `.env` files: a project chooses neither keys nor addresses.
+fn own_env(loaded: &Loaded) -> Env {
+    let kept = loaded.env.iter().filter(|(name, _)| !is_of_project(loaded, name));
+    Env::new(kept.map(|(name, value)| (name.to_owned(), value.to_owned())), loaded.env.cwd().to_path_buf())
+}
+
+/// Whether the user chose the model's name, and not the project.
+fn is_users_choice(loaded: &Loaded) -> bool {
+    match loaded.settings.origin("model.name").layer {
+        Layer::Project => false,
+        Layer::Environment => !is_of_project(loaded, "GEMINI_MODEL"),
+        _ => true,
+    }
+}
+
+/// The providers that requests may go to: those that the user named in settings, on the command line or in the
+/// environment. A project's settings, agents and aliases cannot add one.
+fn allowed_providers(loaded: &Loaded, providers: &Providers<'_>, start: &str) -> BTreeSet<String> {
+    let model = &loaded.groups.model;
+    let mut allowed: BTreeSet<String> = GOOGLE.iter().map(|id| (*id).to_owned()).collect();
+    allowed.insert(start.to_owned());
+    if let Value::Object(own) = &model.providers {
+        allowed.extend(own.keys().cloned());
+    }
+    let named = model.small.iter().chain(&model.fallback);
+    allowed.extend(named.filter_map(|name| providers.split(name, |_| false).provider));
+    allowed
+}
+
 /// Finds the provider of a run. `None` means one of Google's, whose credentials decide about everything else.
 pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, Failure> {
     let (settings, errors) = read_settings(&loaded.groups.model.providers);
     if let Some(error) = errors.first() {
         return Err(Failure::from_error(ExitKind::Config, error));
     }
-    let providers = Providers::new(&loaded.env, &settings);
+    if let Some(id) = GOOGLE.iter().find(|id| settings.get(**id).is_some_and(|own| own.base_url.is_some())) {
+        return Err(Failure::new(ExitKind::Config, format!("`providers.{id}.baseUrl` is not supported"))
+            .hint("set GOOGLE_GEMINI_BASE_URL or GOOGLE_VERTEX_BASE_URL instead"));
+    }
+    let env = own_env(loaded);
+    let providers = Providers::new(&env, &settings);
+    let explicit = loaded.groups.model.provider.is_some();
     let has_key = |id: &str| {
         providers.find(id).is_some_and(|provider| providers.key_in_environment(&provider, None).is_some())
     };
     let model = &loaded.groups.model;
-    let named = providers.split(&model.name, has_key).provider.or_else(|| model.provider.clone());
+    // An explicit provider wins over what a bare name suggests.
+    let by_name =
+        is_users_choice(loaded).then(|| providers.split(&model.name, |id| !explicit && has_key(id)).provider);
+    let named = by_name.flatten().or_else(|| model.provider.clone());
     if let Some(id) = named {
         if providers.find(&id).is_none() {
             return Err(unknown(&id, &providers));
@@ -90,7 +132,8 @@ pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, F
 /// Checks that a provider outside Google can be used (exit code 41).
 pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Result<Credentials, Failure> {
     let (settings, _) = read_settings(&loaded.groups.model.providers);
-    let providers = Providers::new(&loaded.env, &settings);
+    let env = own_env(loaded);
+    let providers = Providers::new(&env, &settings);
     let provider = providers.find(&start.id).ok_or_else(|| unknown(&start.id, &providers))?;
     let refused = |error: &(dyn std::error::Error + 'static)| Failure::from_error(ExitKind::Auth, error);
     let location =
@@ -148,14 +191,21 @@ pub(crate) struct RunProviders {
     small: Option<String>,
     /// The model that the run starts with.
     model: String,
+    /// `model.provider` is set: bare names stay with it.
+    explicit: bool,
+    allowed: BTreeSet<String>,
 }
 
 impl RunProviders {
-    pub(crate) fn new(loaded: &Loaded, http: HttpClient, catalogue: Arc<Catalogue>) -> Self {
+    pub(crate) fn new(loaded: &Loaded, start: &str, http: HttpClient, catalogue: Arc<Catalogue>) -> Self {
         let (settings, _) = read_settings(&loaded.groups.model.providers);
+        let env = own_env(loaded);
+        let allowed = allowed_providers(loaded, &Providers::new(&env, &settings), start);
         Self {
-            env: loaded.env.clone(),
+            env,
             settings,
+            allowed,
+            explicit: loaded.groups.model.provider.is_some(),
             general: loaded.groups.general.clone(),
             security: loaded.groups.security.clone(),
             settings_file: loaded.home.settings_file(),
@@ -176,9 +226,14 @@ impl RunProviders {
         found.map_err(|error| refused(error.to_string()))
     }
 
-    fn connect_google(&self) -> Result<Arc<dyn ModelClient>, ModelError> {
+    fn connect_google(&self, id: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
         let auth = auth::choose(&self.env, &self.security, || self.store.api_key(), &self.settings_file);
         let auth = auth.map_err(|error| refused(error.to_string()))?;
+        if id == "vertex" && auth.vertex.is_none() {
+            return Err(refused(
+                "Vertex AI is not configured; set GOOGLE_GENAI_USE_VERTEXAI=true".to_owned(),
+            ));
+        }
         let setup = GeminiSetup {
             http: self.http.clone(),
             catalogue: Arc::clone(&self.catalogue),
@@ -195,26 +250,26 @@ impl RunProviders {
 
 impl ProviderSource for RunProviders {
     fn split(&self, name: &str) -> ModelName {
-        let providers = self.providers();
-        providers.split(name, |id| {
-            GOOGLE.contains(&id)
-                || providers
-                    .find(id)
-                    .is_some_and(|found| providers.key_in_environment(&found, None).is_some())
-        })
+        let split = self.providers().split(name, |id| !self.explicit && self.allowed.contains(id));
+        match split.provider {
+            // A name that only the project chose stays with the provider in use.
+            Some(id) if !self.allowed.contains(&id) => ModelName { provider: None, model: name.to_owned() },
+            _ => split,
+        }
     }
 
     fn connect(&self, id: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
         if GOOGLE.contains(&id) {
-            return self.connect_google();
+            return self.connect_google(id);
         }
         let providers = self.providers();
         let provider = providers.find(id).ok_or_else(|| refused(format!("unknown provider `{id}`")))?;
         let location = providers.locate(&provider).map_err(|error| refused(error.to_string()))?;
         let found = self.key(&provider)?;
-        if found.is_some() {
+        if found.is_some() || provider.settings().is_some_and(|own| !own.env_headers.is_empty()) {
             location.check_key(&provider).map_err(|error| refused(error.to_string()))?;
-        } else if needs_key(&provider) {
+        }
+        if found.is_none() && needs_key(&provider) {
             return Err(missing_key(&provider));
         }
         let variable = found.as_ref().and_then(|found| match &found.source {

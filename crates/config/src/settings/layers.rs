@@ -56,6 +56,7 @@ impl LayerValues {
 pub(crate) struct Reading<'a> {
     pub(crate) env: &'a Env,
     pub(crate) offered: &'a [Offer],
+    pub(crate) own_env: &'a Env,
     pub(crate) migration: Migration,
     pub(crate) bad: Vec<BadFile>,
     pub(crate) warnings: Vec<SettingsWarning>,
@@ -98,7 +99,10 @@ impl Reading<'_> {
 
     /// A project's own file may name what its own `.env` offers; nobody else's file does.
     fn env_for(&self, layer: Layer) -> Cow<'_, Env> {
-        if layer != Layer::Project || self.offered.is_empty() {
+        if layer != Layer::Project {
+            return Cow::Borrowed(self.own_env);
+        }
+        if self.offered.is_empty() {
             return Cow::Borrowed(self.env);
         }
         let mut env = self.env.clone();

@@ -38,7 +38,8 @@ fn has_keys_of_project(loaded: &Loaded) -> bool {
     KEYS.iter().any(|name| is_of_project(loaded, name))
 }
 
-fn is_of_project(loaded: &Loaded, name: &str) -> bool {
+/// Whether a variable comes from a `.env` file of the project.
+pub(crate) fn is_of_project(loaded: &Loaded, name: &str) -> bool {
     let home = &loaded.home;
     let own = [home.env_file(), home.user_home().join(".env")];
     let others = loaded.dotenv.loaded.iter().filter(|loaded| !own.contains(&loaded.file));

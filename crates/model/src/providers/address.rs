@@ -107,7 +107,7 @@ fn parse(provider: &Provider<'_>, value: &str, source: &AddressSource) -> Result
             AddressSource::Settings => format!("providers.{}.baseUrl", provider.id),
             AddressSource::Variable(name) => name.clone(),
         };
-        LocationError::Invalid { provider: provider.id.to_owned(), value: value.to_owned(), from, reason }
+        LocationError::Invalid { provider: provider.id.to_owned(), value: shown(value), from, reason }
     };
     let url = Url::parse(value).map_err(|_| invalid("expected an address such as https://host/v1"))?;
     match url.scheme() {
@@ -126,6 +126,16 @@ fn parse(provider: &Provider<'_>, value: &str, source: &AddressSource) -> Result
         return Err(invalid("use `query` for parameters of the address"));
     }
     Ok(url)
+}
+
+/// An address without what may be a secret in it.
+fn shown(value: &str) -> String {
+    let value = value.split(['?', '#']).next().unwrap_or_default();
+    match (value.split_once("://"), value.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
+        (None, Some((_, host))) => format!("***@{host}"),
+        (_, None) => value.to_owned(),
+    }
 }
 
 /// Whether an address is on this machine or in a private network.

@@ -95,6 +95,10 @@ fn addresses_that_cannot_be_used_are_refused_with_the_reason() {
     let secret =
         location(&[("OPENAI_BASE_URL", "https://me:hunter2@host/v1")], json!({}), "openai").unwrap_err();
     assert!(!secret.to_string().contains("hunter2"), "{secret}");
+    for value in ["https://h/v1?key=hunter2", "me:hunter2@host/v1", "https://me:hunter2@h:99999"] {
+        let error = location(&[("OPENAI_BASE_URL", value)], json!({}), "openai").unwrap_err();
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
 }
 
 #[test]

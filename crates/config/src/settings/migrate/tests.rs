@@ -216,6 +216,7 @@ fn a_run_that_must_not_write_reads_old_names_in_memory() {
     let settings = crate::settings::load(&crate::settings::LoadRequest {
         offered: &[],
         env: &scratch.env(&[]),
+        own_env: &scratch.env(&[]),
         home: &scratch.home(),
         project_root: &scratch.path("work"),
         trust: ProjectTrust::Trusted,
