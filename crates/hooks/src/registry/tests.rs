@@ -40,6 +40,7 @@ impl World {
         let (home, root) = (Home::at(self.folder.path().join("home")), self.folder.path().join("work"));
         let settings = load(&SettingsRequest {
             env: &self.env,
+            own_env: &self.env,
             home: &home,
             project_root: &root,
             trust,

@@ -51,6 +51,7 @@ impl World {
         let env = Env::new(vars, root.clone());
         let settings = load(&SettingsRequest {
             env: &env,
+            own_env: &env,
             home: &Home::at(folder.path().join("home")),
             project_root: &root,
             trust: ProjectTrust::Trusted,
