@@ -157,7 +157,8 @@ fn a_newcomer_is_told_upstreams_sentence_and_then_what_to_do() {
         "Please set an Auth method in your /home/me/.gemini/settings.json or specify one of the following \
          environment variables before running: GEMINI_API_KEY, GOOGLE_GENAI_USE_VERTEXAI, GOOGLE_GENAI_USE_GCA\n"
     ));
-    for way in ["aistudio.google.com", "export GEMINI_API_KEY=", "~/.gemini/.env", "stored", "pollux demo"] {
+    for way in ["aistudio.google.com", "export GEMINI_API_KEY=", "stored", "ANTHROPIC_API_KEY", "pollux demo"]
+    {
         assert!(text.contains(way), "{way} in {text}");
     }
 }
