@@ -279,11 +279,11 @@ fn provider(setup: &Setup) -> Option<Finding> {
 }
 
 fn check(connection: &Connection) -> rusqlite::Result<Vec<Finding>> {
-    let anew = Some("run `pollux memory index --force` to rebuild it");
+    let rebuild = Some("run `pollux memory index --force` to rebuild it");
     let mut findings = Vec::new();
     let answer: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if answer != "ok" {
-        return Ok(vec![Finding::new(Level::Problem, format!("the index is damaged: {answer}"), anew)]);
+        return Ok(vec![Finding::new(Level::Problem, format!("the index is damaged: {answer}"), rebuild)]);
     }
     if !database::is_complete(connection)? {
         return Ok(vec![Finding::new(
@@ -304,13 +304,13 @@ fn check(connection: &Connection) -> rusqlite::Result<Vec<Finding>> {
             findings.push(Finding::new(
                 Level::Problem,
                 format!("{table} has {rows} rows for {chunks} chunks"),
-                anew,
+                rebuild,
             ));
         }
     }
     let orphans = count("SELECT count(*) FROM chunks WHERE path NOT IN (SELECT path FROM files)")?;
     if orphans > 0 {
-        findings.push(Finding::new(Level::Problem, format!("{orphans} chunks belong to no file"), anew));
+        findings.push(Finding::new(Level::Problem, format!("{orphans} chunks belong to no file"), rebuild));
     }
     let pending = count("SELECT count(*) FROM pollux_chunks WHERE embedded = 0")?;
     if pending > 0 {

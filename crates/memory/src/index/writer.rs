@@ -13,7 +13,6 @@ use super::error::IndexError;
 use super::identity::Identity;
 use super::rows::{self, Added, Context, Difference, Prepared};
 use super::{cache, claim, reindex};
-use crate::authorship::Authorship;
 use crate::chunk;
 use crate::forgotten::Forgotten;
 use crate::lock::{OwnedLock, Patience};
@@ -32,7 +31,6 @@ pub(crate) struct Writer {
     pub(crate) opened: Opened,
     pub(crate) identity: Identity,
     forgotten: Forgotten,
-    authorship: Authorship,
     shared: HashSet<String>,
     // After the connection: others may write when it is closed.
     _lock: Option<OwnedLock>,
@@ -75,7 +73,6 @@ impl Writer {
         let identity = Self::identity(setup, &path, &opened.connection)?;
         let writer = Self {
             forgotten: setup.forgotten()?,
-            authorship: Authorship::read(&setup.agent),
             shared: setup.shared_sessions(),
             path,
             opened,
@@ -93,9 +90,8 @@ impl Writer {
         identity.write(&opened.connection).map_err(|source| IndexError::of(&path, source))?;
         let forgotten = setup.forgotten()?;
         claim::mark(setup, &path, &opened)?;
-        let authorship = Authorship::read(&setup.agent);
         let shared = setup.shared_sessions();
-        Ok(Self { path, opened, identity, forgotten, authorship, shared, _lock: None })
+        Ok(Self { path, opened, identity, forgotten, shared, _lock: None })
     }
 
     /// Chunks of another program get what they lack.
@@ -289,7 +285,7 @@ impl Writer {
                 let learnings = own.then(|| setup.learnings());
                 let reading = Reading {
                     provenance,
-                    authorship: &self.authorship,
+                    agent: &setup.agent,
                     tombstones: phrases,
                     known,
                     learnings: learnings.as_ref(),

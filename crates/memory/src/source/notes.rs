@@ -11,6 +11,7 @@ use super::{Document, Line, Listed, Provenance, Source, Stamp};
 use crate::authorship::Authorship;
 use crate::learnings::Learnings;
 use crate::redaction::{self, Tombstone};
+use crate::state::AgentDir;
 
 const ROOTS: [&str; 2] = ["MEMORY.md", "memory.md"];
 const FOLDER: &str = "memory";
@@ -175,7 +176,8 @@ fn name_of(workspace: &Path, path: &Path) -> String {
 /// How a note is read.
 pub(crate) struct Reading<'a> {
     pub(crate) provenance: Provenance,
-    pub(crate) authorship: &'a Authorship,
+    /// Whose list of model-written lines applies.
+    pub(crate) agent: &'a AgentDir,
     pub(crate) tombstones: &'a [Tombstone],
     /// The hash that it had.
     pub(crate) known: Option<&'a str>,
@@ -185,7 +187,7 @@ pub(crate) struct Reading<'a> {
 
 /// A note without its secrets; `None` when it is as it was.
 pub(crate) fn read(file: &Path, reading: &Reading<'_>) -> io::Result<Option<Document>> {
-    let Reading { provenance, authorship, tombstones, known, learnings } = *reading;
+    let Reading { provenance, agent, tombstones, known, learnings } = *reading;
     let bytes = fs::read(file)?;
     let mut text = String::from_utf8_lossy(&bytes);
     if let Some(learnings) = learnings {
@@ -195,6 +197,8 @@ pub(crate) fn read(file: &Path, reading: &Reading<'_>) -> io::Result<Option<Docu
     if known == Some(&hash) {
         return Ok(None);
     }
+    // After the text: lines are listed as the model's before they are written, so none of them can be missed here.
+    let authorship = Authorship::read(agent);
     let clean = redaction::clean(&text, tombstones);
     let mut as_written = text.split('\n');
     let lines = clean.split('\n').enumerate().map(|(index, line)| Line {
