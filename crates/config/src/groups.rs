@@ -143,6 +143,9 @@ impl Dialect {
     }
 }
 
+/// `model.compressionThreshold` where nobody sets it.
+pub const COMPRESSION_THRESHOLD: f64 = 0.5;
+
 /// `model.*`, `modelConfigs`, `contextManagement.tools.outputMasking.*`
 #[derive(Debug, Clone, Default)]
 pub struct Model {

@@ -13,6 +13,7 @@ use pollux_domain::model::{ModelClient, ModelError, ModelErrorKind};
 use pollux_model::auth;
 use pollux_model::catalogue::Catalogue;
 use pollux_model::gemini::{self, GeminiSetup};
+use pollux_model::prompt_tools::ToolPlan;
 use pollux_model::providers::{
     DefaultReason, EndpointParts, FoundKey, KeyPlace, ModelName, Provider, ProviderSettings, Providers,
     model_facts, read_settings,
@@ -226,6 +227,20 @@ impl RunProviders {
         found.map_err(|error| refused(error.to_string()))
     }
 
+    /// How the models of a provider get tools: as its settings say, or as a server that is not a vendor's own can.
+    fn tool_plan(&self, provider: &Provider<'_>) -> Option<ToolPlan> {
+        let own = provider.settings();
+        let is_set = own
+            .is_some_and(|own| own.tools.is_some() || own.models.values().any(|model| model.tools.is_some()));
+        if provider.is_built_in() && !provider.is_local() && !is_set {
+            return None;
+        }
+        let (everywhere, models) = (own.and_then(|own| own.tools), own.map(|own| own.models.clone()));
+        let models = models.unwrap_or_default();
+        let mode = move |model: &str| models.get(model).and_then(|row| row.tools).or(everywhere);
+        Some(ToolPlan { mode: Arc::new(mode), grammar: provider.is_local() })
+    }
+
     fn connect_google(&self, id: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
         let auth = auth::choose(&self.env, &self.security, || self.store.api_key(), &self.settings_file);
         let auth = auth.map_err(|error| refused(error.to_string()))?;
@@ -287,7 +302,12 @@ impl ProviderSource for RunProviders {
         };
         let wire = Wire::of(&location.dialect)
             .ok_or_else(|| refused(format!("`{}` cannot speak `{}`", id, location.dialect.as_str())))?;
-        (wire.connect)(parts.endpoint()).map_err(|error| refused(error.to_string()))
+        let endpoint = parts.endpoint();
+        let client = match self.tool_plan(&provider) {
+            Some(plan) => wire.connect_with_tools(endpoint, plan),
+            None => (wire.connect)(endpoint),
+        };
+        client.map_err(|error| refused(error.to_string()))
     }
 
     fn default_model(&self, id: &str) -> Option<String> {
