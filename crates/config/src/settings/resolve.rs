@@ -111,6 +111,7 @@ fn model(tree: &Tree<'_>) -> Model {
         fallback: tree.texts("model.fallback").unwrap_or_default(),
         providers: tree.0.get("providers").cloned().unwrap_or_default(),
         budget: tree.0.get("budget").cloned().unwrap_or_default(),
+        server_command: tree.texts("local.serverCommand").unwrap_or_default(),
         max_session_turns: tree.integer("model.maxSessionTurns").and_then(|turns| u32::try_from(turns).ok()),
         compression_threshold: lookup(tree.0, "model.compressionThreshold")
             .and_then(Value::as_f64)
