@@ -14,6 +14,7 @@ pub mod hooks;
 mod line;
 pub mod mcp;
 pub mod memory;
+pub mod models;
 pub mod policy;
 pub mod sessions;
 pub mod skills;

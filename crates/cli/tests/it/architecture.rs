@@ -105,6 +105,7 @@ const PARTS: &[(&str, &str, &[&str])] = &[
     ("admin", "hooks", &["hooks", "exec"]),
     ("admin", "mcp", &["mcp", "exec", "net"]),
     ("admin", "memory", &["memory", "embed", "exec"]),
+    ("admin", "models", &[]),
     ("admin", "policy", &["policy", "exec", "model", "net", "session", "tools"]),
     ("admin", "sessions", &["session", "catalogue", "foreign", "rewind"]),
     ("admin", "skills", &["extend", "install", "exec"]),
