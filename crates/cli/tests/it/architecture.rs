@@ -103,6 +103,7 @@ const PARTS: &[(&str, &str, &[&str])] = &[
     ("admin", "config", &[]),
     ("admin", "extensions", &[]),
     ("admin", "hooks", &["hooks", "exec"]),
+    ("admin", "import", &["extend", "foreign", "hooks", "install", "mcp", "model"]),
     ("admin", "mcp", &["mcp", "exec", "net"]),
     ("admin", "memory", &["memory", "embed", "exec"]),
     ("admin", "models", &[]),
