@@ -9,6 +9,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("config", &["domain"]),
     ("net", &["domain", "config"]),
     ("exec", &["domain", "config"]),
+    ("egress", &["domain", "config"]),
     ("policy", &["domain", "config"]),
     ("session", &["domain", "config"]),
     ("extend", &["domain", "config"]),
