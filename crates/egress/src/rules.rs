@@ -5,9 +5,10 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pollux_domain::address::{self, AddressKind};
+use pollux_domain::sync::Locked;
 use tokio::sync::watch;
 
 use crate::host::Host;
@@ -253,7 +254,7 @@ impl RuleBook {
 
     fn change(&self, change: impl FnOnce(&mut Parts)) -> u64 {
         // The lock is held until the snapshot is published, so that generations and rules keep one order.
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = self.parts.locked();
         change(&mut parts);
         let mut rules = parts.base.clone();
         parts.granted.iter().for_each(|rule| rules.allow(rule.clone()));
