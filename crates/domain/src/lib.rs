@@ -6,6 +6,7 @@
 //! Start at [`model::ModelClient`] and [`tool::Tool`]: the agent is written against these two traits,
 //! and the crate `host` is the only place that joins them to real implementations.
 
+pub mod address;
 pub mod approval;
 pub mod call_summary;
 pub mod changes;
