@@ -7,7 +7,9 @@ use pollux_host::request::Request;
 use crate::command_line::{Purpose, RootOptions, SubcommandArgs};
 use crate::context::Context;
 use crate::usage::UsageError;
-use crate::{agents, auth, config, extensions, hooks, mcp, memory, models, policy, sessions, skills, trust};
+use crate::{
+    agents, auth, config, extensions, hooks, import, mcp, memory, models, policy, sessions, skills, trust,
+};
 
 /// A subcommand as the command line knows it.
 pub struct Subcommand {
@@ -87,6 +89,8 @@ table! {
     Policy(policy::PolicyArgs, PolicyCommand);
     /// Sign in, sign out and show credentials
     Auth(auth::AuthArgs, AuthCommand);
+    /// Convert settings of Claude Code or Codex
+    Import(import::ImportArgs, ImportCommand);
 }
 
 /// The subcommand of this name, as clap found it.
