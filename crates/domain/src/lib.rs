@@ -7,6 +7,7 @@
 //! and the crate `host` is the only place that joins them to real implementations.
 
 pub mod approval;
+pub mod budget;
 pub mod call_summary;
 pub mod changes;
 pub mod content;
