@@ -12,6 +12,7 @@ use crate::compress;
 use crate::hooked::conversation::before_compression;
 use crate::mask;
 use crate::session::Session;
+use crate::spending;
 use crate::step::announce;
 
 /// The part of a small window that may be full where the user did not set another: a summary costs a small model long.
@@ -181,7 +182,12 @@ pub(crate) async fn compress_now(session: &mut Session, cancel: &CancellationTok
     let (status, summary) = match summarise(session, &id, &prompt_id, CompressTrigger::Manual, cancel).await {
         Ok(summary) => (CompressionStatus::Compressed, Some(summary)),
         Err(_) if cancel.is_cancelled() => return TurnEnd::Cancelled,
-        Err(status) => (status, None),
+        Err(status) => {
+            if let Some(error) = spending::exceeded(&session.services) {
+                return TurnEnd::Failed(error);
+            }
+            (status, None)
+        }
     };
     tell_compressed(session, id, before, status, summary).await;
     TurnEnd::Finished(None)

@@ -9,6 +9,7 @@ mod agent_servers;
 pub mod agents;
 pub mod auth;
 mod background_work;
+mod budget;
 mod built_in_prompts;
 pub mod checker;
 pub mod conversation;
