@@ -85,6 +85,7 @@ pub use pollux_agent::check_arguments;
 pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, hide_credentials};
 pub use pollux_mcp::split_words;
 pub use pollux_rewind::checkpoint;
+pub use pollux_sandbox::run_holder_if_asked;
 pub use pollux_tools::{MAX_EXTRA_DIRECTORIES, SandboxSlot, Workspace, WorkspaceSetup, list_paths};
 pub use prepared::{Prepared, prepare, refuse_forbidden_yolo};
 pub use request::Request;

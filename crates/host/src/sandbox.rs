@@ -14,7 +14,8 @@ use super::{Loaded, workspace};
 
 /// Upstream's sandboxes that need a daemon, an image or another system.
 const CONTAINERS: &[&str] = &["docker", "podman", "runsc", "lxc", "windows-native"];
-const VALUES: &str = "use `true`, `bwrap` or `landlock` (Linux), `sandbox-exec` (macOS), or `false`";
+const VALUES: &str =
+    "use `true`, `namespaces`, `bwrap` or `landlock` (Linux), `sandbox-exec` (macOS), or `false`";
 
 /// The sandbox for tool commands.
 pub struct Sandbox {
