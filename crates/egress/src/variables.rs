@@ -25,7 +25,8 @@ impl Endpoint {
     }
 
     fn authority(&self) -> String {
-        let user = self.token.as_ref().map(|token| format!("{token}@")).unwrap_or_default();
+        // Python sends a user only together with a password, so there is one that means nothing.
+        let user = self.token.as_ref().map(|token| format!("{token}:x@")).unwrap_or_default();
         format!("{user}127.0.0.1:{}", self.port)
     }
 }
@@ -114,7 +115,7 @@ fn jvm_options(endpoint: &Endpoint) -> String {
         options.push(format!("-D{scheme}.proxyHost=127.0.0.1"));
         options.push(format!("-D{scheme}.proxyPort={}", endpoint.port));
         if let Some(token) = &endpoint.token {
-            options.push(format!("-D{scheme}.proxyUser={token}"));
+            options.push(format!("-D{scheme}.proxyUser={token} -D{scheme}.proxyPassword=x"));
         }
     }
     options.push("-Dhttp.nonProxyHosts=localhost|127.0.0.1|[::1]".to_owned());
@@ -153,8 +154,8 @@ mod tests {
         let address = ProxyAddress::Loopback { port: 5000, token: "t0k".to_owned() };
         let endpoint = Endpoint::of(&address).unwrap();
         let found = variables(&endpoint, &ForCommand { program: Some("mvn"), ssh: None });
-        assert_eq!(value(&found, "HTTPS_PROXY").as_deref(), Some("http://t0k@127.0.0.1:5000"));
-        assert_eq!(value(&found, "all_proxy").as_deref(), Some("socks5h://t0k@127.0.0.1:5000"));
+        assert_eq!(value(&found, "HTTPS_PROXY").as_deref(), Some("http://t0k:x@127.0.0.1:5000"));
+        assert_eq!(value(&found, "all_proxy").as_deref(), Some("socks5h://t0k:x@127.0.0.1:5000"));
         let java = value(&found, "MAVEN_OPTS").unwrap();
         assert!(java.contains("-Dhttps.proxyPort=5000") && java.contains("-Dhttp.proxyUser=t0k"), "{java}");
         assert!(Endpoint::of(&ProxyAddress::Unix("/run/x".into())).is_none());

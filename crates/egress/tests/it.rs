@@ -3,6 +3,7 @@
 //! Names resolve to public addresses that a dialer leads to servers on loopback, so no test leaves the machine.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::print_stdout, reason = "a test says which programs are missing")]
 
 #[path = "it/attacks.rs"]
 mod attacks;
@@ -10,6 +11,8 @@ mod attacks;
 mod limits;
 #[path = "it/plain.rs"]
 mod plain;
+#[path = "it/programs.rs"]
+mod programs;
 #[path = "it/questions.rs"]
 mod questions;
 #[path = "it/tunnels.rs"]
