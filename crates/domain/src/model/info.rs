@@ -20,6 +20,8 @@ pub struct ModelInfo {
     pub small: Option<String>,
     /// The model of the same provider that investigates a code base.
     pub investigator: Option<String>,
+    /// It runs on the user's own machine or network: what it is sent stays there.
+    pub local: bool,
     pub source: InfoSource,
 }
 
@@ -36,8 +38,19 @@ impl ModelInfo {
             prices: None,
             small: None,
             investigator: None,
+            local: false,
             source: InfoSource::Guess,
         }
+    }
+
+    /// The name to show for a model that was asked for as `asked`: Gemini's aliases as they are, because its formats
+    /// carry them, and otherwise the concrete model.
+    pub fn display_name(&self, asked: &str) -> String {
+        if self.provider != ProviderId::GEMINI {
+            return self.id.clone();
+        }
+        let bare = ["gemini/", "vertex/"].into_iter().find_map(|prefix| asked.strip_prefix(prefix));
+        bare.unwrap_or(asked).to_owned()
     }
 }
 
