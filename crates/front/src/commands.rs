@@ -34,7 +34,7 @@ use self::pages::not_here;
 use self::table::{UPSTREAM_ONLY, find};
 use super::Front;
 
-pub(crate) use self::auth::sign_in;
+pub(crate) use self::auth::{settle_provider, sign_in};
 pub use self::subcommand::{Captured, Subcommands};
 pub use self::table::{SlashCommand, SlashSubcommand, reserved, slash_commands};
 

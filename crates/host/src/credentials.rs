@@ -8,6 +8,8 @@ use pollux_net::google::GoogleCredentials;
 pub struct Credentials {
     /// The provider that the run starts with.
     pub provider: String,
+    /// The model that the run starts with, as people and programs see it: concrete unless it is Gemini's alias.
+    pub model: String,
     /// Google's account or key, if the provider is Google's.
     pub auth: Option<Auth>,
     /// Source of tokens for Vertex AI.

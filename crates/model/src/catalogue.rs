@@ -100,6 +100,7 @@ impl Catalogue {
             prices: None,
             small: capabilities::small(bare),
             investigator: capabilities::investigator(bare),
+            local: false,
             source: if window.is_some() { InfoSource::Catalogue } else { InfoSource::Guess },
             id,
         }

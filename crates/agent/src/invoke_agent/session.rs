@@ -45,6 +45,7 @@ pub(super) fn new_session(host: &Host, spec: SubagentSpec) -> Session {
         id: spec.id,
         interactive: false,
         model_settings: spec.model,
+        fallback: Default::default(),
         generation: spec.generation,
         services: Arc::clone(&host.services),
         authority: spec.authority,

@@ -143,6 +143,7 @@ impl Served {
             info.max_output = known.output.or(info.max_output);
             info.source = InfoSource::Catalogue;
         }
+        info.local = self.local;
         info.prices = prices_of(id, model);
         info.small = provider(id).and_then(|row| row.small.clone());
         info.investigator = info.small.clone();
