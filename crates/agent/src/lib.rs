@@ -37,6 +37,7 @@ mod schema;
 mod services;
 mod session;
 mod shell_ran;
+mod spending;
 mod step;
 mod step_end;
 mod stopwatch;

@@ -97,10 +97,11 @@ impl Catalogue {
             context_window: window.unwrap_or(DEFAULT_WINDOW),
             max_output: None,
             caps: capabilities::of(bare),
+            local: false,
+            compact: None,
             prices: None,
             small: capabilities::small(bare),
             investigator: capabilities::investigator(bare),
-            local: false,
             source: if window.is_some() { InfoSource::Catalogue } else { InfoSource::Guess },
             id,
         }

@@ -77,7 +77,11 @@ fn without_any_key_a_headless_run_connects_to_nothing() {
     let address = trap.local_addr().unwrap().to_string();
     let seen = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&seen);
-    std::thread::spawn(move || trap.incoming().for_each(|_| drop(counter.fetch_add(1, Ordering::SeqCst))));
+    std::thread::spawn(move || {
+        for _ in trap.incoming() {
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
+    });
     let run = TestHome::new()
         .command(binary(), ["-p", "hi"])
         .without_env("GEMINI_API_KEY")
