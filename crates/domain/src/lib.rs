@@ -8,6 +8,7 @@
 
 pub mod address;
 pub mod approval;
+pub mod budget;
 pub mod call_summary;
 pub mod changes;
 pub mod content;
