@@ -142,6 +142,8 @@ enum Purpose {
 /// Why a target is not connected to.
 enum Rejection {
     Refused(String),
+    /// Refused for an address that the client is not told.
+    Inside(String),
     Unreachable(String),
     TimedOut,
 }
@@ -212,7 +214,7 @@ impl Core {
         let proxy = proxy.filter(|_| !is_local(&target.host));
         let checked = checked_addresses(&target.host, reach, self.resolver.as_ref());
         match (tokio::time::timeout(self.limits.connect, checked).await, proxy) {
-            (Ok(Err(inside @ AddressError::Inside { .. })), _) => Err(Rejection::Refused(inside.to_string())),
+            (Ok(Err(inside @ AddressError::Inside { .. })), _) => Err(Rejection::Inside(inside.to_string())),
             // Behind a company's proxy, names of the internet often cannot be resolved here; the proxy does it.
             (_, Some(proxy)) => Ok(Route::Via(proxy.clone())),
             (Ok(Ok(addresses)), None) => Ok(Route::Direct(addresses)),
@@ -292,7 +294,7 @@ impl Core {
 
     fn record_rejection(&self, peer: &Peer, target: &Authority, rejection: &Rejection, meter: &Meter) {
         let (outcome, rule) = match rejection {
-            Rejection::Refused(rule) => (Outcome::Refused, rule.as_str()),
+            Rejection::Refused(rule) | Rejection::Inside(rule) => (Outcome::Refused, rule.as_str()),
             Rejection::Unreachable(reason) => (Outcome::Failed, reason.as_str()),
             Rejection::TimedOut => (Outcome::Failed, "timed out"),
         };
@@ -304,16 +306,17 @@ impl Rejection {
     /// The answer to an HTTP client, in one line of text.
     fn to_http(&self, target: &Authority) -> Vec<u8> {
         match self {
-            Self::Refused(rule) => answer(
-                403,
-                "Forbidden",
-                &[("x-pollux-refused", "host")],
-                &format!("pollux: the sandbox does not allow {target} ({rule})"),
-            ),
+            Self::Refused(rule) => refusal(target, rule),
+            Self::Inside(_) => refusal(target, "it does not resolve to public addresses"),
             Self::Unreachable(reason) => answer(502, "Bad Gateway", &[], &format!("pollux: {reason}")),
             Self::TimedOut => answer(504, "Gateway Timeout", &[], &format!("pollux: {target} timed out")),
         }
     }
+}
+
+fn refusal(target: &Authority, reason: &str) -> Vec<u8> {
+    let text = format!("pollux: the sandbox does not allow {target} ({reason})");
+    answer(403, "Forbidden", &[("x-pollux-refused", "host")], &text)
 }
 
 /// A complete response of the proxy itself, after which it closes the connection.

@@ -19,7 +19,6 @@ pub enum Reply {
     /// The rules do not allow the connection.
     NotAllowed = 2,
     HostUnreachable = 4,
-    ConnectionRefused = 5,
     CommandNotSupported = 7,
     AddressNotSupported = 8,
 }

@@ -1,6 +1,7 @@
 //! One connection of a program: SOCKS or HTTP, told apart by the first byte.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,6 +12,10 @@ use super::{Core, HeadFailure, Meter, Peer, Rejection, Source, Writer, answer, r
 use crate::host::Authority;
 use crate::http::RequestHead;
 use crate::socks::{self, Parsed, Reply};
+
+/// How long and how much a client that was answered may still send.
+const LINGER: Duration = Duration::from_secs(1);
+const MAX_DRAINED: usize = 1024 * 1024;
 
 /// Serves a connection until it ends. With a token, every request must carry it.
 pub(crate) async fn serve(
@@ -34,7 +39,10 @@ pub(crate) async fn serve(
         Some(_) => serve_http(&core, &mut source, &mut sink, token.as_deref(), &peer).await,
         None => {}
     }
-    let _ = sink.shutdown().await;
+    if sink.shutdown().await.is_ok() {
+        // Closing with unread bytes would reset the connection and take the last answer with it.
+        let _ = tokio::time::timeout(LINGER, source.drain(MAX_DRAINED)).await;
+    }
 }
 
 async fn serve_http(core: &Core, source: &mut Source, sink: &mut Writer, token: Option<&str>, peer: &Peer) {
@@ -134,7 +142,7 @@ async fn serve_socks(core: &Core, source: &mut Source, sink: &mut Writer, token:
         Err(rejection) => {
             core.record_rejection(peer, &target, &rejection, &meter);
             let reply = match rejection {
-                Rejection::Refused(_) => Reply::NotAllowed,
+                Rejection::Refused(_) | Rejection::Inside(_) => Reply::NotAllowed,
                 Rejection::Unreachable(_) => Reply::HostUnreachable,
                 Rejection::TimedOut => Reply::Failure,
             };

@@ -43,6 +43,18 @@ impl Source {
         std::mem::replace(&mut self.ahead, rest)
     }
 
+    /// Reads and drops what still comes, up to a limit.
+    pub(super) async fn drain(&mut self, limit: usize) {
+        let mut seen = 0;
+        while seen < limit {
+            self.ahead.clear();
+            match self.fill().await {
+                Ok(count) if count > 0 => seen += count,
+                _ => return,
+            }
+        }
+    }
+
     /// Whether nothing was read ahead and nothing has arrived: the state between two messages.
     pub(super) fn is_quiet(&mut self) -> bool {
         use std::pin::Pin;

@@ -4,10 +4,13 @@
 //! only TCP by name. Row 72, data sent to an allowed host, is open and documented.
 
 use std::io::Write;
+use std::net::Shutdown;
 
 use pollux_egress::host::Host;
 use pollux_egress::pattern::HostPattern;
 use pollux_egress::rules::{RuleSet, Unlisted};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 
 use crate::world::{
     Received, World, client_hello, echo_server, host, read_all, read_exactly, rules, web_server,
@@ -27,7 +30,7 @@ fn only_tcp_by_name_is_offered() {
     assert_eq!(read_all(&mut stream).as_bytes()[3], 7);
     let mut stream = world.connect();
     stream.write_all(&[4, 1, 0, 80, 1, 2, 3, 4, 0]).unwrap();
-    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
     assert!(!read_all(&mut stream).contains("200"), "SOCKS 4 is not spoken");
     for target in ["[::ffff:1.2.3.4]:443", "[::ffff:127.0.0.1]:80", "[2606:4700::1]:443"] {
         assert_eq!(connect_status(&world, target), "403", "{target}");
@@ -219,4 +222,30 @@ fn denials_name_hosts_in_canonical_form() {
     world.exchange("CONNECT ~/.ssh:443 HTTP/1.1\r\n\r\n");
     assert_eq!(world.denials(), ["evil.example:443 no rule"]);
     assert_eq!(host("EVIL.Example."), Host::Name("evil.example".to_owned()));
+}
+
+/// Whatever bytes arrive, nothing is looked up or connected to, and the proxy goes on.
+#[test]
+fn random_bytes_reach_nobody() {
+    let world = World::new(&["good.example"]);
+    let starts = [
+        "",
+        "CONNECT ",
+        "GET http://",
+        "\u{5}\u{1}\u{0}\u{5}\u{1}\u{0}\u{3}",
+        "CONNECT evil.example:443 HTTP/1.1\r\n",
+    ];
+    let inputs = (prop::sample::select(starts.to_vec()), prop::collection::vec(any::<u8>(), 0..200));
+    let mut runner = TestRunner::new(Config { cases: 200, failure_persistence: None, ..Config::default() });
+    let ran = runner.run(&inputs, |(start, rest)| {
+        let mut stream = world.connect();
+        let _ = stream.write_all(&[start.as_bytes(), &rest].concat());
+        let _ = stream.shutdown(Shutdown::Write);
+        let answer = read_all(&mut stream);
+        prop_assert!(!answer.contains(" 200 "), "{}", answer);
+        Ok(())
+    });
+    ran.unwrap();
+    assert!(world.net.looked_up.lock().unwrap().is_empty() && world.net.dialed().is_empty());
+    assert!(world.server.is_running());
 }

@@ -60,6 +60,25 @@ fn each_request_of_a_kept_connection_is_judged() {
 }
 
 #[test]
+fn pipelined_requests_are_judged_one_by_one() {
+    let world = World::new(&["good.example"]);
+    let received = site(&world, "good.example", HELLO);
+    let request = |host: &str| format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    let answer = world.exchange(format!("{0}{0}{1}{0}", request("good.example"), request("evil.example")));
+    assert_eq!(answer.matches("HTTP/1.1 200").count(), 2, "{answer}");
+    assert_eq!(answer.matches("HTTP/1.1 403").count(), 1, "{answer}");
+    assert_eq!(received.text().matches("GET").count(), 2);
+}
+
+#[test]
+fn a_refusal_arrives_although_the_body_was_not_read() {
+    let world = World::new(&[]);
+    let head = "POST http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100000\r\n\r\n";
+    let answer = world.exchange(format!("{head}{}", "x".repeat(100_000)));
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+}
+
+#[test]
 fn a_rule_change_is_seen_by_the_next_request_of_a_kept_connection() {
     let world = World::new(&["good.example"]);
     let received = site(&world, "good.example", HELLO);
