@@ -35,6 +35,7 @@ const IN_EFFECT: &[&str] = &[
     "agents.enabled",
     "agents.overrides",
     "api.key",
+    "budget",
     "context.fileFiltering.customIgnoreFilePaths",
     "context.fileFiltering.enableFuzzySearch",
     "context.fileFiltering.enableRecursiveFileSearch",
@@ -361,7 +362,6 @@ const READ_BY_GROUP: &[&str] = &[
 
 /// Settings that the program reads, keeps or shows without acting on them.
 const READ_WITHOUT_EFFECT: &[&str] = &[
-    "budget",
     "model.effort",
     "model.fallback",
     "privacy.usageStatisticsEnabled",
