@@ -46,11 +46,12 @@ pub(crate) async fn tell(session: &mut Session) {
         let notice = Event::Notice { severity: Severity::Warning, code: NoticeCode::Budget, message };
         let _ = session.emitter.events.send(notice).await;
     }
+    // Also after the limits were removed, so that the record stays true.
+    if session.emitter.subagent.is_none() && (budget.is_limited() || session.recorder.records_spent()) {
+        session.recorder.note_spent(budget.status().session);
+    }
     if budget.is_limited() {
         let status = budget.status();
-        if session.emitter.subagent.is_none() {
-            session.recorder.note_spent(status.session);
-        }
         session.emit(Event::Budget(Arc::new(status))).await;
     }
 }

@@ -16,6 +16,8 @@ mod architecture;
 mod auth;
 #[path = "it/auth_keychain.rs"]
 mod auth_keychain;
+#[path = "it/budget.rs"]
+mod budget;
 #[path = "it/canary.rs"]
 mod canary;
 #[path = "it/command_line.rs"]

@@ -163,6 +163,11 @@ impl Recorder {
         self.spent = Some(spent);
     }
 
+    /// Whether messages are recorded with what was spent.
+    pub fn records_spent(&self) -> bool {
+        self.spent.is_some()
+    }
+
     fn add_spent(&self, message: &mut JsonObject) {
         if let Some(spent) = &self.spent {
             own::add_spent(message, spent);

@@ -35,6 +35,7 @@ const IN_EFFECT: &[&str] = &[
     "agents.enabled",
     "agents.overrides",
     "api.key",
+    "budget",
     "context.fileFiltering.customIgnoreFilePaths",
     "context.fileFiltering.enableFuzzySearch",
     "context.fileFiltering.enableRecursiveFileSearch",
@@ -363,8 +364,7 @@ const READ_BY_GROUP: &[&str] = &[
 ];
 
 /// Settings that the program reads, keeps or shows without acting on them.
-const READ_WITHOUT_EFFECT: &[&str] =
-    &["budget", "privacy.usageStatisticsEnabled", "telemetry.target", "telemetry.traces"];
+const READ_WITHOUT_EFFECT: &[&str] = &["privacy.usageStatisticsEnabled", "telemetry.target", "telemetry.traces"];
 
 #[test]
 fn settings_in_effect_are_those_that_the_source_reads() {

@@ -1,0 +1,348 @@
+//! Hard budgets: what is counted, where a run stops, and how it goes on.
+
+use std::fs;
+
+use pollux_test_support::{Reply, Run, TestHome, reply};
+use serde_json::{Value, json};
+
+use crate::scene::{Scene, lines, of_type, parse, until};
+
+const SCOUT: &str =
+    "---\nname: scout\ndescription: looks around\ntools: [glob]\nmax_turns: 50\n---\nScout.\n";
+
+/// One dollar for a million tokens, of models that nobody knows.
+fn priced(budget: Value) -> Value {
+    let mut budget = budget;
+    budget["unknownPrice"] = json!(1);
+    json!({"budget": budget})
+}
+
+/// A call that never repeats, so that no loop is detected.
+fn busy(number: usize) -> Reply {
+    reply().call("glob", json!({"pattern": format!("*.{number}")})).usage(1_000, 10)
+}
+
+fn counters(scene: &Scene) -> Value {
+    parse(&fs::read_to_string(scene.home.gemini_dir().join("budget.json")).unwrap())
+}
+
+fn asked(scene: &Scene) -> usize {
+    scene.server.requests().len()
+}
+
+#[test]
+fn a_runaway_with_parallel_subagents_stops_and_goes_on_with_a_higher_limit() {
+    let mut first = reply().usage(1_000, 10);
+    for number in 0..4 {
+        first =
+            first.call("invoke_agent", json!({"agent_name": "scout", "prompt": format!("area {number}")}));
+    }
+    first = first.call("write_file", json!({"file_path": "late.txt", "content": "x"}));
+    let home = TestHome::new().home_file(".gemini/agents/scout.md", SCOUT).settings(priced(json!({})));
+    let scene = Scene::with(home, [first].into_iter().chain((0..200).map(busy)));
+    let run = scene.run(&["-p", "go", "--yolo", "--sandbox=false", "-o", "json", "--max-budget-usd", "0.02"]);
+    assert_eq!(run.code, Some(53), "{}", run.stderr);
+    let document = parse(&run.stdout);
+    let error = &document["error"];
+    assert_eq!((&error["type"], &error["code"]), (&json!("BudgetExceeded"), &json!("BUDGET_EXCEEDED")));
+    assert_eq!(
+        (&error["scope"], &error["unit"], &error["limit"]),
+        (&json!("session"), &json!("usd"), &json!(0.02))
+    );
+    let spent = document["stats"]["budget"]["spent"]["usd"].as_f64().unwrap();
+    let requests = asked(&scene);
+    // Every request is counted, none is left out, and estimates were above what the server counts.
+    assert_eq!(document["stats"]["budget"]["spent"]["requests"], requests);
+    assert!((spent - requests as f64 * 0.001_01).abs() < 1e-9, "{spent} for {requests}");
+    assert!(spent <= 0.02 && (5..20).contains(&requests), "{spent} for {requests}");
+    let message = error["message"].as_str().unwrap();
+    let session = scene.session();
+    let id = session["sessionId"].as_str().unwrap();
+    assert!(message.starts_with("Budget reached: session 0.0"), "{message}");
+    assert!(
+        message.ends_with(&format!(
+            "Nothing was lost. Continue: /budget +0.02 or pollux --resume {id} --max-budget-usd 0.04."
+        )),
+        "{message}"
+    );
+    assert!(run.stderr.contains("Budget: session 0.0"), "the notice at 80 %: {}", run.stderr);
+    // The calls that ran have results, the last one was still to come.
+    let calls = session["messages"][1]["toolCalls"].as_array().unwrap();
+    assert_eq!(calls.len(), 5);
+    assert!(calls.iter().all(|call| call["status"] != "pending"), "{calls:?}");
+    assert!(calls[4]["result"].to_string().contains("interrupted: budget"), "{}", calls[4]);
+    assert!(!scene.home.project().join("late.txt").exists());
+    let kept = &session["messages"].as_array().unwrap().last().unwrap()["pollux"]["spent"];
+    assert_eq!(kept["requests"], requests, "{session}");
+
+    let again = scene.run(&["-p", "more", "--resume", id, "--max-budget-usd", "0.02", "-o", "json"]);
+    assert_eq!((again.code, asked(&scene)), (Some(53), requests), "what was spent is kept");
+    let go_on = scene.home.command(
+        crate::scene::binary(),
+        ["-m", crate::scene::MODEL, "-p", "more", "--resume", id, "--max-budget-usd", "1", "-o", "json"],
+    );
+    let other =
+        pollux_test_support::FakeGemini::start_blocking_thread([reply().text("Done.").usage(1_000, 10)]);
+    let go_on = go_on.env("GEMINI_CLI_TRUST_WORKSPACE", "true").against(&other).run();
+    assert_eq!(go_on.code, Some(0), "{}", go_on.stderr);
+    let document = parse(&go_on.stdout);
+    assert_eq!(document["response"], "Done.");
+    assert_eq!(document["stats"]["budget"]["spent"]["requests"], requests + 1);
+    other.assert_valid();
+}
+
+#[test]
+fn a_killed_process_leaves_its_reservation_spent() {
+    let home = TestHome::new().settings(priced(json!({"day": {"requests": 1}})));
+    let scene = Scene::with(home, [Reply::never()]);
+    let running = scene.prompt(&["-p", "x"]).spawn();
+    until("the request arrived", || asked(&scene) == 1);
+    running.signal("KILL");
+    running.wait();
+    let days = counters(&scene)["days"].clone();
+    let today = days.as_object().unwrap().values().next().unwrap().clone();
+    assert_eq!(today["requests"], 1);
+    assert!(today["tokens"].as_u64().unwrap() > 1_000, "{today}");
+    let next = scene.run(&["-p", "y", "-o", "json"]);
+    assert_eq!((next.code, asked(&scene)), (Some(53), 1));
+    let error = parse(&next.stdout)["error"].clone();
+    assert_eq!((&error["scope"], &error["limit"], &error["spent"]), (&json!("day"), &json!(1), &json!(1)));
+}
+
+#[test]
+fn void_attempts_are_spent_and_told_as_wasted() {
+    let void = reply().text("half of it").text("more").usage(700, 9).without_finish();
+    let scene = Scene::with(
+        TestHome::new().settings(priced(json!({"session": {"usd": 5}}))),
+        [void, reply().text("Done.").usage(1_000, 10)],
+    );
+    let run = scene.run(&["-p", "x", "-o", "json"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let budget = parse(&run.stdout)["stats"]["budget"].clone();
+    assert_eq!((&budget["spent"]["requests"], &budget["spent"]["tokens"]), (&json!(2), &json!(1_719)));
+    assert_eq!((&budget["wasted"]["requests"], &budget["wasted"]["tokens"]), (&json!(1), &json!(709)));
+    assert_eq!(budget["limits"]["session"]["usd"]["limit"], 5.0);
+}
+
+#[test]
+fn an_unknown_price_is_told_once_or_refused() {
+    let replies = || [busy(1), reply().text("Done.").usage(1_000, 10)];
+    let scene = Scene::new(replies());
+    let run = scene.run(&["-p", "x", "-o", "json", "--max-budget-usd", "0.000001"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(
+        run.stderr.matches("The price of model `test-model` is not known").count(),
+        1,
+        "{}",
+        run.stderr
+    );
+    let spent = parse(&run.stdout)["stats"]["budget"]["spent"].clone();
+    assert_eq!((&spent["tokens"], &spent["usd"]), (&json!(2_020), &json!(0.0)));
+
+    let refusing = TestHome::new().settings(json!({"budget": {"unknownPrice": "refuse"}}));
+    let scene = Scene::with(refusing, replies());
+    let run = scene.run(&["-p", "x", "-o", "json", "--max-budget-usd", "5"]);
+    assert_eq!((run.code, asked(&scene)), (Some(53), 0));
+    let error = parse(&run.stdout)["error"].clone();
+    assert_eq!(error["type"], "BudgetExceeded");
+    assert!(
+        error["message"].as_str().unwrap().contains("price of model `test-model` is not known"),
+        "{error}"
+    );
+    let run = scene.run(&["-p", "x"]);
+    assert_eq!(run.code, Some(0), "without a limit in money no price is needed: {}", run.stderr);
+}
+
+#[test]
+fn every_unit_and_scope_stops_a_run() {
+    for (args, scope, unit) in [
+        (["--max-requests", "2"], "session", "requests"),
+        (["--max-tokens-total", "9k"], "session", "tokens"),
+        (["--budget", "turn.requests=2"], "turn", "requests"),
+        (["--budget", "day.requests=2"], "day", "requests"),
+        (["--budget", "project.requests=2"], "project", "requests"),
+        (["--budget", "minutes=0"], "session", "minutes"),
+        (["--budget", "usd=0"], "session", "usd"),
+    ] {
+        let home = TestHome::new().settings(priced(json!({})));
+        let scene = Scene::with(home, (0..20).map(busy));
+        let run = scene.run(&["-p", "x", "-o", "stream-json", args[0], args[1]]);
+        assert_eq!(run.code, Some(53), "{args:?}: {}", run.stderr);
+        let result = lines(&run.stdout).pop().unwrap();
+        let error = &result["error"];
+        assert_eq!((&error["scope"], &error["unit"]), (&json!(scope), &json!(unit)), "{args:?}: {result}");
+        assert_eq!(error["type"], "BudgetExceeded");
+        let most = if args[1].ends_with("=0") { 0 } else { 8 };
+        assert!(asked(&scene) <= most, "{args:?}: {}", asked(&scene));
+        if unit == "requests" {
+            assert_eq!(asked(&scene), 2, "{args:?}");
+        }
+        let files = scene.home.gemini_dir().join("budget.json").exists();
+        assert_eq!(files, matches!(scope, "day" | "project"), "{args:?}: a file only where it is needed");
+    }
+}
+
+#[test]
+fn processes_share_the_counters_of_a_day() {
+    let home = TestHome::new().settings(priced(json!({"day": {"requests": 4}})));
+    let scene = Scene::with(home, (0..20).map(busy));
+    let runs: Vec<_> = (0..3).map(|_| scene.prompt(&["-p", "x"]).spawn()).collect();
+    let codes: Vec<Option<i32>> = runs.into_iter().map(|run| run.wait().code).collect();
+    assert_eq!((codes, asked(&scene)), (vec![Some(53); 3], 4));
+}
+
+#[test]
+fn upstreams_dialect_names_the_limit_too() {
+    for (format, at) in [("json", "stderr"), ("stream-json", "stdout")] {
+        let scene = Scene::new((0..3).map(busy));
+        let run =
+            scene.run(&["-p", "x", "-o", format, "--output-dialect", "gemini-cli", "--max-requests", "1"]);
+        assert_eq!(run.code, Some(53), "{}", run.stderr);
+        let error = match at {
+            "stderr" => parse(run.stderr.get(run.stderr.find('{').unwrap()..).unwrap())["error"].clone(),
+            _ => lines(&run.stdout).pop().unwrap()["error"].clone(),
+        };
+        assert_eq!(error["type"], "BudgetExceeded", "{error}");
+        assert_eq!(
+            (&error["scope"], &error["limit"], &error["spent"]),
+            (&json!("session"), &json!(1), &json!(1))
+        );
+    }
+}
+
+#[test]
+fn limits_that_cannot_be_read_are_errors() {
+    let scene = Scene::new([]);
+    for (flag, value, text) in [
+        ("--max-budget-usd", "-1", "`--max-budget-usd` takes a number that is not negative, not `-1`"),
+        ("--max-budget-usd", "NaN", "not `NaN`"),
+        ("--max-budget-usd", "inf", "not `inf`"),
+        ("--max-tokens-total", "many", "`--max-tokens-total` takes a whole number"),
+        ("--max-requests", "1.5", "`--max-requests` takes a whole number"),
+        ("--budget", "euro=5", "`--budget` takes a list such as"),
+    ] {
+        let run = scene.run(&["-p", "x", flag, value]);
+        assert_eq!(run.code, Some(1), "{flag} {value}: {}", run.stderr);
+        assert!(run.stderr.contains(text), "{flag} {value}: {}", run.stderr);
+    }
+    for (budget, text) in [
+        (
+            json!({"session": {"usd": -1}}),
+            "`budget.session.usd`: expected a number that is not negative, got -1",
+        ),
+        (json!({"session": {"usd": "5"}}), "`budget.session.usd`"),
+        (json!({"month": {"usd": 5}}), "`budget.month`"),
+        (json!({"unknownPrice": "free"}), "`budget.unknownPrice`"),
+    ] {
+        let scene = Scene::with(TestHome::new().settings(json!({"budget": budget})), []);
+        let run = scene.run(&["-p", "x"]);
+        assert_eq!(run.code, Some(52), "{}", run.stderr);
+        assert!(run.stderr.contains(text), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_project_lowers_limits_and_cannot_raise_them() {
+    let run = |project: Value| -> (Run, usize) {
+        let home = TestHome::new().settings(priced(json!({"session": {"requests": 2}})));
+        let scene = Scene::with(home.project_settings(json!({"budget": project})), (0..9).map(busy));
+        let run = scene.run(&["-p", "x"]);
+        (run, asked(&scene))
+    };
+    let (raised, requests) = run(json!({"session": {"requests": 99}, "unknownPrice": 0}));
+    assert_eq!((raised.code, requests), (Some(53), 2), "{}", raised.stderr);
+    assert!(raised.stderr.contains("`budget.session.requests`"), "{}", raised.stderr);
+    let (lowered, requests) = run(json!({"session": {"requests": 1}}));
+    assert_eq!((lowered.code, requests), (Some(53), 1));
+    for odd in
+        [json!({"session": {"requests": -5}}), json!({"session": null}), json!([]), json!({"x": {"usd": 1}})]
+    {
+        let (run, requests) = run(odd.clone());
+        assert_eq!((run.code, requests), (Some(53), 2), "{odd}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn nobody_raises_a_limit_of_the_system() {
+    let home = TestHome::new().settings(priced(json!({})));
+    let system = home.home().join("system.json");
+    fs::write(&system, json!({"budget": {"session": {"requests": 2}}}).to_string()).unwrap();
+    let home = home.env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", system.to_str().unwrap());
+    let scene = Scene::with(home, (0..9).map(busy));
+    let run = scene.run(&["-p", "x", "--max-requests", "50"]);
+    assert_eq!((run.code, asked(&scene)), (Some(53), 2), "{}", run.stderr);
+    assert!(run.stderr.contains("system settings limit it"), "{}", run.stderr);
+    assert!(run.stderr.contains("The limit comes from system settings."), "{}", run.stderr);
+}
+
+#[test]
+fn what_cannot_be_counted_is_not_sent() {
+    for spoil in [
+        |scene: &Scene| fs::write(scene.home.gemini_dir().join("budget.json"), "{").unwrap(),
+        // A folder in its place can be neither read nor replaced.
+        |scene: &Scene| fs::create_dir_all(scene.home.gemini_dir().join("budget.json/x")).unwrap(),
+    ] {
+        let home = TestHome::new().settings(priced(json!({"day": {"usd": 5}})));
+        let scene = Scene::with(home, (0..9).map(busy));
+        spoil(&scene);
+        let run = scene.run(&["-p", "x"]);
+        assert_eq!((run.code, asked(&scene)), (Some(53), 0), "{}", run.stderr);
+        assert!(run.stderr.contains("the budget cannot be counted"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn hooks_read_the_budget() {
+    let hook = json!({"BeforeModel": [{"hooks": [{"type": "command", "command": "cat >> seen.jsonl; echo >> seen.jsonl"}]}]});
+    let limited = priced(json!({"session": {"usd": 5}}));
+    for (settings, told) in [(limited, true), (json!({}), false)] {
+        let mut settings = settings;
+        settings["hooks"] = hook.clone();
+        let home = TestHome::new().settings(settings);
+        let scene = Scene::with(home, [busy(1), reply().text("Done.").usage(1_000, 10)]);
+        let run = scene.run(&["-p", "x"]);
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let seen = lines(&scene.home.read("seen.jsonl"));
+        assert_eq!(seen.len(), 2);
+        assert_eq!(seen[1].get("budget").is_some(), told);
+        if told {
+            assert_eq!(
+                seen[1]["budget"]["limits"]["session"]["usd"],
+                json!({"limit": 5.0, "spent": 0.001_01})
+            );
+            assert_eq!(seen[1]["budget"]["spent"]["requests"], 1);
+        }
+    }
+}
+
+#[test]
+fn a_session_without_a_budget_is_recorded_as_before_and_counted_when_it_gets_one() {
+    let scene = Scene::with(
+        TestHome::new().settings(priced(json!({}))),
+        [reply().text("Hi.").usage(1_000, 10), busy(1)],
+    );
+    assert_eq!(scene.run(&["-p", "x"]).code, Some(0));
+    let session = scene.session();
+    assert!(!session.to_string().contains("pollux\":"), "{session}");
+    let (events, code) = scene.events(&["-p", "y", "--resume", "--max-requests", "1"]);
+    assert_eq!((code, asked(&scene)), (Some(53), 1), "the request of the first run counts");
+    assert_eq!(of_type(&events, "RESULT")[0]["error"]["spent"], 1);
+}
+
+#[test]
+fn a_person_shows_and_raises_the_limit_in_a_conversation() {
+    let scene = Scene::with(
+        TestHome::new().settings(priced(json!({}))),
+        [reply().text("One.").usage(1_000, 10), reply().text("Two.").usage(1_000, 10)],
+    );
+    let args = ["-m", crate::scene::MODEL, "--screen-reader", "--max-requests", "1"];
+    let mut terminal = scene.prepare(&args).on_terminal();
+    terminal.expect("User: ").say("first").expect("One.");
+    terminal.expect("User: ").say("second").expect("Budget reached: session 1 of 1 requests");
+    terminal.expect("User: ").say("/budget").expect("Limit per session: 1 of 1 requests");
+    terminal.expect("User: ").say("/budget +1 requests").expect("Limit per session: 1 of 2 requests");
+    terminal.expect("User: ").say("third").expect("Two.");
+    terminal.expect("User: ").say("/budget off").expect("No limits.");
+    terminal.expect("User: ").say("/stats").expect("Spent:").expect("User: ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+}
