@@ -2,15 +2,13 @@
 
 use std::fmt::Write as _;
 
-use pollux_sandbox::{Confinement, Holding, Level, LevelError};
+use pollux_sandbox::{Confinement, Holding, Level, Probed};
 use serde_json::{Value, json};
 
 use super::check::{Checked, Outcome};
 
-type Tried = [(Level, Result<Confinement, LevelError>)];
-
 /// The levels, and what the one in use holds.
-pub(super) fn status(tried: &Tried, used: Option<&Confinement>) -> String {
+pub(super) fn status(tried: &[Probed], used: Option<&Confinement>) -> String {
     let mut text = match used {
         Some(confinement) => format!("Sandbox: {}\n\n", confinement.level),
         None => "Sandbox: none available\n\n".to_owned(),
@@ -31,7 +29,7 @@ pub(super) fn status(tried: &Tried, used: Option<&Confinement>) -> String {
     text
 }
 
-pub(super) fn status_json(tried: &Tried, used: Option<&Confinement>) -> Value {
+pub(super) fn status_json(tried: &[Probed], used: Option<&Confinement>) -> Value {
     let levels = tried.iter().map(|(level, result)| {
         json!({
             "level": level.as_str(),
