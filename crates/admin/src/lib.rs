@@ -17,6 +17,7 @@ pub mod mcp;
 pub mod memory;
 pub mod models;
 pub mod policy;
+pub mod sandbox;
 pub mod sessions;
 pub mod skills;
 mod table;

@@ -8,7 +8,8 @@ use crate::command_line::{Purpose, RootOptions, SubcommandArgs};
 use crate::context::Context;
 use crate::usage::UsageError;
 use crate::{
-    agents, auth, config, extensions, hooks, import, mcp, memory, models, policy, sessions, skills, trust,
+    agents, auth, config, extensions, hooks, import, mcp, memory, models, policy, sandbox, sessions, skills,
+    trust,
 };
 
 /// A subcommand as the command line knows it.
@@ -85,6 +86,8 @@ table! {
     Memory(memory::MemoryArgs, MemoryCommand);
     /// Review and grant folder trust
     Trust(trust::TrustArgs, TrustCommand);
+    /// Show and test the command sandbox
+    Sandbox(sandbox::SandboxArgs, SandboxCommand);
     /// Explain, test and lint approval rules
     Policy(policy::PolicyArgs, PolicyCommand);
     /// Sign in, sign out and show credentials

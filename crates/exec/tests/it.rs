@@ -19,6 +19,9 @@ extern "C" fn hold_if_asked() {
 #[path = "it/background.rs"]
 mod background;
 #[cfg(target_os = "linux")]
+#[path = "it/everyday.rs"]
+mod everyday;
+#[cfg(target_os = "linux")]
 #[path = "it/sandbox.rs"]
 mod sandbox;
 #[path = "it/shell.rs"]

@@ -129,6 +129,13 @@ pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox,
     }
 }
 
+/// What a sandbox of commands would be asked for, whether or not one is in use.
+pub fn sandbox_request(loaded: &Loaded) -> Result<SandboxRequest, Failure> {
+    let level = loaded.groups.tools.sandbox.command.as_deref().map(level).transpose()?;
+    let wish = if loaded.groups.security.tool_sandboxing { Wish::EveryTool } else { Wish::Asked };
+    request(loaded, wish, level)
+}
+
 fn wish(loaded: &Loaded, approval: ApprovalMode) -> Wish {
     let asked = &loaded.groups.tools.sandbox;
     // `SANDBOX` is set inside a sandbox.

@@ -164,6 +164,9 @@ pub enum LevelError {
     Trial(String),
 }
 
+/// A level, and what it holds or why it cannot be used.
+pub type Probed = (Level, Result<Confinement, LevelError>);
+
 /// When to test whether a level works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trial {
@@ -261,9 +264,7 @@ impl Sandbox {
     }
 
     /// Tries every level of this system, best first.
-    pub fn probe(
-        request: &SandboxRequest,
-    ) -> Result<Vec<(Level, Result<Confinement, LevelError>)>, RootError> {
+    pub fn probe(request: &SandboxRequest) -> Result<Vec<Probed>, RootError> {
         let places = SandboxPaths::survey(request)?;
         let tried = Level::ALL.into_iter().map(|level| {
             (level, Self::at(level, &places, request, Trial::Now).map(|sandbox| sandbox.confinement()))

@@ -18,14 +18,14 @@ use tokio_util::sync::CancellationToken;
 use crate::shell::{eventually, is_alive};
 
 /// A home with a key, and a workspace with a repository.
-struct Scene {
+pub(crate) struct Scene {
     folder: TempDir,
     background: Background,
     sandbox: Arc<Sandbox>,
 }
 
 impl Scene {
-    fn new(level: Level, change: impl FnOnce(&mut SandboxRequest)) -> Option<Self> {
+    pub(crate) fn new(level: Level, change: impl FnOnce(&mut SandboxRequest)) -> Option<Self> {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
         // The temporary folders have their own rules.
         if target.starts_with("/tmp") || target.starts_with("/var/tmp") {
@@ -81,7 +81,7 @@ impl Scene {
         }
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.folder.path().join(path)
     }
 
@@ -109,7 +109,7 @@ impl Scene {
     }
 
     /// Runs a command that must succeed.
-    async fn succeeds(&self, text: &str) -> String {
+    pub(crate) async fn succeeds(&self, text: &str) -> String {
         let result = self.run(text).await;
         let output = result.output.text();
         assert_eq!(result.ending, Ending::Exited(0), "{}: {text}: {output}", self.sandbox.level());

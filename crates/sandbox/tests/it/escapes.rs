@@ -1,7 +1,6 @@
 //! The attacks themselves, run inside: each returns whether it reached its aim.
 
 #![expect(unsafe_code, reason = "attacks are system calls")]
-#![expect(clippy::disallowed_methods, reason = "an attacker does not care")]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Error, Read as _, Write as _};

@@ -181,7 +181,6 @@ fn files_that_appear_or_are_replaced_during_a_session_are_protected_and_hidden()
         write("home/.netrc", "SECRET");
         write("w/.envrc", "mine");
         write("new", "[core]\n");
-        #[expect(clippy::disallowed_methods, reason = "scratch files need no care")]
         fs::rename(scene.path("new"), scene.path("w/.git/config")).unwrap();
         for attempt in ["cat $HOME/.netrc", "echo x > .envrc", "echo x >> .git/config"] {
             let (status, said) = scene.shell(attempt);
@@ -194,7 +193,6 @@ fn files_that_appear_or_are_replaced_during_a_session_are_protected_and_hidden()
 fn a_workspace_that_was_replaced_is_not_entered() {
     for scene in levels(true) {
         assert!(scene.shell("true").0.success());
-        #[expect(clippy::disallowed_methods, reason = "scratch files need no care")]
         fs::rename(scene.path("w"), scene.path("old")).unwrap();
         std::os::unix::fs::symlink(scene.path("home"), scene.path("w")).unwrap();
         let null = fs::File::open("/dev/null").unwrap();

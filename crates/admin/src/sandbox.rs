@@ -1,0 +1,126 @@
+//! `pollux sandbox`: which one works, what it blocks, and running a command in it.
+
+mod arguments;
+mod check;
+mod page;
+
+use std::ffi::OsStr;
+
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
+use pollux_host::helpers::helper_environment;
+use pollux_host::{Loaded, load_settings, sandbox_request};
+use pollux_sandbox::{Sandbox, SandboxRequest};
+
+pub use arguments::{SandboxArgs, SandboxCommand};
+
+use crate::context::Context;
+
+/// Runs the command.
+pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Failure> {
+    let loaded = load_settings(context.request, context.env)?;
+    context.note(&loaded.notes);
+    let request = sandbox_request(&loaded)?;
+    match command {
+        SandboxCommand::Status { json } => status(&request, *json, context),
+        SandboxCommand::Check => {
+            let sandbox = open(&request)?;
+            let results = check::run(&sandbox, &loaded)?;
+            print_result(context.out, &page::checked(sandbox.level(), &results))?;
+            if results.iter().any(|result| result.outcome == check::Outcome::Broken) {
+                return Err(Failure::new(ExitKind::Sandbox, "the sandbox does not hold"));
+            }
+            Ok(())
+        }
+        SandboxCommand::Run { command } => run_one(&open(&request)?, command, &loaded),
+    }
+}
+
+fn open(request: &SandboxRequest) -> Result<Sandbox, Failure> {
+    Sandbox::open(request).map_err(|error| Failure::from_error(ExitKind::Sandbox, &error))
+}
+
+fn status(request: &SandboxRequest, json: bool, context: &mut Context<'_>) -> Result<(), Failure> {
+    let all = SandboxRequest { level: None, ..request.clone() };
+    let tried = Sandbox::probe(&all).map_err(|error| Failure::from_error(ExitKind::Sandbox, &error))?;
+    let is_chosen = |level| request.level.is_none_or(|only| only == level);
+    let used = tried.iter().find(|(level, result)| is_chosen(*level) && result.is_ok());
+    let used = used.and_then(|(_, result)| result.as_ref().ok());
+    let text =
+        if json { format!("{:#}\n", page::status_json(&tried, used)) } else { page::status(&tried, used) };
+    print_result(context.out, &text)?;
+    if used.is_none() {
+        return Err(Failure::new(ExitKind::Sandbox, "no sandbox is available"));
+    }
+    Ok(())
+}
+
+/// Runs a command with the streams of this program.
+fn run_one(sandbox: &Sandbox, command: &[String], loaded: &Loaded) -> Result<(), Failure> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(()) };
+    let failed = |error: &std::io::Error| {
+        Failure::new(ExitKind::Failure, format!("could not run `{program}`")).because(error)
+    };
+    let status = in_sandbox(sandbox, program, arguments, loaded, Streams::Inherited)
+        .map_err(|error| failed(&error))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Failure::new(ExitKind::Failure, format!("`{program}`: {status}")))
+    }
+}
+
+/// What a command reads from and writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Streams {
+    Inherited,
+    None,
+}
+
+#[cfg(target_os = "linux")]
+fn in_sandbox(
+    sandbox: &Sandbox,
+    program: &str,
+    arguments: &[String],
+    loaded: &Loaded,
+    streams: Streams,
+) -> std::io::Result<std::process::ExitStatus> {
+    use std::os::fd::AsFd as _;
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+    let streams = match streams {
+        Streams::Inherited => [input.as_fd(), output.as_fd(), errors.as_fd()],
+        Streams::None => [null.as_fd(); 3],
+    };
+    let environment = helper_environment(loaded);
+    let start = pollux_sandbox::holder::Start {
+        program: OsStr::new(program),
+        arguments: arguments.iter().map(OsStr::new).collect(),
+        directory: loaded.env.cwd(),
+        environment: &environment,
+        streams,
+    };
+    let (mut held, _watch) = sandbox.start(&start)?;
+    held.wait()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_sandbox(
+    sandbox: &Sandbox,
+    program: &str,
+    arguments: &[String],
+    loaded: &Loaded,
+    streams: Streams,
+) -> std::io::Result<std::process::ExitStatus> {
+    let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
+    let environment = helper_environment(loaded);
+    let mut command = sandbox.command(OsStr::new(program), &arguments, loaded.env.cwd(), &environment);
+    if streams == Streams::None {
+        let null = std::process::Stdio::null;
+        command.stdin(null()).stdout(null()).stderr(null());
+    }
+    command.status()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! Arguments of `pollux sandbox`.
+
+use clap::{Args, Subcommand};
+
+use crate::command_line::{RootOptions, SubcommandArgs};
+use crate::usage::UsageError;
+
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = false,
+    after_help = "Examples:
+  pollux sandbox status
+  pollux sandbox run -- make test"
+)]
+pub struct SandboxArgs {
+    #[command(subcommand)]
+    leaf: SandboxLeaf,
+}
+
+/// What to do with the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SandboxCommand {
+    Status {
+        json: bool,
+    },
+    Check,
+    Run {
+        /// A program and its arguments.
+        command: Vec<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum SandboxLeaf {
+    /// Show which sandbox works here and what it blocks
+    ///
+    /// Tries every sandbox of this system, best first, and lists what the one in use keeps from commands: held, partly
+    /// or open.
+    #[command(after_help = "Examples:
+  pollux sandbox status
+  pollux sandbox status --json")]
+    Status {
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Try to break out of the sandbox
+    ///
+    /// Runs harmless attempts inside it and reports each that succeeds.
+    #[command(after_help = "Examples:
+  pollux sandbox check")]
+    Check,
+    /// Run one command in the sandbox
+    #[command(after_help = "Examples:
+  pollux sandbox run -- make test
+  pollux sandbox run -- sh -c 'touch ~/x'")]
+    Run {
+        /// Command and its arguments
+        #[arg(last = true, required = true, value_name = "command")]
+        command: Vec<String>,
+    },
+}
+
+impl SubcommandArgs for SandboxArgs {
+    type Command = SandboxCommand;
+
+    fn resolve(self, _: &mut RootOptions) -> Result<SandboxCommand, UsageError> {
+        Ok(match self.leaf {
+            SandboxLeaf::Status { json } => SandboxCommand::Status { json },
+            SandboxLeaf::Check => SandboxCommand::Check,
+            SandboxLeaf::Run { command } => SandboxCommand::Run { command },
+        })
+    }
+}

@@ -1,0 +1,33 @@
+use pollux_sandbox::{Confinement, Level, LevelError};
+
+use super::check::{Checked, Outcome};
+use super::page;
+
+fn landlock() -> Confinement {
+    Confinement { level: Level::Landlock, network: true, signals_outside: false, abstract_sockets: false }
+}
+
+#[test]
+fn the_status_names_the_level_why_better_ones_are_out_and_what_is_open() {
+    let tried =
+        [(Level::Bubblewrap, Err(LevelError::NotInstalled("bwrap"))), (Level::Landlock, Ok(landlock()))];
+    let text = page::status(&tried, Some(&landlock()));
+    assert!(text.starts_with("Sandbox: Landlock\n"), "{text}");
+    assert!(text.contains("bwrap         unavailable: `bwrap` is not installed\n"), "{text}");
+    assert!(text.contains("  files outside             held\n"), "{text}");
+    assert!(text.contains("  modes and times outside   open: mode, times"), "{text}");
+    let facts = page::status_json(&tried, Some(&landlock()));
+    assert_eq!(facts["level"], "landlock");
+    assert_eq!(facts["levels"][0]["reason"], "`bwrap` is not installed");
+    let rights = facts["rights"].as_array().unwrap();
+    let network = rights.iter().find(|right| right["name"] == "network").unwrap();
+    assert_eq!(network["state"], "open");
+    assert!(page::status_json(&tried[..1], None)["level"].is_null());
+}
+
+#[test]
+fn an_attempt_that_succeeds_against_the_report_stands_out() {
+    let result = |outcome| Checked { right: "files outside", what: "create a file", outcome };
+    let text = page::checked(Level::Namespaces, &[result(Outcome::Held), result(Outcome::Broken)]);
+    assert!(text.contains("  held    create a file (files outside)\n  BROKEN  create a file"), "{text}");
+}
