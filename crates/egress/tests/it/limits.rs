@@ -18,7 +18,6 @@ use pollux_egress::server::{Listen, ProxyAddress, Server};
 
 use crate::world::{Received, World, client_hello, echo_server, read_all, read_exactly, rules};
 
-/// Row 71, second half.
 #[test]
 fn more_connections_than_allowed_are_closed_at_once() {
     let world = World::with(rules(&["good.example"]), |options| options.limits.connections = 3);
