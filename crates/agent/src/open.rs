@@ -33,6 +33,7 @@ use crate::authority::{Authority, GrantReach};
 use crate::control;
 use crate::conversation::Conversation;
 use crate::emitter::Emitter;
+use crate::fallback::FallbackState;
 use crate::history::{Entry, History};
 use crate::hooked::{HookPort, Hooked};
 use crate::invoke_agent;
@@ -74,6 +75,8 @@ pub struct SessionSpec {
     pub restored: Vec<RestoredTurn>,
     /// The workspace folders, the project first.
     pub roots: Vec<PathBuf>,
+    /// Models of other usable providers, to propose when the chosen one cannot answer.
+    pub alternatives: Vec<String>,
 }
 
 /// The ports of a session.
@@ -204,6 +207,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         id: spec.session,
         interactive: spec.interactive,
         model_settings: spec.model,
+        fallback: FallbackState::new(spec.alternatives),
         generation: JsonObject::new(),
         services,
         authority,

@@ -76,7 +76,7 @@ async fn new_tokens(session: &Session) -> u64 {
         return estimate;
     }
     let request = ModelRequest {
-        model: session.model_settings.name.clone(),
+        model: session.model().to_owned(),
         role: RequestRole::Main,
         system: None,
         contents: new.iter().map(|entry| entry.content.clone()).collect(),
@@ -112,7 +112,7 @@ pub(crate) async fn recover(
     cancel: &CancellationToken,
 ) -> bool {
     if let Some(limit) = limit.filter(|limit| (MIN_WINDOW..session.window()).contains(limit)) {
-        let model = session.model_settings.name.clone();
+        let model = session.model().to_owned();
         session.conversation.counters.named_window = Some((model, limit));
     }
     session.conversation.counters.summary_failed = false;
@@ -308,7 +308,7 @@ async fn ask(
     session
         .emit(Event::RequestEnded(Box::new(RequestEnded {
             model,
-            model_version: chunk.model_version,
+            model_version: chunk.gemini_version().map(str::to_owned),
             role,
             prompt_id: prompt_id.to_owned(),
             duration: started.elapsed(),

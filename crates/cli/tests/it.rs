@@ -103,6 +103,8 @@ mod remote_agents;
 mod requests;
 #[path = "it/rewind.rs"]
 mod rewind;
+#[path = "it/routing.rs"]
+mod routing;
 #[path = "it/sandbox.rs"]
 mod sandbox;
 #[path = "it/scene.rs"]

@@ -83,6 +83,8 @@ pub struct Settings {
     // Dotted path → origin; what is not here is a default.
     origins: BTreeMap<String, Origin>,
     hooks: Vec<(Origin, Value)>,
+    /// `model.name` as it would be without the project's file.
+    pub own_model: Option<String>,
 }
 
 /// Reads and merges all layers. A file that cannot be used is an error and is left alone.
@@ -200,6 +202,7 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
     let mut origins = BTreeMap::new();
     let mut withheld = Vec::new();
     let mut hooks = Vec::new();
+    let mut own_model = None;
     let widening = project::widening(&layers);
     let mut system_budget = Value::Null;
     for mut layer in layers {
@@ -231,6 +234,9 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
             forget_below(&mut origins, path);
             origins.insert(path.to_owned(), layer.origin(path));
         });
+        if layer.layer < Layer::Project {
+            own_model = lookup(&effective, "model.name").and_then(Value::as_str).map(str::to_owned);
+        }
         if !kept_back.is_empty() {
             withheld.push((kept_back, layer));
         }
@@ -241,7 +247,8 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
     let groups = resolve::groups(&effective);
     let effective = Value::Object(effective);
     let migrated = reading.migrated;
-    let mut settings = Settings { groups, effective, warnings, migrated, system_budget, origins, hooks };
+    let mut settings =
+        Settings { groups, effective, warnings, migrated, system_budget, origins, hooks, own_model };
     settings.explain_effective_values();
     settings
 }

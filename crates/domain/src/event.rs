@@ -66,6 +66,8 @@ pub enum Event {
     ModeChanged { mode: ApprovalMode, by: Option<FrontId> },
     /// Another model is asked from now on; the configured name, maybe an alias.
     ModelChanged(String),
+    /// The model cannot answer now and another one is asked instead.
+    ModelFallback(Arc<ModelFallback>),
     /// The session has a title now.
     Titled(String),
     /// A call is allowed and runs now.
@@ -188,6 +190,22 @@ pub struct Discarded {
     pub max_attempts: u32,
     /// When the next attempt starts; `None` if there is none.
     pub retry_in: Option<Duration>,
+}
+
+/// A switch to another model, because the one in use cannot answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelFallback {
+    /// Both as `provider/model`, or bare for Gemini.
+    pub from: String,
+    pub to: String,
+    /// Why, for display.
+    pub reason: String,
+    /// Whether it lasts to the end of the session, and not only of the turn.
+    pub for_session: bool,
+    /// How long the first model is left alone at least.
+    pub cool_down: Duration,
+    /// What the new model does not get of the conversation, such as `images`.
+    pub lost: Vec<String>,
 }
 
 /// A compression that ended.

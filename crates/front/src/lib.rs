@@ -165,7 +165,7 @@ async fn converse(
     let mut conversation = pollux_host::open_conversation(turn, None).await?;
     first.into_iter().for_each(|prompt| ui.queue_prompt(prompt));
     let (stats, started, ports) = (std::mem::take(&mut kept.stats), kept.started, kept.ports);
-    let model = turn.loaded.groups.model.name.clone();
+    let model = turn.credentials.model.clone();
     let Ports { subcommands, screens } = ports;
     let mut front = Front {
         turn,
@@ -198,7 +198,7 @@ async fn converse(
             Next::Reopen(reopen) => {
                 let stored = file.is_some_and(|file| file.exists());
                 let mut options = reopen.options(front.turn, front.mode, stored);
-                if front.model != front.turn.loaded.groups.model.name {
+                if front.model != front.turn.credentials.model {
                     options.overrides.retain(|(key, _)| key != "model.name");
                     options.overrides.push(("model.name".to_owned(), front.model.clone().into()));
                 }
@@ -214,7 +214,7 @@ async fn converse(
         if front.mode != front.turn.permission.approval {
             let _ = conversation.ask(Op::SetMode(front.mode));
         }
-        if front.model != front.turn.loaded.groups.model.name {
+        if front.model != front.turn.credentials.model {
             let _ = conversation.ask(Op::SetModel(front.model.clone()));
         }
         front.ui.note(&new.note);

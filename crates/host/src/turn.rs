@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pollux_agent::environment::{Environment, first_turn};
 use pollux_agent::prompt::{PromptInputs, SECTION_KEYS};
 use pollux_agent::{Ports, SessionSpec, open};
+use pollux_config::groups::Model;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::changes::Changes;
 use pollux_domain::content::Content;
@@ -36,8 +37,8 @@ use super::services::Manner;
 use super::terminals::OwnTerminals;
 use super::titles::Titles;
 use super::{
-    Done, Loaded, Prepared, Sink, agents, budget, built_in_prompts, checker, extensions, hooks, mcp, models,
-    policy, saved_chat, sessions, system_prompt,
+    Done, Loaded, Prepared, Sink, agents, budget, built_in_prompts, checker, extensions, hooks, mcp,
+    model_list, models, policy, saved_chat, sessions, system_prompt,
 };
 use crate::VERSION;
 
@@ -155,7 +156,8 @@ async fn assemble(
         session: turn.session.id.clone(),
         interactive,
         approval: turn.permission.approval,
-        model: loaded.groups.model.clone(),
+        model: model_settings(turn),
+        alternatives: model_list::alternatives(loaded, &turn.credentials.provider),
         tools: loaded.groups.tools.clone(),
         policy,
         trusted: loaded.trust.uses_project(),
@@ -213,6 +215,15 @@ async fn assemble(
         ..BackgroundWork::new(manner, warnings, Arc::clone(&services), cancel)
     };
     Conversation::new(handle.into(), Box::new(beside), services, change_recorder, sandbox, session_file)
+}
+
+/// The model settings with the concrete model where the provider decides it.
+fn model_settings(turn: &Prepared<'_>) -> Model {
+    let mut model = turn.loaded.groups.model.clone();
+    if turn.credentials.auth.is_none() {
+        model.name.clone_from(&turn.credentials.model);
+    }
+    model
 }
 
 /// Which part of a prompt the user typed.

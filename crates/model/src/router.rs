@@ -20,7 +20,7 @@ use crate::providers::ModelName;
 /// The providers of a run, as the router needs them.
 pub trait ProviderSource: Send + Sync {
     /// The provider and the model of a name.
-    fn split(&self, name: &str) -> ModelName;
+    fn split(&self, name: &str, by: Chooser) -> ModelName;
 
     /// Makes a provider's client; the error says what the user can do.
     fn connect(&self, provider: &str) -> Result<Arc<dyn ModelClient>, ModelError>;
@@ -30,6 +30,15 @@ pub trait ProviderSource: Send + Sync {
 
     /// The model for background work, as `provider/model`, for a conversation with this provider.
     fn small_model(&self, provider: &str) -> Option<String>;
+}
+
+/// Who chose a model's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chooser {
+    /// The user: any provider that exists.
+    User,
+    /// Perhaps a project, in the definition of a sub-agent or an alias: only providers that the user named.
+    Anyone,
 }
 
 /// One client over several providers.
@@ -84,12 +93,12 @@ impl Router {
 
     fn route(&self, name: &str, role: RequestRole) -> Route {
         let current = self.current.locked().clone();
-        let background = !matches!(role, RequestRole::Main | RequestRole::Subagent);
-        let split = self.source.split(name);
+        let background = !matches!(role, RequestRole::Main | RequestRole::Subagent) || is_utility(name);
+        let split = self.split(name, role, &current);
         if let Some(provider) = split.provider {
             return Route { provider, model: split.model };
         }
-        let small = || self.source.small_model(&current).map(|name| self.source.split(&name));
+        let small = || self.source.small_model(&current).map(|name| self.source.split(&name, Chooser::User));
         if background && let Some(ModelName { provider: Some(provider), model }) = small() {
             return Route { provider, model };
         }
@@ -98,6 +107,15 @@ impl Router {
         }
         let model = self.source.default_model(&current).unwrap_or(split.model);
         Route { provider: current, model }
+    }
+
+    /// Sub-agents and background work may use the provider of the conversation and those that the user named.
+    fn split(&self, name: &str, role: RequestRole, current: &str) -> ModelName {
+        let by_user = self.source.split(name, Chooser::User);
+        if role == RequestRole::Main || by_user.provider.as_deref() == Some(current) {
+            return by_user;
+        }
+        self.source.split(name, Chooser::Anyone)
     }
 
     fn client(&self, provider: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
@@ -120,8 +138,15 @@ impl Router {
 }
 
 /// Names that Gemini CLI gives to models, which are no model of any other provider.
-fn is_alias(name: &str) -> bool {
+pub fn is_alias(name: &str) -> bool {
     matches!(name, "auto" | "pro" | "flash" | "flash-lite") || name.starts_with("auto-")
+}
+
+/// Names that background work asks for; they are settings of Gemini's catalogue and no model of any provider.
+fn is_utility(name: &str) -> bool {
+    ["chat-compression", "summarizer", "web-search", "web-fetch", "loop-detection"]
+        .iter()
+        .any(|known| name.starts_with(known))
 }
 
 /// The name of a model outside its provider: bare for Gemini, `provider/model` for all others.
@@ -220,7 +245,7 @@ mod tests {
     struct Named;
 
     impl ProviderSource for Named {
-        fn split(&self, name: &str) -> ModelName {
+        fn split(&self, name: &str, _: Chooser) -> ModelName {
             let known = ["gemini", "anthropic", "local", "locked"];
             match name.split_once('/') {
                 Some((provider, model)) if known.contains(&provider) => {

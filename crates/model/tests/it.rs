@@ -14,5 +14,6 @@ mod it {
     mod requests;
     mod responses;
     mod script;
+    mod sdk_types;
     mod vertex;
 }

@@ -40,6 +40,8 @@ pub(crate) fn arguments(program: &Path, mounts: &[Placed], network: bool, own: &
         arguments.push("--unshare-net".into());
     }
     arguments.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"].map(OsString::from));
+    // Its own check looks at the folder, which nobody can write, and not at the switches in it, which root can.
+    arguments.extend(["--ro-bind", "/proc/sys", "/proc/sys"].map(OsString::from));
     // Empty folders are sealed last: until then, mount points are created in them for visible paths.
     let mut seals: Vec<OsString> = Vec::new();
     for Placed { path, mount, .. } in mounts {

@@ -258,7 +258,10 @@ impl Sandbox {
     pub fn confinement(&self) -> Confinement {
         let level = self.level();
         let signals_outside = level == Level::Landlock && !landlock::has_scopes();
-        Confinement { level, network: self.network, signals_outside }
+        // A network namespace keeps them out too.
+        let has_own_network = level != Level::Landlock && !self.network;
+        let abstract_sockets = level != Level::Landlock && !has_own_network && !landlock::has_scopes();
+        Confinement { level, network: self.network, signals_outside, abstract_sockets }
     }
 }
 

@@ -21,6 +21,7 @@ mod mounts;
 pub mod new_session;
 mod paths;
 pub mod process_table;
+mod report;
 #[cfg(any(test, target_os = "macos"))]
 mod seatbelt;
 #[cfg(not(target_os = "linux"))]
@@ -41,6 +42,7 @@ use paths::SandboxPaths;
 #[cfg(target_os = "linux")]
 pub use levels::{Guard, Sandbox};
 pub use paths::RootError;
+pub use report::{Holding, Right};
 #[cfg(not(target_os = "linux"))]
 pub use seatbelt_level::{Armed, Sandbox};
 #[cfg(target_os = "linux")]
@@ -120,6 +122,8 @@ pub struct Confinement {
     pub network: bool,
     /// Whether commands can send signals to processes outside.
     pub signals_outside: bool,
+    /// Whether commands reach sockets that have no file.
+    pub abstract_sockets: bool,
 }
 
 impl Confinement {
@@ -254,6 +258,17 @@ impl Sandbox {
             }
         }
         Err(SandboxError::NoneWorks(tried))
+    }
+
+    /// Tries every level of this system, best first.
+    pub fn probe(
+        request: &SandboxRequest,
+    ) -> Result<Vec<(Level, Result<Confinement, LevelError>)>, RootError> {
+        let places = SandboxPaths::survey(request)?;
+        let tried = Level::ALL.into_iter().map(|level| {
+            (level, Self::at(level, &places, request, Trial::Now).map(|sandbox| sandbox.confinement()))
+        });
+        Ok(tried.filter(|(_, result)| !matches!(result, Err(LevelError::OtherSystem))).collect())
     }
 
     /// A line for the model if the output of a failed command may be caused by the sandbox.

@@ -87,6 +87,11 @@ impl Sandbox {
     }
 
     pub fn confinement(&self) -> Confinement {
-        Confinement { level: self.level(), network: self.network, signals_outside: true }
+        Confinement {
+            level: self.level(),
+            network: self.network,
+            signals_outside: true,
+            abstract_sockets: false,
+        }
     }
 }

@@ -46,6 +46,7 @@ pub(super) fn new_session(host: &Host, spec: SubagentSpec) -> Session {
         id: spec.id,
         interactive: false,
         model_settings: spec.model,
+        fallback: Default::default(),
         generation: spec.generation,
         services: Arc::new(services(host)),
         authority: spec.authority,

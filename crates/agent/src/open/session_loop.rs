@@ -35,7 +35,7 @@ enum Work {
 
 /// Serves operations until the front end ends the session or disconnects.
 pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: mpsc::Receiver<Asked>) {
-    let (id, model) = (session.id.clone(), session.model_settings.name.clone());
+    let (id, model) = (session.id.clone(), session.displayed_model());
     session.emit(Event::SessionReady { session: id, model, roots }).await;
     let mut queue: VecDeque<Asked> = VecDeque::new();
     let mut cancelled_early = start(&mut session, &mut inbox, &mut queue).await;
@@ -198,12 +198,10 @@ async fn serve(session: &mut Session, asked: Asked) -> Option<Work> {
 }
 
 async fn set_model(session: &mut Session, name: String) -> OpResult {
-    session.model_settings.name.clone_from(&name);
-    if let Some(host) = &session.host {
-        host.set_model(&name);
-    }
+    session.choose_model(&name);
+    let name = session.displayed_model();
     session.emit(Event::ModelChanged(name.clone())).await;
-    OpResult::Model { resolved: session.services.client.resolve(&name).id, name }
+    OpResult::Model { resolved: session.services.client.resolve(session.model()).id, name }
 }
 
 async fn take_back(session: &mut Session, to: String) -> OpResult {
@@ -221,8 +219,8 @@ fn view(session: &Session) -> ConversationView {
         contents: session.conversation.history.contents(),
         prompts: session.conversation.history.prompts(),
         tools: session.toolbox.declared().to_vec(),
-        model: session.model_settings.name.clone(),
-        resolved_model: session.services.client.resolve(&session.model_settings.name).id,
+        model: session.displayed_model(),
+        resolved_model: session.services.client.resolve(session.model()).id,
         tokens: session.size(),
         window: session.window(),
     }

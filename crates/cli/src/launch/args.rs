@@ -105,6 +105,13 @@ pub(super) struct OutputArgs {
     /// Model to use, or auto, pro, flash or flash-lite
     #[arg(short, long, value_name = "name")]
     pub(super) model: Option<String>,
+    /// Reasoning effort: none, minimal, low, medium, high, xhigh or max
+    #[arg(long, value_name = "level", hide_possible_values = true)]
+    #[arg(value_parser = ["none", "minimal", "low", "medium", "high", "xhigh", "max"])]
+    pub(super) effort: Option<String>,
+    /// Models to switch to when the chosen one is unavailable
+    #[arg(long, value_name = "list")]
+    pub(super) fallback: Vec<String>,
     #[command(flatten)]
     pub(super) format: FormatArgs,
     #[command(flatten)]

@@ -215,10 +215,20 @@ fn session(args: SessionArgs) -> Result<SessionChoice, UsageError> {
 
 fn overrides(root: &RootArgs) -> Vec<(String, Value)> {
     let model = root.output.model.iter().map(|name| ("model.name".to_owned(), Value::from(name.as_str())));
+    let effort =
+        root.output.effort.iter().map(|level| ("model.effort".to_owned(), Value::from(level.as_str())));
+    let fallback = items(&root.output.fallback);
+    let fallback = (!fallback.is_empty()).then(|| ("model.fallback".to_owned(), Value::from(fallback)));
     let aloud =
         root.other.screen_reader.then(|| ("ui.accessibility.screenReader".to_owned(), Value::from(true)));
     let formats = formats(&root.output.format);
-    model.chain(formats).chain(aloud).chain(root.approvals.policy.overrides()).collect()
+    model
+        .chain(effort)
+        .chain(fallback)
+        .chain(formats)
+        .chain(aloud)
+        .chain(root.approvals.policy.overrides())
+        .collect()
 }
 
 fn formats(args: &FormatArgs) -> impl Iterator<Item = (String, Value)> {

@@ -33,6 +33,7 @@ impl Event {
             Self::SessionReady { .. }
             | Self::ModeChanged { .. }
             | Self::ModelChanged(_)
+            | Self::ModelFallback(_)
             | Self::Titled(_) => EventClass::Session,
             Self::Acknowledged { .. } => EventClass::Acknowledgement,
             Self::QueueChanged(_)

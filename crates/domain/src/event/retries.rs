@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Discarded;
+use super::{Discarded, ModelFallback};
 use crate::model::{ModelError, ModelErrorKind, Wait};
 use crate::terminal_text::one_line;
 
@@ -39,6 +39,28 @@ impl Discarded {
             None => String::new(),
         };
         format!("Attempt {attempt}/{max_attempts} gave no usable reply: {reason}.{void}{next}")
+    }
+}
+
+impl ModelFallback {
+    /// From, to, why, until when, and what is lost.
+    pub fn sentence(&self) -> String {
+        let Self { from, to, .. } = self;
+        let reason = one_line(&self.reason);
+        let reason = reason.trim_end_matches('.');
+        let until = match self.for_session {
+            true => "for the rest of this session".to_owned(),
+            false => format!(
+                "until the end of this turn ({} is tried again after {})",
+                one_line(from),
+                seconds(self.cool_down)
+            ),
+        };
+        let lost = match self.lost.is_empty() {
+            true => String::new(),
+            false => format!(" Not carried over: {}.", self.lost.join(", ")),
+        };
+        format!("Switched from {} to {} {until}: {reason}.{lost}", one_line(from), one_line(to))
     }
 }
 

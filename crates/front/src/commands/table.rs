@@ -236,6 +236,7 @@ const COMMANDS: &[SlashCommand] = &[
     ], then!(|f, r, c| f.plan(r, c).await)),
     with(&["/policies"], "[list]", "List policy rules in force", &[sub(&["list"], "List policy rules in force")], told!(|f, _r, _c| f.policies())),
     plain(&["/privacy"], "Show what data leaves this machine", told!(|f, _r, _c| not_here("/privacy"))),
+    with(&["/provider"], "[id]", "Switch the model provider", &[], done!(|f, r, c| f.provider(r, c).await)),
     with(&["/quit", "/exit"], "[--delete]", "End the session (`--delete` to delete it)", &[
         sub(&["--delete"], "Delete the session"),
     ], then!(|f, r, _c| { f.forget = r == "--delete"; CommandOutcome::Quit })),

@@ -55,6 +55,9 @@ impl StreamJson {
             Event::AttemptDiscarded(discarded) if run.attempt_shown => {
                 emit(&gemini_cli::error("warning", &discarded.sentence(), at), out)
             }
+            Event::ModelFallback(fallback) => {
+                emit(&gemini_cli::error("warning", &fallback.sentence(), at), out)
+            }
             Event::Notice { severity, message, .. } => match severity {
                 Severity::Info => Ok(()),
                 Severity::Warning => emit(&gemini_cli::error("warning", &plain(message), at), out),
@@ -134,6 +137,9 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
         Event::Waiting(wait) => Some(pollux::error(&wait.sentence(), wait_code(wait), at)),
         Event::AttemptDiscarded(discarded) => {
             Some(pollux::error(&discarded.sentence(), "STREAM_RETRY", at))
+        }
+        Event::ModelFallback(fallback) => {
+            Some(pollux::error(&fallback.sentence(), "MODEL_FALLBACK", at))
         }
         Event::Activity(activity) => Some(pollux::activity(activity, at)),
         Event::Notice { severity: Severity::Warning | Severity::Error, code, message }

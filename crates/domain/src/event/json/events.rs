@@ -8,8 +8,8 @@ use crate::budget::{BudgetChange, BudgetStatus, Exceeded, Limits, Scope, ScopeSt
 use crate::event::{
     Activity, ActivityError, ActivityKind, Asked, CallDecision, CallFailure, CallOutcome, CallReport,
     CallRequest, Compressed, CompressionStatus, ConversationView, Discarded, Event, HookReport, Location,
-    NoticeCode, Op, OpResult, PromptView, Refusal, RefusalCode, RequestEnded, RequestSent, Severity,
-    ShellReport, Thought, TurnEnd, WaitingPrompt,
+    ModelFallback, NoticeCode, Op, OpResult, PromptView, Refusal, RefusalCode, RequestEnded, RequestSent,
+    Severity, ShellReport, Thought, TurnEnd, WaitingPrompt,
 };
 
 variants! {
@@ -57,6 +57,7 @@ variants! {
         ApprovalSettled { call, outcome, by },
         ModeChanged { mode, by },
         ModelChanged(name),
+        ModelFallback(fallback),
         Titled(title),
         CallStarted { call },
         CallOutput { call, text },
@@ -103,6 +104,7 @@ fields! {
     }
     Thought { subject, description }
     Discarded { reason, text_was_shown, attempt, max_attempts, retry_in }
+    ModelFallback { from, to, reason, for_session, cool_down, lost }
     CallRequest { call, name, args, title, display_name, kind, server, paths }
     Location { path, line }
     CallReport {

@@ -67,7 +67,7 @@ fields! {
     BadArgs { raw, error }
     FunctionResponse { id, name, response, parts }
     Blob { mime_type, data_base64 }
-    Wait { attempt, max_attempts, delay, cause, status }
+    Wait { attempt, max_attempts, delay, cause, status, kind }
     Finish { reason, message }
     Refusal { category, text }
     Usage {
