@@ -22,7 +22,8 @@
 //!    command. A grant takes effect at once; taking it back also ends open connections.
 //!
 //! The holder inside a namespace mounts the socket at `/run/pollux/net.sock`, listens on `127.0.0.1:3128` and copies
-//! bytes both ways, one connection to the socket for each connection inside. It needs to understand nothing. Commands
+//! bytes both ways, one connection to the socket for each connection inside. It needs to understand nothing. A program
+//! that connects its standard streams to a host, as ssh wants one, uses [`client::open_tunnel`]. Commands
 //! get [`variables::variables`] for that port; at levels without namespaces, for [`variables::Endpoint::of`] the
 //! server's address. If the proxy ends, the socket is closed and there is no other route.
 //!
@@ -33,6 +34,7 @@
 //! checked: TLS must name the host, HTTP must name it in every request → bytes are copied. TLS is never opened, so two
 //! things remain possible and are documented: fronting inside one provider, and sending data to an allowed host.
 
+pub mod client;
 pub mod hello;
 pub mod host;
 pub mod http;

@@ -62,7 +62,8 @@ impl Default for Limits {
 
 /// Names the command behind a connection.
 pub trait Identify: Send + Sync {
-    /// The caller, given the process at the other end of a Unix socket.
+    /// The caller, given the process at the other end of a Unix socket. Called for each connection on the proxy's own
+    /// thread, so it must be quick.
     fn caller(&self, pid: Option<i32>) -> Caller;
 }
 

@@ -149,7 +149,15 @@ fn bind(listen: &Listen) -> Result<(Listener, ProxyAddress), ServerError> {
 }
 
 fn bind_unix(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
-    let listener = std::os::unix::net::UnixListener::bind(path)?;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    let listener = match UnixListener::bind(path) {
+        // Left behind by a process that was killed: nobody answers there.
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(path).is_err() => {
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)?
+        }
+        bound => bound?,
+    };
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
     Ok(listener)

@@ -24,7 +24,7 @@ use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 use toml::{Table, Value};
 
 use crate::host::Host;
-use crate::pattern::{HostPattern, PatternError};
+use crate::pattern::HostPattern;
 use crate::question::{Answer, GrantStore};
 use crate::rules::{Allow, Deny, Origin, Reach, RuleSet};
 
@@ -74,8 +74,7 @@ impl StoredRules {
         }
         let commands = table.get("commands").and_then(Value::as_table);
         for (name, command) in commands.into_iter().flatten() {
-            let open =
-                command.get("allow_network").or_else(|| command.get("network")).and_then(Value::as_bool);
+            let open = command.get("allow_network").and_then(Value::as_bool);
             if open == Some(true) {
                 stored.open_commands.push(name.clone());
             }
@@ -152,11 +151,7 @@ impl StoredRules {
         for entry in entries {
             match entry.as_str().map(HostPattern::parse) {
                 Some(Ok(pattern)) => patterns.push(pattern),
-                Some(Err(
-                    error @ (PatternError::Everything(_)
-                    | PatternError::Host { .. }
-                    | PatternError::Wildcard(_)),
-                )) => {
+                Some(Err(error)) => {
                     self.problems.push(format!("`network.{key}`: {error}"));
                 }
                 None => self.problems.push(format!("`network.{key}` must be a list of host patterns")),

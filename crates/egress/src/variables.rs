@@ -118,6 +118,10 @@ fn jvm_options(endpoint: &Endpoint) -> String {
             options.push(format!("-D{scheme}.proxyUser={token} -D{scheme}.proxyPassword=x"));
         }
     }
+    if endpoint.token.is_some() {
+        // Java refuses to send a user to the proxy of an https connection unless told otherwise.
+        options.push("-Djdk.http.auth.tunneling.disabledSchemes=".to_owned());
+    }
     options.push("-Dhttp.nonProxyHosts=localhost|127.0.0.1|[::1]".to_owned());
     options.join(" ")
 }

@@ -27,7 +27,6 @@ fn addresses_have_one_spelling() {
     assert_eq!(Host::parse("[0:0:0:0:0:0:0:1]"), Host::parse("[::1]"));
 }
 
-/// Row 65 of the attack list, and relatives.
 #[test]
 fn texts_that_parsers_disagree_about_are_refused() {
     let long_label = "a".repeat(64);

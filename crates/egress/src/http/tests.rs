@@ -21,7 +21,7 @@ fn a_plain_request_is_read() {
     assert!(head.keeps_open());
 }
 
-/// Row 68 of the attack list: whatever two readers may understand differently.
+/// Whatever two readers may understand differently.
 #[test]
 fn smuggling_is_refused() {
     for text in [

@@ -180,14 +180,15 @@ async fn relay_guarded(
         }
         if source.bytes().first().is_some_and(|byte| hello::starts_tls(*byte)) {
             let checked = tokio::time::timeout(core.limits.head, check_hello(source, host)).await;
-            checked.unwrap_or(Err("no ClientHello in time"))?;
+            checked.unwrap_or(Err("no ClientHello in time")).map_err(Some)?;
         }
-        pump(source, &mut to, meter).await.map_err(|_| "")
+        pump(source, &mut to, meter).await.map_err(|_| None)
     };
-    let down = async { pump(&mut from, sink, meter).await.map_err(|_| "") };
+    let down = async { pump(&mut from, sink, meter).await.map_err(|_| None) };
     match tokio::try_join!(up, down) {
-        Ok(_) | Err("") => Ok(()),
-        Err(reason) => Err(reason),
+        // A side that broke off ends the tunnel like one that closed.
+        Ok(_) | Err(None) => Ok(()),
+        Err(Some(reason)) => Err(reason),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Rows 55 to 72 and 97 to 98 of the attack list, as far as the proxy decides them.
+//! Ways out that a hostile program would try, as far as the proxy decides them.
 //!
-//! Rows 55 to 62 are other protocols and sockets: there is no network inside the namespace, and the proxy offers
-//! only TCP by name. Row 72, data sent to an allowed host, is open and documented.
+//! Other protocols and sockets are not its business: there is no network inside the namespace, and the proxy offers only
+//! TCP by name. Data sent to an allowed host is open and documented.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -21,7 +21,6 @@ fn connect_status(world: &World, target: &str) -> String {
     answer.get(9..12).unwrap_or_default().to_owned()
 }
 
-/// Row 56: no UDP. Rows 58 and 60 to 62 have no form in this protocol but addresses.
 #[test]
 fn only_tcp_by_name_is_offered() {
     let world = World::new(&["good.example"]);
@@ -37,7 +36,6 @@ fn only_tcp_by_name_is_offered() {
     }
 }
 
-/// Row 63.
 #[test]
 fn metadata_services_are_out_of_reach() {
     let world = World::new(&[
@@ -62,7 +60,7 @@ fn metadata_services_are_out_of_reach() {
     assert_eq!(world.net.dialed(), Vec::<String>::new());
 }
 
-/// Row 64: the address that was checked is the one that is used.
+/// The address that was checked is the one that is used.
 #[test]
 fn rebinding_leads_nowhere() {
     let world = World::new(&["turn.example", "mixed.example"]);
@@ -97,7 +95,6 @@ fn a_mirror_on_a_private_network_is_reached_only_if_a_rule_says_so() {
     assert_eq!(connect_status(&world, "other.corp.example:443"), "403");
 }
 
-/// Row 65.
 #[test]
 fn disputed_spellings_of_hosts_are_refused() {
     let world = World::new(&["good.example"]);
@@ -143,7 +140,7 @@ fn disputed_spellings_of_hosts_are_refused() {
     assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
 }
 
-/// Row 69: a proxy of the attacker's inside cannot be reached through ours, nor ours through itself.
+/// A proxy of the attacker's inside cannot be reached through ours, nor ours through itself.
 #[test]
 fn proxies_cannot_be_chained() {
     let world = World::new(&["good.example"]);
@@ -159,7 +156,6 @@ fn proxies_cannot_be_chained() {
     assert_eq!(received.text(), "");
 }
 
-/// Row 70.
 #[test]
 fn changed_rules_do_not_open_what_they_do_not_name() {
     let world = World::new(&["good.example"]);
@@ -169,7 +165,7 @@ fn changed_rules_do_not_open_what_they_do_not_name() {
     }
 }
 
-/// Row 71, first half: a proxy that would let the canary through is closed, and stays so.
+/// A proxy that would let the canary through is closed, and stays so.
 #[test]
 fn a_failed_self_test_closes_the_proxy() {
     let world = World::new(&["good.example"]);
@@ -206,7 +202,7 @@ fn the_public_mode_reaches_public_servers_only() {
     }
 }
 
-/// Row 97: no pattern stands for everything.
+/// No pattern stands for everything.
 #[test]
 fn a_rule_for_everything_cannot_be_written() {
     for text in ["*", "**", "*:443", "*.*", "/", "~", "*.", "0.0.0.0/0"] {
@@ -214,7 +210,7 @@ fn a_rule_for_everything_cannot_be_written() {
     }
 }
 
-/// Row 98: denials come from the proxy's own decisions; nothing that a program prints becomes one.
+/// Denials come from the proxy's own decisions; nothing that a program prints becomes one.
 #[test]
 fn denials_name_hosts_in_canonical_form() {
     let world = World::new(&[]);

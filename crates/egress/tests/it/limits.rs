@@ -3,15 +3,21 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use pollux_egress::server::ProxyAddress;
+use pollux_domain::time::SystemClock;
+use pollux_egress::client::{TunnelError, open_tunnel};
+use pollux_egress::host::Authority;
+use pollux_egress::journal::Journal;
+use pollux_egress::proxy::ProxyOptions;
+use pollux_egress::rules::RuleBook;
+use pollux_egress::server::{Listen, ProxyAddress, Server};
 
 use crate::world::{Received, World, client_hello, echo_server, read_all, read_exactly, rules};
 
-/// Row 71, second half.
 #[test]
 fn more_connections_than_allowed_are_closed_at_once() {
     let world = World::with(rules(&["good.example"]), |options| options.limits.connections = 3);
@@ -34,7 +40,7 @@ fn more_connections_than_allowed_are_closed_at_once() {
 
 #[test]
 fn slow_and_large_heads_are_refused() {
-    let world = World::with(rules(&[]), |options| options.limits.head = Duration::from_millis(50));
+    let world = World::with(rules(&[]), |options| options.limits.head = Duration::from_millis(700));
     assert!(world.exchange("GET http://good.example/ HTTP/1.1\r\nHost:").starts_with("HTTP/1.1 408"));
     assert_eq!(world.exchange([5, 1]), "", "a slow SOCKS greeting");
     assert_eq!(world.exchange(""), "", "a silent client");
@@ -48,7 +54,7 @@ fn slow_and_large_heads_are_refused() {
 #[test]
 fn a_silent_tunnel_to_a_web_port_is_closed() {
     let world =
-        World::with(rules(&["good.example"]), |options| options.limits.head = Duration::from_millis(50));
+        World::with(rules(&["good.example"]), |options| options.limits.head = Duration::from_millis(700));
     let received = Received::default();
     world.net.name("good.example", &[&["1.2.3.4"]]);
     world.net.place("1.2.3.4:443", echo_server(&received));
@@ -112,4 +118,38 @@ fn a_dropped_proxy_is_gone_with_its_connections() {
     drop(world);
     assert_eq!(read_all(&mut stream), "");
     assert!(!socket.exists());
+}
+
+#[test]
+fn a_socket_left_by_a_killed_process_is_replaced_and_one_in_use_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.sock");
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let start = || {
+        let journal = Arc::new(Journal::new(Arc::new(SystemClock)));
+        let options = ProxyOptions::new(Arc::new(RuleBook::new(rules(&[]))), journal);
+        Server::start(&Listen::Unix(path.clone()), options)
+    };
+    let first = start().unwrap();
+    assert!(start().is_err());
+    assert!(first.is_running() && path.exists());
+}
+
+#[test]
+fn our_own_programs_open_tunnels_with_the_client() {
+    let world = World::on_loopback(rules(&["git.example:22"]));
+    let received = Received::default();
+    world.net.name("git.example", &[&["1.2.3.4"]]);
+    world.net.place("1.2.3.4:22", echo_server(&received));
+    let ProxyAddress::Loopback { port, token } = world.server.address().clone() else { panic!("no port") };
+    let open = |target: &str, token: Option<&str>| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        open_tunnel(&mut stream, &Authority::parse(target, None).unwrap(), token).map(|()| stream)
+    };
+    let mut stream = open("git.example:22", Some(&token)).unwrap();
+    stream.write_all(b"ping").unwrap();
+    assert_eq!(read_exactly(&mut stream, 4), "ping");
+    assert!(matches!(open("evil.example:22", Some(&token)), Err(TunnelError::Refused(_))));
+    assert!(matches!(open("git.example:22", None), Err(TunnelError::Failed { status: 407, .. })));
 }

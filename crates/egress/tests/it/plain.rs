@@ -42,7 +42,6 @@ fn a_refusal_says_so_in_a_header_and_one_line() {
     assert!(world.net.looked_up.lock().unwrap().is_empty(), "no look-up for a refused name");
 }
 
-/// Row 67 of the attack list.
 #[test]
 fn each_request_of_a_kept_connection_is_judged() {
     let world = World::new(&["good.example"]);
@@ -93,7 +92,7 @@ fn a_rule_change_is_seen_by_the_next_request_of_a_kept_connection() {
     assert_eq!(received.text().matches("GET").count(), 1);
 }
 
-/// Rows 67 and 68: nothing ambiguous reaches a server.
+/// Nothing ambiguous reaches a server.
 #[test]
 fn ambiguous_requests_get_400() {
     let world = World::new(&["good.example", "evil.example"]);

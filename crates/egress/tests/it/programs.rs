@@ -5,7 +5,7 @@ use std::process::Command;
 use pollux_egress::server::ProxyAddress;
 use pollux_egress::variables::{Endpoint, ForCommand, variables};
 
-use crate::world::{Received, World, rules, web_server};
+use crate::world::{Received, World, echo_server, rules, web_server};
 
 fn world() -> World {
     let world = World::on_loopback(rules(&["good.example"]));
@@ -53,4 +53,24 @@ fn python_reads_the_variables() {
     let script = "import urllib.request as u; print(u.urlopen('http://good.example/').read().decode())";
     let Some(page) = run(&world, "python3", &["-S", "-c", script]) else { return };
     assert_eq!(page.trim(), "hello");
+}
+
+/// The server only sends the handshake back, so every program fails; what counts is that its real ClientHello passed.
+#[test]
+fn the_handshakes_of_real_programs_name_their_host() {
+    let script = "import urllib.request as u; u.urlopen('https://good.example/')";
+    let table = [
+        ("curl", &["-sS", "https://good.example/"][..]),
+        ("git", &["ls-remote", "https://good.example/x.git"]),
+        ("python3", &["-S", "-c", script]),
+    ];
+    for (program, arguments) in table {
+        let world = world();
+        let received = Received::default();
+        world.net.place("1.2.3.4:443", echo_server(&received));
+        if run(&world, program, arguments).is_some() {
+            assert!(received.text().contains("good.example"), "{program}");
+            assert!(world.denials().is_empty(), "{program}: {:?}", world.denials());
+        }
+    }
 }

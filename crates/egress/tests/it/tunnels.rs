@@ -33,7 +33,6 @@ fn a_tunnel_copies_bytes_after_the_hello() {
     read_exactly(&mut stream, hello.len());
 }
 
-/// Row 66 of the attack list.
 #[test]
 fn a_hello_for_another_host_reaches_nobody() {
     let world = World::new(&["good.example"]);
