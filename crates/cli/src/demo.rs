@@ -1,7 +1,9 @@
-//! `pollux demo`: Pollux on a throw-away project with a scripted model.
+//! `pollux demo`: Pollux on a throw-away project with a scripted model, or with a real one on this machine.
 //!
-//! The model's responses come from a script; agent, tools, approvals and recorder are real. Nothing
+//! Without `--model` the model's responses come from a script; agent, tools, approvals and recorder are real. Nothing
 //! outside the given folder is touched: it holds both the demo's project and its home.
+
+pub(crate) mod local;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use pollux_config::groups::OutputFormat;
 use pollux_domain::approval::ApprovalMode;
+use serde_json::Value;
 
 /// The prompt of the demo.
 pub(crate) const PROMPT: &str =
@@ -59,6 +62,13 @@ fn put(path: &Path, text: &str) -> io::Result<()> {
 }
 
 impl DemoWorkspace {
+    /// Writes the settings of the demo's own home.
+    pub(crate) fn settings(&self, settings: &Value) -> io::Result<()> {
+        let folder = self.home.join(".gemini");
+        std::fs::create_dir_all(&folder)?;
+        put(&folder.join("settings.json"), &settings.to_string())
+    }
+
     /// What the agent changed in the program, as a unified diff; empty if nothing.
     pub(crate) fn diff(&self) -> io::Result<String> {
         let now = std::fs::read_to_string(self.project.join("total.sh"))?;
@@ -97,15 +107,25 @@ impl ProseTo {
     }
 }
 
-/// The text before the agent starts.
-pub(crate) fn introduction(workspace: &DemoWorkspace) -> String {
+const SCRIPTED: &str = "\
+The model is scripted: its responses and tool calls were written in advance, so the demo needs no key and no
+network. Everything else is real: the agent runs the tools on real files, checks every call against the
+approval rules, and records the session.";
+
+/// The text before the agent starts; `model` is a real one.
+pub(crate) fn introduction(workspace: &DemoWorkspace, model: Option<&str>) -> String {
+    let about = match model {
+        None => SCRIPTED.to_owned(),
+        Some(model) => format!(
+            "The model is real: {model}, on this machine. Nothing is scripted, so nobody knows how it goes; a small model
+may well fail. The first reply can take minutes."
+        ),
+    };
     format!(
         "\
 This is a demo of Pollux on a throw-away project.
 
-The model is scripted: its responses and tool calls were written in advance, so the demo needs no key and no
-network. Everything else is real: the agent runs the tools on real files, checks every call against the
-approval rules, and records the session.
+{about}
 
   project    {}
   approvals  {APPROVAL}: edits are allowed, and the command `sh test.sh`
@@ -152,7 +172,6 @@ In your own project, run `{program} -p \"…\"`. To remove the demo, delete
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
     use std::process::Command;
 
     /// The calls of the script, in order.
@@ -218,7 +237,9 @@ mod tests {
             replies: "/tmp/r".into(),
             program: "/bin/pollux".into(),
         };
-        assert!(introduction(&workspace).contains("The model is scripted"));
+        assert!(introduction(&workspace, None).contains("The model is scripted"));
+        let real = introduction(&workspace, Some("gguf//m.gguf"));
+        assert!(real.contains("The model is real: gguf//m.gguf") && !real.contains("is scripted:"));
         let text = conclusion(&workspace, "", "s-1", Some(Path::new("/tmp/h/s.json")));
         assert!(
             text.contains("cd '/tmp/a b/project' && GEMINI_CLI_HOME=/tmp/h /bin/pollux --list-sessions\n")

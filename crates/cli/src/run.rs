@@ -213,13 +213,35 @@ fn run_demo(options: &Request, env: &Env) -> ExitKind {
             return Console::of_process(early_style(options, env)).fail(&failure);
         }
     };
-    tell(prose, &demo::introduction(&workspace));
-    let ended = headless(&demo_options(options, &workspace), &demo_env(env, &workspace), None);
+    let real = match real_model(options, env, &workspace) {
+        Ok(real) => real,
+        Err(failure) => return Console::of_process(early_style(options, env)).fail(&failure),
+    };
+    tell(prose, &demo::introduction(&workspace, real.as_deref()));
+    let began = std::time::Instant::now();
+    let options = demo_options(options, &workspace, real.as_deref());
+    let ended = headless(&options, &demo_env(env, &workspace), None);
     if let Some(session) = &ended.session {
         let diff = workspace.diff().unwrap_or_default();
+        if let Some(model) = real {
+            let seconds = began.elapsed().as_secs();
+            let file = ended.session_file.as_deref();
+            tell(prose, &demo::local::report(&model, file, !diff.is_empty(), seconds));
+        }
         tell(prose, &demo::conclusion(&workspace, &diff, session.as_str(), ended.session_file.as_deref()));
     }
     ended.exit
+}
+
+/// The real model of a demo, if `--model` asks for one, with the settings that it needs.
+fn real_model(options: &Request, env: &Env, workspace: &DemoWorkspace) -> Result<Option<String>, Failure> {
+    let wanted = options.overrides.iter().find(|(key, _)| key == "model.name");
+    let Some(wanted) = wanted.and_then(|(_, name)| name.as_str()) else { return Ok(None) };
+    let model = demo::local::find(wanted, env)?;
+    workspace.settings(&model.settings).map_err(|error| {
+        Failure::new(ExitKind::Failure, "could not create the demo project").because(&error)
+    })?;
+    Ok(Some(model.name))
 }
 
 fn tell(prose: ProseTo, text: &str) {
@@ -230,7 +252,7 @@ fn tell(prose: ProseTo, text: &str) {
     };
 }
 
-fn demo_options(given: &Request, workspace: &DemoWorkspace) -> Request {
+fn demo_options(given: &Request, workspace: &DemoWorkspace, real: Option<&str>) -> Request {
     let mut options = Request {
         prompt: Some(demo::PROMPT.to_owned()),
         approval: Some(demo::APPROVAL),
@@ -242,8 +264,16 @@ fn demo_options(given: &Request, workspace: &DemoWorkspace) -> Request {
         tour: true,
         ..Request::default()
     };
-    options.script.replies =
-        Some(Replies { file: workspace.replies.clone(), order: ReplyOrder::FirstFitting });
+    match real {
+        Some(model) => {
+            options.overrides.retain(|(key, _)| key != "model.name");
+            options.overrides.push(("model.name".to_owned(), model.into()));
+        }
+        None => {
+            options.script.replies =
+                Some(Replies { file: workspace.replies.clone(), order: ReplyOrder::FirstFitting });
+        }
+    }
     options
 }
 

@@ -247,13 +247,17 @@ pub(super) struct GlobalArgs {
 
 /// Try Pollux on a throw-away project
 ///
-/// Model responses are scripted; the agent, tools, approvals and recorded session are real. Needs no API key
-/// or network and does not touch your files.
+/// Model responses are scripted unless `--model` names a model on this machine; the agent, tools, approvals and
+/// recorded session are real. Needs no API key or network and does not touch your files.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux demo
+  pollux demo --model local
   pollux demo --output-format stream-json")]
 pub(super) struct DemoArgs {
+    /// Real model on this machine: local, gguf//path/model.gguf, ollama/name
+    #[arg(short, long, value_name = "name")]
+    pub(super) model: Option<String>,
     #[command(flatten)]
     pub(super) format: FormatArgs,
 }

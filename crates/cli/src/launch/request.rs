@@ -272,5 +272,9 @@ fn demo(root: &RootArgs, args: DemoArgs) -> Request {
         options.overrides.retain(|(known, _)| *known != key);
         options.overrides.push((key, value));
     }
+    if let Some(model) = args.model {
+        options.overrides.retain(|(key, _)| key != "model.name");
+        options.overrides.push(("model.name".to_owned(), model.into()));
+    }
     options
 }
