@@ -117,8 +117,10 @@ pub(crate) fn introduction(workspace: &DemoWorkspace, model: Option<&str>) -> St
     let about = match model {
         None => SCRIPTED.to_owned(),
         Some(model) => format!(
-            "The model is real: {model}, on this machine. Nothing is scripted, so nobody knows how it goes; a small model
-may well fail. The first reply can take minutes."
+            "The model is real and runs on this machine. Nothing is scripted, so a small model may well fail. The first
+reply can take minutes.
+
+  model      {model}"
         ),
     };
     format!(
@@ -239,7 +241,11 @@ mod tests {
         };
         assert!(introduction(&workspace, None).contains("The model is scripted"));
         let real = introduction(&workspace, Some("gguf//m.gguf"));
-        assert!(real.contains("The model is real: gguf//m.gguf") && !real.contains("is scripted:"));
+        assert!(
+            real.contains("The model is real")
+                && real.contains("gguf//m.gguf")
+                && !real.contains("is scripted:")
+        );
         let text = conclusion(&workspace, "", "s-1", Some(Path::new("/tmp/h/s.json")));
         assert!(
             text.contains("cd '/tmp/a b/project' && GEMINI_CLI_HOME=/tmp/h /bin/pollux --list-sessions\n")

@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(env.get("GOOGLE_X"), None);
         assert_eq!(env.get("GEMINI_API_KEY"), Some("none-needed"));
         assert_eq!(env.cwd(), workspace.project);
-        let options = demo_options(&Request { sandbox: Some(true), ..Request::default() }, &workspace);
+        let options = demo_options(&Request { sandbox: Some(true), ..Request::default() }, &workspace, None);
         assert_eq!(options.script.replies.unwrap().file, workspace.replies);
         assert!(options.skip_trust);
     }

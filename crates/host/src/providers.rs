@@ -289,6 +289,7 @@ impl RunProviders {
     fn connect_gguf(&self, provider: &Provider<'_>) -> Arc<dyn ModelClient> {
         let facts = model_facts(provider, &Dialect::CHAT);
         let models = provider.settings().map(|own| own.models.clone()).unwrap_or_default();
+        let extra_body = provider.settings().map(|own| own.extra_body.clone()).unwrap_or_default();
         let plan = self.tool_plan(provider);
         let (id, http, known) = (provider.provider_id(), self.http.clone(), Arc::clone(&facts));
         let (timing, traits) = EndpointParts::local_patience(provider, &self.general);
@@ -296,6 +297,7 @@ impl RunProviders {
             let mut endpoint = Endpoint::new(id.clone(), server.base_url(), http.clone(), Arc::clone(&known))
                 .bearer(server.key.clone());
             (endpoint.timing, endpoint.traits) = (timing.clone(), traits.clone());
+            endpoint.extra_body = extra_body.clone();
             let wire = Wire::of(&Dialect::CHAT).ok_or_else(|| refused("no wire".to_owned()))?;
             let client = match plan.clone() {
                 Some(plan) => wire.connect_with_tools(endpoint, plan),
