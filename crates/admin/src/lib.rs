@@ -6,6 +6,7 @@
 
 pub mod agents;
 pub mod auth;
+mod columns;
 pub mod command_line;
 pub mod config;
 mod context;
@@ -14,7 +15,9 @@ pub mod hooks;
 mod line;
 pub mod mcp;
 pub mod memory;
+pub mod models;
 pub mod policy;
+pub mod providers;
 pub mod sessions;
 pub mod skills;
 mod table;

@@ -7,7 +7,9 @@ use pollux_host::request::Request;
 use crate::command_line::{Purpose, RootOptions, SubcommandArgs};
 use crate::context::Context;
 use crate::usage::UsageError;
-use crate::{agents, auth, config, extensions, hooks, mcp, memory, policy, sessions, skills, trust};
+use crate::{
+    agents, auth, config, extensions, hooks, mcp, memory, models, policy, providers, sessions, skills, trust,
+};
 
 /// A subcommand as the command line knows it.
 pub struct Subcommand {
@@ -85,6 +87,10 @@ table! {
     Policy(policy::PolicyArgs, PolicyCommand);
     /// Sign in, sign out and show credentials
     Auth(auth::AuthArgs, AuthCommand);
+    /// Manage model providers and their keys
+    Providers(providers::ProvidersArgs, ProvidersCommand);
+    /// List models with prices and abilities
+    Models(models::ModelsArgs, ModelsCommand);
 }
 
 /// The subcommand of this name, as clap found it.

@@ -1,5 +1,10 @@
 //! The model providers of a run: the one that it starts with, and clients for the others when they are asked for.
+//! [`set`] has the operations behind `pollux providers` and `pollux models`.
 
+mod key_command;
+pub mod set;
+
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,18 +15,21 @@ use pollux_config::settings::Layer;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::{ModelClient, ModelError, ModelErrorKind};
-use pollux_model::auth;
+use pollux_domain::time::SystemClock;
+use pollux_model::auth::{self, Auth, VertexPlace};
 use pollux_model::catalogue::Catalogue;
-use pollux_model::gemini::{self, GeminiSetup};
+use pollux_model::catalogue::live::{LiveFile, LiveModels};
+use pollux_model::gemini::{self, GeminiClient, GeminiSetup};
 use pollux_model::providers::{
-    DefaultReason, EndpointParts, FoundKey, KeyPlace, ModelName, Provider, ProviderSettings, Providers,
+    DefaultReason, EndpointParts, KeyPlace, Location, ModelName, Provider, ProviderSettings, Providers,
     model_facts, read_settings,
 };
 use pollux_model::registry::Wire;
 use pollux_model::router::{ProviderSource, full_name};
-use pollux_model::shared::endpoint::Key;
+use pollux_model::shared::endpoint::{Endpoint, Key};
 use pollux_net::client::HttpClient;
 use pollux_net::credentials::{API_KEY_SERVICE, CredentialError, CredentialStore};
+use pollux_net::google::{CLOUD_PLATFORM, GoogleTokens, find_credentials};
 
 use serde_json::Value;
 
@@ -30,6 +38,7 @@ use crate::auth::store;
 use crate::credentials::Credentials;
 use crate::loaded::Loaded;
 use crate::memory::is_of_project;
+use key_command::KeyCommand;
 
 /// The providers of Google, whose credentials are chosen in `auth`.
 const GOOGLE: [&str; 2] = ["gemini", "vertex"];
@@ -75,7 +84,10 @@ fn allowed_providers(loaded: &Loaded, providers: &Providers<'_>, start: &str) ->
     let mut allowed: BTreeSet<String> = GOOGLE.iter().map(|id| (*id).to_owned()).collect();
     allowed.insert(start.to_owned());
     if let Value::Object(own) = &model.providers {
-        allowed.extend(own.keys().cloned());
+        // The result of a test alone chooses nothing.
+        let chosen =
+            |entry: &Value| !entry.as_object().is_some_and(|entry| entry.keys().all(|key| key == "probed"));
+        allowed.extend(own.iter().filter(|(_, entry)| chosen(entry)).map(|(id, _)| id.clone()));
     }
     let named = model.small.iter().chain(&model.fallback);
     allowed.extend(named.filter_map(|name| providers.split(name, |_| false).provider));
@@ -95,13 +107,19 @@ pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, F
     let env = own_env(loaded);
     let providers = Providers::new(&env, &settings);
     let explicit = loaded.groups.model.provider.is_some();
+    let stored = OnceCell::new();
     let has_key = |id: &str| {
-        providers.find(id).is_some_and(|provider| providers.key_in_environment(&provider, None).is_some())
+        let Some(provider) = providers.find(id) else { return false };
+        providers.key_in_environment(&provider, None).is_some()
+            || !provider.key_command().is_empty()
+            || stored.get_or_init(|| stored_providers(loaded)).contains(&account_entry(id))
     };
     let model = &loaded.groups.model;
+    // A key that the command line names is that of the model's family.
+    let has_family = |id: &str| loaded.api_key_env.is_some() || has_key(id);
     // An explicit provider wins over what a bare name suggests.
-    let by_name =
-        is_users_choice(loaded).then(|| providers.split(&model.name, |id| !explicit && has_key(id)).provider);
+    let by_name = is_users_choice(loaded)
+        .then(|| providers.split(&model.name, |id| !explicit && has_family(id)).provider);
     let named = by_name.flatten().or_else(|| model.provider.clone());
     if let Some(id) = named {
         if providers.find(&id).is_none() {
@@ -129,8 +147,47 @@ pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, F
     Ok(Some(StartProvider { id: choice.provider, note }))
 }
 
+/// The accounts of the credential store; empty if it cannot be read, which the request then reports.
+fn stored_providers(loaded: &Loaded) -> BTreeSet<String> {
+    let listing = store(loaded).entries().map(|listing| listing.entries).unwrap_or_default();
+    let keys = listing.into_iter().filter(|entry| entry.service == API_KEY_SERVICE);
+    keys.map(|entry| entry.account).collect()
+}
+
+/// The variables that the user's `providers` take keys and secret headers from.
+pub(crate) fn key_variables(providers: &Value) -> Vec<String> {
+    let (settings, _) = read_settings(providers);
+    let names =
+        settings.into_values().flat_map(|own| own.env_key.into_iter().chain(own.env_headers.into_values()));
+    names.collect()
+}
+
+/// The account as the credential store lists it.
+fn account_entry(provider: &str) -> String {
+    account(provider).replace(':', "_")
+}
+
+/// Whether the user names Vertex AI as the provider.
+pub(crate) fn wants_vertex(loaded: &Loaded) -> bool {
+    let model = &loaded.groups.model;
+    let by_name = is_users_choice(loaded) && model.name.starts_with("vertex/");
+    by_name || model.provider.as_deref() == Some("vertex")
+}
+
+/// The value of the variable that `--api-key-env` names; a project's `.env` cannot supply it (exit code 41).
+pub(crate) fn named_key(loaded: &Loaded) -> Result<Option<Secret>, Failure> {
+    let Some(name) = &loaded.api_key_env else { return Ok(None) };
+    let env = own_env(loaded);
+    match env.get(name).map(str::trim).filter(|key| !key.is_empty()) {
+        Some(key) => Ok(Some(Secret::new(key))),
+        None => Err(Failure::new(ExitKind::Auth, format!("`--api-key-env` names {name}, which is not set"))
+            .hint(format!("export {name} before running, or leave the flag out"))),
+    }
+}
+
 /// Checks that a provider outside Google can be used (exit code 41).
 pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Result<Credentials, Failure> {
+    named_key(loaded)?;
     let (settings, _) = read_settings(&loaded.groups.model.providers);
     let env = own_env(loaded);
     let providers = Providers::new(&env, &settings);
@@ -139,9 +196,10 @@ pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Res
     let location =
         providers.locate(&provider).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
     let found = providers
-        .find_key(&provider, None, || stored_key(&store(loaded), &start.id))
+        .find_key(&provider, loaded.api_key_env.as_deref(), || stored_key(&store(loaded), &start.id))
         .map_err(|error| refused(&error))?;
-    if found.is_some() {
+    let has_key = found.is_some() || !provider.key_command().is_empty();
+    if has_key {
         location.check_key(&provider).map_err(|error| refused(&error))?;
     } else if needs_key(&provider) {
         return Err(refused(&missing_key(&provider)));
@@ -151,7 +209,7 @@ pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Res
         provider: start.id,
         auth: None,
         google: None,
-        api_key: found.is_some(),
+        api_key: has_key,
         vertex: false,
         secrets: found.into_iter().map(|found| found.key).collect(),
         of_project: false,
@@ -184,7 +242,9 @@ pub(crate) struct RunProviders {
     general: General,
     security: Security,
     settings_file: PathBuf,
+    user_home: PathBuf,
     store: Arc<CredentialStore>,
+    live: LiveFile,
     http: HttpClient,
     catalogue: Arc<Catalogue>,
     /// `model.small`
@@ -194,6 +254,10 @@ pub(crate) struct RunProviders {
     /// `model.provider` is set: bare names stay with it.
     explicit: bool,
     allowed: BTreeSet<String>,
+    /// The provider that `--api-key-env` is for, and the variable that it names.
+    named: Option<(String, String)>,
+    /// Where running key commands are registered.
+    background: PathBuf,
 }
 
 impl RunProviders {
@@ -209,7 +273,11 @@ impl RunProviders {
             general: loaded.groups.general.clone(),
             security: loaded.groups.security.clone(),
             settings_file: loaded.home.settings_file(),
+            user_home: loaded.home.user_home().to_path_buf(),
+            named: loaded.api_key_env.clone().map(|variable| (start.to_owned(), variable)),
+            background: loaded.home.tmp_dir().join("background-processes"),
             store: store(loaded),
+            live: live_file(loaded),
             http,
             catalogue,
             small: loaded.groups.model.small.clone(),
@@ -221,19 +289,92 @@ impl RunProviders {
         Providers::new(&self.env, &self.settings)
     }
 
-    fn key(&self, provider: &Provider<'_>) -> Result<Option<FoundKey>, ModelError> {
-        let found = self.providers().find_key(provider, None, || stored_key(&self.store, provider.id));
-        found.map_err(|error| refused(error.to_string()))
+    /// The key of a provider: a variable, the stored one, or the command that prints it.
+    fn key(&self, provider: &Provider<'_>) -> Result<Option<(Key, KeyPlace)>, ModelError> {
+        let named =
+            self.named.as_ref().filter(|(id, _)| id == provider.id).map(|(_, variable)| variable.as_str());
+        let found = self.providers().find_key(provider, named, || stored_key(&self.store, provider.id));
+        if let Some(found) = found.map_err(|error| refused(error.to_string()))? {
+            return Ok(Some((Key::Fixed(found.key), found.source)));
+        }
+        let command = provider.key_command();
+        if command.is_empty() {
+            return Ok(None);
+        }
+        let source =
+            KeyCommand::new(provider.id, command, &self.env, &self.user_home, self.background.clone());
+        Ok(Some((Key::Source(Arc::new(source.map_err(refused)?)), KeyPlace::Command)))
     }
 
-    fn connect_google(&self, id: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
-        let auth = auth::choose(&self.env, &self.security, || self.store.api_key(), &self.settings_file);
-        let auth = auth.map_err(|error| refused(error.to_string()))?;
-        if id == "vertex" && auth.vertex.is_none() {
-            return Err(refused(
-                "Vertex AI is not configured; set GOOGLE_GENAI_USE_VERTEXAI=true".to_owned(),
-            ));
+    /// What the server of a provider said when it was asked last.
+    fn live(&self, provider: &Provider<'_>, location: &Location) -> LiveModels {
+        let said = self.live.read(provider.id, location.base.as_str());
+        said.map(|said| said.models).unwrap_or_default()
+    }
+
+    /// The server of a provider outside Google, and the wire that it speaks.
+    pub(crate) fn endpoint(&self, id: &str) -> Result<(Endpoint, &'static Wire), ModelError> {
+        let providers = self.providers();
+        let provider = providers.find(id).ok_or_else(|| refused(format!("unknown provider `{id}`")))?;
+        let location = providers.locate(&provider).map_err(|error| refused(error.to_string()))?;
+        let found = self.key(&provider)?;
+        if found.is_some() || provider.settings().is_some_and(|own| !own.env_headers.is_empty()) {
+            location.check_key(&provider).map_err(|error| refused(error.to_string()))?;
         }
+        if found.is_none() && needs_key(&provider) {
+            return Err(missing_key(&provider));
+        }
+        let (key, place) = found.unzip();
+        let variable = place.as_ref().and_then(|place| match place {
+            KeyPlace::Variable(name) => Some(name.as_str()),
+            KeyPlace::Stored | KeyPlace::Command => None,
+        });
+        let parts = EndpointParts {
+            provider: &provider,
+            location: &location,
+            key: key.map(|key| (key, variable)),
+            env: &self.env,
+            general: &self.general,
+            http: self.http.clone(),
+            facts: model_facts(&provider, &location.dialect, self.live(&provider, &location)),
+        };
+        let wire = Wire::of(&location.dialect)
+            .ok_or_else(|| refused(format!("`{}` cannot speak `{}`", id, location.dialect.as_str())))?;
+        Ok((parts.endpoint(), wire))
+    }
+
+    /// The credentials of one of Google's providers, and tokens if it takes them.
+    fn google(&self, id: &str) -> Result<(Auth, Option<GoogleTokens>), ModelError> {
+        if id != "vertex" {
+            let auth = auth::choose(&self.env, &self.security, || self.store.api_key(), &self.settings_file);
+            let auth = auth.map_err(|error| refused(error.to_string()))?;
+            let tokens = self.tokens(&auth)?;
+            return Ok((auth, tokens));
+        }
+        let auth = auth::choose_vertex(&self.env, &self.security).map_err(|error| match error {
+            auth::AuthError::VertexWithoutPlace => refused(
+                "Vertex AI is not configured; set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, or GOOGLE_API_KEY \
+                 for express mode"
+                    .to_owned(),
+            ),
+            error => refused(error.to_string()),
+        })?;
+        let tokens = self.tokens(&auth)?;
+        Ok((auth, tokens))
+    }
+
+    fn tokens(&self, auth: &Auth) -> Result<Option<GoogleTokens>, ModelError> {
+        let Some(VertexPlace::Project { .. }) = auth.vertex else { return Ok(None) };
+        let found = find_credentials(&self.env, &self.user_home).map_err(|error| {
+            let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            refused(format!("{error}{hint}"))
+        })?;
+        let scopes = vec![CLOUD_PLATFORM.to_owned()];
+        Ok(Some(GoogleTokens::new(found, scopes, self.http.clone(), Arc::new(SystemClock))))
+    }
+
+    pub(crate) fn connect_google(&self, id: &str) -> Result<GeminiClient, ModelError> {
+        let (auth, tokens) = self.google(id)?;
         let setup = GeminiSetup {
             http: self.http.clone(),
             catalogue: Arc::clone(&self.catalogue),
@@ -242,10 +383,15 @@ impl RunProviders {
             version: VERSION,
             model: &self.model,
             auth,
-            tokens: None,
+            tokens,
         };
         gemini::connect(setup).map_err(|error| refused(error.to_string()))
     }
+}
+
+/// The file that keeps what servers said about their models.
+pub(crate) fn live_file(loaded: &Loaded) -> LiveFile {
+    LiveFile::new(loaded.home.model_cache_file())
 }
 
 impl ProviderSource for RunProviders {
@@ -260,37 +406,16 @@ impl ProviderSource for RunProviders {
 
     fn connect(&self, id: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
         if GOOGLE.contains(&id) {
-            return self.connect_google(id);
+            return Ok(Arc::new(self.connect_google(id)?));
         }
-        let providers = self.providers();
-        let provider = providers.find(id).ok_or_else(|| refused(format!("unknown provider `{id}`")))?;
-        let location = providers.locate(&provider).map_err(|error| refused(error.to_string()))?;
-        let found = self.key(&provider)?;
-        if found.is_some() || provider.settings().is_some_and(|own| !own.env_headers.is_empty()) {
-            location.check_key(&provider).map_err(|error| refused(error.to_string()))?;
-        }
-        if found.is_none() && needs_key(&provider) {
-            return Err(missing_key(&provider));
-        }
-        let variable = found.as_ref().and_then(|found| match &found.source {
-            KeyPlace::Variable(name) => Some(name.as_str()),
-            KeyPlace::Stored | KeyPlace::Command => None,
-        });
-        let parts = EndpointParts {
-            provider: &provider,
-            location: &location,
-            key: found.as_ref().map(|found| (Key::Fixed(found.key.clone()), variable)),
-            env: &self.env,
-            general: &self.general,
-            http: self.http.clone(),
-            facts: model_facts(&provider, &location.dialect),
-        };
-        let wire = Wire::of(&location.dialect)
-            .ok_or_else(|| refused(format!("`{}` cannot speak `{}`", id, location.dialect.as_str())))?;
-        (wire.connect)(parts.endpoint()).map_err(|error| refused(error.to_string()))
+        let (endpoint, wire) = self.endpoint(id)?;
+        (wire.connect)(endpoint).map_err(|error| refused(error.to_string()))
     }
 
     fn default_model(&self, id: &str) -> Option<String> {
+        if GOOGLE.contains(&id) {
+            return None;
+        }
         let providers = self.providers();
         let provider = providers.find(id)?;
         let own = provider.settings().and_then(|settings| settings.models.keys().next());
@@ -312,7 +437,8 @@ impl ProviderSource for RunProviders {
 
 /// What to do without a key.
 fn missing_key(provider: &Provider<'_>) -> ModelError {
-    refused(format!("no API key for {}; set {}", provider.name(), provider.main_key_variable()))
+    let (name, variable, id) = (provider.name(), provider.main_key_variable(), provider.id);
+    refused(format!("no API key for {name}; set {variable} or run `pollux providers login {id}`"))
 }
 
 fn refused(message: String) -> ModelError {

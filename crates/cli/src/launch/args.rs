@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Command};
 use clap_complete::Shell;
 use pollux_admin::TABLE;
-use pollux_admin::command_line::{Purpose, approval_modes};
+use pollux_admin::command_line::{Purpose, approval_modes, variable_names};
 use pollux_admin::policy::PolicyFlags;
 use pollux_domain::approval::ApprovalMode;
 use pollux_host::VERSION;
@@ -105,6 +105,9 @@ pub(super) struct OutputArgs {
     /// Model to use, or auto, pro, flash or flash-lite
     #[arg(short, long, value_name = "name")]
     pub(super) model: Option<String>,
+    /// Variable that holds the API key of the model's provider
+    #[arg(long, value_name = "variable", value_parser = variable_names())]
+    pub(super) api_key_env: Option<String>,
     #[command(flatten)]
     pub(super) format: FormatArgs,
     /// Keep terminal control sequences in the response

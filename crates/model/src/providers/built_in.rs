@@ -1,4 +1,4 @@
-//! The table of built-in providers.
+//! The table of built-in providers: where each one is and how it is asked. Their models are in the catalogue.
 
 use pollux_domain::model::Dialect;
 
@@ -17,10 +17,8 @@ pub struct BuiltInProvider {
     pub addresses: &'static [&'static str],
     /// On the user's own machine: no key is needed.
     pub local: bool,
-    /// The model to start with.
-    pub model: Option<&'static str>,
-    /// The model for titles and summaries.
-    pub small: Option<&'static str>,
+    /// How people start it, if it is local.
+    pub start: Option<&'static str>,
 }
 
 const CHAT: BuiltInProvider = BuiltInProvider {
@@ -31,8 +29,7 @@ const CHAT: BuiltInProvider = BuiltInProvider {
     keys: &[],
     addresses: &[],
     local: false,
-    model: None,
-    small: None,
+    start: None,
 };
 
 /// Every built-in provider, one row each. Gemini's own rows only name it; `auth` chooses its credentials.
@@ -46,8 +43,6 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         base: "https://api.anthropic.com",
         keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
         addresses: &["ANTHROPIC_BASE_URL"],
-        model: Some("claude-sonnet-5-5"),
-        small: Some("claude-haiku-5-5"),
         ..CHAT
     },
     BuiltInProvider {
@@ -57,8 +52,6 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         base: "https://api.openai.com/v1",
         keys: &["OPENAI_API_KEY"],
         addresses: &["OPENAI_BASE_URL", "OPENAI_API_BASE"],
-        model: Some("gpt-6.1-sol"),
-        small: Some("gpt-6-luna"),
         ..CHAT
     },
     BuiltInProvider {
@@ -66,8 +59,6 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         name: "OpenRouter",
         base: "https://openrouter.ai/api/v1",
         keys: &["OPENROUTER_API_KEY"],
-        model: Some("anthropic/claude-sonnet-5-5"),
-        small: Some("anthropic/claude-haiku-5-5"),
         ..CHAT
     },
     BuiltInProvider {
@@ -90,7 +81,6 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         name: "DeepSeek",
         base: "https://api.deepseek.com",
         keys: &["DEEPSEEK_API_KEY"],
-        model: Some("deepseek-v4-pro"),
         ..CHAT
     },
     BuiltInProvider {
@@ -98,7 +88,6 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         name: "Groq",
         base: "https://api.groq.com/openai/v1",
         keys: &["GROQ_API_KEY"],
-        model: Some("openai/gpt-oss-120b"),
         ..CHAT
     },
     BuiltInProvider {
@@ -106,7 +95,6 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         name: "Mistral",
         base: "https://api.mistral.ai/v1",
         keys: &["MISTRAL_API_KEY"],
-        model: Some("mistral-large-latest"),
         ..CHAT
     },
     BuiltInProvider {
@@ -138,6 +126,7 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         keys: &["OLLAMA_API_KEY"],
         addresses: &["OLLAMA_HOST"],
         local: true,
+        start: Some("ollama serve"),
         ..CHAT
     },
     BuiltInProvider {
@@ -145,6 +134,7 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         name: "LM Studio",
         base: "http://127.0.0.1:1234/v1",
         local: true,
+        start: Some("lms server start"),
         ..CHAT
     },
     BuiltInProvider {
@@ -153,6 +143,7 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         base: "http://127.0.0.1:8080/v1",
         keys: &["LLAMA_API_KEY"],
         local: true,
+        start: Some("llama-server -m MODEL.gguf --jinja"),
         ..CHAT
     },
     BuiltInProvider {
@@ -161,6 +152,7 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         base: "http://127.0.0.1:8000/v1",
         keys: &["VLLM_API_KEY"],
         local: true,
+        start: Some("vllm serve MODEL --enable-auto-tool-choice"),
         ..CHAT
     },
 ];

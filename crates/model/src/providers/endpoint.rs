@@ -89,13 +89,6 @@ fn headers(provider: &Provider<'_>, env: &Env) -> Vec<(String, Secret)> {
 }
 
 fn traits(provider: &Provider<'_>, location: &Location) -> EndpointTraits {
-    let start_command = match provider.id {
-        "ollama" => Some("ollama serve"),
-        "lmstudio" => Some("lms server start"),
-        "llamacpp" => Some("llama-server -m MODEL.gguf --jinja"),
-        "vllm" => Some("vllm serve MODEL --enable-auto-tool-choice"),
-        _ => None,
-    };
     let first_party = match location.base.host_str() {
         Some("api.openai.com") => location.dialect != Dialect::MESSAGES,
         Some("api.anthropic.com") => location.dialect == Dialect::MESSAGES,
@@ -103,7 +96,7 @@ fn traits(provider: &Provider<'_>, location: &Location) -> EndpointTraits {
     };
     EndpointTraits {
         local: provider.is_local(),
-        start_command: start_command.map(str::to_owned),
+        start_command: provider.start_command().map(str::to_owned),
         first_party,
         strict_tools: provider.settings().is_some_and(|settings| settings.strict_tools),
     }

@@ -10,6 +10,8 @@ use pollux_domain::model::Dialect;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::{BUILT_IN, variable_part};
+
 /// What the user says of a provider.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -42,8 +44,16 @@ pub struct ProviderSettings {
     pub api_version: Option<String>,
     /// Lets the key travel without encryption.
     pub allow_insecure: bool,
-    /// The result of `pollux providers test`.
+    /// The results of `pollux providers test`, by model.
     pub probed: JsonObject,
+}
+
+impl ProviderSettings {
+    /// How tools are offered to a model: as the user says, else as `pollux providers test` found out.
+    pub fn tool_mode(&self, model: &str) -> ToolMode {
+        let found = self.probed.get(model).and_then(|found| found.get("tools")?.as_bool());
+        self.tools.unwrap_or(if found == Some(false) { ToolMode::Prompt } else { ToolMode::Native })
+    }
 }
 
 /// How long a reply may take.
@@ -96,10 +106,14 @@ pub enum SettingsError {
     #[error("invalid setting `providers.{path}`: {reason}")]
     Invalid { path: String, reason: String },
     #[error(
-        "`providers.{id}.{key}` holds a key in a settings file; remove it and name a variable in \
-         `providers.{id}.envKey`"
+        "`providers.{id}.{key}` holds a key in a settings file; remove it, then store the key with \
+         `pollux providers login {id}` or name a variable in `providers.{id}.envKey`"
     )]
     Key { id: String, key: String },
+    #[error(
+        "the providers `{first}` and `{second}` share the variable {variable}; rename one of them in `providers`"
+    )]
+    SameVariable { first: String, second: String, variable: String },
 }
 
 /// Headers that the program sets itself.
@@ -114,7 +128,7 @@ pub fn read_settings(value: &Value) -> (BTreeMap<String, ProviderSettings>, Vec<
     let mut errors = Vec::new();
     let Value::Object(entries) = value else { return (providers, errors) };
     for (id, entry) in entries {
-        match read(id, entry) {
+        match read(id, entry).and_then(|settings| distinct(id, &providers).map(|()| settings)) {
             Ok(settings) => {
                 providers.insert(id.clone(), settings);
             }
@@ -124,9 +138,29 @@ pub fn read_settings(value: &Value) -> (BTreeMap<String, ProviderSettings>, Vec<
     (providers, errors)
 }
 
+/// Refuses an id whose variables another one has, because the key of one would go to the address of the other.
+fn distinct(id: &str, others: &BTreeMap<String, ProviderSettings>) -> Result<(), SettingsError> {
+    let part = variable_part(id);
+    let built_in = BUILT_IN.iter().map(|row| row.id);
+    let mut known = built_in.chain(others.keys().map(String::as_str));
+    match known.find(|known| *known != id && variable_part(known) == part) {
+        None => Ok(()),
+        Some(first) => Err(SettingsError::SameVariable {
+            first: first.to_owned(),
+            second: id.to_owned(),
+            variable: format!("POLLUX_{part}_API_KEY"),
+        }),
+    }
+}
+
+/// Whether an id can be a provider's.
+pub fn is_provider_id(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
 fn read(id: &str, entry: &Value) -> Result<ProviderSettings, SettingsError> {
     let invalid = |path: String, reason: &str| SettingsError::Invalid { path, reason: reason.to_owned() };
-    if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
+    if !is_provider_id(id) {
         return Err(invalid(id.to_owned(), "an id has letters, digits, `-`, `_` and `.` only"));
     }
     let Value::Object(object) = entry else {

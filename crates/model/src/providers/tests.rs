@@ -175,6 +175,29 @@ fn a_key_in_a_settings_file_is_refused_without_being_shown() {
 }
 
 #[test]
+fn two_providers_do_not_share_a_variable() {
+    let found = errors(json!({"my-lab": {"baseUrl": "http://a"}, "my.lab": {"baseUrl": "http://b"}}));
+    assert_eq!(
+        found,
+        [
+            "the providers `my-lab` and `my.lab` share the variable POLLUX_MY_LAB_API_KEY; rename one of them in \
+          `providers`"
+        ]
+    );
+    assert!(errors(json!({"OpenAI": {"baseUrl": "http://b"}}))[0].contains("`openai` and `OpenAI`"));
+    assert!(errors(json!({"openai": {"baseUrl": "http://b"}})).is_empty());
+}
+
+#[test]
+fn tools_are_offered_as_the_test_found_unless_the_user_says_otherwise() {
+    let probed = json!({"a": {"tools": false}, "b": {"tools": true}, "c": 3});
+    let found = settings(json!({"lab": {"probed": probed}, "own": {"tools": "none", "probed": probed}}));
+    let modes = |id: &str| ["a", "b", "c", "d"].map(|model| found[id].tool_mode(model));
+    assert_eq!(modes("lab"), [ToolMode::Prompt, ToolMode::Native, ToolMode::Native, ToolMode::Native]);
+    assert_eq!(modes("own"), [ToolMode::None; 4]);
+}
+
+#[test]
 fn the_default_provider_follows_the_keys() {
     let env = env(&[]);
     let none = BTreeMap::new();

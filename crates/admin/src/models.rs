@@ -1,0 +1,58 @@
+//! `pollux models`: models with their context windows, prices and abilities.
+
+mod arguments;
+mod page;
+
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
+use pollux_host::providers::set::{ProviderSet, provider_set};
+
+pub use arguments::{ListArgs, ModelsArgs, ModelsCommand};
+
+use crate::context::Context;
+
+/// Runs the command.
+pub fn run(command: &ModelsCommand, context: &mut Context<'_>) -> Result<(), Failure> {
+    let set = provider_set(context.request, context.env)?;
+    context.note(&set.notes());
+    match command {
+        ModelsCommand::List(args) => list(args, &set, context),
+    }
+}
+
+fn list(args: &ListArgs, set: &ProviderSet, context: &mut Context<'_>) -> Result<(), Failure> {
+    let only = args.provider.as_deref();
+    let asked = if args.refresh { refresh(only, set, context)? } else { Ok(()) };
+    let rows = set.models(only)?;
+    print_result(context.out, &page::list(&rows, args.json))?;
+    asked
+}
+
+/// Asks the servers and says how that went. What is known without them is listed in any case.
+fn refresh(
+    only: Option<&str>,
+    set: &ProviderSet,
+    context: &mut Context<'_>,
+) -> Result<Result<(), Failure>, Failure> {
+    let refreshed = set.refresh(only)?;
+    if refreshed.is_empty() {
+        let text = "no provider has a key and no local server answers; nothing was asked";
+        return Ok(Err(Failure::new(ExitKind::Auth, text).hint("`pollux providers` shows what is missing")));
+    }
+    let mut failed = Vec::new();
+    for provider in &refreshed {
+        match &provider.models {
+            Ok(count) => context.warn(&[format!("{}: {count} models", provider.provider)]),
+            Err(reason) => failed.push(format!("{}: {reason}", provider.provider)),
+        }
+    }
+    if failed.len() < refreshed.len() {
+        context.warn(&failed.iter().map(|line| format!("Warning: {line}")).collect::<Vec<_>>());
+        return Ok(Ok(()));
+    }
+    let text = format!("could not refresh the models: {}", failed.join("; "));
+    Ok(Err(Failure::new(ExitKind::Failure, text)))
+}
+
+#[cfg(test)]
+mod tests;

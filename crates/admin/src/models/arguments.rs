@@ -1,0 +1,62 @@
+//! Arguments of `pollux models`.
+
+use clap::{Args, Subcommand};
+
+use crate::command_line::{RootOptions, SubcommandArgs};
+use crate::usage::UsageError;
+
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  pollux models
+  pollux models --provider anthropic
+  pollux models --refresh --provider ollama"
+)]
+pub struct ModelsArgs {
+    #[command(flatten)]
+    list: ListArgs,
+    #[command(subcommand)]
+    leaf: Option<ModelsLeaf>,
+}
+
+/// What to do with models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelsCommand {
+    List(ListArgs),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ListArgs {
+    /// Only the models of this provider
+    #[arg(long, value_name = "id")]
+    pub provider: Option<String>,
+    /// Ask the servers for their models first, and keep the answers
+    #[arg(long)]
+    pub refresh: bool,
+    /// Output JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum ModelsLeaf {
+    /// List models with context window, price and abilities
+    ///
+    /// Opens no connection without `--refresh`.
+    #[command(after_help = "Examples:
+  pollux models list
+  pollux models list --provider openai --json")]
+    List(ListArgs),
+}
+
+impl SubcommandArgs for ModelsArgs {
+    type Command = ModelsCommand;
+
+    fn resolve(self, _: &mut RootOptions) -> Result<ModelsCommand, UsageError> {
+        Ok(match self.leaf {
+            None => ModelsCommand::List(self.list),
+            Some(ModelsLeaf::List(list)) => ModelsCommand::List(list),
+        })
+    }
+}
