@@ -12,6 +12,7 @@ pub mod config;
 mod context;
 pub mod extensions;
 pub mod hooks;
+pub mod import;
 mod line;
 pub mod mcp;
 pub mod memory;

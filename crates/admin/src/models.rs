@@ -1,22 +1,27 @@
-//! `pollux models`: models with their context windows, prices and abilities.
+//! `pollux models`: models with their context windows, prices and abilities; serving a model file.
 
 mod arguments;
 mod page;
+mod serve;
 
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::{Failure, print_result};
 use pollux_host::providers::set::{ProviderSet, provider_set};
 
 pub use arguments::{ListArgs, ModelsArgs, ModelsCommand};
+pub use serve::ServeArgs;
 
 use crate::context::Context;
 
 /// Runs the command.
 pub fn run(command: &ModelsCommand, context: &mut Context<'_>) -> Result<(), Failure> {
-    let set = provider_set(context.request, context.env)?;
-    context.note(&set.notes());
     match command {
-        ModelsCommand::List(args) => list(args, &set, context),
+        ModelsCommand::List(args) => {
+            let set = provider_set(context.request, context.env)?;
+            context.note(&set.notes());
+            list(args, &set, context)
+        }
+        ModelsCommand::Serve(args) => serve::run(args, context),
     }
 }
 

@@ -8,7 +8,8 @@ use crate::command_line::{Purpose, RootOptions, SubcommandArgs};
 use crate::context::Context;
 use crate::usage::UsageError;
 use crate::{
-    agents, auth, config, extensions, hooks, mcp, memory, models, policy, providers, sessions, skills, trust,
+    agents, auth, config, extensions, hooks, import, mcp, memory, models, policy, providers, sessions,
+    skills, trust,
 };
 
 /// A subcommand as the command line knows it.
@@ -67,6 +68,8 @@ macro_rules! table {
 table! {
     /// Show and change settings
     Config(config::ConfigArgs, ConfigCommand);
+    /// List and serve models
+    Models(models::ModelsArgs, ModelsCommand);
     /// Manage MCP servers
     Mcp(mcp::McpArgs, McpCommand);
     /// Manage extensions
@@ -89,8 +92,8 @@ table! {
     Auth(auth::AuthArgs, AuthCommand);
     /// Manage model providers and their keys
     Providers(providers::ProvidersArgs, ProvidersCommand);
-    /// List models with prices and abilities
-    Models(models::ModelsArgs, ModelsCommand);
+    /// Convert settings of Claude Code or Codex
+    Import(import::ImportArgs, ImportCommand);
 }
 
 /// The subcommand of this name, as clap found it.

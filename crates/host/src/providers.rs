@@ -14,12 +14,13 @@ use pollux_config::groups::{General, Secret, Security};
 use pollux_config::settings::Layer;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::model::{ModelClient, ModelError, ModelErrorKind};
+use pollux_domain::model::{Dialect, ModelClient, ModelError, ModelErrorKind};
 use pollux_domain::time::SystemClock;
 use pollux_model::auth::{self, Auth, VertexPlace};
 use pollux_model::catalogue::Catalogue;
 use pollux_model::catalogue::live::{LiveFile, LiveModels};
 use pollux_model::gemini::{self, GeminiClient, GeminiSetup};
+use pollux_model::prompt_tools::ToolPlan;
 use pollux_model::providers::{
     DefaultReason, EndpointParts, KeyPlace, Location, ModelName, Provider, ProviderSettings, Providers,
     model_facts, read_settings,
@@ -36,12 +37,17 @@ use serde_json::Value;
 use crate::VERSION;
 use crate::auth::store;
 use crate::credentials::Credentials;
+use crate::gguf::{GgufClient, GgufSetup};
 use crate::loaded::Loaded;
+use crate::local_server::{LocalServer, ServerOptions};
 use crate::memory::is_of_project;
 use key_command::KeyCommand;
 
 /// The providers of Google, whose credentials are chosen in `auth`.
 const GOOGLE: [&str; 2] = ["gemini", "vertex"];
+
+/// The provider whose models are files, served by a program that is started for them.
+const GGUF: &str = "gguf";
 
 /// The provider that a run starts with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +69,7 @@ pub fn account(provider: &str) -> String {
 }
 
 /// The environment without variables from the project's `.env` files: a project chooses neither keys nor addresses.
-fn own_env(loaded: &Loaded) -> Env {
+pub(crate) fn own_env(loaded: &Loaded) -> Env {
     let kept = loaded.env.iter().filter(|(name, _)| !is_of_project(loaded, name));
     Env::new(kept.map(|(name, value)| (name.to_owned(), value.to_owned())), loaded.env.cwd().to_path_buf())
 }
@@ -192,6 +198,9 @@ pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Res
     let env = own_env(loaded);
     let providers = Providers::new(&env, &settings);
     let provider = providers.find(&start.id).ok_or_else(|| unknown(&start.id, &providers))?;
+    if start.id == GGUF {
+        return Ok(Credentials::of_provider(start, None));
+    }
     let refused = |error: &(dyn std::error::Error + 'static)| Failure::from_error(ExitKind::Auth, error);
     let location =
         providers.locate(&provider).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
@@ -204,17 +213,9 @@ pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Res
     } else if needs_key(&provider) {
         return Err(refused(&missing_key(&provider)));
     }
-    Ok(Credentials {
-        auth_type: Some(start.id.clone()),
-        provider: start.id,
-        auth: None,
-        google: None,
-        api_key: has_key,
-        vertex: false,
-        secrets: found.into_iter().map(|found| found.key).collect(),
-        of_project: false,
-        notes: start.note.into_iter().collect(),
-    })
+    let mut credentials = Credentials::of_provider(start, found.map(|found| found.key));
+    credentials.api_key = has_key;
+    Ok(credentials)
 }
 
 /// A provider of the user's own without `envKey` may need no key.
@@ -242,7 +243,6 @@ pub(crate) struct RunProviders {
     general: General,
     security: Security,
     settings_file: PathBuf,
-    user_home: PathBuf,
     store: Arc<CredentialStore>,
     live: LiveFile,
     http: HttpClient,
@@ -256,8 +256,11 @@ pub(crate) struct RunProviders {
     allowed: BTreeSet<String>,
     /// The provider that `--api-key-env` is for, and the variable that it names.
     named: Option<(String, String)>,
-    /// Where running key commands are registered.
-    background: PathBuf,
+    /// `local.serverCommand`
+    server_command: Vec<String>,
+    /// Where processes that this program started are registered, and their logs are.
+    logs: PathBuf,
+    user_home: PathBuf,
 }
 
 impl RunProviders {
@@ -269,13 +272,14 @@ impl RunProviders {
             env,
             settings,
             allowed,
+            server_command: loaded.groups.model.server_command.clone(),
+            logs: loaded.home.tmp_dir().join("background-processes"),
             explicit: loaded.groups.model.provider.is_some(),
             general: loaded.groups.general.clone(),
             security: loaded.groups.security.clone(),
             settings_file: loaded.home.settings_file(),
             user_home: loaded.home.user_home().to_path_buf(),
             named: loaded.api_key_env.clone().map(|variable| (start.to_owned(), variable)),
-            background: loaded.home.tmp_dir().join("background-processes"),
             store: store(loaded),
             live: live_file(loaded),
             http,
@@ -301,9 +305,59 @@ impl RunProviders {
         if command.is_empty() {
             return Ok(None);
         }
-        let source =
-            KeyCommand::new(provider.id, command, &self.env, &self.user_home, self.background.clone());
+        let source = KeyCommand::new(provider.id, command, &self.env, &self.user_home, self.logs.clone());
         Ok(Some((Key::Source(Arc::new(source.map_err(refused)?)), KeyPlace::Command)))
+    }
+
+    /// How the models of a provider get tools: as its settings say, or as a server that is not a vendor's own can.
+    fn tool_plan(&self, provider: &Provider<'_>) -> Option<ToolPlan> {
+        let own = provider.settings();
+        let is_set = own.is_some_and(|own| {
+            own.tools.is_some()
+                || !own.probed.is_empty()
+                || own.models.values().any(|model| model.tools.is_some())
+        });
+        if provider.is_built_in() && !provider.is_local() && !is_set {
+            return None;
+        }
+        let own = own.cloned().unwrap_or_default();
+        let mode = move |model: &str| own.tool_mode(model);
+        Some(ToolPlan { mode: Arc::new(mode), grammar: provider.is_local() })
+    }
+
+    /// A client that starts a server for the file that a model's name is.
+    fn connect_gguf(&self, provider: &Provider<'_>) -> Arc<dyn ModelClient> {
+        let facts = model_facts(provider, &Dialect::CHAT, LiveModels::new());
+        let models = provider.settings().map(|own| own.models.clone()).unwrap_or_default();
+        let plan = self.tool_plan(provider);
+        let (id, http, known) = (provider.provider_id(), self.http.clone(), Arc::clone(&facts));
+        let (timing, traits) = EndpointParts::local_patience(provider, &self.general);
+        let connect = move |server: &LocalServer| {
+            let mut endpoint = Endpoint::new(id.clone(), server.base_url(), http.clone(), Arc::clone(&known))
+                .bearer(server.key.clone());
+            (endpoint.timing, endpoint.traits) = (timing.clone(), traits.clone());
+            let wire = Wire::of(&Dialect::CHAT).ok_or_else(|| refused("no wire".to_owned()))?;
+            let client = match plan.clone() {
+                Some(plan) => wire.connect_with_tools(endpoint, plan),
+                None => (wire.connect)(endpoint),
+            };
+            client.map_err(|error| refused(error.to_string()))
+        };
+        Arc::new(GgufClient::new(GgufSetup {
+            options: ServerOptions {
+                model: PathBuf::new(),
+                command: self.server_command.clone(),
+                port: None,
+                context: None,
+                env: self.env.clone(),
+                logs: self.logs.clone(),
+            },
+            http: self.http.clone(),
+            connect: Arc::new(connect),
+            facts,
+            user_context: Arc::new(move |model| models.get(model).and_then(|row| row.context)),
+            user_home: self.user_home.clone(),
+        }))
     }
 
     /// What the server of a provider said when it was asked last.
@@ -408,8 +462,18 @@ impl ProviderSource for RunProviders {
         if GOOGLE.contains(&id) {
             return Ok(Arc::new(self.connect_google(id)?));
         }
+        if id == GGUF {
+            let providers = self.providers();
+            let provider = providers.find(id).ok_or_else(|| refused(format!("unknown provider `{id}`")))?;
+            return Ok(self.connect_gguf(&provider));
+        }
         let (endpoint, wire) = self.endpoint(id)?;
-        (wire.connect)(endpoint).map_err(|error| refused(error.to_string()))
+        let plan = self.providers().find(id).and_then(|provider| self.tool_plan(&provider));
+        let client = match plan {
+            Some(plan) => wire.connect_with_tools(endpoint, plan),
+            None => (wire.connect)(endpoint),
+        };
+        client.map_err(|error| refused(error.to_string()))
     }
 
     fn default_model(&self, id: &str) -> Option<String> {

@@ -24,13 +24,13 @@ use pollux_domain::model::{
 use serde_json::{Value, json};
 
 use crate::catalogue::live::LiveModels;
+use crate::prompt_tools::{LocalFacts, LocalProbe};
 use crate::shared::endpoint::{Endpoint, EndpointError};
 use crate::shared::model_list;
 use crate::shared::server::Server;
 use crate::shared::settings;
 use crate::shared::tool_names::ToolNames;
 use exchange::{ChatExchange, Memory};
-pub use local::LocalFacts;
 use quirks::{Quirks, ServerFacts};
 use request::{MAX_NAME, Plan};
 
@@ -50,21 +50,6 @@ impl ChatClient {
         let quirks = Quirks::of(server.provider().as_str(), server.host(), server.port(), "");
         let server = server.with_headers(quirks.headers);
         Ok(Self { server: Arc::new(server), memory: Arc::default() })
-    }
-
-    /// What a local server knows about a model; `None` for servers that cannot be asked.
-    pub async fn local_facts(&self, model: &str) -> Result<Option<LocalFacts>, ModelError> {
-        Ok(match self.quirks(model).facts {
-            ServerFacts::None => None,
-            ServerFacts::LlamaCpp => Some(local::llama_cpp(&self.get_at_root("props").await?)),
-            ServerFacts::LmStudio => Some(local::lm_studio(model, &self.get_at_root("api/v0/models").await?)),
-            ServerFacts::Ollama => {
-                let show = self.ollama_show(model).await?;
-                // An older server may not tell what it runs.
-                let running = self.get_at_root("api/ps").await.unwrap_or_default();
-                Some(local::ollama(model, &show, &running))
-            }
-        })
     }
 
     /// What the server says of its models, and what a local one adds for each of them.
@@ -103,12 +88,12 @@ impl ChatClient {
     async fn ollama_show(&self, model: &str) -> Result<Value, ModelError> {
         let request = self.server.post("api/show", json!({"model": model}))?;
         let request = self.server.at_root(request, "api/show");
-        self.server.ask(&request, RequestRole::Tool, Ok).await
+        self.server.ask_once(&request).await
     }
 
     async fn get_at_root(&self, path: &str) -> Result<Value, ModelError> {
         let request = self.server.at_root(self.server.get(path), path);
-        self.server.ask(&request, RequestRole::Tool, Ok).await
+        self.server.ask_once(&request).await
     }
 
     fn quirks(&self, model: &str) -> Quirks {
@@ -127,6 +112,24 @@ impl ChatClient {
             quirks,
         };
         ChatExchange::new(Arc::clone(&self.server), plan, Arc::clone(&self.memory))
+    }
+}
+
+impl LocalProbe for ChatClient {
+    fn local_facts<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<Option<LocalFacts>, ModelError>> {
+        Box::pin(async move {
+            Ok(Some(match self.quirks(model).facts {
+                ServerFacts::None => return Ok(None),
+                ServerFacts::LlamaCpp => local::llama_cpp(&self.get_at_root("props").await?),
+                ServerFacts::LmStudio => local::lm_studio(model, &self.get_at_root("api/v0/models").await?),
+                ServerFacts::Ollama => {
+                    let show = self.ollama_show(model).await?;
+                    // An older server may not tell what it runs.
+                    let running = self.get_at_root("api/ps").await.unwrap_or_default();
+                    local::ollama(model, &show, &running)
+                }
+            }))
+        })
     }
 }
 

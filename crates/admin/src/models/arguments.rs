@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 
+use super::ServeArgs;
 use crate::command_line::{RootOptions, SubcommandArgs};
 use crate::usage::UsageError;
 
@@ -11,7 +12,8 @@ use crate::usage::UsageError;
     after_help = "Examples:
   pollux models
   pollux models --provider anthropic
-  pollux models --refresh --provider ollama"
+  pollux models --refresh --provider ollama
+  pollux models serve ~/models/qwen3-8b.gguf"
 )]
 pub struct ModelsArgs {
     #[command(flatten)]
@@ -24,6 +26,7 @@ pub struct ModelsArgs {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelsCommand {
     List(ListArgs),
+    Serve(ServeArgs),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -48,6 +51,14 @@ enum ModelsLeaf {
   pollux models list
   pollux models list --provider openai --json")]
     List(ListArgs),
+    /// Serve a GGUF file to other programs
+    ///
+    /// Starts `llama-server`, or the command in `local.serverCommand`, on a loopback port with a new API key, and runs
+    /// until you press Ctrl+C.
+    #[command(after_help = "Examples:
+  pollux models serve ~/models/qwen3-8b.gguf
+  pollux models serve --port 8080 gguf//models/qwen3-8b.gguf")]
+    Serve(ServeArgs),
 }
 
 impl SubcommandArgs for ModelsArgs {
@@ -57,6 +68,7 @@ impl SubcommandArgs for ModelsArgs {
         Ok(match self.leaf {
             None => ModelsCommand::List(self.list),
             Some(ModelsLeaf::List(list)) => ModelsCommand::List(list),
+            Some(ModelsLeaf::Serve(args)) => ModelsCommand::Serve(args),
         })
     }
 }

@@ -25,7 +25,7 @@ pub use edit::{NewProvider, StoredKey};
 pub use models::{ModelRow, prices_as_of};
 pub use probe::{Probe, ProbeResult};
 
-use super::{GOOGLE, account_entry, needs_key, own_env, stored_providers, unknown};
+use super::{GGUF, GOOGLE, account_entry, needs_key, own_env, stored_providers, unknown};
 use crate::auth::store;
 use crate::request::Request;
 use crate::{Loaded, load_settings};
@@ -125,6 +125,10 @@ impl ProviderSet {
             return self.google_row(provider);
         }
         let mut row = blank(provider);
+        // Its server is started with the file, so that there is none to ask before.
+        if provider.id == GGUF {
+            return row;
+        }
         match self.providers().locate(provider) {
             Ok(location) => {
                 row.origin = Some(location.base.origin().ascii_serialization());

@@ -39,6 +39,8 @@ pub struct ModelOverride {
     pub efforts: Option<Vec<Effort>>,
     pub structured: Option<bool>,
     pub sampling: Option<bool>,
+    /// Whether it gets the compact profile.
+    pub compact: Option<bool>,
     pub prices: Option<Prices>,
 }
 
@@ -49,6 +51,8 @@ pub struct Served {
     pub dialect: Dialect,
     /// The provider runs on this machine.
     pub local: bool,
+    /// What the user says of all its models.
+    pub everywhere: ModelOverride,
     /// The user's rows, by model.
     pub user: BTreeMap<String, ModelOverride>,
     /// The server's rows, by model.
@@ -132,6 +136,7 @@ impl Served {
             provider: ProviderId::known(row.id),
             dialect: row.dialect.clone(),
             local: row.local,
+            everywhere: ModelOverride::default(),
             user: BTreeMap::new(),
             live: BTreeMap::new(),
         })
@@ -143,6 +148,9 @@ impl Served {
         let mut info = ModelInfo::unknown(model, self.provider.clone(), self.dialect.clone());
         info.context_window = if self.local { UNKNOWN_LOCAL_WINDOW } else { UNKNOWN_WINDOW };
         info.max_output = Some(UNKNOWN_OUTPUT);
+        info.local = self.local;
+        // Every local server here constrains a reply to a schema, whichever model it runs.
+        info.caps.structured = self.local;
         if let Some((_, known)) = row(id, model) {
             if let Some(provider) = own_row(id) {
                 provider.can.lay_over(&mut info.caps);
@@ -155,10 +163,13 @@ impl Served {
         info.prices = prices_of(id, model);
         info.small = provider(id).and_then(|row| row.small.clone());
         info.investigator = info.small.clone();
-        for (said, source) in [(&self.live, InfoSource::Server), (&self.user, InfoSource::User)] {
-            if let Some(said) = said.get(model) {
-                said.lay_over(&mut info, source);
-            }
+        if let Some(said) = self.live.get(model) {
+            said.lay_over(&mut info, InfoSource::Server);
+        }
+        let source = info.source;
+        self.everywhere.lay_over(&mut info, source);
+        if let Some(said) = self.user.get(model) {
+            said.lay_over(&mut info, InfoSource::User);
         }
         info
     }
@@ -201,6 +212,7 @@ impl ModelOverride {
         if let Some(efforts) = &self.efforts {
             caps.efforts.clone_from(efforts);
         }
+        info.compact = self.compact.or(info.compact);
         if self.prices.is_some() {
             info.prices.clone_from(&self.prices);
         }

@@ -166,6 +166,7 @@ impl Entry {
             reasoning: able("reasoning"),
             structured: able("structured"),
             sampling: able("sampling"),
+            compact: None,
             efforts: self
                 .efforts
                 .as_ref()

@@ -152,9 +152,10 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         base: "http://127.0.0.1:8000/v1",
         keys: &["VLLM_API_KEY"],
         local: true,
-        start: Some("vllm serve MODEL --enable-auto-tool-choice"),
+        start: Some("vllm serve MODEL --enable-auto-tool-choice --tool-call-parser PARSER"),
         ..CHAT
     },
+    BuiltInProvider { id: "gguf", name: "GGUF file", local: true, ..CHAT },
 ];
 
 impl BuiltInProvider {

@@ -27,6 +27,11 @@ pub struct EndpointParts<'a> {
 }
 
 impl EndpointParts<'_> {
+    /// How a server is treated that the program starts itself.
+    pub fn local_patience(provider: &Provider<'_>, general: &General) -> (Timing, EndpointTraits) {
+        (timing(provider, general), EndpointTraits { local: true, ..EndpointTraits::default() })
+    }
+
     pub fn endpoint(self) -> Endpoint {
         let Self { provider, location, key, env, general, http, facts } = self;
         let settings = provider.settings();

@@ -3,7 +3,7 @@
 use pollux_domain::model::{Dialect, MicroUsd, Prices};
 use serde_json::Value;
 
-use super::{ModelSettings, Price, Provider};
+use super::{ModelSettings, Price, Provider, ToolMode};
 use crate::catalogue::known::{ModelOverride, Served};
 use crate::catalogue::live::LiveModels;
 use crate::shared::endpoint::ModelFacts;
@@ -16,22 +16,36 @@ pub fn model_facts(provider: &Provider<'_>, dialect: &Dialect, live: LiveModels)
 /// The same as a value.
 pub fn served(provider: &Provider<'_>, dialect: &Dialect, live: LiveModels) -> Served {
     let rows = provider.settings().map(|settings| &settings.models);
-    let user = rows.into_iter().flatten().map(|(model, row)| (model.clone(), override_of(row))).collect();
+    let user =
+        rows.into_iter().flatten().map(|(model, row)| (model.clone(), override_of(row, provider))).collect();
     Served {
         provider: provider.provider_id(),
         dialect: dialect.clone(),
         local: provider.is_local(),
+        everywhere: everywhere(provider),
         user,
         live,
     }
 }
 
+/// What the settings say of all models of a provider.
+fn everywhere(provider: &Provider<'_>) -> ModelOverride {
+    let own = provider.settings();
+    ModelOverride {
+        tools: own.and_then(|own| own.tools).map(|mode| mode != ToolMode::None),
+        compact: own.and_then(|own| own.compact),
+        ..ModelOverride::default()
+    }
+}
+
 /// A row of the settings, in the catalogue's form.
-fn override_of(row: &ModelSettings) -> ModelOverride {
+fn override_of(row: &ModelSettings, provider: &Provider<'_>) -> ModelOverride {
     ModelOverride {
         context: row.context,
         output: row.output,
-        tools: row.tools,
+        // Tools that are explained in the prompt are tools, too.
+        tools: provider.tool_mode_of(row).map(|mode| mode != ToolMode::None),
+        compact: row.compact,
         images: row.images,
         pdf: row.pdf,
         reasoning: row.reasoning.as_ref().map(|reasoning| *reasoning != Value::Bool(false)),

@@ -13,7 +13,7 @@ use pollux_model::catalogue::Catalogue;
 use pollux_model::catalogue::live::{LiveModels, LiveProvider};
 use pollux_net::client::{self, ClientOptions};
 
-use super::super::{GOOGLE, RunProviders, live_file};
+use super::super::{GGUF, GOOGLE, RunProviders, live_file};
 use super::{ProviderRow, ProviderSet, ProviderState};
 use crate::{VERSION, cannot_start};
 
@@ -91,6 +91,10 @@ impl ProviderSet {
         if let Some(problem) = &row.problem {
             return Failure::new(ExitKind::Config, problem.clone());
         }
+        if row.id == GGUF {
+            return Failure::new(ExitKind::Input, "model files have no list of models")
+                .hint("name a file as in `pollux -m gguf/path/to/model.gguf`");
+        }
         let variable = self.find(&row.id).map(|provider| provider.main_key_variable()).unwrap_or_default();
         let hint = match row.id.as_str() {
             "gemini" => "set GEMINI_API_KEY or run `pollux auth login`".to_owned(),
@@ -118,7 +122,7 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 fn can_ask(row: &ProviderRow) -> bool {
-    matches!(row.state, ProviderState::Ok | ProviderState::NotChecked)
+    row.origin.is_some() && matches!(row.state, ProviderState::Ok | ProviderState::NotChecked)
 }
 
 /// The models of a provider, within a time limit. Vertex AI has no list; a token shows that it can be used.

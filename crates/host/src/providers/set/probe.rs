@@ -8,14 +8,15 @@ use pollux_domain::content::{Body, Content};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::{
-    GenerationSettings, ModelClient, ModelRequest, OutputFormat, ReplyEvent, RequestRole, Setting, ToolChoice,
+    GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelRequest, OutputFormat, ReplyEvent,
+    RequestRole, Setting, ToolChoice,
 };
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::tool::{ToolKind, ToolSpec};
 use pollux_model::router::ProviderSource as _;
 use serde_json::{Value, json};
 
-use super::super::RunProviders;
+use super::super::{GGUF, GOOGLE, RunProviders};
 use super::ask::{in_short, models_of, runtime};
 use super::{ProviderSet, ProviderState};
 use crate::settings::unwritten;
@@ -71,8 +72,8 @@ impl ProviderSet {
             return Err(self.unusable(&row));
         }
         let clients = self.clients(id)?;
-        let refused = |error: pollux_domain::model::ModelError| Failure::new(ExitKind::Auth, error.message);
-        let client = clients.connect(id).map_err(refused)?;
+        let refused = |error: ModelError| Failure::new(ExitKind::Auth, error.message);
+        let client = wire_client(&clients, id).map_err(refused)?;
         let probe = runtime()?.block_on(async {
             let model = match model {
                 Some(model) => model.strip_prefix(&format!("{id}/")).unwrap_or(model).to_owned(),
@@ -119,6 +120,16 @@ impl ProviderSet {
         let path = ["providers", &probe.provider, "probed", &probe.model];
         settings::set_path(&file, &path, &found).map(drop).map_err(|error| unwritten(&error))
     }
+}
+
+/// A client that speaks the server's own words: tools in the prompt would hide what the server lacks.
+fn wire_client(clients: &RunProviders, id: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
+    if id == GGUF || GOOGLE.contains(&id) {
+        return clients.connect(id);
+    }
+    let (endpoint, wire) = clients.endpoint(id)?;
+    (wire.connect)(endpoint)
+        .map_err(|error| ModelError::new(ModelErrorKind::BadRequest, None, error.to_string()))
 }
 
 async fn probe(client: Arc<dyn ModelClient>, id: &str, model: &str) -> Probe {
