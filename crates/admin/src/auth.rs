@@ -74,7 +74,7 @@ fn typed(stdin: bool, prompter: &mut Prompter<'_>) -> Result<Secret, Failure> {
     if stdin && !prompter.at_terminal { piped(prompter.input) } else { asked(prompter) }
 }
 
-fn piped(input: &mut dyn Read) -> Result<Secret, Failure> {
+pub(crate) fn piped(input: &mut dyn Read) -> Result<Secret, Failure> {
     let failed = |error: io::Error| {
         Failure::new(ExitKind::Input, "could not read the key from standard input").because(&error)
     };

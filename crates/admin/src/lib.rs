@@ -6,6 +6,7 @@
 
 pub mod agents;
 pub mod auth;
+mod columns;
 pub mod command_line;
 pub mod config;
 mod context;
@@ -17,6 +18,7 @@ pub mod mcp;
 pub mod memory;
 pub mod models;
 pub mod policy;
+pub mod providers;
 pub mod sandbox;
 pub mod sessions;
 pub mod skills;

@@ -1,11 +1,14 @@
-//! `pollux models`: serve a model file to other programs.
+//! `pollux models`: models with their context windows, prices and abilities; serving a model file.
 
 mod arguments;
+mod page;
 mod serve;
 
-use pollux_domain::failure::Failure;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::{Failure, print_result};
+use pollux_host::providers::set::{ProviderSet, provider_set};
 
-pub use arguments::{ModelsArgs, ModelsCommand};
+pub use arguments::{ListArgs, ModelsArgs, ModelsCommand};
 pub use serve::ServeArgs;
 
 use crate::context::Context;
@@ -13,6 +16,48 @@ use crate::context::Context;
 /// Runs the command.
 pub fn run(command: &ModelsCommand, context: &mut Context<'_>) -> Result<(), Failure> {
     match command {
+        ModelsCommand::List(args) => {
+            let set = provider_set(context.request, context.env)?;
+            context.note(&set.notes());
+            list(args, &set, context)
+        }
         ModelsCommand::Serve(args) => serve::run(args, context),
     }
 }
+
+fn list(args: &ListArgs, set: &ProviderSet, context: &mut Context<'_>) -> Result<(), Failure> {
+    let only = args.provider.as_deref();
+    let asked = if args.refresh { refresh(only, set, context)? } else { Ok(()) };
+    let rows = set.models(only)?;
+    print_result(context.out, &page::list(&rows, args.json))?;
+    asked
+}
+
+/// Asks the servers and says how that went. What is known without them is listed in any case.
+fn refresh(
+    only: Option<&str>,
+    set: &ProviderSet,
+    context: &mut Context<'_>,
+) -> Result<Result<(), Failure>, Failure> {
+    let refreshed = set.refresh(only)?;
+    if refreshed.is_empty() {
+        let text = "no provider has a key and no local server answers; nothing was asked";
+        return Ok(Err(Failure::new(ExitKind::Auth, text).hint("`pollux providers` shows what is missing")));
+    }
+    let mut failed = Vec::new();
+    for provider in &refreshed {
+        match &provider.models {
+            Ok(count) => context.warn(&[format!("{}: {count} models", provider.provider)]),
+            Err(reason) => failed.push(format!("{}: {reason}", provider.provider)),
+        }
+    }
+    if failed.len() < refreshed.len() {
+        context.warn(&failed.iter().map(|line| format!("Warning: {line}")).collect::<Vec<_>>());
+        return Ok(Ok(()));
+    }
+    let text = format!("could not refresh the models: {}", failed.join("; "));
+    Ok(Err(Failure::new(ExitKind::Failure, text)))
+}
+
+#[cfg(test)]
+mod tests;

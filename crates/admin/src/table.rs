@@ -8,8 +8,8 @@ use crate::command_line::{Purpose, RootOptions, SubcommandArgs};
 use crate::context::Context;
 use crate::usage::UsageError;
 use crate::{
-    agents, auth, config, extensions, hooks, import, mcp, memory, models, policy, sandbox, sessions, skills,
-    trust,
+    agents, auth, config, extensions, hooks, import, mcp, memory, models, policy, providers, sandbox, sessions,
+    skills, trust,
 };
 
 /// A subcommand as the command line knows it.
@@ -68,7 +68,7 @@ macro_rules! table {
 table! {
     /// Show and change settings
     Config(config::ConfigArgs, ConfigCommand);
-    /// Serve a model file to other programs
+    /// List and serve models
     Models(models::ModelsArgs, ModelsCommand);
     /// Manage MCP servers
     Mcp(mcp::McpArgs, McpCommand);
@@ -92,6 +92,8 @@ table! {
     Policy(policy::PolicyArgs, PolicyCommand);
     /// Sign in, sign out and show credentials
     Auth(auth::AuthArgs, AuthCommand);
+    /// Manage model providers and their keys
+    Providers(providers::ProvidersArgs, ProvidersCommand);
     /// Convert settings of Claude Code or Codex
     Import(import::ImportArgs, ImportCommand);
 }

@@ -46,6 +46,11 @@ impl TestHome {
         self
     }
 
+    /// The user settings as they are now; empty if there are none.
+    pub(crate) fn settings_text(&self) -> String {
+        fs::read_to_string(self.folder.path().join("home/.gemini/settings.json")).unwrap_or_default()
+    }
+
     /// Writes a file of the project.
     pub(crate) fn file(self, path: &str, text: &str) -> Self {
         let file = self.project().join(path);

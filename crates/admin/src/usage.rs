@@ -62,6 +62,8 @@ pub enum UsageError {
     NoExtension,
     #[error("API keys are not accepted as arguments, because they would stay in the shell history")]
     KeyAsArgument,
+    #[error("API keys are not accepted as arguments, because they would stay in the shell history")]
+    ProviderKeyAsArgument,
     #[error("{0}")]
     Malformed(String),
 }
@@ -98,6 +100,7 @@ impl UsageError {
             | Self::ForgetWhat
             | Self::OnlyWithResume(_)
             | Self::KeyAsArgument
+            | Self::ProviderKeyAsArgument
             | Self::NoExtension => false,
             _ => true,
         }
@@ -121,6 +124,9 @@ impl UsageError {
             }
             Self::KeyAsArgument => {
                 Some("`pollux auth login` asks for it; `--api-key-stdin` reads it from a pipe".into())
+            }
+            Self::ProviderKeyAsArgument => {
+                Some("`pollux providers login <id>` asks for it, or reads it from a pipe".into())
             }
             Self::NoExtension => Some("`pollux extensions list` shows them".into()),
             _ => None,

@@ -97,6 +97,8 @@ mod policy_replay;
 mod project_env;
 #[path = "it/providers.rs"]
 mod providers;
+#[path = "it/providers_command.rs"]
+mod providers_command;
 #[path = "it/reference.rs"]
 mod reference;
 #[path = "it/remote_agents.rs"]

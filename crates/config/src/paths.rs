@@ -138,6 +138,11 @@ impl Home {
         self.gemini_dir.join("state.json")
     }
 
+    /// What model servers said about their models.
+    pub fn model_cache_file(&self) -> PathBuf {
+        self.gemini_dir.join("model-cache.json")
+    }
+
     /// What days and projects have spent.
     pub fn budget_file(&self) -> PathBuf {
         self.gemini_dir.join("budget.json")

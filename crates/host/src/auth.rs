@@ -22,7 +22,7 @@ use pollux_net::google::{CLOUD_PLATFORM, GoogleCredentials, GoogleError, GoogleT
 use pollux_net::google_accounts::GoogleAccounts;
 
 use super::{Credentials, Loaded, load_settings, machine};
-use crate::providers::{provider_credentials, start_provider};
+use crate::providers::{named_key, provider_credentials, start_provider, wants_vertex};
 use crate::request::Request;
 
 /// Hint for a keychain that does not respond.
@@ -108,6 +108,7 @@ pub fn check_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
 }
 
 fn google_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
+    named_key(loaded)?;
     let chosen = choose(loaded, || store(loaded).api_key()).map_err(|error| refused(&error, loaded))?;
     let google = google(&chosen).map_err(|error| {
         let failure = Failure::from_error(ExitKind::Auth, &error);
@@ -160,8 +161,15 @@ fn choose(
 ) -> Result<ChosenAuth<'_>, AuthError> {
     let (security, file) = (&loaded.groups.security, loaded.home.settings_file());
     let user_home = loaded.home.user_home();
-    let own = match auth::choose(&loaded.env, security, stored, &file) {
-        Ok(auth) => return Ok(ChosenAuth { auth, env: loaded.env.clone(), user_home, taken: Vec::new() }),
+    let vertex = wants_vertex(loaded);
+    let env = with_named_key(loaded);
+    let chosen = if vertex {
+        auth::choose_vertex(&env, security)
+    } else {
+        auth::choose(&env, security, stored, &file)
+    };
+    let own = match chosen {
+        Ok(auth) => return Ok(ChosenAuth { auth, env, user_home, taken: Vec::new() }),
         Err(error) => error,
     };
     let has_nothing = matches!(
@@ -176,7 +184,12 @@ fn choose(
         return Err(own);
     }
     // If the project's credentials do not work either, the user's own error is the one to report.
-    let auth = auth::choose(&env, security, || Ok(None), &file).map_err(|_| own)?;
+    let chosen = if vertex {
+        auth::choose_vertex(&env, security)
+    } else {
+        auth::choose(&env, security, || Ok(None), &file)
+    };
+    let auth = chosen.map_err(|_| own)?;
     let is_used = |offer: &&Offer| match (&auth.origin, &auth.vertex) {
         (Origin::Variable(name), _) => offer.name == *name,
         (_, Some(VertexPlace::Project { .. })) => !KEY_VARIABLES.contains(&offer.name.as_str()),
@@ -184,6 +197,15 @@ fn choose(
     };
     let taken: Vec<&Offer> = taken.into_iter().filter(is_used).collect();
     Ok(ChosenAuth { auth, env, user_home, taken })
+}
+
+/// The environment in which the variables of Google's key have the value that `--api-key-env` names.
+fn with_named_key(loaded: &Loaded) -> Env {
+    let Ok(Some(key)) = named_key(loaded) else { return loaded.env.clone() };
+    let kept = loaded.env.iter().filter(|(name, _)| !KEY_VARIABLES.contains(name));
+    let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let named = KEY_VARIABLES.iter().map(|name| ((*name).to_owned(), key.reveal().to_owned()));
+    Env::new(kept.chain(named), loaded.env.cwd().to_path_buf())
 }
 
 /// The environment plus everything the project offers and the user has not set, nearest file first.
@@ -302,7 +324,7 @@ impl SignIns {
                 AuthKind::ApiKey.as_str()
             ));
         }
-        Ok(Stored { place: self.place_of(&backend), notes })
+        Ok(Stored { place: place_of(&self.store, &backend), notes })
     }
 
     /// Returns whether a key was stored.
@@ -416,12 +438,13 @@ impl SignIns {
             }
         }
     }
+}
 
-    fn place_of(&self, backend: &Backend) -> String {
-        match backend {
-            Backend::Keychain => "the keychain".to_owned(),
-            Backend::File(_) => format!("the encrypted file {}", self.store.file().display()),
-        }
+/// Where a store put an entry, for people.
+pub(crate) fn place_of(store: &CredentialStore, backend: &Backend) -> String {
+    match backend {
+        Backend::Keychain => "the keychain".to_owned(),
+        Backend::File(_) => format!("the encrypted file {}", store.file().display()),
     }
 }
 
@@ -491,7 +514,7 @@ fn row(entry: &Entry) -> Row {
     }
 }
 
-fn failed(error: &CredentialError) -> Failure {
+pub(crate) fn failed(error: &CredentialError) -> Failure {
     let failure = Failure::from_error(ExitKind::Failure, error);
     match error.hint() {
         Some(hint) => failure.hint(hint),

@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::found_extensions::Extensions;
 use crate::kept_servers::Kept;
 use crate::project_model::{self, ProjectModel};
+use crate::providers::key_variables;
 use crate::request::{Request, Reserved};
 use crate::start_up::start;
 use crate::{settings, trust};
@@ -44,6 +45,8 @@ pub struct Loaded {
     /// Lines for stderr.
     pub notes: Vec<String>,
     pub installation: Option<String>,
+    /// `--api-key-env`
+    pub(crate) api_key_env: Option<String>,
     pub(crate) reserved: Reserved,
     /// `--extensions`
     pub(crate) only_extensions: Vec<String>,
@@ -74,8 +77,12 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
     notes.extend(trust::first_use(&start));
     // Built lazily.
     let installation = start.settings.groups.telemetry.enabled.then(|| state::installation_id(&start.home));
+    let mut groups = start.settings.groups.clone();
+    // Whatever its name, a variable that holds a provider's key is not for tools, hooks and servers.
+    groups.tools.redaction.blocked.extend(key_variables(&groups.model.providers));
+    groups.tools.redaction.blocked.extend(options.api_key_env.clone());
     let mut loaded = Loaded {
-        groups: start.settings.groups.clone(),
+        groups,
         settings: start.settings,
         env: start.env,
         dotenv: start.dotenv,
@@ -86,6 +93,7 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
         binding: start.binding,
         notes,
         installation,
+        api_key_env: options.api_key_env.clone(),
         reserved: options.reserved,
         only_extensions: options.extensions.clone(),
         extensions: OnceLock::new(),

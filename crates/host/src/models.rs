@@ -15,7 +15,7 @@ use pollux_net::client::{self, ClientOptions};
 
 use super::{Loaded, Prepared, auth};
 use crate::VERSION;
-use crate::providers::RunProviders;
+use crate::providers::{RunProviders, live_file};
 use crate::request::ReplyOrder;
 
 /// Model names with descriptions; automatic ones come first.
@@ -39,8 +39,16 @@ pub fn prices_as_of() -> &'static str {
 pub(crate) fn client(turn: &Prepared<'_>, meter: &Arc<Meter>) -> Result<Arc<dyn ModelClient>, Failure> {
     let loaded = turn.loaded;
     let failed = |error: &(dyn std::error::Error + 'static)| Failure::from_error(ExitKind::Failure, error);
-    let catalogue = Catalogue::with_settings(&loaded.groups.model.configs)
-        .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    let configs = &loaded.groups.model.configs;
+    let catalogue =
+        Catalogue::with_settings(configs).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    let live = turn.credentials.auth.as_ref().filter(|auth| auth.vertex.is_none());
+    let live =
+        live.and_then(|auth| live_file(loaded).read(ProviderId::GEMINI.as_str(), &gemini::address(auth)));
+    let catalogue = match live {
+        Some(said) => catalogue.with_live(&said.models, configs),
+        None => catalogue,
+    };
     let catalogue = Arc::new(catalogue);
     let base: Arc<dyn ModelClient> = match &turn.request.script.replies {
         Some(replies) => {
@@ -83,6 +91,7 @@ fn provider(turn: &Prepared<'_>, catalogue: Arc<Catalogue>) -> Result<Router, Fa
         tokens,
     };
     let google = gemini::connect(setup).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    let google: Arc<dyn ModelClient> = Arc::new(google);
     let router = if turn.credentials.vertex { router.with("vertex", Arc::clone(&google)) } else { router };
     Ok(router.with(ProviderId::GEMINI.as_str(), google))
 }

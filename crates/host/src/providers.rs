@@ -1,5 +1,10 @@
 //! The model providers of a run: the one that it starts with, and clients for the others when they are asked for.
+//! [`set`] has the operations behind `pollux providers` and `pollux models`.
 
+mod key_command;
+pub mod set;
+
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,12 +15,14 @@ use pollux_config::settings::Layer;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::{Dialect, ModelClient, ModelError, ModelErrorKind};
-use pollux_model::auth;
+use pollux_domain::time::SystemClock;
+use pollux_model::auth::{self, Auth, VertexPlace};
 use pollux_model::catalogue::Catalogue;
-use pollux_model::gemini::{self, GeminiSetup};
+use pollux_model::catalogue::live::{LiveFile, LiveModels};
+use pollux_model::gemini::{self, GeminiClient, GeminiSetup};
 use pollux_model::prompt_tools::ToolPlan;
 use pollux_model::providers::{
-    DefaultReason, EndpointParts, FoundKey, KeyPlace, ModelName, Provider, ProviderSettings, Providers,
+    DefaultReason, EndpointParts, KeyPlace, Location, ModelName, Provider, ProviderSettings, Providers,
     model_facts, read_settings,
 };
 use pollux_model::registry::Wire;
@@ -23,6 +30,7 @@ use pollux_model::router::{Chooser, ProviderSource, full_name, is_alias};
 use pollux_model::shared::endpoint::{Endpoint, Key};
 use pollux_net::client::HttpClient;
 use pollux_net::credentials::{API_KEY_SERVICE, CredentialError, CredentialStore};
+use pollux_net::google::{CLOUD_PLATFORM, GoogleTokens, find_credentials};
 
 use serde_json::Value;
 
@@ -33,6 +41,7 @@ use crate::gguf::{GgufClient, GgufSetup};
 use crate::loaded::Loaded;
 use crate::local_server::{LocalServer, ServerOptions};
 use crate::memory::is_of_project;
+use key_command::KeyCommand;
 
 /// The providers of Google, whose credentials are chosen in `auth`.
 pub(crate) const GOOGLE: [&str; 2] = ["gemini", "vertex"];
@@ -95,7 +104,10 @@ fn allowed_providers(loaded: &Loaded, providers: &Providers<'_>, start: &str) ->
     let mut allowed: BTreeSet<String> = GOOGLE.iter().map(|id| (*id).to_owned()).collect();
     allowed.insert(start.to_owned());
     if let Value::Object(own) = &model.providers {
-        allowed.extend(own.keys().cloned());
+        // The result of a test alone chooses nothing.
+        let chosen =
+            |entry: &Value| !entry.as_object().is_some_and(|entry| entry.keys().all(|key| key == "probed"));
+        allowed.extend(own.iter().filter(|(_, entry)| chosen(entry)).map(|(id, _)| id.clone()));
     }
     let named = model.small.iter().chain(&model.fallback);
     allowed.extend(named.filter_map(|name| providers.split(name, |_| false).provider));
@@ -115,13 +127,19 @@ pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, F
     let env = own_env(loaded);
     let providers = Providers::new(&env, &settings);
     let explicit = loaded.groups.model.provider.is_some();
+    let stored = OnceCell::new();
     let has_key = |id: &str| {
-        providers.find(id).is_some_and(|provider| providers.key_in_environment(&provider, None).is_some())
+        let Some(provider) = providers.find(id) else { return false };
+        providers.key_in_environment(&provider, None).is_some()
+            || !provider.key_command().is_empty()
+            || stored.get_or_init(|| stored_providers(loaded)).contains(&account_entry(id))
     };
     let model = &loaded.groups.model;
+    // A key that the command line names is that of the model's family.
+    let has_family = |id: &str| loaded.api_key_env.is_some() || has_key(id);
     // An explicit provider wins over what a bare name suggests.
-    let by_name =
-        is_users_choice(loaded).then(|| providers.split(&model.name, |id| !explicit && has_key(id)).provider);
+    let by_name = is_users_choice(loaded)
+        .then(|| providers.split(&model.name, |id| !explicit && has_family(id)).provider);
     let named = by_name.flatten().or_else(|| model.provider.clone());
     if let Some(id) = named {
         if providers.find(&id).is_none() {
@@ -153,8 +171,47 @@ pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, F
     Ok(Some(StartProvider { id: choice.provider, note, reason: Some(choice.reason) }))
 }
 
+/// The accounts of the credential store; empty if it cannot be read, which the request then reports.
+fn stored_providers(loaded: &Loaded) -> BTreeSet<String> {
+    let listing = store(loaded).entries().map(|listing| listing.entries).unwrap_or_default();
+    let keys = listing.into_iter().filter(|entry| entry.service == API_KEY_SERVICE);
+    keys.map(|entry| entry.account).collect()
+}
+
+/// The variables that the user's `providers` take keys and secret headers from.
+pub(crate) fn key_variables(providers: &Value) -> Vec<String> {
+    let (settings, _) = read_settings(providers);
+    let names =
+        settings.into_values().flat_map(|own| own.env_key.into_iter().chain(own.env_headers.into_values()));
+    names.collect()
+}
+
+/// The account as the credential store lists it.
+fn account_entry(provider: &str) -> String {
+    account(provider).replace(':', "_")
+}
+
+/// Whether the user names Vertex AI as the provider.
+pub(crate) fn wants_vertex(loaded: &Loaded) -> bool {
+    let model = &loaded.groups.model;
+    let by_name = is_users_choice(loaded) && model.name.starts_with("vertex/");
+    by_name || model.provider.as_deref() == Some("vertex")
+}
+
+/// The value of the variable that `--api-key-env` names; a project's `.env` cannot supply it (exit code 41).
+pub(crate) fn named_key(loaded: &Loaded) -> Result<Option<Secret>, Failure> {
+    let Some(name) = &loaded.api_key_env else { return Ok(None) };
+    let env = own_env(loaded);
+    match env.get(name).map(str::trim).filter(|key| !key.is_empty()) {
+        Some(key) => Ok(Some(Secret::new(key))),
+        None => Err(Failure::new(ExitKind::Auth, format!("`--api-key-env` names {name}, which is not set"))
+            .hint(format!("export {name} before running, or leave the flag out"))),
+    }
+}
+
 /// Checks that a provider outside Google can be used (exit code 41).
 pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Result<Credentials, Failure> {
+    named_key(loaded)?;
     let (settings, _) = read_settings(&loaded.groups.model.providers);
     let env = own_env(loaded);
     let providers = Providers::new(&env, &settings);
@@ -167,15 +224,18 @@ pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Res
     let location =
         providers.locate(&provider).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
     let found = providers
-        .find_key(&provider, None, || stored_key(&store(loaded), &start.id))
+        .find_key(&provider, loaded.api_key_env.as_deref(), || stored_key(&store(loaded), &start.id))
         .map_err(|error| refused(&error))?;
-    if found.is_some() {
+    let has_key = found.is_some() || !provider.key_command().is_empty();
+    if has_key {
         location.check_key(&provider).map_err(|error| refused(&error))?;
     } else if needs_key(&provider) {
         return Err(refused(&missing_key(&provider)));
     }
     let model = start_model(loaded, &providers, &start.id)?;
-    Ok(Credentials::of_provider(start, model, found.map(|found| found.key)))
+    let mut credentials = Credentials::of_provider(start, model, found.map(|found| found.key));
+    credentials.api_key = has_key;
+    Ok(credentials)
 }
 
 /// The concrete model that a run with this provider starts with, as `provider/model`.
@@ -223,6 +283,7 @@ pub(crate) struct RunProviders {
     security: Security,
     settings_file: PathBuf,
     store: Arc<CredentialStore>,
+    live: LiveFile,
     http: HttpClient,
     catalogue: Arc<Catalogue>,
     /// `model.small`
@@ -232,8 +293,11 @@ pub(crate) struct RunProviders {
     /// `model.provider` is set: bare names stay with it.
     explicit: bool,
     allowed: BTreeSet<String>,
+    /// The provider that `--api-key-env` is for, and the variable that it names.
+    named: Option<(String, String)>,
     /// `local.serverCommand`
     server_command: Vec<String>,
+    /// Where processes that this program started are registered, and their logs are.
     logs: PathBuf,
     user_home: PathBuf,
 }
@@ -249,12 +313,14 @@ impl RunProviders {
             allowed,
             server_command: loaded.groups.model.server_command.clone(),
             logs: loaded.home.tmp_dir().join("background-processes"),
-            user_home: loaded.home.user_home().to_path_buf(),
             explicit: loaded.groups.model.provider.is_some(),
             general: loaded.groups.general.clone(),
             security: loaded.groups.security.clone(),
             settings_file: loaded.home.settings_file(),
+            user_home: loaded.home.user_home().to_path_buf(),
+            named: loaded.api_key_env.clone().map(|variable| (start.to_owned(), variable)),
             store: store(loaded),
+            live: live_file(loaded),
             http,
             catalogue,
             small: loaded.groups.model.small.clone(),
@@ -266,28 +332,41 @@ impl RunProviders {
         Providers::new(&self.env, &self.settings)
     }
 
-    fn key(&self, provider: &Provider<'_>) -> Result<Option<FoundKey>, ModelError> {
-        let found = self.providers().find_key(provider, None, || stored_key(&self.store, provider.id));
-        found.map_err(|error| refused(error.to_string()))
+    /// The key of a provider: a variable, the stored one, or the command that prints it.
+    fn key(&self, provider: &Provider<'_>) -> Result<Option<(Key, KeyPlace)>, ModelError> {
+        let named =
+            self.named.as_ref().filter(|(id, _)| id == provider.id).map(|(_, variable)| variable.as_str());
+        let found = self.providers().find_key(provider, named, || stored_key(&self.store, provider.id));
+        if let Some(found) = found.map_err(|error| refused(error.to_string()))? {
+            return Ok(Some((Key::Fixed(found.key), found.source)));
+        }
+        let command = provider.key_command();
+        if command.is_empty() {
+            return Ok(None);
+        }
+        let source = KeyCommand::new(provider.id, command, &self.env, &self.user_home, self.logs.clone());
+        Ok(Some((Key::Source(Arc::new(source.map_err(refused)?)), KeyPlace::Command)))
     }
 
     /// How the models of a provider get tools: as its settings say, or as a server that is not a vendor's own can.
     fn tool_plan(&self, provider: &Provider<'_>) -> Option<ToolPlan> {
         let own = provider.settings();
-        let is_set = own
-            .is_some_and(|own| own.tools.is_some() || own.models.values().any(|model| model.tools.is_some()));
+        let is_set = own.is_some_and(|own| {
+            own.tools.is_some()
+                || !own.probed.is_empty()
+                || own.models.values().any(|model| model.tools.is_some())
+        });
         if provider.is_built_in() && !provider.is_local() && !is_set {
             return None;
         }
-        let (everywhere, models) = (own.and_then(|own| own.tools), own.map(|own| own.models.clone()));
-        let models = models.unwrap_or_default();
-        let mode = move |model: &str| models.get(model).and_then(|row| row.tools).or(everywhere);
+        let own = own.cloned().unwrap_or_default();
+        let mode = move |model: &str| own.tool_mode(model);
         Some(ToolPlan { mode: Arc::new(mode), grammar: provider.is_local() })
     }
 
     /// A client that starts a server for the file that a model's name is.
     fn connect_gguf(&self, provider: &Provider<'_>) -> Arc<dyn ModelClient> {
-        let facts = model_facts(provider, &Dialect::CHAT);
+        let facts = model_facts(provider, &Dialect::CHAT, LiveModels::new());
         let models = provider.settings().map(|own| own.models.clone()).unwrap_or_default();
         let extra_body = provider.settings().map(|own| own.extra_body.clone()).unwrap_or_default();
         let plan = self.tool_plan(provider);
@@ -322,14 +401,75 @@ impl RunProviders {
         }))
     }
 
-    fn connect_google(&self, id: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
-        let auth = auth::choose(&self.env, &self.security, || self.store.api_key(), &self.settings_file);
-        let auth = auth.map_err(|error| refused(error.to_string()))?;
-        if id == "vertex" && auth.vertex.is_none() {
-            return Err(refused(
-                "Vertex AI is not configured; set GOOGLE_GENAI_USE_VERTEXAI=true".to_owned(),
-            ));
+    /// What the server of a provider said when it was asked last.
+    fn live(&self, provider: &Provider<'_>, location: &Location) -> LiveModels {
+        let said = self.live.read(provider.id, location.base.as_str());
+        said.map(|said| said.models).unwrap_or_default()
+    }
+
+    /// The server of a provider outside Google, and the wire that it speaks.
+    pub(crate) fn endpoint(&self, id: &str) -> Result<(Endpoint, &'static Wire), ModelError> {
+        let providers = self.providers();
+        let provider = providers.find(id).ok_or_else(|| refused(format!("unknown provider `{id}`")))?;
+        let location = providers.locate(&provider).map_err(|error| refused(error.to_string()))?;
+        let found = self.key(&provider)?;
+        if found.is_some() || provider.settings().is_some_and(|own| !own.env_headers.is_empty()) {
+            location.check_key(&provider).map_err(|error| refused(error.to_string()))?;
         }
+        if found.is_none() && needs_key(&provider) {
+            return Err(missing_key(&provider));
+        }
+        let (key, place) = found.unzip();
+        let variable = place.as_ref().and_then(|place| match place {
+            KeyPlace::Variable(name) => Some(name.as_str()),
+            KeyPlace::Stored | KeyPlace::Command => None,
+        });
+        let parts = EndpointParts {
+            provider: &provider,
+            location: &location,
+            key: key.map(|key| (key, variable)),
+            env: &self.env,
+            general: &self.general,
+            http: self.http.clone(),
+            facts: model_facts(&provider, &location.dialect, self.live(&provider, &location)),
+        };
+        let wire = Wire::of(&location.dialect)
+            .ok_or_else(|| refused(format!("`{}` cannot speak `{}`", id, location.dialect.as_str())))?;
+        Ok((parts.endpoint(), wire))
+    }
+
+    /// The credentials of one of Google's providers, and tokens if it takes them.
+    fn google(&self, id: &str) -> Result<(Auth, Option<GoogleTokens>), ModelError> {
+        if id != "vertex" {
+            let auth = auth::choose(&self.env, &self.security, || self.store.api_key(), &self.settings_file);
+            let auth = auth.map_err(|error| refused(error.to_string()))?;
+            let tokens = self.tokens(&auth)?;
+            return Ok((auth, tokens));
+        }
+        let auth = auth::choose_vertex(&self.env, &self.security).map_err(|error| match error {
+            auth::AuthError::VertexWithoutPlace => refused(
+                "Vertex AI is not configured; set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, or GOOGLE_API_KEY \
+                 for express mode"
+                    .to_owned(),
+            ),
+            error => refused(error.to_string()),
+        })?;
+        let tokens = self.tokens(&auth)?;
+        Ok((auth, tokens))
+    }
+
+    fn tokens(&self, auth: &Auth) -> Result<Option<GoogleTokens>, ModelError> {
+        let Some(VertexPlace::Project { .. }) = auth.vertex else { return Ok(None) };
+        let found = find_credentials(&self.env, &self.user_home).map_err(|error| {
+            let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            refused(format!("{error}{hint}"))
+        })?;
+        let scopes = vec![CLOUD_PLATFORM.to_owned()];
+        Ok(Some(GoogleTokens::new(found, scopes, self.http.clone(), Arc::new(SystemClock))))
+    }
+
+    pub(crate) fn connect_google(&self, id: &str) -> Result<GeminiClient, ModelError> {
+        let (auth, tokens) = self.google(id)?;
         let setup = GeminiSetup {
             http: self.http.clone(),
             catalogue: Arc::clone(&self.catalogue),
@@ -338,10 +478,15 @@ impl RunProviders {
             version: VERSION,
             model: &self.model,
             auth,
-            tokens: None,
+            tokens,
         };
         gemini::connect(setup).map_err(|error| refused(error.to_string()))
     }
+}
+
+/// The file that keeps what servers said about their models.
+pub(crate) fn live_file(loaded: &Loaded) -> LiveFile {
+    LiveFile::new(loaded.home.model_cache_file())
 }
 
 impl ProviderSource for RunProviders {
@@ -362,38 +507,16 @@ impl ProviderSource for RunProviders {
 
     fn connect(&self, id: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
         if GOOGLE.contains(&id) {
-            return self.connect_google(id);
+            return Ok(Arc::new(self.connect_google(id)?));
         }
-        let providers = self.providers();
-        let provider = providers.find(id).ok_or_else(|| refused(format!("unknown provider `{id}`")))?;
         if id == GGUF {
+            let providers = self.providers();
+            let provider = providers.find(id).ok_or_else(|| refused(format!("unknown provider `{id}`")))?;
             return Ok(self.connect_gguf(&provider));
         }
-        let location = providers.locate(&provider).map_err(|error| refused(error.to_string()))?;
-        let found = self.key(&provider)?;
-        if found.is_some() || provider.settings().is_some_and(|own| !own.env_headers.is_empty()) {
-            location.check_key(&provider).map_err(|error| refused(error.to_string()))?;
-        }
-        if found.is_none() && needs_key(&provider) {
-            return Err(missing_key(&provider));
-        }
-        let variable = found.as_ref().and_then(|found| match &found.source {
-            KeyPlace::Variable(name) => Some(name.as_str()),
-            KeyPlace::Stored | KeyPlace::Command => None,
-        });
-        let parts = EndpointParts {
-            provider: &provider,
-            location: &location,
-            key: found.as_ref().map(|found| (Key::Fixed(found.key.clone()), variable)),
-            env: &self.env,
-            general: &self.general,
-            http: self.http.clone(),
-            facts: model_facts(&provider, &location.dialect),
-        };
-        let wire = Wire::of(&location.dialect)
-            .ok_or_else(|| refused(format!("`{}` cannot speak `{}`", id, location.dialect.as_str())))?;
-        let endpoint = parts.endpoint();
-        let client = match self.tool_plan(&provider) {
+        let (endpoint, wire) = self.endpoint(id)?;
+        let plan = self.providers().find(id).and_then(|provider| self.tool_plan(&provider));
+        let client = match plan {
             Some(plan) => wire.connect_with_tools(endpoint, plan),
             None => (wire.connect)(endpoint),
         };
@@ -401,6 +524,9 @@ impl ProviderSource for RunProviders {
     }
 
     fn default_model(&self, id: &str) -> Option<String> {
+        if GOOGLE.contains(&id) {
+            return None;
+        }
         let providers = self.providers();
         let provider = providers.find(id)?;
         let own = provider.settings().and_then(|settings| settings.models.keys().next());
@@ -422,7 +548,8 @@ impl ProviderSource for RunProviders {
 
 /// What to do without a key.
 fn missing_key(provider: &Provider<'_>) -> ModelError {
-    refused(format!("no API key for {}; set {}", provider.name(), provider.main_key_variable()))
+    let (name, variable, id) = (provider.name(), provider.main_key_variable(), provider.id);
+    refused(format!("no API key for {name}; set {variable} or run `pollux providers login {id}`"))
 }
 
 fn refused(message: String) -> ModelError {

@@ -28,6 +28,8 @@ pub struct Request {
     pub sandbox: Option<bool>,
     pub skip_trust: bool,
     pub raw_output: RawOutput,
+    /// `--api-key-env`: the variable that holds the key of the provider in use.
+    pub api_key_env: Option<String>,
     /// `--debug`, `DEBUG` or `DEBUG_MODE`.
     pub debug: bool,
     /// `--ignore-env`: plain `.env` files of the project are not read.

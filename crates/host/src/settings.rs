@@ -206,7 +206,7 @@ impl SettingsFiles {
     }
 }
 
-fn unwritten(error: &settings::EditError) -> Failure {
+pub(crate) fn unwritten(error: &settings::EditError) -> Failure {
     let failure = Failure::from_error(ExitKind::Failure, error);
     match error.hint() {
         Some(hint) => failure.hint(hint),

@@ -73,6 +73,9 @@ const CLOUD_SHELL: &str = "cloud-shell";
 /// Variables that hold a key, the first one first.
 pub const KEY_VARIABLES: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];
 
+/// The key of Vertex AI's express mode.
+const VERTEX_KEY: &str = "GOOGLE_API_KEY";
+
 /// Why nobody is let in. Every one of these ends the program with the exit code for authentication.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
@@ -168,12 +171,24 @@ pub fn choose(
     }
 }
 
+/// The credentials of Vertex AI for a run that names it as the provider, whatever else could be chosen.
+///
+/// A project is preferred here: the key next to it may be that of the Gemini API.
+pub fn choose_vertex(env: &Env, security: &Security) -> Result<Auth, AuthError> {
+    check_enforced(security, Some(VERTEX))?;
+    if vertex_project(env).is_none() {
+        return vertex(env);
+    }
+    let without_key = env.iter().filter(|(name, _)| *name != VERTEX_KEY);
+    let pairs = without_key.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    vertex(&Env::new(pairs, env.cwd().to_path_buf()))
+}
+
 /// As upstream, a key means express mode, whatever else is set.
 fn vertex(env: &Env) -> Result<Auth, AuthError> {
-    const KEY: &str = "GOOGLE_API_KEY";
-    let key = env.get(KEY).map(str::trim).filter(|key| !key.is_empty());
+    let key = env.get(VERTEX_KEY).map(str::trim).filter(|key| !key.is_empty());
     let (key, origin, place) = match (key, vertex_project(env)) {
-        (Some(key), _) => (Secret::new(key), Origin::Variable(KEY), VertexPlace::Express),
+        (Some(key), _) => (Secret::new(key), Origin::Variable(VERTEX_KEY), VertexPlace::Express),
         // It becomes part of the server's name, and tokens go there.
         (None, Some((_, location))) if !is_location(location) => return Err(AuthError::BadLocation),
         (None, Some((project, location))) => {

@@ -6,6 +6,7 @@
 
 pub mod cost;
 pub mod known;
+pub mod live;
 mod settings;
 mod table;
 
@@ -16,6 +17,7 @@ use pollux_domain::model::{Dialect, InfoSource, ModelInfo, ProviderId};
 use serde_json::Value;
 
 use crate::gemini::capabilities;
+use live::LiveModels;
 use settings::{Alias, Override};
 
 const BUILT_IN: &str = include_str!("catalogue/aliases.json");
@@ -29,6 +31,8 @@ const CHAT_BASE: &str = "chat-base";
 pub struct Catalogue {
     names: BTreeMap<String, String>,
     windows: BTreeMap<String, u64>,
+    /// Windows that the server named and the user did not.
+    live: BTreeMap<String, u64>,
     families: Vec<(String, String)>,
     aliases: BTreeMap<String, Alias>,
     overrides: Vec<Override>,
@@ -86,11 +90,21 @@ impl Catalogue {
         Ok(tables)
     }
 
+    /// The same with what the server said of its models. The user's `contextWindows` win.
+    #[must_use]
+    pub fn with_live(mut self, said: &LiveModels, model_configs: &Value) -> Self {
+        let own = |name: &str| model_configs.get("contextWindows").is_some_and(|own| own.get(name).is_some());
+        let windows = said.iter().filter_map(|(name, said)| Some((name.clone(), said.context?)));
+        self.live = windows.filter(|(name, _)| !own(name)).collect();
+        self
+    }
+
     /// What the program must know of a model before it asks it.
     pub fn info(&self, name: &str) -> ModelInfo {
         let id = self.look_up(name, Occasion::default()).id;
         let bare = bare(&id);
-        let window = self.windows.get(bare).copied();
+        let live = self.live.get(bare).copied();
+        let window = live.or_else(|| self.windows.get(bare).copied());
         ModelInfo {
             provider: ProviderId::GEMINI,
             dialect: Dialect::GEMINI,
@@ -102,7 +116,11 @@ impl Catalogue {
             prices: None,
             small: capabilities::small(bare),
             investigator: capabilities::investigator(bare),
-            source: if window.is_some() { InfoSource::Catalogue } else { InfoSource::Guess },
+            source: match (live, window) {
+                (Some(_), _) => InfoSource::Server,
+                (None, Some(_)) => InfoSource::Catalogue,
+                (None, None) => InfoSource::Guess,
+            },
             id,
         }
     }

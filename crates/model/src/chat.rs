@@ -8,7 +8,6 @@ mod exchange;
 mod local;
 mod media;
 mod messages;
-mod models;
 mod quirks;
 mod reasoning;
 mod reply;
@@ -22,16 +21,21 @@ use pollux_domain::model::{
     Dialect, GenerationSettings, ModelClient, ModelError, ModelInfo, ModelRequest, ReplyChunk, ReplyStream,
     RequestRole,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::catalogue::live::LiveModels;
 use crate::prompt_tools::{LocalFacts, LocalProbe};
 use crate::shared::endpoint::{Endpoint, EndpointError};
+use crate::shared::model_list;
 use crate::shared::server::Server;
 use crate::shared::settings;
 use crate::shared::tool_names::ToolNames;
 use exchange::{ChatExchange, Memory};
 use quirks::{Quirks, ServerFacts};
 use request::{MAX_NAME, Plan};
+
+/// A local server is asked about no more models than this.
+const MAX_DETAILED: usize = 64;
 
 /// A client of one server.
 pub struct ChatClient {
@@ -46,6 +50,50 @@ impl ChatClient {
         let quirks = Quirks::of(server.provider().as_str(), server.host(), server.port(), "");
         let server = server.with_headers(quirks.headers);
         Ok(Self { server: Arc::new(server), memory: Arc::default() })
+    }
+
+    /// What the server says of its models, and what a local one adds for each of them.
+    pub async fn live_models(&self) -> Result<LiveModels, ModelError> {
+        let request = self.server.get("models");
+        let list = self.server.ask(&request, RequestRole::Tool, |value| model_list::read(&value)).await?;
+        let mut models: LiveModels = list.into_iter().collect();
+        // A list without details is better than none.
+        let _ = self.add_local_facts(&mut models).await;
+        Ok(models)
+    }
+
+    async fn add_local_facts(&self, models: &mut LiveModels) -> Result<(), ModelError> {
+        let said = models.iter_mut().take(MAX_DETAILED);
+        match self.quirks("").facts {
+            ServerFacts::None => {}
+            ServerFacts::LlamaCpp => {
+                let facts = local::llama_cpp(&self.get_at_root("props").await?);
+                said.for_each(|(_, said)| facts.add_to(said));
+            }
+            ServerFacts::LmStudio => {
+                let list = self.get_at_root("api/v0/models").await?;
+                said.for_each(|(name, said)| local::lm_studio(name, &list).add_to(said));
+            }
+            ServerFacts::Ollama => {
+                let running = self.get_at_root("api/ps").await.unwrap_or_default();
+                for (name, said) in said {
+                    let show = self.ollama_show(name).await?;
+                    local::ollama(name, &show, &running).add_to(said);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn ollama_show(&self, model: &str) -> Result<Value, ModelError> {
+        let request = self.server.post("api/show", json!({"model": model}))?;
+        let request = self.server.at_root(request, "api/show");
+        self.server.ask_once(&request).await
+    }
+
+    async fn get_at_root(&self, path: &str) -> Result<Value, ModelError> {
+        let request = self.server.at_root(self.server.get(path), path);
+        self.server.ask_once(&request).await
     }
 
     fn quirks(&self, model: &str) -> Quirks {
@@ -69,21 +117,15 @@ impl ChatClient {
 
 impl LocalProbe for ChatClient {
     fn local_facts<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<Option<LocalFacts>, ModelError>> {
-        let get = move |path: &'static str| {
-            let request = self.server.at_root(self.server.get(path), path);
-            async move { self.server.ask_once(&request).await }
-        };
         Box::pin(async move {
             Ok(Some(match self.quirks(model).facts {
                 ServerFacts::None => return Ok(None),
-                ServerFacts::LlamaCpp => local::llama_cpp(&get("props").await?),
-                ServerFacts::LmStudio => local::lm_studio(model, &get("api/v0/models").await?),
+                ServerFacts::LlamaCpp => local::llama_cpp(&self.get_at_root("props").await?),
+                ServerFacts::LmStudio => local::lm_studio(model, &self.get_at_root("api/v0/models").await?),
                 ServerFacts::Ollama => {
-                    let request = self.server.post("api/show", json!({"model": model}))?;
-                    let request = self.server.at_root(request, "api/show");
-                    let show = self.server.ask_once(&request).await?;
+                    let show = self.ollama_show(model).await?;
                     // An older server may not tell what it runs.
-                    let running = get("api/ps").await.unwrap_or_default();
+                    let running = self.get_at_root("api/ps").await.unwrap_or_default();
                     local::ollama(model, &show, &running)
                 }
             }))
@@ -123,8 +165,8 @@ impl ModelClient for ChatClient {
     fn list_models(&self) -> BoxFuture<'_, Result<Vec<ModelInfo>, ModelError>> {
         Box::pin(async {
             let request = self.server.get("models");
-            let info = |id: &str| self.server.info(id);
-            self.server.ask(&request, RequestRole::Tool, |value| models::read(&value, &info)).await
+            let list = self.server.ask(&request, RequestRole::Tool, |value| model_list::read(&value)).await?;
+            Ok(list.iter().map(|(id, said)| said.over(self.server.info(id))).collect())
         })
     }
 }

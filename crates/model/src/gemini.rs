@@ -6,6 +6,7 @@ mod finish;
 mod grounding;
 mod headers;
 mod history;
+mod models;
 mod protocol;
 pub(crate) mod reply;
 mod vertex;
@@ -30,6 +31,7 @@ use reqwest::{Method, Request, Url};
 use serde::Serialize;
 
 use crate::auth::{Auth, VertexPlace};
+use crate::catalogue::live::LiveModels;
 use crate::catalogue::{Catalogue, Resolved};
 use crate::http::{Connection, FixedRequest, HttpOptions, HttpStream, SignedStream};
 use protocol::{GeminiDecoder, GeminiProtocol};
@@ -37,7 +39,8 @@ use wire::{CountBody, GenerateBody};
 
 pub use headers::{HeaderError, custom_headers, user_agent};
 
-const GOOGLE: &str = "https://generativelanguage.googleapis.com";
+/// Google's own server of the Gemini API.
+pub const GOOGLE_ADDRESS: &str = "https://generativelanguage.googleapis.com";
 const API_VERSION: &str = "v1beta";
 
 /// What the client of a run is made from.
@@ -56,11 +59,18 @@ pub struct GeminiSetup<'a> {
 }
 
 /// A client for Google's API with a key, or for Vertex AI. Nothing is sent.
-pub fn connect(setup: GeminiSetup<'_>) -> Result<Arc<dyn ModelClient>, GeminiSetupError> {
+pub fn connect(setup: GeminiSetup<'_>) -> Result<GeminiClient, GeminiSetupError> {
     let options = GeminiOptions::new(setup.http, setup.auth, setup.catalogue);
     let mut options = options.configured(setup.env, setup.general, setup.version, setup.model);
     options.tokens = setup.tokens;
-    Ok(Arc::new(GeminiClient::new(options)?))
+    GeminiClient::new(options)
+}
+
+/// Where requests with these credentials go, without the path.
+pub fn address(auth: &Auth) -> String {
+    let usual = || auth.vertex.as_ref().map_or_else(|| GOOGLE_ADDRESS.to_owned(), vertex::address);
+    let address = auth.base_url.clone().unwrap_or_else(usual);
+    address.trim().trim_end_matches('/').to_owned()
 }
 
 /// How to reach the API.
@@ -150,8 +160,8 @@ pub struct GeminiClient {
 impl GeminiClient {
     /// Checks the address and the headers; nothing is sent.
     pub fn new(options: GeminiOptions) -> Result<Self, GeminiSetupError> {
-        let usual = options.auth.vertex.as_ref().map_or_else(|| GOOGLE.to_owned(), vertex::address);
-        let address = options.auth.base_url.as_deref().unwrap_or(&usual).trim().trim_end_matches('/');
+        let address = address(&options.auth);
+        let address = address.as_str();
         let bad_url = || GeminiSetupError::BaseUrl(address.to_owned());
         let parsed = Url::parse(address).map_err(|_| bad_url())?;
         if !matches!(parsed.scheme(), "http" | "https") || !parsed.has_host() {
@@ -193,6 +203,28 @@ impl GeminiClient {
         *request.headers_mut() = self.headers.clone();
         *request.body_mut() = Some(body.into());
         Ok(request)
+    }
+
+    /// What the server says of its models. Vertex AI has no such list.
+    pub async fn live_models(&self) -> Result<LiveModels, ModelError> {
+        let mut listed = LiveModels::new();
+        if self.vertex.is_some() {
+            return Ok(listed);
+        }
+        let mut token = None;
+        // A server that never stops telling of more pages must not keep us here.
+        for _ in 0..models::MAX_PAGES {
+            let mut request = Request::new(Method::GET, models::address(&self.base, token.as_deref())?);
+            *request.headers_mut() = self.headers.clone();
+            let attempts = self.attempts(RequestRole::Tool);
+            let page = self.connection.ask(&request, attempts, models::read_page).await?;
+            listed.extend(page.models);
+            token = page.next;
+            if token.is_none() {
+                break;
+            }
+        }
+        Ok(listed)
     }
 
     /// Who answers for a name.

@@ -28,6 +28,8 @@ use pollux_domain::{BoxFuture, JsonObject};
 use reqwest::{Request, Url};
 use serde_json::Value;
 
+use crate::catalogue::known::ModelOverride;
+use crate::catalogue::live::LiveModels;
 use crate::http::Failure;
 use crate::shared::endpoint::{Credential, Endpoint, EndpointError, Key, ModelFacts};
 use crate::shared::fault;
@@ -140,6 +142,29 @@ impl MessagesClient {
         self.write(&request.model, continues, |target| target.stream(request))
     }
 
+    /// What the server says of its models.
+    pub async fn live_models(&self) -> Result<LiveModels, ModelError> {
+        Ok(self.listed().await?.into_iter().collect())
+    }
+
+    /// The same in the server's order.
+    async fn listed(&self) -> Result<Vec<(String, ModelOverride)>, ModelError> {
+        let mut listed = Vec::new();
+        let mut after: Option<String> = None;
+        // A server that never stops telling of more pages must not keep us here.
+        for _ in 0..models::MAX_PAGES {
+            let mut sendable = self.server().get("models");
+            models::ask_for_page(sendable.url_mut(), after.as_deref());
+            let page = self.server().ask(&sendable, RequestRole::Tool, models::read_page).await?;
+            listed.extend(page.models.iter().filter_map(models::said));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(listed)
+    }
+
     /// A request whose header names what is in beta of its body.
     fn post(&self, path: &str, body: JsonObject) -> Result<Request, ModelError> {
         let betas = headers::betas(&self.shared.options.betas, &body);
@@ -176,23 +201,8 @@ impl ModelClient for MessagesClient {
 
     fn list_models(&self) -> BoxFuture<'_, Result<Vec<ModelInfo>, ModelError>> {
         Box::pin(async move {
-            let mut listed = Vec::new();
-            let mut after: Option<String> = None;
-            // A server that never stops telling of more pages must not keep us here.
-            for _ in 0..models::MAX_PAGES {
-                let mut sendable = self.server().get("models");
-                models::ask_for_page(sendable.url_mut(), after.as_deref());
-                let page = self.server().ask(&sendable, RequestRole::Tool, models::read_page).await?;
-                listed.extend(page.models.iter().filter_map(|model| {
-                    let known = self.server().info(model.get("id")?.as_str()?);
-                    Some(models::describe(known, model))
-                }));
-                after = page.next;
-                if after.is_none() {
-                    break;
-                }
-            }
-            Ok(listed)
+            let listed = self.listed().await?;
+            Ok(listed.iter().map(|(id, said)| said.over(self.server().info(id))).collect())
         })
     }
 }

@@ -17,15 +17,19 @@ pub use address::{AddressSource, Location, LocationError};
 pub use built_in::{BUILT_IN, BuiltInProvider};
 pub use choice::{DefaultChoice, DefaultReason};
 pub use endpoint::EndpointParts;
-pub use facts::model_facts;
+pub use facts::{model_facts, served};
 pub use key::{FoundKey, KeyPlace};
 pub use names::ModelName;
-pub use settings::{ModelSettings, Price, ProviderSettings, SettingsError, ToolMode, read_settings};
+pub use settings::{
+    ModelSettings, Price, ProviderSettings, SettingsError, ToolMode, is_provider_id, read_settings,
+};
 
 use std::collections::BTreeMap;
 
 use pollux_config::env::Env;
 use pollux_domain::model::{Dialect, ProviderId};
+
+use crate::catalogue::known;
 
 /// All providers that a run can use.
 #[derive(Debug, Clone, Copy)]
@@ -111,12 +115,12 @@ impl Provider<'_> {
 
     /// The model to start with when the user names none.
     pub fn default_model(&self) -> Option<&'static str> {
-        self.built_in.and_then(|row| row.model)
+        known::provider(self.built_in?.id)?.default.as_deref()
     }
 
     /// The model for titles and summaries when the user names none.
     pub fn small_model(&self) -> Option<&'static str> {
-        self.built_in.and_then(|row| row.small)
+        known::provider(self.built_in?.id)?.small.as_deref()
     }
 
     /// The variables that hold its key, in the order in which they are read.
@@ -127,11 +131,21 @@ impl Provider<'_> {
         own.into_iter().chain([named]).chain(built_in.iter().map(|name| (*name).to_owned())).collect()
     }
 
+    /// The program that prints its key.
+    pub fn key_command(&self) -> &[String] {
+        self.settings.map_or(&[], |settings| &settings.key_command)
+    }
+
     /// The variable to tell people about when there is no key.
     pub fn main_key_variable(&self) -> String {
         let own = self.settings.and_then(|settings| settings.env_key.clone());
         let built_in = || self.built_in.and_then(|row| row.keys.first()).map(|name| (*name).to_owned());
         own.or_else(built_in).unwrap_or_else(|| format!("POLLUX_{}_API_KEY", variable_part(self.id)))
+    }
+
+    /// The wire language at its usual address.
+    pub fn usual_dialect(&self) -> Dialect {
+        self.dialect(None)
     }
 
     /// The wire language at this address. OpenAI's own host speaks Responses; other hosts under its id speak Chat.

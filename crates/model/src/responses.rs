@@ -25,8 +25,11 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::catalogue::known::ModelOverride;
+use crate::catalogue::live::LiveModels;
 use crate::http::Failure;
 use crate::shared::endpoint::{Endpoint, EndpointError};
+use crate::shared::model_list;
 use crate::shared::server::Server;
 use crate::shared::settings;
 use crate::shared::tool_names::ToolNames;
@@ -58,6 +61,16 @@ impl ResponsesClient {
 
     fn info(&self, name: &str) -> ModelInfo {
         self.server.info(name)
+    }
+
+    /// What the server says of its models, which on this wire is little more than their names.
+    pub async fn live_models(&self) -> Result<LiveModels, ModelError> {
+        Ok(self.listed().await?.into_iter().collect())
+    }
+
+    async fn listed(&self) -> Result<Vec<(String, ModelOverride)>, ModelError> {
+        let request = self.server.get("models");
+        self.server.ask(&request, RequestRole::Tool, |value| model_list::read(&value)).await
     }
 
     /// Who answers for a name.
@@ -128,9 +141,8 @@ impl ModelClient for ResponsesClient {
 
     fn list_models(&self) -> BoxFuture<'_, Result<Vec<ModelInfo>, ModelError>> {
         Box::pin(async {
-            let request = self.server.get("models");
-            let ids = self.server.ask(&request, RequestRole::Tool, read_models).await?;
-            Ok(ids.iter().map(|id| self.info(id)).collect())
+            let listed = self.listed().await?;
+            Ok(listed.iter().map(|(id, said)| said.over(self.info(id))).collect())
         })
     }
 }
@@ -140,10 +152,4 @@ fn read_count(value: Value) -> Result<u64, Failure> {
         .get("input_tokens")
         .and_then(Value::as_u64)
         .ok_or_else(|| Failure::malformed("the token count is missing in the answer"))
-}
-
-fn read_models(value: Value) -> Result<Vec<String>, Failure> {
-    let listed = value.get("data").and_then(Value::as_array);
-    let listed = listed.ok_or_else(|| Failure::malformed("the list of models is missing in the answer"))?;
-    Ok(listed.iter().filter_map(|model| values::text(model, "id")).map(str::to_owned).collect())
 }

@@ -1,12 +1,13 @@
 //! What the wires of OpenAI's two dialects and Anthropic's have in common: where the server is and what it is sent
 //! ([`endpoint`]), what its errors mean ([`fault`]), ids of calls ([`call_ids`]), names of tools ([`tool_names`]),
-//! schemas of their arguments ([`schema`]), settings in neutral words ([`settings`]), and requests to it ([`server`]).
+//! schemas of their arguments ([`schema`]), settings in neutral words ([`settings`]), lists of models ([`model_list`]), and requests to it ([`server`]).
 //! Nothing here knows one wire.
 
 pub(crate) mod call_ids;
 mod digest;
 pub mod endpoint;
 pub(crate) mod fault;
+pub(crate) mod model_list;
 pub(crate) mod schema;
 pub(crate) mod server;
 pub(crate) mod settings;

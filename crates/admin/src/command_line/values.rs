@@ -54,6 +54,15 @@ pub fn approval_modes() -> impl TypedValueParser<Value = ApprovalMode> {
         .map(|name| name.parse().unwrap_or_default())
 }
 
+/// The name of a variable. Anything else may be a key pasted by mistake, so it is not repeated.
+pub fn variable_names() -> impl TypedValueParser<Value = String> {
+    StringValueParser::new().try_map(|text| {
+        let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && text.bytes().next().is_some_and(|first| !first.is_ascii_digit());
+        if is_name { Ok(text) } else { Err(Expected::without_value("the name of a variable, not a key")) }
+    })
+}
+
 /// The items of a repeated option whose values may hold several, separated by commas.
 ///
 /// Items are trimmed and empty ones dropped; a lone empty value stays, as gemini-cli keeps it.

@@ -7,21 +7,50 @@ use crate::command_line::{RootOptions, SubcommandArgs};
 use crate::usage::UsageError;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  pollux models serve ~/models/qwen3-8b.gguf")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  pollux models
+  pollux models --provider anthropic
+  pollux models --refresh --provider ollama
+  pollux models serve ~/models/qwen3-8b.gguf"
+)]
 pub struct ModelsArgs {
+    #[command(flatten)]
+    list: ListArgs,
     #[command(subcommand)]
-    leaf: ModelsLeaf,
+    leaf: Option<ModelsLeaf>,
 }
 
 /// What to do with models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelsCommand {
+    List(ListArgs),
     Serve(ServeArgs),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ListArgs {
+    /// Only the models of this provider
+    #[arg(long, value_name = "id")]
+    pub provider: Option<String>,
+    /// Ask the servers for their models first, and keep the answers
+    #[arg(long)]
+    pub refresh: bool,
+    /// Output JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum ModelsLeaf {
+    /// List models with context window, price and abilities
+    ///
+    /// Opens no connection without `--refresh`.
+    #[command(after_help = "Examples:
+  pollux models list
+  pollux models list --provider openai --json")]
+    List(ListArgs),
     /// Serve a GGUF file to other programs
     ///
     /// Starts `llama-server`, or the command in `local.serverCommand`, on a loopback port with a new API key, and runs
@@ -37,7 +66,9 @@ impl SubcommandArgs for ModelsArgs {
 
     fn resolve(self, _: &mut RootOptions) -> Result<ModelsCommand, UsageError> {
         Ok(match self.leaf {
-            ModelsLeaf::Serve(args) => ModelsCommand::Serve(args),
+            None => ModelsCommand::List(self.list),
+            Some(ModelsLeaf::List(list)) => ModelsCommand::List(list),
+            Some(ModelsLeaf::Serve(args)) => ModelsCommand::Serve(args),
         })
     }
 }

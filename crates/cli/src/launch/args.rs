@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Command};
 use clap_complete::Shell;
 use pollux_admin::TABLE;
-use pollux_admin::command_line::{Purpose, approval_modes};
+use pollux_admin::command_line::{Purpose, approval_modes, variable_names};
 use pollux_admin::policy::PolicyFlags;
 use pollux_domain::approval::ApprovalMode;
 use pollux_host::VERSION;
@@ -112,6 +112,9 @@ pub(super) struct OutputArgs {
     /// Models to switch to when the chosen one is unavailable
     #[arg(long, value_name = "list")]
     pub(super) fallback: Vec<String>,
+    /// Variable that holds the API key of the model's provider
+    #[arg(long, value_name = "variable", value_parser = variable_names())]
+    pub(super) api_key_env: Option<String>,
     #[command(flatten)]
     pub(super) format: FormatArgs,
     #[command(flatten)]

@@ -168,6 +168,7 @@ fn shared_options(root: &RootArgs) -> Request {
             (true, false) => RawOutput::Raw,
             (false, false) => RawOutput::Stripped,
         },
+        api_key_env: root.output.api_key_env.clone(),
         debug: root.global.debug,
         ignore_env: root.other.ignore_env,
         script: script(&root.scripted),

@@ -188,3 +188,15 @@ fn a_key_is_never_shown_by_accident() {
     assert!(auth.bearer);
     assert!(!format!("{auth:?}").contains("hunter2"));
 }
+
+#[test]
+fn vertex_by_name_prefers_a_project_over_a_key_of_the_other_api() {
+    let project = [("GOOGLE_CLOUD_PROJECT", "p"), ("GOOGLE_CLOUD_LOCATION", "l"), ("GOOGLE_API_KEY", "k")];
+    let auth = choose_vertex(&env(&project), &Security::default()).unwrap();
+    assert!(matches!(auth.vertex, Some(VertexPlace::Project { .. })) && auth.key.reveal().is_empty());
+    let express = choose_vertex(&env(&[("GOOGLE_API_KEY", "k")]), &Security::default()).unwrap();
+    assert_eq!((express.vertex, express.key.reveal()), (Some(VertexPlace::Express), "k"));
+    let none = choose_vertex(&env(&[("GEMINI_API_KEY", "k")]), &Security::default());
+    assert!(matches!(none, Err(AuthError::VertexWithoutPlace)));
+    assert!(choose_vertex(&env(&project), &enforced("gemini-api-key")).is_err());
+}

@@ -11,6 +11,7 @@ use pollux_domain::spelling::distance;
 
 use super::cost::cost;
 use super::table::{ModelRow, ProviderRow, table};
+use crate::providers::BuiltInProvider;
 use crate::shared::endpoint::ModelFacts;
 
 /// The window of a model that nobody knows, on this machine and elsewhere.
@@ -30,12 +31,14 @@ pub struct ModelOverride {
     pub context: Option<u64>,
     pub output: Option<u64>,
     pub tools: Option<bool>,
+    pub tool_choice: Option<bool>,
     pub images: Option<bool>,
     pub pdf: Option<bool>,
+    pub audio: Option<bool>,
     pub reasoning: Option<bool>,
     pub efforts: Option<Vec<Effort>>,
-    pub sampling: Option<bool>,
     pub structured: Option<bool>,
+    pub sampling: Option<bool>,
     /// Whether it gets the compact profile.
     pub compact: Option<bool>,
     pub prices: Option<Prices>,
@@ -74,6 +77,11 @@ pub fn provider(id: &str) -> Option<&'static ProviderRow> {
 /// The models of a provider that the table has.
 pub fn models(provider: &str) -> impl Iterator<Item = &'static str> {
     own_row(provider).into_iter().flat_map(|row| row.models.keys()).map(String::as_str)
+}
+
+/// The provider whose models this one serves, if it has none of its own.
+pub fn model_source(provider_id: &str) -> Option<&'static str> {
+    provider(provider_id)?.like.as_deref()
 }
 
 /// The provider and the model that a name means, if the table has them: `provider/model`, or a model alone.
@@ -121,12 +129,12 @@ pub fn closest(provider: &str, name: &str) -> Option<&'static str> {
 }
 
 impl Served {
-    /// A provider of the table, without anybody's rows. `None` if the table does not have it.
+    /// A built-in provider, without anybody's rows.
     pub fn by(id: &str) -> Option<Self> {
-        let row = provider(id)?;
+        let row = BuiltInProvider::find(id)?;
         Some(Self {
-            provider: ProviderId::new(id),
-            dialect: Dialect::new(row.dialect.clone()),
+            provider: ProviderId::known(row.id),
+            dialect: row.dialect.clone(),
             local: row.local,
             everywhere: ModelOverride::default(),
             user: BTreeMap::new(),
@@ -155,12 +163,13 @@ impl Served {
         info.prices = prices_of(id, model);
         info.small = provider(id).and_then(|row| row.small.clone());
         info.investigator = info.small.clone();
+        if let Some(said) = self.live.get(model) {
+            said.lay_over(&mut info, InfoSource::Server);
+        }
         let source = info.source;
         self.everywhere.lay_over(&mut info, source);
-        for (said, source) in [(&self.live, InfoSource::Server), (&self.user, InfoSource::User)] {
-            if let Some(said) = said.get(model) {
-                said.lay_over(&mut info, source);
-            }
+        if let Some(said) = self.user.get(model) {
+            said.lay_over(&mut info, InfoSource::User);
         }
         info
     }
@@ -172,17 +181,30 @@ impl Served {
 }
 
 impl ModelOverride {
+    /// A server's word over what was known; what the user said holds.
+    pub(crate) fn over(&self, mut info: ModelInfo) -> ModelInfo {
+        if info.source != InfoSource::User {
+            self.lay_over(&mut info, InfoSource::Server);
+        }
+        info
+    }
+
     fn lay_over(&self, info: &mut ModelInfo, source: InfoSource) {
+        if *self == Self::default() {
+            return;
+        }
         info.context_window = self.context.unwrap_or(info.context_window);
         info.max_output = self.output.or(info.max_output);
         let caps = &mut info.caps;
         let pairs = [
             (&mut caps.tools, self.tools),
+            (&mut caps.tool_choice, self.tool_choice),
             (&mut caps.images, self.images),
             (&mut caps.pdf, self.pdf),
+            (&mut caps.audio, self.audio),
             (&mut caps.reasoning, self.reasoning),
-            (&mut caps.sampling, self.sampling),
             (&mut caps.structured, self.structured),
+            (&mut caps.sampling, self.sampling),
         ];
         for (known, said) in pairs {
             *known = said.unwrap_or(*known);

@@ -18,25 +18,10 @@ pub(super) struct Table {
     pub(super) providers: BTreeMap<String, ProviderRow>,
 }
 
-/// A provider that the program knows.
+/// The models of a provider. Its address, keys and dialect are in [`BUILT_IN`](crate::providers::BUILT_IN).
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderRow {
-    /// The wire language it speaks.
-    pub dialect: String,
-    /// Where it is, unless something else says so.
-    pub base_url: Option<String>,
-    /// Variables of the environment that hold its key; the first that is set is taken.
-    #[serde(default)]
-    pub keys: Vec<String>,
-    /// Variables of the environment that hold its address.
-    #[serde(default)]
-    pub addresses: Vec<String>,
-    /// It runs on this machine.
-    #[serde(default)]
-    pub local: bool,
-    /// How people start it, if it is local.
-    pub start: Option<String>,
     /// The model to begin with.
     pub default: Option<String>,
     /// The model for small tasks.

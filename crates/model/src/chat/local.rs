@@ -2,10 +2,21 @@
 
 use serde_json::Value;
 
+use crate::catalogue::known::ModelOverride;
 use crate::prompt_tools::LocalFacts;
 
 /// Agents work badly below this window.
 const SMALL_WINDOW: u64 = 16_384;
+
+impl LocalFacts {
+    /// Adds it to what the list of models says.
+    pub(super) fn add_to(&self, said: &mut ModelOverride) {
+        said.context = self.context_window.or(said.context);
+        said.tools = self.tools.or(said.tools);
+        said.images = self.images.or(said.images);
+        said.reasoning = self.reasoning.or(said.reasoning);
+    }
+}
 
 /// Reads Ollama's `/api/show`, and `/api/ps` for what is loaded now.
 pub(super) fn ollama(model: &str, show: &Value, running: &Value) -> LocalFacts {

@@ -1,10 +1,11 @@
 //! The models that a server lists, and what it says they can do.
 
-use pollux_domain::model::{Capabilities, Effort, InfoSource, ModelInfo};
+use pollux_domain::model::Effort;
 use reqwest::Url;
 use serde_json::Value;
 
 use super::usage::number;
+use crate::catalogue::known::ModelOverride;
 use crate::http::Failure;
 use crate::shared::fault;
 
@@ -37,53 +38,49 @@ pub(super) fn read_page(value: Value) -> Result<Page, Failure> {
     Ok(Page { models, next })
 }
 
-/// What the server says of a model over what was known.
-pub(super) fn describe(known: ModelInfo, model: &Value) -> ModelInfo {
+/// What the server says of a model.
+pub(super) fn said(model: &Value) -> Option<(String, ModelOverride)> {
+    let id = model.get("id")?.as_str()?.to_owned();
     let count = |key: &str| model.get(key).map(number).filter(|count| *count > 0);
-    let caps = model.get("capabilities").filter(|caps| caps.is_object());
-    ModelInfo {
-        context_window: count("max_input_tokens").unwrap_or(known.context_window),
-        max_output: count("max_tokens").or(known.max_output),
-        caps: caps.map_or_else(|| known.caps.clone(), |caps| capabilities(&known.caps, caps)),
-        source: InfoSource::Server,
-        ..known
-    }
+    let says = |path: &str| model.pointer(&format!("/capabilities{path}/supported")).and_then(Value::as_bool);
+    let said = ModelOverride {
+        context: count("max_input_tokens"),
+        output: count("max_tokens"),
+        images: says("/image_input"),
+        pdf: says("/pdf_input"),
+        structured: says("/structured_outputs"),
+        reasoning: says("/thinking"),
+        efforts: efforts(says),
+        ..ModelOverride::default()
+    };
+    Some((id, said))
 }
 
-fn capabilities(known: &Capabilities, caps: &Value) -> Capabilities {
-    let says = |path: &str, known: bool| {
-        caps.pointer(&format!("{path}/supported")).and_then(Value::as_bool).unwrap_or(known)
-    };
-    let adaptive = says("/thinking/types/adaptive", !known.efforts.is_empty());
-    let mut efforts = Vec::new();
-    if adaptive && says("/thinking/types/disabled", known.efforts.contains(&Effort::None)) {
-        efforts.push(Effort::None);
+/// The efforts that a model has, if the server speaks of them.
+fn efforts(says: impl Fn(&str) -> Option<bool>) -> Option<Vec<Effort>> {
+    let adaptive = says("/thinking/types/adaptive");
+    let graded = says("/effort");
+    if adaptive.or(graded)? && adaptive != Some(false) {
+        let levels = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
+        let has = |level: &Effort| {
+            graded == Some(true) && says(&format!("/effort/{}", level.as_str())) == Some(true)
+        };
+        let off = (says("/thinking/types/disabled") == Some(true)).then_some(Effort::None);
+        return Some(off.into_iter().chain(levels.into_iter().filter(has)).collect());
     }
-    let levels = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
-    if adaptive && says("/effort", !known.efforts.is_empty()) {
-        let has =
-            |level: &Effort| says(&format!("/effort/{}", level.as_str()), known.efforts.contains(level));
-        efforts.extend(levels.into_iter().filter(has));
-    }
-    Capabilities {
-        images: says("/image_input", known.images),
-        pdf: says("/pdf_input", known.pdf),
-        structured: says("/structured_outputs", known.structured),
-        reasoning: says("/thinking", known.reasoning),
-        efforts,
-        ..known.clone()
-    }
+    Some(Vec::new())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pollux_domain::model::{Dialect, ProviderId};
+    use pollux_domain::model::{Dialect, InfoSource, ModelInfo, ProviderId};
     use serde_json::json;
 
     #[test]
     fn the_servers_word_on_a_model_wins() {
         let known = ModelInfo::unknown("claude-x", ProviderId::known("anthropic"), Dialect::MESSAGES);
+        let describe = |known: ModelInfo, model: &Value| said(model).unwrap().1.over(known);
         let yes = json!({"supported": true});
         let no = json!({"supported": false});
         let info = describe(

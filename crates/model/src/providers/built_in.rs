@@ -1,4 +1,4 @@
-//! The table of built-in providers.
+//! The table of built-in providers: where each one is and how it is asked. Their models are in the catalogue.
 
 use pollux_domain::model::Dialect;
 
@@ -17,12 +17,8 @@ pub struct BuiltInProvider {
     pub addresses: &'static [&'static str],
     /// On the user's own machine: no key is needed.
     pub local: bool,
-    /// How people start its server, if it is local.
+    /// How people start it, if it is local.
     pub start: Option<&'static str>,
-    /// The model to start with.
-    pub model: Option<&'static str>,
-    /// The model for titles and summaries.
-    pub small: Option<&'static str>,
 }
 
 const CHAT: BuiltInProvider = BuiltInProvider {
@@ -34,8 +30,6 @@ const CHAT: BuiltInProvider = BuiltInProvider {
     addresses: &[],
     local: false,
     start: None,
-    model: None,
-    small: None,
 };
 
 /// Every built-in provider, one row each. Gemini's own rows only name it; `auth` chooses its credentials.
@@ -49,8 +43,6 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         base: "https://api.anthropic.com",
         keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
         addresses: &["ANTHROPIC_BASE_URL"],
-        model: Some("claude-sonnet-5-5"),
-        small: Some("claude-haiku-5-5"),
         ..CHAT
     },
     BuiltInProvider {
@@ -60,8 +52,6 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         base: "https://api.openai.com/v1",
         keys: &["OPENAI_API_KEY"],
         addresses: &["OPENAI_BASE_URL", "OPENAI_API_BASE"],
-        model: Some("gpt-6.1-sol"),
-        small: Some("gpt-6-luna"),
         ..CHAT
     },
     BuiltInProvider {
@@ -69,8 +59,6 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         name: "OpenRouter",
         base: "https://openrouter.ai/api/v1",
         keys: &["OPENROUTER_API_KEY"],
-        model: Some("anthropic/claude-sonnet-5-5"),
-        small: Some("anthropic/claude-haiku-5-5"),
         ..CHAT
     },
     BuiltInProvider {
@@ -93,7 +81,6 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         name: "DeepSeek",
         base: "https://api.deepseek.com",
         keys: &["DEEPSEEK_API_KEY"],
-        model: Some("deepseek-v4-pro"),
         ..CHAT
     },
     BuiltInProvider {
@@ -101,7 +88,6 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         name: "Groq",
         base: "https://api.groq.com/openai/v1",
         keys: &["GROQ_API_KEY"],
-        model: Some("openai/gpt-oss-120b"),
         ..CHAT
     },
     BuiltInProvider {
@@ -109,7 +95,6 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         name: "Mistral",
         base: "https://api.mistral.ai/v1",
         keys: &["MISTRAL_API_KEY"],
-        model: Some("mistral-large-latest"),
         ..CHAT
     },
     BuiltInProvider {

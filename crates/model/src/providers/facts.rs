@@ -1,28 +1,31 @@
 //! Facts about a provider's models: the user's settings over the program's own tables.
 
-use std::collections::BTreeMap;
-
 use pollux_domain::model::{Dialect, MicroUsd, Prices};
 use serde_json::Value;
 
 use super::{ModelSettings, Price, Provider, ToolMode};
 use crate::catalogue::known::{ModelOverride, Served};
+use crate::catalogue::live::LiveModels;
 use crate::shared::endpoint::ModelFacts;
 
-/// What is known of the models of a provider on this wire.
-pub fn model_facts(provider: &Provider<'_>, dialect: &Dialect) -> ModelFacts {
+/// What is known of the models of a provider on this wire. `live` is what its server said when it was asked last.
+pub fn model_facts(provider: &Provider<'_>, dialect: &Dialect, live: LiveModels) -> ModelFacts {
+    served(provider, dialect, live).into_facts()
+}
+
+/// The same as a value.
+pub fn served(provider: &Provider<'_>, dialect: &Dialect, live: LiveModels) -> Served {
     let rows = provider.settings().map(|settings| &settings.models);
     let user =
         rows.into_iter().flatten().map(|(model, row)| (model.clone(), override_of(row, provider))).collect();
-    let served = Served {
+    Served {
         provider: provider.provider_id(),
         dialect: dialect.clone(),
         local: provider.is_local(),
         everywhere: everywhere(provider),
         user,
-        live: BTreeMap::new(),
-    };
-    served.into_facts()
+        live,
+    }
 }
 
 /// What the settings say of all models of a provider.

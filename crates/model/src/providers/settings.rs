@@ -10,6 +10,8 @@ use pollux_domain::model::Dialect;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::{BUILT_IN, variable_part};
+
 /// What the user says of a provider.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -44,8 +46,19 @@ pub struct ProviderSettings {
     pub api_version: Option<String>,
     /// Lets the key travel without encryption.
     pub allow_insecure: bool,
-    /// The result of `pollux providers test`.
+    /// The results of `pollux providers test`, by model.
     pub probed: JsonObject,
+}
+
+impl ProviderSettings {
+    /// How tools are offered to a model: as the user says of it or of all, else as `pollux providers test` found out.
+    pub fn tool_mode(&self, model: &str) -> Option<ToolMode> {
+        let own = self.models.get(model).and_then(|row| row.tools).or(self.tools);
+        own.or_else(|| {
+            let works = self.probed.get(model)?.get("tools")?.as_bool()?;
+            Some(if works { ToolMode::Native } else { ToolMode::Prompt })
+        })
+    }
 }
 
 /// How long a reply may take.
@@ -116,10 +129,14 @@ pub enum SettingsError {
     #[error("invalid setting `providers.{path}`: {reason}")]
     Invalid { path: String, reason: String },
     #[error(
-        "`providers.{id}.{key}` holds a key in a settings file; remove it and name a variable in \
-         `providers.{id}.envKey`"
+        "`providers.{id}.{key}` holds a key in a settings file; remove it, then store the key with \
+         `pollux providers login {id}` or name a variable in `providers.{id}.envKey`"
     )]
     Key { id: String, key: String },
+    #[error(
+        "the providers `{first}` and `{second}` share the variable {variable}; rename one of them in `providers`"
+    )]
+    SameVariable { first: String, second: String, variable: String },
 }
 
 /// Headers that the program sets itself.
@@ -134,7 +151,7 @@ pub fn read_settings(value: &Value) -> (BTreeMap<String, ProviderSettings>, Vec<
     let mut errors = Vec::new();
     let Value::Object(entries) = value else { return (providers, errors) };
     for (id, entry) in entries {
-        match read(id, entry) {
+        match read(id, entry).and_then(|settings| distinct(id, &providers).map(|()| settings)) {
             Ok(settings) => {
                 providers.insert(id.clone(), settings);
             }
@@ -144,9 +161,29 @@ pub fn read_settings(value: &Value) -> (BTreeMap<String, ProviderSettings>, Vec<
     (providers, errors)
 }
 
+/// Refuses an id whose variables another one has, because the key of one would go to the address of the other.
+fn distinct(id: &str, others: &BTreeMap<String, ProviderSettings>) -> Result<(), SettingsError> {
+    let part = variable_part(id);
+    let built_in = BUILT_IN.iter().map(|row| row.id);
+    let mut known = built_in.chain(others.keys().map(String::as_str));
+    match known.find(|known| *known != id && variable_part(known) == part) {
+        None => Ok(()),
+        Some(first) => Err(SettingsError::SameVariable {
+            first: first.to_owned(),
+            second: id.to_owned(),
+            variable: format!("POLLUX_{part}_API_KEY"),
+        }),
+    }
+}
+
+/// Whether an id can be a provider's.
+pub fn is_provider_id(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
 fn read(id: &str, entry: &Value) -> Result<ProviderSettings, SettingsError> {
     let invalid = |path: String, reason: &str| SettingsError::Invalid { path, reason: reason.to_owned() };
-    if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
+    if !is_provider_id(id) {
         return Err(invalid(id.to_owned(), "an id has letters, digits, `-`, `_` and `.` only"));
     }
     let Value::Object(object) = entry else {

@@ -175,6 +175,29 @@ fn a_key_in_a_settings_file_is_refused_without_being_shown() {
 }
 
 #[test]
+fn two_providers_do_not_share_a_variable() {
+    let found = errors(json!({"my-lab": {"baseUrl": "http://a"}, "my.lab": {"baseUrl": "http://b"}}));
+    assert_eq!(
+        found,
+        [
+            "the providers `my-lab` and `my.lab` share the variable POLLUX_MY_LAB_API_KEY; rename one of them in \
+          `providers`"
+        ]
+    );
+    assert!(errors(json!({"OpenAI": {"baseUrl": "http://b"}}))[0].contains("`openai` and `OpenAI`"));
+    assert!(errors(json!({"openai": {"baseUrl": "http://b"}})).is_empty());
+}
+
+#[test]
+fn tools_are_offered_as_the_test_found_unless_the_user_says_otherwise() {
+    let probed = json!({"a": {"tools": false}, "b": {"tools": true}, "c": 3});
+    let found = settings(json!({"lab": {"probed": probed}, "own": {"tools": "none", "probed": probed}}));
+    let modes = |id: &str| ["a", "b", "c", "d"].map(|model| found[id].tool_mode(model));
+    assert_eq!(modes("lab"), [Some(ToolMode::Prompt), Some(ToolMode::Native), None, None]);
+    assert_eq!(modes("own"), [Some(ToolMode::None); 4]);
+}
+
+#[test]
 fn the_default_provider_follows_the_keys() {
     let env = env(&[]);
     let none = BTreeMap::new();
@@ -232,7 +255,7 @@ fn tools_are_a_mode_of_a_provider_or_of_a_model() {
     assert_eq!(modes, [None, Some(ToolMode::None), Some(ToolMode::Native), Some(ToolMode::None)]);
     let env = env(&[]);
     let providers = Providers::new(&env, &found);
-    let facts = model_facts(&providers.find("lab").unwrap(), &Dialect::CHAT);
+    let facts = model_facts(&providers.find("lab").unwrap(), &Dialect::CHAT, BTreeMap::new());
     let can = |model: &str| (facts(model).caps.tools, facts(model).is_compact());
     assert_eq!(
         [can("a"), can("b"), can("c"), can("x")],
@@ -251,7 +274,7 @@ fn local_providers_say_how_they_are_started_and_are_compact() {
     for id in ["ollama", "lmstudio", "llamacpp", "vllm"] {
         let provider = providers.find(id).unwrap();
         assert!(provider.start_command().is_some(), "{id}");
-        let info = model_facts(&provider, &Dialect::CHAT)("m");
+        let info = model_facts(&provider, &Dialect::CHAT, BTreeMap::new())("m");
         assert!(info.is_compact() && info.caps.structured && info.context_window == 32_768, "{id}");
     }
     assert_eq!(providers.find("groq").unwrap().start_command(), None);

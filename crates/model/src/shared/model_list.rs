@@ -1,8 +1,9 @@
 //! Lists of models, in the forms that servers give them.
 
-use pollux_domain::model::{InfoSource, MicroUsd, ModelInfo, Prices};
+use pollux_domain::model::{MicroUsd, Prices};
 use serde_json::Value;
 
+use crate::catalogue::known::ModelOverride;
 use crate::http::Failure;
 use crate::shared::fault;
 
@@ -17,66 +18,54 @@ const WINDOWS: &[&[&str]] = &[
 ];
 
 /// Reads `GET /models`: a list under `data` or `models`, or a bare one.
-pub(super) fn read(value: &Value, known: &dyn Fn(&str) -> ModelInfo) -> Result<Vec<ModelInfo>, Failure> {
+pub(crate) fn read(value: &Value) -> Result<Vec<(String, ModelOverride)>, Failure> {
     if let Some(failure) = fault::in_reply(value, false) {
         return Err(failure);
     }
     let list = value.as_array().or_else(|| value.get("data")?.as_array());
     let list = list.or_else(|| value.get("models")?.as_array());
     let list = list.ok_or_else(|| Failure::malformed("the list of models is missing in the answer"))?;
-    Ok(list.iter().filter_map(|model| info(model, known)).collect())
+    Ok(list.iter().filter_map(said).collect())
 }
 
-fn info(model: &Value, known: &dyn Fn(&str) -> ModelInfo) -> Option<ModelInfo> {
+/// What an entry says of its model.
+fn said(model: &Value) -> Option<(String, ModelOverride)> {
     let id = ["id", "name", "model"].iter().find_map(|key| model.get(*key)?.as_str())?;
-    let mut info = known(id);
-    // What people set themselves holds.
-    if info.source == InfoSource::User {
-        return Some(info);
-    }
-    let guessed = info.source == InfoSource::Guess;
-    let number = |path: &[&str]| path.iter().try_fold(model, |value, key| value.get(*key))?.as_u64();
-    if let Some(window) = WINDOWS.iter().find_map(|path| number(path)).filter(|window| *window > 0) {
-        info.context_window = window;
-        info.source = InfoSource::Server;
-    }
+    let number = |path: &[&str]| {
+        let number = path.iter().try_fold(model, |value, key| value.get(*key))?.as_u64();
+        number.filter(|number| *number > 0)
+    };
     let output = number(&["top_provider", "max_completion_tokens"]);
-    if let (None, Some(output)) = (info.max_output, output.or_else(|| number(&["max_completion_tokens"]))) {
-        info.max_output = Some(output);
-    }
-    if guessed {
-        read_abilities(model, &mut info);
-    }
-    if info.prices.is_none() {
-        info.prices = model.get("pricing").and_then(prices);
-    }
-    Some(info)
+    let mut said = ModelOverride {
+        context: WINDOWS.iter().find_map(|path| number(path)),
+        output: output.or_else(|| number(&["max_completion_tokens"])),
+        prices: model.get("pricing").and_then(prices),
+        ..ModelOverride::default()
+    };
+    read_abilities(model, &mut said);
+    Some((id.to_owned(), said))
 }
 
-fn read_abilities(model: &Value, info: &mut ModelInfo) {
+fn read_abilities(model: &Value, said: &mut ModelOverride) {
     let words = |value: Option<&Value>| -> Option<Vec<String>> {
         Some(value?.as_array()?.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect())
     };
     let inputs = words(model.get("architecture").and_then(|shape| shape.get("input_modalities")));
     if let Some(inputs) = inputs {
-        let takes = |word: &str| inputs.iter().any(|input| input == word);
-        (info.caps.images, info.caps.pdf, info.caps.audio) = (takes("image"), takes("file"), takes("audio"));
+        let takes = |word: &str| Some(inputs.iter().any(|input| input == word));
+        (said.images, said.pdf, said.audio) = (takes("image"), takes("file"), takes("audio"));
     }
     if let Some(params) = words(model.get("supported_parameters")) {
-        let takes = |word: &str| params.iter().any(|param| param == word);
-        info.caps.tools = takes("tools");
-        info.caps.tool_choice = takes("tool_choice");
-        info.caps.reasoning = takes("reasoning");
-        info.caps.structured = takes("structured_outputs");
-        info.caps.sampling = takes("temperature");
+        let takes = |word: &str| Some(params.iter().any(|param| param == word));
+        said.tools = takes("tools");
+        said.tool_choice = takes("tool_choice");
+        said.reasoning = takes("reasoning");
+        said.structured = takes("structured_outputs");
+        said.sampling = takes("temperature");
     }
     let able = |word: &str| model.get("capabilities").and_then(|all| all.get(word)?.as_bool());
-    if let Some(tools) = able("function_calling") {
-        info.caps.tools = tools;
-    }
-    if let Some(vision) = able("vision") {
-        info.caps.images = vision;
-    }
+    said.tools = able("function_calling").or(said.tools);
+    said.images = able("vision").or(said.images);
 }
 
 /// Dollars for one token, written as text.
@@ -100,32 +89,28 @@ fn prices(pricing: &Value) -> Option<Prices> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pollux_domain::model::{Dialect, ProviderId};
     use serde_json::json;
-
-    fn guess(id: &str) -> ModelInfo {
-        ModelInfo::unknown(id, ProviderId::new("lab"), Dialect::CHAT)
-    }
 
     #[test]
     fn lists_are_read_in_every_form() {
-        let windows = |value: Value| -> Vec<(String, u64)> {
-            let models = read(&value, &guess).unwrap();
-            models.into_iter().map(|info| (info.id, info.context_window)).collect()
+        let windows = |value: Value| -> Vec<(String, Option<u64>)> {
+            let models = read(&value).unwrap();
+            models.into_iter().map(|(id, said)| (id, said.context)).collect()
         };
         let one = |window| vec![("m".to_owned(), window)];
-        assert_eq!(windows(json!({"data": [{"id": "m"}, {"object": "model"}]})), one(128_000));
-        assert_eq!(windows(json!([{"id": "m", "context_length": 9000}])), one(9000));
+        assert_eq!(windows(json!({"data": [{"id": "m"}, {"object": "model"}]})), one(None));
+        assert_eq!(windows(json!([{"id": "m", "context_length": 9000}])), one(Some(9000)));
+        assert_eq!(windows(json!([{"id": "m", "context_length": -1, "max_model_len": 0}])), one(None));
         assert_eq!(
             windows(json!({"data": [{"id": "m", "meta": {"n_ctx": 4096, "n_ctx_train": 8192}}]})),
-            one(4096)
+            one(Some(4096))
         );
         assert_eq!(
             windows(json!({"models": [{"name": "m", "max_context_length": 1, "loaded_context_length": 7}]})),
-            one(7)
+            one(Some(7))
         );
-        assert!(read(&json!({"error": "no"}), &guess).is_err());
-        assert!(read(&json!({}), &guess).is_err());
+        assert!(read(&json!({"error": "no"})).is_err());
+        assert!(read(&json!({})).is_err());
     }
 
     #[test]
@@ -135,15 +120,16 @@ mod tests {
             "supported_parameters": ["tools", "reasoning"],
             "pricing": {"prompt": "0.000002", "completion": "0.00001", "input_cache_read": "0.0000002"},
             "top_provider": {"max_completion_tokens": 64_000}});
-        let [info] = &read(&json!({"data": [model]}), &guess).unwrap()[..] else { panic!("one model") };
-        assert!(info.caps.images && info.caps.tools && info.caps.reasoning && !info.caps.tool_choice);
-        assert_eq!((info.max_output, info.source), (Some(64_000), InfoSource::Server));
-        let prices = info.prices.as_ref().unwrap();
+        let [(id, said)] = &read(&json!({"data": [model]})).unwrap()[..] else { panic!("one model") };
+        assert_eq!((id.as_str(), said.output), ("a/b", Some(64_000)));
+        assert_eq!((said.images, said.tools, said.reasoning), (Some(true), Some(true), Some(true)));
+        assert_eq!((said.tool_choice, said.pdf), (Some(false), Some(false)));
+        let prices = said.prices.as_ref().unwrap();
         assert_eq!(
             (prices.input, prices.output, prices.cached),
             (MicroUsd(2_000_000), MicroUsd(10_000_000), MicroUsd(200_000))
         );
-        let known = |id: &str| ModelInfo { source: InfoSource::User, context_window: 5, ..guess(id) };
-        assert_eq!(read(&json!([{"id": "m", "context_length": 9000}]), &known).unwrap()[0].context_window, 5);
+        let negative = json!([{"id": "auto", "pricing": {"prompt": "-1", "completion": "-1"}}]);
+        assert_eq!(read(&negative).unwrap()[0].1.prices, None);
     }
 }

@@ -1,0 +1,191 @@
+//! Arguments of `pollux providers`.
+
+use clap::{Args, Subcommand};
+use pollux_host::providers::set::NewProvider;
+
+use crate::command_line::{Expected, RootOptions, SubcommandArgs, variable_names};
+use crate::usage::UsageError;
+
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  pollux providers
+  pollux providers --check
+  pollux providers add lab --base-url https://llm.lab.example/v1 --env-key LAB_KEY
+  pollux providers login anthropic"
+)]
+pub struct ProvidersArgs {
+    #[command(flatten)]
+    list: ListArgs,
+    #[command(subcommand)]
+    leaf: Option<ProvidersLeaf>,
+}
+
+/// What to do with providers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ProvidersCommand {
+    List {
+        json: bool,
+        /// Ask the servers.
+        check: bool,
+    },
+    Add(NewProvider),
+    Login {
+        id: String,
+    },
+    Logout {
+        id: String,
+    },
+    Test {
+        id: String,
+        model: Option<String>,
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Output JSON
+    #[arg(long)]
+    json: bool,
+    /// Ask every provider that has a key, and local servers, whether they answer
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum ProvidersLeaf {
+    /// List providers, their key sources and state
+    ///
+    /// Opens no connection without `--check`.
+    #[command(after_help = "Examples:
+  pollux providers list
+  pollux providers list --check --json")]
+    List(ListArgs),
+    /// Add a provider to your user settings
+    ///
+    /// Changes the given values if the provider exists already, and keeps the others.
+    #[command(after_help = "Examples:
+  pollux providers add lab --base-url https://llm.lab.example/v1 --env-key LAB_KEY
+  pollux providers add box --base-url http://192.168.1.5:8080/v1 --tools prompt")]
+    Add {
+        /// Name of the provider, used as in `--model id/model`
+        #[arg(value_name = "id")]
+        id: String,
+        /// Root of the API
+        #[arg(long, value_name = "url")]
+        base_url: String,
+        /// Variable that holds the key
+        #[arg(long, value_name = "variable", value_parser = variable_names())]
+        env_key: Option<String>,
+        /// API of the server
+        #[arg(long, value_name = "name", value_parser = ["chat", "responses", "messages"])]
+        dialect: Option<String>,
+        /// How tools are offered to the model
+        #[arg(long, value_name = "mode", value_parser = ["native", "prompt", "none"])]
+        tools: Option<String>,
+        /// Display name
+        #[arg(long, value_name = "text")]
+        name: Option<String>,
+        /// Additional header as name=value; repeatable
+        #[arg(long, value_name = "header", value_parser = header)]
+        header: Vec<(String, String)>,
+        /// Allow sending the key over plain HTTP to a public address
+        #[arg(long)]
+        allow_insecure: bool,
+    },
+    /// Store the API key of a provider
+    ///
+    /// Asks for the key without showing it, or reads it from standard input. It is stored in the keychain, or in an
+    /// encrypted file where there is no keychain. Only API keys work, not ChatGPT or Claude subscriptions.
+    #[command(after_help = "Examples:
+  pollux providers login anthropic
+  pass show openai | pollux providers login openai")]
+    Login {
+        /// Provider
+        #[arg(value_name = "id")]
+        id: String,
+        // Taken only to be refused without being shown.
+        #[arg(hide = true)]
+        key: Vec<String>,
+    },
+    /// Remove the stored API key of a provider
+    #[command(after_help = "Examples:
+  pollux providers logout anthropic")]
+    Logout {
+        /// Provider
+        #[arg(value_name = "id")]
+        id: String,
+    },
+    /// Test streaming, tool calls and JSON output of a model
+    ///
+    /// Sends three short requests, and stores what works in your user settings as `providers.<id>.probed`.
+    #[command(after_help = "Examples:
+  pollux providers test openai
+  pollux providers test ollama --model qwen3:8b")]
+    Test {
+        /// Provider
+        #[arg(value_name = "id")]
+        id: String,
+        /// Model to test
+        #[arg(long, value_name = "name")]
+        model: Option<String>,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `name=value`; the value may be a secret and is not repeated.
+fn header(text: &str) -> Result<(String, String), Expected> {
+    let expected = || Expected::without_value("name=value");
+    let (name, value) = text.split_once('=').ok_or_else(expected)?;
+    if name.trim().is_empty() {
+        return Err(expected());
+    }
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+impl SubcommandArgs for ProvidersArgs {
+    type Command = ProvidersCommand;
+
+    fn resolve(self, root: &mut RootOptions) -> Result<ProvidersCommand, UsageError> {
+        Ok(match self.leaf {
+            None => ProvidersCommand::List { json: self.list.json, check: self.list.check },
+            Some(ProvidersLeaf::List(list)) => ProvidersCommand::List { json: list.json, check: list.check },
+            Some(ProvidersLeaf::Add {
+                id,
+                base_url,
+                env_key,
+                dialect,
+                tools,
+                name,
+                header,
+                allow_insecure,
+            }) => ProvidersCommand::Add(NewProvider {
+                id,
+                base_url,
+                name,
+                dialect,
+                env_key,
+                tools,
+                headers: header,
+                allow_insecure,
+            }),
+            Some(ProvidersLeaf::Login { key, .. }) if !key.is_empty() => {
+                return Err(UsageError::ProviderKeyAsArgument);
+            }
+            Some(ProvidersLeaf::Login { id, .. }) => ProvidersCommand::Login { id },
+            Some(ProvidersLeaf::Logout { id }) => ProvidersCommand::Logout { id },
+            Some(ProvidersLeaf::Test { id, model, json }) => {
+                // `--model` before the command means the same.
+                let before = || {
+                    let named = root.request.overrides.iter().find(|(key, _)| key == "model.name");
+                    named.and_then(|(_, value)| value.as_str().map(str::to_owned))
+                };
+                ProvidersCommand::Test { id, model: model.or_else(before), json }
+            }
+        })
+    }
+}
