@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::approval::ModeRefused;
 use crate::authority::Authority;
 use crate::hooked::conversation::{end_hooks, start_hooks};
+use crate::prompt::Profile;
 use crate::room::compress_now;
 use crate::session::Session;
 use crate::session::notes::note_end;
@@ -192,7 +193,13 @@ async fn set_model(session: &mut Session, name: String) -> OpResult {
         host.set_model(&name);
     }
     session.emit(Event::ModelChanged(name.clone())).await;
-    OpResult::Model { resolved: session.services.client.resolve(&name).id, name }
+    let info = session.services.client.resolve(&name);
+    let profile = Profile::of(&info);
+    if profile != session.conversation.prompt.profile {
+        session.conversation.prompt.profile = profile;
+        session.conversation.instruct(&session.toolbox);
+    }
+    OpResult::Model { resolved: info.id, name }
 }
 
 async fn take_back(session: &mut Session, to: String) -> OpResult {

@@ -2,6 +2,9 @@
 
 use super::{Dialect, Effort, MicroUsd, ProviderId};
 
+/// Models with a smaller window get the compact profile.
+const COMPACT_WINDOW: u64 = 40_000;
+
 /// What the program must know of a model before it asks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
@@ -38,6 +41,11 @@ impl ModelInfo {
             investigator: None,
             source: InfoSource::Guess,
         }
+    }
+
+    /// Whether it gets the compact profile: a short prompt and few tools.
+    pub fn is_compact(&self) -> bool {
+        self.context_window < COMPACT_WINDOW
     }
 }
 
