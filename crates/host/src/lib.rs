@@ -34,6 +34,7 @@ mod offers;
 mod permission;
 pub mod policy;
 mod prepared;
+pub mod preview;
 pub mod progress;
 mod prompt;
 pub mod prompter;
@@ -79,6 +80,7 @@ pub use offers::Offers;
 pub use permission::{Permission, check_trust};
 /// Whether arguments match a tool's schema.
 pub use pollux_agent::check_arguments;
+pub use pollux_config::settings::provider_keys;
 pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, hide_credentials};
 pub use pollux_mcp::split_words;
 pub use pollux_rewind::checkpoint;

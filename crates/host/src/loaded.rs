@@ -53,6 +53,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The environment for texts that a project or an extension wrote: without the credentials of model providers.
+    pub(crate) fn lent_env(&self) -> Env {
+        self.groups.tools.redaction.provider_keys.removed_from(&self.env)
+    }
+
     /// The strings of a list setting.
     pub(crate) fn texts(&self, key: &str) -> Vec<String> {
         let Some(Value::Array(items)) = self.settings.get(key).map(|(value, _)| value) else {

@@ -9,7 +9,7 @@ use pollux_config::groups::{General, Secret, Security};
 use pollux_config::settings::Layer;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::model::{ModelClient, ModelError, ModelErrorKind};
+use pollux_domain::model::{ModelClient, ModelError, ModelErrorKind, ModelInfo};
 use pollux_model::auth;
 use pollux_model::catalogue::Catalogue;
 use pollux_model::gemini::{self, GeminiSetup};
@@ -18,7 +18,7 @@ use pollux_model::providers::{
     model_facts, read_settings,
 };
 use pollux_model::registry::Wire;
-use pollux_model::router::{ProviderSource, full_name};
+use pollux_model::router::{ProviderSource, full_name, is_alias};
 use pollux_model::shared::endpoint::Key;
 use pollux_net::client::HttpClient;
 use pollux_net::credentials::{API_KEY_SERVICE, CredentialError, CredentialStore};
@@ -127,6 +127,23 @@ pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, F
         )),
     };
     Ok(Some(StartProvider { id: choice.provider, note }))
+}
+
+/// What is known of the model of a run without a key; `None` if it is one of Google's.
+pub(crate) fn known_model(loaded: &Loaded) -> Result<Option<ModelInfo>, Failure> {
+    let (settings, _) = read_settings(&loaded.groups.model.providers);
+    let env = own_env(loaded);
+    let providers = Providers::new(&env, &settings);
+    let Some(start) = start_provider(loaded)? else { return Ok(None) };
+    let provider = providers.find(&start.id).ok_or_else(|| unknown(&start.id, &providers))?;
+    let location =
+        providers.locate(&provider).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    let split = providers.split(&loaded.groups.model.name, |_| false);
+    // An alias of Gemini's is no model of another provider.
+    let named = split.provider.as_deref() == Some(start.id.as_str()) || !is_alias(&split.model);
+    let model = if named { Some(split.model) } else { provider.default_model().map(str::to_owned) };
+    let info = model_facts(&provider, &location.dialect)(&model.unwrap_or_else(|| "default".to_owned()));
+    Ok(Some(ModelInfo { id: full_name(&start.id, &info.id), ..info }))
 }
 
 /// Checks that a provider outside Google can be used (exit code 41).
