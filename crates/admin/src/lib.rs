@@ -15,6 +15,7 @@ mod line;
 pub mod mcp;
 pub mod memory;
 pub mod policy;
+pub mod prompt;
 pub mod sessions;
 pub mod skills;
 mod table;

@@ -7,7 +7,7 @@ use pollux_host::request::Request;
 use crate::command_line::{Purpose, RootOptions, SubcommandArgs};
 use crate::context::Context;
 use crate::usage::UsageError;
-use crate::{agents, auth, config, extensions, hooks, mcp, memory, policy, sessions, skills, trust};
+use crate::{agents, auth, config, extensions, hooks, mcp, memory, policy, prompt, sessions, skills, trust};
 
 /// A subcommand as the command line knows it.
 pub struct Subcommand {
@@ -83,6 +83,8 @@ table! {
     Trust(trust::TrustArgs, TrustCommand);
     /// Explain, test and lint approval rules
     Policy(policy::PolicyArgs, PolicyCommand);
+    /// Show the prompt that a model gets
+    Prompt(prompt::PromptArgs, PromptCommand);
     /// Sign in, sign out and show credentials
     Auth(auth::AuthArgs, AuthCommand);
 }

@@ -106,6 +106,7 @@ const PARTS: &[(&str, &str, &[&str])] = &[
     ("admin", "mcp", &["mcp", "exec", "net"]),
     ("admin", "memory", &["memory", "embed", "exec"]),
     ("admin", "policy", &["policy", "exec", "model", "net", "session", "tools"]),
+    ("admin", "prompt", &[]),
     ("admin", "sessions", &["session", "catalogue", "foreign", "rewind"]),
     ("admin", "skills", &["extend", "install", "exec"]),
     ("admin", "trust", &[]),
