@@ -7,7 +7,10 @@ use pollux_host::request::Request;
 use crate::command_line::{Purpose, RootOptions, SubcommandArgs};
 use crate::context::Context;
 use crate::usage::UsageError;
-use crate::{agents, auth, config, extensions, hooks, mcp, memory, policy, prompt, sessions, skills, trust};
+use crate::{
+    agents, auth, config, extensions, hooks, import, mcp, memory, models, policy, prompt, sessions, skills,
+    trust,
+};
 
 /// A subcommand as the command line knows it.
 pub struct Subcommand {
@@ -65,6 +68,8 @@ macro_rules! table {
 table! {
     /// Show and change settings
     Config(config::ConfigArgs, ConfigCommand);
+    /// Serve a model file to other programs
+    Models(models::ModelsArgs, ModelsCommand);
     /// Manage MCP servers
     Mcp(mcp::McpArgs, McpCommand);
     /// Manage extensions
@@ -87,6 +92,8 @@ table! {
     Prompt(prompt::PromptArgs, PromptCommand);
     /// Sign in, sign out and show credentials
     Auth(auth::AuthArgs, AuthCommand);
+    /// Convert settings of Claude Code or Codex
+    Import(import::ImportArgs, ImportCommand);
 }
 
 /// The subcommand of this name, as clap found it.

@@ -54,11 +54,23 @@ impl TestHome {
         self
     }
 
+    /// Writes a file of the user's home.
+    pub(crate) fn home_file(self, path: &str, text: &str) -> Self {
+        let file = self.home().join(path);
+        fs::create_dir_all(file.parent().unwrap_or(Path::new("/"))).unwrap();
+        fs::write(file, text).unwrap();
+        self
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
     pub(crate) fn project(&self) -> PathBuf {
         self.folder.path().join("project")
     }
 
-    fn environment(&self) -> Env {
+    pub(crate) fn environment(&self) -> Env {
         Env::new(self.vars.iter().cloned(), self.project())
     }
 

@@ -35,6 +35,7 @@ mod schema;
 mod services;
 mod session;
 mod shell_ran;
+mod spending;
 mod step;
 mod step_end;
 mod stopwatch;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pollux_config::groups::{Model, Tools};
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalMode, Person};
+use pollux_domain::budget::SessionBudget;
 use pollux_domain::changes::Changes;
 use pollux_domain::content::Content;
 use pollux_domain::event::Event;
@@ -41,7 +42,7 @@ use crate::services::{CallIds, Services};
 use crate::session::Session;
 use crate::subagent::port::AgentPort;
 use crate::subagent_host::{Briefing, Host};
-use crate::toolbox::Toolbox;
+use crate::toolbox::{ToolOffer, Toolbox};
 use crate::truncate;
 
 /// Capacity of the event channel; a turn pauses when the front end does not keep up.
@@ -78,6 +79,8 @@ pub struct SessionSpec {
 /// The ports of a session.
 pub struct Ports {
     pub model: Arc<dyn ModelClient>,
+    /// The budget that `model` draws from; without it, nothing is limited.
+    pub budget: Option<Arc<dyn SessionBudget>>,
     pub tools: Vec<Arc<dyn Tool>>,
     /// Dynamic tools.
     pub late_tools: Option<Arc<dyn ToolSource>>,
@@ -171,7 +174,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         plans_dir: plans.clone(),
         ..Scene::default()
     };
-    let hooked = Arc::new(Hooked::new(ports.hooks, scene, events.downgrade()));
+    let hooked = Arc::new(Hooked::new(ports.hooks, scene, events.downgrade(), ports.budget.clone()));
     let questions = Arc::new(PendingQuestions::new(events.downgrade(), Arc::clone(&hooked)));
     let authority =
         Arc::new(Authority { approvals, questions, reach: spec.grants, checkers: ports.checkers });
@@ -180,6 +183,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
     tools.extend(control::tools(&authority, plans.as_deref()));
     let services = Arc::new(Services {
         client: ports.model,
+        budget: ports.budget,
         clock: ports.clock,
         tool_settings: spec.tools,
         temp_dir: spec.temp_dir,
@@ -214,7 +218,10 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         })
     });
     tools.extend(host.iter().flat_map(invoke_agent::forms));
-    let toolbox = Toolbox::new(tools, late_tools, &authority.approvals);
+    let mut toolbox = Toolbox::new(tools, late_tools, &authority.approvals);
+    if toolbox.offer(ToolOffer::to(&services.client.resolve(&spec.model.name))) {
+        toolbox.look_again(&authority.approvals);
+    }
     let restored = spec.restored.into_iter().map(|turn| Entry::new(turn.message_id, turn.content));
     let conversation = Conversation::new(History::new(spec.first_turn, restored), prompt, &toolbox);
     for id in conversation.history.call_ids() {

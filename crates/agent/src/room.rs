@@ -12,7 +12,11 @@ use crate::compress;
 use crate::hooked::conversation::before_compression;
 use crate::mask;
 use crate::session::Session;
+use crate::spending;
 use crate::step::announce;
+
+/// The part of a small window that may be full where the user did not set another: a summary costs a small model long.
+const COMPACT_THRESHOLD: f64 = 0.6;
 
 /// A server that names a smaller window means something else.
 const MIN_WINDOW: u64 = 1_024;
@@ -53,7 +57,11 @@ pub(crate) async fn make_room(
 
 /// From how many tokens on the conversation is compressed.
 fn threshold(session: &Session) -> u64 {
-    (session.window() as f64 * session.model_settings.compression_threshold) as u64
+    let settings = &session.model_settings;
+    let usual = settings.compression_threshold == pollux_config::groups::COMPRESSION_THRESHOLD;
+    let is_compact = || session.services.client.resolve(&settings.name).is_compact();
+    let part = if usual && is_compact() { COMPACT_THRESHOLD } else { settings.compression_threshold };
+    (session.window() as f64 * part) as u64
 }
 
 /// Tokens that the next request adds to the last one. Media are counted by the model if it will.
@@ -174,7 +182,12 @@ pub(crate) async fn compress_now(session: &mut Session, cancel: &CancellationTok
     let (status, summary) = match summarise(session, &id, &prompt_id, CompressTrigger::Manual, cancel).await {
         Ok(summary) => (CompressionStatus::Compressed, Some(summary)),
         Err(_) if cancel.is_cancelled() => return TurnEnd::Cancelled,
-        Err(status) => (status, None),
+        Err(status) => {
+            if let Some(error) = spending::exceeded(&session.services) {
+                return TurnEnd::Failed(error);
+            }
+            (status, None)
+        }
     };
     tell_compressed(session, id, before, status, summary).await;
     TurnEnd::Finished(None)

@@ -20,6 +20,7 @@ use crate::room::recover;
 use crate::services::Services;
 use crate::session::Session;
 use crate::session::notes::note;
+use crate::spending;
 use crate::step_end::StepEnd;
 
 /// Pauses before the second, third and fourth attempt; upstream's.
@@ -71,6 +72,7 @@ pub(crate) async fn step(
         let ended = |reply: &Reply, error: Option<ModelError>, invalid| {
             ended(&model, (role, prompt_id), started, room, reply, error, invalid)
         };
+        spending::tell(session).await;
         let (fault, reply) = match outcome {
             Attempt::Cancelled(reply) => return StepEnd::Cancelled(reply),
             Attempt::Refused(error) => {
@@ -99,6 +101,9 @@ pub(crate) async fn step(
                     return StepEnd::Reply(reply);
                 }
                 Err(fault) => {
+                    if let (Some(budget), Some(usage)) = (&session.services.budget, &reply.usage) {
+                        budget.discard(&model, usage);
+                    }
                     session.emit(ended(&reply, None, Some(fault.kind))).await;
                     if reply.met_full_window() && !std::mem::replace(&mut made_room, true) {
                         if recover(session, None, prompt_id, cancel).await {

@@ -31,6 +31,7 @@ use crate::loop_guard::LoopGuard;
 use crate::reply::Reply;
 use crate::room::make_room;
 use crate::session::Session;
+use crate::spending;
 use crate::step::step;
 use crate::step_end::StepEnd;
 
@@ -180,6 +181,9 @@ async fn before_request(
 ) -> Option<TurnEnd> {
     if cancel.is_cancelled() {
         return Some(TurnEnd::Cancelled);
+    }
+    if let Some(error) = spending::exceeded(&session.services) {
+        return Some(TurnEnd::Failed(error));
     }
     session.follow_mode();
     tell_of_waiting_tools(session).await;

@@ -59,6 +59,8 @@ mod hygiene;
 mod inherited;
 #[path = "it/input.rs"]
 mod input;
+#[path = "it/local_models.rs"]
+mod local_models;
 #[path = "it/mcp.rs"]
 mod mcp;
 #[path = "it/mcp_command.rs"]

@@ -145,6 +145,9 @@ impl Dialect {
     }
 }
 
+/// `model.compressionThreshold` where nobody sets it.
+pub const COMPRESSION_THRESHOLD: f64 = 0.5;
+
 /// `model.*`, `modelConfigs`, `contextManagement.tools.outputMasking.*`
 #[derive(Debug, Clone, Default)]
 pub struct Model {
@@ -162,6 +165,8 @@ pub struct Model {
     pub providers: Value,
     /// `budget` as written.
     pub budget: Value,
+    /// `local.serverCommand`; never a project's.
+    pub server_command: Vec<String>,
     /// `model.maxSessionTurns`; `None` for -1 (no limit).
     pub max_session_turns: Option<u32>,
     /// `model.compressionThreshold`, a fraction of the window.
@@ -236,7 +241,7 @@ pub struct Tools {
 pub struct Sandbox {
     /// `None` if unset.
     pub enabled: Option<bool>,
-    /// `bwrap`, `landlock`, `sandbox-exec`, …; `None` for whatever works.
+    /// `namespaces`, `bwrap`, `landlock`, `sandbox-exec`, …; `None` for whatever works.
     pub command: Option<String>,
     pub image: Option<String>,
     /// Further paths that may be written.

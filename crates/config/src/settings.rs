@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use crate::budget;
 use crate::credential_variables::ProviderKeys;
 use crate::dotenv::{DotenvOptions, Offer};
 use crate::env::Env;
@@ -78,6 +79,8 @@ pub struct Settings {
     pub warnings: Vec<SettingsWarning>,
     /// Files whose old key names were renamed just now.
     pub migrated: Vec<Migrated>,
+    /// `budget` of the system's settings: limits that nobody can raise.
+    pub system_budget: Value,
     // Dotted path → origin; what is not here is a default.
     origins: BTreeMap<String, Origin>,
     hooks: Vec<(Origin, Value)>,
@@ -225,20 +228,26 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
     let mut withheld = Vec::new();
     let mut hooks = Vec::new();
     let widening = project::widening(&layers);
+    let mut system_budget = Value::Null;
     for mut layer in layers {
         let kept_back = match layer.layer {
             Layer::Project => {
                 let mut withheld = project::withhold(&mut layer.values, widening);
                 withheld.extend(project::yield_servers(&mut layer.values, &effective));
                 project::narrow(&mut layer.values, &effective);
+                withheld.extend(project::narrow_budget(&mut layer.values, &effective));
                 withheld
             }
-            Layer::Default
-            | Layer::SystemDefaults
-            | Layer::User
-            | Layer::System
-            | Layer::Environment
-            | Layer::Arguments => Vec::new(),
+            Layer::System => {
+                system_budget = layer.values.get("budget").cloned().unwrap_or_default();
+                if let Some(Value::Object(budget)) = layer.values.get_mut("budget") {
+                    budget::keep_lowest(budget, effective.get("budget").unwrap_or(&Value::Null));
+                }
+                Vec::new()
+            }
+            Layer::Default | Layer::SystemDefaults | Layer::User | Layer::Environment | Layer::Arguments => {
+                Vec::new()
+            }
         };
         validate::validate(&mut layer, &mut warnings);
         hooks.extend(layer.values.get("hooks").map(|own| (layer.origin("hooks"), own.clone())));
@@ -258,7 +267,8 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
     }
     let groups = resolve::groups(&effective);
     let effective = Value::Object(effective);
-    let mut settings = Settings { groups, effective, warnings, migrated: reading.migrated, origins, hooks };
+    let migrated = reading.migrated;
+    let mut settings = Settings { groups, effective, warnings, migrated, system_budget, origins, hooks };
     settings.explain_effective_values();
     settings
 }

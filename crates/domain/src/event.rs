@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::JsonObject;
 use crate::approval::{ApprovalMode, ApprovalRequest, Outcome};
+use crate::budget::BudgetStatus;
 use crate::content::Content;
 use crate::id::{CallId, SessionId};
 use crate::model::{Finish, ModelError, RequestRole, Usage, Wait};
@@ -87,6 +88,8 @@ pub enum Event {
     HookRan(Arc<HookReport>),
     /// Activity of a running sub-agent.
     Activity(Arc<Activity>),
+    /// What was spent, and what may be. Only for sessions with limits or waste.
+    Budget(Arc<BudgetStatus>),
     /// A notice for the user.
     Notice { severity: Severity, code: NoticeCode, message: String },
     /// The turn ended. Always the last event of a turn.
@@ -268,6 +271,8 @@ pub enum NoticeCode {
     Title,
     /// A newer version exists, of the program or of something installed.
     Update,
+    /// Most of a limit is spent, or money cannot be counted.
+    Budget,
     /// The session's task failed and the session is over.
     Crashed,
 }

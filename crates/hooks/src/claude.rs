@@ -68,11 +68,16 @@ pub(crate) fn translated(definition: &Value) -> Value {
     Value::Object(fields)
 }
 
+/// The name of one of Claude Code's tools here.
+pub fn claude_tool_name(theirs: &str) -> Option<&'static str> {
+    TOOLS.iter().find(|(known, _)| *known == theirs).map(|(_, ours)| *ours)
+}
+
 fn tool(word: &str) -> String {
     if word.starts_with("mcp__") {
         return word.replace("__", "_");
     }
-    TOOLS.iter().find(|(theirs, _)| *theirs == word).map_or(word, |(_, ours)| *ours).to_owned()
+    claude_tool_name(word).unwrap_or(word).to_owned()
 }
 
 fn in_milliseconds(fields: &mut JsonObject) {

@@ -26,7 +26,7 @@ mod sample;
 mod scene;
 
 pub use answer::{Decision, HookAnswer};
-pub use claude::{Migrated, migrate};
+pub use claude::{Migrated, claude_tool_name, migrate};
 pub use definition::{Hook, HookProblem, Severity, Source};
 pub use ending::HookEnding;
 pub use event::{Event, UnknownEvent};

@@ -77,6 +77,7 @@ pub fn first_request(request: &Request, loaded: &Loaded, interactive: bool) -> R
     let ports = Ports {
         tools: turn::all_tools(setup, loaded, &client)?,
         model: client,
+        budget: None,
         late_tools: shelf.map(|shelf| shelf as Arc<dyn ToolSource>),
         session_tools: None,
         terminals: None,

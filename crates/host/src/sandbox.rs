@@ -7,14 +7,15 @@ use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_exec::sandbox::{Confinement, Level, Sandbox as Borders, SandboxError, SandboxRequest};
+use pollux_sandbox::{Confinement, Level, Sandbox as Borders, SandboxError, SandboxRequest};
 use serde_json::{Value, json};
 
 use super::{Loaded, workspace};
 
 /// Upstream's sandboxes that need a daemon, an image or another system.
 const CONTAINERS: &[&str] = &["docker", "podman", "runsc", "lxc", "windows-native"];
-const VALUES: &str = "use `true`, `bwrap` or `landlock` (Linux), `sandbox-exec` (macOS), or `false`";
+const VALUES: &str =
+    "use `true`, `namespaces`, `bwrap` or `landlock` (Linux), `sandbox-exec` (macOS), or `false`";
 
 /// The sandbox for tool commands.
 pub struct Sandbox {

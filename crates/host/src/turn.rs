@@ -36,8 +36,8 @@ use super::services::Manner;
 use super::terminals::OwnTerminals;
 use super::titles::Titles;
 use super::{
-    Done, Loaded, Prepared, Sink, agents, built_in_prompts, checker, extensions, hooks, mcp, models, policy,
-    saved_chat, sessions, system_prompt,
+    Done, Loaded, Prepared, Sink, agents, budget, built_in_prompts, checker, extensions, hooks, mcp, models,
+    policy, saved_chat, sessions, system_prompt,
 };
 use crate::VERSION;
 
@@ -106,18 +106,21 @@ async fn assemble(
     let Opening { begin, noticed, cancel } = opening;
     let loaded = turn.loaded;
     let interactive = manner == Manner::Interactive;
-    let model = models::client(turn)?;
+    let mut budget_warnings = Vec::new();
+    let meter = budget::meter(turn, &mut budget_warnings)?;
+    let model = models::client(turn, &meter)?;
     let (workspace, background) = (Arc::clone(&services.workspace), Arc::clone(&services.background));
     let mut context = context_files(loaded, &workspace);
     let (approval, confined) = (turn.permission.approval, turn.sandbox.kind(loaded));
     let mut prompt = prompt_inputs(loaded, approval, confined, interactive, &mut context)?;
     let environment = environment(loaded, &workspace, &mut context);
     let mut warnings = workspace.warnings().to_vec();
+    warnings.extend(budget_warnings);
     warnings.extend(extension_warnings(loaded));
     warnings.extend(context.take_warnings());
     warnings.append(&mut services.unused);
     warnings.extend(system_prompt::unused_system_prompt(loaded));
-    let recall = memory::recall(turn, &mut warnings);
+    let recall = memory::recall(turn, &meter, &mut warnings);
     prompt.learnings = recall.as_ref().and_then(|recall| memory::learnings(recall, &mut warnings));
     let policy = policy::engine(turn.request, loaded, workspace.directories());
     warnings.extend(policy.problems().iter().map(ToString::to_string));
@@ -135,7 +138,9 @@ async fn assemble(
     let mut tools = all_tools(setup.clone(), loaded, &model)?;
     tools.extend(discovered(&setup, loaded, &mut warnings).await?);
     tools.extend(recall.iter().flat_map(memory::tools));
-    let sessions::Continued { mut recorder, history } = sessions::resume_or_create(&turn.session, loaded)?;
+    let sessions::Continued { mut recorder, history, spending } =
+        sessions::resume_or_create(&turn.session, loaded)?;
+    meter.budget().resume(budget::spent(&spending));
     let directory = workspace.root().to_path_buf();
     let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
     let shadow = rewind::open_shadow(loaded, &background, interactive).await?;
@@ -172,6 +177,7 @@ async fn assemble(
         agents::port(loaded, workspace.directories(), &background, interactive, &mut warnings).await;
     let ports = Ports {
         model: Arc::clone(&model),
+        budget: Some(meter),
         tools,
         late_tools,
         session_tools: None,
@@ -191,6 +197,13 @@ async fn assemble(
     }
     warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
     warnings.extend(noticed);
+    let info = model.resolve(&loaded.groups.model.name);
+    if !info.caps.tools {
+        warnings.push(format!(
+            "{} has no tools: it can only talk. `providers.<id>.tools` changes that.",
+            info.id
+        ));
+    }
     let titles = if interactive { Titles::of(turn, &model, session_file.as_deref()) } else { None };
     let updates = if interactive { ExtensionUpdates::look(turn.request, loaded) } else { None };
     let services = Arc::new(services);

@@ -14,6 +14,7 @@ use pollux_domain::model::{
 };
 use pollux_domain::sync::Locked;
 
+use crate::budget::Meter;
 use crate::providers::{ModelName, check_model_name};
 
 /// The providers of a run, as the router needs them.
@@ -37,6 +38,8 @@ pub struct Router {
     clients: Mutex<BTreeMap<String, Arc<dyn ModelClient>>>,
     /// The provider of the conversation: the one asked last on its behalf.
     current: Mutex<String>,
+    /// Pays for every request of every client.
+    meter: Option<Arc<Meter>>,
 }
 
 /// Where a request goes.
@@ -48,14 +51,35 @@ struct Route {
 impl Router {
     /// Names without a provider go to `main`, until the conversation moves to another one.
     pub fn new(main: impl Into<String>, source: Arc<dyn ProviderSource>) -> Self {
-        Self { source, clients: Mutex::default(), current: Mutex::new(main.into()) }
+        Self { source, clients: Mutex::default(), current: Mutex::new(main.into()), meter: None }
+    }
+
+    /// Pays for every request. Clients are wrapped one by one, so that each attempt of a routing decision is paid at
+    /// its own price.
+    #[must_use]
+    pub fn paid_by(mut self, meter: &Arc<Meter>) -> Self {
+        let clients = std::mem::take(&mut *self.clients.locked());
+        self.meter = Some(Arc::clone(meter));
+        for (provider, client) in clients {
+            self.keep(&provider, client);
+        }
+        self
     }
 
     /// Adds a client that exists already.
     #[must_use]
     pub fn with(self, provider: &str, client: Arc<dyn ModelClient>) -> Self {
-        self.clients.locked().insert(provider.to_owned(), client);
+        self.keep(provider, client);
         self
+    }
+
+    fn keep(&self, provider: &str, client: Arc<dyn ModelClient>) -> Arc<dyn ModelClient> {
+        let client = match &self.meter {
+            Some(meter) => meter.client(client),
+            None => client,
+        };
+        self.clients.locked().insert(provider.to_owned(), Arc::clone(&client));
+        client
     }
 
     fn route(&self, name: &str, role: RequestRole) -> Route {
@@ -80,9 +104,7 @@ impl Router {
         if let Some(client) = self.clients.locked().get(provider) {
             return Ok(Arc::clone(client));
         }
-        let client = self.source.connect(provider)?;
-        self.clients.locked().insert(provider.to_owned(), Arc::clone(&client));
-        Ok(client)
+        Ok(self.keep(provider, self.source.connect(provider)?))
     }
 
     /// The client of a request, and the request as that client knows it.

@@ -9,6 +9,7 @@ mod it {
     mod messages;
     mod metered;
     mod prompt_tools;
+    mod real_server;
     mod replies;
     mod requests;
     mod responses;

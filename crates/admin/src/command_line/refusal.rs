@@ -15,9 +15,10 @@ pub(super) fn usage_error(error: &clap::Error, root: &Command, words: &[String])
         Some(ContextValue::String(text)) => text.as_str(),
         _ => "",
     };
-    // clap writes `--prompt <text>`; the name alone is enough.
+    // clap writes `--prompt <text>` and `[agent]`; the name alone is enough.
     let argument = text(ContextKind::InvalidArg);
-    let name = argument.split([' ', '=', '[']).next().unwrap_or(argument).to_owned();
+    let name = argument.trim_start_matches('[').split([' ', '=', '[', ']']).next();
+    let name = name.unwrap_or(argument).to_owned();
     match error.kind() {
         ErrorKind::UnknownArgument => {
             mistyped_command(root, words).unwrap_or_else(|| unknown(argument, root, words))

@@ -5,6 +5,7 @@ use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pollux_domain::budget::BudgetChange;
 use pollux_domain::content::Part;
 use pollux_domain::event::{
     Asked, ConversationView, Event, FrontId, Op, OpResult, Refusal, RefusalCode, TurnEnd,
@@ -18,9 +19,11 @@ use crate::authority::Authority;
 use crate::hooked::conversation::{end_hooks, start_hooks};
 use crate::prompt::Profile;
 use crate::room::compress_now;
+use crate::services::Services;
 use crate::session::Session;
 use crate::session::notes::note_end;
 use crate::shell_ran::{run_shell, shell_ran};
+use crate::spending;
 use crate::turn::{propose, run_turn};
 
 /// What takes a turn.
@@ -56,12 +59,13 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
         };
         let Some(work) = work else { continue };
         let is_prompt = matches!(work, Work::Prompt { .. });
-        let authority = Arc::clone(&session.authority);
+        let (authority, services) = (Arc::clone(&session.authority), Arc::clone(&session.services));
         let cancel = CancellationToken::new();
         if std::mem::take(&mut cancelled_early) {
             cancel.cancel();
         }
         let events = session.emitter.events.clone();
+        spending::begin_turn(&mut session);
         let end = {
             let turn = run_work(&mut session, work, &cancel);
             tokio::pin!(turn);
@@ -70,7 +74,8 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
                     biased;
                     asked = inbox.recv(), if !cancel.is_cancelled() => match asked {
                         Some(asked) => {
-                            let later = serve_during_turn(asked, &authority, &cancel).await;
+                            let by_turn = DuringTurn { authority: &authority, services: &services, events: &events };
+                            let later = serve_during_turn(asked, &by_turn, &cancel).await;
                             queue.extend(later);
                         }
                         None => {
@@ -82,6 +87,7 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
                 }
             }
         };
+        spending::end_turn(&mut session).await;
         let Some(end) = end else { continue };
         cancelled = matches!(end, TurnEnd::Cancelled);
         if is_prompt {
@@ -173,6 +179,11 @@ async fn serve(session: &mut Session, asked: Asked) -> Option<Work> {
         Op::Withdraw { .. } => (not_queued(), None),
         Op::SetMode(mode) => (entered(session.authority.enter_mode(mode, Some(&by)).await), None),
         Op::SetModel(name) => (set_model(session, name).await, None),
+        Op::Budget(change) => {
+            // A summary that could not be paid for may be tried again.
+            session.conversation.counters.summary_failed &= change == BudgetChange::Show;
+            (spending::change(&session.services, &session.emitter.events, change).await, None)
+        }
         Op::ShellRan { command, output } => {
             shell_ran(session, &command, &output).await;
             (OpResult::Accepted, None)
@@ -253,8 +264,20 @@ async fn run_work(session: &mut Session, work: Work, cancel: &CancellationToken)
     })
 }
 
+/// What operations need while a turn holds the session.
+struct DuringTurn<'a> {
+    authority: &'a Authority,
+    services: &'a Services,
+    events: &'a mpsc::Sender<Event>,
+}
+
 /// Does what can be done while a turn runs; what has to wait is handed back.
-async fn serve_during_turn(asked: Asked, authority: &Authority, cancel: &CancellationToken) -> Option<Asked> {
+async fn serve_during_turn(
+    asked: Asked,
+    session: &DuringTurn<'_>,
+    cancel: &CancellationToken,
+) -> Option<Asked> {
+    let authority = session.authority;
     let Asked { id, by, op } = asked;
     let result = match op {
         Op::Cancel => {
@@ -270,6 +293,7 @@ async fn serve_during_turn(asked: Asked, authority: &Authority, cancel: &Cancell
         }
         Op::Withdraw { .. } => not_queued(),
         Op::SetMode(mode) => entered(authority.enter_mode(mode, Some(&by)).await),
+        Op::Budget(change) => spending::change(session.services, session.events, change).await,
         Op::End { .. } => {
             cancel.cancel();
             return Some(Asked { id, by, op });

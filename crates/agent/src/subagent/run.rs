@@ -53,6 +53,7 @@ impl SubagentRun {
             | Event::Waiting(_)
             | Event::HookRan(_)
             | Event::Activity(_)
+            | Event::Budget(_)
             | Event::ApprovalWanted(_)
             | Event::ApprovalSettled { .. }
             | Event::ModeChanged { .. }

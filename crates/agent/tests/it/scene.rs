@@ -317,6 +317,7 @@ impl Scene {
             session_tools: None,
             terminals: options.terminals,
             model: Arc::clone(&model) as Arc<dyn ModelClient>,
+            budget: None,
             tools: options.tools,
             clock: Arc::new(SystemClock),
             recorder,

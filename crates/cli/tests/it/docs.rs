@@ -92,6 +92,7 @@ const IN_EFFECT: &[&str] = &[
     "hooksConfig.disabled",
     "hooksConfig.enabled",
     "hooksConfig.notifications",
+    "local.serverCommand",
     "mcp.allowed",
     "mcp.autoAllowInHeadless",
     "mcp.clientMetadataUrl",

@@ -44,6 +44,7 @@ impl Event {
             | Self::RequestEnded(_)
             | Self::Waiting(_)
             | Self::CallProgress { .. }
+            | Self::Budget(_)
             | Self::AttemptDiscarded(_) => EventClass::Request,
             Self::Text(_) | Self::Thought(_) | Self::CallOutput { .. } => EventClass::Piece,
             Self::CallRequested(_)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Discarded;
-use crate::model::{ModelError, Wait};
+use crate::model::{ModelError, ModelErrorKind, Wait};
 use crate::terminal_text::one_line;
 
 /// A wait up to this long is not worth a line, unless the server asked for it.
@@ -45,7 +45,8 @@ impl Discarded {
 impl ModelError {
     /// The message as upstream marks it.
     pub fn marked(&self) -> String {
-        if self.message.starts_with("[API Error:") {
+        // The API was not asked when the budget refused.
+        if self.message.starts_with("[API Error:") || self.kind == ModelErrorKind::BudgetExceeded {
             self.message.clone()
         } else {
             format!("[API Error: {}]", self.message)

@@ -17,6 +17,10 @@ pub struct ModelInfo {
     /// How many tokens a reply may have, if that is known.
     pub max_output: Option<u64>,
     pub caps: Capabilities,
+    /// It runs on the user's own machine or network.
+    pub local: bool,
+    /// Whether it gets the compact profile, where the user says so.
+    pub compact: Option<bool>,
     /// What it costs, if that is known.
     pub prices: Option<Prices>,
     /// The model of the same provider for small background tasks.
@@ -36,6 +40,8 @@ impl ModelInfo {
             context_window: 128_000,
             max_output: None,
             caps: Capabilities { tools: true, ..Capabilities::default() },
+            local: false,
+            compact: None,
             prices: None,
             small: None,
             investigator: None,
@@ -43,9 +49,10 @@ impl ModelInfo {
         }
     }
 
-    /// Whether it gets the compact profile: a short prompt and few tools.
+    /// Whether prompts have to be short: few tools, short descriptions, short instructions. A model on the user's own
+    /// machine reads a long prompt slowly, and a small window has no room for one.
     pub fn is_compact(&self) -> bool {
-        self.context_window < COMPACT_WINDOW
+        self.compact.unwrap_or(self.local || self.context_window < COMPACT_WINDOW)
     }
 }
 
@@ -102,4 +109,19 @@ pub struct Prices {
     pub cache_write: MicroUsd,
     /// From this many input tokens on, other prices hold.
     pub above: Option<(u64, Box<Prices>)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_models_and_small_windows_are_compact_unless_the_user_says_otherwise() {
+        let unknown = ModelInfo::unknown("m", ProviderId::new("lab"), Dialect::CHAT);
+        assert!(!unknown.is_compact());
+        assert!(ModelInfo { local: true, ..unknown.clone() }.is_compact());
+        assert!(ModelInfo { context_window: 39_999, ..unknown.clone() }.is_compact());
+        assert!(!ModelInfo { local: true, compact: Some(false), ..unknown.clone() }.is_compact());
+        assert!(ModelInfo { compact: Some(true), ..unknown }.is_compact());
+    }
 }

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Fields, Json, MalformedEvent, fields, variants, words};
 use crate::JsonObject;
+use crate::budget::{BudgetChange, BudgetStatus, Exceeded, Limits, Scope, ScopeStatus, Spent, Unit};
 use crate::event::{
     Activity, ActivityError, ActivityKind, Asked, CallDecision, CallFailure, CallOutcome, CallReport,
     CallRequest, Compressed, CompressionStatus, ConversationView, Discarded, Event, HookReport, Location,
@@ -19,6 +20,7 @@ variants! {
         Decide { call, answer },
         SetMode(mode),
         SetModel(name),
+        Budget(change),
         Describe,
         Rewind { to },
         Compress,
@@ -33,7 +35,9 @@ variants! {
         Conversation(view),
         Model { name, resolved },
         Rewound { to },
+        Budget(status),
     }
+    BudgetChange { Show, Raise { unit, by }, Off }
     Event {
         SessionReady { session, model, roots },
         Acknowledged { id, by, result },
@@ -64,6 +68,7 @@ variants! {
         Rewound { to },
         HookRan(report),
         Activity(activity),
+        Budget(status),
         Notice { severity, code, message },
         TurnEnded(end),
     }
@@ -110,6 +115,11 @@ fields! {
         event, hook, duration, exit_code, error, input, output, stdout, stderr, message, suppressed
     }
     Activity { call, agent, what }
+    BudgetStatus { scopes, session, wasted }
+    ScopeStatus { scope, limits, spent, fixed }
+    Limits { usd, tokens, requests, millis }
+    Spent { usd, tokens, requests, millis }
+    Exceeded { scope, unit, limit, spent, fixed, session }
 }
 
 words! {
@@ -121,7 +131,9 @@ words! {
     Severity { Info, Warning, Error }
     NoticeCode {
         LoopDetected, RecordingStopped, ContextFile, Policy, Workspace, ToolOutput, Model, Rewind, Hook, Halted,
-        Server, Agent, Extension, Memory, Title, Update, Crashed
+        Server, Agent, Extension, Memory, Title, Update, Budget, Crashed
     }
+    Scope { Turn, Session, Day, Project, Subagent }
+    Unit { Usd, Tokens, Requests, Minutes }
     ActivityError { Rejected, Cancelled, Generic }
 }

@@ -1,0 +1,65 @@
+//! `bwrap`, another way to a view of the file system of one's own, for systems that permit it and not us.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use pollux_config::search_path::SearchPath;
+
+use crate::mounts::{Mount, Placed};
+use crate::paths::SandboxPaths;
+use crate::{LevelError, SandboxRequest};
+
+/// Where the program itself appears inside, to hold the session.
+pub(crate) const HOLDER: &str = "/run/pollux/pollux";
+
+/// Finds it where neither a command nor another user can have written it, and not among the files that accumulate
+/// in homes.
+pub(crate) fn find(places: &SandboxPaths, request: &SandboxRequest) -> Result<PathBuf, LevelError> {
+    let open: Vec<PathBuf> =
+        places.writable.iter().chain(&places.temp).chain(&places.homes).cloned().collect();
+    SearchPath::new(Some(OsStr::new(&request.search_path)), &open)
+        .find_guarded("bwrap")
+        .ok_or(LevelError::NotInstalled("bwrap"))
+}
+
+/// The options for a holder. `own` is the program's own file.
+pub(crate) fn arguments(program: &Path, mounts: &[Placed], network: bool, own: &Path) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]
+        .into_iter()
+        .chain(["--as-pid-1", "--cap-drop", "ALL"])
+        .map(OsString::from)
+        .collect();
+    // A setuid program cannot do it, and the system call filter does it too.
+    let is_setuid = fs::metadata(program).is_ok_and(|meta| meta.mode() & 0o4000 != 0);
+    if !is_setuid {
+        arguments.push("--disable-userns".into());
+    }
+    if !network {
+        arguments.push("--unshare-net".into());
+    }
+    arguments.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"].map(OsString::from));
+    // Empty folders are sealed last: until then, mount points are created in them for visible paths.
+    let mut seals: Vec<OsString> = Vec::new();
+    for Placed { path, mount, .. } in mounts {
+        let path = path.clone().into_os_string();
+        match mount {
+            Mount::ReadOnly => arguments.extend(["--ro-bind".into(), path.clone(), path]),
+            Mount::Writable => arguments.extend(["--bind".into(), path.clone(), path]),
+            Mount::From(source) => {
+                arguments.extend(["--bind".into(), source.clone().into_os_string(), path]);
+            }
+            Mount::Empty => {
+                arguments.extend(["--tmpfs".into(), path.clone()]);
+                seals.extend(["--remount-ro".into(), path]);
+            }
+            // A device that the mount does not let anyone open.
+            Mount::Blocked => arguments.extend(["--ro-bind".into(), "/dev/null".into(), path]),
+        }
+    }
+    arguments.extend(["--ro-bind".into(), own.into(), HOLDER.into()]);
+    arguments.extend(seals);
+    arguments.extend(["--chdir", "/", "--", HOLDER].map(OsString::from));
+    arguments
+}

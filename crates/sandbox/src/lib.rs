@@ -1,0 +1,316 @@
+//! Sandboxes for the commands that tools start.
+//!
+//! Each command is confined; the program itself is not. There are several levels: namespaces of our own, bubblewrap,
+//! then Landlock (Linux), and Seatbelt (macOS). They differ in what they can block; see `docs/src/sandbox.md`. On
+//! Linux, a small process per session, the [`holder`], sets the confinement up once and starts the commands.
+//! [`Sandbox::open`] tests the levels; [`Sandbox::open_lazily`] leaves what it can to the first command.
+//!
+//! Owns: the levels, what may be written, hidden or protected, and the processes that hold a session's commands.
+//! Does not own: output, time limits and background commands (`exec`), or whether a command may run (`policy`).
+
+#[cfg(target_os = "linux")]
+mod bubblewrap;
+#[cfg(target_os = "linux")]
+pub mod holder;
+#[cfg(target_os = "linux")]
+mod landlock;
+#[cfg(target_os = "linux")]
+mod levels;
+#[cfg(target_os = "linux")]
+mod mounts;
+pub mod new_session;
+mod paths;
+pub mod process_table;
+#[cfg(any(test, target_os = "macos"))]
+mod seatbelt;
+#[cfg(not(target_os = "linux"))]
+mod seatbelt_level;
+#[cfg(target_os = "linux")]
+mod syscalls;
+#[cfg(target_os = "linux")]
+mod tripwire;
+#[cfg(target_os = "linux")]
+mod wire;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use paths::SandboxPaths;
+
+#[cfg(target_os = "linux")]
+pub use levels::{Guard, Sandbox};
+pub use paths::RootError;
+#[cfg(not(target_os = "linux"))]
+pub use seatbelt_level::{Armed, Sandbox};
+#[cfg(target_os = "linux")]
+pub use tripwire::Armed;
+
+/// The parameters of a sandbox.
+#[derive(Debug, Clone)]
+pub struct SandboxRequest {
+    /// The workspace's directories.
+    pub roots: Vec<PathBuf>,
+    /// Additional writable paths from the user's settings; hidden paths in them become visible.
+    pub allowed: Vec<PathBuf>,
+    /// The user's home, and the program's home if it is a different one.
+    pub homes: Vec<PathBuf>,
+    /// The user's `.gemini` folder.
+    pub gemini_dir: PathBuf,
+    /// The system's folder for temporary files.
+    pub temp: PathBuf,
+    /// Where programs are looked for: a value of `PATH`.
+    pub search_path: String,
+    pub network: bool,
+    /// `None` for the best that works.
+    pub level: Option<Level>,
+}
+
+/// A level of confinement, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Namespaces that this program makes itself.
+    Namespaces,
+    Bubblewrap,
+    Landlock,
+    Seatbelt,
+}
+
+impl Level {
+    pub const ALL: [Self; 4] = [Self::Namespaces, Self::Bubblewrap, Self::Landlock, Self::Seatbelt];
+
+    /// The name in settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Bubblewrap => "bwrap",
+            Self::Landlock => "landlock",
+            Self::Seatbelt => "sandbox-exec",
+        }
+    }
+
+    /// The level named by a word in settings.
+    pub fn named(word: &str) -> Option<Self> {
+        match word.to_ascii_lowercase().as_str() {
+            "namespaces" => Some(Self::Namespaces),
+            "bwrap" | "bubblewrap" => Some(Self::Bubblewrap),
+            "landlock" => Some(Self::Landlock),
+            "sandbox-exec" | "seatbelt" => Some(Self::Seatbelt),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Namespaces => "namespaces",
+            Self::Bubblewrap => "bubblewrap",
+            Self::Landlock => "Landlock",
+            Self::Seatbelt => "Seatbelt",
+        })
+    }
+}
+
+/// The restrictions of a sandbox, for display and reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confinement {
+    pub level: Level,
+    /// Whether commands reach the network.
+    pub network: bool,
+    /// Whether commands can send signals to processes outside.
+    pub signals_outside: bool,
+}
+
+impl Confinement {
+    /// The permissions of commands, as the end of a sentence that begins with the level's name.
+    pub fn rights(&self) -> String {
+        let network = if self.network { "the network is open" } else { "no network" };
+        format!("commands can write only the workspace, caches and temporary files; {network}")
+    }
+}
+
+/// Why no sandbox is available.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    #[error(transparent)]
+    Root(#[from] RootError),
+    #[error("no sandbox works on this machine: {}", reasons(.0))]
+    NoneWorks(Vec<(Level, LevelError)>),
+}
+
+/// Why one level cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LevelError {
+    #[error("`{0}` is not installed")]
+    NotInstalled(&'static str),
+    #[error("not available on this system")]
+    OtherSystem,
+    #[error("missing from the kernel or disabled ({0})")]
+    NotInKernel(io::Error),
+    #[error("kernel support is too old (version {found}, need {needed} or later)")]
+    TooOld { found: i64, needed: i64 },
+    #[error("could not prepare `{}`: {source}", path.display())]
+    Path { path: PathBuf, source: io::Error },
+    #[error("too many folders next to the ones to hide")]
+    TooManyPaths,
+    #[error("could not start a trial run: {0}")]
+    Start(io::Error),
+    #[error("a trial run failed: {0}")]
+    Trial(String),
+}
+
+/// When to test whether a level works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trial {
+    Now,
+    FirstCommand,
+}
+
+fn reasons(tried: &[(Level, LevelError)]) -> String {
+    let reasons: Vec<String> = tried.iter().map(|(level, why)| format!("{level}: {why}")).collect();
+    reasons.join("; ")
+}
+
+/// Variables that lead to agents, daemons and displays outside.
+const LEADING_OUT: &[&str] = &[
+    "CONTAINER_HOST",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+    "DISPLAY",
+    "DOCKER_HOST",
+    "GPG_AGENT_INFO",
+    "SSH_AGENT_PID",
+    "SSH_AUTH_SOCK",
+    "TMUX",
+    "WAYLAND_DISPLAY",
+    "WSL_INTEROP",
+    "XAUTHORITY",
+    "XDG_RUNTIME_DIR",
+    "ALACRITTY_SOCKET",
+    "GNUPGHOME",
+    "I3SOCK",
+    "KITTY_LISTEN_ON",
+    "KRB5CCNAME",
+    "LD_AUDIT",
+    "LD_PRELOAD",
+    "NVIM",
+    "PULSE_SERVER",
+    "STY",
+    "SWAYSOCK",
+    "WEZTERM_UNIX_SOCKET",
+];
+const LEADING_OUT_PREFIXES: &[&str] = &["CURSOR_", "VSCODE_"];
+
+/// Variables that a sandbox sets.
+const OWN_VARIABLES: &[&str] = &["SANDBOX", "POLLUX_SANDBOX_NETWORK"];
+
+/// Messages of the system and of common programs when access was denied.
+const REFUSALS: &[&str] = &[
+    "permission denied",
+    "read-only file system",
+    "operation not permitted",
+    "device or resource busy",
+    "eacces",
+    "eperm",
+    "erofs",
+];
+const NETWORK_REFUSALS: &[&str] = &[
+    "could not resolve",
+    "network is unreachable",
+    "name resolution",
+    "name or service not known",
+    "enetunreach",
+    "eai_again",
+    "unable to resolve",
+];
+
+/// How much of a failed command's output is searched for them.
+const EXPLAINED_BYTES: usize = 256 << 10;
+
+/// What differs between systems stands in their own modules.
+impl Sandbox {
+    /// Finds the best level that works, by trying it. Takes some milliseconds; call it once.
+    pub fn open(request: &SandboxRequest) -> Result<Self, SandboxError> {
+        Self::best(request, Trial::Now)
+    }
+
+    /// The same for runs that may never start a command: for Landlock, kernel support is enough, and the rules
+    /// are built for the first command. If that fails, the command fails; it never runs unconfined.
+    pub fn open_lazily(request: &SandboxRequest) -> Result<Self, SandboxError> {
+        Self::best(request, Trial::FirstCommand)
+    }
+
+    fn best(request: &SandboxRequest, trial: Trial) -> Result<Self, SandboxError> {
+        let places = SandboxPaths::survey(request)?;
+        let wanted = Level::ALL.into_iter().filter(|level| request.level.is_none_or(|only| only == *level));
+        let mut tried = Vec::new();
+        for level in wanted {
+            match Self::at(level, &places, request, trial) {
+                Ok(sandbox) => return Ok(sandbox),
+                // Levels of other systems are not reported as missing, unless requested.
+                Err(LevelError::OtherSystem) if request.level.is_none() => {}
+                Err(why) => tried.push((level, why)),
+            }
+        }
+        Err(SandboxError::NoneWorks(tried))
+    }
+
+    /// A line for the model if the output of a failed command may be caused by the sandbox.
+    pub fn explanation(&self, output: &str) -> Option<String> {
+        // Refusals are near the end, and the output may be long.
+        let end = output.get(output.floor_char_boundary(output.len().saturating_sub(EXPLAINED_BYTES))..);
+        let output = end.unwrap_or_default().to_ascii_lowercase();
+        let names = |words: &[&str]| words.iter().any(|word| output.contains(word));
+        if !names(REFUSALS) && (self.network() || !names(NETWORK_REFUSALS)) {
+            return None;
+        }
+        let network = if self.network() { "" } else { ", without network" };
+        let allow_network =
+            if self.network() { "" } else { "the network with `tools.sandboxNetworkAccess`, " };
+        Some(format!(
+            "Sandbox: the command ran in {}: it can write only the workspace, caches and temporary files{network}. \
+             If that is why it failed, the user can allow a path with `tools.sandboxAllowedPaths`, \
+             {allow_network}or disable the sandbox with `--sandbox=false`.",
+            self.level()
+        ))
+    }
+
+    /// The environment without ways out of the sandbox. `SANDBOX` tells programs that they are in one.
+    fn environment(&self, given: &[(String, String)]) -> Vec<(String, String)> {
+        let mut kept: Vec<(String, String)> =
+            given.iter().filter(|(name, _)| !leads_out(name)).cloned().collect();
+        let mut set = |name: &str, value: &str| {
+            kept.retain(|(known, _)| known != name);
+            kept.push((name.to_owned(), value.to_owned()));
+        };
+        set("SANDBOX", self.level().as_str());
+        set("POLLUX_SANDBOX_NETWORK", if self.network() { "open" } else { "none" });
+        if matches!(self.level(), Level::Namespaces | Level::Bubblewrap) {
+            // Whatever its path outside, inside it is here.
+            set("TMPDIR", "/tmp");
+        }
+        kept
+    }
+}
+
+/// Runs a session's holder if this process was started as one; call it first in `main`, while there is one thread.
+/// Returns the exit code.
+pub fn run_holder_if_asked(arguments: &mut dyn Iterator<Item = std::ffi::OsString>) -> Option<u8> {
+    #[cfg(target_os = "linux")]
+    return holder::run_if_asked(arguments);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = arguments;
+        None
+    }
+}
+
+fn leads_out(name: &str) -> bool {
+    LEADING_OUT.contains(&name)
+        || OWN_VARIABLES.contains(&name)
+        || LEADING_OUT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests;

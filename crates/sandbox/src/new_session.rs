@@ -1,0 +1,65 @@
+//! What a child becomes between fork and exec: the leader of a new session that inherits only its streams.
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal};
+
+/// Makes the child the leader of a new session, lets the kernel kill it together with us, and lets it inherit
+/// only its three streams.
+pub fn lead_new_session(command: &mut Command) {
+    let parent = std::process::id();
+    let prepare = move || {
+        rustix::process::setsid()?;
+        #[cfg(target_os = "linux")]
+        {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            // We may have died before that took effect.
+            let is_ours = |id: Pid| u32::try_from(id.as_raw_nonzero().get()) == Ok(parent);
+            if !rustix::process::getppid().is_some_and(is_ours) {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = parent;
+        Ok(())
+    };
+    #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
+    // SAFETY: the closure makes system calls that take numbers, and neither allocates nor locks.
+    unsafe {
+        command.pre_exec(prepare);
+    }
+    keep_standard_streams_only(command);
+}
+
+/// Lets the child inherit nothing but its three streams: not what was left open for this program.
+///
+/// Where the kernel cannot do it here, the marks that the program set at its start have to do.
+pub fn keep_standard_streams_only(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    {
+        let mark = || {
+            mark_all_descriptors();
+            Ok(())
+        };
+        #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
+        // SAFETY: the closure makes one async-signal-safe call and captures nothing.
+        unsafe {
+            command.pre_exec(mark);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command;
+}
+
+/// Marks everything above the three streams with one system call; false if the kernel cannot.
+///
+/// For use between fork and exec too: allocates nothing.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "the standard library cannot mark a range of descriptors")]
+pub fn mark_all_descriptors() -> bool {
+    // SAFETY: a system call with three numbers. It closes nothing; it only marks descriptors to be closed at
+    // exec.
+    unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 }
+}

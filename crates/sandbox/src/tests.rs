@@ -1,0 +1,133 @@
+#![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
+use std::fs;
+use std::path::Path;
+
+use super::paths::SandboxPaths;
+use super::*;
+
+fn request(base: &Path) -> SandboxRequest {
+    for folder in ["home/.ssh", "home/.cache", "w", "home/.gemini"] {
+        fs::create_dir_all(base.join(folder)).unwrap();
+    }
+    SandboxRequest {
+        roots: vec![base.join("w")],
+        allowed: Vec::new(),
+        homes: vec![base.join("home")],
+        gemini_dir: base.join("home/.gemini"),
+        temp: base.to_owned(),
+        search_path: "/usr/bin:/bin".to_owned(),
+        network: true,
+        level: None,
+    }
+}
+
+fn scratch() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let base = fs::canonicalize(folder.path()).unwrap();
+    (folder, base)
+}
+
+#[test]
+fn the_workspace_and_caches_that_exist_can_be_written() {
+    let (_folder, base) = scratch();
+    let places = SandboxPaths::survey(&request(&base)).unwrap();
+    assert_eq!(places.writable, [base.join("w"), base.join("home/.cache")]);
+    assert!(places.hidden.contains(&base.join("home/.ssh")));
+    assert!(places.hidden.contains(&base.join("home/.gemini/oauth_creds.json")));
+    assert!(places.protected.contains(&base.join("w/.gemini")));
+    assert!(places.pinned.is_empty());
+}
+
+#[test]
+fn a_link_is_hidden_at_its_target() {
+    let (_folder, base) = scratch();
+    let request = request(&base);
+    fs::create_dir(base.join("vault")).unwrap();
+    std::os::unix::fs::symlink(base.join("vault"), base.join("home/.aws")).unwrap();
+    std::os::unix::fs::symlink(base.join("vault"), base.join("home/.config")).unwrap();
+    std::os::unix::fs::symlink(base.join("gone"), base.join("home/.kube")).unwrap();
+    let hidden = SandboxPaths::survey(&request).unwrap().hidden;
+    assert!(hidden.contains(&base.join("vault")));
+    assert!(hidden.contains(&base.join("vault/gh")) && !hidden.contains(&base.join("home/.config/gh")));
+    assert!(hidden.contains(&base.join("home/.kube")));
+}
+
+#[test]
+fn a_home_directory_or_its_parent_is_not_a_valid_workspace() {
+    let (_folder, base) = scratch();
+    for broad in [Path::new("/"), base.as_path(), &base.join("home")] {
+        let request = SandboxRequest { roots: vec![broad.to_owned()], ..request(&base) };
+        assert!(matches!(SandboxPaths::survey(&request), Err(RootError::TooBroad(_))), "{}", broad.display());
+        let request = SandboxRequest { roots: Vec::new(), allowed: vec![broad.to_owned()], ..request };
+        assert!(matches!(SandboxPaths::survey(&request), Err(RootError::TooBroad(_))), "{}", broad.display());
+    }
+    for secret in ["home/.ssh", "home/.gemini"] {
+        let request = SandboxRequest { roots: vec![base.join(secret)], ..request(&base) };
+        assert!(matches!(SandboxPaths::survey(&request), Err(RootError::Secret(_))), "{secret}");
+    }
+}
+
+#[test]
+fn allowed_paths_are_no_longer_hidden() {
+    let (_folder, base) = scratch();
+    let request = SandboxRequest { allowed: vec![base.join("home/.ssh")], ..request(&base) };
+    let places = SandboxPaths::survey(&request).unwrap();
+    assert!(!places.hidden.contains(&base.join("home/.ssh")));
+    assert!(places.writable.contains(&base.join("home/.ssh")));
+}
+
+#[test]
+fn the_repository_around_the_workspace_can_be_written_but_not_its_hooks() {
+    let (_folder, base) = scratch();
+    let mut request = request(&base);
+    let repository = base.join("repo/.git");
+    fs::create_dir_all(&repository).unwrap();
+    fs::create_dir_all(base.join("repo/part")).unwrap();
+    request.roots = vec![base.join("repo/part")];
+    assert!(
+        !SandboxPaths::survey(&request).unwrap().writable.contains(&repository),
+        "an empty folder is no repository"
+    );
+    fs::write(repository.join("HEAD"), "ref: refs/heads/main").unwrap();
+    let places = SandboxPaths::survey(&request).unwrap();
+    assert!(places.writable.contains(&repository) && places.pinned == [repository.clone()]);
+    assert!(places.protected.contains(&repository.join("hooks")));
+    assert!(places.protected.contains(&repository.join("config")));
+}
+
+#[test]
+fn a_work_tree_gets_its_repository_only_if_the_repository_links_back() {
+    let (_folder, base) = scratch();
+    let request = request(&base);
+    let (repository, tree) = (base.join("main/.git"), base.join("main/.git/worktrees/w"));
+    fs::create_dir_all(&tree).unwrap();
+    fs::write(repository.join("HEAD"), "").unwrap();
+    fs::write(tree.join("commondir"), "../..\n").unwrap();
+    fs::write(base.join("w/.git"), format!("gitdir: {}\n", tree.display())).unwrap();
+    assert!(!SandboxPaths::survey(&request).unwrap().writable.contains(&repository));
+    fs::write(tree.join("gitdir"), format!("{}\n", base.join("w/.git").display())).unwrap();
+    let places = SandboxPaths::survey(&request).unwrap();
+    assert!(places.writable.contains(&repository), "{places:?}");
+    assert!(places.protected.contains(&base.join("w/.git")));
+}
+
+#[test]
+fn an_unavailable_level_is_reported_with_its_reason() {
+    let (_folder, base) = scratch();
+    let request =
+        SandboxRequest { level: Some(Level::Bubblewrap), search_path: String::new(), ..request(&base) };
+    let error = Sandbox::open(&request).unwrap_err().to_string();
+    if cfg!(target_os = "linux") {
+        assert_eq!(error, "no sandbox works on this machine: bubblewrap: `bwrap` is not installed");
+    }
+}
+
+#[test]
+fn levels_have_the_names_that_settings_use() {
+    for level in Level::ALL {
+        assert_eq!(Level::named(level.as_str()), Some(level));
+    }
+    assert_eq!(Level::named("Bubblewrap"), Some(Level::Bubblewrap));
+    assert_eq!(Level::named("docker"), None);
+}
