@@ -25,6 +25,8 @@ mod screen;
 mod servers;
 #[path = "program/skills.rs"]
 mod skills;
+#[path = "program/wires.rs"]
+mod wires;
 
 use std::path::PathBuf;
 
@@ -50,7 +52,7 @@ fn main() {
         }
     }
     let bench = Bench::new(rounds, gemini, against);
-    let scenes: [(&str, Scene); 11] = [
+    let scenes: [(&str, Scene); 12] = [
         ("start", scenes::start),
         ("scripted", scenes::scripted),
         ("round-trip", scenes::round_trip),
@@ -62,6 +64,7 @@ fn main() {
         ("servers", servers::servers),
         ("skills", skills::skills),
         ("screen", screen::screen),
+        ("wires", wires::wires),
     ];
     for (name, scene) in scenes {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {

@@ -18,6 +18,7 @@ pub mod mcp;
 pub mod memory;
 pub mod models;
 pub mod policy;
+pub mod prompt;
 pub mod providers;
 pub mod sandbox;
 pub mod sessions;

@@ -51,7 +51,7 @@ mod turn;
 pub use authority::GrantReach;
 pub use hooked::HookPort;
 pub use open::operations::{Operations, SessionOver};
-pub use open::{Handle, Planning, Ports, SessionSpec, open};
+pub use open::{Handle, Planning, Ports, Preview, SessionSpec, open, preview};
 pub use schema::check as check_arguments;
 pub use subagent::own_servers::{OwnServers, StartedServers};
 pub use subagent::port::AgentPort;

@@ -18,7 +18,7 @@ use pollux_domain::model::ModelClient;
 use pollux_domain::session_observer::SessionObserver;
 use pollux_domain::terminals::Terminals;
 use pollux_domain::time::Clock;
-use pollux_domain::tool::{Tool, ToolSource, ToolSources};
+use pollux_domain::tool::{Tool, ToolSource, ToolSources, ToolSpec};
 use pollux_extend::context::ContextFiles;
 use pollux_hooks::Scene;
 use pollux_policy::checker::CheckerPort;
@@ -38,7 +38,7 @@ use crate::history::{Entry, History};
 use crate::hooked::{HookPort, Hooked};
 use crate::invoke_agent;
 use crate::pending_questions::PendingQuestions;
-use crate::prompt::PromptInputs;
+use crate::prompt::{Profile, PromptInputs};
 use crate::services::{CallIds, Services};
 use crate::session::Session;
 use crate::subagent::port::AgentPort;
@@ -145,6 +145,29 @@ pub fn open(mut spec: SessionSpec, ports: Ports) -> Handle {
     }
 }
 
+/// What the first request of a session would hold before the user's prompt.
+pub struct Preview {
+    pub profile: Profile,
+    pub system_prompt: Arc<str>,
+    pub tools: Arc<[Arc<ToolSpec>]>,
+    /// The first message.
+    pub first_turn: Arc<Content>,
+}
+
+/// Assembles a session without starting it.
+pub fn preview(spec: SessionSpec, ports: Ports) -> Preview {
+    let first_turn = Arc::new(spec.first_turn.clone());
+    let (outbox, _events) = mpsc::channel(1);
+    let session = new_session(spec, ports, outbox);
+    let opening = session.conversation.history.entries().first().map(|entry| Arc::clone(&entry.content));
+    Preview {
+        profile: session.conversation.prompt.profile,
+        system_prompt: Arc::clone(&session.conversation.system),
+        tools: session.toolbox.declared(),
+        first_turn: opening.unwrap_or(first_turn),
+    }
+}
+
 fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> Session {
     let plans = plans_dir(&spec);
     let approvals = Arc::new(Approvals::new(spec.policy, spec.approval, spec.interactive, spec.trusted));
@@ -172,8 +195,12 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         hooked,
         call_ids: CallIds::default(),
     });
-    let mut prompt =
-        PromptInputs { plans_dir: plans.unwrap_or_default(), mode: spec.approval, ..spec.prompt };
+    let mut prompt = PromptInputs {
+        profile: Profile::of(&services.client.resolve(&spec.model.name)),
+        plans_dir: plans.unwrap_or_default(),
+        mode: spec.approval,
+        ..spec.prompt
+    };
     let host = ports.agents.map(|port| {
         prompt.agents = port.registry.enabled().map(|agent| port.introduction(agent)).collect();
         let briefing = Briefing {

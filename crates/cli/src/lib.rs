@@ -35,7 +35,7 @@ pub fn main(alone: OnlyThread, args: impl Iterator<Item = OsString>) -> ExitCode
     panic::set_hook(Box::new(report_panic));
     pollux_host::close_descriptors_on_exec();
     let env = process_env();
-    pollux_host::hide_credentials(alone);
+    pollux_host::hide_credentials(alone, &pollux_host::provider_keys(&env));
     let args: Vec<OsString> = args.collect();
     let exit = panic::catch_unwind(|| started(args, &env)).unwrap_or(1);
     ExitCode::from(exit)

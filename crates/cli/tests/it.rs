@@ -95,6 +95,8 @@ mod policy_modes;
 mod policy_replay;
 #[path = "it/project_env.rs"]
 mod project_env;
+#[path = "it/provider_security.rs"]
+mod provider_security;
 #[path = "it/providers.rs"]
 mod providers;
 #[path = "it/providers_command.rs"]
@@ -137,6 +139,10 @@ mod telemetry;
 mod trust;
 #[path = "it/voice.rs"]
 mod voice;
+#[path = "it/wire_failures.rs"]
+mod wire_failures;
+#[path = "it/wire_requests.rs"]
+mod wire_requests;
 
 /// Serves when a test started this binary as an MCP server; see `pollux_test_support::mcp`.
 #[test]

@@ -74,6 +74,13 @@ impl Env {
         self.vars.entry(name.into()).or_insert_with(|| value.into());
     }
 
+    /// The same environment with only some of its variables.
+    pub fn filtered(&self, keep: impl Fn(&str, &str) -> bool) -> Self {
+        let kept = self.vars.iter().filter(|(name, value)| keep(name, value));
+        let vars = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Self { vars, cwd: self.cwd.clone(), uid: self.uid }
+    }
+
     /// The working directory.
     pub fn cwd(&self) -> &Path {
         &self.cwd

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
 
+use crate::credential_variables::ProviderKeys;
+
 /// All groups.
 #[derive(Debug, Clone, Default)]
 pub struct Groups {
@@ -254,6 +256,8 @@ pub struct Redaction {
     pub enabled: bool,
     pub allowed: Vec<String>,
     pub blocked: Vec<String>,
+    /// Variables of model providers, whatever their names look like.
+    pub provider_keys: ProviderKeys,
 }
 
 /// `security.*` and `api.*`

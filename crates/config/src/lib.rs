@@ -7,6 +7,7 @@
 //! [`paths::Home`] and [`files::replace`].
 
 pub mod budget;
+pub mod credential_variables;
 pub mod disk;
 pub mod dotenv;
 pub mod env;

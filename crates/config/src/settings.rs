@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::budget;
+use crate::credential_variables::ProviderKeys;
 use crate::dotenv::{DotenvOptions, Offer};
 use crate::env::Env;
 use crate::files as disk;
@@ -125,6 +126,23 @@ pub fn early(env: &Env, home: &Home) -> Result<EarlySettings, SettingsError> {
     Ok(EarlySettings { folder_trust: flag(&layers, "security.folderTrust.enabled") })
 }
 
+/// The variables that hold keys by the machine's and the user's files; writes nothing, and a file that cannot be used
+/// names none.
+pub fn provider_keys(env: &Env) -> ProviderKeys {
+    let system = SystemFiles::locate(env);
+    let user = Home::locate(env).ok().map(|home| home.settings_file());
+    let mut keys = ProviderKeys::default();
+    for file in [system.defaults, system.settings].into_iter().chain(user) {
+        let text = disk::read_text(&file).ok().flatten().filter(|text| text.contains("\"providers\""));
+        let Some(Value::Object(values)) = text.and_then(|text| Some(jsonc::parse(&text).ok()?.value)) else {
+            continue;
+        };
+        let named = values.get("providers").map(ProviderKeys::of_settings).unwrap_or_default();
+        named.named().iter().for_each(|name| keys.add(name));
+    }
+    keys
+}
+
 /// What the files say about `.env` files; writes nothing.
 pub fn dotenv_options(
     env: &Env,
@@ -163,6 +181,7 @@ fn reading(env: &Env, migration: Migration) -> Reading<'_> {
     Reading {
         env,
         own_env: env,
+        provider_keys: ProviderKeys::default(),
         offered: &[],
         migration,
         bad: Vec::new(),
@@ -181,6 +200,13 @@ fn files(
     let mut layers = Vec::with_capacity(6);
     layers.extend(reading.file(Layer::SystemDefaults, system.defaults));
     layers.extend(reading.file(Layer::User, home.settings_file()));
+    let before = reading.bad.len();
+    let of_system = reading.file(Layer::System, system.settings);
+    let bad_of_system = reading.bad.split_off(before);
+    for layer in layers.iter().chain(&of_system) {
+        let named = layer.values.get("providers").map(ProviderKeys::of_settings).unwrap_or_default();
+        named.named().iter().for_each(|name| reading.provider_keys.add(name));
+    }
     if let Some((root, ProjectTrust::Trusted)) = project {
         let file = paths::project_settings_file(root);
         // In the home directory the project's file is the user's own.
@@ -188,7 +214,8 @@ fn files(
             layers.extend(reading.file(Layer::Project, file));
         }
     }
-    layers.extend(reading.file(Layer::System, system.settings));
+    layers.extend(of_system);
+    reading.bad.extend(bad_of_system);
     if reading.bad.is_empty() {
         Ok(layers)
     } else {

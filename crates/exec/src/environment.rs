@@ -4,6 +4,7 @@
 //! command written by the model could print them. When redaction is enabled (or in GitHub workflows, where it
 //! is strict): upstream's full procedure. Names in `allowed` pass the first layer.
 
+use pollux_config::credential_variables::is_credential;
 use pollux_config::env::Env;
 use pollux_config::groups::Redaction;
 use pollux_domain::redact::holds_secret;
@@ -62,22 +63,6 @@ const NEVER_KEPT: &[&str] = &[
 
 const SECRET_WORDS: &[&str] =
     &["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "AUTH", "CREDENTIAL", "CREDS", "PRIVATE", "CERT"];
-
-/// Endings of names that always mean a credential.
-const CREDENTIAL_ENDINGS: &[&str] = &[
-    "_TOKEN",
-    "_SECRET",
-    "_KEY",
-    "_APIKEY",
-    "_CREDENTIALS",
-    "_CREDS",
-    "_PASS",
-    "_PASSPHRASE",
-    "_PWD",
-    "_PAT",
-    "_COOKIE",
-];
-const CREDENTIAL_NAMES: &[&str] = &["TOKEN", "SECRET", "APIKEY", "SSHPASS"];
 
 /// Variables that change the meaning of a command line: bash reads startup code, options, functions or folders
 /// from them, and the others add options to programs. The approval did not take them into account.
@@ -191,7 +176,8 @@ fn is_kept(name: &str, value: &str, redaction: &Redaction, is_strict: bool) -> b
     if OF_MAKE.contains(&name) && value.contains("--jobserver") {
         return false;
     }
-    if is_credential(&upper, value) && !listed(&redaction.allowed) {
+    let is_secret = redaction.provider_keys.contains(name) || is_credential(&upper, value);
+    if is_secret && !listed(&redaction.allowed) {
         return false;
     }
     if !redaction.enabled && !is_strict {
@@ -216,15 +202,6 @@ fn is_kept(name: &str, value: &str, redaction: &Redaction, is_strict: bool) -> b
     !NEVER_KEPT.contains(&upper.as_str())
         && !is_strict
         && !SECRET_WORDS.iter().any(|word| upper.contains(word))
-}
-
-/// Whether a variable contains a credential; the name is in capitals.
-pub(crate) fn is_credential(upper: &str, value: &str) -> bool {
-    CREDENTIAL_ENDINGS.iter().any(|ending| upper.ends_with(ending))
-        || CREDENTIAL_NAMES.contains(&upper)
-        || upper.contains("PASSWORD")
-        || upper.contains("PASSWD")
-        || holds_secret(value)
 }
 
 #[cfg(test)]
@@ -264,12 +241,32 @@ mod tests {
     }
 
     #[test]
+    fn variables_of_model_providers_never_pass_whatever_they_are_called() {
+        let mut redaction = Redaction::default();
+        redaction.provider_keys.add("LAB_ACCESS");
+        let env = env(&[
+            ("LAB_ACCESS", "plain"),
+            ("ANTHROPIC_CUSTOM_HEADERS", "X-Key: plain"),
+            ("GEMINI_CLI_CUSTOM_HEADERS", "X-Key: plain"),
+            ("OPENAI_ORG_ID", "org"),
+            ("POLLUX_LAB_API_KEY", "plain"),
+            ("EDITOR", "vi"),
+        ]);
+        assert_eq!(names(&env, &redaction), ["EDITOR"]);
+        let strict = Redaction { enabled: true, ..redaction.clone() };
+        assert_eq!(names(&env, &strict), ["EDITOR"]);
+        let allowed = Redaction { allowed: vec!["LAB_ACCESS".into()], ..redaction };
+        assert_eq!(names(&env, &allowed), ["EDITOR", "LAB_ACCESS"]);
+    }
+
+    #[test]
     fn the_user_can_allow_a_credential_and_block_anything() {
         let env = env(&[("GITHUB_TOKEN", "x"), ("EDITOR", "vi"), ("PATH", "/bin")]);
         let redaction = Redaction {
             enabled: false,
             allowed: vec!["github_token".into()],
             blocked: vec!["EDITOR".into()],
+            ..Redaction::default()
         };
         assert_eq!(names(&env, &redaction), ["GITHUB_TOKEN", "PATH"]);
     }

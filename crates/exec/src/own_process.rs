@@ -6,6 +6,8 @@
 
 use std::marker::PhantomData;
 
+use pollux_config::credential_variables::{ProviderKeys, is_credential};
+
 /// Proof that the process has only one thread.
 #[derive(Debug)]
 pub struct OnlyThread(PhantomData<*mut ()>);
@@ -24,13 +26,14 @@ impl OnlyThread {
 
 /// Takes credentials out of the environment block, and the process out of reach of others of the same user.
 ///
-/// The variables have to be copied before. A command of the superuser can still read this process's memory,
+/// `named` are variables that hold credentials although their names do not say so. All variables have to be copied
+/// before. A command of the superuser can still read this process's memory,
 /// but no longer its variables.
-pub fn hide_credentials(alone: OnlyThread) {
+pub fn hide_credentials(alone: OnlyThread, named: &ProviderKeys) {
     // If the kernel refuses, nothing has changed.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
-    wipe_variables(alone);
+    wipe_variables(alone, named);
 }
 
 /// Marks every descriptor but the three streams to be closed in children, no matter who starts them.
@@ -64,7 +67,7 @@ fn mark_descriptor(number: i32) {
 }
 
 #[expect(unsafe_code, reason = "the standard library cannot overwrite a variable in place")]
-fn wipe_variables(_alone: OnlyThread) {
+fn wipe_variables(_alone: OnlyThread, named: &ProviderKeys) {
     unsafe extern "C" {
         static mut environ: *mut *mut libc::c_char;
     }
@@ -76,7 +79,7 @@ fn wipe_variables(_alone: OnlyThread) {
         while !entry.is_null() && !(*entry).is_null() {
             let text = *entry;
             let length = libc::strlen(text);
-            wipe(std::slice::from_raw_parts_mut(text.cast::<u8>(), length));
+            wipe(std::slice::from_raw_parts_mut(text.cast::<u8>(), length), named);
             entry = entry.add(1);
         }
     }
@@ -84,12 +87,12 @@ fn wipe_variables(_alone: OnlyThread) {
 
 /// Overwrites the value of `NAME=value` if it is a credential. Proxies stay: the network library reads them
 /// later.
-fn wipe(variable: &mut [u8]) {
+fn wipe(variable: &mut [u8], named: &ProviderKeys) {
     let Some(sign) = variable.iter().position(|byte| *byte == b'=') else { return };
     let (name, value) = variable.split_at_mut(sign + 1);
     let name = String::from_utf8_lossy(name.get(..sign).unwrap_or_default()).to_uppercase();
     let is_proxy = name.ends_with("_PROXY");
-    if !is_proxy && crate::environment::is_credential(&name, &String::from_utf8_lossy(value)) {
+    if named.is_named(&name) || (!is_proxy && is_credential(&name, &String::from_utf8_lossy(value))) {
         value.fill(b'*');
     }
 }
@@ -102,7 +105,10 @@ mod tests {
 
     #[test]
     fn only_values_of_credentials_are_overwritten() {
+        let mut named = ProviderKeys::default();
+        named.add("LAB_ACCESS");
         for (given, expected) in [
+            ("LAB_ACCESS=abc", "LAB_ACCESS=***"),
             ("GEMINI_API_KEY=abc", "GEMINI_API_KEY=***"),
             ("x_token=", "x_token="),
             ("DB=postgres://u:p@h/", "DB=*****************"),
@@ -111,7 +117,7 @@ mod tests {
             ("odd", "odd"),
         ] {
             let mut bytes = given.as_bytes().to_vec();
-            wipe(&mut bytes);
+            wipe(&mut bytes, &named);
             assert_eq!(String::from_utf8(bytes).unwrap(), expected);
         }
     }

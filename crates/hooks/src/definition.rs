@@ -140,6 +140,8 @@ pub(crate) struct Origin {
 /// Collects hooks and problems.
 pub(crate) struct Reader<'a> {
     pub(crate) env: &'a Env,
+    /// For projects and extensions.
+    pub(crate) lent_env: &'a Env,
     pub(crate) current_name: fn(&str) -> &str,
     pub(crate) hooks: Vec<Hook>,
     pub(crate) problems: Vec<HookProblem>,
@@ -316,10 +318,14 @@ impl Reader<'_> {
             self.problem(Severity::Note, origin, key, "ignored `env`: must be an object with string values");
             return Vec::new();
         };
+        let known = match origin.source {
+            Source::User | Source::System => self.env,
+            Source::Project | Source::Extension(_) => self.lent_env,
+        };
         let mut env = Vec::with_capacity(variables.len());
         for (name, value) in variables {
             let text = match value {
-                Value::String(text) => expand(text, self.env),
+                Value::String(text) => expand(text, known),
                 Value::Number(_) | Value::Bool(_) => value.to_string(),
                 Value::Null | Value::Array(_) | Value::Object(_) => String::from('\0'),
             };

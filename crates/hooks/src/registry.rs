@@ -14,8 +14,10 @@ use crate::event::Event;
 pub struct LoadRequest<'a> {
     /// A project's file is among them only if its folder is trusted.
     pub settings: &'a Settings,
-    /// For `env` in definitions.
+    /// For `env` in definitions of the user.
     pub env: &'a Env,
+    /// The same for those of projects and extensions.
+    pub lent_env: &'a Env,
     pub extensions: &'a [ExtensionHooks],
     pub workspace: &'a Path,
     /// Hooks of the project that the project itself switches off.
@@ -53,8 +55,9 @@ pub(crate) struct Plan {
 impl Registry {
     /// Loads all definitions. Bad ones are reported in [`Self::problems`]; the others stay active.
     pub fn load(request: &LoadRequest<'_>) -> Self {
-        let LoadRequest { settings, env, extensions, workspace, project_off, current_name } = *request;
-        let mut reader = Reader { env, current_name, hooks: Vec::new(), problems: Vec::new() };
+        let LoadRequest { settings, env, lent_env, extensions, workspace, project_off, current_name } =
+            *request;
+        let mut reader = Reader { env, lent_env, current_name, hooks: Vec::new(), problems: Vec::new() };
         for (place, value) in settings.hooks_by_layer() {
             let Value::Object(events) = value else { continue };
             let origin = Origin {

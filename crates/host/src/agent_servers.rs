@@ -25,18 +25,28 @@ pub(super) fn of(
     interactive: bool,
 ) -> BTreeMap<String, Arc<dyn OwnServers>> {
     let mut all: BTreeMap<String, Arc<dyn OwnServers>> = BTreeMap::new();
+    let lent = loaded.lent_env();
     for agent in registry.enabled() {
         let Kind::Local(local) = &agent.kind else { continue };
         if local.mcp_servers.is_empty() {
             continue;
         }
-        let (configs, problems) = mcp::of_agent(loaded, &agent.name, &local.mcp_servers);
+        let env = if is_users_own(&agent.origin) { &loaded.env } else { &lent };
+        let (configs, problems) = mcp::of_agent(loaded, &agent.name, &local.mcp_servers, env);
         let setup = (!configs.is_empty())
             .then(|| mcp::setup(loaded, configs, roots.to_vec(), background, interactive));
         let servers = ServersOfAgent { agent: agent.name.clone(), setup, problems };
         all.insert(agent.name.clone(), Arc::new(servers));
     }
     all
+}
+
+/// Whether the user wrote the agent, and not a project or an extension.
+pub(super) fn is_users_own(origin: &Origin) -> bool {
+    match origin {
+        Origin::Builtin | Origin::User(_) => true,
+        Origin::Project(_) | Origin::Extension { .. } => false,
+    }
 }
 
 /// Servers that the user trusts in their own agents; agents from elsewhere cannot reuse these names.

@@ -87,7 +87,7 @@ pub fn first_line(text: &str) -> String {
 }
 
 /// Whether sub-agents are enabled.
-fn is_on(loaded: &Loaded) -> bool {
+pub(crate) fn is_on(loaded: &Loaded) -> bool {
     !matches!(loaded.settings.get("experimental.enableAgents"), Some((Value::Bool(false), _)))
 }
 
@@ -139,22 +139,39 @@ pub async fn port(
         false => line.clone(),
     };
     warnings.extend(registry.problems().iter().map(failures));
+    let (mut port, silent) = unintroduced(loaded, roots, background, interactive);
+    port.about = introductions(silent, warnings).await;
+    Some(port)
+}
+
+/// Remote agents by name that do not say what they do before they are asked.
+type Silent = Vec<(String, Arc<dyn RemoteAgent>)>;
+
+/// The agents without asking remote ones what they do, and those that would have to be asked.
+pub(crate) fn unintroduced(
+    loaded: &Loaded,
+    roots: &[PathBuf],
+    background: &Arc<Background>,
+    interactive: bool,
+) -> (AgentPort, Silent) {
+    let registry = Arc::clone(of(loaded));
     let maker = RemoteAgents::new(loaded, background);
     let mut remote: BTreeMap<String, Arc<dyn RemoteAgent>> = BTreeMap::new();
     let mut silent = Vec::new();
     for agent in registry.enabled() {
         let Kind::Remote(target) = &agent.kind else { continue };
-        let port = maker.agent((**target).clone());
+        let port = maker.agent((**target).clone(), agent_servers::is_users_own(&agent.origin));
         // An agent with a description does not need its card before the first call.
         if agent.description.trim().is_empty() || matches!(target.card, CardSource::Json(_)) {
             silent.push((agent.name.clone(), Arc::clone(&port)));
         }
         remote.insert(agent.name.clone(), port);
     }
-    let about = introductions(silent, warnings).await;
     let project_hash = loaded.project.hash().to_owned();
     let servers = agent_servers::of(loaded, &registry, roots, background, interactive);
-    Some(AgentPort { registry, remote, servers, about, version: VERSION.to_owned(), project_hash })
+    let version = VERSION.to_owned();
+    let port = AgentPort { registry, remote, servers, about: BTreeMap::new(), version, project_hash };
+    (port, silent)
 }
 
 async fn introductions(

@@ -127,9 +127,10 @@ pub struct ExtensionServer {
 /// MCP servers of extensions; the first one with a name wins.
 pub fn servers(loaded: &Loaded) -> Vec<ExtensionServer> {
     let mut found: Vec<ExtensionServer> = Vec::new();
+    let lent = loaded.lent_env();
     for one in active(loaded) {
         let written: Vec<Value> = one.servers_as_written(&loaded.env);
-        let ready = one.servers(&loaded.env, &|service, variable| secret(loaded, service, variable));
+        let ready = one.servers(&lent, &|service, variable| secret(loaded, service, variable));
         for ((name, entry), written) in ready.into_iter().zip(written) {
             if !found.iter().any(|known| known.name == name) {
                 let extension = one.extension.name.clone();

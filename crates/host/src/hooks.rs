@@ -23,6 +23,7 @@ pub fn registry(loaded: &Loaded) -> Registry {
     Registry::load(&LoadRequest {
         settings: &loaded.settings,
         env: &loaded.env,
+        lent_env: &loaded.lent_env(),
         extensions: &extensions::hooks(loaded),
         workspace: loaded.project.root(),
         project_off: &project_off,

@@ -38,6 +38,7 @@ mod offers;
 mod permission;
 pub mod policy;
 mod prepared;
+pub mod preview;
 pub mod progress;
 pub mod project_model;
 mod prompt;
@@ -84,6 +85,7 @@ pub use offers::Offers;
 pub use permission::{Permission, check_trust};
 /// Whether arguments match a tool's schema.
 pub use pollux_agent::check_arguments;
+pub use pollux_config::settings::provider_keys;
 pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, hide_credentials};
 pub use pollux_mcp::split_words;
 pub use pollux_rewind::checkpoint;

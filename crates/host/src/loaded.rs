@@ -18,7 +18,6 @@ use serde_json::Value;
 use crate::found_extensions::Extensions;
 use crate::kept_servers::Kept;
 use crate::project_model::{self, ProjectModel};
-use crate::providers::key_variables;
 use crate::request::{Request, Reserved};
 use crate::start_up::start;
 use crate::{settings, trust};
@@ -61,6 +60,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The environment for texts that a project or an extension wrote: without the credentials of model providers.
+    pub(crate) fn lent_env(&self) -> Env {
+        self.groups.tools.redaction.provider_keys.removed_from(&self.env)
+    }
+
     /// The strings of a list setting.
     pub(crate) fn texts(&self, key: &str) -> Vec<String> {
         let Some(Value::Array(items)) = self.settings.get(key).map(|(value, _)| value) else {
@@ -79,8 +83,7 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
     let installation = start.settings.groups.telemetry.enabled.then(|| state::installation_id(&start.home));
     let mut groups = start.settings.groups.clone();
     // Whatever its name, a variable that holds a provider's key is not for tools, hooks and servers.
-    groups.tools.redaction.blocked.extend(key_variables(&groups.model.providers));
-    groups.tools.redaction.blocked.extend(options.api_key_env.clone());
+    options.api_key_env.iter().for_each(|name| groups.tools.redaction.provider_keys.add(name));
     let mut loaded = Loaded {
         groups,
         settings: start.settings,

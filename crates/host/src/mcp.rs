@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pollux_config::env::Env;
 use pollux_config::settings::{Layer, interpolate, read_object};
 use pollux_domain::JsonObject;
 use pollux_domain::content::Part;
@@ -161,7 +162,12 @@ fn rule(loaded: &Loaded, entries: &mut JsonObject) {
 }
 
 /// The servers of an agent that may be started, and notes about the others.
-pub fn of_agent(loaded: &Loaded, agent: &str, own: &JsonObject) -> (Vec<ServerConfig>, Vec<String>) {
+pub(crate) fn of_agent(
+    loaded: &Loaded,
+    agent: &str,
+    own: &JsonObject,
+    env: &Env,
+) -> (Vec<ServerConfig>, Vec<String>) {
     let switches = read_object(&switches_file(loaded)).ok().flatten().unwrap_or_default();
     let taken = server_names::server_names(loaded);
     let mut ruled = own.clone();
@@ -182,7 +188,7 @@ pub fn of_agent(loaded: &Loaded, agent: &str, own: &JsonObject) -> (Vec<ServerCo
             problems.push(unused("it is not on the administrator's list"));
             continue;
         };
-        interpolate(entry, &loaded.env);
+        interpolate(entry, env);
         match ServerConfig::parse(name, entry) {
             Ok(config) => configs.push(config),
             Err(error) => problems.push(unused(&error.to_string())),

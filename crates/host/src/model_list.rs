@@ -1,5 +1,6 @@
 //! The models and providers that a person can choose from, and servers on this machine that answer.
 
+use std::collections::HashSet;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,9 @@ use pollux_net::client::{self, ClientOptions};
 use tokio::net::TcpStream;
 
 use crate::loaded::Loaded;
-use crate::providers::{GOOGLE, RunProviders, has_google_credentials, own_env, start_provider, users_key};
+use crate::providers::{
+    GOOGLE, RunProviders, has_google_credentials, live_file, live_models, own_env, start_provider, users_key,
+};
 use crate::{VERSION, auth};
 
 /// How long a server on this machine may take to accept a connection.
@@ -122,13 +125,16 @@ fn provider_models(loaded: &Loaded, row: &ProviderRow) -> Vec<ModelRow> {
     let providers = Providers::new(&env, &settings);
     let Some(provider) = providers.find(&row.id) else { return Vec::new() };
     let Ok(location) = providers.locate(&provider) else { return Vec::new() };
-    let facts = model_facts(&provider, &location.dialect);
+    let live = live_models(&live_file(loaded), &provider, &location);
+    let served: Vec<String> = live.keys().cloned().collect();
+    let facts = model_facts(&provider, &location.dialect, live);
     let own = provider.settings().into_iter().flat_map(|own| own.models.keys().cloned());
-    let mut names: Vec<String> = own.chain(known::models(&row.id).map(str::to_owned)).collect();
+    let mut names: Vec<String> = own.chain(known::models(&row.id).map(str::to_owned)).chain(served).collect();
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
     // The provider's first choice stands first.
     let first = provider.default_model();
     names.sort_by_key(|name| Some(name.as_str()) != first);
-    names.dedup();
     names.into_iter().map(|name| model_row(row, &facts(&name))).collect()
 }
 

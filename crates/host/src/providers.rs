@@ -14,7 +14,7 @@ use pollux_config::groups::{General, Secret, Security};
 use pollux_config::settings::Layer;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::model::{Dialect, ModelClient, ModelError, ModelErrorKind};
+use pollux_domain::model::{Dialect, ModelClient, ModelError, ModelErrorKind, ModelInfo};
 use pollux_domain::time::SystemClock;
 use pollux_model::auth::{self, Auth, VertexPlace};
 use pollux_model::catalogue::Catalogue;
@@ -178,14 +178,6 @@ fn stored_providers(loaded: &Loaded) -> BTreeSet<String> {
     keys.map(|entry| entry.account).collect()
 }
 
-/// The variables that the user's `providers` take keys and secret headers from.
-pub(crate) fn key_variables(providers: &Value) -> Vec<String> {
-    let (settings, _) = read_settings(providers);
-    let names =
-        settings.into_values().flat_map(|own| own.env_key.into_iter().chain(own.env_headers.into_values()));
-    names.collect()
-}
-
 /// The account as the credential store lists it.
 fn account_entry(provider: &str) -> String {
     account(provider).replace(':', "_")
@@ -207,6 +199,24 @@ pub(crate) fn named_key(loaded: &Loaded) -> Result<Option<Secret>, Failure> {
         None => Err(Failure::new(ExitKind::Auth, format!("`--api-key-env` names {name}, which is not set"))
             .hint(format!("export {name} before running, or leave the flag out"))),
     }
+}
+
+/// What is known of the model of a run without a key; `None` if it is one of Google's.
+pub(crate) fn known_model(loaded: &Loaded) -> Result<Option<ModelInfo>, Failure> {
+    let (settings, _) = read_settings(&loaded.groups.model.providers);
+    let env = own_env(loaded);
+    let providers = Providers::new(&env, &settings);
+    let Some(start) = start_provider(loaded)? else { return Ok(None) };
+    let provider = providers.find(&start.id).ok_or_else(|| unknown(&start.id, &providers))?;
+    let location =
+        providers.locate(&provider).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    let split = providers.split(&loaded.groups.model.name, |_| false);
+    // An alias of Gemini's is no model of another provider.
+    let named = split.provider.as_deref() == Some(start.id.as_str()) || !is_alias(&split.model);
+    let model = if named { Some(split.model) } else { provider.default_model().map(str::to_owned) };
+    let facts = model_facts(&provider, &location.dialect, live_models(&live_file(loaded), &provider, &location));
+    let info = facts(&model.unwrap_or_else(|| "default".to_owned()));
+    Ok(Some(ModelInfo { id: full_name(&start.id, &info.id), ..info }))
 }
 
 /// Checks that a provider outside Google can be used (exit code 41).
@@ -401,12 +411,6 @@ impl RunProviders {
         }))
     }
 
-    /// What the server of a provider said when it was asked last.
-    fn live(&self, provider: &Provider<'_>, location: &Location) -> LiveModels {
-        let said = self.live.read(provider.id, location.base.as_str());
-        said.map(|said| said.models).unwrap_or_default()
-    }
-
     /// The server of a provider outside Google, and the wire that it speaks.
     pub(crate) fn endpoint(&self, id: &str) -> Result<(Endpoint, &'static Wire), ModelError> {
         let providers = self.providers();
@@ -431,7 +435,7 @@ impl RunProviders {
             env: &self.env,
             general: &self.general,
             http: self.http.clone(),
-            facts: model_facts(&provider, &location.dialect, self.live(&provider, &location)),
+            facts: model_facts(&provider, &location.dialect, live_models(&self.live, &provider, &location)),
         };
         let wire = Wire::of(&location.dialect)
             .ok_or_else(|| refused(format!("`{}` cannot speak `{}`", id, location.dialect.as_str())))?;
@@ -482,6 +486,11 @@ impl RunProviders {
         };
         gemini::connect(setup).map_err(|error| refused(error.to_string()))
     }
+}
+
+/// What the server of a provider said when it was asked last.
+pub(crate) fn live_models(file: &LiveFile, provider: &Provider<'_>, location: &Location) -> LiveModels {
+    file.read(provider.id, location.base.as_str()).map(|said| said.models).unwrap_or_default()
 }
 
 /// The file that keeps what servers said about their models.

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pollux_a2a::{RunCommand, Setup, remote_agent};
+use pollux_config::env::Env;
 use pollux_domain::remote_agent::{RemoteAgent, RemoteTarget};
 use pollux_exec::background::Background;
 use pollux_exec::program::{Program, ProgramEnding, run};
@@ -20,37 +21,40 @@ const MAX_PRINTED: usize = 64 * 1024;
 pub(super) struct RemoteAgents<'a> {
     loaded: &'a Loaded,
     background: &'a Arc<Background>,
-    /// Created on first use.
-    setup: OnceLock<Arc<Setup>>,
+    /// Created on first use: for the user's own agents, and for those of projects and extensions.
+    own: OnceLock<Arc<Setup>>,
+    others: OnceLock<Arc<Setup>>,
 }
 
 impl<'a> RemoteAgents<'a> {
     /// Opens nothing.
     pub(super) fn new(loaded: &'a Loaded, background: &'a Arc<Background>) -> Self {
-        Self { loaded, background, setup: OnceLock::new() }
+        Self { loaded, background, own: OnceLock::new(), others: OnceLock::new() }
     }
 
     /// An agent that connects on its first call.
-    pub(super) fn agent(&self, target: RemoteTarget) -> Arc<dyn RemoteAgent> {
-        let setup = self.setup.get_or_init(|| {
+    pub(super) fn agent(&self, target: RemoteTarget, is_users_own: bool) -> Arc<dyn RemoteAgent> {
+        let slot = if is_users_own { &self.own } else { &self.others };
+        let setup = slot.get_or_init(|| {
             let sign_in = mcp::sign_in(self.loaded);
+            let env = if is_users_own { self.loaded.env.clone() } else { self.loaded.lent_env() };
             Arc::new(Setup {
                 http: sign_in.http,
-                env: sign_in.env,
                 user_home: sign_in.user_home,
                 clock: sign_in.clock,
                 oauth: sign_in.oauth,
-                run: commands(self.loaded, self.background),
+                run: commands(self.loaded, &env, self.background),
+                env,
             })
         });
         remote_agent(target, Arc::clone(setup))
     }
 }
 
-/// Runs `!command` of a definition. It fetches a secret for Pollux, so it gets the full environment.
-fn commands(loaded: &Loaded, background: &Arc<Background>) -> RunCommand {
+/// Runs `!command` of a definition. It fetches a secret for Pollux, so credentials are not removed.
+fn commands(loaded: &Loaded, env: &Env, background: &Arc<Background>) -> RunCommand {
     let environment: Vec<(String, String)> =
-        loaded.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let (directory, background) = (loaded.project.root().to_path_buf(), Arc::clone(background));
     Arc::new(move |command: String| {
         let program = Program {

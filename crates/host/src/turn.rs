@@ -112,7 +112,8 @@ async fn assemble(
     let model = models::client(turn, &meter)?;
     let (workspace, background) = (Arc::clone(&services.workspace), Arc::clone(&services.background));
     let mut context = context_files(loaded, &workspace);
-    let mut prompt = prompt_inputs(turn, interactive, &mut context)?;
+    let (approval, confined) = (turn.permission.approval, turn.sandbox.kind(loaded));
+    let mut prompt = prompt_inputs(loaded, approval, confined, interactive, &mut context)?;
     let environment = environment(loaded, &workspace, &mut context);
     let mut warnings = workspace.warnings().to_vec();
     warnings.extend(budget_warnings);
@@ -297,7 +298,7 @@ fn extension_warnings(loaded: &Loaded) -> Vec<String> {
     found.chain(extensions::context_files(loaded).1).chain(extensions::changed(loaded)).collect()
 }
 
-fn environment(loaded: &Loaded, workspace: &Workspace, context: &mut ContextFiles) -> Environment {
+pub(crate) fn environment(loaded: &Loaded, workspace: &Workspace, context: &mut ContextFiles) -> Environment {
     Environment {
         now: SystemClock.now(),
         platform: match std::env::consts::OS {
@@ -313,12 +314,13 @@ fn environment(loaded: &Loaded, workspace: &Workspace, context: &mut ContextFile
     }
 }
 
-fn prompt_inputs(
-    turn: &Prepared<'_>,
+pub(crate) fn prompt_inputs(
+    loaded: &Loaded,
+    mode: ApprovalMode,
+    sandbox: Option<String>,
     interactive: bool,
     context: &mut ContextFiles,
 ) -> Result<PromptInputs, Failure> {
-    let loaded = turn.loaded;
     let off = |key: &&&str| {
         let value = loaded.env.get(&format!("GEMINI_PROMPT_{}", key.to_uppercase()));
         matches!(value, Some("0" | "false"))
@@ -326,12 +328,12 @@ fn prompt_inputs(
     let disabled: BTreeSet<String> = SECTION_KEYS.iter().filter(off).map(|key| (*key).to_owned()).collect();
     Ok(PromptInputs {
         interactive,
-        mode: turn.permission.approval,
+        mode,
         context_file_names: loaded.groups.context.file_names.clone(),
         global_context: context.global(),
         project_memory: context.private(),
         in_git_repository: loaded.project.root().ancestors().any(|folder| folder.join(".git").exists()),
-        sandbox: turn.sandbox.kind(loaded),
+        sandbox,
         disabled,
         replacement: system_prompt::own_system_prompt(loaded)?,
         ..PromptInputs::default()

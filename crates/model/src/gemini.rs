@@ -34,6 +34,7 @@ use crate::auth::{Auth, VertexPlace};
 use crate::catalogue::live::LiveModels;
 use crate::catalogue::{Catalogue, Resolved};
 use crate::http::{Connection, FixedRequest, HttpOptions, HttpStream, SignedStream};
+use crate::providers::check_model_name;
 use protocol::{GeminiDecoder, GeminiProtocol};
 use wire::{CountBody, GenerateBody};
 
@@ -190,6 +191,7 @@ impl GeminiClient {
     }
 
     fn post(&self, model: &str, verb: &str, body: &impl Serialize) -> Result<Request, ModelError> {
+        check_model_name(model)?;
         let unsendable = |message: String| ModelError::new(ModelErrorKind::BadRequest, None, message);
         let resource = match &self.vertex {
             Some(place) => vertex::resource(place, model),

@@ -20,6 +20,7 @@ pub use endpoint::EndpointParts;
 pub use facts::{model_facts, served};
 pub use key::{FoundKey, KeyPlace};
 pub use names::ModelName;
+pub(crate) use names::check_model_name;
 pub use settings::{
     ModelSettings, Price, ProviderSettings, SettingsError, ToolMode, is_provider_id, read_settings,
 };

@@ -15,7 +15,7 @@ use pollux_domain::model::{
 use pollux_domain::sync::Locked;
 
 use crate::budget::Meter;
-use crate::providers::ModelName;
+use crate::providers::{ModelName, check_model_name};
 
 /// The providers of a run, as the router needs them.
 pub trait ProviderSource: Send + Sync {
@@ -128,6 +128,7 @@ impl Router {
     /// The client of a request, and the request as that client knows it.
     fn send(&self, mut request: ModelRequest) -> Result<(Arc<dyn ModelClient>, ModelRequest), ModelError> {
         let route = self.route(&request.model, request.role);
+        check_model_name(&route.model)?;
         let client = self.client(&route.provider)?;
         if request.role == RequestRole::Main {
             *self.current.locked() = route.provider;

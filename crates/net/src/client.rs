@@ -49,8 +49,10 @@ impl std::fmt::Debug for Proxies {
 /// Why the client could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("invalid proxy for {scheme} targets (expected a URL such as `http://host:port`)")]
-    Proxy { scheme: &'static str, source: reqwest::Error },
+    #[error(
+        "invalid proxy address for {scheme} targets: {reason} (expected a URL such as `http://host:port`)"
+    )]
+    Proxy { scheme: &'static str, reason: String },
     #[error("SOCKS proxies are not supported for {scheme} targets; use an HTTP proxy")]
     SocksProxy { scheme: &'static str },
     #[error("could not set up TLS")]
@@ -158,8 +160,14 @@ fn proxy(scheme: &'static str, address: &str, except: &str) -> Result<Proxy, Cli
     let made = if scheme == "https" { Proxy::https(address) } else { Proxy::http(address) };
     let direct = format!("{ALWAYS_DIRECT},{except}");
     made.map(|proxy| proxy.no_proxy(NoProxy::from_string(&direct)))
-        // The error would quote the address with its password.
-        .map_err(|source| ClientError::Proxy { scheme, source: source.without_url() })
+        // Only the innermost cause: the others say nothing, or quote the address with its password.
+        .map_err(|error| ClientError::Proxy { scheme, reason: innermost(&error) })
+}
+
+fn innermost(error: &reqwest::Error) -> String {
+    let first: Option<&(dyn std::error::Error + 'static)> = std::error::Error::source(error);
+    let last = std::iter::successors(first, |cause| cause.source()).last();
+    last.map_or_else(|| "not a URL".to_owned(), ToString::to_string)
 }
 
 /// Requests carry a key in a header that reqwest would send along; it must not reach another host.
@@ -196,6 +204,7 @@ mod tests {
         let error = client(&options).unwrap_err();
         assert!(matches!(error, ClientError::Proxy { scheme: "https", .. }), "{error:?}");
         assert!(!format!("{error:?} {error}").contains("hunter2"));
+        assert!(std::error::Error::source(&error).is_none(), "one line says it all: {error}");
         options.proxies.https = Some("socks5://host:1080".into());
         assert!(matches!(client(&options).unwrap_err(), ClientError::SocksProxy { .. }));
         assert!(!format!("{:?}", options.proxies).contains("socks5"));

@@ -24,6 +24,12 @@ pub fn describe(error: &reqwest::Error) -> TransportFailure {
         let message = innermost(&causes, "invalid request");
         return TransportFailure { message, may_pass: false, refused: false };
     }
+    // A tunnel is only made through a proxy, and its failure says nothing of the server behind.
+    if causes.iter().any(|cause| cause.to_string().contains("tunnel")) {
+        let reason = innermost(&causes, "the connection failed");
+        let may_pass = !reason.contains("authorization");
+        return TransportFailure { message: format!("the proxy failed: {reason}"), may_pass, refused: false };
+    }
     let message = if error.is_timeout() {
         "the connection timed out".to_owned()
     } else {
@@ -52,17 +58,26 @@ fn innermost(causes: &[&(dyn Error + 'static)], otherwise: &str) -> String {
 }
 
 fn certificate_problem(cause: &(dyn Error + 'static)) -> Option<String> {
-    let inner = cause.downcast_ref::<io::Error>().and_then(|error| error.get_ref());
-    let tls = cause
-        .downcast_ref::<rustls::Error>()
-        .or_else(|| inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()))?;
-    match tls {
+    match tls_error(cause)? {
         rustls::Error::InvalidCertificate(problem) => Some(format!(
             "the server's certificate was refused ({problem:?}); behind a proxy that inspects TLS, \
              set `NODE_EXTRA_CA_CERTS` to its certificate file"
         )),
         rustls::Error::General(text) => Some(text.clone()),
         _ => None,
+    }
+}
+
+/// The error of TLS inside errors of I/O, which may be wrapped several times and do not name what they wrap as
+/// their source.
+fn tls_error<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut cause = cause;
+    loop {
+        if let Some(tls) = cause.downcast_ref::<rustls::Error>() {
+            return Some(tls);
+        }
+        let inner: &'a (dyn Error + Send + Sync + 'static) = cause.downcast_ref::<io::Error>()?.get_ref()?;
+        cause = inner;
     }
 }
 
@@ -83,6 +98,14 @@ mod tests {
         assert!(failure.may_pass && failure.refused);
         assert!(failure.message.to_lowercase().contains("refused"), "{failure:?}");
         assert!(!failure.message.contains("hunter2"));
+    }
+
+    #[test]
+    fn a_certificate_is_found_however_deep_it_is_wrapped() {
+        let refused = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        let wrapped = io::Error::other(io::Error::other(io::Error::other(refused)));
+        assert!(certificate_problem(&wrapped).is_some_and(|text| text.contains("UnknownIssuer")));
+        assert_eq!(certificate_problem(&io::Error::other("something else")), None);
     }
 
     #[tokio::test]

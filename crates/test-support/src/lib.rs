@@ -22,7 +22,9 @@ pub mod picture;
 mod responses;
 mod screen;
 mod terminal;
+mod tls;
 mod validate;
+pub mod wires;
 
 pub use gemini::reply::{Reply, reply};
 pub use gemini::request::Request;
@@ -34,6 +36,7 @@ pub use messages::{FakeMessages, MessagesReply, MessagesRequest, extends, valida
 pub use responses::{FakeResponses, ResponsesReply, responses_reply, validate_responses_request};
 pub use screen::Screen;
 pub use terminal::Terminal;
+pub use tls::SelfSigned;
 pub use validate::validate_request;
 /// A window as the emulator has it.
 pub use vt100::Screen as Window;

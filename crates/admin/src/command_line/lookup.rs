@@ -74,7 +74,8 @@ pub fn mistyped_command(root: &Command, words: &[String]) -> Option<UsageError> 
     let typed: Vec<&str> =
         arguments(root, words).into_iter().filter_map(|index| words.get(index)).map(String::as_str).collect();
     let first = *typed.first()?;
-    if root.find_subcommand(first).is_some() {
+    // Text with spaces is a prompt, however short.
+    if root.find_subcommand(first).is_some() || first.contains(char::is_whitespace) {
         return None;
     }
     let nearest = nearest_command(root, first)?;

@@ -13,7 +13,7 @@ use crate::authority::Authority;
 use crate::conversation::Conversation;
 use crate::emitter::Emitter;
 use crate::history::History;
-use crate::prompt::PromptInputs;
+use crate::prompt::{Profile, PromptInputs};
 use crate::services::Services;
 use crate::session::Session;
 use crate::subagent_host::Host;
@@ -40,7 +40,8 @@ pub(super) struct SubagentSpec {
 pub(super) fn new_session(host: &Host, spec: SubagentSpec) -> Session {
     let toolbox = Toolbox::of_subagent(spec.tools, spec.late_tools, &spec.authority.approvals);
     let history = History::new(host.briefing.first_turn.clone(), []);
-    let mut conversation = Conversation::new(history, spec.prompt, &toolbox);
+    let profile = Profile::of(&host.services.client.resolve(&spec.model.name));
+    let mut conversation = Conversation::new(history, PromptInputs { profile, ..spec.prompt }, &toolbox);
     conversation.prompted = host.prompted();
     Session {
         id: spec.id,

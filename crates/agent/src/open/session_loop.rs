@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::approval::ModeRefused;
 use crate::authority::Authority;
 use crate::hooked::conversation::{end_hooks, start_hooks};
+use crate::prompt::Profile;
 use crate::room::compress_now;
 use crate::services::Services;
 use crate::session::Session;
@@ -201,7 +202,13 @@ async fn set_model(session: &mut Session, name: String) -> OpResult {
     session.choose_model(&name);
     let name = session.displayed_model();
     session.emit(Event::ModelChanged(name.clone())).await;
-    OpResult::Model { resolved: session.services.client.resolve(session.model()).id, name }
+    let info = session.services.client.resolve(session.model());
+    let profile = Profile::of(&info);
+    if profile != session.conversation.prompt.profile {
+        session.conversation.prompt.profile = profile;
+        session.conversation.instruct(&session.toolbox);
+    }
+    OpResult::Model { resolved: info.id, name }
 }
 
 async fn take_back(session: &mut Session, to: String) -> OpResult {

@@ -112,6 +112,7 @@ const PARTS: &[(&str, &str, &[&str])] = &[
     ("admin", "memory", &["memory", "embed", "exec"]),
     ("admin", "models", &[]),
     ("admin", "policy", &["policy", "exec", "model", "net", "session", "tools"]),
+    ("admin", "prompt", &[]),
     ("admin", "providers", &[]),
     ("admin", "sandbox", &["sandbox"]),
     ("admin", "sessions", &["session", "catalogue", "foreign", "rewind"]),

@@ -11,10 +11,17 @@ use super::defect::{BadFile, SettingsWarning, WarningKind};
 use super::interpolate::interpolate;
 use super::origin::{Layer, Origin};
 use super::{ArgOverrides, Migrated, Migration, migrate, schema};
+use crate::credential_variables::ProviderKeys;
 use crate::dotenv::Offer;
 use crate::env::{Env, name};
 use crate::files;
 use crate::jsonc::{self, Lines};
+
+/// Parts of a project's settings that may refer to credentials of the user: those of servers and commands, which the
+/// user reviewed with the folder.
+const TAKES_CREDENTIALS: &[&str] = &["mcp", "mcpServers", "tools"];
+/// Parts that are sent to the model's provider; a project's variables are not filled in there.
+const IS_SENT: &[&str] = &["agents", "model", "modelConfigs"];
 
 /// One layer's values and where each of them stands.
 #[derive(Debug)]
@@ -57,6 +64,8 @@ pub(crate) struct Reading<'a> {
     pub(crate) env: &'a Env,
     pub(crate) offered: &'a [Offer],
     pub(crate) own_env: &'a Env,
+    /// Variables that a project's file cannot refer to.
+    pub(crate) provider_keys: ProviderKeys,
     pub(crate) migration: Migration,
     pub(crate) bad: Vec<BadFile>,
     pub(crate) warnings: Vec<SettingsWarning>,
@@ -88,10 +97,14 @@ impl Reading<'_> {
         let Value::Object(values) = document.value else { return None };
         let mut read =
             LayerValues { values, file: Some(path.into()), lines: document.lines, ..LayerValues::new(layer) };
-        // A variable pasted into a hook's command would be run as a part of it; its shell reads them itself.
         let env = self.env_for(layer);
-        for (_, value) in read.values.iter_mut().filter(|(name, _)| *name != "hooks") {
-            interpolate(value, &env);
+        // A variable pasted into a hook's command would be run as a part of it; its shell reads them itself.
+        for (name, value) in read.values.iter_mut().filter(|(name, _)| *name != "hooks") {
+            if layer != Layer::Project || TAKES_CREDENTIALS.contains(&name.as_str()) {
+                interpolate(value, &env);
+            } else if !IS_SENT.contains(&name.as_str()) {
+                interpolate(value, &self.provider_keys.and_credentials_removed_from(&env));
+            }
         }
         normalise(&mut read.values);
         Some(read)
@@ -102,10 +115,7 @@ impl Reading<'_> {
         if layer != Layer::Project {
             return Cow::Borrowed(self.own_env);
         }
-        if self.offered.is_empty() {
-            return Cow::Borrowed(self.env);
-        }
-        let mut env = self.env.clone();
+        let mut env = self.provider_keys.removed_from(self.env);
         for offer in self.offered {
             env.set_default(offer.name.clone(), offer.value.reveal());
         }

@@ -119,6 +119,11 @@ pub(crate) fn withhold(values: &mut Map<String, Value>, widening: Widening) -> V
         }
         withhold_server_trust(values, &mut withheld);
     }
+    for part in ["agents", "model", "modelConfigs"] {
+        if let Some(value) = values.get_mut(part) {
+            withhold_foreign_models(part, value, &mut withheld);
+        }
+    }
     withheld
 }
 
@@ -141,6 +146,32 @@ fn withhold_server_trust(values: &mut Map<String, Value>, withheld: &mut Vec<(St
                 .map(|trust| (format!("mcpServers.{name}.trust"), trust)),
         );
     }
+}
+
+/// Removes names of models that live in an account: its owner could read the prompts sent there.
+fn withhold_foreign_models(path: &str, value: &mut Value, withheld: &mut Vec<(String, Value)>) {
+    match value {
+        Value::String(name) if is_in_account(name) => {
+            withheld.push((path.to_owned(), std::mem::take(value)));
+        }
+        Value::Object(map) => {
+            for (name, inner) in map.iter_mut() {
+                withhold_foreign_models(&format!("{path}.{name}"), inner, withheld);
+            }
+            map.retain(|_, inner| !inner.is_null());
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(|inner| withhold_foreign_models(path, inner, withheld));
+            items.retain(|inner| !inner.is_null());
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Whether a model is named by its place in an account, such as `projects/x/locations/y/endpoints/z`.
+fn is_in_account(name: &str) -> bool {
+    let kinds = ["endpoints", "projects", "tunedModels"];
+    name.contains('/') && name.split('/').any(|segment| kinds.contains(&segment))
 }
 
 /// A server keeps what the user's own settings say of it: under its name a project could start something else,

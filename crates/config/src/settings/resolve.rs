@@ -7,6 +7,7 @@ use pollux_domain::approval::ApprovalMode;
 use serde_json::{Map, Value};
 
 use super::lookup;
+use crate::credential_variables::ProviderKeys;
 use crate::groups::{
     COMPRESSION_THRESHOLD, Context, Dialect, FileFiltering, General, Groups, ImportFormat, Model, Output,
     OutputFormat, Redaction, Retention, Rewind, Sandbox, Secret, Security, SessionFormat, Telemetry, Tools,
@@ -166,6 +167,7 @@ fn tools(tree: &Tree<'_>) -> Tools {
             enabled: tree.flag(&format!("{redaction}.enabled")),
             allowed: tree.texts(&format!("{redaction}.allowed")).unwrap_or_default(),
             blocked: tree.texts(&format!("{redaction}.blocked")).unwrap_or_default(),
+            provider_keys: tree.0.get("providers").map(ProviderKeys::of_settings).unwrap_or_default(),
         },
         sandbox: sandbox(tree),
     }

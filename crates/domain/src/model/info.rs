@@ -58,9 +58,7 @@ impl ModelInfo {
         let bare = ["gemini/", "vertex/"].into_iter().find_map(|prefix| asked.strip_prefix(prefix));
         bare.unwrap_or(asked).to_owned()
     }
-}
 
-impl ModelInfo {
     /// Whether prompts have to be short: few tools, short descriptions, short instructions. A model on the user's own
     /// machine reads a long prompt slowly, and a small window has no room for one.
     pub fn is_compact(&self) -> bool {

@@ -129,12 +129,29 @@ fn usage(stats: &Stats) -> Vec<PanelRow> {
     let mut rows = vec![heading("Model Usage"), PanelRow::Table(table)];
     let all = stats.usage();
     if all.cached > 0 {
+        let read = |usage: &Usage| Usage { input: usage.cached, cached: usage.cached, ..Usage::default() };
         let saved = format!(
-            "{} ({}) of the input tokens were cached.",
+            "{} ({}) of the input tokens were cached{}.",
             grouped(all.cached),
-            percent(all.cached, all.input)
+            percent(all.cached, all.input),
+            price_of(stats, &read)
         );
         rows.push(PanelRow::Text(saved));
+    }
+    let written = all.cache_write_short + all.cache_write_long;
+    if written > 0 {
+        let write = |usage: &Usage| Usage {
+            input: usage.cache_write_short + usage.cache_write_long,
+            cache_write_short: usage.cache_write_short,
+            cache_write_long: usage.cache_write_long,
+            ..Usage::default()
+        };
+        let text = format!(
+            "{} input tokens were written to the cache{}.",
+            grouped(written),
+            price_of(stats, &write)
+        );
+        rows.push(PanelRow::Text(text));
     }
     if cost > MicroUsd(0) {
         let except = if unknown { ", excluding models without known prices" } else { "" };
@@ -142,6 +159,17 @@ fn usage(stats: &Stats) -> Vec<PanelRow> {
         rows.push(pair("Cost:", &text));
     }
     rows
+}
+
+/// The price of a part of the tokens, where prices are known.
+fn price_of(stats: &Stats, part: &dyn Fn(&Usage) -> Usage) -> String {
+    let priced =
+        stats.models.iter().filter_map(|(model, counts)| list_price(model, &part(&counts.api.usage)));
+    let cost = priced.fold(MicroUsd(0), |mut sum, amount| {
+        sum += amount;
+        sum
+    });
+    if cost > MicroUsd(0) { format!(" ({})", dollars(cost)) } else { String::new() }
 }
 
 /// What was spent, wasted and allowed.
@@ -171,6 +199,10 @@ fn plot(turns: &[Usage]) -> Vec<PanelRow> {
     vec![heading("Tokens per Turn"), PanelRow::Bars(bars.collect())]
 }
 
+fn cache_writes(api: &ApiCounts) -> u64 {
+    api.usage.cache_write_short + api.usage.cache_write_long
+}
+
 fn model_panel(stats: &Stats) -> Panel {
     let title = "Model Stats For Nerds".to_owned();
     if stats.models.is_empty() {
@@ -190,6 +222,9 @@ fn model_panel(stats: &Stats) -> Panel {
     row("Total", &|api| grouped(api.usage.total));
     row("  ↳ Input", &|api| grouped(api.usage.input.saturating_sub(api.usage.cached)));
     row("  ↳ Cache Reads", &|api| grouped(api.usage.cached));
+    if stats.models.iter().any(|(_, model)| cache_writes(&model.api) > 0) {
+        row("  ↳ Cache Writes", &|api| grouped(cache_writes(api)));
+    }
     row("  ↳ Thoughts", &|api| grouped(api.usage.reasoning));
     row("  ↳ Tool", &|api| grouped(api.usage.tool_input));
     row("  ↳ Output", &|api| grouped(api.usage.output));

@@ -52,6 +52,7 @@ impl World {
         Registry::load(&LoadRequest {
             settings: &settings,
             env: &self.env,
+            lent_env: &self.env,
             extensions,
             workspace: &root,
             project_off: &[],

@@ -63,6 +63,7 @@ impl World {
         let registry = Registry::load(&LoadRequest {
             settings: &settings,
             env: &env,
+            lent_env: &env,
             extensions: &[],
             workspace: &root,
             project_off: &[],

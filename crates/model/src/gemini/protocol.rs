@@ -110,7 +110,8 @@ fn no_token(error: &GoogleError) -> Failure {
 
 /// An answer that is not from the API at all.
 fn not_the_api(text: &str) -> Failure {
-    let seen: String = match web_page(text) {
+    let page = web_page(text);
+    let seen: String = match &page {
         Some(title) if title.is_empty() => "a web page".to_owned(),
         Some(title) => format!("a web page with the title \"{title}\""),
         None => format!("\"{}\"", text.trim().chars().take(120).collect::<String>()),
@@ -119,7 +120,11 @@ fn not_the_api(text: &str) -> Failure {
         "expected a Gemini API response but got {seen} (HTTP 200), possibly from a proxy or a login page; check \
          GOOGLE_GEMINI_BASE_URL and your proxy settings"
     );
-    Failure::malformed(message)
+    // Another attempt would read the same page.
+    match page {
+        Some(_) => Failure::for_good(ModelErrorKind::BadRequest, Some(200), message),
+        None => Failure::malformed(message),
+    }
 }
 
 /// Reads the answer to `countTokens`.

@@ -1,5 +1,7 @@
 //! Model names: `provider/model`, a bare name, or one of Gemini's own forms.
 
+use pollux_domain::model::{ModelError, ModelErrorKind};
+
 use super::Providers;
 
 /// A model name, split into its provider and the name that the provider knows.
@@ -8,6 +10,23 @@ pub struct ModelName {
     /// `None` means the default provider.
     pub provider: Option<String>,
     pub model: String,
+}
+
+/// Longer than any name of a model.
+const MAX_NAME: usize = 256;
+
+/// Refuses names that could mean something else than a model where they are sent: in a path, a header or a log.
+pub(crate) fn check_model_name(name: &str) -> Result<(), ModelError> {
+    let bad_segment = |segment: &str| matches!(segment, "" | "." | "..");
+    let is_bad = name.len() > MAX_NAME
+        || name.chars().any(|c| c.is_control() || c == '\\')
+        || name.trim() != name
+        || name.split('/').any(bad_segment);
+    if !is_bad {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(60).flat_map(char::escape_debug).collect();
+    Err(ModelError::new(ModelErrorKind::BadRequest, None, format!("invalid model name `{shown}`")))
 }
 
 impl Providers<'_> {
@@ -45,5 +64,38 @@ fn family(name: &str) -> Option<&'static str> {
         _ if starts(&["claude-"]) => Some("anthropic"),
         _ if starts(&["gpt-"]) || reasoning_series() => Some("openai"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_leave_their_place_are_refused() {
+        for good in
+            ["gemini-2.5-pro", "models/x", "qwen3:8b", "anthropic/claude-x@2026", "My Model?v=1#2", "a..b"]
+        {
+            assert!(check_model_name(good).is_ok(), "{good}");
+        }
+        let long = "x".repeat(MAX_NAME + 1);
+        for bad in [
+            "",
+            "..",
+            "../x",
+            "models/../../files",
+            "a//b",
+            "/a",
+            "a/",
+            "a\\..\\b",
+            "a\r\nX-Key: 1",
+            " a",
+            "./a",
+            &long,
+        ] {
+            let error = check_model_name(bad).unwrap_err();
+            assert!(error.message.starts_with("invalid model name") && error.message.len() < 200, "{bad}");
+            assert!(!error.message.contains('\n'));
+        }
     }
 }

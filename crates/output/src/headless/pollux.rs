@@ -141,7 +141,7 @@ pub(crate) fn stats_object(stats: &Stats) -> Value {
         .iter()
         .map(|(name, model)| {
             let usage = model.api.usage;
-            let counts = json!({
+            let mut counts = json!({
                 "api": {
                     "requests": model.api.requests,
                     "errors": model.api.errors,
@@ -154,6 +154,14 @@ pub(crate) fn stats_object(stats: &Stats) -> Value {
                     "cached": usage.cached,
                 },
             });
+            // Most providers do not report these.
+            let written = usage.cache_write_short + usage.cache_write_long;
+            if written > 0 {
+                counts["tokens"]["cacheWrite"] = written.into();
+            }
+            if let Some(cost) = usage.cost_reported {
+                counts["costUsd"] = (cost.0 as f64 / 1e6).into();
+            }
             (name.clone(), counts)
         })
         .collect();
