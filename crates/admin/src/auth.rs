@@ -62,7 +62,7 @@ fn login(stdin: bool, sign_ins: &SignIns, context: &mut Context<'_>) -> Result<(
     print_result(
         context.out,
         &format!(
-            "The key is stored in {}.
+            "API key stored in {}.
 ",
             stored.place
         ),

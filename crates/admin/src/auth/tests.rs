@@ -16,7 +16,7 @@ fn a_key_from_a_pipe_is_stored_and_its_obstacles_are_told() {
     let home = home().user_settings(r#"{"security": {"auth": {"selectedType": "vertex-ai"}}}"#);
     let done = home.run(AuthCommand::Login { stdin: true }, &format!("{KEY}\n"));
     assert_eq!(done.result, Ok(()));
-    assert!(done.out.starts_with("The key is stored in "), "{}", done.out);
+    assert!(done.out.starts_with("API key stored in "), "{}", done.out);
     assert!(done.err.starts_with("Note: the settings select 'vertex-ai'."), "{}", done.err);
     let done = home.run(AuthCommand::List { json: false }, "");
     assert!(done.out.contains(" in ") && !done.out.contains(KEY), "{}", done.out);
