@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use pollux_domain::event::{Event, HookReport, NoticeCode, Severity};
 use pollux_domain::sync::Locked;
-use pollux_hooks::{Event as Moment, Fired, Hooks, Payload, Run, Scene, StartSource, Verdict};
+use pollux_hooks::{Event as Moment, Fired, HookRun, HookScene, Hooks, Payload, StartSource, Verdict};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +35,7 @@ pub struct HookPort {
 /// The hooks of a session with their event sender.
 pub(crate) struct Hooked {
     port: Option<HookPort>,
-    scene: Scene,
+    scene: HookScene,
     events: mpsc::WeakSender<Event>,
     /// Messages since the last request, to drop duplicates: a reply has many pieces, and a hook runs for each.
     said: Mutex<HashSet<String>>,
@@ -50,9 +50,9 @@ pub(crate) struct HookOutcome<O> {
 }
 
 impl Hooked {
-    pub(crate) fn new(port: Option<HookPort>, scene: Scene, events: mpsc::WeakSender<Event>) -> Self {
+    pub(crate) fn new(port: Option<HookPort>, scene: HookScene, events: mpsc::WeakSender<Event>) -> Self {
         let cwd = port.as_ref().map(|port| port.cwd.clone()).unwrap_or_default();
-        Self { port, scene: Scene { cwd, ..scene }, events, said: Mutex::default() }
+        Self { port, scene: HookScene { cwd, ..scene }, events, said: Mutex::default() }
     }
 
     pub(crate) fn listens_to(&self, moment: Moment) -> bool {
@@ -144,7 +144,7 @@ impl Hooked {
     }
 }
 
-fn report(moment: Moment, run: Run, message: Option<String>, suppressed: bool) -> HookReport {
+fn report(moment: Moment, run: HookRun, message: Option<String>, suppressed: bool) -> HookReport {
     let error = (!run.success()).then(|| run.warning.clone().unwrap_or_else(|| run.ending.to_string()));
     HookReport {
         event: moment.name().to_owned(),

@@ -65,9 +65,7 @@ impl Header {
             "/help lists all commands.".to_owned(),
         ];
         if !self.has_context {
-            tips.push(
-                "/init creates a GEMINI.md file that describes this project to the model.".to_owned(),
-            );
+            tips.push("/init creates a GEMINI.md file that describes this project to the model.".to_owned());
         }
         let numbered = tips.into_iter().enumerate().map(|(index, tip)| format!("{}. {tip}", index + 1));
         std::iter::once("Tips for getting started:".to_owned()).chain(numbered).collect()
