@@ -11,7 +11,7 @@ use pollux_domain::tool::{ToolContext, ToolOutcome};
 use pollux_exec::background::read_log_tail;
 use pollux_exec::shell::Ending;
 use pollux_rewind::checkpoint::{self, Checkpoint, RESTORED};
-use pollux_rewind::{Conflicts, Plan};
+use pollux_rewind::{Conflicts, RewindPlan};
 use pollux_session::{Recorder, load, log_prompt};
 use pollux_tools::save_memory;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use super::{Chosen, Conversation, Loaded, Prepared, extensions, rewind, skills, 
 
 /// The plan of a file rewind.
 pub struct FilePlan {
-    plan: Plan,
+    plan: RewindPlan,
     /// Readable lines; empty if there is nothing to do.
     pub lines: Vec<String>,
     pub has_steps: bool,
