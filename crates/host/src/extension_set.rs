@@ -21,7 +21,7 @@ use pollux_install::extension::{
     Staged, UpdateState, check, consent, find, infer, infer_link, stage, uninstall,
 };
 use pollux_install::fetch::Git;
-use pollux_install::integrity::{Depth, Integrity, Standing};
+use pollux_install::integrity::{Depth, Integrity, IntegrityState};
 use pollux_net::client::ClientOptions;
 use pollux_net::credentials::CredentialStore;
 use serde_json::Value;
@@ -336,14 +336,14 @@ impl ExtensionSet {
         };
         if let Some(metadata) = &found.metadata {
             match self.integrity().verify(&name, metadata) {
-                Standing::Verified | Standing::Unknown => {}
-                Standing::Invalid => {
+                IntegrityState::Verified | IntegrityState::Unknown => {}
+                IntegrityState::Invalid => {
                     let text = format!(
                         "Extension {name} cannot be updated. Extension integrity cannot be verified. To fix this, reinstall the extension."
                     );
                     return Err(Failure::new(ExitKind::Failure, text));
                 }
-                Standing::Unchecked(reason) => {
+                IntegrityState::Unchecked(reason) => {
                     let text = format!("Extension {name} cannot be updated: {reason}");
                     return Err(Failure::new(ExitKind::Failure, text).hint(auth::KEYCHAIN_HINT));
                 }
@@ -496,9 +496,9 @@ fn changed(integrity: &Integrity<'_>, one: &Installed) -> Option<String> {
                 return Some(extensions::changed_line(name, &changes.summary()));
             }
             match integrity.verify(name, metadata) {
-                Standing::Verified | Standing::Unknown => None,
-                Standing::Invalid => Some(extensions::changed_line(name, "its recorded source")),
-                Standing::Unchecked(reason) => {
+                IntegrityState::Verified | IntegrityState::Unknown => None,
+                IntegrityState::Invalid => Some(extensions::changed_line(name, "its recorded source")),
+                IntegrityState::Unchecked(reason) => {
                     Some(format!("Warning: Extension \"{name}\" cannot be checked: {reason}"))
                 }
             }
