@@ -143,7 +143,7 @@ impl Conversation {
     }
 
     /// All skills, as listed; `None` if skills are disabled.
-    pub fn skills(&self) -> Option<Vec<skills::Row>> {
+    pub fn skills(&self) -> Option<Vec<skills::SkillRow>> {
         Some(self.services.skills.as_ref()?.skills().all.iter().map(skills::row).collect())
     }
 
@@ -159,7 +159,7 @@ impl Conversation {
     pub fn counts(&self, loaded: &Loaded) -> [usize; 3] {
         let files = self.memory(loaded).matches("--- Context from: ").count();
         let servers = self.services.servers.as_deref().map_or(0, |servers| servers.reports().len());
-        let own = |row: &skills::Row| row.enabled && row.origin != "built-in";
+        let own = |row: &skills::SkillRow| row.enabled && row.origin != "built-in";
         [files, servers, self.skills().map_or(0, |rows| rows.iter().filter(|row| own(row)).count())]
     }
 

@@ -56,7 +56,7 @@ fn nobody_signed_in_is_an_answer_and_an_exit_code() {
 
 #[test]
 fn names_of_others_do_not_control_the_terminal() {
-    let row = Row {
+    let row = CredentialRow {
         name: "srv\u{1b}[31m".into(),
         kind: "MCP server",
         place: "the keychain".into(),

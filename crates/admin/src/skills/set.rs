@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::consent::{agrees, say};
-use super::{Checked, Row, SkillScope, SkillSource};
+use super::{Checked, SkillRow, SkillScope, SkillSource};
 
 const SWITCHED_OFF_BY_ADMIN: &str =
     "Agent skills are disabled by administrator. Check admin settings or contact your admin.";
@@ -61,7 +61,7 @@ impl SkillSet {
     }
 
     /// All of them by name, and lines about what is wrong with some.
-    pub fn look(&self) -> (Vec<Row>, Vec<String>) {
+    pub fn look(&self) -> (Vec<SkillRow>, Vec<String>) {
         let found = self.found();
         let mut lines: Vec<String> = found.warnings.iter().map(ToString::to_string).collect();
         let folder = skills::folder(&self.loaded, true);
@@ -75,7 +75,7 @@ impl SkillSet {
     }
 
     /// The instructions of one.
-    pub fn body(&self, name: &str) -> Result<Option<(Row, String)>, Failure> {
+    pub fn body(&self, name: &str) -> Result<Option<(SkillRow, String)>, Failure> {
         let Some(skill) = self.found().get(name) else { return Ok(None) };
         let body = skill.body().map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
         Ok(Some((skills::row(skill), body)))
