@@ -15,6 +15,7 @@ pub mod import;
 mod line;
 pub mod mcp;
 pub mod memory;
+pub mod models;
 pub mod policy;
 pub mod sessions;
 pub mod skills;

@@ -7,7 +7,9 @@ use pollux_host::request::Request;
 use crate::command_line::{Purpose, RootOptions, SubcommandArgs};
 use crate::context::Context;
 use crate::usage::UsageError;
-use crate::{agents, auth, config, extensions, hooks, import, mcp, memory, policy, sessions, skills, trust};
+use crate::{
+    agents, auth, config, extensions, hooks, import, mcp, memory, models, policy, sessions, skills, trust,
+};
 
 /// A subcommand as the command line knows it.
 pub struct Subcommand {
@@ -65,6 +67,8 @@ macro_rules! table {
 table! {
     /// Show and change settings
     Config(config::ConfigArgs, ConfigCommand);
+    /// Serve a model file to other programs
+    Models(models::ModelsArgs, ModelsCommand);
     /// Manage MCP servers
     Mcp(mcp::McpArgs, McpCommand);
     /// Manage extensions

@@ -41,7 +41,7 @@ use crate::services::{CallIds, Services};
 use crate::session::Session;
 use crate::subagent::port::AgentPort;
 use crate::subagent_host::{Briefing, Host};
-use crate::toolbox::Toolbox;
+use crate::toolbox::{ToolOffer, Toolbox};
 use crate::truncate;
 
 /// Capacity of the event channel; a turn pauses when the front end does not keep up.
@@ -187,7 +187,10 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         })
     });
     tools.extend(host.iter().flat_map(invoke_agent::forms));
-    let toolbox = Toolbox::new(tools, late_tools, &authority.approvals);
+    let mut toolbox = Toolbox::new(tools, late_tools, &authority.approvals);
+    if toolbox.offer(ToolOffer::to(&services.client.resolve(&spec.model.name))) {
+        toolbox.look_again(&authority.approvals);
+    }
     let restored = spec.restored.into_iter().map(|turn| Entry::new(turn.message_id, turn.content));
     let conversation = Conversation::new(History::new(spec.first_turn, restored), prompt, &toolbox);
     for id in conversation.history.call_ids() {

@@ -14,6 +14,9 @@ use crate::mask;
 use crate::session::Session;
 use crate::step::announce;
 
+/// The part of a small window that may be full where the user did not set another: a summary costs a small model long.
+const COMPACT_THRESHOLD: f64 = 0.6;
+
 /// A server that names a smaller window means something else.
 const MIN_WINDOW: u64 = 1_024;
 
@@ -53,7 +56,11 @@ pub(crate) async fn make_room(
 
 /// From how many tokens on the conversation is compressed.
 fn threshold(session: &Session) -> u64 {
-    (session.window() as f64 * session.model_settings.compression_threshold) as u64
+    let settings = &session.model_settings;
+    let usual = settings.compression_threshold == pollux_config::groups::COMPRESSION_THRESHOLD;
+    let is_compact = || session.services.client.resolve(&settings.name).is_compact();
+    let part = if usual && is_compact() { COMPACT_THRESHOLD } else { settings.compression_threshold };
+    (session.window() as f64 * part) as u64
 }
 
 /// Tokens that the next request adds to the last one. Media are counted by the model if it will.

@@ -25,7 +25,7 @@ use crate::conversation::{Conversation, Prompted};
 use crate::emitter::Emitter;
 use crate::services::Services;
 use crate::subagent_host::Host;
-use crate::toolbox::Toolbox;
+use crate::toolbox::{ToolOffer, Toolbox};
 
 /// The state of a session.
 pub(crate) struct Session {
@@ -51,11 +51,14 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Shows the model the tools and instructions of the mode, and tools that joined or left, if that changed.
+    /// Shows the model the tools and instructions of the mode and those that fit it, and tools that joined or left,
+    /// if that changed.
     pub(crate) fn follow_mode(&mut self) {
         let mode = self.authority.approvals.mode();
         let joined = self.toolbox.follow();
-        if mode == self.conversation.prompt.mode && !joined {
+        let offer = ToolOffer::to(&self.services.client.resolve(&self.model_settings.name));
+        let offered = self.toolbox.offer(offer);
+        if mode == self.conversation.prompt.mode && !joined && !offered {
             return;
         }
         if joined {

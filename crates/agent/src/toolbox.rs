@@ -1,5 +1,7 @@
 //! The tools of a session: which exist, which the model sees, and the error for a wrong name.
 
+mod offer;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -9,6 +11,8 @@ use pollux_policy::{canonical_tool_name, qualified_tool_name};
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::Approvals;
+
+pub(crate) use offer::ToolOffer;
 
 /// Tools that can be called for compatibility but are not declared, as in upstream.
 pub(crate) const UNDECLARED: [&str; 2] = ["read_many_files", "get_internal_docs"];
@@ -29,6 +33,8 @@ pub(crate) struct Toolbox {
     trusted: bool,
     /// Whose tools were chosen for it: what is there is declared, and nothing else exists.
     is_subagents: bool,
+    /// How much of it the model is offered.
+    offer: ToolOffer,
 }
 
 impl Toolbox {
@@ -49,6 +55,7 @@ impl Toolbox {
             for_approval: HashSet::new(),
             trusted: approvals.trusted,
             is_subagents: false,
+            offer: ToolOffer::default(),
         };
         toolbox.follow();
         toolbox.look_again(approvals);
@@ -116,6 +123,12 @@ impl Toolbox {
         self.all.iter().take(self.own).any(|tool| is_called(&**tool, name))
     }
 
+    /// Offers more or less, as the model can use it; returns whether that changed. What the model sees follows with
+    /// [`Self::look_again`].
+    pub(crate) fn offer(&mut self, offer: ToolOffer) -> bool {
+        std::mem::replace(&mut self.offer, offer) != offer
+    }
+
     /// Keeps what the approvals let the model see; another mode shows other tools.
     pub(crate) fn look_again(&mut self, approvals: &Approvals) {
         let (shown, hidden): (Vec<_>, Vec<_>) =
@@ -129,7 +142,7 @@ impl Toolbox {
             .filter(|spec| self.is_subagents || !UNDECLARED.contains(&spec.name.as_str()))
             // The forms of a tool that older conversations call share its name.
             .filter(|spec| names.insert(spec.name.as_str()))
-            .cloned()
+            .filter_map(|spec| self.offer.of(spec, self.is_subagents))
             .collect();
     }
 
@@ -146,7 +159,10 @@ impl Toolbox {
 
     /// System prompt sections of the visible tools.
     pub(crate) fn sections(&self) -> Option<String> {
-        let texts: Vec<String> = self.tools.iter().filter_map(|tool| tool.prompt_section()).collect();
+        let is_declared =
+            |tool: &&Arc<dyn Tool>| self.declared.iter().any(|spec| spec.name == tool.spec().name);
+        let sections = self.tools.iter().filter(is_declared).filter_map(|tool| tool.prompt_section());
+        let texts: Vec<String> = sections.collect();
         (!texts.is_empty()).then(|| texts.join("\n\n"))
     }
 

@@ -143,6 +143,9 @@ impl Dialect {
     }
 }
 
+/// `model.compressionThreshold` where nobody sets it.
+pub const COMPRESSION_THRESHOLD: f64 = 0.5;
+
 /// `model.*`, `modelConfigs`, `contextManagement.tools.outputMasking.*`
 #[derive(Debug, Clone, Default)]
 pub struct Model {
@@ -160,6 +163,8 @@ pub struct Model {
     pub providers: Value,
     /// `budget` as written.
     pub budget: Value,
+    /// `local.serverCommand`; never a project's.
+    pub server_command: Vec<String>,
     /// `model.maxSessionTurns`; `None` for -1 (no limit).
     pub max_session_turns: Option<u32>,
     /// `model.compressionThreshold`, a fraction of the window.

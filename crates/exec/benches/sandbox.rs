@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pollux_exec::background::Background;
-use pollux_exec::sandbox::{Level, Sandbox, SandboxRequest};
 use pollux_exec::shell::{ShellCommand, run};
+use pollux_sandbox::{Level, Sandbox, SandboxRequest};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 

@@ -2,12 +2,10 @@
 
 use std::io;
 
+use pollux_sandbox::Armed;
+use pollux_sandbox::process_table::{ProcessEntry, processes};
 use rustix::process::{Pid, Signal};
 use tokio::process::Child;
-
-use crate::process_table::{ProcessEntry, processes};
-#[cfg(target_os = "linux")]
-use crate::sandbox::tripwire::Armed;
 
 /// A process group that was started here. Killed when dropped, unless released.
 #[derive(Debug)]
@@ -15,7 +13,6 @@ pub(crate) struct Group {
     id: i32,
     armed: bool,
     /// Resources that live as long as the group.
-    #[cfg(target_os = "linux")]
     _watched: Option<Armed>,
 }
 
@@ -23,16 +20,10 @@ impl Group {
     /// The group of a child that leads it.
     pub(crate) fn led_by(child: &Child) -> io::Result<Self> {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).ok_or(io::ErrorKind::Other)?;
-        Ok(Self {
-            id,
-            armed: true,
-            #[cfg(target_os = "linux")]
-            _watched: None,
-        })
+        Ok(Self { id, armed: true, _watched: None })
     }
 
     /// Keeps a watcher for the lifetime of the group.
-    #[cfg(target_os = "linux")]
     pub(crate) fn watched_by(self, watch: Armed) -> Self {
         let mut group = self;
         group._watched = Some(watch);

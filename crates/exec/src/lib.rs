@@ -1,7 +1,7 @@
 //! Starts child processes and makes sure that they end.
 //!
 //! Owns: running a shell command or a single program in its own session with bounded output, cancelling a whole
-//! process group, background processes and their logs, the environment of children, and their [`sandbox`].
+//! process group, background processes and their logs, and the environment of children.
 //! Does not own: whether a command may run (policy), or what its output means (the tools).
 //! Start at [`shell::run`]; [`background::Background`] holds every process that outlives its call.
 //!
@@ -16,13 +16,10 @@ pub mod environment;
 mod group;
 mod lifeline;
 mod live;
-mod new_session;
 pub mod own_process;
 pub mod piped_child;
 mod process;
-mod process_table;
 pub mod program;
-pub mod sandbox;
 pub mod shell;
 mod starters;
 

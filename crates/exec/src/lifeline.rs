@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
-use crate::new_session::keep_standard_streams_only;
+use pollux_sandbox::new_session::keep_standard_streams_only;
 
 const SCRIPT: &str = r#"
 live=" "

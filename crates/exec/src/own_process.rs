@@ -38,7 +38,7 @@ pub fn hide_credentials(alone: OnlyThread) {
 /// For the start of the program: what is opened later is marked where it is opened.
 pub fn close_descriptors_on_exec() {
     #[cfg(target_os = "linux")]
-    if mark_all_descriptors() {
+    if pollux_sandbox::new_session::mark_all_descriptors() {
         return;
     }
     // Kernels before 5.11, containers that forbid the call, other systems.
@@ -55,17 +55,6 @@ pub fn close_descriptors_on_exec() {
 #[cfg(unix)]
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
-}
-
-/// Marks everything above the three streams with one system call; false if the kernel cannot.
-///
-/// For use between fork and exec too: allocates nothing.
-#[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "the standard library cannot mark a range of descriptors")]
-pub(crate) fn mark_all_descriptors() -> bool {
-    // SAFETY: a system call with three numbers. It closes nothing; it only marks descriptors to be closed at
-    // exec.
-    unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 }
 }
 
 #[expect(unsafe_code, reason = "the descriptor is only known by its number")]

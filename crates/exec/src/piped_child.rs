@@ -14,6 +14,7 @@ use crate::background::{Background, Registered};
 use crate::group::Group;
 use crate::program::Program;
 use crate::shell::{Ending, ending_of};
+use crate::starters;
 
 /// How long it may take to exit once its input is closed.
 const CLOSE_GRACE: Duration = Duration::from_millis(100);
@@ -41,7 +42,7 @@ pub struct Pipes {
 pub fn start(program: &Program, background: &Background) -> io::Result<(PipedChild, Pipes)> {
     let mut command = program.command()?;
     let (mut child, group) = match &program.sandbox {
-        Some(sandbox) => sandbox.start(command)?,
+        Some(sandbox) => starters::start_confined(sandbox, command)?,
         None => {
             let child = command.spawn()?;
             let group = Group::led_by(&child)?;

@@ -7,6 +7,9 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use pollux_sandbox::Sandbox;
+use pollux_sandbox::new_session::lead_new_session;
+use pollux_sandbox::process_table::strays_of;
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
@@ -14,9 +17,7 @@ use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use crate::group::{Group, signal_each};
-use crate::new_session::lead_new_session;
-use crate::process_table::strays_of;
-use crate::sandbox::Sandbox;
+use crate::starters;
 
 /// How long a group may take to end after SIGTERM; upstream's value.
 const TERM_GRACE: Duration = Duration::from_millis(200);
@@ -56,7 +57,7 @@ impl Running {
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         // The command owns the write end, so it must be dropped here: the pipe would never end.
         let (child, group) = match sandbox {
-            Some(sandbox) => sandbox.start(command)?,
+            Some(sandbox) => starters::start_confined(sandbox, command)?,
             None => {
                 let child = command.spawn()?;
                 drop(command);

@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pollux_sandbox::Sandbox;
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
@@ -17,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::background::Background;
 use crate::process::command;
-use crate::sandbox::Sandbox;
 use crate::shell::{Ending, ending_of};
 use crate::starters;
 
@@ -125,7 +125,7 @@ pub async fn run_with(
 ) -> io::Result<ProgramEnd> {
     let command = program.command()?;
     let (mut child, group) = match &program.sandbox {
-        Some(sandbox) => sandbox.start(command)?,
+        Some(sandbox) => starters::start_confined(sandbox, command)?,
         None => starters::start(command).await?,
     };
     let registered = background.register(&group);

@@ -9,6 +9,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pollux_sandbox::Sandbox;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,6 @@ use crate::background::Background;
 use crate::capture::Captured;
 use crate::live::LiveFeed;
 use crate::process::{Running, Step};
-use crate::sandbox::Sandbox;
 
 const READ_BYTES: usize = 256 << 10;
 

@@ -4,6 +4,8 @@ use pollux_config::groups::Secret;
 use pollux_model::auth::Auth;
 use pollux_net::google::GoogleCredentials;
 
+use crate::providers::StartProvider;
+
 /// The credentials of a run.
 pub struct Credentials {
     /// The provider that the run starts with.
@@ -21,4 +23,21 @@ pub struct Credentials {
     pub of_project: bool,
     /// Lines for stderr.
     pub notes: Vec<String>,
+}
+
+impl Credentials {
+    /// Those of a provider outside Google, with its key if it has one.
+    pub(crate) fn of_provider(start: StartProvider, key: Option<Secret>) -> Self {
+        Self {
+            auth_type: Some(start.id.clone()),
+            provider: start.id,
+            auth: None,
+            google: None,
+            api_key: key.is_some(),
+            vertex: false,
+            secrets: key.into_iter().collect(),
+            of_project: false,
+            notes: start.note.into_iter().collect(),
+        }
+    }
 }

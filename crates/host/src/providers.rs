@@ -9,17 +9,18 @@ use pollux_config::groups::{General, Secret, Security};
 use pollux_config::settings::Layer;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::model::{ModelClient, ModelError, ModelErrorKind};
+use pollux_domain::model::{Dialect, ModelClient, ModelError, ModelErrorKind};
 use pollux_model::auth;
 use pollux_model::catalogue::Catalogue;
 use pollux_model::gemini::{self, GeminiSetup};
+use pollux_model::prompt_tools::ToolPlan;
 use pollux_model::providers::{
     DefaultReason, EndpointParts, FoundKey, KeyPlace, ModelName, Provider, ProviderSettings, Providers,
     model_facts, read_settings,
 };
 use pollux_model::registry::Wire;
 use pollux_model::router::{ProviderSource, full_name};
-use pollux_model::shared::endpoint::Key;
+use pollux_model::shared::endpoint::{Endpoint, Key};
 use pollux_net::client::HttpClient;
 use pollux_net::credentials::{API_KEY_SERVICE, CredentialError, CredentialStore};
 
@@ -28,11 +29,16 @@ use serde_json::Value;
 use crate::VERSION;
 use crate::auth::store;
 use crate::credentials::Credentials;
+use crate::gguf::{GgufClient, GgufSetup};
 use crate::loaded::Loaded;
+use crate::local_server::{LocalServer, ServerOptions};
 use crate::memory::is_of_project;
 
 /// The providers of Google, whose credentials are chosen in `auth`.
 const GOOGLE: [&str; 2] = ["gemini", "vertex"];
+
+/// The provider whose models are files, served by a program that is started for them.
+const GGUF: &str = "gguf";
 
 /// The provider that a run starts with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +60,7 @@ pub fn account(provider: &str) -> String {
 }
 
 /// The environment without variables from the project's `.env` files: a project chooses neither keys nor addresses.
-fn own_env(loaded: &Loaded) -> Env {
+pub(crate) fn own_env(loaded: &Loaded) -> Env {
     let kept = loaded.env.iter().filter(|(name, _)| !is_of_project(loaded, name));
     Env::new(kept.map(|(name, value)| (name.to_owned(), value.to_owned())), loaded.env.cwd().to_path_buf())
 }
@@ -135,6 +141,9 @@ pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Res
     let env = own_env(loaded);
     let providers = Providers::new(&env, &settings);
     let provider = providers.find(&start.id).ok_or_else(|| unknown(&start.id, &providers))?;
+    if start.id == GGUF {
+        return Ok(Credentials::of_provider(start, None));
+    }
     let refused = |error: &(dyn std::error::Error + 'static)| Failure::from_error(ExitKind::Auth, error);
     let location =
         providers.locate(&provider).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
@@ -146,17 +155,7 @@ pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Res
     } else if needs_key(&provider) {
         return Err(refused(&missing_key(&provider)));
     }
-    Ok(Credentials {
-        auth_type: Some(start.id.clone()),
-        provider: start.id,
-        auth: None,
-        google: None,
-        api_key: found.is_some(),
-        vertex: false,
-        secrets: found.into_iter().map(|found| found.key).collect(),
-        of_project: false,
-        notes: start.note.into_iter().collect(),
-    })
+    Ok(Credentials::of_provider(start, found.map(|found| found.key)))
 }
 
 /// A provider of the user's own without `envKey` may need no key.
@@ -194,6 +193,10 @@ pub(crate) struct RunProviders {
     /// `model.provider` is set: bare names stay with it.
     explicit: bool,
     allowed: BTreeSet<String>,
+    /// `local.serverCommand`
+    server_command: Vec<String>,
+    logs: PathBuf,
+    user_home: PathBuf,
 }
 
 impl RunProviders {
@@ -205,6 +208,9 @@ impl RunProviders {
             env,
             settings,
             allowed,
+            server_command: loaded.groups.model.server_command.clone(),
+            logs: loaded.home.tmp_dir().join("background-processes"),
+            user_home: loaded.home.user_home().to_path_buf(),
             explicit: loaded.groups.model.provider.is_some(),
             general: loaded.groups.general.clone(),
             security: loaded.groups.security.clone(),
@@ -224,6 +230,55 @@ impl RunProviders {
     fn key(&self, provider: &Provider<'_>) -> Result<Option<FoundKey>, ModelError> {
         let found = self.providers().find_key(provider, None, || stored_key(&self.store, provider.id));
         found.map_err(|error| refused(error.to_string()))
+    }
+
+    /// How the models of a provider get tools: as its settings say, or as a server that is not a vendor's own can.
+    fn tool_plan(&self, provider: &Provider<'_>) -> Option<ToolPlan> {
+        let own = provider.settings();
+        let is_set = own
+            .is_some_and(|own| own.tools.is_some() || own.models.values().any(|model| model.tools.is_some()));
+        if provider.is_built_in() && !provider.is_local() && !is_set {
+            return None;
+        }
+        let (everywhere, models) = (own.and_then(|own| own.tools), own.map(|own| own.models.clone()));
+        let models = models.unwrap_or_default();
+        let mode = move |model: &str| models.get(model).and_then(|row| row.tools).or(everywhere);
+        Some(ToolPlan { mode: Arc::new(mode), grammar: provider.is_local() })
+    }
+
+    /// A client that starts a server for the file that a model's name is.
+    fn connect_gguf(&self, provider: &Provider<'_>) -> Arc<dyn ModelClient> {
+        let facts = model_facts(provider, &Dialect::CHAT);
+        let models = provider.settings().map(|own| own.models.clone()).unwrap_or_default();
+        let plan = self.tool_plan(provider);
+        let (id, http, known) = (provider.provider_id(), self.http.clone(), Arc::clone(&facts));
+        let (timing, traits) = EndpointParts::local_patience(provider, &self.general);
+        let connect = move |server: &LocalServer| {
+            let mut endpoint = Endpoint::new(id.clone(), server.base_url(), http.clone(), Arc::clone(&known))
+                .bearer(server.key.clone());
+            (endpoint.timing, endpoint.traits) = (timing.clone(), traits.clone());
+            let wire = Wire::of(&Dialect::CHAT).ok_or_else(|| refused("no wire".to_owned()))?;
+            let client = match plan.clone() {
+                Some(plan) => wire.connect_with_tools(endpoint, plan),
+                None => (wire.connect)(endpoint),
+            };
+            client.map_err(|error| refused(error.to_string()))
+        };
+        Arc::new(GgufClient::new(GgufSetup {
+            options: ServerOptions {
+                model: PathBuf::new(),
+                command: self.server_command.clone(),
+                port: None,
+                context: None,
+                env: self.env.clone(),
+                logs: self.logs.clone(),
+            },
+            http: self.http.clone(),
+            connect: Arc::new(connect),
+            facts,
+            user_context: Arc::new(move |model| models.get(model).and_then(|row| row.context)),
+            user_home: self.user_home.clone(),
+        }))
     }
 
     fn connect_google(&self, id: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
@@ -264,6 +319,9 @@ impl ProviderSource for RunProviders {
         }
         let providers = self.providers();
         let provider = providers.find(id).ok_or_else(|| refused(format!("unknown provider `{id}`")))?;
+        if id == GGUF {
+            return Ok(self.connect_gguf(&provider));
+        }
         let location = providers.locate(&provider).map_err(|error| refused(error.to_string()))?;
         let found = self.key(&provider)?;
         if found.is_some() || provider.settings().is_some_and(|own| !own.env_headers.is_empty()) {
@@ -287,7 +345,12 @@ impl ProviderSource for RunProviders {
         };
         let wire = Wire::of(&location.dialect)
             .ok_or_else(|| refused(format!("`{}` cannot speak `{}`", id, location.dialect.as_str())))?;
-        (wire.connect)(parts.endpoint()).map_err(|error| refused(error.to_string()))
+        let endpoint = parts.endpoint();
+        let client = match self.tool_plan(&provider) {
+            Some(plan) => wire.connect_with_tools(endpoint, plan),
+            None => (wire.connect)(endpoint),
+        };
+        client.map_err(|error| refused(error.to_string()))
     }
 
     fn default_model(&self, id: &str) -> Option<String> {

@@ -7,7 +7,7 @@ use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_exec::sandbox::{Confinement, Level, Sandbox as Borders, SandboxError, SandboxRequest};
+use pollux_sandbox::{Confinement, Level, Sandbox as Borders, SandboxError, SandboxRequest};
 use serde_json::{Value, json};
 
 use super::{Loaded, workspace};

@@ -190,6 +190,13 @@ async fn assemble(
     }
     warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
     warnings.extend(noticed);
+    let info = model.resolve(&loaded.groups.model.name);
+    if !info.caps.tools {
+        warnings.push(format!(
+            "{} has no tools: it can only talk. `providers.<id>.tools` changes that.",
+            info.id
+        ));
+    }
     let titles = if interactive { Titles::of(turn, &model, session_file.as_deref()) } else { None };
     let updates = if interactive { ExtensionUpdates::look(turn.request, loaded) } else { None };
     let services = Arc::new(services);

@@ -97,6 +97,8 @@ impl Catalogue {
             context_window: window.unwrap_or(DEFAULT_WINDOW),
             max_output: None,
             caps: capabilities::of(bare),
+            local: false,
+            compact: None,
             prices: None,
             small: capabilities::small(bare),
             investigator: capabilities::investigator(bare),

@@ -24,12 +24,12 @@ use pollux_domain::model::{
 };
 use serde_json::json;
 
+use crate::prompt_tools::{LocalFacts, LocalProbe};
 use crate::shared::endpoint::{Endpoint, EndpointError};
 use crate::shared::server::Server;
 use crate::shared::settings;
 use crate::shared::tool_names::ToolNames;
 use exchange::{ChatExchange, Memory};
-pub use local::LocalFacts;
 use quirks::{Quirks, ServerFacts};
 use request::{MAX_NAME, Plan};
 
@@ -48,28 +48,6 @@ impl ChatClient {
         Ok(Self { server: Arc::new(server), memory: Arc::default() })
     }
 
-    /// What a local server knows about a model; `None` for servers that cannot be asked.
-    pub async fn local_facts(&self, model: &str) -> Result<Option<LocalFacts>, ModelError> {
-        let role = RequestRole::Tool;
-        let get = |path: &'static str| {
-            let request = self.server.at_root(self.server.get(path), path);
-            async move { self.server.ask(&request, role, Ok).await }
-        };
-        Ok(Some(match self.quirks(model).facts {
-            ServerFacts::None => return Ok(None),
-            ServerFacts::LlamaCpp => local::llama_cpp(&get("props").await?),
-            ServerFacts::LmStudio => local::lm_studio(model, &get("api/v0/models").await?),
-            ServerFacts::Ollama => {
-                let request = self.server.post("api/show", json!({"model": model}))?;
-                let request = self.server.at_root(request, "api/show");
-                let show = self.server.ask(&request, role, Ok).await?;
-                // An older server may not tell what it runs.
-                let running = get("api/ps").await.unwrap_or_default();
-                local::ollama(model, &show, &running)
-            }
-        }))
-    }
-
     fn quirks(&self, model: &str) -> Quirks {
         Quirks::of(self.server.provider().as_str(), self.server.host(), self.server.port(), model)
     }
@@ -86,6 +64,30 @@ impl ChatClient {
             quirks,
         };
         ChatExchange::new(Arc::clone(&self.server), plan, Arc::clone(&self.memory))
+    }
+}
+
+impl LocalProbe for ChatClient {
+    fn local_facts<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<Option<LocalFacts>, ModelError>> {
+        let get = move |path: &'static str| {
+            let request = self.server.at_root(self.server.get(path), path);
+            async move { self.server.ask_once(&request).await }
+        };
+        Box::pin(async move {
+            Ok(Some(match self.quirks(model).facts {
+                ServerFacts::None => return Ok(None),
+                ServerFacts::LlamaCpp => local::llama_cpp(&get("props").await?),
+                ServerFacts::LmStudio => local::lm_studio(model, &get("api/v0/models").await?),
+                ServerFacts::Ollama => {
+                    let request = self.server.post("api/show", json!({"model": model}))?;
+                    let request = self.server.at_root(request, "api/show");
+                    let show = self.server.ask_once(&request).await?;
+                    // An older server may not tell what it runs.
+                    let running = get("api/ps").await.unwrap_or_default();
+                    local::ollama(model, &show, &running)
+                }
+            }))
+        })
     }
 }
 

@@ -25,6 +25,7 @@ use pollux_net::backoff::Backoff;
 use reqwest::Request;
 use serde_json::Value;
 
+pub(crate) use attempts::{LOADING_LIMIT, LOADING_PACE, loading_notice};
 pub(crate) use connection::Connection;
 pub(crate) use exchange::{Exchange, FixedRequest, Mend};
 pub(crate) use failure::{Failure, Retry, Verdict};

@@ -12,6 +12,7 @@ pub mod budget;
 pub mod catalogue;
 pub mod chat;
 pub mod gemini;
+pub mod gguf;
 mod http;
 pub mod messages;
 pub mod prompt_tools;

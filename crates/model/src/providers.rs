@@ -99,6 +99,16 @@ impl Provider<'_> {
         self.built_in.is_some_and(|row| row.local)
     }
 
+    /// How tools are offered to the model of a row of the settings: the row's own word before the provider's.
+    fn tool_mode_of(&self, row: &ModelSettings) -> Option<ToolMode> {
+        row.tools.or_else(|| self.settings.and_then(|settings| settings.tools))
+    }
+
+    /// The command that starts its server, for local ones.
+    pub fn start_command(&self) -> Option<&'static str> {
+        self.built_in.and_then(|row| row.start)
+    }
+
     /// The model to start with when the user names none.
     pub fn default_model(&self) -> Option<&'static str> {
         self.built_in.and_then(|row| row.model)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pollux_domain::model::{Dialect, ModelClient};
 
+use crate::prompt_tools::{PromptTools, ToolPlan};
 use crate::shared::endpoint::{Endpoint, EndpointError};
 use crate::{chat, messages, responses};
 
@@ -31,6 +32,19 @@ pub const WIRES: &[Wire] = &[
 ];
 
 impl Wire {
+    /// A client whose tools follow a plan. Servers of Chat Completions are asked what their models can do.
+    pub fn connect_with_tools(
+        &self,
+        endpoint: Endpoint,
+        plan: ToolPlan,
+    ) -> Result<Arc<dyn ModelClient>, EndpointError> {
+        if self.dialect != Dialect::CHAT {
+            return Ok(Arc::new(PromptTools::new((self.connect)(endpoint)?, plan)));
+        }
+        let chat = Arc::new(chat::ChatClient::new(endpoint)?);
+        Ok(Arc::new(PromptTools::probing(Arc::clone(&chat) as Arc<dyn ModelClient>, plan, chat)))
+    }
+
     pub fn of(dialect: &Dialect) -> Option<&'static Self> {
         WIRES.iter().find(|wire| wire.dialect == *dialect)
     }

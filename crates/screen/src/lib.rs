@@ -7,6 +7,7 @@
 mod appearance;
 mod edit_call;
 mod front_end;
+mod keyboard;
 mod list_keys;
 mod mailbox;
 mod message;

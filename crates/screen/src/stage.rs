@@ -4,8 +4,7 @@ use std::io::{self, Stdout};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossterm::event::{Event as Typed, EventStream, KeyEvent};
-use futures_util::StreamExt;
+use crossterm::event::{Event as Typed, KeyEvent};
 use pollux_domain::approval::Answer;
 use pollux_front::choice::{Chosen, ListEvent};
 use pollux_front::input::Input;
@@ -16,6 +15,7 @@ use pollux_tui::terminal::Terminal;
 use pollux_tui::transcript::Item;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::keyboard::Keyboard;
 use crate::list_keys::list_key;
 use crate::mailbox::Mailbox;
 use crate::message::Message;
@@ -117,7 +117,7 @@ impl Stage {
     }
 
     async fn event_loop(&mut self) {
-        let mut typed = EventStream::new();
+        let mut typed = Keyboard::open();
         let mut due: Option<Instant> = None;
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -306,7 +306,7 @@ impl Stage {
         }
     }
 
-    fn typed(&mut self, events: Vec<Typed>, stream: &mut EventStream) -> Next {
+    fn typed(&mut self, events: Vec<Typed>, keyboard: &mut Keyboard) -> Next {
         let now = Instant::now();
         let mut keys: Vec<KeyEvent> = Vec::new();
         let mut actions = Vec::new();
@@ -335,7 +335,7 @@ impl Stage {
         let keys = self.watch.hear(keys, &mut self.app);
         actions.extend(self.app.keys(&keys, now));
         for action in actions {
-            self.act(action, stream);
+            self.act(action, keyboard);
         }
         Next::Now
     }
@@ -370,7 +370,7 @@ impl Stage {
         self.tell(Input::Said(text));
     }
 
-    fn act(&mut self, action: Action, stream: &mut EventStream) {
+    fn act(&mut self, action: Action, keyboard: &mut Keyboard) {
         match action {
             Action::Submit { text, shell } => self.said(text, shell),
             Action::Cancel => self.tell(Input::Interrupt),
@@ -393,14 +393,14 @@ impl Stage {
                 }
             }
             Action::OpenEditor(text) => {
-                if let Some(changed) = self.edited(&text, "prompt.md", stream) {
+                if let Some(changed) = self.edited(&text, "prompt.md", keyboard) {
                     self.app.set_text(changed.trim_end_matches('\n'));
                 }
             }
             Action::EditCall(call) => {
                 let Some(request) = self.app.request(&call).cloned() else { return };
                 let Some((text, name)) = edit_call::editable(&request) else { return };
-                if let Some(changed) = self.edited(&text, &name, stream)
+                if let Some(changed) = self.edited(&text, &name, keyboard)
                     && let Some(args) = edit_call::changed(&request, &changed)
                 {
                     self.app.settle(&call);
@@ -424,16 +424,16 @@ impl Stage {
             },
             Action::Redraw => drop(self.painter.clear()),
             Action::ToggleMouse => self.watch.toggle_mouse(self.painter.out()),
-            Action::Suspend => self.lend(stream, terminal_watch::pause),
+            Action::Suspend => self.lend(keyboard, terminal_watch::pause),
         }
     }
 
     /// Lends the terminal to another program.
-    fn lend<T>(&mut self, stream: &mut EventStream, work: impl FnOnce() -> T) -> T {
+    fn lend<T>(&mut self, keyboard: &mut Keyboard, work: impl FnOnce() -> T) -> T {
         let _ = self.painter.forget();
         self.terminal.suspend();
         // The other program must get all input.
-        drop(std::mem::replace(stream, EventStream::new()));
+        keyboard.release();
         let done = work();
         // Keys typed there must not answer a question here.
         self.app.touched(Instant::now());
@@ -443,15 +443,14 @@ impl Stage {
             return done;
         }
         let _ = self.terminal.resume();
-        *stream = EventStream::new();
         let (columns, _) = self.terminal.size();
         self.painter.begin_anew(columns);
         done
     }
 
-    fn edited(&mut self, text: &str, name: &str, stream: &mut EventStream) -> Option<String> {
+    fn edited(&mut self, text: &str, name: &str, keyboard: &mut Keyboard) -> Option<String> {
         let services = self.services.clone()?;
-        match self.lend(stream, || services.edit(text, name)) {
+        match self.lend(keyboard, || services.edit(text, name)) {
             Ok(changed) => Some(changed),
             Err(problem) => {
                 self.app.say(Item::error(problem));

@@ -14,7 +14,7 @@ use pollux_domain::tool::{
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_exec::background::Background;
 use pollux_exec::program::{self, Program, ProgramEnd, ProgramEnding};
-use pollux_exec::sandbox::Sandbox;
+use pollux_sandbox::Sandbox;
 use serde_json::Value;
 
 use crate::SandboxSlot;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, RwLock};
 
 use pollux_domain::sync::SharedLocked as _;
-use pollux_exec::sandbox::Sandbox;
+use pollux_sandbox::Sandbox;
 
 /// Shared by everything that starts commands for the model; a change applies from the next command on.
 #[derive(Clone, Default)]

@@ -126,6 +126,8 @@ async fn outputs_put_aside_can_make_a_summary_needless() {
     let mut options = Options { window: 8_000, lines, tools: vec![long], ..Options::default() };
     options.model.loop_detection = false;
     options.model.mask_protect_latest = false;
+    // A small window has a limit of its own unless the user sets one.
+    options.model.compression_threshold = 0.45;
     let mut scene = Scene::with(options);
     scene.prompt("first").await;
     assert!(matches!(scene.prompt("go").await, TurnEnd::Finished(_)));

@@ -28,6 +28,8 @@ const NEVER: &[&str] = &[
     "general.rewind",
     // The user's own hooks may be a protection.
     "hooksConfig.disabled",
+    // The program that serves a model file.
+    "local",
     // The client's identity.
     "mcp.clientMetadataUrl",
     // Whether and where conversations are stored, and which service receives texts.

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use super::lookup;
 use crate::groups::{
-    Context, Dialect, FileFiltering, General, Groups, ImportFormat, Model, Output, OutputFormat, Redaction,
-    Retention, Rewind, Sandbox, Secret, Security, SessionFormat, Telemetry, Tools,
+    COMPRESSION_THRESHOLD, Context, Dialect, FileFiltering, General, Groups, ImportFormat, Model, Output,
+    OutputFormat, Redaction, Retention, Rewind, Sandbox, Secret, Security, SessionFormat, Telemetry, Tools,
 };
 
 /// The context file that is always read.
@@ -111,10 +111,11 @@ fn model(tree: &Tree<'_>) -> Model {
         fallback: tree.texts("model.fallback").unwrap_or_default(),
         providers: tree.0.get("providers").cloned().unwrap_or_default(),
         budget: tree.0.get("budget").cloned().unwrap_or_default(),
+        server_command: tree.texts("local.serverCommand").unwrap_or_default(),
         max_session_turns: tree.integer("model.maxSessionTurns").and_then(|turns| u32::try_from(turns).ok()),
         compression_threshold: lookup(tree.0, "model.compressionThreshold")
             .and_then(Value::as_f64)
-            .unwrap_or(0.5),
+            .unwrap_or(COMPRESSION_THRESHOLD),
         loop_detection: !tree.flag("model.disableLoopDetection"),
         configs: tree.0.get("modelConfigs").cloned().unwrap_or_default(),
         mask_protected_tokens: tree.natural(&format!("{masking}.protectionThresholdTokens")),

@@ -2,6 +2,9 @@
 
 use super::{Dialect, Effort, MicroUsd, ProviderId};
 
+/// Models with a smaller window get the compact profile.
+const COMPACT_WINDOW: u64 = 40_000;
+
 /// What the program must know of a model before it asks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
@@ -14,6 +17,10 @@ pub struct ModelInfo {
     /// How many tokens a reply may have, if that is known.
     pub max_output: Option<u64>,
     pub caps: Capabilities,
+    /// It runs on the user's own machine or network.
+    pub local: bool,
+    /// Whether it gets the compact profile, where the user says so.
+    pub compact: Option<bool>,
     /// What it costs, if that is known.
     pub prices: Option<Prices>,
     /// The model of the same provider for small background tasks.
@@ -33,11 +40,21 @@ impl ModelInfo {
             context_window: 128_000,
             max_output: None,
             caps: Capabilities { tools: true, ..Capabilities::default() },
+            local: false,
+            compact: None,
             prices: None,
             small: None,
             investigator: None,
             source: InfoSource::Guess,
         }
+    }
+}
+
+impl ModelInfo {
+    /// Whether prompts have to be short: few tools, short descriptions, short instructions. A model on the user's own
+    /// machine reads a long prompt slowly, and a small window has no room for one.
+    pub fn is_compact(&self) -> bool {
+        self.compact.unwrap_or(self.local || self.context_window < COMPACT_WINDOW)
     }
 }
 
@@ -94,4 +111,19 @@ pub struct Prices {
     pub cache_write: MicroUsd,
     /// From this many input tokens on, other prices hold.
     pub above: Option<(u64, Box<Prices>)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_models_and_small_windows_are_compact_unless_the_user_says_otherwise() {
+        let unknown = ModelInfo::unknown("m", ProviderId::new("lab"), Dialect::CHAT);
+        assert!(!unknown.is_compact());
+        assert!(ModelInfo { local: true, ..unknown.clone() }.is_compact());
+        assert!(ModelInfo { context_window: 39_999, ..unknown.clone() }.is_compact());
+        assert!(!ModelInfo { local: true, compact: Some(false), ..unknown.clone() }.is_compact());
+        assert!(ModelInfo { compact: Some(true), ..unknown }.is_compact());
+    }
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use pollux_exec::background::Background;
 use pollux_exec::program::{self, Program, ProgramEnding};
-use pollux_exec::sandbox::{Level, Sandbox, SandboxRequest};
 use pollux_exec::shell::{Ending, Finished, ShellCommand, ShellEnd, run};
+use pollux_sandbox::{Level, Sandbox, SandboxRequest};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 

@@ -35,6 +35,9 @@ pub struct ModelOverride {
     pub reasoning: Option<bool>,
     pub efforts: Option<Vec<Effort>>,
     pub sampling: Option<bool>,
+    pub structured: Option<bool>,
+    /// Whether it gets the compact profile.
+    pub compact: Option<bool>,
     pub prices: Option<Prices>,
 }
 
@@ -45,6 +48,8 @@ pub struct Served {
     pub dialect: Dialect,
     /// The provider runs on this machine.
     pub local: bool,
+    /// What the user says of all its models.
+    pub everywhere: ModelOverride,
     /// The user's rows, by model.
     pub user: BTreeMap<String, ModelOverride>,
     /// The server's rows, by model.
@@ -123,6 +128,7 @@ impl Served {
             provider: ProviderId::new(id),
             dialect: Dialect::new(row.dialect.clone()),
             local: row.local,
+            everywhere: ModelOverride::default(),
             user: BTreeMap::new(),
             live: BTreeMap::new(),
         })
@@ -134,6 +140,9 @@ impl Served {
         let mut info = ModelInfo::unknown(model, self.provider.clone(), self.dialect.clone());
         info.context_window = if self.local { UNKNOWN_LOCAL_WINDOW } else { UNKNOWN_WINDOW };
         info.max_output = Some(UNKNOWN_OUTPUT);
+        info.local = self.local;
+        // Every local server here constrains a reply to a schema, whichever model it runs.
+        info.caps.structured = self.local;
         if let Some((_, known)) = row(id, model) {
             if let Some(provider) = own_row(id) {
                 provider.can.lay_over(&mut info.caps);
@@ -146,6 +155,8 @@ impl Served {
         info.prices = prices_of(id, model);
         info.small = provider(id).and_then(|row| row.small.clone());
         info.investigator = info.small.clone();
+        let source = info.source;
+        self.everywhere.lay_over(&mut info, source);
         for (said, source) in [(&self.live, InfoSource::Server), (&self.user, InfoSource::User)] {
             if let Some(said) = said.get(model) {
                 said.lay_over(&mut info, source);
@@ -171,6 +182,7 @@ impl ModelOverride {
             (&mut caps.pdf, self.pdf),
             (&mut caps.reasoning, self.reasoning),
             (&mut caps.sampling, self.sampling),
+            (&mut caps.structured, self.structured),
         ];
         for (known, said) in pairs {
             *known = said.unwrap_or(*known);
@@ -178,6 +190,7 @@ impl ModelOverride {
         if let Some(efforts) = &self.efforts {
             caps.efforts.clone_from(efforts);
         }
+        info.compact = self.compact.or(info.compact);
         if self.prices.is_some() {
             info.prices.clone_from(&self.prices);
         }

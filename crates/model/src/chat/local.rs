@@ -2,20 +2,10 @@
 
 use serde_json::Value;
 
+use crate::prompt_tools::LocalFacts;
+
 /// Agents work badly below this window.
 const SMALL_WINDOW: u64 = 16_384;
-
-/// What a local server knows about one model; `None` where it does not say.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LocalFacts {
-    /// The window in use, which may be smaller than the model's.
-    pub context_window: Option<u64>,
-    pub tools: Option<bool>,
-    pub images: Option<bool>,
-    pub reasoning: Option<bool>,
-    /// What the user should change.
-    pub advice: Option<String>,
-}
 
 /// Reads Ollama's `/api/show`, and `/api/ps` for what is loaded now.
 pub(super) fn ollama(model: &str, show: &Value, running: &Value) -> LocalFacts {
@@ -59,10 +49,7 @@ pub(super) fn llama_cpp(props: &Value) -> LocalFacts {
     let window =
         props.get("default_generation_settings").and_then(|settings| settings.get("n_ctx")?.as_u64());
     let images = props.get("modalities").and_then(|modalities| modalities.get("vision")?.as_bool());
-    let advice = (tools == Some(false)).then(|| {
-        "the chat template of this model ignores tools; set `tools` to `prompt` for this provider".to_owned()
-    });
-    LocalFacts { context_window: window, tools, images, reasoning: None, advice }
+    LocalFacts { context_window: window, tools, images, ..LocalFacts::default() }
 }
 
 /// Reads LM Studio's `/api/v0/models`.
@@ -105,11 +92,8 @@ mod tests {
                 "chat_template_caps": {"supports_tools": tools, "supports_tool_calls": tools}})
         };
         let without = llama_cpp(&props(false));
-        assert_eq!(
-            (without.context_window, without.tools, without.advice.is_some()),
-            (Some(4096), Some(false), true)
-        );
-        assert_eq!((llama_cpp(&props(true)).tools, llama_cpp(&props(true)).advice), (Some(true), None));
+        assert_eq!((without.context_window, without.tools), (Some(4096), Some(false)));
+        assert_eq!(llama_cpp(&props(true)).tools, Some(true));
         assert_eq!(llama_cpp(&json!({})).tools, None);
     }
 

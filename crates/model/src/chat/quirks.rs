@@ -127,6 +127,8 @@ const SERVERS: &[Server] = &[
     provider("openrouter", "openrouter.ai", OPENROUTER),
     local("ollama", 11434, OLLAMA),
     local("llamacpp", 8080, LLAMA_CPP),
+    // A server that the program starts itself, at any port.
+    Server { provider: Some("gguf"), host: None, port: None, quirks: LLAMA_CPP },
     local("lmstudio", 1234, LM_STUDIO),
 ];
 

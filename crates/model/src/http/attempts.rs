@@ -7,8 +7,13 @@ use pollux_net::backoff::{Backoff, Schedule};
 use super::{Failure, Retry};
 
 /// How a server that loads its model is asked again.
-const LOADING_PACE: Duration = Duration::from_secs(1);
-const LOADING_LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LOADING_PACE: Duration = Duration::from_secs(1);
+pub(crate) const LOADING_LIMIT: Duration = Duration::from_secs(120);
+
+/// Said once when a server loads its model.
+pub(crate) fn loading_notice() -> String {
+    format!("The server is loading the model; waiting up to {} s.", LOADING_LIMIT.as_secs())
+}
 
 /// The attempts of one request.
 #[derive(Debug)]
@@ -27,6 +32,11 @@ impl Attempts {
     pub(super) fn new(backoff: Backoff, random: fn() -> f64, max: u32) -> Self {
         let schedule = Schedule::new(backoff);
         Self { schedule, number: 1, max, polled: Duration::ZERO, scale: backoff.scale.max(0.0), random }
+    }
+
+    /// Whether the server was just found to load its model.
+    pub(super) fn begins_to_load(&self, failure: &Failure) -> bool {
+        failure.retry == Retry::WhileLoading && self.polled == LOADING_PACE
     }
 
     /// How long to wait before the next attempt, if there is one.

@@ -145,6 +145,11 @@ impl Connection {
         }
     }
 
+    /// Asks for a whole answer once.
+    pub(crate) async fn ask_once(&self, request: &Request) -> Result<Value, ModelError> {
+        self.answer(request).await.map_err(|failure| self.safe(failure.error))
+    }
+
     async fn answer(&self, request: &Request) -> Result<Value, Failure> {
         let request = copy(request)?;
         let mut response = self.send(request).await?;

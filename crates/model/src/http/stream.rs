@@ -14,7 +14,7 @@ use reqwest::{Request, Response};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::attempts::Attempts;
+use super::attempts::{Attempts, loading_notice};
 use super::connection::Connection;
 use super::{Decoder, Exchange, Failure, Mend, Retry};
 
@@ -172,6 +172,7 @@ impl HttpStream {
         let attempt = self.attempts.number;
         let pausing = self.whole || !self.delivered;
         let delay = if pausing { self.attempts.pause(&failure) } else { None };
+        let begins_to_load = self.attempts.begins_to_load(&failure);
         let error = self.connection.safe(failure.error);
         let Some(delay) = delay else {
             self.state = State::Done;
@@ -179,6 +180,9 @@ impl HttpStream {
         };
         self.state = State::Sleeping(Instant::now() + delay);
         self.finished = false;
+        if begins_to_load {
+            return Some(Ok(ReplyEvent::Waiting(self.wait(Duration::ZERO, loading_notice(), None))));
+        }
         let wait = Wait { attempt, ..self.wait(delay, error.message, error.status) };
         Some(Ok(ReplyEvent::Waiting(wait)))
     }

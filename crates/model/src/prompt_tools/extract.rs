@@ -50,6 +50,17 @@ impl Extractor {
         }
     }
 
+    /// Whether a block has begun and not ended.
+    pub(super) fn is_inside(&self) -> bool {
+        self.inside.is_some()
+    }
+
+    /// Forgets the block that has begun.
+    pub(super) fn reset(&mut self) {
+        self.held.clear();
+        self.inside = None;
+    }
+
     /// What is left when the reply is over; a block may lack its end.
     pub(super) fn end(&mut self) -> Vec<Piece> {
         let held = std::mem::take(&mut self.held);

@@ -17,6 +17,8 @@ pub struct BuiltInProvider {
     pub addresses: &'static [&'static str],
     /// On the user's own machine: no key is needed.
     pub local: bool,
+    /// How people start its server, if it is local.
+    pub start: Option<&'static str>,
     /// The model to start with.
     pub model: Option<&'static str>,
     /// The model for titles and summaries.
@@ -31,6 +33,7 @@ const CHAT: BuiltInProvider = BuiltInProvider {
     keys: &[],
     addresses: &[],
     local: false,
+    start: None,
     model: None,
     small: None,
 };
@@ -138,6 +141,7 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         keys: &["OLLAMA_API_KEY"],
         addresses: &["OLLAMA_HOST"],
         local: true,
+        start: Some("ollama serve"),
         ..CHAT
     },
     BuiltInProvider {
@@ -145,6 +149,7 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         name: "LM Studio",
         base: "http://127.0.0.1:1234/v1",
         local: true,
+        start: Some("lms server start"),
         ..CHAT
     },
     BuiltInProvider {
@@ -153,6 +158,7 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         base: "http://127.0.0.1:8080/v1",
         keys: &["LLAMA_API_KEY"],
         local: true,
+        start: Some("llama-server -m MODEL.gguf --jinja"),
         ..CHAT
     },
     BuiltInProvider {
@@ -161,8 +167,10 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
         base: "http://127.0.0.1:8000/v1",
         keys: &["VLLM_API_KEY"],
         local: true,
+        start: Some("vllm serve MODEL --enable-auto-tool-choice --tool-call-parser PARSER"),
         ..CHAT
     },
+    BuiltInProvider { id: "gguf", name: "GGUF file", local: true, ..CHAT },
 ];
 
 impl BuiltInProvider {

@@ -27,6 +27,11 @@ pub struct EndpointParts<'a> {
 }
 
 impl EndpointParts<'_> {
+    /// How a server is treated that the program starts itself.
+    pub fn local_patience(provider: &Provider<'_>, general: &General) -> (Timing, EndpointTraits) {
+        (timing(provider, general), EndpointTraits { local: true, ..EndpointTraits::default() })
+    }
+
     pub fn endpoint(self) -> Endpoint {
         let Self { provider, location, key, env, general, http, facts } = self;
         let settings = provider.settings();
@@ -89,13 +94,6 @@ fn headers(provider: &Provider<'_>, env: &Env) -> Vec<(String, Secret)> {
 }
 
 fn traits(provider: &Provider<'_>, location: &Location) -> EndpointTraits {
-    let start_command = match provider.id {
-        "ollama" => Some("ollama serve"),
-        "lmstudio" => Some("lms server start"),
-        "llamacpp" => Some("llama-server -m MODEL.gguf --jinja"),
-        "vllm" => Some("vllm serve MODEL --enable-auto-tool-choice"),
-        _ => None,
-    };
     let first_party = match location.base.host_str() {
         Some("api.openai.com") => location.dialect != Dialect::MESSAGES,
         Some("api.anthropic.com") => location.dialect == Dialect::MESSAGES,
@@ -103,7 +101,7 @@ fn traits(provider: &Provider<'_>, location: &Location) -> EndpointTraits {
     };
     EndpointTraits {
         local: provider.is_local(),
-        start_command: start_command.map(str::to_owned),
+        start_command: provider.start_command().map(str::to_owned),
         first_party,
         strict_tools: provider.settings().is_some_and(|settings| settings.strict_tools),
     }

@@ -36,6 +36,8 @@ pub struct ProviderSettings {
     pub max_concurrent: Option<u32>,
     pub tools: Option<ToolMode>,
     pub strict_tools: bool,
+    /// Short prompts and few tools, or not; otherwise the models decide.
+    pub compact: Option<bool>,
     pub extra_body: JsonObject,
     pub models: BTreeMap<String, ModelSettings>,
     /// `anthropic-version`, or Azure's `api-version`.
@@ -72,12 +74,30 @@ pub enum ToolMode {
 pub struct ModelSettings {
     pub context: Option<u64>,
     pub output: Option<u64>,
-    pub tools: Option<bool>,
+    #[serde(deserialize_with = "tool_mode")]
+    pub tools: Option<ToolMode>,
+    /// Short prompts and few tools, or not.
+    pub compact: Option<bool>,
     pub images: Option<bool>,
     pub pdf: Option<bool>,
     /// `true`, `false`, or the field that carries reasoning.
     pub reasoning: Option<Value>,
     pub price: Option<Price>,
+}
+
+/// A mode by its name; `true` means native and `false` none.
+fn tool_mode<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<ToolMode>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected `native`, `prompt` or `none`")]
+    enum Said {
+        Can(bool),
+        Mode(ToolMode),
+    }
+    Ok(Option::<Said>::deserialize(deserializer)?.map(|said| match said {
+        Said::Can(true) => ToolMode::Native,
+        Said::Can(false) => ToolMode::None,
+        Said::Mode(mode) => mode,
+    }))
 }
 
 /// Prices in USD per million tokens.

@@ -200,7 +200,9 @@ fn every_row_has_its_own_id_and_a_usable_address() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), BUILT_IN.len());
-    for provider in providers.all().filter(|provider| !matches!(provider.id, "gemini" | "vertex" | "azure")) {
+    // Their address is chosen elsewhere, or only the user knows it.
+    let without = ["gemini", "vertex", "azure", "gguf"];
+    for provider in providers.all().filter(|provider| !without.contains(&provider.id)) {
         let location = providers.locate(&provider).unwrap();
         assert_eq!(location.check_key(&provider), Ok(()), "{}", provider.id);
         assert_eq!(provider.is_local(), location.base.scheme() == "http", "{}", provider.id);
@@ -217,4 +219,40 @@ fn the_users_own_variable_comes_first() {
     assert_eq!(providers.find("anthropic").unwrap().main_key_variable(), "ANTHROPIC_API_KEY");
     let anthropic = providers.find("anthropic").unwrap().key_variables();
     assert_eq!(anthropic, ["POLLUX_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]);
+}
+
+#[test]
+fn tools_are_a_mode_of_a_provider_or_of_a_model() {
+    let found = settings(json!({"lab": {"tools": "prompt", "models": {
+        "a": {}, "b": {"tools": "none"}, "c": {"tools": true, "compact": true}, "d": {"tools": false}}}}));
+    let lab = &found["lab"];
+    let of = |model: &str| lab.models[model].tools;
+    assert_eq!(lab.tools, Some(ToolMode::Prompt));
+    let modes = [of("a"), of("b"), of("c"), of("d")];
+    assert_eq!(modes, [None, Some(ToolMode::None), Some(ToolMode::Native), Some(ToolMode::None)]);
+    let env = env(&[]);
+    let providers = Providers::new(&env, &found);
+    let facts = model_facts(&providers.find("lab").unwrap(), &Dialect::CHAT);
+    let can = |model: &str| (facts(model).caps.tools, facts(model).is_compact());
+    assert_eq!(
+        [can("a"), can("b"), can("c"), can("x")],
+        [(true, false), (false, false), (true, true), (true, false)]
+    );
+    assert!(
+        errors(json!({"lab": {"tools": "maybe"}}))[0].contains("expected one of `native`, `prompt`, `none`")
+    );
+}
+
+#[test]
+fn local_providers_say_how_they_are_started_and_are_compact() {
+    let env = env(&[]);
+    let none = BTreeMap::new();
+    let providers = Providers::new(&env, &none);
+    for id in ["ollama", "lmstudio", "llamacpp", "vllm"] {
+        let provider = providers.find(id).unwrap();
+        assert!(provider.start_command().is_some(), "{id}");
+        let info = model_facts(&provider, &Dialect::CHAT)("m");
+        assert!(info.is_compact() && info.caps.structured && info.context_window == 32_768, "{id}");
+    }
+    assert_eq!(providers.find("groq").unwrap().start_command(), None);
 }

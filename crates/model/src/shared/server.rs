@@ -1,6 +1,7 @@
 //! A provider's server, ready to be asked: checked address, headers, credentials, and the meaning of its errors.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pollux_config::groups::Secret;
 use pollux_domain::BoxFuture;
@@ -22,6 +23,9 @@ const RESERVED: &[&str] =
     &["authorization", "host", "content-length", "x-api-key", "api-key", "x-goog-api-key"];
 /// A header value shorter than this is not treated as a secret in messages.
 const MIN_HEADER_SECRET: usize = 16;
+
+/// How long a question about the server itself may take.
+const ASK_ONCE: Duration = Duration::from_secs(5);
 
 /// The server of one provider, for clients of any wire.
 pub(crate) struct Server {
@@ -198,6 +202,14 @@ impl Server {
         read: impl Fn(Value) -> Result<T, Failure>,
     ) -> Result<T, ModelError> {
         self.connection.ask(request, self.attempts(role), read).await
+    }
+
+    /// A question about the server itself, asked once and with little patience: nobody waits for its answer.
+    pub(crate) async fn ask_once(&self, request: &Request) -> Result<Value, ModelError> {
+        let late = || ModelError::new(ModelErrorKind::Network, None, "the server did not answer in time");
+        tokio::time::timeout(ASK_ONCE, self.connection.ask_once(request))
+            .await
+            .unwrap_or_else(|_| Err(late()))
     }
 
     /// Background requests get fewer attempts than the conversation.

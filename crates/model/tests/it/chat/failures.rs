@@ -5,6 +5,7 @@ use std::time::Duration;
 use pollux_domain::content::{Content, Part};
 use pollux_domain::model::{FinishReason, ModelClient, ModelErrorKind, Setting};
 use pollux_model::chat::ChatClient;
+use pollux_model::prompt_tools::LocalProbe;
 use pollux_test_support::chat::{ChatReply, Close, FakeChat};
 use serde_json::{Value, json};
 

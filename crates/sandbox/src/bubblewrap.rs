@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use pollux_config::search_path::SearchPath;
 
-use super::landlock::Restriction;
-use super::paths::SandboxPaths;
-use super::{LevelError, SandboxRequest, tripwire};
+use crate::landlock::Restriction;
+use crate::paths::SandboxPaths;
+use crate::{LevelError, SandboxRequest, tripwire};
 
 /// The visible part of `/run`: host names and, on some systems, all programs. No sockets.
 const KEPT_OF_RUN: &[&str] = &[
@@ -26,7 +26,7 @@ const KEPT_OF_RUN: &[&str] = &[
 ];
 
 #[derive(Debug)]
-pub(super) struct Bubblewrap {
+pub(crate) struct Bubblewrap {
     program: PathBuf,
     places: SandboxPaths,
     network: bool,
@@ -48,7 +48,7 @@ enum Mount {
 }
 
 impl Bubblewrap {
-    pub(super) fn find(places: &SandboxPaths, request: &SandboxRequest) -> Result<Self, LevelError> {
+    pub(crate) fn find(places: &SandboxPaths, request: &SandboxRequest) -> Result<Self, LevelError> {
         // Neither a command nor another user can have written it, and it is not one of the files that
         // accumulate in homes.
         let open: Vec<PathBuf> =
@@ -63,19 +63,19 @@ impl Bubblewrap {
         Ok(Self { program, places: places.clone(), network: request.network, scratch })
     }
 
-    pub(super) fn program(&self) -> &Path {
+    pub(crate) fn program(&self) -> &Path {
         &self.program
     }
 
     /// Restrictions in addition to mounts.
-    pub(super) fn restriction(&self) -> Restriction {
+    pub(crate) fn restriction(&self) -> Restriction {
         // A setuid program loses its privileges in a restricted process and cannot work then.
         let is_setuid = fs::metadata(&self.program).is_ok_and(|meta| meta.mode() & 0o4000 != 0);
         if is_setuid { Restriction::none() } else { Restriction::of_scopes() }
     }
 
     /// The options for a command that starts in `directory`. Reads the disk, so that new files are considered.
-    pub(super) fn arguments(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+    pub(crate) fn arguments(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         let mut arguments: Vec<OsString> =
             ["--unshare-user", "--unshare-ipc", "--cap-drop", "ALL"].map(OsString::from).to_vec();
         if !self.network {

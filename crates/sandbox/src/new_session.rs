@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 /// Makes the child the leader of a new session, lets the kernel kill it together with us, and lets it inherit
 /// only its three streams.
-pub(crate) fn lead_new_session(command: &mut Command) {
+pub fn lead_new_session(command: &mut Command) {
     let parent = std::process::id();
     let prepare = move || {
         rustix::process::setsid()?;
@@ -35,11 +35,11 @@ pub(crate) fn lead_new_session(command: &mut Command) {
 /// Lets the child inherit nothing but its three streams: not what was left open for this program.
 ///
 /// Where the kernel cannot do it here, the marks that the program set at its start have to do.
-pub(crate) fn keep_standard_streams_only(command: &mut std::process::Command) {
+pub fn keep_standard_streams_only(command: &mut std::process::Command) {
     #[cfg(target_os = "linux")]
     {
         let mark = || {
-            crate::own_process::mark_all_descriptors();
+            mark_all_descriptors();
             Ok(())
         };
         #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
@@ -50,4 +50,15 @@ pub(crate) fn keep_standard_streams_only(command: &mut std::process::Command) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = command;
+}
+
+/// Marks everything above the three streams with one system call; false if the kernel cannot.
+///
+/// For use between fork and exec too: allocates nothing.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "the standard library cannot mark a range of descriptors")]
+pub fn mark_all_descriptors() -> bool {
+    // SAFETY: a system call with three numbers. It closes nothing; it only marks descriptors to be closed at
+    // exec.
+    unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::SandboxRequest;
+use crate::SandboxRequest;
 
 /// Below a home: keys, tokens, browsers, mail. `.npmrc` because tokens to publish with are in it.
 const SECRETS: &[&str] = &[
@@ -129,22 +129,22 @@ pub enum RootError {
 
 /// All relevant paths; real paths, except for those that do not exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct SandboxPaths {
+pub(crate) struct SandboxPaths {
     /// Trees and files that can be written, the workspace first.
-    pub(super) writable: Vec<PathBuf>,
+    pub(crate) writable: Vec<PathBuf>,
     /// Folders for temporary files.
-    pub(super) temp: Vec<PathBuf>,
+    pub(crate) temp: Vec<PathBuf>,
     /// Not to be read.
-    pub(super) hidden: Vec<PathBuf>,
+    pub(crate) hidden: Vec<PathBuf>,
     /// Not to be changed, and not to be created if they do not exist.
-    pub(super) protected: Vec<PathBuf>,
+    pub(crate) protected: Vec<PathBuf>,
     /// Folders that contain protected files and must not be renamed.
-    pub(super) pinned: Vec<PathBuf>,
-    pub(super) homes: Vec<PathBuf>,
+    pub(crate) pinned: Vec<PathBuf>,
+    pub(crate) homes: Vec<PathBuf>,
 }
 
 impl SandboxPaths {
-    pub(super) fn survey(request: &SandboxRequest) -> Result<Self, RootError> {
+    pub(crate) fn survey(request: &SandboxRequest) -> Result<Self, RootError> {
         let homes: Vec<PathBuf> = distinct(request.homes.iter().map(|home| real(home)));
         let roots = distinct(request.roots.iter().map(|root| real(root)));
         let allowed = distinct(request.allowed.iter().map(|path| real(path)));
@@ -188,7 +188,7 @@ impl SandboxPaths {
 }
 
 /// A home, or a folder that contains one, is not a valid workspace.
-pub(super) fn refuse_broad(path: &Path, homes: &[PathBuf]) -> Result<(), RootError> {
+pub(crate) fn refuse_broad(path: &Path, homes: &[PathBuf]) -> Result<(), RootError> {
     if path.parent().is_none() || homes.iter().any(|home| home.starts_with(path)) {
         return Err(RootError::TooBroad(path.to_owned()));
     }

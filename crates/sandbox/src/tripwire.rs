@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 
-use super::confined::{self, Tick};
+use crate::confined::{self, Tick};
 
 /// How often the watcher checks whether a confined process is still alive, in addition to change events.
 const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
@@ -33,19 +33,19 @@ const SUFFIX: &str = "sandbox-blocked";
 
 /// Watches the protected names as long as a confined process is alive.
 #[derive(Debug)]
-pub(super) struct Tripwire {
+pub(crate) struct Tripwire {
     shared: Arc<Shared>,
 }
 
 /// A group of confined processes that is alive.
 #[derive(Debug)]
-pub(crate) struct Armed {
+pub struct Armed {
     shared: Arc<Shared>,
 }
 
 /// A file that a confined command created and that was renamed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Blocked {
+pub(crate) struct Blocked {
     path: PathBuf,
     /// Its new name; `None` if it could not be renamed.
     renamed: Option<PathBuf>,
@@ -98,12 +98,12 @@ impl fmt::Display for Blocked {
 }
 
 impl Tripwire {
-    pub(super) fn new(protected: &[PathBuf]) -> Self {
+    pub(crate) fn new(protected: &[PathBuf]) -> Self {
         Self { shared: Arc::new(Shared { protected: protected.to_vec(), state: Mutex::default() }) }
     }
 
     /// Call it before a command starts; keep the value as long as its group.
-    pub(super) fn arm(&self) -> Armed {
+    pub(crate) fn arm(&self) -> Armed {
         let mut state = self.shared.locked();
         state.groups += 1;
         if state.groups == 1 && state.watcher.is_none() {
@@ -119,12 +119,12 @@ impl Tripwire {
     }
 
     /// Permits a name: the program itself is about to create it.
-    pub(super) fn permit(&self, path: &Path) {
+    pub(crate) fn permit(&self, path: &Path) {
         self.shared.locked().absent.retain(|entry| !path.starts_with(&entry.path));
     }
 
     /// Checks now, and returns what was found since the last call.
-    pub(super) fn take_blocked(&self) -> Vec<Blocked> {
+    pub(crate) fn take_blocked(&self) -> Vec<Blocked> {
         let mut state = self.shared.locked();
         sweep(&mut state);
         std::mem::take(&mut state.blocked)
@@ -260,7 +260,7 @@ fn follow(shared: &Shared, events: &OwnedFd, number: u64) {
 
 /// Removes the placeholders of an earlier version for names that did not exist: an empty folder `.envrc`,
 /// which no other program creates, and the empty folders created at the same moment.
-pub(super) fn remove_old_placeholders(protected: &[PathBuf]) {
+pub(crate) fn remove_old_placeholders(protected: &[PathBuf]) {
     let made_at = |path: &Path| -> Option<SystemTime> {
         let meta = path.symlink_metadata().ok()?;
         let is_empty = meta.is_dir() && fs::read_dir(path).ok()?.next().is_none();

@@ -46,7 +46,7 @@ enum Verdict {
 }
 
 /// The filter; `None` for an architecture that it was not written for.
-pub(super) fn filter(network: bool) -> Option<Vec<sock_filter>> {
+pub(crate) fn filter(network: bool) -> Option<Vec<sock_filter>> {
     let architecture = ARCHITECTURE?;
     let families: &[i32] = if network {
         &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
@@ -102,7 +102,7 @@ fn assemble(steps: &[Step]) -> Vec<sock_filter> {
 
 /// Permanently installs the filter on the calling thread and everything it starts.
 #[expect(unsafe_code, reason = "the standard library has no prctl")]
-pub(super) fn install(filter: &[sock_filter]) -> io::Result<()> {
+pub(crate) fn install(filter: &[sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: u16::try_from(filter.len()).unwrap_or_default(),
         filter: filter.as_ptr().cast_mut(),

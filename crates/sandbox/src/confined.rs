@@ -17,10 +17,10 @@ struct Marks {
 
 /// A time in kernel ticks.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Tick(u64);
+pub(crate) struct Tick(u64);
 
 impl Tick {
-    pub(super) fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let per_second = rustix::param::clock_ticks_per_second();
         let nanoseconds = u64::try_from(now.tv_nsec).unwrap_or_default();
@@ -33,7 +33,7 @@ impl Tick {
 ///
 /// Whatever a command starts in a session of its own becomes such a process, unless it has ended. A program that
 /// confines itself can look the same; who asks has to bear a "yes" too many.
-pub(super) fn is_any_alive(since: Tick) -> bool {
+pub(crate) fn is_any_alive(since: Tick) -> bool {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     let table = process_table::processes();
     let Some(own_marks) = Marks::of(own) else { return false };

@@ -3,30 +3,30 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::paths::SandboxPaths;
+use crate::paths::SandboxPaths;
 
 #[cfg(target_os = "macos")]
-pub(super) const PROGRAM: &str = "/usr/bin/sandbox-exec";
+pub(crate) const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
 /// Sockets of daemons that act for others; those below homes are hidden with the rest.
 const SOCKETS: &[&str] = &["/var/run", "/private/var/run", "/tmp", "/private/tmp"];
 
 #[cfg(target_os = "macos")]
 #[derive(Debug)]
-pub(super) struct Seatbelt {
+pub(crate) struct Seatbelt {
     profile: String,
 }
 
 #[cfg(target_os = "macos")]
 impl Seatbelt {
-    pub(super) fn find(places: &SandboxPaths, network: bool) -> Result<Self, super::LevelError> {
+    pub(crate) fn find(places: &SandboxPaths, network: bool) -> Result<Self, crate::LevelError> {
         if !Path::new(PROGRAM).is_file() {
-            return Err(super::LevelError::NotInstalled(PROGRAM));
+            return Err(crate::LevelError::NotInstalled(PROGRAM));
         }
         Ok(Self { profile: profile(places, network) })
     }
 
-    pub(super) fn profile(&self) -> &str {
+    pub(crate) fn profile(&self) -> &str {
         &self.profile
     }
 }

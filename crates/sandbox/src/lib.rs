@@ -11,13 +11,16 @@ mod bubblewrap;
 mod confined;
 #[cfg(target_os = "linux")]
 mod landlock;
+pub mod new_session;
 mod paths;
+pub mod process_table;
 #[cfg(any(test, target_os = "macos"))]
 mod seatbelt;
+mod starter;
 #[cfg(target_os = "linux")]
 mod syscalls;
 #[cfg(target_os = "linux")]
-pub(crate) mod tripwire;
+mod tripwire;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -27,14 +30,20 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 
 use pollux_config::search_path::SearchPath;
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
-use crate::group::Group;
-use crate::new_session::lead_new_session;
-use crate::starters::Starter;
+use new_session::lead_new_session;
 use paths::SandboxPaths;
+use starter::Starter;
 
 pub use paths::RootError;
+#[cfg(target_os = "linux")]
+pub use tripwire::Armed;
+
+/// Nothing to keep: protected names cannot be created on this system.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
+pub struct Armed;
 
 /// The parameters of a sandbox.
 #[derive(Debug, Clone)]
@@ -332,21 +341,22 @@ impl Sandbox {
         Err(LevelError::Trial(said.map_or_else(|| output.status.to_string(), str::to_owned)))
     }
 
-    /// Starts a command that was made by [`Sandbox::command`].
-    pub(crate) fn start(&self, command: Command) -> io::Result<(Child, Group)> {
+    /// Runs `start`, which spawns a command made by [`Sandbox::command`], on a thread with the sandbox's limits.
+    /// Keep the second value as long as the command's group.
+    pub fn start<T: Send + 'static>(
+        &self,
+        start: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<(T, Armed)> {
         let starter = self.starter().map_err(|error| {
             io::Error::other(format!(
                 "could not enter the sandbox: {error} (use `--sandbox=false` to run without it)"
             ))
         })?;
         #[cfg(target_os = "linux")]
-        {
-            let watch = self.tripwire.arm();
-            let (child, group) = starter.start(command)?;
-            Ok((child, group.watched_by(watch)))
-        }
+        let watch = self.tripwire.arm();
         #[cfg(not(target_os = "linux"))]
-        starter.start(command)
+        let watch = Armed;
+        Ok((starter.run(start)?, watch))
     }
 
     /// Permits a protected name that did not exist: the program itself, not a command, is about to create it.
@@ -405,7 +415,7 @@ impl Sandbox {
     }
 
     /// A command that will run inside.
-    pub(crate) fn command<A: AsRef<OsStr>>(
+    pub fn command<A: AsRef<OsStr>>(
         &self,
         program: &OsStr,
         arguments: &[A],

@@ -3,17 +3,17 @@
 /// A row of the process table.
 #[derive(Debug)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only its sandboxes look at all of it"))]
-pub(crate) struct ProcessEntry {
-    pub(crate) id: i32,
-    pub(crate) parent: i32,
-    pub(crate) group: i32,
-    pub(crate) is_alive: bool,
+pub struct ProcessEntry {
+    pub id: i32,
+    pub parent: i32,
+    pub group: i32,
+    pub is_alive: bool,
     /// When it began, in the kernel's ticks.
-    pub(crate) started: u64,
+    pub started: u64,
 }
 
 /// Descendants of a group's leader that are in other groups.
-pub(crate) fn strays_of(leader: i32) -> Vec<i32> {
+pub fn strays_of(leader: i32) -> Vec<i32> {
     let table = processes();
     let mut family = vec![leader];
     let mut next = 0;
@@ -27,7 +27,7 @@ pub(crate) fn strays_of(leader: i32) -> Vec<i32> {
 }
 
 /// All processes; empty where the system has no `/proc`.
-pub(crate) fn processes() -> Vec<ProcessEntry> {
+pub fn processes() -> Vec<ProcessEntry> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries
         .flatten()

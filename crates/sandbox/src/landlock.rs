@@ -10,9 +10,9 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::LevelError;
-use super::paths::{SandboxPaths, refuse_broad};
-use super::syscalls;
+use crate::LevelError;
+use crate::paths::{SandboxPaths, refuse_broad};
+use crate::syscalls;
 
 const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
@@ -73,7 +73,7 @@ const DEVICES: &[(&str, u64)] = &[
 /// The restrictions of the thread that starts commands. All commands of a sandbox share it, so that a later
 /// one can kill what an earlier one left running.
 #[derive(Debug)]
-pub(super) struct Restriction {
+pub(crate) struct Restriction {
     ruleset: Option<OwnedFd>,
     filter: Option<Vec<libc::sock_filter>>,
     scopes_signals: bool,
@@ -93,20 +93,20 @@ struct PathBeneath {
 }
 
 impl Restriction {
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self { ruleset: None, filter: None, scopes_signals: false }
     }
 
     /// Only the restrictions that mounts cannot express: sockets outside the file system, such as X11's, and
     /// signals to processes outside. Kernels without support leave them open.
-    pub(super) fn of_scopes() -> Self {
+    pub(crate) fn of_scopes() -> Self {
         let scopes = scopes();
         let ruleset = if scopes == 0 { None } else { create(0, scopes).ok() };
         Self { scopes_signals: ruleset.is_some(), ruleset, filter: None }
     }
 
     /// Everything that needs no mounts.
-    pub(super) fn full(places: &SandboxPaths, network: bool) -> Result<Self, LevelError> {
+    pub(crate) fn full(places: &SandboxPaths, network: bool) -> Result<Self, LevelError> {
         let filter = check(network)?;
         let scopes = scopes();
         let ruleset = create(HANDLED, scopes).map_err(LevelError::NotInKernel)?;
@@ -123,12 +123,12 @@ impl Restriction {
     }
 
     /// Whether processes outside cannot be signalled.
-    pub(super) fn scopes_signals(&self) -> bool {
+    pub(crate) fn scopes_signals(&self) -> bool {
         self.scopes_signals
     }
 
     /// Permanently restricts the calling thread and everything it starts.
-    pub(super) fn enter(&self) -> io::Result<()> {
+    pub(crate) fn enter(&self) -> io::Result<()> {
         if self.ruleset.is_none() && self.filter.is_none() {
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl Restriction {
 }
 
 /// Whether the kernel supports a full restriction; returns the filter for it.
-pub(super) fn check(network: bool) -> Result<Vec<libc::sock_filter>, LevelError> {
+pub(crate) fn check(network: bool) -> Result<Vec<libc::sock_filter>, LevelError> {
     let abi = abi().map_err(LevelError::NotInKernel)?;
     if abi < ABI_OF_TRUNCATE {
         return Err(LevelError::TooOld { found: abi, needed: ABI_OF_TRUNCATE });
@@ -154,7 +154,7 @@ pub(super) fn check(network: bool) -> Result<Vec<libc::sock_filter>, LevelError>
 }
 
 /// Whether the kernel keeps signals and abstract sockets inside.
-pub(super) fn has_scopes() -> bool {
+pub(crate) fn has_scopes() -> bool {
     scopes() != 0
 }
 
