@@ -30,8 +30,8 @@ params.port = args.port
 params.n_ctx = args.ctx_size
 params.n_parallel = 1
 params.use_jinja = args.jinja
-if args.threads:
-    params.cpuparams.n_threads = args.threads
+# More threads than free cores wait for each other.
+params.cpuparams.n_threads = args.threads or max(1, (os.cpu_count() or 1) // 2)
 if args.api_key:
     params.api_keys = [args.api_key]
 if args.chat_template_file:

@@ -58,6 +58,8 @@ pub(crate) struct Counters {
     pub(crate) compressions: u64,
     /// Context window that the server of a model reported, if smaller than the known one.
     pub(crate) named_window: Option<(String, u64)>,
+    /// The model whose missing effort level the user knows of.
+    pub(crate) effort_told: Option<String>,
     /// Number of user shell commands.
     pub(crate) shells: u64,
 }

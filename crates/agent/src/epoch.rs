@@ -30,7 +30,7 @@ impl Epoch {
     fn begin(session: &Session) -> Self {
         let conversation = &session.conversation;
         Self {
-            model: session.model_settings.name.clone(),
+            model: session.model().to_owned(),
             mode: conversation.prompt.mode,
             revision: conversation.history.revision(),
             environment: conversation.history.entries().first().map(|entry| Arc::clone(&entry.content)),
@@ -43,7 +43,7 @@ impl Epoch {
     fn holds(&self, session: &Session) -> bool {
         let declared = session.toolbox.declared();
         let is_there = |tool: &Arc<ToolSpec>| declared.iter().any(|other| other.name == tool.name);
-        self.model == session.model_settings.name
+        self.model == session.model()
             && self.mode == session.conversation.prompt.mode
             && self.revision == session.conversation.history.revision()
             && self.tools.iter().all(is_there)
@@ -72,7 +72,7 @@ pub(crate) async fn tell_of_waiting_tools(session: &mut Session) {
         return;
     }
     let tools = if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") };
-    let text = format!("{tools} joined; {} can call them after /compress.", session.model_settings.name);
+    let text = format!("{tools} joined; {} can call them after /compress.", session.model());
     if let Some(epoch) = &mut session.conversation.epoch {
         epoch.told = true;
     }

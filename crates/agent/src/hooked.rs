@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pollux_domain::budget::SessionBudget;
 use pollux_domain::event::{Event, HookReport, NoticeCode, Severity};
 use pollux_domain::sync::Locked;
 use pollux_hooks::{Event as Moment, Fired, HookRun, HookScene, Hooks, Payload, StartSource, Verdict};
@@ -37,6 +38,8 @@ pub(crate) struct Hooked {
     port: Option<HookPort>,
     scene: HookScene,
     events: mpsc::WeakSender<Event>,
+    /// What hooks are told about spending.
+    budget: Option<Arc<dyn SessionBudget>>,
     /// Messages since the last request, to drop duplicates: a reply has many pieces, and a hook runs for each.
     said: Mutex<HashSet<String>>,
 }
@@ -50,9 +53,14 @@ pub(crate) struct HookOutcome<O> {
 }
 
 impl Hooked {
-    pub(crate) fn new(port: Option<HookPort>, scene: HookScene, events: mpsc::WeakSender<Event>) -> Self {
+    pub(crate) fn new(
+        port: Option<HookPort>,
+        scene: HookScene,
+        events: mpsc::WeakSender<Event>,
+        budget: Option<Arc<dyn SessionBudget>>,
+    ) -> Self {
         let cwd = port.as_ref().map(|port| port.cwd.clone()).unwrap_or_default();
-        Self { port, scene: HookScene { cwd, ..scene }, events, said: Mutex::default() }
+        Self { port, scene: HookScene { cwd, ..scene }, events, budget, said: Mutex::default() }
     }
 
     pub(crate) fn listens_to(&self, moment: Moment) -> bool {
@@ -72,7 +80,10 @@ impl Hooked {
         let Some(port) = self.port.as_ref().filter(|port| port.hooks.listens_to(P::EVENT)) else {
             return HookOutcome { outcome: P::Outcome::default(), message: None };
         };
-        let firing = port.hooks.fire(&self.scene, payload(), cancel);
+        let budget = self.budget.as_ref().filter(|budget| budget.is_limited());
+        let scene =
+            HookScene { budget: budget.map(|budget| budget.status().to_json()), ..self.scene.clone() };
+        let firing = port.hooks.fire(&scene, payload(), cancel);
         tokio::pin!(firing);
         let mut explained = !port.tells_waits;
         let fired = loop {

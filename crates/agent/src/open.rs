@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pollux_config::groups::{Model, Tools};
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalMode, Person};
+use pollux_domain::budget::SessionBudget;
 use pollux_domain::changes::Changes;
 use pollux_domain::content::Content;
 use pollux_domain::event::Event;
@@ -32,6 +33,7 @@ use crate::authority::{Authority, GrantReach};
 use crate::control;
 use crate::conversation::Conversation;
 use crate::emitter::Emitter;
+use crate::fallback::FallbackState;
 use crate::history::{Entry, History};
 use crate::hooked::{HookPort, Hooked};
 use crate::invoke_agent;
@@ -73,11 +75,15 @@ pub struct SessionSpec {
     pub restored: Vec<RestoredTurn>,
     /// The workspace folders, the project first.
     pub roots: Vec<PathBuf>,
+    /// Models of other usable providers, to propose when the chosen one cannot answer.
+    pub alternatives: Vec<String>,
 }
 
 /// The ports of a session.
 pub struct Ports {
     pub model: Arc<dyn ModelClient>,
+    /// The budget that `model` draws from; without it, nothing is limited.
+    pub budget: Option<Arc<dyn SessionBudget>>,
     pub tools: Vec<Arc<dyn Tool>>,
     /// Dynamic tools.
     pub late_tools: Option<Arc<dyn ToolSource>>,
@@ -148,7 +154,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         plans_dir: plans.clone(),
         ..HookScene::default()
     };
-    let hooked = Arc::new(Hooked::new(ports.hooks, scene, events.downgrade()));
+    let hooked = Arc::new(Hooked::new(ports.hooks, scene, events.downgrade(), ports.budget.clone()));
     let questions = Arc::new(PendingQuestions::new(events.downgrade(), Arc::clone(&hooked)));
     let authority =
         Arc::new(Authority { approvals, questions, reach: spec.grants, checkers: ports.checkers });
@@ -157,6 +163,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
     tools.extend(control::tools(&authority, plans.as_deref()));
     let services = Arc::new(Services {
         client: ports.model,
+        budget: ports.budget,
         clock: ports.clock,
         tool_settings: spec.tools,
         temp_dir: spec.temp_dir,
@@ -200,6 +207,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         id: spec.session,
         interactive: spec.interactive,
         model_settings: spec.model,
+        fallback: FallbackState::new(spec.alternatives),
         generation: JsonObject::new(),
         services,
         authority,

@@ -53,8 +53,8 @@ impl Reply {
         if chunk.origin.is_some() {
             self.origin.clone_from(&chunk.origin);
         }
-        if chunk.model_version.is_some() {
-            self.model_version.clone_from(&chunk.model_version);
+        if let Some(version) = chunk.gemini_version() {
+            self.model_version = Some(version.to_owned());
         }
         if chunk.blocked.is_some() {
             self.blocked.clone_from(&chunk.blocked);

@@ -12,6 +12,7 @@ use crate::compress;
 use crate::hooked::conversation::before_compression;
 use crate::mask;
 use crate::session::Session;
+use crate::spending;
 use crate::step::announce;
 
 /// The part of a small window that may be full where the user did not set another: a summary costs a small model long.
@@ -75,7 +76,7 @@ async fn new_tokens(session: &Session) -> u64 {
         return estimate;
     }
     let request = ModelRequest {
-        model: session.model_settings.name.clone(),
+        model: session.model().to_owned(),
         role: RequestRole::Main,
         system: None,
         contents: new.iter().map(|entry| entry.content.clone()).collect(),
@@ -111,7 +112,7 @@ pub(crate) async fn recover(
     cancel: &CancellationToken,
 ) -> bool {
     if let Some(limit) = limit.filter(|limit| (MIN_WINDOW..session.window()).contains(limit)) {
-        let model = session.model_settings.name.clone();
+        let model = session.model().to_owned();
         session.conversation.counters.named_window = Some((model, limit));
     }
     session.conversation.counters.summary_failed = false;
@@ -181,7 +182,12 @@ pub(crate) async fn compress_now(session: &mut Session, cancel: &CancellationTok
     let (status, summary) = match summarise(session, &id, &prompt_id, CompressTrigger::Manual, cancel).await {
         Ok(summary) => (CompressionStatus::Compressed, Some(summary)),
         Err(_) if cancel.is_cancelled() => return TurnEnd::Cancelled,
-        Err(status) => (status, None),
+        Err(status) => {
+            if let Some(error) = spending::exceeded(&session.services) {
+                return TurnEnd::Failed(error);
+            }
+            (status, None)
+        }
     };
     tell_compressed(session, id, before, status, summary).await;
     TurnEnd::Finished(None)
@@ -302,7 +308,7 @@ async fn ask(
     session
         .emit(Event::RequestEnded(Box::new(RequestEnded {
             model,
-            model_version: chunk.model_version,
+            model_version: chunk.gemini_version().map(str::to_owned),
             role,
             prompt_id: prompt_id.to_owned(),
             duration: started.elapsed(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use pollux_config::groups::Tools;
+use pollux_domain::budget::SessionBudget;
 use pollux_domain::changes::Changes;
 use pollux_domain::model::ModelClient;
 use pollux_domain::sync::Locked;
@@ -14,8 +15,11 @@ use pollux_domain::time::Clock;
 use crate::hooked::Hooked;
 
 /// Ports and settings that do not change during the session.
+#[derive(Clone)]
 pub(crate) struct Services {
     pub(crate) client: Arc<dyn ModelClient>,
+    /// Counts what the client's requests cost; without it, nothing is limited.
+    pub(crate) budget: Option<Arc<dyn SessionBudget>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tool_settings: Tools,
     /// The project's state folder, for saved outputs.
@@ -29,8 +33,8 @@ pub(crate) struct Services {
 }
 
 /// Every call's id so far, sub-agents' included: an id names one call and one file of saved output.
-#[derive(Debug, Default)]
-pub(crate) struct CallIds(Mutex<HashSet<String>>);
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CallIds(Arc<Mutex<HashSet<String>>>);
 
 impl CallIds {
     /// Claims an id; false if it is in use.

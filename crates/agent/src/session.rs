@@ -23,6 +23,7 @@ use pollux_session::{RecordError, Recorder};
 use crate::authority::Authority;
 use crate::conversation::{Conversation, Prompted};
 use crate::emitter::Emitter;
+use crate::fallback::FallbackState;
 use crate::services::Services;
 use crate::subagent_host::Host;
 use crate::toolbox::{ToolOffer, Toolbox};
@@ -32,6 +33,7 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) interactive: bool,
     pub(crate) model_settings: Model,
+    pub(crate) fallback: FallbackState,
     /// Generation settings of every request.
     pub(crate) generation: JsonObject,
     pub(crate) services: Arc<Services>,
@@ -101,18 +103,37 @@ impl Session {
         self.services.clock.now()
     }
 
+    /// The model to ask: the chosen one, or the one that stands in for it.
+    pub(crate) fn model(&self) -> &str {
+        self.fallback.stand_in().unwrap_or(&self.model_settings.name)
+    }
+
+    /// The name of the model as people and programs see it.
+    pub(crate) fn displayed_model(&self) -> String {
+        self.services.client.resolve(self.model()).display_name(self.model())
+    }
+
+    /// Asks this model from now on, also in sub-agents.
+    pub(crate) fn choose_model(&mut self, name: &str) {
+        name.clone_into(&mut self.model_settings.name);
+        self.fallback.return_to_choice();
+        if let Some(host) = &self.host {
+            host.set_model(name);
+        }
+    }
+
     /// The model's context window.
     pub(crate) fn window(&self) -> u64 {
-        let known = self.services.client.resolve(&self.model_settings.name).context_window;
+        let known = self.services.client.resolve(self.model()).context_window;
         match &self.conversation.counters.named_window {
-            Some((model, named)) if *model == self.model_settings.name => known.min(*named),
+            Some((model, named)) if *model == self.model() => known.min(*named),
             _ => known,
         }
     }
 
     /// Whether the model's reasoning is bound to all that comes before it, so that nothing of it may change.
     pub(crate) fn is_append_only(&self) -> bool {
-        self.services.client.resolve(&self.model_settings.name).caps.sealed_prefix
+        self.services.client.resolve(self.model()).caps.sealed_prefix
     }
 
     /// Tokens left in the window, as far as is known.

@@ -11,8 +11,10 @@ use pollux_domain::model::{
 use pollux_hooks::Event as Moment;
 use tokio_util::sync::CancellationToken;
 
+use crate::effort;
 use crate::emitter::Emitter;
 use crate::epoch;
+use crate::fallback::{self, Fallback};
 use crate::hooked::request::{Piece, after_model, as_hooks_see, before_model};
 use crate::loop_guard::LoopGuard;
 use crate::reply::{Fault, Reply};
@@ -20,6 +22,7 @@ use crate::room::recover;
 use crate::services::Services;
 use crate::session::Session;
 use crate::session::notes::note;
+use crate::spending;
 use crate::step_end::StepEnd;
 
 /// Pauses before the second, third and fourth attempt; upstream's.
@@ -42,8 +45,33 @@ enum Attempt {
     Halted(Reply),
 }
 
-/// Asks the model for the next reply to the history.
+/// Asks for the next reply to the history: the model in use, and those that may stand in for it.
 pub(crate) async fn step(
+    session: &mut Session,
+    prompt_id: &str,
+    guard: &mut LoopGuard,
+    cancel: &CancellationToken,
+) -> StepEnd {
+    effort::tell_nearest(session).await;
+    loop {
+        let error = match ask_model(session, prompt_id, guard, cancel).await {
+            StepEnd::Failed(error) => error,
+            end => return end,
+        };
+        match fallback::find(session, &error, cancel).await {
+            Fallback::Found => effort::tell_nearest(session).await,
+            Fallback::Wait(delay) => tokio::select! {
+                biased;
+                () = cancel.cancelled() => return StepEnd::Cancelled(Reply::default()),
+                () = tokio::time::sleep(delay) => {}
+            },
+            Fallback::None => return StepEnd::refused(error, cancel),
+        }
+    }
+}
+
+/// Asks one model for the next reply to the history.
+async fn ask_model(
     session: &mut Session,
     prompt_id: &str,
     guard: &mut LoopGuard,
@@ -71,6 +99,7 @@ pub(crate) async fn step(
         let ended = |reply: &Reply, error: Option<ModelError>, invalid| {
             ended(&model, (role, prompt_id), started, room, reply, error, invalid)
         };
+        spending::tell(session).await;
         let (fault, reply) = match outcome {
             Attempt::Cancelled(reply) => return StepEnd::Cancelled(reply),
             Attempt::Refused(error) => {
@@ -99,6 +128,9 @@ pub(crate) async fn step(
                     return StepEnd::Reply(reply);
                 }
                 Err(fault) => {
+                    if let (Some(budget), Some(usage)) = (&session.services.budget, &reply.usage) {
+                        budget.discard(&model, usage);
+                    }
                     session.emit(ended(&reply, None, Some(fault.kind))).await;
                     if reply.met_full_window() && !std::mem::replace(&mut made_room, true) {
                         if recover(session, None, prompt_id, cancel).await {
@@ -149,15 +181,20 @@ fn request(session: &mut Session, nudge: bool) -> ModelRequest {
         add_nudge(&mut contents);
     }
     ModelRequest {
-        model: session.model_settings.name.clone(),
+        model: session.model().to_owned(),
         role: session.role(),
         system: Some(system),
         contents,
         tools,
-        // What people write in `generateContentConfig`; each client reads it in its own way.
-        settings: GenerationSettings::in_words_of(Dialect::GEMINI, session.generation.clone()),
+        settings: settings(session),
         grounding: Default::default(),
     }
+}
+
+fn settings(session: &Session) -> GenerationSettings {
+    // What people write in `generateContentConfig`; each client reads it in its own way.
+    let words = GenerationSettings::in_words_of(Dialect::GEMINI, session.generation.clone());
+    GenerationSettings { effort: effort::setting(session), ..words }
 }
 
 /// Reports a request; returns the resolved model name.
@@ -209,6 +246,9 @@ async fn try_once(
                 if wait.delay.is_zero() {
                     session.notice(Severity::Warning, NoticeCode::Model, wait.cause).await;
                     continue;
+                }
+                if let Some(error) = fallback::instead_of_waiting(session, &wait) {
+                    return Attempt::Refused(error);
                 }
                 if wait.is_worth_a_line() {
                     note(session, Severity::Warning, &wait.sentence()).await;

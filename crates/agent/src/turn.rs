@@ -26,11 +26,13 @@ use crate::changes;
 use crate::conversation::{Dialogue, Prompted};
 use crate::emitter::Emitter;
 use crate::epoch::tell_of_waiting_tools;
+use crate::fallback;
 use crate::hooked::conversation::{Gate, MAX_TURNS, before_agent, spoken};
 use crate::loop_guard::LoopGuard;
 use crate::reply::Reply;
 use crate::room::make_room;
 use crate::session::Session;
+use crate::spending;
 use crate::step::step;
 use crate::step_end::StepEnd;
 
@@ -46,6 +48,7 @@ pub(crate) async fn run_turn(
     cancel: &CancellationToken,
 ) -> TurnEnd {
     let prompt_id = session.next_prompt_id();
+    fallback::begin_turn(session).await;
     session.conversation.dialogue = Dialogue { prompt: spoken(&parts), replies: Vec::new() };
     let (mut parts, mut typed) = (parts, Some(typed));
     for turn in 0..MAX_TURNS {
@@ -112,6 +115,7 @@ async fn tell_call(emitter: &Emitter, ready: &Ready) {
 /// Continues as if the model had just made this reply.
 pub(crate) async fn propose(session: &mut Session, parts: Vec<Part>, cancel: &CancellationToken) -> TurnEnd {
     let prompt_id = session.next_prompt_id();
+    fallback::begin_turn(session).await;
     let message = session.conversation.history.last_prompt().unwrap_or_default().to_owned();
     session.set_prompted(Prompted { message, id: prompt_id.clone(), reply: String::new() });
     let reply = Reply { parts, ..Reply::default() };
@@ -180,6 +184,9 @@ async fn before_request(
 ) -> Option<TurnEnd> {
     if cancel.is_cancelled() {
         return Some(TurnEnd::Cancelled);
+    }
+    if let Some(error) = spending::exceeded(&session.services) {
+        return Some(TurnEnd::Failed(error));
     }
     session.follow_mode();
     tell_of_waiting_tools(session).await;
@@ -297,7 +304,7 @@ async fn record_reply(session: &mut Session, reply: &Reply, calls: Vec<CallRecor
         model: reply
             .model_version
             .clone()
-            .unwrap_or_else(|| session.services.client.resolve(&session.model_settings.name).id),
+            .unwrap_or_else(|| session.services.client.resolve(session.model()).id),
         calls,
     };
     let now = session.now();

@@ -23,7 +23,7 @@ use launch::Terminal;
 use pollux_config::env::{Env, name::HOME};
 use pollux_domain::terminal_text::plain;
 
-pub use pollux_host::OnlyThread;
+pub use pollux_host::{OnlyThread, run_holder_if_asked};
 
 /// Every command and flag, for the reference in the documents and for checks.
 pub fn command_line() -> clap::Command {

@@ -59,6 +59,8 @@ mod hygiene;
 mod inherited;
 #[path = "it/input.rs"]
 mod input;
+#[path = "it/local_models.rs"]
+mod local_models;
 #[path = "it/mcp.rs"]
 mod mcp;
 #[path = "it/mcp_command.rs"]
@@ -101,6 +103,8 @@ mod remote_agents;
 mod requests;
 #[path = "it/rewind.rs"]
 mod rewind;
+#[path = "it/routing.rs"]
+mod routing;
 #[path = "it/sandbox.rs"]
 mod sandbox;
 #[path = "it/scene.rs"]

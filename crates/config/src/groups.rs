@@ -239,7 +239,7 @@ pub struct Tools {
 pub struct Sandbox {
     /// `None` if unset.
     pub enabled: Option<bool>,
-    /// `bwrap`, `landlock`, `sandbox-exec`, …; `None` for whatever works.
+    /// `namespaces`, `bwrap`, `landlock`, `sandbox-exec`, …; `None` for whatever works.
     pub command: Option<String>,
     pub image: Option<String>,
     /// Further paths that may be written.

@@ -6,6 +6,7 @@
 //! Start at [`startup::start`], which does all of it in the right order; then [`settings::load`],
 //! [`paths::Home`] and [`files::replace`].
 
+pub mod budget;
 pub mod disk;
 pub mod dotenv;
 pub mod env;

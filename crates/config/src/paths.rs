@@ -138,6 +138,11 @@ impl Home {
         self.gemini_dir.join("state.json")
     }
 
+    /// What days and projects have spent.
+    pub fn budget_file(&self) -> PathBuf {
+        self.gemini_dir.join("budget.json")
+    }
+
     pub fn installation_id_file(&self) -> PathBuf {
         self.gemini_dir.join("installation_id")
     }

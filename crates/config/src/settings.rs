@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use crate::budget;
 use crate::dotenv::{DotenvOptions, Offer};
 use crate::env::Env;
 use crate::files as disk;
@@ -77,9 +78,13 @@ pub struct Settings {
     pub warnings: Vec<SettingsWarning>,
     /// Files whose old key names were renamed just now.
     pub migrated: Vec<Migrated>,
+    /// `budget` of the system's settings: limits that nobody can raise.
+    pub system_budget: Value,
     // Dotted path → origin; what is not here is a default.
     origins: BTreeMap<String, Origin>,
     hooks: Vec<(Origin, Value)>,
+    /// `model.name` as it would be without the project's file.
+    pub own_model: Option<String>,
 }
 
 /// Reads and merges all layers. A file that cannot be used is an error and is left alone.
@@ -197,21 +202,28 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
     let mut origins = BTreeMap::new();
     let mut withheld = Vec::new();
     let mut hooks = Vec::new();
+    let mut own_model = None;
     let widening = project::widening(&layers);
+    let mut system_budget = Value::Null;
     for mut layer in layers {
         let kept_back = match layer.layer {
             Layer::Project => {
                 let mut withheld = project::withhold(&mut layer.values, widening);
                 withheld.extend(project::yield_servers(&mut layer.values, &effective));
                 project::narrow(&mut layer.values, &effective);
+                withheld.extend(project::narrow_budget(&mut layer.values, &effective));
                 withheld
             }
-            Layer::Default
-            | Layer::SystemDefaults
-            | Layer::User
-            | Layer::System
-            | Layer::Environment
-            | Layer::Arguments => Vec::new(),
+            Layer::System => {
+                system_budget = layer.values.get("budget").cloned().unwrap_or_default();
+                if let Some(Value::Object(budget)) = layer.values.get_mut("budget") {
+                    budget::keep_lowest(budget, effective.get("budget").unwrap_or(&Value::Null));
+                }
+                Vec::new()
+            }
+            Layer::Default | Layer::SystemDefaults | Layer::User | Layer::Environment | Layer::Arguments => {
+                Vec::new()
+            }
         };
         validate::validate(&mut layer, &mut warnings);
         hooks.extend(layer.values.get("hooks").map(|own| (layer.origin("hooks"), own.clone())));
@@ -222,6 +234,9 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
             forget_below(&mut origins, path);
             origins.insert(path.to_owned(), layer.origin(path));
         });
+        if layer.layer < Layer::Project {
+            own_model = lookup(&effective, "model.name").and_then(Value::as_str).map(str::to_owned);
+        }
         if !kept_back.is_empty() {
             withheld.push((kept_back, layer));
         }
@@ -231,7 +246,9 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
     }
     let groups = resolve::groups(&effective);
     let effective = Value::Object(effective);
-    let mut settings = Settings { groups, effective, warnings, migrated: reading.migrated, origins, hooks };
+    let migrated = reading.migrated;
+    let mut settings =
+        Settings { groups, effective, warnings, migrated, system_budget, origins, hooks, own_model };
     settings.explain_effective_values();
     settings
 }

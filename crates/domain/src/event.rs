@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::JsonObject;
 use crate::approval::{ApprovalMode, ApprovalRequest, Outcome};
+use crate::budget::BudgetStatus;
 use crate::content::Content;
 use crate::id::{CallId, SessionId};
 use crate::model::{Finish, ModelError, RequestRole, Usage, Wait};
@@ -65,6 +66,8 @@ pub enum Event {
     ModeChanged { mode: ApprovalMode, by: Option<FrontId> },
     /// Another model is asked from now on; the configured name, maybe an alias.
     ModelChanged(String),
+    /// The model cannot answer now and another one is asked instead.
+    ModelFallback(Arc<ModelFallback>),
     /// The session has a title now.
     Titled(String),
     /// A call is allowed and runs now.
@@ -87,6 +90,8 @@ pub enum Event {
     HookRan(Arc<HookReport>),
     /// Activity of a running sub-agent.
     Activity(Arc<Activity>),
+    /// What was spent, and what may be. Only for sessions with limits or waste.
+    Budget(Arc<BudgetStatus>),
     /// A notice for the user.
     Notice { severity: Severity, code: NoticeCode, message: String },
     /// The turn ended. Always the last event of a turn.
@@ -187,6 +192,22 @@ pub struct Discarded {
     pub retry_in: Option<Duration>,
 }
 
+/// A switch to another model, because the one in use cannot answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelFallback {
+    /// Both as `provider/model`, or bare for Gemini.
+    pub from: String,
+    pub to: String,
+    /// Why, for display.
+    pub reason: String,
+    /// Whether it lasts to the end of the session, and not only of the turn.
+    pub for_session: bool,
+    /// How long the first model is left alone at least.
+    pub cool_down: Duration,
+    /// What the new model does not get of the conversation, such as `images`.
+    pub lost: Vec<String>,
+}
+
 /// A compression that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compressed {
@@ -268,6 +289,8 @@ pub enum NoticeCode {
     Title,
     /// A newer version exists, of the program or of something installed.
     Update,
+    /// Most of a limit is spent, or money cannot be counted.
+    Budget,
     /// The session's task failed and the session is over.
     Crashed,
 }

@@ -14,7 +14,7 @@ pub enum ExitKind {
     Sandbox,
     /// A settings file cannot be used.
     Config,
-    /// `model.maxSessionTurns` is reached.
+    /// `model.maxSessionTurns` or a budget is reached.
     TurnLimit,
     /// A tool hit something the run cannot survive, such as a full disk.
     Tool,

@@ -6,7 +6,9 @@
 //! Start at [`model::ModelClient`] and [`tool::Tool`]: the agent is written against these two traits,
 //! and the crate `host` is the only place that joins them to real implementations.
 
+pub mod address;
 pub mod approval;
+pub mod budget;
 pub mod call_summary;
 pub mod changes;
 pub mod content;

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pollux_domain::sync::Locked as _;
+#[cfg(target_os = "linux")]
+use pollux_sandbox::Guard;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
@@ -42,6 +44,8 @@ pub struct Background {
     lifeline: Arc<Lifeline>,
     tasks: TaskTracker,
     stop: CancellationToken,
+    #[cfg(target_os = "linux")]
+    guard: Option<Mutex<Option<Arc<Guard>>>>,
 }
 
 #[derive(Default)]
@@ -79,12 +83,15 @@ pub struct LogTail {
 /// A group that the watcher process knows of; signed off when dropped.
 pub(crate) struct Registered {
     lifeline: Arc<Lifeline>,
-    group: i32,
+    /// Nothing if a holder does the same.
+    group: Option<i32>,
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.lifeline.remove(self.group);
+        if let Some(group) = self.group {
+            self.lifeline.remove(group);
+        }
     }
 }
 
@@ -97,7 +104,41 @@ impl Background {
             lifeline: Arc::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
+            #[cfg(target_os = "linux")]
+            guard: None,
         }
+    }
+
+    /// Like [`Background::new`], and starts commands that have no sandbox through a small process that ends everything they leave behind, however
+    /// this program ends. Only for programs that call [`pollux_sandbox::holder::run_if_asked`].
+    pub fn guarded(directory: PathBuf) -> Self {
+        #[cfg(target_os = "linux")]
+        {
+            let mut background = Self::new(directory);
+            background.guard = Some(Mutex::default());
+            background
+        }
+        #[cfg(not(target_os = "linux"))]
+        Self::new(directory)
+    }
+
+    /// Whether commands without a sandbox start through a guard.
+    pub(crate) fn has_guard(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        return self.guard().is_some();
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
+    /// The guard, which is started for the first command. Without one that works, commands are watched as on other
+    /// systems.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn guard(&self) -> Option<Arc<Guard>> {
+        let mut guard = self.guard.as_ref()?.locked();
+        if !guard.as_ref().is_some_and(|guard| guard.is_alive()) {
+            *guard = Guard::open().ok().map(Arc::new);
+        }
+        guard.clone()
     }
 
     /// Every background process of this run, oldest first.
@@ -133,8 +174,10 @@ impl Background {
 
     /// Registers a group with the watcher process.
     pub(crate) fn register(&self, group: &Group) -> Registered {
-        self.lifeline.add(group.id());
-        Registered { lifeline: Arc::clone(&self.lifeline), group: group.id() }
+        if !group.is_held() {
+            self.lifeline.add(group.id());
+        }
+        Registered { lifeline: Arc::clone(&self.lifeline), group: (!group.is_held()).then(|| group.id()) }
     }
 
     /// Keeps the processes that a finished command left running. Their output is read and dropped: a closed
@@ -149,7 +192,7 @@ impl Background {
 
     /// Takes over a running command; its output goes to a log from now on.
     pub(crate) fn adopt(&self, running: Running, registered: Registered, command: &str, so_far: &Captured) {
-        let pid = u32::try_from(running.group().id()).unwrap_or_default();
+        let pid = running.group().own_id();
         let path = self.directory.join(format!("background-{pid}.log"));
         forget_old_logs(&self.directory);
         let mut log = Log::create(path.clone(), so_far);

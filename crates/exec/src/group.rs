@@ -3,7 +3,7 @@
 use std::io;
 
 use pollux_sandbox::Armed;
-use pollux_sandbox::process_table::{ProcessEntry, processes};
+use pollux_sandbox::process_table::{ProcessEntry, own_number, processes};
 use rustix::process::{Pid, Signal};
 use tokio::process::Child;
 
@@ -11,6 +11,8 @@ use tokio::process::Child;
 #[derive(Debug)]
 pub(crate) struct Group {
     id: i32,
+    own_id: u32,
+    held: bool,
     armed: bool,
     /// Resources that live as long as the group.
     _watched: Option<Armed>,
@@ -20,14 +22,23 @@ impl Group {
     /// The group of a child that leads it.
     pub(crate) fn led_by(child: &Child) -> io::Result<Self> {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).ok_or(io::ErrorKind::Other)?;
-        Ok(Self { id, armed: true, _watched: None })
+        Ok(Self { id, own_id: id.cast_unsigned(), held: false, armed: true, _watched: None })
     }
 
-    /// Keeps a watcher for the lifetime of the group.
-    pub(crate) fn watched_by(self, watch: Armed) -> Self {
-        let mut group = self;
-        group._watched = Some(watch);
-        group
+    /// The group of a child that a holder started, which ends it if this program is gone.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn held(id: i32, own_id: u32, watched: Option<Armed>) -> Self {
+        Self { id, own_id, held: true, armed: true, _watched: watched }
+    }
+
+    /// Whether a holder ends it if this program is gone.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// The number by which the leader knows itself: another one in a sandbox with processes of its own.
+    pub(crate) fn own_id(&self) -> u32 {
+        self.own_id
     }
 
     /// The group's number, which is its leader's process id.
@@ -47,13 +58,15 @@ impl Group {
         }
     }
 
-    /// The members that no other member started: the background jobs of a shell that is gone.
+    /// The members that no other member started: the background jobs of a shell that is gone, by the numbers by
+    /// which they know themselves.
     pub(crate) fn orphans(&self) -> Vec<u32> {
         let members: Vec<ProcessEntry> = processes().into_iter().filter(|p| p.group == self.id).collect();
         members
             .iter()
             .filter(|p| p.is_alive && !members.iter().any(|other| other.id == p.parent))
             .filter_map(|p| u32::try_from(p.id).ok())
+            .map(|id| if self.held { own_number(id) } else { id })
             .collect()
     }
 

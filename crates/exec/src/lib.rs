@@ -12,6 +12,7 @@
 
 pub mod background;
 mod capture;
+mod child;
 pub mod environment;
 mod group;
 mod lifeline;

@@ -1,23 +1,23 @@
 //! A child process and its descendants: spawning, signalling, finding leftovers.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use pollux_sandbox::Sandbox;
-use pollux_sandbox::new_session::lead_new_session;
 use pollux_sandbox::process_table::strays_of;
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
+use crate::background::Background;
+use crate::child::{self, Child, Start};
 use crate::group::{Group, signal_each};
-use crate::starters;
 
 /// How long a group may take to end after SIGTERM; upstream's value.
 const TERM_GRACE: Duration = Duration::from_millis(200);
@@ -50,21 +50,15 @@ impl Running {
         directory: &Path,
         environment: &[(String, String)],
         sandbox: Option<&Sandbox>,
+        background: &Background,
     ) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         enlarge(&reader);
-        let mut command = command(sandbox, OsStr::new(program), arguments, directory, environment)?;
-        command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-        // The command owns the write end, so it must be dropped here: the pipe would never end.
-        let (child, group) = match sandbox {
-            Some(sandbox) => starters::start_confined(sandbox, command)?,
-            None => {
-                let child = command.spawn()?;
-                drop(command);
-                let group = Group::led_by(&child)?;
-                (child, group)
-            }
-        };
+        let writer = OwnedFd::from(writer);
+        let streams = [File::open("/dev/null")?.into(), writer.try_clone()?, writer];
+        let arguments = arguments.iter().map(OsStr::new).collect();
+        let start = Start { program: OsStr::new(program), arguments, directory, environment, streams };
+        let (child, group) = child::start(start, sandbox, background)?;
         let output = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
         Ok(Self { group, child, output: Some(output) })
     }
@@ -143,24 +137,6 @@ impl Running {
     pub(crate) fn into_leftovers(self) -> (Group, Option<pipe::Receiver>) {
         (self.group, self.output)
     }
-}
-
-/// A command that will lead its own session, in its sandbox if it has one, with exactly this environment.
-pub(crate) fn command<A: AsRef<OsStr>>(
-    sandbox: Option<&Sandbox>,
-    program: &OsStr,
-    arguments: &[A],
-    directory: &Path,
-    environment: &[(String, String)],
-) -> io::Result<Command> {
-    if let Some(sandbox) = sandbox {
-        return sandbox.command(program, arguments, directory, environment);
-    }
-    let mut command = Command::new(program);
-    let variables = environment.iter().map(|(name, value)| (name, value));
-    command.args(arguments).current_dir(directory).env_clear().envs(variables);
-    lead_new_session(&mut command);
-    Ok(command)
 }
 
 /// Fewer wake-ups for commands that print much. A refusal (the user's pipe quota) leaves the default size.

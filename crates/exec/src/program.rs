@@ -2,22 +2,22 @@
 //!
 //! For a program that exchanges messages while it runs see [`crate::piped_child`].
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_sandbox::Sandbox;
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::background::Background;
-use crate::process::command;
+use crate::child::{self, Child, Start};
+use crate::piped_child::{Pipes, pipes};
 use crate::shell::{Ending, ending_of};
 use crate::starters;
 
@@ -66,13 +66,15 @@ impl Program {
         }
     }
 
-    /// The command that starts it, with pipes to all three of its streams.
-    pub(crate) fn command(&self) -> io::Result<Command> {
-        let sandbox = self.sandbox.as_deref();
-        let mut command =
-            command(sandbox, &self.program, &self.arguments, &self.directory, &self.environment)?;
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(command)
+    /// What starts it, with these streams.
+    pub(crate) fn start(&self, streams: [OwnedFd; 3]) -> Start<'_> {
+        Start {
+            program: &self.program,
+            arguments: self.arguments.iter().map(OsStr::new).collect(),
+            directory: &self.directory,
+            environment: &self.environment,
+            streams,
+        }
     }
 }
 
@@ -123,10 +125,13 @@ pub async fn run_with(
     background: &Background,
     cancel: &CancellationToken,
 ) -> io::Result<ProgramEnd> {
-    let command = program.command()?;
-    let (mut child, group) = match &program.sandbox {
-        Some(sandbox) => starters::start_confined(sandbox, command)?,
-        None => starters::start(command).await?,
+    let (streams, pipes) = pipes()?;
+    let start = program.start(streams);
+    let is_held = program.sandbox.is_some() || background.has_guard();
+    let (mut child, group) = if is_held {
+        child::start(start, program.sandbox.as_deref(), background)?
+    } else {
+        starters::start(child::plain(start)).await?
     };
     let registered = background.register(&group);
     let mut end = ProgramEnd { ending: ProgramEnding::Cancelled, stdout: Vec::new(), stderr: Vec::new() };
@@ -135,7 +140,7 @@ pub async fn run_with(
         biased;
         () = cancel.cancelled() => ProgramEnding::Cancelled,
         () = reached(deadline) => ProgramEnding::TimedOut,
-        ended = talk(&mut child, program, excess, &mut end.stdout, &mut end.stderr) => ended,
+        ended = talk(&mut child, pipes, program, excess, &mut end) => ended,
     };
     end.ending = ended;
     group.signal(Signal::KILL);
@@ -156,19 +161,16 @@ async fn reached(deadline: Option<Instant>) {
 /// Writes, reads and waits concurrently: a program that does all three in turn must not get stuck.
 async fn talk(
     child: &mut Child,
+    Pipes { mut input, output, errors }: Pipes,
     program: &Program,
     excess: Excess,
-    stdout: &mut Vec<u8>,
-    stderr: &mut Vec<u8>,
+    end: &mut ProgramEnd,
 ) -> ProgramEnding {
-    let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let ProgramEnd { stdout, stderr, .. } = end;
     let limit = program.output_limit;
-    let write = async {
-        if let Some(mut input) = input {
-            // A program need not read its input.
-            let _ = input.write_all(&program.input).await;
-            let _ = input.shutdown().await;
-        }
+    let write = async move {
+        // A program need not read its input. It ends with this value.
+        let _ = input.write_all(&program.input).await;
     };
     let read = async {
         let (first, second) = tokio::join!(
@@ -196,12 +198,11 @@ async fn talk(
 
 /// Whether to continue: all of it fitted, or the excess may be dropped.
 async fn read_up_to(
-    pipe: Option<impl AsyncRead + Unpin>,
+    mut pipe: impl AsyncRead + Unpin,
     into: &mut Vec<u8>,
     limit: usize,
     excess: Excess,
 ) -> bool {
-    let Some(mut pipe) = pipe else { return true };
     let mut buffer = vec![0; 16 << 10];
     loop {
         match pipe.read(&mut buffer).await {

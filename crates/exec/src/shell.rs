@@ -50,7 +50,7 @@ pub enum ShellEnd {
 pub struct Finished {
     pub ending: Ending,
     pub output: Captured,
-    /// The process id, which is also its group's.
+    /// The process id, which is also its group's, as the command itself sees it.
     pub pid: u32,
     /// Processes left running in the background with `&`.
     pub background_pids: Vec<u32>,
@@ -81,7 +81,7 @@ pub enum StartError {
 /// The result comes as soon as the shell itself exits; what it started in the background may hold the
 /// pipe open and lives on under `background`. Dropping the future kills the whole group.
 ///
-/// On Linux the child is bound to the calling *thread*: call this from a task on a runtime thread that
+/// On Linux a child without sandbox and guard is bound to the calling *thread*: call this from a task on a runtime thread that
 /// lives as long as the program, not from a blocking pool.
 pub async fn run(
     command: &ShellCommand,
@@ -89,7 +89,7 @@ pub async fn run(
     watcher: &(dyn Fn(&str) + Send + Sync),
     cancel: &CancellationToken,
 ) -> Result<ShellEnd, StartError> {
-    let mut running = start(command)?;
+    let mut running = start(command, background)?;
     let registered = background.register(running.group());
     let mut buffer = vec![0; READ_BYTES];
     let mut captured = Captured::default();
@@ -170,7 +170,7 @@ async fn at(moment: Option<Instant>) {
     }
 }
 
-fn start(command: &ShellCommand) -> Result<Running, StartError> {
+fn start(command: &ShellCommand, background: &Background) -> Result<Running, StartError> {
     check_directory(&command.directory)?;
     // No startup file is read, which bash would do if it seems to be started by ssh; and options that change
     // the meaning of patterns are off.
@@ -192,10 +192,10 @@ fn start(command: &ShellCommand) -> Result<Running, StartError> {
     ];
     let (directory, environment) = (&command.directory, &command.environment);
     let sandbox = command.sandbox.as_deref();
-    match Running::start(bash_program(), &bash, directory, environment, sandbox) {
+    match Running::start(bash_program(), &bash, directory, environment, sandbox, background) {
         // Small systems do not have bash.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Running::start("/bin/sh", &["-c", &command.text], directory, environment, sandbox)
+            Running::start("/bin/sh", &["-c", &command.text], directory, environment, sandbox, background)
                 .map_err(|source| StartError::Shell { shell: "sh", source })
         }
         result => result.map_err(|source| StartError::Shell { shell: "bash", source }),
@@ -231,5 +231,5 @@ pub(crate) fn ending_of(status: io::Result<ExitStatus>) -> Ending {
 }
 
 fn pid_of(running: &Running) -> u32 {
-    u32::try_from(running.group().id()).unwrap_or_default()
+    running.group().own_id()
 }

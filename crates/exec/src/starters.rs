@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use pollux_domain::sync::Locked as _;
-use pollux_sandbox::Sandbox;
 
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::child::{Child, started};
 use crate::group::Group;
 
 const MAX_THREADS: usize = 4;
@@ -21,17 +21,6 @@ const MAX_THREADS: usize = 4;
 const MAX_WAITING: usize = 64;
 
 type Job = Box<dyn FnOnce() + Send>;
-
-/// Starts a command of a sandbox.
-pub(crate) fn start_confined(sandbox: &Sandbox, mut command: Command) -> io::Result<(Child, Group)> {
-    let runtime = Handle::current();
-    let spawn = move || {
-        let _runtime = runtime.enter();
-        started(&mut command)
-    };
-    let ((child, group), watch) = sandbox.start(spawn)?;
-    Ok((child, group.watched_by(watch)))
-}
 
 /// Starts a program that leads its own group, on one of a few threads. If the caller is gone, the group is
 /// killed.
@@ -70,10 +59,4 @@ fn work(jobs: &Mutex<mpsc::Receiver<Job>>) {
         let Some(job) = next else { return };
         job();
     }
-}
-
-fn started(command: &mut Command) -> io::Result<(Child, Group)> {
-    let child = command.spawn()?;
-    let group = Group::led_by(&child)?;
-    Ok((child, group))
 }

@@ -3,6 +3,7 @@
 mod agents;
 mod auth;
 mod browser;
+mod budget;
 mod chat;
 mod copy;
 mod custom;
@@ -34,7 +35,8 @@ use self::pages::not_here;
 use self::table::{UPSTREAM_ONLY, find};
 use super::Front;
 
-pub(crate) use self::auth::sign_in;
+pub(crate) use self::auth::{settle_provider, sign_in};
+pub(crate) use self::budget::page as budget_page;
 pub use self::subcommand::{Captured, Subcommands};
 pub use self::table::{SlashCommand, SlashSubcommand, reserved, slash_commands};
 

@@ -24,7 +24,7 @@ use std::time::Instant;
 use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::Part;
-use pollux_domain::event::{Event, Op};
+use pollux_domain::event::{Event, Op, OpResult, RefusalCode};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::id::{CallId, SessionId};
@@ -165,7 +165,7 @@ async fn converse(
     let mut conversation = pollux_host::open_conversation(turn, None).await?;
     first.into_iter().for_each(|prompt| ui.queue_prompt(prompt));
     let (stats, started, ports) = (std::mem::take(&mut kept.stats), kept.started, kept.ports);
-    let model = turn.loaded.groups.model.name.clone();
+    let model = turn.credentials.model.clone();
     let Ports { subcommands, screens } = ports;
     let mut front = Front {
         turn,
@@ -198,7 +198,7 @@ async fn converse(
             Next::Reopen(reopen) => {
                 let stored = file.is_some_and(|file| file.exists());
                 let mut options = reopen.options(front.turn, front.mode, stored);
-                if front.model != front.turn.loaded.groups.model.name {
+                if front.model != front.turn.credentials.model {
                     options.overrides.retain(|(key, _)| key != "model.name");
                     options.overrides.push(("model.name".to_owned(), front.model.clone().into()));
                 }
@@ -214,7 +214,7 @@ async fn converse(
         if front.mode != front.turn.permission.approval {
             let _ = conversation.ask(Op::SetMode(front.mode));
         }
-        if front.model != front.turn.loaded.groups.model.name {
+        if front.model != front.turn.credentials.model {
             let _ = conversation.ask(Op::SetModel(front.model.clone()));
         }
         front.ui.note(&new.note);
@@ -472,16 +472,36 @@ impl Front<'_, '_> {
     ) -> Result<ControlFlow<()>, Failure> {
         let sandbox = conversation.sandbox.clone();
         let mut running = RunningTurn { front: self, sandbox, shell: None };
-        Ok(match conversation.turn(op, &mut running).await? {
-            Turned::Leaving => ControlFlow::Break(()),
-            Turned::Ended(_) => ControlFlow::Continue(()),
-        })
+        let mut turned = conversation.turn(op, &mut running).await?;
+        loop {
+            let end = match turned {
+                Turned::Leaving => return Ok(ControlFlow::Break(())),
+                Turned::Ended(end) => end,
+            };
+            let Some(end) = end else { return Ok(ControlFlow::Continue(())) };
+            let Some(op) = self.ask_about_limit(&end, conversation).await else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            let sandbox = conversation.sandbox.clone();
+            let mut running = RunningTurn { front: self, sandbox, shell: None };
+            turned = conversation.turn(op, &mut running).await?;
+        }
     }
 
     fn take(&mut self, event: &Event) {
         self.stats.fold(event);
-        if let Event::ModeChanged { mode, .. } = event {
-            self.mode = *mode;
+        match event {
+            Event::ModeChanged { mode, .. } => self.mode = *mode,
+            // What was asked while a turn runs.
+            Event::Acknowledged { result: OpResult::Budget(status), .. } => {
+                self.ui.note(&commands::budget_page(status));
+            }
+            Event::Acknowledged { result: OpResult::Refused(refusal), .. }
+                if refusal.code == RefusalCode::Failed =>
+            {
+                self.ui.error(&refusal.message);
+            }
+            _ => {}
         }
         self.ui.event(event);
     }
@@ -550,7 +570,11 @@ impl RunningTurn<'_, '_, '_> {
                         return TurnRequest::Ask(op);
                     }
                 }
-                Input::Said(typed) => self.front.during_turn(typed),
+                Input::Said(typed) => {
+                    if let Some(op) = self.front.during_turn(typed) {
+                        return TurnRequest::Ask(op);
+                    }
+                }
             }
         }
     }

@@ -54,7 +54,7 @@ pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Cons
         auth_type: credentials.auth_type.clone(),
     };
     let configuration = Configuration {
-        model: groups.model.name.clone(),
+        model: credentials.model.clone(),
         sandbox: sandbox.borders.is_some(),
         core_tools: groups.tools.core.clone().unwrap_or_default(),
         approval_mode: permission.approval.to_string(),

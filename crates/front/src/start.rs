@@ -4,12 +4,14 @@ use std::io::{self, IsTerminal};
 
 use pollux_config::env::Env;
 use pollux_domain::failure::Failure;
+use pollux_domain::terminal_text::one_line;
 use pollux_host::prepare;
 use pollux_host::request::Request;
 use pollux_host::{agents, trust};
 use pollux_output::Console;
 
 use super::choice::Choice;
+use super::commands::settle_provider;
 use super::front_end::FrontEnd;
 use super::lines::Lines;
 use super::screen_provider::ScreenProvider;
@@ -48,16 +50,33 @@ pub(super) async fn settled(
     loaded: pollux_host::Loaded,
     ui: &mut UserInterface,
 ) -> Result<pollux_host::Loaded, Failure> {
-    if !loaded.trust.is_open() {
-        acknowledge(options, env, &loaded, ui).await?;
-        return Ok(loaded);
-    }
-    if !trusts(&pollux_host::trust::folder(None, options, env)?, ui).await? {
-        return Ok(loaded);
-    }
-    let loaded = pollux_host::load_settings(options, env)?;
+    let loaded = if loaded.trust.is_open() {
+        let trusted = trusts(&pollux_host::trust::folder(None, options, env)?, ui).await?;
+        if trusted { pollux_host::load_settings(options, env)? } else { loaded }
+    } else {
+        loaded
+    };
     acknowledge(options, env, &loaded, ui).await?;
-    Ok(loaded)
+    let mut changed = allows_project_model(&loaded, ui).await?;
+    changed |= ui.is_screen() && settle_provider(options, &loaded, ui).await?;
+    if changed { pollux_host::load_settings(options, env) } else { Ok(loaded) }
+}
+
+/// Asks once per folder whether the project may choose another provider; returns whether it may.
+async fn allows_project_model(loaded: &pollux_host::Loaded, ui: &mut UserInterface) -> Result<bool, Failure> {
+    let Some(wish) = loaded.project_model.as_ref().filter(|wish| wish.is_open) else { return Ok(false) };
+    let title = format!("Let this project use {}?", wish.provider_name);
+    let mut choice = Choice::of(&title, [("yes", "Yes, in this folder"), ("no", "No, use my own model")]);
+    choice.about = vec![
+        format!("Its `{}` names {}, of another provider than yours.", wish.key, one_line(&wish.model)),
+        "Prompts and files would go there and be paid by your account.".to_owned(),
+    ];
+    choice.options.unrequested = true;
+    choice.marked = Some("no".to_owned());
+    let Some(chosen) = ui.choose(choice).await else { return Ok(false) };
+    let allowed = chosen.key == "yes";
+    pollux_host::project_model::decide(loaded, &wish.provider, allowed)?;
+    Ok(allowed)
 }
 
 /// Asks whether to trust a folder that is new or has changed; returns the decision. Cancelling decides nothing, and the

@@ -138,13 +138,15 @@ impl Hooks {
 
     fn common(&self, event: Event, scene: &HookScene) -> JsonObject {
         let transcript = scene.transcript_path.as_ref().map(|path| path.display().to_string());
-        object([
+        let mut common = object([
             ("session_id", scene.session_id.as_str().into()),
             ("transcript_path", transcript.unwrap_or_default().into()),
             ("cwd", scene.cwd.display().to_string().into()),
             ("hook_event_name", event.name().into()),
             ("timestamp", self.services.clock.now().to_iso().into()),
-        ])
+        ]);
+        common.extend(scene.budget.clone().map(|budget| ("budget".to_owned(), budget)));
+        common
     }
 }
 

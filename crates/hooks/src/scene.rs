@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pollux_domain::time::Clock;
 use pollux_exec::background::Background;
+use serde_json::Value;
 
 /// The services that all hooks of a run share.
 #[derive(Clone)]
@@ -24,4 +25,6 @@ pub struct HookScene {
     pub transcript_path: Option<PathBuf>,
     pub cwd: PathBuf,
     pub plans_dir: Option<PathBuf>,
+    /// What was spent and may be, if anything is limited.
+    pub budget: Option<Value>,
 }

@@ -125,9 +125,16 @@ fn google_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
         google,
         notes: chosen.taken.iter().map(taken_line).collect(),
         of_project: !chosen.taken.is_empty(),
+        model: google_model(&loaded.groups.model.name),
         provider: ProviderId::GEMINI.as_str().to_owned(),
         auth: Some(auth),
     })
+}
+
+/// A model of Google's without its provider, which its formats do not know.
+fn google_model(name: &str) -> String {
+    let bare = ["gemini/", "vertex/"].into_iter().find_map(|prefix| name.strip_prefix(prefix));
+    bare.unwrap_or(name).to_owned()
 }
 
 /// Tokens for Vertex AI, if it is used with tokens.

@@ -10,6 +10,8 @@ use crate::providers::StartProvider;
 pub struct Credentials {
     /// The provider that the run starts with.
     pub provider: String,
+    /// The model that the run starts with, as people and programs see it: concrete unless it is Gemini's alias.
+    pub model: String,
     /// Google's account or key, if the provider is Google's.
     pub auth: Option<Auth>,
     /// Source of tokens for Vertex AI.
@@ -27,8 +29,9 @@ pub struct Credentials {
 
 impl Credentials {
     /// Those of a provider outside Google, with its key if it has one.
-    pub(crate) fn of_provider(start: StartProvider, key: Option<Secret>) -> Self {
+    pub(crate) fn of_provider(start: StartProvider, model: String, key: Option<Secret>) -> Self {
         Self {
+            model,
             auth_type: Some(start.id.clone()),
             provider: start.id,
             auth: None,

@@ -206,5 +206,6 @@ fn notice(line: String) -> ReplyEvent {
         delay: Duration::ZERO,
         cause: line,
         status: None,
+        kind: None,
     })
 }

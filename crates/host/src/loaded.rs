@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::found_extensions::Extensions;
 use crate::kept_servers::Kept;
+use crate::project_model::{self, ProjectModel};
 use crate::request::{Request, Reserved};
 use crate::start_up::start;
 use crate::{settings, trust};
@@ -36,6 +37,10 @@ pub struct Loaded {
     pub trust_reason: TrustReason,
     /// How the folder compares with what was trusted.
     pub binding: Binding,
+    /// A model that the project names and that is not used.
+    pub project_model: Option<ProjectModel>,
+    /// The model is the project's choice, and that counts.
+    pub(crate) project_may_choose_model: bool,
     /// Lines for stderr.
     pub notes: Vec<String>,
     pub installation: Option<String>,
@@ -69,7 +74,7 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
     notes.extend(trust::first_use(&start));
     // Built lazily.
     let installation = start.settings.groups.telemetry.enabled.then(|| state::installation_id(&start.home));
-    Ok(Loaded {
+    let mut loaded = Loaded {
         groups: start.settings.groups.clone(),
         settings: start.settings,
         env: start.env,
@@ -87,7 +92,11 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
         updates: OnceLock::new(),
         servers: Kept::default(),
         agents: OnceLock::new(),
-    })
+        project_model: None,
+        project_may_choose_model: false,
+    };
+    project_model::settle(&mut loaded);
+    Ok(loaded)
 }
 
 /// Checks that policy files given as flags exist (exit code 52). Without them a run would have fewer rules than

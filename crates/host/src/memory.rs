@@ -12,10 +12,12 @@ use std::sync::{Arc, OnceLock};
 
 use pollux_config::env::Env;
 use pollux_domain::JsonObject;
+use pollux_domain::embedding::Embedder;
 use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_embed::{Choice, EmbedContext, EmbedSettings};
 use pollux_memory::{AgentDir, Learnings, Memory, Settings, Setup, Space, StateDir};
+use pollux_model::budget::{Meter, MeteredEmbedder};
 use pollux_net::client::ClientOptions;
 use serde_json::Value;
 
@@ -43,6 +45,8 @@ pub struct Recall {
     pub models: PathBuf,
     pub choice: OnceLock<Choice>,
     pub memory: OnceLock<Memory>,
+    /// Pays for embeddings.
+    pub(crate) meter: Option<Arc<Meter>>,
 }
 
 impl Recall {
@@ -68,6 +72,7 @@ impl Recall {
             models,
             choice: OnceLock::new(),
             memory: OnceLock::new(),
+            meter: None,
         })
     }
 
@@ -81,9 +86,18 @@ impl Recall {
                 space: self.space,
                 trusted: self.trusted,
                 settings,
-                embedder: self.choice().embedder.clone(),
+                embedder: self.embedder(),
                 clock: clock(),
             })
+        })
+    }
+
+    /// What makes vectors, paid by the session's budget.
+    fn embedder(&self) -> Option<Arc<dyn Embedder>> {
+        let embedder = self.choice().embedder.clone()?;
+        Some(match &self.meter {
+            Some(meter) => Arc::new(MeteredEmbedder::new(embedder, Arc::clone(meter))),
+            None => embedder,
         })
     }
 
@@ -129,7 +143,11 @@ pub fn own_setting<'a>(loaded: &'a Loaded, key: &str) -> Option<&'a Value> {
 
 /// The memory of a session; `None` if it is off. Problems are warnings, and the session continues
 /// without memory.
-pub fn recall(turn: &Prepared<'_>, warnings: &mut Vec<String>) -> Option<Arc<Recall>> {
+pub(crate) fn recall(
+    turn: &Prepared<'_>,
+    meter: &Arc<Meter>,
+    warnings: &mut Vec<String>,
+) -> Option<Arc<Recall>> {
     let loaded = turn.loaded;
     if own_setting(loaded, "memory.enabled") != Some(&Value::Bool(true)) {
         return None;
@@ -146,7 +164,7 @@ pub fn recall(turn: &Prepared<'_>, warnings: &mut Vec<String>) -> Option<Arc<Rec
         warnings.push(format!("Memory is off for this session: {error}{hint}"));
         return None;
     }
-    Some(Arc::new(recall))
+    Some(Arc::new(Recall { meter: Some(Arc::clone(meter)), ..recall }))
 }
 
 /// The learnings that fit into the system prompt.

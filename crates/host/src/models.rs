@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::{MicroUsd, ModelClient, ProviderId, Usage};
+use pollux_model::budget::Meter;
 use pollux_model::catalogue::{Catalogue, known};
 use pollux_model::gemini::{self, GeminiSetup};
 use pollux_model::recording::RecordingClient;
@@ -33,8 +34,9 @@ pub fn prices_as_of() -> &'static str {
     known::as_of()
 }
 
-/// The model client of a run: a provider or scripted replies, recorded if requested.
-pub fn client(turn: &Prepared<'_>) -> Result<Arc<dyn ModelClient>, Failure> {
+/// The model client of a run: a provider or scripted replies, recorded if requested. Every request is paid by the
+/// meter, whoever makes it.
+pub(crate) fn client(turn: &Prepared<'_>, meter: &Arc<Meter>) -> Result<Arc<dyn ModelClient>, Failure> {
     let loaded = turn.loaded;
     let failed = |error: &(dyn std::error::Error + 'static)| Failure::from_error(ExitKind::Failure, error);
     let catalogue = Catalogue::with_settings(&loaded.groups.model.configs)
@@ -47,9 +49,11 @@ pub fn client(turn: &Prepared<'_>) -> Result<Arc<dyn ModelClient>, Failure> {
                 ReplyOrder::FirstFitting => Strictness::NonStrict,
             };
             let file = loaded.env.cwd().join(&replies.file);
-            Arc::new(ScriptedClient::from_file(&file, strictness, catalogue).map_err(|error| failed(&error))?)
+            let scripted =
+                ScriptedClient::from_file(&file, strictness, catalogue).map_err(|error| failed(&error))?;
+            meter.client(Arc::new(scripted))
         }
-        None => Arc::new(provider(turn, catalogue)?),
+        None => Arc::new(provider(turn, catalogue)?.paid_by(meter)),
     };
     match &turn.request.script.record {
         None => Ok(base),

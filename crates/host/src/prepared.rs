@@ -37,6 +37,9 @@ pub fn prepare<'a>(
     let credentials = check_credentials(loaded)?;
     let permission = check_trust(request, loaded)?;
     let sandbox = check_sandbox(loaded, permission.approval)?;
+    if let Some(ignored) = &loaded.project_model {
+        note(&ignored.line());
+    }
     let notes = session.notes.iter().chain(&credentials.notes).chain(&sandbox.notes).chain(&permission.notes);
     notes.for_each(|line| note(line));
     if permission.approval == ApprovalMode::Yolo {

@@ -19,7 +19,7 @@ use pollux_model::providers::{
     model_facts, read_settings,
 };
 use pollux_model::registry::Wire;
-use pollux_model::router::{ProviderSource, full_name};
+use pollux_model::router::{Chooser, ProviderSource, full_name, is_alias};
 use pollux_model::shared::endpoint::{Endpoint, Key};
 use pollux_net::client::HttpClient;
 use pollux_net::credentials::{API_KEY_SERVICE, CredentialError, CredentialStore};
@@ -35,7 +35,7 @@ use crate::local_server::{LocalServer, ServerOptions};
 use crate::memory::is_of_project;
 
 /// The providers of Google, whose credentials are chosen in `auth`.
-const GOOGLE: [&str; 2] = ["gemini", "vertex"];
+pub(crate) const GOOGLE: [&str; 2] = ["gemini", "vertex"];
 
 /// The provider whose models are files, served by a program that is started for them.
 const GGUF: &str = "gguf";
@@ -46,6 +46,8 @@ pub struct StartProvider {
     pub id: String,
     /// A line for stderr, if the user did not name it.
     pub note: Option<String>,
+    /// Why it was chosen, if the user did not name it.
+    pub reason: Option<DefaultReason>,
 }
 
 /// The stored key of a provider.
@@ -65,8 +67,20 @@ pub(crate) fn own_env(loaded: &Loaded) -> Env {
     Env::new(kept.map(|(name, value)| (name.to_owned(), value.to_owned())), loaded.env.cwd().to_path_buf())
 }
 
-/// Whether the user chose the model's name, and not the project.
+/// Where a provider's key is, if the environment has one.
+pub(crate) fn users_key(providers: &Providers<'_>, id: &str) -> Option<String> {
+    let provider = providers.find(id)?;
+    match providers.key_in_environment(&provider, None)?.source {
+        KeyPlace::Variable(name) => Some(name),
+        KeyPlace::Stored | KeyPlace::Command => Some("stored key".to_owned()),
+    }
+}
+
+/// Whether the user chose the model's name or allowed the project to.
 fn is_users_choice(loaded: &Loaded) -> bool {
+    if loaded.project_model.is_some() || loaded.project_may_choose_model {
+        return true;
+    }
     match loaded.settings.origin("model.name").layer {
         Layer::Project => false,
         Layer::Environment => !is_of_project(loaded, "GEMINI_MODEL"),
@@ -113,7 +127,11 @@ pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, F
         if providers.find(&id).is_none() {
             return Err(unknown(&id, &providers));
         }
-        return Ok((!GOOGLE.contains(&id.as_str())).then_some(StartProvider { id, note: None }));
+        return Ok((!GOOGLE.contains(&id.as_str())).then_some(StartProvider {
+            id,
+            note: None,
+            reason: None,
+        }));
     }
     if loaded.groups.security.auth_selected.is_some() || has_google_credentials(loaded) {
         return Ok(None);
@@ -124,7 +142,7 @@ pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, F
     }
     let provider =
         providers.find(&choice.provider).map(|provider| provider.name().to_owned()).unwrap_or_default();
-    let note = match choice.reason {
+    let note = match &choice.reason {
         DefaultReason::Gemini => None,
         DefaultReason::OnlyKey => Some(format!("Using {provider}, the only provider with an API key.")),
         DefaultReason::FirstOf(others) => Some(format!(
@@ -132,7 +150,7 @@ pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, F
             others.join(", ")
         )),
     };
-    Ok(Some(StartProvider { id: choice.provider, note }))
+    Ok(Some(StartProvider { id: choice.provider, note, reason: Some(choice.reason) }))
 }
 
 /// Checks that a provider outside Google can be used (exit code 41).
@@ -142,7 +160,8 @@ pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Res
     let providers = Providers::new(&env, &settings);
     let provider = providers.find(&start.id).ok_or_else(|| unknown(&start.id, &providers))?;
     if start.id == GGUF {
-        return Ok(Credentials::of_provider(start, None));
+        let model = start_model(loaded, &providers, &start.id)?;
+        return Ok(Credentials::of_provider(start, model, None));
     }
     let refused = |error: &(dyn std::error::Error + 'static)| Failure::from_error(ExitKind::Auth, error);
     let location =
@@ -155,7 +174,27 @@ pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Res
     } else if needs_key(&provider) {
         return Err(refused(&missing_key(&provider)));
     }
-    Ok(Credentials::of_provider(start, found.map(|found| found.key)))
+    let model = start_model(loaded, &providers, &start.id)?;
+    Ok(Credentials::of_provider(start, model, found.map(|found| found.key)))
+}
+
+/// The concrete model that a run with this provider starts with, as `provider/model`.
+fn start_model(loaded: &Loaded, providers: &Providers<'_>, id: &str) -> Result<String, Failure> {
+    let name = &loaded.groups.model.name;
+    let split = providers.split(name, |_| true);
+    if split.provider.as_deref() == Some(id) {
+        return Ok(full_name(id, &split.model));
+    }
+    if !is_alias(name) {
+        return Ok(full_name(id, name));
+    }
+    let provider = providers.find(id).ok_or_else(|| unknown(id, providers))?;
+    let own = provider.settings().and_then(|own| own.models.keys().next().cloned());
+    match provider.default_model().map(str::to_owned).or(own) {
+        Some(model) => Ok(full_name(id, &model)),
+        None => Err(Failure::new(ExitKind::Config, format!("no model given for {}", provider.name()))
+            .hint(format!("use `-m {id}/MODEL`, or set `model.name`"))),
+    }
 }
 
 /// A provider of the user's own without `envKey` may need no key.
@@ -165,7 +204,7 @@ fn needs_key(provider: &Provider<'_>) -> bool {
 }
 
 /// Whether Google's API can be used, without asking the keychain twice.
-fn has_google_credentials(loaded: &Loaded) -> bool {
+pub(crate) fn has_google_credentials(loaded: &Loaded) -> bool {
     let file = loaded.home.settings_file();
     auth::choose(&loaded.env, &loaded.groups.security, || store(loaded).api_key(), &file).is_ok()
 }
@@ -304,11 +343,17 @@ impl RunProviders {
 }
 
 impl ProviderSource for RunProviders {
-    fn split(&self, name: &str) -> ModelName {
-        let split = self.providers().split(name, |id| !self.explicit && self.allowed.contains(id));
+    fn split(&self, name: &str, by: Chooser) -> ModelName {
+        let is_users = by == Chooser::User;
+        let providers = self.providers();
+        let has_key =
+            |id: &str| self.allowed.contains(id) || (is_users && users_key(&providers, id).is_some());
+        let split = providers.split(name, |id| !self.explicit && has_key(id));
         match split.provider {
             // A name that only the project chose stays with the provider in use.
-            Some(id) if !self.allowed.contains(&id) => ModelName { provider: None, model: name.to_owned() },
+            Some(id) if !is_users && !self.allowed.contains(&id) => {
+                ModelName { provider: None, model: name.to_owned() }
+            }
             _ => split,
         }
     }

@@ -14,7 +14,8 @@ use super::{Loaded, workspace};
 
 /// Upstream's sandboxes that need a daemon, an image or another system.
 const CONTAINERS: &[&str] = &["docker", "podman", "runsc", "lxc", "windows-native"];
-const VALUES: &str = "use `true`, `bwrap` or `landlock` (Linux), `sandbox-exec` (macOS), or `false`";
+const VALUES: &str =
+    "use `true`, `namespaces`, `bwrap` or `landlock` (Linux), `sandbox-exec` (macOS), or `false`";
 
 /// The sandbox for tool commands.
 pub struct Sandbox {
@@ -55,7 +56,7 @@ impl SandboxInForce {
     /// The same as facts: `level` is the name that settings use, or null.
     pub fn to_json(&self) -> Value {
         match self {
-            Self::Own(Confinement { level, network, signals_outside }) => {
+            Self::Own(Confinement { level, network, signals_outside, .. }) => {
                 json!({"level": level.as_str(), "network": network, "signals_outside": signals_outside})
             }
             Self::Outer(name) => json!({"level": null, "outer": name}),
@@ -195,7 +196,12 @@ mod tests {
     fn the_reported_sandbox_is_the_one_in_effect() {
         let own = |network| {
             let level = Level::Bubblewrap;
-            SandboxInForce::Own(Confinement { level, network, signals_outside: false })
+            SandboxInForce::Own(Confinement {
+                level,
+                network,
+                signals_outside: false,
+                abstract_sockets: false,
+            })
         };
         assert_eq!(own(true).name(), "bubblewrap");
         assert_eq!(

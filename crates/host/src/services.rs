@@ -35,7 +35,7 @@ pub struct Services {
 impl Services {
     pub(crate) fn open(loaded: &Loaded, manner: Manner) -> Result<Self, Failure> {
         let workspace = Arc::new(workspace::workspace(loaded)?);
-        let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
+        let background = Arc::new(Background::guarded(loaded.home.tmp_dir().join("background-processes")));
         let interactive = manner == Manner::Interactive;
         let (servers, mut unused) = mcp::start(loaded, workspace.directories(), interactive);
         let (skills, wrong) = skills::shelf(loaded, &workspace);

@@ -27,8 +27,8 @@ use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_session::{
     Listing, NewSession, Recorder, RestoredTurn, SelectError, SessionFormat, SessionInfo, SessionKind,
-    StoredSession, delete, exists, import, into_history, known_projects, list, list_projects, list_text,
-    load, select, select_anywhere,
+    Spending, StoredSession, delete, exists, import, into_history, known_projects, list, list_projects,
+    list_text, load, select, select_anywhere, spending,
 };
 
 use super::Loaded;
@@ -67,6 +67,8 @@ impl Chosen {
 pub struct Continued {
     pub recorder: Recorder,
     pub history: Vec<RestoredTurn>,
+    /// What it has spent so far.
+    pub spending: Spending,
 }
 
 /// `--resume`, `--session-id`, `--session-file` (exit code 42). Read-only, except for the copy made by an import.
@@ -159,12 +161,13 @@ pub fn resume_or_create(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, F
             let recorder = Recorder::create(new).map_err(|error| {
                 Failure::from_error(ExitKind::Input, &error).prefixed("Error starting session: ")
             })?;
-            return Ok(Continued { recorder, history: Vec::new() });
+            return Ok(Continued { recorder, history: Vec::new(), spending: Spending::default() });
         }
     };
     let recorder =
         Recorder::resume(&stored).map_err(|error| resuming(Failure::from_error(ExitKind::Input, &error)))?;
-    Ok(Continued { recorder, history: into_history(*stored) })
+    let spending = spending(&stored);
+    Ok(Continued { recorder, history: into_history(*stored), spending })
 }
 
 /// A new session of this project.

@@ -57,7 +57,12 @@ impl Titles {
             return None;
         }
         let (sender, events) = mpsc::channel(4);
-        let name = turn.loaded.groups.model.name.clone();
+        let model_settings = &turn.loaded.groups.model;
+        let name = match &model_settings.small {
+            Some(small) => small.clone(),
+            None if turn.credentials.auth.is_some() => model_settings.name.clone(),
+            None => ALIAS.to_owned(),
+        };
         Some(Self {
             file: file?.to_owned(),
             model: Arc::clone(model),
@@ -183,7 +188,7 @@ async fn ask_model(
     let text: String = chunk.parts.iter().filter_map(Part::spoken_text).collect();
     let ended = RequestEnded {
         model: name,
-        model_version: chunk.model_version,
+        model_version: chunk.gemini_version().map(str::to_owned),
         role,
         prompt_id,
         duration: started.elapsed(),

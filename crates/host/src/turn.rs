@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pollux_agent::environment::{Environment, first_turn};
 use pollux_agent::prompt::{PromptInputs, SECTION_KEYS};
 use pollux_agent::{Ports, SessionSpec, open};
+use pollux_config::groups::Model;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::changes::Changes;
 use pollux_domain::content::Content;
@@ -36,8 +37,8 @@ use super::services::Manner;
 use super::terminals::OwnTerminals;
 use super::titles::Titles;
 use super::{
-    Done, Loaded, Prepared, Sink, agents, built_in_prompts, checker, extensions, hooks, mcp, models, policy,
-    saved_chat, sessions, system_prompt,
+    Done, Loaded, Prepared, Sink, agents, budget, built_in_prompts, checker, extensions, hooks, mcp,
+    model_list, models, policy, saved_chat, sessions, system_prompt,
 };
 use crate::VERSION;
 
@@ -106,17 +107,20 @@ async fn assemble(
     let Opening { begin, noticed, cancel } = opening;
     let loaded = turn.loaded;
     let interactive = manner == Manner::Interactive;
-    let model = models::client(turn)?;
+    let mut budget_warnings = Vec::new();
+    let meter = budget::meter(turn, &mut budget_warnings)?;
+    let model = models::client(turn, &meter)?;
     let (workspace, background) = (Arc::clone(&services.workspace), Arc::clone(&services.background));
     let mut context = context_files(loaded, &workspace);
     let mut prompt = prompt_inputs(turn, interactive, &mut context)?;
     let environment = environment(loaded, &workspace, &mut context);
     let mut warnings = workspace.warnings().to_vec();
+    warnings.extend(budget_warnings);
     warnings.extend(extension_warnings(loaded));
     warnings.extend(context.take_warnings());
     warnings.append(&mut services.unused);
     warnings.extend(system_prompt::unused_system_prompt(loaded));
-    let recall = memory::recall(turn, &mut warnings);
+    let recall = memory::recall(turn, &meter, &mut warnings);
     prompt.learnings = recall.as_ref().and_then(|recall| memory::learnings(recall, &mut warnings));
     let policy = policy::engine(turn.request, loaded, workspace.directories());
     warnings.extend(policy.problems().iter().map(ToString::to_string));
@@ -134,7 +138,9 @@ async fn assemble(
     let mut tools = all_tools(setup.clone(), loaded, &model)?;
     tools.extend(discovered(&setup, loaded, &mut warnings).await?);
     tools.extend(recall.iter().flat_map(memory::tools));
-    let sessions::Continued { mut recorder, history } = sessions::resume_or_create(&turn.session, loaded)?;
+    let sessions::Continued { mut recorder, history, spending } =
+        sessions::resume_or_create(&turn.session, loaded)?;
+    meter.budget().resume(budget::spent(&spending));
     let directory = workspace.root().to_path_buf();
     let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
     let shadow = rewind::open_shadow(loaded, &background, interactive).await?;
@@ -150,7 +156,8 @@ async fn assemble(
         session: turn.session.id.clone(),
         interactive,
         approval: turn.permission.approval,
-        model: loaded.groups.model.clone(),
+        model: model_settings(turn),
+        alternatives: model_list::alternatives(loaded, &turn.credentials.provider),
         tools: loaded.groups.tools.clone(),
         policy,
         trusted: loaded.trust.uses_project(),
@@ -171,6 +178,7 @@ async fn assemble(
         agents::port(loaded, workspace.directories(), &background, interactive, &mut warnings).await;
     let ports = Ports {
         model: Arc::clone(&model),
+        budget: Some(meter),
         tools,
         late_tools,
         session_tools: None,
@@ -207,6 +215,15 @@ async fn assemble(
         ..BackgroundWork::new(manner, warnings, Arc::clone(&services), cancel)
     };
     Conversation::new(handle.into(), Box::new(beside), services, change_recorder, sandbox, session_file)
+}
+
+/// The model settings with the concrete model where the provider decides it.
+fn model_settings(turn: &Prepared<'_>) -> Model {
+    let mut model = turn.loaded.groups.model.clone();
+    if turn.credentials.auth.is_none() {
+        model.name.clone_from(&turn.credentials.model);
+    }
+    model
 }
 
 /// Which part of a prompt the user typed.

@@ -22,7 +22,7 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::process::ChildStderr;
+use tokio::net::unix::pipe;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -393,7 +393,7 @@ async fn last_output(tasks: &mut JoinSet<()>) {
     let _ = timeout(Duration::from_millis(200), async { while tasks.join_next().await.is_some() {} }).await;
 }
 
-async fn read_errors(errors: ChildStderr, log: Arc<Log>) {
+async fn read_errors(errors: pipe::Receiver, log: Arc<Log>) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
     loop {

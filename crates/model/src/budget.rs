@@ -4,84 +4,35 @@
 //! takes the reservation's place. Callers that run in parallel draw from the same counters, so that together they
 //! cannot spend more than the limits allow, but for errors of the input's estimate. Day and project are counted in a
 //! file that all processes share. A reservation there counts as spent from the beginning, so that a process that dies
-//! leaves it spent. [`Metered`] puts all of it around any client.
+//! leaves it spent. [`Meter`] puts all of it around any client.
 //! Not here: reading limits from settings, and what a session does when a limit is reached.
 
+mod attempts;
 mod counter_file;
+mod embedding;
+mod estimate;
+mod meter;
 mod metered;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::time::Instant;
 
+use pollux_domain::budget::{BudgetChange, BudgetStatus, Exceeded, Limits, Scope, ScopeStatus, Spent, Unit};
 use pollux_domain::model::{MicroUsd, ModelError, ModelErrorKind, Prices};
 use pollux_domain::sync::Locked;
 
 use crate::catalogue::cost::{affordable_output, worst_cost};
+pub(crate) use attempts::{attempt_answered, before_attempt};
 pub use counter_file::{CounterFile, CounterFileError};
-pub use metered::{Metered, UnknownPrice};
+pub use embedding::MeteredEmbedder;
+pub use meter::{Meter, UnknownPrice};
+pub use metered::Metered;
 
 /// A reply is not cut below this many tokens; the request is refused instead.
 pub const MIN_OUTPUT: u64 = 1024;
 /// People are told when so much of a limit is spent.
 const NOTICE_PERCENT: u64 = 80;
-
-/// What a limit is counted over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    Turn,
-    Session,
-    /// A day, of all sessions.
-    Day,
-    /// A project, of all sessions and days.
-    Project,
-}
-
-impl Scope {
-    /// The word in settings and messages.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Turn => "turn",
-            Self::Session => "session",
-            Self::Day => "day",
-            Self::Project => "project",
-        }
-    }
-}
-
-/// What may be spent; `None` where there is no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limits {
-    pub usd: Option<MicroUsd>,
-    pub tokens: Option<u64>,
-    pub requests: Option<u64>,
-}
-
-/// What was spent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Spent {
-    pub usd: MicroUsd,
-    pub tokens: u64,
-    pub requests: u64,
-}
-
-impl Spent {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            usd: MicroUsd(self.usd.0.saturating_add(other.usd.0)),
-            tokens: self.tokens.saturating_add(other.tokens),
-            requests: self.requests.saturating_add(other.requests),
-        }
-    }
-
-    fn minus(self, other: Self) -> Self {
-        Self {
-            usd: MicroUsd(self.usd.0.saturating_sub(other.usd.0)),
-            tokens: self.tokens.saturating_sub(other.tokens),
-            requests: self.requests.saturating_sub(other.requests),
-        }
-    }
-}
 
 /// A request that wants to leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,48 +45,46 @@ pub struct Ask {
     pub prices: Option<Prices>,
 }
 
-/// A limit that a request would break.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exceeded {
-    pub scope: Scope,
-    pub limits: Limits,
-    pub spent: Spent,
-}
-
 /// Why a request may not leave.
 #[derive(Debug, thiserror::Error)]
 pub enum BudgetError {
-    #[error("{0}")]
-    Exceeded(Exceeded),
+    #[error("{exceeded}")]
+    Exceeded {
+        exceeded: Box<Exceeded>,
+        /// It would fit if what is reserved for requests under way were not needed.
+        may_pass: bool,
+    },
     /// Nothing is sent that could not be counted.
-    #[error(transparent)]
+    #[error("the budget cannot be counted: {0}")]
     File(#[from] CounterFileError),
 }
 
-/// Most of a limit is spent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    pub scope: Scope,
-    pub limits: Limits,
-    pub spent: Spent,
-}
-
-/// Told once for each scope.
-pub type OnNotice = Arc<dyn Fn(&Notice) + Send + Sync>;
-
 /// What may be spent in every scope, and what has been. Shared by all callers of a session.
 pub struct Budget {
-    limits: BTreeMap<Scope, Limits>,
     state: Mutex<State>,
+    /// Limits of the system's settings, which nobody can raise.
+    fixed: BTreeMap<Scope, Limits>,
     file: Option<CounterFile>,
-    on_notice: Option<OnNotice>,
+    session: Option<String>,
 }
 
 #[derive(Default)]
 struct State {
+    limits: BTreeMap<Scope, Limits>,
     /// Reservations included.
     spent: BTreeMap<Scope, Spent>,
+    /// What is reserved for requests under way.
+    held: Spent,
+    wasted: Spent,
+    /// Scopes whose notice was given.
     told: BTreeSet<Scope>,
+    notices: Vec<String>,
+    /// The day of the file when it was last read.
+    today: String,
+    /// Until when the time of the turn under way was counted.
+    counted_until: Option<Instant>,
+    /// Time that the file does not have yet.
+    unfiled_millis: u64,
 }
 
 /// Money and tokens that are set aside for one request. Dropping it leaves them spent.
@@ -152,11 +101,12 @@ pub struct Reservation {
 impl Budget {
     /// A budget whose day and project are not shared with other processes.
     pub fn new(limits: impl IntoIterator<Item = (Scope, Limits)>) -> Self {
+        let limits = limits.into_iter().filter(|(_, limits)| !limits.is_empty()).collect();
         Self {
-            limits: limits.into_iter().collect(),
-            state: Mutex::new(State::default()),
+            state: Mutex::new(State { limits, ..State::default() }),
+            fixed: BTreeMap::new(),
             file: None,
-            on_notice: None,
+            session: None,
         }
     }
 
@@ -167,18 +117,23 @@ impl Budget {
         self
     }
 
-    /// Tells when most of a limit is spent.
+    /// Limits that nobody can raise.
     #[must_use]
-    pub fn with_notices(mut self, on_notice: OnNotice) -> Self {
-        self.on_notice = Some(on_notice);
+    pub fn with_fixed(mut self, limits: impl IntoIterator<Item = (Scope, Limits)>) -> Self {
+        self.fixed = limits.into_iter().collect();
+        self
+    }
+
+    /// The session to name where it can be resumed.
+    #[must_use]
+    pub fn of_session(mut self, id: impl Into<String>) -> Self {
+        self.session = Some(id.into());
         self
     }
 
     /// What an earlier part of the session spent.
-    #[must_use]
-    pub fn resumed(self, spent: Spent) -> Self {
+    pub fn resume(&self, spent: Spent) {
         self.state.locked().spent.insert(Scope::Session, spent);
-        self
     }
 
     /// A new turn begins.
@@ -186,154 +141,279 @@ impl Budget {
         let mut state = self.state.locked();
         state.spent.remove(&Scope::Turn);
         state.told.remove(&Scope::Turn);
+        state.counted_until = Some(Instant::now());
+    }
+
+    /// The turn is over.
+    pub fn end_turn(&self) {
+        let mut state = self.state.locked();
+        state.count_time();
+        state.counted_until = None;
+        let timed = |(scope, limits): (&Scope, &Limits)| scope.outlives_sessions() && limits.millis.is_some();
+        if state.limits.iter().any(timed)
+            && let Some(file) = &self.file
+            && let Ok(mut shared) = file.open()
+        {
+            let time = Spent { millis: state.unfiled_millis, ..Spent::default() };
+            let day = shared.today().to_owned();
+            if shared.change(&day, Spent::default(), time).is_ok() {
+                state.unfiled_millis = 0;
+            }
+        }
     }
 
     /// What was spent so far, reservations included.
     pub fn spent(&self, scope: Scope) -> Spent {
-        self.state.locked().spent.get(&scope).copied().unwrap_or_default()
+        self.state.locked().spent_in(scope)
+    }
+
+    /// Whether anything is limited.
+    pub fn is_limited(&self) -> bool {
+        !self.state.locked().limits.is_empty()
     }
 
     /// Whether anything is limited by money.
     pub fn limits_money(&self) -> bool {
-        self.limits.values().any(|limits| limits.usd.is_some())
+        self.state.locked().limits.values().any(|limits| limits.usd.is_some())
+    }
+
+    /// Whether requests are counted in a file, for which others may have to be waited for.
+    fn has_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// All limits and what was spent, without what is only reserved.
+    pub fn status(&self) -> BudgetStatus {
+        let mut state = self.state.locked();
+        state.count_time();
+        let scopes = state.limits.iter().map(|(scope, limits)| ScopeStatus {
+            scope: *scope,
+            limits: *limits,
+            spent: state.settled(*scope),
+            fixed: self.fixed.get(scope).is_some_and(|fixed| !fixed.is_empty()),
+        });
+        BudgetStatus {
+            scopes: scopes.collect(),
+            session: state.settled(Scope::Session),
+            wasted: state.wasted,
+        }
+    }
+
+    /// A limit that is used up.
+    pub fn reached(&self) -> Option<Exceeded> {
+        let mut state = self.state.locked();
+        state.count_time();
+        state.limits.iter().find_map(|(scope, limits)| {
+            let spent = state.settled(*scope);
+            let unit = limits.reached(&spent)?;
+            Some(self.exceeded(*scope, unit, limits, spent))
+        })
+    }
+
+    fn exceeded(&self, scope: Scope, unit: Unit, limits: &Limits, spent: Spent) -> Exceeded {
+        let limit = limits.get(unit).unwrap_or_default();
+        let fixed =
+            self.fixed.get(&scope).and_then(|fixed| fixed.get(unit)).is_some_and(|most| limit >= most);
+        Exceeded { scope, unit, limit, spent, fixed, session: self.session.clone() }
+    }
+
+    /// Changes the limits of the session; the error says why not.
+    pub fn change(&self, change: BudgetChange) -> Result<(), String> {
+        let mut state = self.state.locked();
+        let fixed = |scope: Scope| self.fixed.get(&scope).copied().unwrap_or_default();
+        match change {
+            BudgetChange::Show => return Ok(()),
+            BudgetChange::Raise { unit, by } => {
+                let limits = state.limits.get_mut(&Scope::Session);
+                let Some((limits, limit)) = limits.and_then(|own| own.get(unit).map(|limit| (own, limit)))
+                else {
+                    return Err(format!("the session has no limit in {}", unit.as_str()));
+                };
+                let most = fixed(Scope::Session).get(unit).unwrap_or(u64::MAX);
+                if limit >= most {
+                    return Err("the limit comes from system settings".to_owned());
+                }
+                limits.set(unit, Some(limit.saturating_add(by).min(most)));
+            }
+            BudgetChange::Off => {
+                for scope in [Scope::Turn, Scope::Session] {
+                    match fixed(scope) {
+                        none if none.is_empty() => drop(state.limits.remove(&scope)),
+                        fixed => drop(state.limits.insert(scope, fixed)),
+                    }
+                }
+            }
+        }
+        state.told.clear();
+        Ok(())
+    }
+
+    /// Something that was paid for brought nothing.
+    pub fn waste(&self, spent: Spent) {
+        let mut state = self.state.locked();
+        state.wasted = state.wasted.plus(spent);
+    }
+
+    /// A line for people.
+    fn tell(&self, line: String) {
+        self.state.locked().notices.push(line);
+    }
+
+    /// Lines for people that were not told yet.
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.locked().notices)
     }
 
     /// Sets aside the most that a request can cost. A reply that would be too dear is made shorter, down to
     /// [`MIN_OUTPUT`] tokens.
     pub fn reserve(&self, ask: &Ask) -> Result<Reservation, BudgetError> {
         let mut state = self.state.locked();
+        state.count_time();
         // Held until the reservation is written, so that two processes do not spend the same money.
         let mut shared = self.file.as_ref().map(CounterFile::open).transpose()?;
         if let Some(shared) = &shared {
-            state.spent.insert(Scope::Day, shared.day());
-            state.spent.insert(Scope::Project, shared.project());
+            if state.today != shared.today() {
+                state.told.remove(&Scope::Day);
+                state.today = shared.today().to_owned();
+            }
+            let unfiled = Spent { millis: state.unfiled_millis, ..Spent::default() };
+            state.spent.insert(Scope::Day, shared.day().plus(unfiled));
+            state.spent.insert(Scope::Project, shared.project().plus(unfiled));
         }
         let mut max_output = ask.max_output;
-        for (scope, limits) in &self.limits {
-            let spent = state.spent.get(scope).copied().unwrap_or_default();
-            let exceeded = || BudgetError::Exceeded(Exceeded { scope: *scope, limits: *limits, spent });
-            max_output = fitting(ask, max_output, limits, spent).ok_or_else(exceeded)?;
+        for (scope, limits) in &state.limits {
+            let spent = state.spent_in(*scope);
+            max_output = fitting(ask, max_output, limits, spent).map_err(|unit| BudgetError::Exceeded {
+                exceeded: Box::new(self.exceeded(*scope, unit, limits, spent)),
+                may_pass: fitting(ask, ask.max_output, limits, state.settled(*scope)).is_ok(),
+            })?;
         }
         let price = |prices: &Prices| worst_cost(ask.input, max_output, prices);
         let held = Spent {
             usd: ask.prices.as_ref().map(price).unwrap_or_default(),
             tokens: ask.input.saturating_add(max_output),
             requests: 1,
+            millis: 0,
         };
         let day = shared.as_ref().map(|shared| shared.today().to_owned()).unwrap_or_default();
         if let Some(shared) = &mut shared {
-            shared.change(&day, Spent::default(), held)?;
+            let time = Spent { millis: state.unfiled_millis, ..Spent::default() };
+            shared.change(&day, Spent::default(), held.plus(time))?;
+            state.unfiled_millis = 0;
         }
-        Self::change(&mut state, Spent::default(), held);
+        state.held = state.held.plus(held);
+        state.change(Spent::default(), held);
         Ok(Reservation { held, max_output, day })
     }
 
     /// Puts what a request truly cost in the place of its reservation.
     pub fn settle(&self, reservation: Reservation, actual: Spent) -> Result<(), BudgetError> {
-        let notices = {
-            let mut state = self.state.locked();
-            Self::change(&mut state, reservation.held, actual);
-            if let Some(file) = &self.file {
-                let mut shared = file.open()?;
+        let mut state = self.state.locked();
+        state.held = state.held.minus(reservation.held);
+        state.change(reservation.held, actual);
+        let mut filed = Ok(());
+        if let Some(file) = &self.file {
+            filed = file.open().and_then(|mut shared| {
                 shared.change(&reservation.day, reservation.held, actual)?;
                 state.spent.insert(Scope::Day, shared.day());
                 state.spent.insert(Scope::Project, shared.project());
-            }
-            self.due_notices(&mut state)
-        };
-        // Without the lock, because the listener may ask what was spent.
-        if let Some(on_notice) = &self.on_notice {
-            notices.iter().for_each(|notice| on_notice(notice));
+                Ok(())
+            });
         }
-        Ok(())
+        state.note_nearly_spent();
+        Ok(filed?)
+    }
+}
+
+impl State {
+    fn spent_in(&self, scope: Scope) -> Spent {
+        self.spent.get(&scope).copied().unwrap_or_default()
     }
 
-    fn change(state: &mut State, before: Spent, after: Spent) {
-        for scope in [Scope::Turn, Scope::Session, Scope::Day, Scope::Project] {
-            let spent = state.spent.entry(scope).or_default();
+    /// Without what is only reserved.
+    fn settled(&self, scope: Scope) -> Spent {
+        self.spent_in(scope).minus(self.held)
+    }
+
+    fn change(&mut self, before: Spent, after: Spent) {
+        for scope in Scope::SHARED.into_iter().chain([Scope::Subagent]) {
+            let spent = self.spent.entry(scope).or_default();
             *spent = spent.minus(before).plus(after);
         }
     }
 
-    fn due_notices(&self, state: &mut State) -> Vec<Notice> {
-        let mut notices = Vec::new();
+    /// Counts the time of the turn under way.
+    fn count_time(&mut self) {
+        let Some(since) = self.counted_until else { return };
+        let millis = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.counted_until = Some(Instant::now());
+        self.unfiled_millis = self.unfiled_millis.saturating_add(millis);
+        self.change(Spent::default(), Spent { millis, ..Spent::default() });
+    }
+
+    fn note_nearly_spent(&mut self) {
+        let mut due = Vec::new();
         for (scope, limits) in &self.limits {
-            let spent = state.spent.get(scope).copied().unwrap_or_default();
-            if nearly_spent(limits, spent) && state.told.insert(*scope) {
-                notices.push(Notice { scope: *scope, limits: *limits, spent });
+            let spent = self.settled(*scope);
+            if let Some((unit, limit)) = nearly_spent(limits, &spent)
+                && !self.told.contains(scope)
+            {
+                due.push((*scope, BudgetStatus::warning(*scope, unit, limit, &spent)));
             }
         }
-        notices
+        for (scope, line) in due {
+            self.told.insert(scope);
+            self.notices.push(line);
+        }
     }
 }
 
-/// How long the reply of a request may be within a limit; `None` if even the shortest one would be too much.
-fn fitting(ask: &Ask, max_output: u64, limits: &Limits, spent: Spent) -> Option<u64> {
+/// How long the reply of a request may be within a limit; the unit of which there is too little, if even the shortest
+/// one would be too much.
+fn fitting(ask: &Ask, max_output: u64, limits: &Limits, spent: Spent) -> Result<u64, Unit> {
     let rest = |limit: u64, spent: u64| limit.saturating_sub(spent);
-    if limits.requests.is_some_and(|limit| rest(limit, spent.requests) == 0) {
-        return None;
+    for unit in [Unit::Requests, Unit::Minutes] {
+        if limits.get(unit).is_some_and(|limit| rest(limit, spent.get(unit)) == 0) {
+            return Err(unit);
+        }
     }
+    // A request that wants less than the shortest reply is not made longer.
+    let shortest = MIN_OUTPUT.min(max_output);
     let mut output = max_output;
     if let Some(limit) = limits.tokens {
-        output = output.min(rest(limit, spent.tokens).checked_sub(ask.input)?);
+        let left = rest(limit, spent.tokens).checked_sub(ask.input).ok_or(Unit::Tokens)?;
+        output = output.min(left);
+        if output < shortest {
+            return Err(Unit::Tokens);
+        }
     }
     if let (Some(limit), Some(prices)) = (limits.usd, &ask.prices) {
         let money = MicroUsd(rest(limit.0, spent.usd.0));
         if worst_cost(ask.input, 0, prices) > money {
-            return None;
+            return Err(Unit::Usd);
         }
         output = output.min(affordable_output(ask.input, money, prices));
     }
-    // A request that wants less than the shortest reply is not made longer.
-    (output >= MIN_OUTPUT.min(max_output)).then_some(output)
+    if output >= shortest { Ok(output) } else { Err(Unit::Usd) }
 }
 
-fn nearly_spent(limits: &Limits, spent: Spent) -> bool {
-    let nearly = |limit: Option<u64>, spent: u64| {
-        limit.is_some_and(|limit| u128::from(spent) * 100 >= u128::from(limit) * u128::from(NOTICE_PERCENT))
-    };
-    nearly(limits.usd.map(|limit| limit.0), spent.usd.0)
-        || nearly(limits.tokens, spent.tokens)
-        || nearly(limits.requests, spent.requests)
-}
-
-impl fmt::Display for Exceeded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scope, limits, spent } = self;
-        write!(f, "Budget reached: {} ", scope.as_str())?;
-        match limits {
-            Limits { usd: Some(limit), .. } => write!(f, "{} of {} USD", usd(spent.usd), usd(*limit))?,
-            Limits { tokens: Some(limit), .. } => {
-                write!(f, "{} of {} tokens", short(spent.tokens), short(*limit))?;
-            }
-            Limits { requests, .. } => {
-                write!(f, "{} of {} requests", spent.requests, requests.unwrap_or_default())?;
-            }
-        }
-        write!(f, " ({} tokens, {} requests). Nothing was lost.", short(spent.tokens), spent.requests)
-    }
+/// The first limit that most is spent of.
+fn nearly_spent(limits: &Limits, spent: &Spent) -> Option<(Unit, u64)> {
+    Unit::ALL.into_iter().find_map(|unit| {
+        let limit = limits.get(unit)?;
+        let share = u128::from(spent.get(unit)) * 100;
+        let nearly = spent.get(unit) > 0 && share >= u128::from(limit) * u128::from(NOTICE_PERCENT);
+        nearly.then_some((unit, limit))
+    })
 }
 
 impl From<BudgetError> for ModelError {
     fn from(error: BudgetError) -> Self {
-        let mut refused = Self::new(ModelErrorKind::BudgetExceeded, None, error.to_string());
-        refused.details.code = match &error {
-            BudgetError::Exceeded(exceeded) => Some(exceeded.scope.as_str().to_owned()),
-            BudgetError::File(_) => None,
-        };
-        refused
+        match error {
+            BudgetError::Exceeded { exceeded, .. } => Self::over_budget(*exceeded),
+            BudgetError::File(_) => Self::new(ModelErrorKind::BudgetExceeded, None, error.to_string()),
+        }
     }
-}
-
-/// Dollars and cents, never less than was spent.
-fn usd(amount: MicroUsd) -> String {
-    let cents = amount.0.div_ceil(10_000);
-    format!("{}.{:02}", cents / 100, cents % 100)
-}
-
-/// `412 k`
-fn short(count: u64) -> String {
-    if count < 10_000 { count.to_string() } else { format!("{} k", count / 1000) }
 }
 
 #[cfg(test)]

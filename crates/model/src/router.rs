@@ -14,12 +14,13 @@ use pollux_domain::model::{
 };
 use pollux_domain::sync::Locked;
 
+use crate::budget::Meter;
 use crate::providers::ModelName;
 
 /// The providers of a run, as the router needs them.
 pub trait ProviderSource: Send + Sync {
     /// The provider and the model of a name.
-    fn split(&self, name: &str) -> ModelName;
+    fn split(&self, name: &str, by: Chooser) -> ModelName;
 
     /// Makes a provider's client; the error says what the user can do.
     fn connect(&self, provider: &str) -> Result<Arc<dyn ModelClient>, ModelError>;
@@ -31,12 +32,23 @@ pub trait ProviderSource: Send + Sync {
     fn small_model(&self, provider: &str) -> Option<String>;
 }
 
+/// Who chose a model's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chooser {
+    /// The user: any provider that exists.
+    User,
+    /// Perhaps a project, in the definition of a sub-agent or an alias: only providers that the user named.
+    Anyone,
+}
+
 /// One client over several providers.
 pub struct Router {
     source: Arc<dyn ProviderSource>,
     clients: Mutex<BTreeMap<String, Arc<dyn ModelClient>>>,
     /// The provider of the conversation: the one asked last on its behalf.
     current: Mutex<String>,
+    /// Pays for every request of every client.
+    meter: Option<Arc<Meter>>,
 }
 
 /// Where a request goes.
@@ -48,24 +60,45 @@ struct Route {
 impl Router {
     /// Names without a provider go to `main`, until the conversation moves to another one.
     pub fn new(main: impl Into<String>, source: Arc<dyn ProviderSource>) -> Self {
-        Self { source, clients: Mutex::default(), current: Mutex::new(main.into()) }
+        Self { source, clients: Mutex::default(), current: Mutex::new(main.into()), meter: None }
+    }
+
+    /// Pays for every request. Clients are wrapped one by one, so that each attempt of a routing decision is paid at
+    /// its own price.
+    #[must_use]
+    pub fn paid_by(mut self, meter: &Arc<Meter>) -> Self {
+        let clients = std::mem::take(&mut *self.clients.locked());
+        self.meter = Some(Arc::clone(meter));
+        for (provider, client) in clients {
+            self.keep(&provider, client);
+        }
+        self
     }
 
     /// Adds a client that exists already.
     #[must_use]
     pub fn with(self, provider: &str, client: Arc<dyn ModelClient>) -> Self {
-        self.clients.locked().insert(provider.to_owned(), client);
+        self.keep(provider, client);
         self
+    }
+
+    fn keep(&self, provider: &str, client: Arc<dyn ModelClient>) -> Arc<dyn ModelClient> {
+        let client = match &self.meter {
+            Some(meter) => meter.client(client),
+            None => client,
+        };
+        self.clients.locked().insert(provider.to_owned(), Arc::clone(&client));
+        client
     }
 
     fn route(&self, name: &str, role: RequestRole) -> Route {
         let current = self.current.locked().clone();
-        let background = !matches!(role, RequestRole::Main | RequestRole::Subagent);
-        let split = self.source.split(name);
+        let background = !matches!(role, RequestRole::Main | RequestRole::Subagent) || is_utility(name);
+        let split = self.split(name, role, &current);
         if let Some(provider) = split.provider {
             return Route { provider, model: split.model };
         }
-        let small = || self.source.small_model(&current).map(|name| self.source.split(&name));
+        let small = || self.source.small_model(&current).map(|name| self.source.split(&name, Chooser::User));
         if background && let Some(ModelName { provider: Some(provider), model }) = small() {
             return Route { provider, model };
         }
@@ -76,13 +109,20 @@ impl Router {
         Route { provider: current, model }
     }
 
+    /// Sub-agents and background work may use the provider of the conversation and those that the user named.
+    fn split(&self, name: &str, role: RequestRole, current: &str) -> ModelName {
+        let by_user = self.source.split(name, Chooser::User);
+        if role == RequestRole::Main || by_user.provider.as_deref() == Some(current) {
+            return by_user;
+        }
+        self.source.split(name, Chooser::Anyone)
+    }
+
     fn client(&self, provider: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
         if let Some(client) = self.clients.locked().get(provider) {
             return Ok(Arc::clone(client));
         }
-        let client = self.source.connect(provider)?;
-        self.clients.locked().insert(provider.to_owned(), Arc::clone(&client));
-        Ok(client)
+        Ok(self.keep(provider, self.source.connect(provider)?))
     }
 
     /// The client of a request, and the request as that client knows it.
@@ -98,8 +138,15 @@ impl Router {
 }
 
 /// Names that Gemini CLI gives to models, which are no model of any other provider.
-fn is_alias(name: &str) -> bool {
+pub fn is_alias(name: &str) -> bool {
     matches!(name, "auto" | "pro" | "flash" | "flash-lite") || name.starts_with("auto-")
+}
+
+/// Names that background work asks for; they are settings of Gemini's catalogue and no model of any provider.
+fn is_utility(name: &str) -> bool {
+    ["chat-compression", "summarizer", "web-search", "web-fetch", "loop-detection"]
+        .iter()
+        .any(|known| name.starts_with(known))
 }
 
 /// The name of a model outside its provider: bare for Gemini, `provider/model` for all others.
@@ -198,7 +245,7 @@ mod tests {
     struct Named;
 
     impl ProviderSource for Named {
-        fn split(&self, name: &str) -> ModelName {
+        fn split(&self, name: &str, _: Chooser) -> ModelName {
             let known = ["gemini", "anthropic", "local", "locked"];
             match name.split_once('/') {
                 Some((provider, model)) if known.contains(&provider) => {

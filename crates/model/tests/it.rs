@@ -9,9 +9,11 @@ mod it {
     mod messages;
     mod metered;
     mod prompt_tools;
+    mod real_server;
     mod replies;
     mod requests;
     mod responses;
     mod script;
+    mod sdk_types;
     mod vertex;
 }

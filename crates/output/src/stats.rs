@@ -3,8 +3,10 @@
 //! Used by both dialects, which write them under their own keys, and by `/stats`. Telemetry counts for itself,
 //! because its metrics are split by other attributes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use pollux_domain::budget::BudgetStatus;
 use pollux_domain::event::{ActivityKind, CallDecision, CallOutcome, CallReport, Event, RequestEnded};
 use pollux_domain::model::{RequestRole, Usage, Wait};
 
@@ -18,6 +20,8 @@ pub struct Stats {
     pub lines_removed: u64,
     /// Tokens of each turn.
     pub turns: Vec<Usage>,
+    /// What was spent, as last told.
+    pub budget: Option<Arc<BudgetStatus>>,
     /// The request under way; failed tries of it are counted under its model.
     current: Option<(String, RequestRole)>,
 }
@@ -73,6 +77,7 @@ impl Stats {
             }
             Event::PromptAccepted { .. } => self.turns.push(Usage::default()),
             Event::CallFinished(report) => self.call(report),
+            Event::Budget(status) => self.budget = Some(Arc::clone(status)),
             Event::Activity(activity) => {
                 if let ActivityKind::CallEnded(report) = &activity.what {
                     self.call(report);
@@ -80,6 +85,11 @@ impl Stats {
             }
             _ => {}
         }
+    }
+
+    /// What was spent, if anything is limited.
+    pub fn limited_budget(&self) -> Option<&BudgetStatus> {
+        self.budget.as_deref().filter(|budget| !budget.scopes.is_empty())
     }
 
     /// All models together.

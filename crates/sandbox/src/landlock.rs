@@ -1,7 +1,7 @@
 //! Landlock rules for files plus a system call filter, where bubblewrap is not available.
 //!
-//! A thread that has given up rights cannot regain them, so a dedicated thread starts the commands, which
-//! inherit its limits.
+//! A process that has given up rights cannot regain them, so the holder of a session enters the rules, and the
+//! commands that it starts inherit them.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::LevelError;
 use crate::paths::{SandboxPaths, refuse_broad};
-use crate::syscalls;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
@@ -70,15 +70,6 @@ const DEVICES: &[(&str, u64)] = &[
     ("/dev/zero", READ_FILE | WRITE_FILE),
 ];
 
-/// The restrictions of the thread that starts commands. All commands of a sandbox share it, so that a later
-/// one can kill what an earlier one left running.
-#[derive(Debug)]
-pub(crate) struct Restriction {
-    ruleset: Option<OwnedFd>,
-    filter: Option<Vec<libc::sock_filter>>,
-    scopes_signals: bool,
-}
-
 #[repr(C)]
 struct RulesetAttributes {
     handled_access_fs: u64,
@@ -92,65 +83,36 @@ struct PathBeneath {
     parent_fd: i32,
 }
 
-impl Restriction {
-    pub(crate) fn none() -> Self {
-        Self { ruleset: None, filter: None, scopes_signals: false }
-    }
-
-    /// Only the restrictions that mounts cannot express: sockets outside the file system, such as X11's, and
-    /// signals to processes outside. Kernels without support leave them open.
-    pub(crate) fn of_scopes() -> Self {
-        let scopes = scopes();
-        let ruleset = if scopes == 0 { None } else { create(0, scopes).ok() };
-        Self { scopes_signals: ruleset.is_some(), ruleset, filter: None }
-    }
-
-    /// Everything that needs no mounts.
-    pub(crate) fn full(places: &SandboxPaths, network: bool) -> Result<Self, LevelError> {
-        let filter = check(network)?;
-        let scopes = scopes();
-        let ruleset = create(HANDLED, scopes).map_err(LevelError::NotInKernel)?;
-        for (path, access) in rules(places)? {
-            match allow(&ruleset, &path, access) {
-                Ok(()) => {}
-                // Removed since it was listed, or not accessible to this user anyway.
-                Err(error)
-                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}
-                Err(source) => return Err(LevelError::Path { path, source }),
-            }
-        }
-        Ok(Self { ruleset: Some(ruleset), filter: Some(filter), scopes_signals: scopes != 0 })
-    }
-
-    /// Whether processes outside cannot be signalled.
-    pub(crate) fn scopes_signals(&self) -> bool {
-        self.scopes_signals
-    }
-
-    /// Permanently restricts the calling thread and everything it starts.
-    pub(crate) fn enter(&self) -> io::Result<()> {
-        if self.ruleset.is_none() && self.filter.is_none() {
-            return Ok(());
-        }
-        rustix::thread::set_no_new_privs(true)?;
-        if let Some(ruleset) = &self.ruleset {
-            restrict_self(ruleset.as_raw_fd())?;
-        }
-        if let Some(filter) = &self.filter {
-            give_up_capabilities();
-            syscalls::install(filter)?;
-        }
-        Ok(())
-    }
+/// Only the restrictions that mounts cannot express: sockets outside the file system, such as X11's, and signals to
+/// processes outside. Kernels without support leave them open.
+pub(crate) fn scopes_only() -> Option<OwnedFd> {
+    let scopes = scopes();
+    if scopes == 0 { None } else { create(0, scopes).ok() }
 }
 
-/// Whether the kernel supports a full restriction; returns the filter for it.
-pub(crate) fn check(network: bool) -> Result<Vec<libc::sock_filter>, LevelError> {
+/// Everything that needs no mounts.
+pub(crate) fn full(places: &SandboxPaths) -> Result<OwnedFd, LevelError> {
+    check()?;
+    let ruleset = create(HANDLED, scopes()).map_err(LevelError::NotInKernel)?;
+    for (path, access) in rules(places)? {
+        match allow(&ruleset, &path, access) {
+            Ok(()) => {}
+            // Removed since it was listed, or not accessible to this user anyway.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}
+            Err(source) => return Err(LevelError::Path { path, source }),
+        }
+    }
+    Ok(ruleset)
+}
+
+/// Whether the kernel supports a full restriction.
+pub(crate) fn check() -> Result<(), LevelError> {
     let abi = abi().map_err(LevelError::NotInKernel)?;
     if abi < ABI_OF_TRUNCATE {
         return Err(LevelError::TooOld { found: abi, needed: ABI_OF_TRUNCATE });
     }
-    syscalls::filter(network).ok_or(LevelError::OtherSystem)
+    Ok(())
 }
 
 /// Whether the kernel keeps signals and abstract sockets inside.
@@ -213,7 +175,7 @@ fn scopes() -> u64 {
 }
 
 #[expect(unsafe_code, reason = "there is no safe interface to Landlock's system calls")]
-fn abi() -> io::Result<i64> {
+pub(crate) fn abi() -> io::Result<i64> {
     // SAFETY: with this flag the kernel takes no structure and only returns a number.
     let version = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, CREATE_VERSION)
@@ -263,19 +225,21 @@ fn allow(ruleset: &OwnedFd, path: &Path, access: u64) -> io::Result<()> {
 /// Commands of root become those of an ordinary user who owns root's files. Other users have no capabilities
 /// to drop, and the kernel reports that.
 #[expect(unsafe_code, reason = "the standard library has no prctl")]
-fn give_up_capabilities() {
+pub(crate) fn give_up_capabilities() {
     for capability in 0..MAX_CAPABILITIES {
         // SAFETY: takes numbers only.
         unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0u64, 0u64, 0u64) };
     }
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0u64, 0u64, 0u64) };
+    let none = CapabilitySet::empty();
+    let _ = set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none });
 }
 
 #[expect(unsafe_code, reason = "there is no safe interface to Landlock's system calls")]
-fn restrict_self(ruleset: RawFd) -> io::Result<()> {
+pub(crate) fn restrict_self(ruleset: &OwnedFd) -> io::Result<()> {
     // SAFETY: takes numbers only.
-    let status = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0u32) };
+    let status = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0u32) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -1,49 +1,52 @@
 //! Sandboxes for the commands that tools start.
 //!
-//! Each command is confined separately; the program itself is not. There are several levels: bubblewrap, then
-//! Landlock with a system call filter (Linux), and Seatbelt (macOS). They differ in what they can block; see
-//! `docs/src/sandbox.md`. [`Sandbox::open`] tests them once; [`Sandbox::open_lazily`] leaves the expensive part
-//! to the first command.
+//! Each command is confined; the program itself is not. There are several levels: namespaces of our own, bubblewrap,
+//! then Landlock (Linux), and Seatbelt (macOS). They differ in what they can block; see `docs/src/sandbox.md`. On
+//! Linux, a small process per session, the [`holder`], sets the confinement up once and starts the commands.
+//! [`Sandbox::open`] tests the levels; [`Sandbox::open_lazily`] leaves what it can to the first command.
+//!
+//! Owns: the levels, what may be written, hidden or protected, and the processes that hold a session's commands.
+//! Does not own: output, time limits and background commands (`exec`), or whether a command may run (`policy`).
 
 #[cfg(target_os = "linux")]
 mod bubblewrap;
 #[cfg(target_os = "linux")]
-mod confined;
+pub mod holder;
 #[cfg(target_os = "linux")]
 mod landlock;
+#[cfg(target_os = "linux")]
+mod levels;
+#[cfg(target_os = "linux")]
+mod mounts;
 pub mod new_session;
 mod paths;
 pub mod process_table;
+mod report;
 #[cfg(any(test, target_os = "macos"))]
 mod seatbelt;
-mod starter;
+#[cfg(not(target_os = "linux"))]
+mod seatbelt_level;
 #[cfg(target_os = "linux")]
 mod syscalls;
 #[cfg(target_os = "linux")]
 mod tripwire;
+#[cfg(target_os = "linux")]
+mod wire;
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::OnceLock;
+use std::path::PathBuf;
 
-use pollux_config::search_path::SearchPath;
-use tokio::process::Command;
-
-use new_session::lead_new_session;
 use paths::SandboxPaths;
-use starter::Starter;
 
+#[cfg(target_os = "linux")]
+pub use levels::{Guard, Sandbox};
 pub use paths::RootError;
+pub use report::{Holding, Right};
+#[cfg(not(target_os = "linux"))]
+pub use seatbelt_level::{Armed, Sandbox};
 #[cfg(target_os = "linux")]
 pub use tripwire::Armed;
-
-/// Nothing to keep: protected names cannot be created on this system.
-#[cfg(not(target_os = "linux"))]
-#[derive(Debug)]
-pub struct Armed;
 
 /// The parameters of a sandbox.
 #[derive(Debug, Clone)]
@@ -68,17 +71,20 @@ pub struct SandboxRequest {
 /// A level of confinement, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
+    /// Namespaces that this program makes itself.
+    Namespaces,
     Bubblewrap,
     Landlock,
     Seatbelt,
 }
 
 impl Level {
-    const ALL: [Self; 3] = [Self::Bubblewrap, Self::Landlock, Self::Seatbelt];
+    pub const ALL: [Self; 4] = [Self::Namespaces, Self::Bubblewrap, Self::Landlock, Self::Seatbelt];
 
     /// The name in settings.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Namespaces => "namespaces",
             Self::Bubblewrap => "bwrap",
             Self::Landlock => "landlock",
             Self::Seatbelt => "sandbox-exec",
@@ -88,6 +94,7 @@ impl Level {
     /// The level named by a word in settings.
     pub fn named(word: &str) -> Option<Self> {
         match word.to_ascii_lowercase().as_str() {
+            "namespaces" => Some(Self::Namespaces),
             "bwrap" | "bubblewrap" => Some(Self::Bubblewrap),
             "landlock" => Some(Self::Landlock),
             "sandbox-exec" | "seatbelt" => Some(Self::Seatbelt),
@@ -99,6 +106,7 @@ impl Level {
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Namespaces => "namespaces",
             Self::Bubblewrap => "bubblewrap",
             Self::Landlock => "Landlock",
             Self::Seatbelt => "Seatbelt",
@@ -114,6 +122,8 @@ pub struct Confinement {
     pub network: bool,
     /// Whether commands can send signals to processes outside.
     pub signals_outside: bool,
+    /// Whether commands reach sockets that have no file.
+    pub abstract_sockets: bool,
 }
 
 impl Confinement {
@@ -166,36 +176,6 @@ fn reasons(tried: &[(Level, LevelError)]) -> String {
     reasons.join("; ")
 }
 
-/// A working sandbox. Its commands share a folder for temporary files, which is removed when this value is
-/// dropped.
-#[derive(Debug)]
-pub struct Sandbox {
-    means: Means,
-    network: bool,
-    signals_outside: bool,
-    starter: LazyStarter,
-    #[cfg(target_os = "linux")]
-    tripwire: tripwire::Tripwire,
-}
-
-/// The thread that starts commands, or the parameters to create it.
-#[derive(Debug)]
-struct LazyStarter {
-    made: OnceLock<Starter>,
-    #[cfg(target_os = "linux")]
-    places: SandboxPaths,
-}
-
-#[derive(Debug)]
-enum Means {
-    #[cfg(target_os = "linux")]
-    Bubblewrap(Box<bubblewrap::Bubblewrap>),
-    #[cfg(target_os = "linux")]
-    Landlock,
-    #[cfg(target_os = "macos")]
-    Seatbelt(seatbelt::Seatbelt),
-}
-
 /// Variables that lead to agents, daemons and displays outside.
 const LEADING_OUT: &[&str] = &[
     "CONTAINER_HOST",
@@ -211,7 +191,23 @@ const LEADING_OUT: &[&str] = &[
     "WSL_INTEROP",
     "XAUTHORITY",
     "XDG_RUNTIME_DIR",
+    "ALACRITTY_SOCKET",
+    "GNUPGHOME",
+    "I3SOCK",
+    "KITTY_LISTEN_ON",
+    "KRB5CCNAME",
+    "LD_AUDIT",
+    "LD_PRELOAD",
+    "NVIM",
+    "PULSE_SERVER",
+    "STY",
+    "SWAYSOCK",
+    "WEZTERM_UNIX_SOCKET",
 ];
+const LEADING_OUT_PREFIXES: &[&str] = &["CURSOR_", "VSCODE_"];
+
+/// Variables that a sandbox sets.
+const OWN_VARIABLES: &[&str] = &["SANDBOX", "POLLUX_SANDBOX_NETWORK"];
 
 /// Messages of the system and of common programs when access was denied.
 const REFUSALS: &[&str] = &[
@@ -236,6 +232,7 @@ const NETWORK_REFUSALS: &[&str] = &[
 /// How much of a failed command's output is searched for them.
 const EXPLAINED_BYTES: usize = 256 << 10;
 
+/// What differs between systems stands in their own modules.
 impl Sandbox {
     /// Finds the best level that works, by trying it. Takes some milliseconds; call it once.
     pub fn open(request: &SandboxRequest) -> Result<Self, SandboxError> {
@@ -263,136 +260,15 @@ impl Sandbox {
         Err(SandboxError::NoneWorks(tried))
     }
 
-    #[cfg(target_os = "linux")]
-    fn at(
-        level: Level,
-        places: &SandboxPaths,
+    /// Tries every level of this system, best first.
+    pub fn probe(
         request: &SandboxRequest,
-        trial: Trial,
-    ) -> Result<Self, LevelError> {
-        let made = OnceLock::new();
-        let (means, signals_outside) = match level {
-            Level::Bubblewrap => {
-                let bubblewrap = bubblewrap::Bubblewrap::find(places, request)?;
-                let restriction = bubblewrap.restriction();
-                let signals_outside = !restriction.scopes_signals();
-                let starter = Starter::new(move || restriction.enter()).map_err(LevelError::Start)?;
-                made.get_or_init(|| starter);
-                (Means::Bubblewrap(Box::new(bubblewrap)), signals_outside)
-            }
-            Level::Landlock => {
-                landlock::check(request.network)?;
-                (Means::Landlock, !landlock::has_scopes())
-            }
-            Level::Seatbelt => return Err(LevelError::OtherSystem),
-        };
-        let starter = LazyStarter { made, places: places.clone() };
-        let tripwire = tripwire::Tripwire::new(&places.protected);
-        let sandbox = Self { means, network: request.network, signals_outside, starter, tripwire };
-        if trial == Trial::Now || level != Level::Landlock {
-            sandbox.try_out()?;
-        }
-        Ok(sandbox)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn at(
-        level: Level,
-        places: &SandboxPaths,
-        request: &SandboxRequest,
-        _: Trial,
-    ) -> Result<Self, LevelError> {
-        let means = match level {
-            #[cfg(target_os = "macos")]
-            Level::Seatbelt => Means::Seatbelt(seatbelt::Seatbelt::find(places, request.network)?),
-            _ => return Err(LevelError::OtherSystem),
-        };
-        let made = OnceLock::from(Starter::new(|| Ok(())).map_err(LevelError::Start)?);
-        let starter = LazyStarter { made };
-        let sandbox = Self { means, network: request.network, signals_outside: true, starter };
-        sandbox.try_out()?;
-        Ok(sandbox)
-    }
-
-    /// The thread that starts commands. Two first commands may both create one; one of them is kept.
-    fn starter(&self) -> Result<&Starter, LevelError> {
-        #[cfg(target_os = "linux")]
-        if self.starter.made.get().is_none() {
-            let restriction = landlock::Restriction::full(&self.starter.places, self.network)?;
-            let starter = Starter::new(move || restriction.enter()).map_err(LevelError::Start)?;
-            return Ok(self.starter.made.get_or_init(|| starter));
-        }
-        self.starter.made.get().ok_or(LevelError::OtherSystem)
-    }
-
-    fn try_out(&self) -> Result<(), LevelError> {
-        let environment = [("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
-        let root = Path::new("/");
-        let mut command = self
-            .command(OsStr::new("/bin/sh"), &["-c", ":"], root, &environment)
-            .map_err(LevelError::Start)?;
-        let run = move || command.as_std_mut().stdin(Stdio::null()).output();
-        let output = self.starter()?.run(run).map_err(LevelError::Start)?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().map(str::trim).find(|line| !line.is_empty());
-        Err(LevelError::Trial(said.map_or_else(|| output.status.to_string(), str::to_owned)))
-    }
-
-    /// Runs `start`, which spawns a command made by [`Sandbox::command`], on a thread with the sandbox's limits.
-    /// Keep the second value as long as the command's group.
-    pub fn start<T: Send + 'static>(
-        &self,
-        start: impl FnOnce() -> io::Result<T> + Send + 'static,
-    ) -> io::Result<(T, Armed)> {
-        let starter = self.starter().map_err(|error| {
-            io::Error::other(format!(
-                "could not enter the sandbox: {error} (use `--sandbox=false` to run without it)"
-            ))
-        })?;
-        #[cfg(target_os = "linux")]
-        let watch = self.tripwire.arm();
-        #[cfg(not(target_os = "linux"))]
-        let watch = Armed;
-        Ok((starter.run(start)?, watch))
-    }
-
-    /// Permits a protected name that did not exist: the program itself, not a command, is about to create it.
-    pub fn permit(&self, path: &Path) {
-        #[cfg(target_os = "linux")]
-        self.tripwire.permit(path);
-        #[cfg(not(target_os = "linux"))]
-        let _ = path;
-    }
-
-    /// A notice about protected files that commands created since the last call, and how they were handled.
-    pub fn take_notice(&self) -> Option<String> {
-        #[cfg(target_os = "linux")]
-        {
-            let blocked = self.tripwire.take_blocked();
-            let told: Vec<String> = blocked.iter().map(|blocked| blocked.to_string()).collect();
-            (!told.is_empty()).then(|| format!("Sandbox: {}", told.join("; ")))
-        }
-        #[cfg(not(target_os = "linux"))]
-        None
-    }
-
-    pub fn level(&self) -> Level {
-        match self.means {
-            #[cfg(target_os = "linux")]
-            Means::Bubblewrap(_) => Level::Bubblewrap,
-            #[cfg(target_os = "linux")]
-            Means::Landlock => Level::Landlock,
-            #[cfg(target_os = "macos")]
-            Means::Seatbelt(_) => Level::Seatbelt,
-        }
-    }
-
-    pub fn confinement(&self) -> Confinement {
-        let (network, signals_outside) = (self.network, self.signals_outside);
-        Confinement { level: self.level(), network, signals_outside }
+    ) -> Result<Vec<(Level, Result<Confinement, LevelError>)>, RootError> {
+        let places = SandboxPaths::survey(request)?;
+        let tried = Level::ALL.into_iter().map(|level| {
+            (level, Self::at(level, &places, request, Trial::Now).map(|sandbox| sandbox.confinement()))
+        });
+        Ok(tried.filter(|(_, result)| !matches!(result, Err(LevelError::OtherSystem))).collect())
     }
 
     /// A line for the model if the output of a failed command may be caused by the sandbox.
@@ -401,11 +277,12 @@ impl Sandbox {
         let end = output.get(output.floor_char_boundary(output.len().saturating_sub(EXPLAINED_BYTES))..);
         let output = end.unwrap_or_default().to_ascii_lowercase();
         let names = |words: &[&str]| words.iter().any(|word| output.contains(word));
-        if !names(REFUSALS) && (self.network || !names(NETWORK_REFUSALS)) {
+        if !names(REFUSALS) && (self.network() || !names(NETWORK_REFUSALS)) {
             return None;
         }
-        let network = if self.network { "" } else { ", without network" };
-        let allow_network = if self.network { "" } else { "the network with `tools.sandboxNetworkAccess`, " };
+        let network = if self.network() { "" } else { ", without network" };
+        let allow_network =
+            if self.network() { "" } else { "the network with `tools.sandboxNetworkAccess`, " };
         Some(format!(
             "Sandbox: the command ran in {}: it can write only the workspace, caches and temporary files{network}. \
              If that is why it failed, the user can allow a path with `tools.sandboxAllowedPaths`, \
@@ -414,64 +291,40 @@ impl Sandbox {
         ))
     }
 
-    /// A command that will run inside.
-    pub fn command<A: AsRef<OsStr>>(
-        &self,
-        program: &OsStr,
-        arguments: &[A],
-        directory: &Path,
-        environment: &[(String, String)],
-    ) -> io::Result<Command> {
-        let mut command = match &self.means {
-            #[cfg(target_os = "linux")]
-            Means::Bubblewrap(bubblewrap) => {
-                must_exist(program, directory, environment)?;
-                let mut command = Command::new(bubblewrap.program());
-                command.args(bubblewrap.arguments(directory)?).arg("--").arg(program);
-                command
-            }
-            #[cfg(target_os = "linux")]
-            Means::Landlock => Command::new(program),
-            #[cfg(target_os = "macos")]
-            Means::Seatbelt(seatbelt) => {
-                must_exist(program, directory, environment)?;
-                let mut command = Command::new(seatbelt::PROGRAM);
-                command.arg("-p").arg(seatbelt.profile()).arg("--").arg(program);
-                command
-            }
-        };
-        command.args(arguments).current_dir(directory).env_clear().envs(self.environment(environment));
-        lead_new_session(&mut command);
-        Ok(command)
-    }
-
     /// The environment without ways out of the sandbox. `SANDBOX` tells programs that they are in one.
     fn environment(&self, given: &[(String, String)]) -> Vec<(String, String)> {
-        let leads_out = |name: &str| LEADING_OUT.contains(&name) || name == "SANDBOX";
         let mut kept: Vec<(String, String)> =
             given.iter().filter(|(name, _)| !leads_out(name)).cloned().collect();
-        kept.push(("SANDBOX".to_owned(), self.level().as_str().to_owned()));
-        #[cfg(target_os = "linux")]
-        if let Means::Bubblewrap(_) = self.means {
+        let mut set = |name: &str, value: &str| {
+            kept.retain(|(known, _)| known != name);
+            kept.push((name.to_owned(), value.to_owned()));
+        };
+        set("SANDBOX", self.level().as_str());
+        set("POLLUX_SANDBOX_NETWORK", if self.network() { "open" } else { "none" });
+        if matches!(self.level(), Level::Namespaces | Level::Bubblewrap) {
             // Whatever its path outside, inside it is here.
-            kept.retain(|(name, _)| name != "TMPDIR");
-            kept.push(("TMPDIR".to_owned(), "/tmp".to_owned()));
+            set("TMPDIR", "/tmp");
         }
         kept
     }
 }
 
-/// Reports a missing program before a wrapper is started, which would report it only in its output.
-fn must_exist(program: &OsStr, directory: &Path, environment: &[(String, String)]) -> io::Result<()> {
-    let path = Path::new(program);
-    let exists = if path.components().count() > 1 || path.is_absolute() {
-        directory.join(path).exists()
-    } else {
-        let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
-        let search = SearchPath::new(Some(OsStr::new(search.unwrap_or("/usr/bin:/bin"))), &[]);
-        program.to_str().is_some_and(|name| search.candidates(name, None).next().is_some())
-    };
-    if exists { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+/// Runs a session's holder if this process was started as one; call it first in `main`, while there is one thread.
+/// Returns the exit code.
+pub fn run_holder_if_asked(arguments: &mut dyn Iterator<Item = std::ffi::OsString>) -> Option<u8> {
+    #[cfg(target_os = "linux")]
+    return holder::run_if_asked(arguments);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = arguments;
+        None
+    }
+}
+
+fn leads_out(name: &str) -> bool {
+    LEADING_OUT.contains(&name)
+        || OWN_VARIABLES.contains(&name)
+        || LEADING_OUT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! What a child becomes between fork and exec: the leader of a new session that inherits only its streams.
 
 use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 use rustix::process::{Pid, Signal};
-use tokio::process::Command;
 
 /// Makes the child the leader of a new session, lets the kernel kill it together with us, and lets it inherit
 /// only its three streams.
@@ -29,13 +30,13 @@ pub fn lead_new_session(command: &mut Command) {
     unsafe {
         command.pre_exec(prepare);
     }
-    keep_standard_streams_only(command.as_std_mut());
+    keep_standard_streams_only(command);
 }
 
 /// Lets the child inherit nothing but its three streams: not what was left open for this program.
 ///
 /// Where the kernel cannot do it here, the marks that the program set at its start have to do.
-pub fn keep_standard_streams_only(command: &mut std::process::Command) {
+pub fn keep_standard_streams_only(command: &mut Command) {
     #[cfg(target_os = "linux")]
     {
         let mark = || {
@@ -45,7 +46,7 @@ pub fn keep_standard_streams_only(command: &mut std::process::Command) {
         #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
         // SAFETY: the closure makes one async-signal-safe call and captures nothing.
         unsafe {
-            std::os::unix::process::CommandExt::pre_exec(command, mark);
+            command.pre_exec(mark);
         }
     }
     #[cfg(not(target_os = "linux"))]

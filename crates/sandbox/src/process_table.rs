@@ -15,7 +15,17 @@ pub struct ProcessEntry {
 /// Descendants of a group's leader that are in other groups.
 pub fn strays_of(leader: i32) -> Vec<i32> {
     let table = processes();
-    let mut family = vec![leader];
+    let family = descendants(leader, &table);
+    table.iter().filter(|p| p.group != leader && family.contains(&p.id)).map(|p| p.id).collect()
+}
+
+/// All descendants of a process.
+pub fn family_of(process: i32) -> Vec<i32> {
+    descendants(process, &processes())
+}
+
+fn descendants(process: i32, table: &[ProcessEntry]) -> Vec<i32> {
+    let mut family = vec![process];
     let mut next = 0;
     while let Some(&parent) = family.get(next) {
         next += 1;
@@ -23,7 +33,15 @@ pub fn strays_of(leader: i32) -> Vec<i32> {
         let children: Vec<i32> = children.map(|p| p.id).collect();
         family.extend(children);
     }
-    table.iter().filter(|p| p.group != leader && family.contains(&p.id)).map(|p| p.id).collect()
+    family.remove(0);
+    family
+}
+
+/// The number of a process in the innermost namespace that it is in, as it knows itself.
+pub fn own_number(process: u32) -> u32 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.and_then(|line| line.split_ascii_whitespace().last()?.parse().ok()).unwrap_or(process)
 }
 
 /// All processes; empty where the system has no `/proc`.

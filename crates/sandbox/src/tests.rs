@@ -1,6 +1,7 @@
 #![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
 
 use std::fs;
+use std::path::Path;
 
 use super::paths::SandboxPaths;
 use super::*;
@@ -120,20 +121,6 @@ fn an_unavailable_level_is_reported_with_its_reason() {
     if cfg!(target_os = "linux") {
         assert_eq!(error, "no sandbox works on this machine: bubblewrap: `bwrap` is not installed");
     }
-}
-
-#[test]
-fn a_sandbox_that_was_opened_lazily_confines_its_first_command() {
-    let (_folder, base) = scratch();
-    let request = SandboxRequest { level: Some(Level::Landlock), ..request(&base) };
-    let (Ok(lazy), Ok(tried)) = (Sandbox::open_lazily(&request), Sandbox::open(&request)) else { return };
-    assert!(lazy.starter.made.get().is_none() && tried.starter.made.get().is_some());
-    assert_eq!(lazy.confinement(), tried.confinement());
-    lazy.try_out().unwrap();
-    let secret = base.join("home/.ssh/key");
-    fs::write(&secret, "").unwrap();
-    let reading = lazy.starter().unwrap().run(move || fs::read(secret));
-    assert_eq!(reading.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 
-use crate::confined::{self, Tick};
+use crate::process_table;
 
 /// How often the watcher checks whether a confined process is still alive, in addition to change events.
 const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
@@ -60,8 +60,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     groups: usize,
-    /// When the first of them started.
-    since: Tick,
+    /// The process that adopts what commands leave behind.
+    holder: Option<i32>,
     /// The number of the watcher that runs.
     watcher: Option<u64>,
     watchers: u64,
@@ -103,11 +103,11 @@ impl Tripwire {
     }
 
     /// Call it before a command starts; keep the value as long as its group.
-    pub(crate) fn arm(&self) -> Armed {
+    pub(crate) fn arm(&self, holder: Option<i32>) -> Armed {
         let mut state = self.shared.locked();
         state.groups += 1;
+        state.holder = holder;
         if state.groups == 1 && state.watcher.is_none() {
-            state.since = Tick::now();
             state.absent = absent(&self.shared.protected);
             state.watchers += 1;
             let number = state.watchers;
@@ -136,13 +136,19 @@ impl Drop for Armed {
         let mut state = self.shared.locked();
         sweep(&mut state);
         state.groups = state.groups.saturating_sub(1);
-        if state.groups == 0 && !confined::is_any_alive(state.since) {
+        if state.groups == 0 && !state.has_leftovers() {
             state.disarm();
         }
     }
 }
 
 impl State {
+    /// Whether a process that lost its parent is alive: the holder adopts it.
+    fn has_leftovers(&self) -> bool {
+        let Some(holder) = self.holder else { return false };
+        process_table::processes().iter().any(|process| process.parent == holder && process.is_alive)
+    }
+
     fn disarm(&mut self) {
         // A process may have done it as its last action.
         sweep(self);
@@ -251,7 +257,7 @@ fn follow(shared: &Shared, events: &OwnedFd, number: u64) {
             return;
         }
         sweep(&mut state);
-        if state.groups == 0 && !confined::is_any_alive(state.since) {
+        if state.groups == 0 && !state.has_leftovers() {
             state.disarm();
             return;
         }

@@ -133,7 +133,7 @@ impl FrontEnd for Screen {
     }
 
     fn greet(&mut self, turn: &Prepared<'_>, _mode: ApprovalMode) {
-        self.sandbox_changed(turn, &turn.loaded.groups.model.name);
+        self.sandbox_changed(turn, &turn.credentials.model);
         self.tell(Message::Paths(Box::new(path_display(turn.loaded))));
         let auth = turn.credentials.auth_type.as_deref();
         let sign_in = auth.map(|auth| format!("Authenticated with {auth} /auth"));

@@ -31,6 +31,7 @@ mod redo;
 mod retention;
 mod salvage;
 mod shell_history;
+mod spending;
 mod stream;
 mod summary;
 mod texts;
@@ -69,6 +70,7 @@ pub use retention::{
     delete_leftovers, leftovers, plan,
 };
 pub use shell_history::{ShellHistoryError, add_shell_command, shell_history};
+pub use spending::{Spending, spending};
 pub use summary::{SummaryError, set_summary};
 pub use texts::{TextKind, TextVisitor, visit_texts};
 pub use transcript::{Transcript, TranscriptError, TranscriptForm, write_transcript};

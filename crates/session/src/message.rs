@@ -3,7 +3,7 @@
 mod decode;
 pub(crate) mod encode;
 mod fields;
-mod own;
+pub(crate) mod own;
 
 pub(crate) use decode::message_from_json;
 pub(crate) use fields::MessageFields;

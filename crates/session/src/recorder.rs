@@ -18,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pollux_domain::JsonObject;
+use pollux_domain::budget::Spent;
 use pollux_domain::content::Part;
 use pollux_domain::event::{CallStatus, Severity};
 use pollux_domain::id::{CallId, SessionId};
@@ -27,7 +28,7 @@ use crate::blobs::{Blobs, Guard, Record};
 use crate::import::{self, ImportError};
 use crate::load::StoredSession;
 use crate::lock::Lock;
-use crate::message::{MessageId, encode};
+use crate::message::{MessageId, encode, own};
 use crate::record::{CallRecord, CallResult, NewSession, ReplyRecord, extension};
 use document_writer::DocumentWriter;
 use log_writer::LogWriter;
@@ -97,6 +98,8 @@ pub struct Recorder {
     target: Target,
     /// Where long texts and media go; `None` if everything stays in the file.
     blobs: Option<Blobs>,
+    /// What the session has spent; written with each message.
+    spent: Option<Spent>,
 }
 
 #[derive(Debug)]
@@ -127,7 +130,7 @@ impl Recorder {
     pub fn create(spec: NewSession) -> Result<Self, RecordError> {
         let path = free_path(&spec, 0);
         let blobs = Some(Blobs::of_chats(&spec.chats_dir, spec.kind));
-        Ok(Self { id: spec.id.clone(), path: Some(path), target: Target::Waiting(spec), blobs })
+        Ok(Self { id: spec.id.clone(), path: Some(path), target: Target::Waiting(spec), blobs, spent: None })
     }
 
     /// Continues a stored session in its file, after repairing the file's end if need be.
@@ -137,7 +140,7 @@ impl Recorder {
 
     /// A recorder that records nothing.
     pub fn disabled() -> Self {
-        Self { id: SessionId::random(), path: None, target: Target::Off, blobs: None }
+        Self { id: SessionId::random(), path: None, target: Target::Off, blobs: None, spent: None }
     }
 
     /// The session written to.
@@ -155,6 +158,17 @@ impl Recorder {
         Some(self.path.as_ref()?.parent()?.join(sanitised(self.id.as_str())))
     }
 
+    /// What the session has spent so far; recorded with the messages that follow.
+    pub fn note_spent(&mut self, spent: Spent) {
+        self.spent = Some(spent);
+    }
+
+    fn add_spent(&self, message: &mut JsonObject) {
+        if let Some(spent) = &self.spent {
+            own::add_spent(message, spent);
+        }
+    }
+
     /// Records a user message as sent to the model; `typed` is the text as typed.
     pub fn user(
         &mut self,
@@ -166,7 +180,7 @@ impl Recorder {
         let mut message = encode::user(&id, parts, typed, now);
         let mut guard = Guard::default();
         self.extract(&mut message, Record::Prompt, &mut guard);
-        self.append(&message, now)?;
+        self.append(message, now)?;
         Ok(id)
     }
 
@@ -182,7 +196,8 @@ impl Recorder {
         reply: &ReplyRecord,
         now: Timestamp,
     ) -> Result<MessageId, RecordError> {
-        let message = encode::reply(&id, reply, now);
+        let mut message = encode::reply(&id, reply, now);
+        self.add_spent(&mut message);
         self.write(|form| match form {
             Form::Document(writer) => writer.reply(&message, &reply.calls, now),
             Form::Log(writer) => writer.reply(message, &reply.calls, now),
@@ -227,7 +242,7 @@ impl Recorder {
         now: Timestamp,
     ) -> Result<MessageId, RecordError> {
         let id = new_message_id();
-        self.append(&encode::notice(&id, severity, text, now), now)?;
+        self.append(encode::notice(&id, severity, text, now), now)?;
         Ok(id)
     }
 
@@ -243,7 +258,7 @@ impl Recorder {
         let id = new_message_id();
         let mut message = encode::notice(&id, Severity::Info, text, now);
         message.insert("compression".into(), encode::compression(keep_from, snapshot));
-        self.append(&message, now)?;
+        self.append(message, now)?;
         Ok(id)
     }
 
@@ -260,10 +275,11 @@ impl Recorder {
         Ok((Self::resume(&copy)?, copy))
     }
 
-    fn append(&mut self, message: &JsonObject, now: Timestamp) -> Result<(), RecordError> {
+    fn append(&mut self, mut message: JsonObject, now: Timestamp) -> Result<(), RecordError> {
+        self.add_spent(&mut message);
         self.write(|form| match form {
-            Form::Document(writer) => writer.append(message, now),
-            Form::Log(writer) => writer.append(message, now),
+            Form::Document(writer) => writer.append(&message, now),
+            Form::Log(writer) => writer.append(&message, now),
         })
     }
 

@@ -475,6 +475,9 @@ impl App {
             Event::ModelChanged(model) if !self.footer.model.is_empty() => {
                 self.footer.model.clone_from(model)
             }
+            Event::ModelFallback(fallback) if !self.footer.model.is_empty() => {
+                self.footer.model.clone_from(&fallback.to)
+            }
             Event::TurnEnded(_) => {
                 let line = self.transcript.answer().lines().next().unwrap_or_default();
                 self.window.attention = Some(("Done".to_owned(), one_line(line)));

@@ -149,6 +149,10 @@ impl Transcript {
                     self.push(Item::warning("Answer discarded; retrying."));
                 }
             }
+            Event::ModelFallback(fallback) => {
+                self.end_answer();
+                self.push(Item::warning(fallback.sentence()));
+            }
             Event::CallRequested(request) => {
                 self.end_answer();
                 let (name, args) = (&request.name, &request.args);

@@ -176,6 +176,7 @@ impl HookSet {
             transcript_path: None,
             cwd: text("cwd").map_or_else(|| self.loaded.project.root().to_path_buf(), PathBuf::from),
             plans_dir: Some(policy::plans_folder(&self.loaded)),
+            budget: None,
         };
         let subject = text(subject(event)).unwrap_or_default();
         let combined = runtime.block_on(hooks.run(event, fields, &scene, &CancellationToken::new()));

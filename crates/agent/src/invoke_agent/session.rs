@@ -14,6 +14,7 @@ use crate::conversation::Conversation;
 use crate::emitter::Emitter;
 use crate::history::History;
 use crate::prompt::PromptInputs;
+use crate::services::Services;
 use crate::session::Session;
 use crate::subagent_host::Host;
 use crate::toolbox::Toolbox;
@@ -45,8 +46,9 @@ pub(super) fn new_session(host: &Host, spec: SubagentSpec) -> Session {
         id: spec.id,
         interactive: false,
         model_settings: spec.model,
+        fallback: Default::default(),
         generation: spec.generation,
-        services: Arc::clone(&host.services),
+        services: Arc::new(services(host)),
         authority: spec.authority,
         toolbox,
         conversation,
@@ -57,6 +59,15 @@ pub(super) fn new_session(host: &Host, spec: SubagentSpec) -> Session {
         recorder: spec.recorder,
         emitter: spec.emitter,
     }
+}
+
+/// The host's services, with a client that is limited to the sub-agent's share of the budget.
+fn services(host: &Host) -> Services {
+    let client = match &host.services.budget {
+        Some(budget) => budget.for_subagent(&host.services.client),
+        None => Arc::clone(&host.services.client),
+    };
+    Services { client, ..(*host.services).clone() }
 }
 
 /// Allows one more request, and in it one tool.

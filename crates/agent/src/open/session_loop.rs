@@ -5,6 +5,7 @@ use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pollux_domain::budget::BudgetChange;
 use pollux_domain::content::Part;
 use pollux_domain::event::{
     Asked, ConversationView, Event, FrontId, Op, OpResult, Refusal, RefusalCode, TurnEnd,
@@ -17,9 +18,11 @@ use crate::approval::ModeRefused;
 use crate::authority::Authority;
 use crate::hooked::conversation::{end_hooks, start_hooks};
 use crate::room::compress_now;
+use crate::services::Services;
 use crate::session::Session;
 use crate::session::notes::note_end;
 use crate::shell_ran::{run_shell, shell_ran};
+use crate::spending;
 use crate::turn::{propose, run_turn};
 
 /// What takes a turn.
@@ -32,7 +35,7 @@ enum Work {
 
 /// Serves operations until the front end ends the session or disconnects.
 pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: mpsc::Receiver<Asked>) {
-    let (id, model) = (session.id.clone(), session.model_settings.name.clone());
+    let (id, model) = (session.id.clone(), session.displayed_model());
     session.emit(Event::SessionReady { session: id, model, roots }).await;
     let mut queue: VecDeque<Asked> = VecDeque::new();
     let mut cancelled_early = start(&mut session, &mut inbox, &mut queue).await;
@@ -55,12 +58,13 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
         };
         let Some(work) = work else { continue };
         let is_prompt = matches!(work, Work::Prompt { .. });
-        let authority = Arc::clone(&session.authority);
+        let (authority, services) = (Arc::clone(&session.authority), Arc::clone(&session.services));
         let cancel = CancellationToken::new();
         if std::mem::take(&mut cancelled_early) {
             cancel.cancel();
         }
         let events = session.emitter.events.clone();
+        spending::begin_turn(&mut session);
         let end = {
             let turn = run_work(&mut session, work, &cancel);
             tokio::pin!(turn);
@@ -69,7 +73,8 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
                     biased;
                     asked = inbox.recv(), if !cancel.is_cancelled() => match asked {
                         Some(asked) => {
-                            let later = serve_during_turn(asked, &authority, &cancel).await;
+                            let by_turn = DuringTurn { authority: &authority, services: &services, events: &events };
+                            let later = serve_during_turn(asked, &by_turn, &cancel).await;
                             queue.extend(later);
                         }
                         None => {
@@ -81,6 +86,7 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
                 }
             }
         };
+        spending::end_turn(&mut session).await;
         let Some(end) = end else { continue };
         cancelled = matches!(end, TurnEnd::Cancelled);
         if is_prompt {
@@ -172,6 +178,11 @@ async fn serve(session: &mut Session, asked: Asked) -> Option<Work> {
         Op::Withdraw { .. } => (not_queued(), None),
         Op::SetMode(mode) => (entered(session.authority.enter_mode(mode, Some(&by)).await), None),
         Op::SetModel(name) => (set_model(session, name).await, None),
+        Op::Budget(change) => {
+            // A summary that could not be paid for may be tried again.
+            session.conversation.counters.summary_failed &= change == BudgetChange::Show;
+            (spending::change(&session.services, &session.emitter.events, change).await, None)
+        }
         Op::ShellRan { command, output } => {
             shell_ran(session, &command, &output).await;
             (OpResult::Accepted, None)
@@ -187,12 +198,10 @@ async fn serve(session: &mut Session, asked: Asked) -> Option<Work> {
 }
 
 async fn set_model(session: &mut Session, name: String) -> OpResult {
-    session.model_settings.name.clone_from(&name);
-    if let Some(host) = &session.host {
-        host.set_model(&name);
-    }
+    session.choose_model(&name);
+    let name = session.displayed_model();
     session.emit(Event::ModelChanged(name.clone())).await;
-    OpResult::Model { resolved: session.services.client.resolve(&name).id, name }
+    OpResult::Model { resolved: session.services.client.resolve(session.model()).id, name }
 }
 
 async fn take_back(session: &mut Session, to: String) -> OpResult {
@@ -210,8 +219,8 @@ fn view(session: &Session) -> ConversationView {
         contents: session.conversation.history.contents(),
         prompts: session.conversation.history.prompts(),
         tools: session.toolbox.declared().to_vec(),
-        model: session.model_settings.name.clone(),
-        resolved_model: session.services.client.resolve(&session.model_settings.name).id,
+        model: session.displayed_model(),
+        resolved_model: session.services.client.resolve(session.model()).id,
         tokens: session.size(),
         window: session.window(),
     }
@@ -246,8 +255,20 @@ async fn run_work(session: &mut Session, work: Work, cancel: &CancellationToken)
     })
 }
 
+/// What operations need while a turn holds the session.
+struct DuringTurn<'a> {
+    authority: &'a Authority,
+    services: &'a Services,
+    events: &'a mpsc::Sender<Event>,
+}
+
 /// Does what can be done while a turn runs; what has to wait is handed back.
-async fn serve_during_turn(asked: Asked, authority: &Authority, cancel: &CancellationToken) -> Option<Asked> {
+async fn serve_during_turn(
+    asked: Asked,
+    session: &DuringTurn<'_>,
+    cancel: &CancellationToken,
+) -> Option<Asked> {
+    let authority = session.authority;
     let Asked { id, by, op } = asked;
     let result = match op {
         Op::Cancel => {
@@ -263,6 +284,7 @@ async fn serve_during_turn(asked: Asked, authority: &Authority, cancel: &Cancell
         }
         Op::Withdraw { .. } => not_queued(),
         Op::SetMode(mode) => entered(authority.enter_mode(mode, Some(&by)).await),
+        Op::Budget(change) => spending::change(session.services, session.events, change).await,
         Op::End { .. } => {
             cancel.cancel();
             return Some(Asked { id, by, op });

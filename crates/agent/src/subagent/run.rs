@@ -53,10 +53,14 @@ impl SubagentRun {
             | Event::Waiting(_)
             | Event::HookRan(_)
             | Event::Activity(_)
+            | Event::Budget(_)
             | Event::ApprovalWanted(_)
             | Event::ApprovalSettled { .. }
-            | Event::ModeChanged { .. }
-            | Event::ModelChanged(_) => vec![event],
+            | Event::ModeChanged { .. } => vec![event],
+            // The footer shows the model of the conversation.
+            Event::ModelFallback(fallback) => {
+                vec![self.error(fallback.sentence(), ActivityError::Generic)]
+            }
             Event::Thought(thought) if thought.subject.is_empty() => Vec::new(),
             Event::Thought(thought) => vec![self.activity(ActivityKind::Thought(thought.subject))],
             Event::AttemptDiscarded(discarded) => {
@@ -86,6 +90,7 @@ impl SubagentRun {
                 vec![Event::Notice { severity, code, message: format!("{}: {message}", self.agent) }]
             }
             Event::SessionReady { .. }
+            | Event::ModelChanged(_)
             | Event::Acknowledged { .. }
             | Event::QueueChanged(_)
             | Event::PromptAccepted { .. }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{CallOutcome, CallReport, Event, NoticeCode, Severity, TurnEnd};
+use pollux_domain::model::ModelError;
 use pollux_domain::tool::{Display, ToolErrorKind, ToolOutcome};
 use pollux_hooks::Verdict;
 use pollux_session::CallResult;
@@ -18,6 +19,7 @@ use crate::changes::{keep_after, keep_before};
 use crate::loop_guard::LoopGuard;
 use crate::permission::permit;
 use crate::session::Session;
+use crate::spending::{self, INTERRUPTED};
 
 /// Tools that lead to new places, where more context files may lie.
 const EXPLORERS: [&str; 5] = ["read_file", "list_directory", "write_file", "replace", "read_many_files"];
@@ -38,13 +40,20 @@ pub(super) async fn run_calls(
     let mut deferred = Vec::new();
     let mut fatal = None;
     let mut stopped: Option<String> = None;
+    let mut over: Option<ModelError> = None;
     let mut left = ready.len();
     let mut refused = 0;
     let all = ready.len();
     session.stopped_by_person = false;
     for mut group in calls::groups(ready) {
-        if fatal.is_some() || stopped.is_some() {
-            let why = if fatal.is_some() { AFTER_FATAL } else { AFTER_STOP };
+        over = over.or_else(|| spending::exceeded(&session.services));
+        let why = match (&fatal, &stopped, &over) {
+            (Some(_), ..) => Some(AFTER_FATAL),
+            (None, Some(_), _) => Some(AFTER_STOP),
+            (None, None, Some(_)) => Some(INTERRUPTED),
+            (None, None, None) => None,
+        };
+        if let Some(why) = why {
             group.iter_mut().for_each(|call| call.refuse(ToolErrorKind::ExecutionFailed, why));
         }
         permit(session, &mut group, cancel).await;
@@ -110,7 +119,7 @@ pub(super) async fn run_calls(
                 session.services.hooked.halts(&Verdict::Stop { reason }, None).await;
                 Next::End(TurnEnd::Finished(None))
             }
-            None => Next::Continue,
+            None => over.map_or(Next::Continue, |error| Next::End(TurnEnd::Failed(error))),
         },
     }
 }

@@ -135,6 +135,7 @@ async fn a_changed_request_is_told_as_a_notice_and_not_as_a_wait() {
         delay: Duration::ZERO,
         cause: "The server rejected the model's earlier reasoning.".into(),
         status: Some(400),
+        kind: None,
     };
     let mut line = says("fine");
     line.insert(0, Ok(ReplyEvent::Waiting(changed)));

@@ -13,8 +13,8 @@ use pollux_domain::content::{Content, FunctionCall, Part};
 use pollux_domain::event::{Event, Op, OpResult, TurnEnd};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::{
-    Dialect, Finish, FinishReason, ModelClient, ModelError, ModelInfo, ModelRequest, ProviderId, ReplyChunk,
-    ReplyEvent, ReplyStream, Usage,
+    Dialect, Effort, Finish, FinishReason, ModelClient, ModelError, ModelInfo, ModelRequest, ProviderId,
+    ReplyChunk, ReplyEvent, ReplyStream, Usage,
 };
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{
@@ -63,8 +63,11 @@ impl ReplyStream for Silent {
 
 impl ModelClient for ScriptedModel {
     fn resolve(&self, name: &str) -> ModelInfo {
-        let mut info = ModelInfo::unknown(name, ProviderId::new("scripted"), Dialect::new("scripted"));
-        info.context_window = self.window;
+        let provider = name.split_once('/').map_or("scripted", |(provider, _)| provider);
+        let mut info = ModelInfo::unknown(name, ProviderId::new(provider), Dialect::new("scripted"));
+        info.context_window = if name.ends_with("tiny") { 1 } else { self.window };
+        info.local = provider == "local";
+        info.caps.efforts = vec![Effort::Low, Effort::High];
         info.caps.sealed_prefix = self.sealed;
         info
     }
@@ -212,6 +215,8 @@ pub(crate) struct Options {
     pub(crate) approval: ApprovalMode,
     pub(crate) model: Model,
     pub(crate) window: u64,
+    /// Models of other providers.
+    pub(crate) alternatives: Vec<String>,
     pub(crate) sealed: bool,
     pub(crate) late: Option<Arc<dyn ToolSource>>,
     pub(crate) truncate: i64,
@@ -243,6 +248,7 @@ impl Default for Options {
                 ..Default::default()
             },
             window: 1_000_000,
+            alternatives: Vec::new(),
             sealed: false,
             late: None,
             truncate: 40_000,
@@ -311,12 +317,14 @@ impl Scene {
             first_turn: Content::user_text("<session_context>here</session_context>"),
             restored: Vec::new(),
             roots: Vec::new(),
+            alternatives: options.alternatives,
         };
         let ports = Ports {
             late_tools: options.late,
             session_tools: None,
             terminals: options.terminals,
             model: Arc::clone(&model) as Arc<dyn ModelClient>,
+            budget: None,
             tools: options.tools,
             clock: Arc::new(SystemClock),
             recorder,

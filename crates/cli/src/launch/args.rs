@@ -34,7 +34,7 @@ Environment:
 
 Exit codes:
   0 success   1 failure   41 no credentials   42 invalid input   44 sandbox error
-  52 settings error   53 turn limit   54 fatal tool error   55 folder not trusted
+  52 settings error   53 turn or budget limit   54 fatal tool error   55 folder not trusted
   130 cancelled   143 and 129 ended by SIGTERM and SIGHUP"#;
 
 /// The whole command line.
@@ -105,14 +105,39 @@ pub(super) struct OutputArgs {
     /// Model to use, or auto, pro, flash or flash-lite
     #[arg(short, long, value_name = "name")]
     pub(super) model: Option<String>,
+    /// Reasoning effort: none, minimal, low, medium, high, xhigh or max
+    #[arg(long, value_name = "level", hide_possible_values = true)]
+    #[arg(value_parser = ["none", "minimal", "low", "medium", "high", "xhigh", "max"])]
+    pub(super) effort: Option<String>,
+    /// Models to switch to when the chosen one is unavailable
+    #[arg(long, value_name = "list")]
+    pub(super) fallback: Vec<String>,
     #[command(flatten)]
     pub(super) format: FormatArgs,
+    #[command(flatten)]
+    pub(super) budget: BudgetArgs,
     /// Keep terminal control sequences in the response
     #[arg(long)]
     pub(super) raw_output: bool,
     /// Same as --raw-output, without the warning
     #[arg(long)]
     pub(super) accept_raw_output_risk: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BudgetArgs {
+    /// Most the session may cost, in USD
+    #[arg(long, value_name = "n", allow_hyphen_values = true)]
+    pub(super) max_budget_usd: Option<String>,
+    /// Most tokens the session may use
+    #[arg(long, value_name = "n", allow_hyphen_values = true)]
+    pub(super) max_tokens_total: Option<String>,
+    /// Most requests the session may send
+    #[arg(long, value_name = "n", allow_hyphen_values = true)]
+    pub(super) max_requests: Option<String>,
+    /// Limits as a list, such as usd=5,tokens=200k,day.usd=20
+    #[arg(long, value_name = "list", allow_hyphen_values = true)]
+    pub(super) budget: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,9 @@
 use clap::{ArgMatches, FromArgMatches};
 use pollux_admin::command_line::{self, Reading, RootOptions, items, mistyped_command};
 use pollux_admin::{UsageError, mcp, subcommand};
+use pollux_config::budget::{LimitSyntaxError, key, read_flag, read_limit};
 use pollux_domain::approval::ApprovalMode;
+use pollux_domain::budget::Unit;
 use pollux_domain::id::SessionId;
 use pollux_front::reserved;
 use pollux_host::request::{RawOutput, Replies, ReplyOrder, Request, Resumed, ScriptedModel, SessionChoice};
@@ -11,8 +13,8 @@ use serde_json::Value;
 
 use super::Launch;
 use super::args::{
-    ApprovalArgs, CompletionsArgs, DemoArgs, FormatArgs, ManArgs, PromptArgs, RootArgs, ScriptedArgs,
-    SessionArgs, tree,
+    ApprovalArgs, BudgetArgs, CompletionsArgs, DemoArgs, FormatArgs, ManArgs, PromptArgs, RootArgs,
+    ScriptedArgs, SessionArgs, tree,
 };
 use command_line::Purpose;
 
@@ -125,6 +127,7 @@ fn join_dashed_prompts(words: Vec<String>) -> Vec<String> {
 
 fn run_request(root: RootArgs) -> Result<RunRequest, UsageError> {
     let mut options = shared_options(&root);
+    options.overrides.extend(budget(&root.output.budget)?);
     let (prompt, source) = prompt(root.prompt)?;
     options.prompt = prompt;
     options.approval = approval(&root.approvals)?;
@@ -212,15 +215,48 @@ fn session(args: SessionArgs) -> Result<SessionChoice, UsageError> {
 
 fn overrides(root: &RootArgs) -> Vec<(String, Value)> {
     let model = root.output.model.iter().map(|name| ("model.name".to_owned(), Value::from(name.as_str())));
+    let effort =
+        root.output.effort.iter().map(|level| ("model.effort".to_owned(), Value::from(level.as_str())));
+    let fallback = items(&root.output.fallback);
+    let fallback = (!fallback.is_empty()).then(|| ("model.fallback".to_owned(), Value::from(fallback)));
     let aloud =
         root.other.screen_reader.then(|| ("ui.accessibility.screenReader".to_owned(), Value::from(true)));
     let formats = formats(&root.output.format);
-    model.chain(formats).chain(aloud).chain(root.approvals.policy.overrides()).collect()
+    model
+        .chain(effort)
+        .chain(fallback)
+        .chain(formats)
+        .chain(aloud)
+        .chain(root.approvals.policy.overrides())
+        .collect()
 }
 
 fn formats(args: &FormatArgs) -> impl Iterator<Item = (String, Value)> {
     let pairs = [("output.format", &args.output_format), ("output.dialect", &args.output_dialect)];
     pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), Value::from(value.as_deref()?))))
+}
+
+/// Limits as settings; the short flags win over the list.
+fn budget(args: &BudgetArgs) -> Result<Vec<(String, Value)>, UsageError> {
+    let bad = |name: &str, error: LimitSyntaxError| UsageError::BadValue {
+        name: name.to_owned(),
+        expected: format!("{}, not `{}`", error.expected, error.got),
+    };
+    let list = args.budget.as_deref().map(read_flag).transpose().map_err(|error| bad("--budget", error))?;
+    let mut limits: Vec<(String, Value)> = list.unwrap_or_default();
+    let flags = [
+        ("--max-budget-usd", Unit::Usd, &args.max_budget_usd),
+        ("--max-tokens-total", Unit::Tokens, &args.max_tokens_total),
+        ("--max-requests", Unit::Requests, &args.max_requests),
+    ];
+    for (name, unit, given) in flags {
+        let Some(given) = given else { continue };
+        let limit = read_limit(unit, given).map_err(|error| bad(name, error))?;
+        let key = key("session", unit);
+        limits.retain(|(known, _)| *known != key);
+        limits.push((key, limit));
+    }
+    Ok(limits)
 }
 
 fn script(args: &ScriptedArgs) -> ScriptedModel {

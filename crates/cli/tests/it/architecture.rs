@@ -10,6 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("net", &["domain", "config"]),
     ("sandbox", &["domain", "config"]),
     ("exec", &["domain", "config", "sandbox"]),
+    ("egress", &["domain", "config"]),
     ("policy", &["domain", "config"]),
     ("session", &["domain", "config"]),
     ("extend", &["domain", "config"]),

@@ -92,6 +92,7 @@ const IN_EFFECT: &[&str] = &[
     "hooksConfig.disabled",
     "hooksConfig.enabled",
     "hooksConfig.notifications",
+    "local.serverCommand",
     "mcp.allowed",
     "mcp.autoAllowInHeadless",
     "mcp.clientMetadataUrl",
@@ -141,6 +142,8 @@ const IN_EFFECT: &[&str] = &[
     "memory.sync.watchDebounceMs",
     "model.compressionThreshold",
     "model.disableLoopDetection",
+    "model.effort",
+    "model.fallback",
     "model.maxSessionTurns",
     "model.name",
     "model.provider",
@@ -360,14 +363,8 @@ const READ_BY_GROUP: &[&str] = &[
 ];
 
 /// Settings that the program reads, keeps or shows without acting on them.
-const READ_WITHOUT_EFFECT: &[&str] = &[
-    "budget",
-    "model.effort",
-    "model.fallback",
-    "privacy.usageStatisticsEnabled",
-    "telemetry.target",
-    "telemetry.traces",
-];
+const READ_WITHOUT_EFFECT: &[&str] =
+    &["budget", "privacy.usageStatisticsEnabled", "telemetry.target", "telemetry.traces"];
 
 #[test]
 fn settings_in_effect_are_those_that_the_source_reads() {

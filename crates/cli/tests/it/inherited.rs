@@ -67,7 +67,7 @@ fn no_kind_of_child_inherits_a_descriptor_whatever_the_sandbox() {
         + &call("discovered_tool_probe", json!({}))
         + &call("mcp_p_probe", json!({}))
         + &scripted(&[json!({"text": "done"})]);
-    for level in ["false", "landlock", "bwrap"] {
+    for level in ["false", "landlock", "bwrap", "namespaces"] {
         let home = home()
             .file("script.jsonl", &script)
             .file("declared.json", &declared.to_string())

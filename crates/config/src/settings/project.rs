@@ -10,6 +10,7 @@ use super::layers::LayerValues;
 use super::lookup;
 use super::origin::{Layer, Origin};
 use super::schema;
+use crate::budget::keep_lower;
 
 /// Keys and containers a project cannot set at all. Most would redirect where prompts, keys and files go,
 /// choose a program, or take the place of what the user chose.
@@ -170,7 +171,6 @@ pub(crate) fn yield_servers(
 /// Lists that say what exists can only become shorter through a project, and lists of what always asks only
 /// longer.
 pub(crate) fn narrow(values: &mut Map<String, Value>, below: &Map<String, Value>) {
-    narrow_budget(values, below);
     let Some(Value::Object(tools)) = values.get_mut("tools") else { return };
     let list = |key: &str| lookup(below, key).and_then(Value::as_array);
     if let (Some(Value::Array(core)), Some(allowed)) = (tools.get_mut("core"), list("tools.core")) {
@@ -187,17 +187,20 @@ pub(crate) fn narrow(values: &mut Map<String, Value>, below: &Map<String, Value>
     }
 }
 
-/// A project can lower a limit on spending, never raise it or say what unknown prices mean.
-fn narrow_budget(values: &mut Map<String, Value>, below: &Map<String, Value>) {
-    let Some(Value::Object(scopes)) = values.get_mut("budget") else { return };
-    scopes.retain(|_, limits| limits.is_object());
-    for (scope, limits) in scopes {
-        let Value::Object(limits) = limits else { continue };
-        limits.retain(|name, limit| {
-            let own = lookup(below, &format!("budget.{scope}.{name}")).and_then(Value::as_f64);
-            limit.as_f64().is_some_and(|limit| own.is_none_or(|own| limit <= own))
-        });
+/// A project can lower a limit on spending, never raise it or say what unknown prices mean. Returns what it cannot set.
+pub(crate) fn narrow_budget(
+    values: &mut Map<String, Value>,
+    below: &Map<String, Value>,
+) -> Vec<(String, Value)> {
+    let Some(budget) = values.get_mut("budget") else { return Vec::new() };
+    let mut wanted = Vec::new();
+    leaves("budget", budget.clone(), &mut wanted);
+    match budget {
+        Value::Object(scopes) => keep_lower(scopes, below.get("budget").unwrap_or(&Value::Null)),
+        _ => drop(values.shift_remove("budget")),
     }
+    wanted.retain(|(path, _)| lookup(values, path).is_none());
+    wanted
 }
 
 /// One warning that names the withheld values which would have changed something.

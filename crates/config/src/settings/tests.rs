@@ -429,14 +429,39 @@ fn a_project_lowers_limits_on_spending_and_never_raises_them() {
     let below = |budget: Value| object(json!({"budget": budget}));
     let narrowed = |own: Value, theirs: Value| {
         let mut values = object(json!({"budget": own}));
-        super::project::narrow(&mut values, &below(theirs));
-        values.shift_remove("budget").unwrap()
+        let refused = super::project::narrow_budget(&mut values, &below(theirs));
+        (
+            values.shift_remove("budget").unwrap(),
+            refused.into_iter().map(|(path, _)| path).collect::<Vec<_>>(),
+        )
     };
+    let all = |limits: Value| (limits, Vec::<String>::new());
+    let but =
+        |limits: Value, refused: &[&str]| (limits, refused.iter().map(|path| (*path).to_owned()).collect());
     let user = json!({"session": {"usd": 5}, "day": {"usd": 20}});
-    assert_eq!(narrowed(json!({"session": {"usd": 1}}), user.clone()), json!({"session": {"usd": 1}}));
-    assert_eq!(narrowed(json!({"session": {"usd": 9}}), user.clone()), json!({"session": {}}));
-    assert_eq!(narrowed(json!({"turn": {"usd": 9}}), user.clone()), json!({"turn": {"usd": 9}}));
-    assert_eq!(narrowed(json!({"session": {"usd": "all"}, "unknownPrice": 0}), user), json!({"session": {}}));
+    assert_eq!(narrowed(json!({"session": {"usd": 1}}), user.clone()), all(json!({"session": {"usd": 1}})));
+    assert_eq!(
+        narrowed(json!({"session": {"usd": 9}}), user.clone()),
+        but(json!({"session": {}}), &["budget.session.usd"])
+    );
+    assert_eq!(narrowed(json!({"turn": {"usd": 9}}), user.clone()), all(json!({"turn": {"usd": 9}})));
+    for odd in [json!("all"), json!(-1), json!(null), json!({"usd": 1})] {
+        assert_eq!(
+            narrowed(json!({"session": {"usd": odd}, "unknownPrice": 0}), user.clone()).0,
+            json!({"session": {}})
+        );
+    }
+    assert_eq!(narrowed(json!({"month": {"usd": 1}}), user.clone()), but(json!({}), &["budget.month.usd"]));
+}
+
+#[test]
+fn limits_of_the_system_are_kept_apart_and_lower_ones_stay() {
+    let scratch = Scratch::new();
+    scratch.write(USER, "{\"budget\": {\"session\": {\"usd\": 2, \"requests\": 50}}}");
+    scratch.write(SYSTEM, "{\"budget\": {\"session\": {\"usd\": 5, \"requests\": 20}}}");
+    let settings = scratch.load();
+    assert_eq!(settings.groups.model.budget, json!({"session": {"usd": 2, "requests": 20}}));
+    assert_eq!(settings.system_budget, json!({"session": {"usd": 5, "requests": 20}}));
 }
 
 fn object(value: Value) -> serde_json::Map<String, Value> {

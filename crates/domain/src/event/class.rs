@@ -33,6 +33,7 @@ impl Event {
             Self::SessionReady { .. }
             | Self::ModeChanged { .. }
             | Self::ModelChanged(_)
+            | Self::ModelFallback(_)
             | Self::Titled(_) => EventClass::Session,
             Self::Acknowledged { .. } => EventClass::Acknowledgement,
             Self::QueueChanged(_)
@@ -44,6 +45,7 @@ impl Event {
             | Self::RequestEnded(_)
             | Self::Waiting(_)
             | Self::CallProgress { .. }
+            | Self::Budget(_)
             | Self::AttemptDiscarded(_) => EventClass::Request,
             Self::Text(_) | Self::Thought(_) | Self::CallOutput { .. } => EventClass::Piece,
             Self::CallRequested(_)

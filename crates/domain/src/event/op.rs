@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::ConversationView;
 use crate::approval::{Answer, ApprovalMode};
+use crate::budget::{BudgetChange, BudgetStatus};
 use crate::content::Part;
 use crate::id::CallId;
 
@@ -23,6 +24,8 @@ pub enum Op {
     SetMode(ApprovalMode),
     /// Another model from the next request on.
     SetModel(String),
+    /// Tell what may be spent, and change it; answered by [`OpResult::Budget`].
+    Budget(BudgetChange),
     /// Tell what the conversation is; answered by [`OpResult::Conversation`].
     Describe,
     /// Take back a prompt and everything after it.
@@ -72,6 +75,8 @@ pub enum OpResult {
     Rewound {
         to: String,
     },
+    /// The answer to [`Op::Budget`].
+    Budget(Arc<BudgetStatus>),
 }
 
 /// Why an operation was not done.
@@ -134,7 +139,11 @@ impl OpResult {
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
-            Self::Accepted | Self::Conversation(_) | Self::Model { .. } | Self::Rewound { .. } => None,
+            Self::Accepted
+            | Self::Conversation(_)
+            | Self::Model { .. }
+            | Self::Rewound { .. }
+            | Self::Budget(_) => None,
         }
     }
 }

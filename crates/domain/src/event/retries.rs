@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Discarded;
-use crate::model::{ModelError, Wait};
+use super::{Discarded, ModelFallback};
+use crate::model::{ModelError, ModelErrorKind, Wait};
 use crate::terminal_text::one_line;
 
 /// A wait up to this long is not worth a line, unless the server asked for it.
@@ -42,10 +42,33 @@ impl Discarded {
     }
 }
 
+impl ModelFallback {
+    /// From, to, why, until when, and what is lost.
+    pub fn sentence(&self) -> String {
+        let Self { from, to, .. } = self;
+        let reason = one_line(&self.reason);
+        let reason = reason.trim_end_matches('.');
+        let until = match self.for_session {
+            true => "for the rest of this session".to_owned(),
+            false => format!(
+                "until the end of this turn ({} is tried again after {})",
+                one_line(from),
+                seconds(self.cool_down)
+            ),
+        };
+        let lost = match self.lost.is_empty() {
+            true => String::new(),
+            false => format!(" Not carried over: {}.", self.lost.join(", ")),
+        };
+        format!("Switched from {} to {} {until}: {reason}.{lost}", one_line(from), one_line(to))
+    }
+}
+
 impl ModelError {
     /// The message as upstream marks it.
     pub fn marked(&self) -> String {
-        if self.message.starts_with("[API Error:") {
+        // The API was not asked when the budget refused.
+        if self.message.starts_with("[API Error:") || self.kind == ModelErrorKind::BudgetExceeded {
             self.message.clone()
         } else {
             format!("[API Error: {}]", self.message)

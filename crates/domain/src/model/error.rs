@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::ProviderId;
+use crate::budget::Exceeded;
 
 /// A request that failed for good, or a stream that broke.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -28,6 +29,8 @@ pub struct ErrorDetails {
     pub request_id: Option<String>,
     /// How long the provider asks to wait.
     pub retry_after: Option<Duration>,
+    /// The limit, for [`ModelErrorKind::BudgetExceeded`].
+    pub exceeded: Option<Exceeded>,
 }
 
 /// What kind of failure it was; decides what may be tried next.
@@ -73,6 +76,13 @@ impl ModelError {
     /// Builds an error.
     pub fn new(kind: ModelErrorKind, status: Option<u16>, message: impl Into<String>) -> Self {
         Self { kind, status, message: message.into(), details: Box::default() }
+    }
+
+    /// A request that a limit does not allow.
+    pub fn over_budget(exceeded: Exceeded) -> Self {
+        let mut error = Self::new(ModelErrorKind::BudgetExceeded, None, exceeded.to_string());
+        error.details.exceeded = Some(exceeded);
+        error
     }
 
     /// Whether a broken stream of this kind may be started again.

@@ -48,6 +48,16 @@ impl ModelInfo {
             source: InfoSource::Guess,
         }
     }
+
+    /// The name to show for a model that was asked for as `asked`: Gemini's aliases as they are, because its formats
+    /// carry them, and otherwise the concrete model.
+    pub fn display_name(&self, asked: &str) -> String {
+        if self.provider != ProviderId::GEMINI {
+            return self.id.clone();
+        }
+        let bare = ["gemini/", "vertex/"].into_iter().find_map(|prefix| asked.strip_prefix(prefix));
+        bare.unwrap_or(asked).to_owned()
+    }
 }
 
 impl ModelInfo {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Citation, Finish, GroundingInfo, ModelError, Origin, Usage};
+use super::{Citation, Finish, GroundingInfo, ModelError, ModelErrorKind, Origin, ProviderId, Usage};
 use crate::BoxFuture;
 use crate::content::Part;
 
@@ -42,6 +42,8 @@ pub struct Wait {
     /// What went wrong, for people.
     pub cause: String,
     pub status: Option<u16>,
+    /// What kind of failure it was, if there was one.
+    pub kind: Option<ModelErrorKind>,
 }
 
 /// A piece of a reply.
@@ -60,4 +62,13 @@ pub struct ReplyChunk {
     pub citations: Vec<Citation>,
     /// What the model looked up, if it was allowed to.
     pub grounding: Option<Box<GroundingInfo>>,
+}
+
+impl ReplyChunk {
+    /// The version of the model that answered, as upstream's statistics name it. Other providers are named by the
+    /// model that was asked.
+    pub fn gemini_version(&self) -> Option<&str> {
+        let is_gemini = self.origin.as_ref().is_none_or(|origin| origin.provider == ProviderId::GEMINI);
+        self.model_version.as_deref().filter(|_| is_gemini)
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use pollux_domain::event::Op;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{one_line, visible};
 use pollux_host::VERSION;
@@ -16,14 +17,19 @@ use crate::input::Input;
 const NEXT_TIME: &str = "The change applies to new sessions.";
 
 impl Front<'_, '_> {
-    /// Handles a line typed while a turn runs: some commands run at once, the rest waits.
-    pub(crate) fn during_turn(&mut self, typed: String) {
+    /// Handles a line typed while a turn runs: some commands run at once, the rest waits. Returns what the session is
+    /// asked.
+    pub(crate) fn during_turn(&mut self, typed: String) -> Option<Op> {
         match typed.trim() {
+            line if line == "/budget" || line.starts_with("/budget ") => {
+                return self.budget_during_turn(line.trim_start_matches("/budget"));
+            }
             "/stats" | "/usage" => self.show_stats(""),
             "/help" | "/?" => self.ui.note(&super::help()),
             "/vim" => self.vim(),
             _ => self.ui.defer(Input::Said(typed)),
         }
+        None
     }
 
     /// Shows facts about a new session on the screen.

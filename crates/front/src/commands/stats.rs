@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pollux_domain::budget::BudgetStatus;
 use pollux_domain::model::{MicroUsd, Usage};
 use pollux_domain::panel::{Panel, PanelRow};
 use pollux_domain::terminal_text::one_line;
@@ -52,6 +53,10 @@ impl Front<'_, '_> {
         if !stats.models.is_empty() {
             rows.push(PanelRow::Blank);
             rows.extend(usage(stats));
+        }
+        if let Some(budget) = &stats.budget {
+            rows.push(PanelRow::Blank);
+            rows.extend(self::budget(budget));
         }
         if stats.turns.iter().filter(|turn| turn.total > 0).count() > 1 {
             rows.push(PanelRow::Blank);
@@ -136,6 +141,16 @@ fn usage(stats: &Stats) -> Vec<PanelRow> {
         let text = format!("estimated {} (list prices of {}{except})", dollars(cost), prices_as_of());
         rows.push(pair("Cost:", &text));
     }
+    rows
+}
+
+/// What was spent, wasted and allowed.
+fn budget(status: &BudgetStatus) -> Vec<PanelRow> {
+    let mut rows = vec![heading("Budget"), pair("Spent:", &BudgetStatus::in_words(&status.session))];
+    if status.wasted.requests > 0 {
+        rows.push(pair("Wasted:", &BudgetStatus::in_words(&status.wasted)));
+    }
+    rows.extend(status.scopes.iter().map(|scope| PanelRow::Text(format!("Limit per {}", scope.line()))));
     rows
 }
 

@@ -165,6 +165,9 @@ const COMMANDS: &[SlashCommand] = &[
         sub(&["signin", "login"], "Choose a method and enter a key"),
         sub(&["signout", "logout"], "Delete the stored key"),
     ], then!(|f, r, _c| f.auth(r).await)),
+    with(&["/budget"], "[+<amount> [unit]|off]", "Show spending; raise or remove the session's limits", &[
+        sub(&["off"], "Remove the limits of turn and session"),
+    ], done!(|f, r, c| f.budget(r, c).await)),
     with(&["/bug"], "[title]", "Report a bug", &[], done!(|f, r, c| f.bug(r, c).await)),
     with(&["/chat"], "[list|save|resume|delete|share]", "Browse, save and resume conversations", CHATS, then!(|f, r, c| f.chats(r, c).await)),
     plain(&["/clear", "/new"], "Start a new session; this one is kept", then!(|_f, _r, _c| CommandOutcome::NewSession(NewSession { note: "New session.".to_owned(), ..NewSession::default() }))),
@@ -233,6 +236,7 @@ const COMMANDS: &[SlashCommand] = &[
     ], then!(|f, r, c| f.plan(r, c).await)),
     with(&["/policies"], "[list]", "List policy rules in force", &[sub(&["list"], "List policy rules in force")], told!(|f, _r, _c| f.policies())),
     plain(&["/privacy"], "Show what data leaves this machine", told!(|f, _r, _c| not_here("/privacy"))),
+    with(&["/provider"], "[id]", "Switch the model provider", &[], done!(|f, r, c| f.provider(r, c).await)),
     with(&["/quit", "/exit"], "[--delete]", "End the session (`--delete` to delete it)", &[
         sub(&["--delete"], "Delete the session"),
     ], then!(|f, r, _c| { f.forget = r == "--delete"; CommandOutcome::Quit })),

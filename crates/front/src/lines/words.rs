@@ -2,6 +2,7 @@
 
 use pollux_domain::call_summary::call_summary;
 use pollux_domain::event::{CallFailure, CallOutcome, CallReport, CompressionStatus, HookReport, TurnEnd};
+use pollux_domain::model::ModelErrorKind;
 use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::{one_line, plain};
 use pollux_domain::tool::Display;
@@ -93,6 +94,7 @@ pub(super) fn end(end: &TurnEnd) -> Option<String> {
         TurnEnd::Overflow { estimated, remaining } => Some(format!(
             "The request of about {estimated} tokens exceeds the {remaining} tokens left. /compress makes room."
         )),
+        TurnEnd::Failed(error) if error.kind == ModelErrorKind::BudgetExceeded => Some(error.to_string()),
         TurnEnd::Failed(error) => Some(format!("Request failed: {error}")),
     }
 }

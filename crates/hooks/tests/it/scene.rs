@@ -79,6 +79,7 @@ impl World {
             transcript_path: Some(PathBuf::from("/t/session.json")),
             cwd: root,
             plans_dir: Some(PathBuf::from("/plans")),
+            budget: None,
         };
         Self {
             folder,

@@ -42,6 +42,7 @@ impl Snapshot {
                 self.model.clone_from(model);
             }
             Event::ModelChanged(model) => self.model.clone_from(model),
+            Event::ModelFallback(fallback) => self.model.clone_from(&fallback.to),
             Event::ModeChanged { mode, .. } => self.mode = Some(*mode),
             Event::Titled(title) => self.title = Some(title.clone()),
             Event::QueueChanged(waiting) => self.waiting.clone_from(waiting),

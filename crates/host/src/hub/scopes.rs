@@ -1,6 +1,7 @@
 //! Permissions of a front end.
 
 use pollux_domain::approval::ApprovalMode;
+use pollux_domain::budget::BudgetChange;
 use pollux_domain::event::Op;
 
 /// The permissions of a front end, assigned by the server when it connects.
@@ -22,11 +23,12 @@ impl Scopes {
 
     pub(super) fn allow(self, op: &Op) -> bool {
         match op {
-            Op::Describe => self.watch,
+            Op::Describe | Op::Budget(BudgetChange::Show) => self.watch,
             Op::Prompt { .. }
             | Op::Withdraw { .. }
             | Op::Cancel
             | Op::SetModel(_)
+            | Op::Budget(_)
             | Op::Rewind { .. }
             | Op::Compress
             | Op::Propose { .. }

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_config::files::{FileError, FileLock, LockError, Mode, read_text, replace};
+use pollux_domain::budget::Spent;
 use pollux_domain::model::MicroUsd;
 use pollux_domain::time::Clock;
 use serde::{Deserialize, Serialize};
-
-use super::Spent;
 
 /// Older days are forgotten.
 const MAX_DAYS: usize = 31;
@@ -57,6 +56,8 @@ struct Row {
     tokens: u64,
     #[serde(default)]
     requests: u64,
+    #[serde(default)]
+    millis: u64,
 }
 
 impl CounterFile {
@@ -75,6 +76,7 @@ impl CounterFile {
         let lock = FileLock::acquire(&self.path)?;
         let counters = match read_text(&self.path)? {
             Some(text) => serde_json::from_str(&text)
+                .and_then(|counters: serde_json::Map<_, _>| serde_json::from_value(counters.into()))
                 .map_err(|source| CounterFileError::Damaged { path: self.path.clone(), source })?,
             None => Counters::default(),
         };
@@ -116,12 +118,12 @@ impl OpenFile<'_> {
 
 impl From<Row> for Spent {
     fn from(row: Row) -> Self {
-        Self { usd: MicroUsd(row.micro_usd), tokens: row.tokens, requests: row.requests }
+        Self { usd: MicroUsd(row.micro_usd), tokens: row.tokens, requests: row.requests, millis: row.millis }
     }
 }
 
 impl From<Spent> for Row {
     fn from(spent: Spent) -> Self {
-        Self { micro_usd: spent.usd.0, tokens: spent.tokens, requests: spent.requests }
+        Self { micro_usd: spent.usd.0, tokens: spent.tokens, requests: spent.requests, millis: spent.millis }
     }
 }

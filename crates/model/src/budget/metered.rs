@@ -1,35 +1,21 @@
 //! A client whose requests are paid from a budget.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pollux_domain::BoxFuture;
-use pollux_domain::content::{Body, Content, Part};
+use pollux_domain::budget::{SessionBudget, Spent};
 use pollux_domain::model::{
-    GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, Prices, ReplyChunk,
-    ReplyEvent, ReplyStream, Setting, Usage,
+    GenerationSettings, ModelClient, ModelError, ModelInfo, ModelRequest, Prices, ReplyChunk, ReplyEvent,
+    ReplyStream, Setting, Usage,
 };
 
-use super::{Ask, Budget, Reservation, Spent};
-use crate::catalogue::cost::cost;
-use crate::catalogue::known;
+use super::attempts::Gate;
+use super::estimate::{BYTES_PER_TOKEN, part_bytes, request_bytes};
+use super::meter::{self, Meter};
+use super::{Ask, Reservation};
 
 /// A reply is taken for no longer than this where neither the request nor the model says.
 const USUAL_OUTPUT: u64 = 65_536;
-/// Letters of a token, roughly.
-const BYTES_PER_TOKEN: u64 = 4;
-/// A picture or a page, roughly.
-const TOKENS_PER_MEDIUM: u64 = 1_500;
-
-/// What is done about a model whose price nobody knows, where money is limited.
-#[derive(Clone)]
-pub enum UnknownPrice {
-    /// Counts its tokens and says once that money is not counted.
-    Warn(Arc<dyn Fn(&str) + Send + Sync>),
-    Refuse,
-    /// Takes this price.
-    Assume(Prices),
-}
 
 /// A client whose requests are paid from a budget. A request that the budget does not allow fails before it is sent.
 pub struct Metered {
@@ -37,122 +23,103 @@ pub struct Metered {
     meter: Arc<Meter>,
 }
 
-struct Meter {
-    budget: Arc<Budget>,
-    unknown_price: UnknownPrice,
-    warned: AtomicBool,
-}
-
 impl Metered {
     /// Pays for what `inner` sends.
-    pub fn new(inner: Arc<dyn ModelClient>, budget: Arc<Budget>, unknown_price: UnknownPrice) -> Self {
-        let meter = Meter { budget, unknown_price, warned: AtomicBool::new(false) };
-        Self { inner, meter: Arc::new(meter) }
+    pub fn new(inner: Arc<dyn ModelClient>, meter: Arc<Meter>) -> Self {
+        Self { inner, meter }
     }
 }
 
-impl Meter {
-    /// Sets aside what the request can cost, and shortens its reply to what can be paid.
-    async fn reserve(
-        self: &Arc<Self>,
-        info: &ModelInfo,
-        settings: &GenerationSettings,
-        request: &mut ModelRequest,
-    ) -> Result<Bill, ModelError> {
-        let prices = self.prices(info)?;
-        let wanted = settings.max_output.value().copied();
-        let max_output = wanted.or(info.max_output).unwrap_or(USUAL_OUTPUT);
-        let ask = Ask { input: estimate(request), max_output, prices: prices.clone() };
-        let (meter, input) = (Arc::clone(self), ask.input);
-        // Another process may hold the file for a while.
-        let reserved = tokio::task::spawn_blocking(move || meter.budget.reserve(&ask)).await;
-        let reservation = reserved.map_err(|_| broken())??;
-        if reservation.max_output < max_output {
-            request.settings.max_output = Setting::Set(reservation.max_output);
-        }
-        let meter = Arc::clone(self);
-        Ok(Bill { meter, reservation: Some(reservation), prices, input, bytes: 0, retries: 0, usage: None })
+/// Sets aside what the request can cost, and shortens its reply to what can be paid.
+async fn reserve(
+    inner: &dyn ModelClient,
+    meter: &Arc<Meter>,
+    request: &mut ModelRequest,
+) -> Result<Bill, ModelError> {
+    let info = inner.resolve(&request.model);
+    let prices = meter.prices(&info)?;
+    // Without a limit the size matters only if nobody counts the tokens.
+    let (bytes, kept) = match meter.budget().is_limited() {
+        true => (request_bytes(request), None),
+        false => (0, Some(Box::new(request.clone()))),
+    };
+    let wanted = inner.settings(request).max_output.value().copied();
+    let max_output = wanted.or(info.max_output).unwrap_or(USUAL_OUTPUT);
+    let input = meter.tokens(&info, bytes);
+    let ask = Ask { input, max_output, prices: prices.clone() };
+    let reservation = meter.reserve(ask, request.role).await?;
+    if reservation.max_output < max_output {
+        request.settings.max_output = Setting::Set(reservation.max_output);
     }
-
-    fn prices(&self, info: &ModelInfo) -> Result<Option<Prices>, ModelError> {
-        let listed = || known::prices(&format!("{}/{}", info.provider.as_str(), info.id));
-        let prices = info.prices.clone().or_else(listed);
-        if prices.is_some() || !self.budget.limits_money() {
-            return Ok(prices);
-        }
-        match &self.unknown_price {
-            UnknownPrice::Assume(prices) => Ok(Some(prices.clone())),
-            UnknownPrice::Refuse => {
-                let message =
-                    format!("the price of model `{}` is not known, and the budget is in USD", info.id);
-                Err(ModelError::new(ModelErrorKind::BudgetExceeded, None, message))
-            }
-            UnknownPrice::Warn(warn) => {
-                if !self.warned.swap(true, Ordering::Relaxed) {
-                    warn(&info.id);
-                }
-                Ok(None)
-            }
-        }
-    }
-}
-
-fn broken() -> ModelError {
-    ModelError::new(ModelErrorKind::BudgetExceeded, None, "the budget could not be read")
+    Ok(Bill {
+        gate: Gate::new(meter, input, prices.clone()),
+        meter: Arc::clone(meter),
+        reservation: Some(reservation),
+        model: meter::key(&info),
+        prices,
+        request_bytes: bytes,
+        kept,
+        input,
+        bytes: 0,
+        usage: None,
+        failed: false,
+    })
 }
 
 /// What one request has come to so far. Paid when it is dropped, whatever became of the request.
 struct Bill {
     meter: Arc<Meter>,
+    gate: Arc<Gate>,
     reservation: Option<Reservation>,
+    model: String,
     prices: Option<Prices>,
+    request_bytes: u64,
+    /// The request, to estimate its size if that becomes necessary.
+    kept: Option<Box<ModelRequest>>,
     /// The estimate of the input.
     input: u64,
     /// How much has come back.
     bytes: u64,
-    /// Attempts that the provider refused.
-    retries: u64,
     usage: Option<Usage>,
+    /// The reply broke off, or never came.
+    failed: bool,
 }
 
 impl Bill {
     fn note(&mut self, chunk: &ReplyChunk) {
-        self.bytes = self.bytes.saturating_add(chunk.parts.iter().map(bytes).sum());
+        self.bytes = self.bytes.saturating_add(chunk.parts.iter().map(part_bytes).sum());
         self.usage = chunk.usage.or(self.usage);
     }
 
-    /// The request never brought anything, so the provider takes nothing for it.
-    fn void(&mut self) {
-        if self.bytes == 0 && self.usage.is_none() {
-            self.input = 0;
+    fn spent(&mut self) -> Spent {
+        let nothing_came = self.bytes == 0 && self.usage.is_none();
+        if nothing_came && self.failed && !self.gate.answered() {
+            // A request that was refused is not billed.
+            return Spent { requests: 1, ..Spent::default() };
         }
-    }
-
-    fn spent(&self) -> Spent {
+        if let Some(request) = self.kept.take().filter(|_| self.usage.is_none()) {
+            self.input = request_bytes(&request).div_ceil(BYTES_PER_TOKEN);
+        }
         let usage = self.usage.unwrap_or_else(|| {
             let output = self.bytes.div_ceil(BYTES_PER_TOKEN);
             let total = self.input.saturating_add(output);
             Usage { input: self.input, output, total, estimated: true, ..Usage::default() }
         });
-        let written = usage.output.saturating_add(usage.reasoning);
-        Spent {
-            usd: self
-                .prices
-                .as_ref()
-                .map(|prices| cost(&usage, prices))
-                .or(usage.cost_reported)
-                .unwrap_or_default(),
-            tokens: usage.input.saturating_add(written).max(usage.total),
-            requests: 1 + self.retries,
-        }
+        meter::spent(&usage, self.prices.as_ref())
     }
 }
 
 impl Drop for Bill {
     fn drop(&mut self) {
-        if let Some(reservation) = self.reservation.take() {
-            // If the file cannot be written, the reservation stays spent there.
-            let _ = self.meter.budget.settle(reservation, self.spent());
+        let Some(reservation) = self.reservation.take() else { return };
+        let spent = self.spent();
+        self.meter.settle(reservation, spent);
+        if self.failed {
+            self.meter.budget().waste(spent);
+        }
+        if let Some(usage) = self.usage.filter(|usage| usage.input > 0) {
+            let (model, prices) = (std::mem::take(&mut self.model), self.prices.take());
+            self.meter.learn(model, self.request_bytes, usage.input, prices);
         }
     }
 }
@@ -173,20 +140,23 @@ impl ModelClient for Metered {
 
     fn generate(&self, mut request: ModelRequest) -> BoxFuture<'_, Result<ReplyChunk, ModelError>> {
         Box::pin(async move {
-            let info = self.inner.resolve(&request.model);
-            let settings = self.inner.settings(&request);
-            let mut bill = self.meter.reserve(&info, &settings, &mut request).await?;
-            let reply = self.inner.generate(request).await;
+            let mut bill = reserve(&*self.inner, &self.meter, &mut request).await?;
+            let gate = Arc::clone(&bill.gate);
+            let reply = gate.watch(self.inner.generate(request)).await;
             match &reply {
                 Ok(chunk) => bill.note(chunk),
-                Err(_) => bill.void(),
+                Err(_) => bill.failed = true,
             }
             reply
         })
     }
 
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'_, Result<u64, ModelError>> {
-        self.inner.count_tokens(request)
+        // At a limit nothing is sent, not even what is free.
+        match self.meter.exceeded() {
+            Some(exceeded) => Box::pin(async { Err(ModelError::over_budget(exceeded)) }),
+            None => self.inner.count_tokens(request),
+        }
     }
 
     fn list_models(&self) -> BoxFuture<'_, Result<Vec<ModelInfo>, ModelError>> {
@@ -226,13 +196,15 @@ impl MeteredStream {
                     }
                 },
                 State::Reading(stream, bill) => {
-                    let event = stream.next().await;
+                    let gate = Arc::clone(&bill.gate);
+                    let event = gate.watch(stream.next()).await;
                     match &event {
                         Some(Ok(ReplyEvent::Chunk(chunk))) => bill.note(chunk),
-                        Some(Ok(ReplyEvent::Waiting(_))) => bill.retries += 1,
-                        Some(Ok(ReplyEvent::CallProgress { .. } | ReplyEvent::Alive)) => {}
+                        Some(Ok(
+                            ReplyEvent::Waiting(_) | ReplyEvent::CallProgress { .. } | ReplyEvent::Alive,
+                        )) => {}
                         Some(Err(_)) => {
-                            bill.void();
+                            bill.failed = true;
                             self.state = State::Done;
                         }
                         None => self.state = State::Done,
@@ -248,48 +220,12 @@ impl MeteredStream {
 async fn begin(
     (inner, meter, mut request): (Arc<dyn ModelClient>, Arc<Meter>, ModelRequest),
 ) -> Result<Begun, ModelError> {
-    let info = inner.resolve(&request.model);
-    let settings = inner.settings(&request);
-    let bill = meter.reserve(&info, &settings, &mut request).await?;
+    let bill = reserve(&*inner, &meter, &mut request).await?;
     Ok((inner.stream(request), bill))
 }
 
 impl ReplyStream for MeteredStream {
     fn next(&mut self) -> BoxFuture<'_, Option<Result<ReplyEvent, ModelError>>> {
         Box::pin(self.advance())
-    }
-}
-
-/// How many tokens a request has, roughly.
-fn estimate(request: &ModelRequest) -> u64 {
-    let system = request.system.as_ref().map_or(0, |text| text.len() as u64);
-    let contents: u64 = request.contents.iter().map(|content| content_bytes(content)).sum();
-    let tools = request
-        .tools
-        .iter()
-        .map(|tool| (tool.name.len() + tool.description.len() + tool.parameters.to_string().len()) as u64);
-    let bytes = system.saturating_add(contents).saturating_add(tools.sum());
-    bytes.div_ceil(BYTES_PER_TOKEN)
-}
-
-fn content_bytes(content: &Content) -> u64 {
-    content.parts.iter().map(bytes).sum()
-}
-
-fn bytes(part: &Part) -> u64 {
-    let json_length =
-        |value: &pollux_domain::JsonObject| serde_json::to_string(value).map_or(0, |text| text.len() as u64);
-    match &part.body {
-        Body::Text(text) | Body::Reasoning { text, .. } => text.len() as u64,
-        Body::Call(call) => call.name.len() as u64 + json_length(&call.args),
-        Body::Response(response) => {
-            let text = match response.response.as_stored() {
-                Some(stored) => stored.length as u64,
-                None => json_length(&response.response),
-            };
-            text + response.parts.iter().map(bytes).sum::<u64>()
-        }
-        Body::InlineData(_) | Body::FileData { .. } => TOKENS_PER_MEDIUM * BYTES_PER_TOKEN,
-        Body::Other(fields) => json_length(fields),
     }
 }

@@ -1,4 +1,5 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use pollux_config::files::{Mode, replace};
 use pollux_domain::time::{Clock, Timestamp};
@@ -6,16 +7,19 @@ use proptest::prelude::*;
 
 use super::*;
 
-struct FixedClock;
+/// A clock that can be set, in milliseconds after ten o'clock.
+#[derive(Default)]
+struct HandClock(AtomicI64);
 
-impl Clock for FixedClock {
+impl Clock for HandClock {
     fn now(&self) -> Timestamp {
-        Timestamp::parse("2026-11-16T10:00:00.000Z").unwrap()
+        let ten = Timestamp::parse("2026-11-16T10:00:00.000Z").unwrap();
+        Timestamp::from_millis(ten.millis() + self.0.load(Ordering::SeqCst))
     }
 }
 
 fn file(folder: &tempfile::TempDir) -> CounterFile {
-    CounterFile::new(folder.path().join("budget.json"), "project", Arc::new(FixedClock))
+    CounterFile::new(folder.path().join("budget.json"), "project", Arc::new(HandClock::default()))
 }
 
 /// One dollar for a million tokens read, ten for a million written.
@@ -38,12 +42,12 @@ fn usd(micro: u64) -> Limits {
 }
 
 fn spent(micro: u64, tokens: u64) -> Spent {
-    Spent { usd: MicroUsd(micro), tokens, requests: 1 }
+    Spent { usd: MicroUsd(micro), tokens, requests: 1, millis: 0 }
 }
 
 fn exceeded(result: Result<Reservation, BudgetError>) -> Exceeded {
     match result {
-        Err(BudgetError::Exceeded(exceeded)) => exceeded,
+        Err(BudgetError::Exceeded { exceeded, .. }) => *exceeded,
         other => panic!("a refusal was due: {other:?}"),
     }
 }
@@ -54,8 +58,9 @@ fn a_reservation_is_the_worst_case_and_its_settlement_the_truth() {
     let reservation = budget.reserve(&ask(1_000, 2_000)).unwrap();
     assert_eq!(reservation.max_output, 2_000);
     assert_eq!(budget.spent(Scope::Session), spent(21_000, 3_000));
+    assert_eq!(budget.status().session, Spent::default(), "a reservation is not told as spent");
     budget.settle(reservation, spent(3_000, 1_200)).unwrap();
-    assert_eq!(budget.spent(Scope::Session), spent(3_000, 1_200));
+    assert_eq!(budget.status().session, spent(3_000, 1_200));
     assert_eq!(budget.spent(Scope::Turn), spent(3_000, 1_200));
     budget.begin_turn();
     assert_eq!(budget.spent(Scope::Turn), Spent::default());
@@ -68,9 +73,11 @@ fn a_reply_is_made_shorter_before_a_request_is_refused() {
     assert_eq!(reservation.max_output, 4_000, "40,000 of 50,000 are left for the reply");
     budget.settle(reservation, spent(35_000, 12_000)).unwrap();
     let refused = exceeded(budget.reserve(&ask(10_000, 100_000)));
-    assert_eq!(
-        refused.to_string(),
-        "Budget reached: session 0.04 of 0.05 USD (12 k tokens, 1 requests). Nothing was lost."
+    assert!(
+        refused.to_string().starts_with(
+            "Budget reached: session 0.0350 of 0.0500 USD (12 k tokens, 1 requests). Nothing was lost. Continue: /budget +0.05"
+        ),
+        "{refused}"
     );
     let reservation = budget.reserve(&ask(1_000, 100)).unwrap();
     assert_eq!(reservation.max_output, 100, "a short reply need not be made longer");
@@ -87,32 +94,86 @@ fn tokens_and_requests_are_limits_too() {
     let second = budget.reserve(&unpriced).unwrap();
     budget.settle(second, spent(0, 1_500)).unwrap();
     let refused = exceeded(budget.reserve(&unpriced));
-    assert_eq!((refused.scope, refused.spent.requests), (Scope::Turn, 2));
+    assert_eq!((refused.scope, refused.unit, refused.spent.requests), (Scope::Turn, Unit::Requests, 2));
+    assert_eq!(budget.reached().map(|reached| reached.unit), Some(Unit::Requests));
     budget.begin_turn();
     assert!(budget.reserve(&unpriced).is_ok());
 }
 
 #[test]
+fn a_budget_of_nothing_lets_only_free_models_answer() {
+    let budget = Budget::new([(Scope::Session, usd(0))]);
+    assert_eq!(exceeded(budget.reserve(&ask(1, 1))).limit, 0);
+    let free = MicroUsd(0);
+    let free = Prices { input: free, output: free, cached: free, cache_write: free, above: None };
+    let reservation = budget.reserve(&Ask { prices: Some(free), ..ask(1_000, 2_000) }).unwrap();
+    budget.settle(reservation, spent(0, 3_000)).unwrap();
+    assert_eq!(budget.reached(), None);
+    for limits in [
+        Limits { tokens: Some(0), ..Limits::default() },
+        Limits { requests: Some(0), ..Limits::default() },
+        Limits { millis: Some(0), ..Limits::default() },
+    ] {
+        exceeded(Budget::new([(Scope::Session, limits)]).reserve(&ask(1, 1)));
+    }
+}
+
+#[test]
+fn time_is_counted_while_a_turn_runs() {
+    let limits = Limits { millis: Some(20), ..Limits::default() };
+    let budget = Budget::new([(Scope::Session, limits)]);
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    assert!(budget.reserve(&ask(1, 1)).is_ok(), "no turn runs");
+    budget.begin_turn();
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    assert_eq!(exceeded(budget.reserve(&ask(1, 1))).unit, Unit::Minutes);
+    budget.end_turn();
+    let spent = budget.status().session.millis;
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    assert_eq!(budget.status().session.millis, spent);
+}
+
+#[test]
 fn people_are_told_once_when_most_is_spent() {
-    let told = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&told);
-    let budget = Budget::new([(Scope::Session, usd(100_000)), (Scope::Day, usd(1_000_000))]).with_notices(
-        Arc::new(move |notice| {
-            assert_eq!(notice.scope, Scope::Session);
-            counter.fetch_add(1, Ordering::SeqCst);
-        }),
-    );
-    for (amount, expected) in [(79_999, 0), (1, 1), (1, 1)] {
+    let budget = Budget::new([(Scope::Session, usd(100_000)), (Scope::Day, usd(1_000_000))]);
+    for (amount, expected) in [(79_999, 0), (1, 1), (1, 0)] {
         let reservation = budget.reserve(&ask(10, 100)).unwrap();
         budget.settle(reservation, spent(amount, 1)).unwrap();
-        assert_eq!(told.load(Ordering::SeqCst), expected);
+        let told = budget.take_notices();
+        assert_eq!(told.len(), expected, "{told:?}");
+        assert!(told.iter().all(|line| line.starts_with("Budget: session 0.08 of 0.10 USD")), "{told:?}");
     }
 }
 
 #[test]
 fn a_resumed_session_keeps_what_it_spent() {
-    let budget = Budget::new([(Scope::Session, usd(10_000))]).resumed(spent(9_999, 1));
-    assert_eq!(exceeded(budget.reserve(&ask(1_000, 2_000))).spent.usd, MicroUsd(9_999));
+    let budget = Budget::new([(Scope::Session, usd(10_000))]).of_session("6f1c");
+    budget.resume(spent(9_999, 1));
+    let refused = exceeded(budget.reserve(&ask(1_000, 2_000)));
+    assert_eq!((refused.spent.usd, refused.session.as_deref()), (MicroUsd(9_999), Some("6f1c")));
+}
+
+#[test]
+fn a_limit_is_raised_but_not_one_of_the_system() {
+    let raise = BudgetChange::Raise { unit: Unit::Usd, by: 20_000 };
+    let budget = Budget::new([(Scope::Session, usd(10_000)), (Scope::Day, usd(50_000))]);
+    exceeded(budget.reserve(&ask(10_000, 2_000)));
+    assert_eq!(budget.change(raise), Ok(()));
+    assert!(budget.reserve(&ask(10_000, 2_000)).is_ok());
+    let tokens = BudgetChange::Raise { unit: Unit::Tokens, by: 1 };
+    assert_eq!(budget.change(tokens), Err("the session has no limit in tokens".to_owned()));
+    assert_eq!(budget.change(BudgetChange::Off), Ok(()));
+    let scopes: Vec<Scope> = budget.status().scopes.iter().map(|status| status.scope).collect();
+    assert_eq!(scopes, [Scope::Day], "a day is not the session's to change");
+
+    let fixed = [(Scope::Session, usd(15_000))];
+    let budget = Budget::new([(Scope::Session, usd(10_000))]).with_fixed(fixed);
+    assert_eq!(budget.change(raise), Ok(()));
+    assert_eq!(budget.status().scopes[0].limits, usd(15_000), "up to the system's limit");
+    assert_eq!(budget.change(raise), Err("the limit comes from system settings".to_owned()));
+    assert_eq!(budget.change(BudgetChange::Off), Ok(()));
+    assert_eq!(budget.status().scopes[0].limits, usd(15_000));
+    assert!(exceeded(budget.reserve(&ask(20_000, 2_000))).fixed);
 }
 
 #[test]
@@ -125,7 +186,8 @@ fn a_process_that_dies_leaves_its_reservation_spent() {
     let second = Budget::new(limits).with_file(file(&folder));
     let refused = exceeded(second.reserve(&ask(1_000, 2_000)));
     assert_eq!((refused.scope, refused.spent), (Scope::Day, spent(21_000, 3_000)));
-    let other_project = CounterFile::new(folder.path().join("budget.json"), "other", Arc::new(FixedClock));
+    let other_project =
+        CounterFile::new(folder.path().join("budget.json"), "other", Arc::new(HandClock::default()));
     let third = Budget::new([(Scope::Project, usd(30_000))]).with_file(other_project);
     let reservation = third.reserve(&ask(1_000, 2_000)).unwrap();
     third.settle(reservation, spent(5, 5)).unwrap();
@@ -134,14 +196,51 @@ fn a_process_that_dies_leaves_its_reservation_spent() {
 }
 
 #[test]
+fn a_day_ends_at_midnight_and_a_request_belongs_to_the_day_it_began_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(HandClock::default());
+    let path = folder.path().join("budget.json");
+    let file = CounterFile::new(&path, "project", Arc::clone(&clock) as Arc<dyn Clock>);
+    let budget = Budget::new([(Scope::Day, usd(30_000))]).with_file(file);
+    let late = budget.reserve(&ask(1_000, 2_000)).unwrap();
+    clock.0.store(15 * 3_600_000, Ordering::SeqCst);
+    let early = budget.reserve(&ask(1_000, 2_000)).unwrap();
+    budget.settle(late, spent(20_000, 3_000)).unwrap();
+    budget.settle(early, spent(25_000, 3_000)).unwrap();
+    assert_eq!(budget.take_notices().len(), 1, "most of the new day is spent");
+    let counters: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(counters["days"]["2026-11-16"]["micro_usd"], 20_000);
+    assert_eq!(counters["days"]["2026-11-17"]["micro_usd"], 25_000);
+    assert_eq!(counters["projects"]["project"]["micro_usd"], 45_000);
+    exceeded(budget.reserve(&ask(1_000, 2_000)));
+    clock.0.store(39 * 3_600_000, Ordering::SeqCst);
+    let next = budget.reserve(&ask(1_000, 2_000)).unwrap();
+    budget.settle(next, spent(29_000, 3_000)).unwrap();
+    assert_eq!(budget.take_notices().len(), 1, "each day has its own notice");
+}
+
+#[test]
 fn a_damaged_file_lets_nothing_leave() {
     let folder = tempfile::tempdir().unwrap();
-    replace(&folder.path().join("budget.json"), b"{", Mode::Private).unwrap();
-    let budget = Budget::new([(Scope::Day, usd(1))]).with_file(file(&folder));
-    let error = budget.reserve(&ask(1, 1)).unwrap_err();
-    assert!(matches!(error, BudgetError::File(_)));
-    assert!(error.to_string().contains("delete it to reset"), "{error}");
-    assert_eq!(ModelError::from(error).kind, ModelErrorKind::BudgetExceeded);
+    for text in ["{", "[]", "{\"days\": 3}", "{\"days\": {\"2026-11-16\": {\"tokens\": -1}}}"] {
+        replace(&folder.path().join("budget.json"), text.as_bytes(), Mode::Private).unwrap();
+        let budget = Budget::new([(Scope::Day, usd(1))]).with_file(file(&folder));
+        let error = budget.reserve(&ask(1, 1)).unwrap_err();
+        assert!(matches!(error, BudgetError::File(_)), "{error}");
+        assert!(error.to_string().contains("delete it to reset"), "{error}");
+        assert_eq!(ModelError::from(error).kind, ModelErrorKind::BudgetExceeded);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_lets_nothing_leave() {
+    let folder = tempfile::tempdir().unwrap();
+    // A file where the folder should be: also root cannot write below it.
+    let blocked = folder.path().join("state");
+    replace(&blocked, b"", Mode::Private).unwrap();
+    let file = CounterFile::new(blocked.join("budget.json"), "project", Arc::new(HandClock::default()));
+    let error = Budget::new([(Scope::Day, usd(1_000_000))]).with_file(file).reserve(&ask(1, 1)).unwrap_err();
+    assert!(error.to_string().starts_with("the budget cannot be counted: "), "{error}");
 }
 
 #[test]
@@ -162,9 +261,11 @@ fn parallel_callers_cannot_spend_the_same_money() {
     });
     let sessions: u64 = budgets.iter().map(|budget| budget.spent(Scope::Session).usd.0).sum();
     let fresh = Budget::new(limits).with_file(file(&folder));
-    let day = exceeded(fresh.reserve(&ask(1_000, 1_000))).spent.usd.0;
+    let day = fresh.reserve(&ask(0, 0)).unwrap();
+    fresh.settle(day, Spent::default()).unwrap();
+    let day = fresh.spent(Scope::Day).usd.0;
     assert_eq!(day, sessions, "the file has all of it");
-    assert!(day <= 150_000 && day > 150_000 - 11_000, "{day}");
+    assert!(day <= 150_000 && day > 150_000 - 11_000 * 8, "{day}");
 }
 
 proptest! {
@@ -184,7 +285,7 @@ proptest! {
             prop_assert!(reservation.max_output >= MIN_OUTPUT.min(max_output));
             prop_assert!(budget.spent(Scope::Session).usd.0 <= limit);
             let output = reservation.max_output * u64::from(used) / 100;
-            let actual = Spent { usd: worst_cost(input, output, &prices()), tokens: input + output, requests: 1 };
+            let actual = Spent { usd: worst_cost(input, output, &prices()), tokens: input + output, requests: 1, millis: 0 };
             open.push((reservation, actual));
             if open.len() > 3 {
                 let (reservation, actual) = open.remove(0);

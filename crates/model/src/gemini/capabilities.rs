@@ -6,7 +6,9 @@ use pollux_domain::model::{Capabilities, Effort};
 pub(crate) fn of(model: &str) -> Capabilities {
     let name = bare(model);
     let efforts = if has_thinking_budget(model) {
-        vec![Effort::None, Effort::Low, Effort::Medium, Effort::High]
+        // The large ones cannot stop reasoning.
+        let least = if name.contains("-pro") { None } else { Some(Effort::None) };
+        least.into_iter().chain([Effort::Minimal, Effort::Low, Effort::Medium, Effort::High]).collect()
     } else {
         vec![Effort::Minimal, Effort::Low, Effort::Medium, Effort::High]
     };

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::attempts::Attempts;
 use super::rate_limit;
 use super::{Failure, HttpOptions, Protocol, Refusal, Retry};
+use crate::budget::{attempt_answered, before_attempt};
 
 /// Of an error's body no more is read.
 const MAX_ERROR_BYTES: usize = 256 * 1024;
@@ -108,6 +109,7 @@ impl Connection {
     }
 
     async fn send_as_it_is(&self, request: Request) -> Result<Response, Failure> {
+        before_attempt().map_err(|error| Failure::new(error, Retry::Never))?;
         let sent = tokio::time::timeout(self.options.first_byte, self.options.http.execute(request)).await;
         let response = match sent {
             Ok(Ok(response)) => response,
@@ -118,7 +120,12 @@ impl Connection {
             }
         };
         self.note_rate_limit(response.headers());
-        if response.status().is_success() { Ok(response) } else { Err(self.refused(response).await) }
+        if response.status().is_success() {
+            attempt_answered();
+            Ok(response)
+        } else {
+            Err(self.refused(response).await)
+        }
     }
 
     /// Asks for a whole answer, as often as it takes.

@@ -183,13 +183,13 @@ impl HttpStream {
         if begins_to_load {
             return Some(Ok(ReplyEvent::Waiting(self.wait(Duration::ZERO, loading_notice(), None))));
         }
-        let wait = Wait { attempt, ..self.wait(delay, error.message, error.status) };
+        let wait = Wait { attempt, kind: Some(error.kind), ..self.wait(delay, error.message, error.status) };
         Some(Ok(ReplyEvent::Waiting(wait)))
     }
 
     fn wait(&self, delay: Duration, cause: String, status: Option<u16>) -> Wait {
         let Attempts { number, max, .. } = self.attempts;
-        Wait { attempt: number, max_attempts: max, delay, cause, status }
+        Wait { attempt: number, max_attempts: max, delay, cause, status, kind: None }
     }
 }
 

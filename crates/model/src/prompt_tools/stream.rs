@@ -115,7 +115,14 @@ impl PromptStream {
     }
 
     fn notify(&mut self, line: String) {
-        let wait = Wait { attempt: 1, max_attempts: 1, delay: Duration::ZERO, cause: line, status: None };
+        let wait = Wait {
+            attempt: 1,
+            max_attempts: 1,
+            delay: Duration::ZERO,
+            cause: line,
+            status: None,
+            kind: None,
+        };
         self.events.push_back(ReplyEvent::Waiting(wait));
     }
 

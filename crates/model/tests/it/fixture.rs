@@ -84,7 +84,12 @@ impl Told {
 }
 
 /// Reads a stream to its end; the limit only keeps a broken test from hanging.
-pub(crate) async fn drain(mut stream: Box<dyn ReplyStream>) -> Told {
+pub(crate) async fn drain(stream: Box<dyn ReplyStream>) -> Told {
+    drain_within(stream, Duration::from_secs(30)).await
+}
+
+/// The same with other patience.
+pub(crate) async fn drain_within(mut stream: Box<dyn ReplyStream>, patience: Duration) -> Told {
     let reading = async {
         let mut told = Told::default();
         while let Some(event) = stream.next().await {
@@ -97,7 +102,7 @@ pub(crate) async fn drain(mut stream: Box<dyn ReplyStream>) -> Told {
         }
         told
     };
-    tokio::time::timeout(Duration::from_secs(30), reading).await.expect("the stream ends")
+    tokio::time::timeout(patience, reading).await.expect("the stream ends")
 }
 
 pub(crate) async fn ask(server: &FakeGemini, text: &str) -> Told {

@@ -1,14 +1,15 @@
 //! A client whose requests are paid from a budget.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use pollux_domain::BoxFuture;
+use pollux_domain::budget::{Limits, Scope, SessionBudget, Spent};
 use pollux_domain::model::{
     Dialect, MicroUsd, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, Prices, ProviderId,
     ReplyChunk, ReplyStream,
 };
-use pollux_model::budget::{Budget, Limits, Metered, Scope, UnknownPrice};
+use pollux_model::budget::{Budget, Meter, UnknownPrice};
 use pollux_test_support::{FakeResponses, responses_reply};
 
 use super::fixture::drain;
@@ -24,13 +25,16 @@ fn prices() -> Prices {
     }
 }
 
-fn budget(micro: u64) -> Arc<Budget> {
-    let limits = Limits { usd: Some(MicroUsd(micro)), ..Limits::default() };
-    Arc::new(Budget::new([(Scope::Session, limits)]))
+fn usd(micro: u64) -> Limits {
+    Limits { usd: Some(MicroUsd(micro)), ..Limits::default() }
 }
 
-fn metered(server: &FakeResponses, budget: &Arc<Budget>, unknown: UnknownPrice) -> Metered {
-    Metered::new(Arc::new(client(server)), Arc::clone(budget), unknown)
+fn meter(limits: Limits, unknown: UnknownPrice) -> Arc<Meter> {
+    Arc::new(Meter::new(Budget::new([(Scope::Session, limits)]), unknown))
+}
+
+fn paid(meter: &Meter) -> Spent {
+    meter.budget().spent(Scope::Session)
 }
 
 fn known() -> UnknownPrice {
@@ -43,38 +47,38 @@ async fn a_reply_costs_what_its_usage_says() {
         responses_reply().text(&["x"]).usage(1_000, 50),
         responses_reply().text(&["x"]).usage(2_000, 50),
     ]);
-    let budget = budget(5_000_000);
-    let client = metered(&server, &budget, known());
+    let meter = meter(usd(5_000_000), known());
+    let client = meter.client(Arc::new(client(&server)));
     assert_eq!(drain(client.stream(prompt("hi"))).await.text(), "x");
     // The catalogue knows gpt-5.6-sol: 4 and 20 dollars for a million.
-    let spent = budget.spent(Scope::Session);
+    let spent = paid(&meter);
     assert_eq!((spent.usd, spent.tokens, spent.requests), (MicroUsd(5_000), 1_050, 1));
     client.generate(prompt("hi")).await.unwrap();
-    assert_eq!(budget.spent(Scope::Session).usd, MicroUsd(14_000));
+    assert_eq!(paid(&meter).usd, MicroUsd(14_000));
 }
 
 #[tokio::test]
 async fn what_cannot_be_paid_is_never_sent() {
     let server = FakeResponses::start([responses_reply().text(&["x"]).usage(10, 1)]);
-    let budget = budget(100);
-    let client = metered(&server, &budget, known());
+    let meter = meter(usd(100), known());
+    let client = meter.client(Arc::new(client(&server)));
     let told = drain(client.stream(prompt("hi"))).await;
     assert_eq!(told.error().kind, ModelErrorKind::BudgetExceeded);
     assert!(!told.error().stream_may_restart());
     assert!(
-        told.error().message.starts_with("Budget reached: session 0.00 of 0.01 USD"),
+        told.error().message.starts_with("Budget reached: session 0.0000 of 0.0001 USD"),
         "{:?}",
         told.error()
     );
     assert_eq!(client.generate(prompt("hi")).await.unwrap_err().kind, ModelErrorKind::BudgetExceeded);
-    assert_eq!((server.requests().len(), budget.spent(Scope::Session).requests), (0, 0));
+    assert_eq!((server.requests().len(), paid(&meter).requests), (0, 0));
 }
 
 #[tokio::test]
 async fn a_reply_is_asked_to_be_as_short_as_can_be_paid() {
     let server = FakeResponses::start([responses_reply().text(&["x"]).usage(10, 1)]);
-    let budget = budget(50_000);
-    drain(metered(&server, &budget, known()).stream(prompt("hi"))).await;
+    let meter = meter(usd(50_000), known());
+    drain(meter.client(Arc::new(client(&server))).stream(prompt("hi"))).await;
     let limit = server.body(0)["max_output_tokens"].as_u64().unwrap();
     assert!((1024..2500).contains(&limit), "{limit}");
 }
@@ -87,14 +91,14 @@ async fn a_broken_reply_is_paid_by_estimate_and_a_refused_one_is_not() {
         pollux_test_support::ResponsesReply::error(400, "invalid_request_error", "", "no"),
         responses_reply().text(&[text]).falls_silent(),
     ]);
-    let budget = budget(5_000_000);
-    let client = metered(&server, &budget, known());
+    let meter = meter(usd(5_000_000), known());
+    let client = meter.client(Arc::new(client(&server)));
     drain(client.stream(prompt("hi"))).await;
-    let broken = budget.spent(Scope::Session);
+    let broken = paid(&meter);
     // Ten tokens of text at 20 dollars for a million, and the input.
     assert!((200..1_000).contains(&broken.usd.0), "{broken:?}");
     drain(client.stream(prompt("hi"))).await;
-    let refused = budget.spent(Scope::Session);
+    let refused = paid(&meter);
     assert_eq!((refused.usd, refused.requests), (broken.usd, 2));
     let mut stream = client.stream(prompt("hi"));
     let mut pieces = 0;
@@ -103,9 +107,9 @@ async fn a_broken_reply_is_paid_by_estimate_and_a_refused_one_is_not() {
             pieces += 1;
         }
     }
-    assert!(budget.spent(Scope::Session).usd.0 > 10_000, "the reservation is held");
+    assert!(paid(&meter).usd.0 > 10_000, "the reservation is held");
     drop(stream);
-    let dropped = budget.spent(Scope::Session);
+    let dropped = paid(&meter);
     assert_eq!(dropped.usd.0, broken.usd.0 * 2);
 }
 
@@ -134,29 +138,76 @@ impl ModelClient for Unpriced {
 async fn an_unknown_price_is_told_once_refused_or_assumed() {
     let server = FakeResponses::start((0..3).map(|_| responses_reply().text(&["x"]).usage(1_000, 10)));
     let inner: Arc<dyn ModelClient> = Arc::new(Unpriced(Arc::new(client(&server))));
-    let warned = Arc::new(Mutex::new(Vec::new()));
-    let list = Arc::clone(&warned);
-    let warn = UnknownPrice::Warn(Arc::new(move |model: &str| list.lock().unwrap().push(model.to_owned())));
-    let money = budget(5_000_000);
-    let warning = Metered::new(Arc::clone(&inner), Arc::clone(&money), warn);
-    drain(warning.stream(prompt("hi"))).await;
-    drain(warning.stream(prompt("hi"))).await;
-    let spent = money.spent(Scope::Session);
-    assert_eq!((spent.usd, spent.tokens, spent.requests), (MicroUsd(0), 2_020, 2));
-    assert_eq!(warned.lock().unwrap().as_slice(), ["gpt-5.6-sol-unheard-of"]);
-    let refusing = Metered::new(Arc::clone(&inner), Arc::clone(&money), UnknownPrice::Refuse);
+    let warning = meter(usd(5_000_000), UnknownPrice::Warn);
+    let client = warning.client(Arc::clone(&inner));
+    drain(client.stream(prompt("hi"))).await;
+    drain(client.stream(prompt("hi"))).await;
+    let unpriced = paid(&warning);
+    assert_eq!((unpriced.usd, unpriced.tokens, unpriced.requests), (MicroUsd(0), 2_020, 2));
+    let told = warning.take_notices();
+    assert!(matches!(told.as_slice(), [line] if line.contains("`gpt-5.6-sol-unheard-of`")), "{told:?}");
+    let refusing = meter(usd(5_000_000), UnknownPrice::Refuse).client(Arc::clone(&inner));
     assert_eq!(drain(refusing.stream(prompt("hi"))).await.error().kind, ModelErrorKind::BudgetExceeded);
     assert_eq!(server.requests().len(), 2);
-    let assuming = Metered::new(inner, Arc::clone(&money), known());
-    drain(assuming.stream(prompt("hi"))).await;
-    assert_eq!(money.spent(Scope::Session).usd, MicroUsd(1_100));
+    let assuming = meter(usd(5_000_000), known());
+    drain(assuming.client(inner).stream(prompt("hi"))).await;
+    assert_eq!(paid(&assuming).usd, MicroUsd(1_100));
+}
+
+#[tokio::test]
+async fn every_attempt_is_counted_and_one_too_many_never_leaves() {
+    let busy = || pollux_test_support::ResponsesReply::error(503, "server_error", "", "busy");
+    for (streamed, limit) in [(true, 2), (false, 2), (true, 3), (false, 3)] {
+        let server = FakeResponses::start([busy(), busy(), responses_reply().text(&["x"]).usage(10, 1)]);
+        let meter = meter(Limits { requests: Some(limit), ..Limits::default() }, known());
+        let client = meter.client(Arc::new(client(&server)));
+        let error = match streamed {
+            true => drain(client.stream(prompt("hi"))).await.error,
+            false => client.generate(prompt("hi")).await.err(),
+        };
+        assert_eq!((server.requests().len() as u64, paid(&meter).requests), (limit, limit), "{streamed}");
+        assert_eq!(error.map(|error| error.kind), (limit < 3).then_some(ModelErrorKind::BudgetExceeded));
+        assert_eq!(meter.status().wasted.requests, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_subagent_has_its_share_and_draws_from_the_whole() {
+    let server = FakeResponses::start((0..9).map(|_| responses_reply().text(&["x"]).usage(1_000, 100)));
+    let budget = Budget::new([(Scope::Session, usd(5_000_000))]);
+    let meter = Arc::new(Meter::new(budget, known()).with_subagent_share(usd(30_000)));
+    let main = meter.client(Arc::new(client(&server)));
+    let share = meter.for_subagent(&main);
+    let error = loop {
+        if let Some(error) = drain(share.stream(prompt("hi"))).await.error {
+            break error;
+        }
+    };
+    assert!(error.message.starts_with("Budget reached: sub-agent 0.01"), "{error}");
+    assert_eq!(meter.exceeded(), None, "the session goes on");
+    assert!(
+        drain(meter.for_subagent(&main).stream(prompt("hi"))).await.error.is_none(),
+        "another has its own"
+    );
+    assert_eq!(paid(&meter).requests, server.requests().len() as u64);
+}
+
+#[tokio::test]
+async fn a_request_waits_for_money_that_others_only_reserve() {
+    let server = FakeResponses::start((0..2).map(|_| responses_reply().text(&["x"]).usage(10, 1)));
+    // Not enough for two replies of full length at once.
+    let meter = meter(usd(60_000), known());
+    let client = meter.client(Arc::new(client(&server)));
+    let (one, two) = tokio::join!(drain(client.stream(prompt("a"))), drain(client.stream(prompt("b"))));
+    assert!(one.error.is_none() && two.error.is_none());
+    assert_eq!(paid(&meter).requests, 2);
 }
 
 #[tokio::test]
 async fn parallel_callers_stop_at_the_limit_together() {
     let server = FakeResponses::start((0..100).map(|_| responses_reply().text(&["x"]).usage(1_000, 100)));
-    let budget = budget(100_000);
-    let client = Arc::new(metered(&server, &budget, known()));
+    let meter = meter(usd(100_000), known());
+    let client = meter.client(Arc::new(client(&server)));
     let refused = Arc::new(AtomicUsize::new(0));
     let mut callers = tokio::task::JoinSet::new();
     for _ in 0..4 {
@@ -168,7 +219,7 @@ async fn parallel_callers_stop_at_the_limit_together() {
     }
     while callers.join_next().await.is_some() {}
     assert_eq!(refused.load(Ordering::SeqCst), 4);
-    let spent = budget.spent(Scope::Session);
+    let spent = paid(&meter);
     // The input was estimated at about 25 tokens and counted 1,000: four at once may be over by that.
     assert!(spent.usd.0 <= 100_000 + 4 * 4_000, "{spent:?}");
     assert!(spent.requests >= 5 && spent.requests < 20, "{spent:?}");

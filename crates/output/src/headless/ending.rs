@@ -3,6 +3,8 @@
 //! Every format takes its wording of failures from here; where the words stand in the output is up to the format.
 
 use pollux_config::groups::Dialect;
+use pollux_domain::JsonObject;
+use pollux_domain::budget::Exceeded;
 use pollux_domain::event::{CallFailure, TurnEnd};
 use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::Failure;
@@ -25,17 +27,24 @@ pub(crate) struct RunError {
     pub(crate) status: Option<u16>,
     /// What a person can do.
     pub(crate) hint: Option<&'static str>,
+    /// More for programs: the limit that was reached.
+    pub(crate) details: JsonObject,
 }
 
 /// The sentence is part of upstream's behaviour.
 const TURN_LIMIT: &str = "Reached max session turns for this session. Increase the number of turns by specifying maxSessionTurns in settings.json.";
+
+/// The type of error when a budget is reached, in both dialects.
+const BUDGET_TYPE: &str = "BudgetExceeded";
 
 pub(crate) const LOOP_CODE: &str = "LOOP_DETECTED";
 
 /// What went wrong; `None` for a turn that counts as done. A loop counts as done, with a warning.
 pub(crate) fn turn_error(end: &TurnEnd) -> Option<RunError> {
     let build = |kind, code, upstream_class, message: String| {
-        Some(RunError { kind, code, upstream_class, message: sanitized(&message), status: None, hint: None })
+        let details = JsonObject::new();
+        let message = sanitized(&message);
+        Some(RunError { kind, code, upstream_class, message, status: None, hint: None, details })
     };
     match end {
         TurnEnd::Finished(_) | TurnEnd::Loop(_) => None,
@@ -75,6 +84,7 @@ pub(crate) fn call_error(failure: &CallFailure) -> RunError {
         message: sanitized(&message),
         status: None,
         hint: None,
+        details: JsonObject::new(),
     }
 }
 
@@ -98,6 +108,7 @@ pub(crate) fn failure_error(failure: &Failure) -> RunError {
         message: failure.message(),
         status: None,
         hint: None,
+        details: JsonObject::new(),
     }
 }
 
@@ -129,13 +140,16 @@ fn invalid_message(kind: &str, message: &str) -> String {
 }
 
 fn api_error(error: &ModelError) -> RunError {
+    let over_budget = error.kind == ModelErrorKind::BudgetExceeded;
+    let exceeded = error.details.exceeded.as_ref();
     RunError {
-        kind: "API_ERROR",
+        kind: if over_budget { BUDGET_TYPE } else { "API_ERROR" },
         code: api_code(&error.kind),
-        upstream_class: "Error",
+        upstream_class: if over_budget { BUDGET_TYPE } else { "Error" },
         message: sanitized(&error.marked()),
         status: error.status,
         hint: api_hint(&error.kind),
+        details: exceeded.map(Exceeded::to_json).unwrap_or_default(),
     }
 }
 
@@ -195,6 +209,7 @@ pub(crate) fn exit_kind(end: &TurnEnd, dialect: Dialect, signal: Option<Received
             Dialect::GeminiCli => ExitKind::Success,
             Dialect::Pollux => ExitKind::Failure,
         },
+        TurnEnd::Failed(error) if error.kind == ModelErrorKind::BudgetExceeded => ExitKind::TurnLimit,
         TurnEnd::Overflow { .. } | TurnEnd::Failed(_) => ExitKind::Failure,
         TurnEnd::FatalTool { .. } => ExitKind::Tool,
     }

@@ -77,6 +77,8 @@ pub(crate) enum Outcome<'a> {
         class: &'a str,
         message: &'a str,
         code: Option<u16>,
+        /// The limit that was reached; upstream has none.
+        details: &'a JsonObject,
     },
 }
 
@@ -86,13 +88,14 @@ pub(crate) fn result(outcome: &Outcome<'_>, stats: &Stats, lasted: Duration, at:
     event.insert("timestamp".into(), at.to_iso().into());
     let status = if matches!(outcome, Outcome::Success) { "success" } else { "error" };
     event.insert("status".into(), status.into());
-    if let Outcome::Error { class, message, code } = outcome {
+    if let Outcome::Error { class, message, code, details } = outcome {
         let mut error = Map::new();
         error.insert("type".into(), (*class).into());
         error.insert("message".into(), (*message).into());
         if let Some(code) = code {
             error.insert("code".into(), (*code).into());
         }
+        error.extend((*details).clone());
         event.insert("error".into(), Value::Object(error));
     }
     event.insert("stats".into(), stream_stats(stats, lasted));
@@ -155,8 +158,12 @@ pub(crate) fn fatal(session: Option<&str>, run_error: &RunError, exit: ExitKind)
         object.insert("session_id".into(), session.into());
     }
     let code = run_error.status.unwrap_or(exit.code().into());
-    let error = json!({"type": run_error.upstream_class, "message": run_error.message, "code": code});
-    object.insert("error".into(), error);
+    let mut error = Map::new();
+    error.insert("type".into(), run_error.upstream_class.into());
+    error.insert("message".into(), run_error.message.as_str().into());
+    error.insert("code".into(), code.into());
+    error.extend(run_error.details.clone());
+    object.insert("error".into(), error.into());
     Value::Object(object)
 }
 

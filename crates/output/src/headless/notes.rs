@@ -12,6 +12,7 @@ pub(crate) fn line(event: &Event) -> Option<String> {
     match event {
         Event::Waiting(wait) => waiting(wait),
         Event::AttemptDiscarded(discarded) => Some(discarded.sentence()),
+        Event::ModelFallback(fallback) => Some(format!("Warning: {}", fallback.sentence())),
         Event::CallFinished(report) => failed_call(report),
         Event::HookRan(report) => hook_message(report),
         Event::Activity(activity) => match activity.what {
@@ -111,6 +112,7 @@ mod tests {
             delay: Duration::from_millis(millis),
             cause: "over\nloaded".into(),
             status,
+            kind: None,
         })
     }
 

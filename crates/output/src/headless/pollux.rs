@@ -131,6 +131,7 @@ fn error_object(run_error: &RunError) -> Value {
     if let Some(status) = run_error.status {
         object.insert("status".into(), status.into());
     }
+    object.extend(run_error.details.clone());
     Value::Object(object)
 }
 
@@ -163,7 +164,7 @@ pub(crate) fn stats_object(stats: &Stats) -> Value {
             (name.clone(), json!({"calls": tool.calls, "success": tool.success, "fail": tool.fail}))
         })
         .collect();
-    json!({
+    let mut all = json!({
         "models": models,
         "tools": {
             "totalCalls": stats.tools.calls,
@@ -173,5 +174,9 @@ pub(crate) fn stats_object(stats: &Stats) -> Value {
             "byName": by_name,
         },
         "files": {"totalLinesAdded": stats.lines_added, "totalLinesRemoved": stats.lines_removed},
-    })
+    });
+    if let (Some(budget), Value::Object(all)) = (stats.limited_budget(), &mut all) {
+        all.insert("budget".into(), budget.to_json());
+    }
+    all
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_config::groups::Dialect;
+use pollux_domain::JsonObject;
 use pollux_domain::event::{CallReport, Event, NoticeCode, Severity, TurnEnd};
 use pollux_domain::failure::Failure;
 use pollux_domain::id::CallId;
@@ -53,6 +54,9 @@ impl StreamJson {
             // Upstream repeats attempts without a word; text that is void must not stand, though.
             Event::AttemptDiscarded(discarded) if run.attempt_shown => {
                 emit(&gemini_cli::error("warning", &discarded.sentence(), at), out)
+            }
+            Event::ModelFallback(fallback) => {
+                emit(&gemini_cli::error("warning", &fallback.sentence(), at), out)
             }
             Event::Notice { severity, message, .. } => match severity {
                 Severity::Info => Ok(()),
@@ -112,6 +116,7 @@ impl StreamJson {
                     class: run_error.upstream_class,
                     message: &run_error.message,
                     code: None,
+                    details: &run_error.details,
                 };
                 emit(&gemini_cli::result(&outcome, &run.stats, Duration::ZERO, run.now()), out)
             }
@@ -132,6 +137,9 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
         Event::Waiting(wait) => Some(pollux::error(&wait.sentence(), wait_code(wait), at)),
         Event::AttemptDiscarded(discarded) => {
             Some(pollux::error(&discarded.sentence(), "STREAM_RETRY", at))
+        }
+        Event::ModelFallback(fallback) => {
+            Some(pollux::error(&fallback.sentence(), "MODEL_FALLBACK", at))
         }
         Event::Activity(activity) => Some(pollux::activity(activity, at)),
         Event::Notice { severity: Severity::Warning | Severity::Error, code, message }
@@ -169,6 +177,7 @@ fn notice_code(code: NoticeCode) -> &'static str {
         NoticeCode::Memory => "MEMORY",
         NoticeCode::Title => "TITLE",
         NoticeCode::Update => "UPDATE",
+        NoticeCode::Budget => "BUDGET",
         NoticeCode::Crashed => "CRASHED",
     }
 }
@@ -194,6 +203,8 @@ fn finish_upstream(
     let elapsed = u64::try_from(now.millis() - run.started.millis()).unwrap_or(0);
     let lasted = Duration::from_millis(elapsed);
     let message = run_error.map(|run_error| run_error.message.as_str()).unwrap_or_default();
+    let none = JsonObject::new();
+    let details = run_error.map_or(&none, |run_error| &run_error.details);
     let (outcome, lasted) = match end {
         TurnEnd::Finished(_) => (Outcome::Success, lasted),
         TurnEnd::Loop(_) => {
@@ -208,15 +219,17 @@ fn finish_upstream(
         }
         TurnEnd::Overflow { .. } => {
             emit(&gemini_cli::error("error", message, now), out)?;
-            (Outcome::Error { class: "Error", message, code: None }, Duration::ZERO)
+            (Outcome::Error { class: "Error", message, code: None, details }, Duration::ZERO)
         }
         TurnEnd::Failed(error) => {
             // Upstream's word for every failure of the API in this format.
-            (Outcome::Error { class: "unknown", message, code: error.status }, Duration::ZERO)
+            let class = run_error.filter(|error| !error.details.is_empty());
+            let class = class.map_or("unknown", |error| error.upstream_class);
+            (Outcome::Error { class, message, code: error.status, details }, Duration::ZERO)
         }
         TurnEnd::Cancelled | TurnEnd::TurnLimit | TurnEnd::FatalTool { .. } => {
             let class = run_error.map_or("Error", |run_error| run_error.upstream_class);
-            (Outcome::Error { class, message, code: None }, Duration::ZERO)
+            (Outcome::Error { class, message, code: None, details }, Duration::ZERO)
         }
     };
     emit(&gemini_cli::result(&outcome, &run.stats, lasted, now), out)

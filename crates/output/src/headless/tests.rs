@@ -172,6 +172,7 @@ fn busy() -> Vec<Event> {
             delay: Duration::from_secs(5),
             cause: "Too many requests.".into(),
             status: Some(429),
+            kind: None,
         }),
         text("half"),
         Event::AttemptDiscarded(Discarded {

@@ -91,6 +91,7 @@ fn events() -> Vec<Event> {
             delay: Duration::from_secs(1),
             cause: "busy".into(),
             status: Some(503),
+            kind: None,
         }),
         ended(None),
         call(CallOutcome::Succeeded),

@@ -1,11 +1,12 @@
-//! Data that only this program stores with a reply, under the key `pollux`: the model's origin, and tokens of
-//! providers that upstream's format cannot hold. Gemini replies have none.
+//! Data that only this program stores with a message, under the key `pollux`: the model's origin and tokens of
+//! providers that upstream's format cannot hold, and what a session with a budget has spent.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use pollux_domain::JsonObject;
-use pollux_domain::content::{Body, Part, Seal};
+use pollux_domain::budget::Spent;
+use pollux_domain::content::{Body, POLLUX, Part, Seal};
 use pollux_domain::model::{Dialect, Origin, ProviderId};
 use serde_json::{Value, json};
 
@@ -82,6 +83,19 @@ pub(super) fn origin(own: &Value) -> Option<Arc<Origin>> {
         response_id: text("responseId"),
         phase: text("phase"),
     }))
+}
+
+/// Adds what the session has spent.
+pub(crate) fn add_spent(message: &mut JsonObject, spent: &Spent) {
+    if let Value::Object(own) = message.entry(POLLUX).or_insert_with(|| json!({})) {
+        own.insert("spent".into(), spent.to_record());
+    }
+}
+
+/// What the session had spent when a message was written, from the fields that are not its own.
+pub(crate) fn spent(extra: &JsonObject) -> Option<Spent> {
+    let spent = extra.get(POLLUX)?.get("spent")?;
+    spent.is_object().then(|| Spent::from_record(spent))
 }
 
 /// A seal that upstream's format has no field for.

@@ -138,7 +138,16 @@ fn recorder(format: SessionFormat) -> (Recorder, Disk) {
     };
     let form = new_form(&spec, Box::new(disk.clone()));
     let target = Target::Open(OpenFile { form, _lock: None });
-    (Recorder { id: spec.id, path: Some(PathBuf::from("/nowhere/x.json")), target, blobs: None }, disk)
+    (
+        Recorder {
+            id: spec.id,
+            path: Some(PathBuf::from("/nowhere/x.json")),
+            target,
+            blobs: None,
+            spent: None,
+        },
+        disk,
+    )
 }
 
 fn at(seconds: i64) -> Timestamp {

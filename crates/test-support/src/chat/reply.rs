@@ -69,6 +69,15 @@ impl ChatReply {
         Self::stream().role().text(text).finish("stop").usage(10, 5).done()
     }
 
+    /// The bytes of its body.
+    pub fn recording(&self) -> Vec<u8> {
+        let bytes = self.steps.iter().filter_map(|step| match step {
+            Step::Bytes(bytes) => Some(bytes.as_slice()),
+            Step::Wait(_) => None,
+        });
+        bytes.flatten().copied().collect()
+    }
+
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));

@@ -19,6 +19,7 @@ pub enum FooterItem {
     Model,
     ContextUsed,
     Quota,
+    Budget,
     Memory,
     Session,
     Machine,
@@ -36,6 +37,7 @@ impl FooterItem {
         (Self::Model, "model-name", "/model"),
         (Self::ContextUsed, "context-used", "context"),
         (Self::Quota, "quota", "quota"),
+        (Self::Budget, "budget", "/budget"),
         (Self::Memory, "memory-usage", "memory"),
         (Self::Session, "session-id", "session"),
         (Self::Machine, "hostname", "machine"),
@@ -46,7 +48,7 @@ impl FooterItem {
 
     /// The items shown by default.
     pub const DEFAULT: &'static [Self] =
-        &[Self::Workspace, Self::Branch, Self::Sandbox, Self::Model, Self::Quota];
+        &[Self::Workspace, Self::Branch, Self::Sandbox, Self::Model, Self::Quota, Self::Budget];
 
     /// The item with this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -121,6 +123,8 @@ pub(super) struct Tally {
     last: u64,
     added: u64,
     removed: u64,
+    /// What was spent of the limit in money.
+    budget: Option<String>,
 }
 
 impl Tally {
@@ -133,6 +137,7 @@ impl Tally {
                 }
             }
             Event::Compressed(done) if done.tokens_after > 0 => self.last = done.tokens_after,
+            Event::Budget(status) => self.budget = status.money(),
             Event::CallFinished(report) => {
                 self.added += report.lines.added;
                 self.removed += report.lines.removed;
@@ -173,6 +178,7 @@ impl Footer {
                 let used = counted.or(self.context_used.map(u64::from));
                 return used.map(|percent| format!("{}% used", percent.min(100))).unwrap_or_default();
             }
+            FooterItem::Budget => return tally.budget.clone().unwrap_or_default(),
             FooterItem::CodeChanges if tally.added + tally.removed == 0 => return String::new(),
             FooterItem::CodeChanges => return format!("+{} -{}", tally.added, tally.removed),
             FooterItem::Tokens if tally.tokens == 0 => return String::new(),

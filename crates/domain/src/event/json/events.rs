@@ -4,11 +4,12 @@ use serde_json::Value;
 
 use super::{Fields, Json, MalformedEvent, fields, variants, words};
 use crate::JsonObject;
+use crate::budget::{BudgetChange, BudgetStatus, Exceeded, Limits, Scope, ScopeStatus, Spent, Unit};
 use crate::event::{
     Activity, ActivityError, ActivityKind, Asked, CallDecision, CallFailure, CallOutcome, CallReport,
     CallRequest, Compressed, CompressionStatus, ConversationView, Discarded, Event, HookReport, Location,
-    NoticeCode, Op, OpResult, PromptView, Refusal, RefusalCode, RequestEnded, RequestSent, Severity,
-    ShellReport, Thought, TurnEnd, WaitingPrompt,
+    ModelFallback, NoticeCode, Op, OpResult, PromptView, Refusal, RefusalCode, RequestEnded, RequestSent,
+    Severity, ShellReport, Thought, TurnEnd, WaitingPrompt,
 };
 
 variants! {
@@ -19,6 +20,7 @@ variants! {
         Decide { call, answer },
         SetMode(mode),
         SetModel(name),
+        Budget(change),
         Describe,
         Rewind { to },
         Compress,
@@ -33,7 +35,9 @@ variants! {
         Conversation(view),
         Model { name, resolved },
         Rewound { to },
+        Budget(status),
     }
+    BudgetChange { Show, Raise { unit, by }, Off }
     Event {
         SessionReady { session, model, roots },
         Acknowledged { id, by, result },
@@ -53,6 +57,7 @@ variants! {
         ApprovalSettled { call, outcome, by },
         ModeChanged { mode, by },
         ModelChanged(name),
+        ModelFallback(fallback),
         Titled(title),
         CallStarted { call },
         CallOutput { call, text },
@@ -64,6 +69,7 @@ variants! {
         Rewound { to },
         HookRan(report),
         Activity(activity),
+        Budget(status),
         Notice { severity, code, message },
         TurnEnded(end),
     }
@@ -98,6 +104,7 @@ fields! {
     }
     Thought { subject, description }
     Discarded { reason, text_was_shown, attempt, max_attempts, retry_in }
+    ModelFallback { from, to, reason, for_session, cool_down, lost }
     CallRequest { call, name, args, title, display_name, kind, server, paths }
     Location { path, line }
     CallReport {
@@ -110,6 +117,11 @@ fields! {
         event, hook, duration, exit_code, error, input, output, stdout, stderr, message, suppressed
     }
     Activity { call, agent, what }
+    BudgetStatus { scopes, session, wasted }
+    ScopeStatus { scope, limits, spent, fixed }
+    Limits { usd, tokens, requests, millis }
+    Spent { usd, tokens, requests, millis }
+    Exceeded { scope, unit, limit, spent, fixed, session }
 }
 
 words! {
@@ -121,7 +133,9 @@ words! {
     Severity { Info, Warning, Error }
     NoticeCode {
         LoopDetected, RecordingStopped, ContextFile, Policy, Workspace, ToolOutput, Model, Rewind, Hook, Halted,
-        Server, Agent, Extension, Memory, Title, Update, Crashed
+        Server, Agent, Extension, Memory, Title, Update, Budget, Crashed
     }
+    Scope { Turn, Session, Day, Project, Subagent }
+    Unit { Usd, Tokens, Requests, Minutes }
     ActivityError { Rejected, Cancelled, Generic }
 }

@@ -67,7 +67,7 @@ fields! {
     BadArgs { raw, error }
     FunctionResponse { id, name, response, parts }
     Blob { mime_type, data_base64 }
-    Wait { attempt, max_attempts, delay, cause, status }
+    Wait { attempt, max_attempts, delay, cause, status, kind }
     Finish { reason, message }
     Refusal { category, text }
     Usage {
@@ -84,7 +84,7 @@ fields! {
         estimated,
     }
     ModelError { kind, status, message, details }
-    ErrorDetails { provider, code, request_id, retry_after }
+    ErrorDetails { provider, code, request_id, retry_after, exceeded }
 }
 
 words! {

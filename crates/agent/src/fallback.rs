@@ -1,0 +1,292 @@
+//! Other models in place of one that cannot answer.
+//!
+//! A model is replaced only with the user's consent: the list in `model.fallback`, or an answer to a question. A
+//! stand-in is kept to the end of the turn, and longer while the chosen model cools down. Nothing here sends a
+//! request, and nothing of a step is committed when it is called.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pollux_domain::approval::{Answer, Choice, Person, Question, QuestionForm};
+use pollux_domain::content::Body;
+use pollux_domain::event::{Event, ModelFallback, Severity};
+use pollux_domain::model::{Capabilities, ModelError, ModelErrorKind, ModelInfo, Wait};
+use pollux_domain::terminal_text::one_line;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::history::History;
+use crate::session::Session;
+use crate::session::notes::note;
+
+/// How long a model is left alone that gave no time itself.
+const COOL_DOWN: Duration = Duration::from_secs(30);
+/// A rate limit that passes sooner is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Attempts after which an overloaded server is left for another one.
+const OVERLOADED_ATTEMPTS: u32 = 3;
+
+/// The models that stand in for the chosen one.
+#[derive(Debug, Default)]
+pub(crate) struct FallbackState {
+    /// Models to propose where the settings list none.
+    alternatives: Vec<String>,
+    stand_in: Option<String>,
+    /// Models that failed, and until when they are left alone.
+    cooling: Vec<(String, Instant)>,
+}
+
+impl FallbackState {
+    pub(crate) fn new(alternatives: Vec<String>) -> Self {
+        Self { alternatives, ..Self::default() }
+    }
+
+    pub(crate) fn stand_in(&self) -> Option<&str> {
+        self.stand_in.as_deref()
+    }
+
+    /// Forgets the stand-in and every failure: the user chose a model.
+    pub(crate) fn return_to_choice(&mut self) {
+        self.stand_in = None;
+        self.cooling.clear();
+    }
+
+    fn is_cooling(&self, model: &str) -> bool {
+        let now = Instant::now();
+        self.cooling.iter().any(|(name, until)| name == model && *until > now)
+    }
+
+    fn cool(&mut self, model: &str, delay: Duration) {
+        self.cooling.retain(|(name, _)| name != model);
+        self.cooling.extend(Instant::now().checked_add(delay).map(|until| (model.to_owned(), until)));
+    }
+}
+
+/// What to do after a model failed.
+pub(crate) enum Fallback {
+    /// Ask again: another model stands in.
+    Found,
+    /// Ask the same model again after this long.
+    Wait(Duration),
+    None,
+}
+
+/// Returns to the chosen model once it has cooled down.
+pub(crate) async fn begin_turn(session: &mut Session) {
+    if session.fallback.stand_in.is_none() || session.fallback.is_cooling(&session.model_settings.name) {
+        return;
+    }
+    session.fallback.stand_in = None;
+    if let Some(host) = &session.host {
+        host.set_model(&session.model_settings.name);
+    }
+    session.emit(Event::ModelChanged(session.displayed_model())).await;
+}
+
+/// The error to fall back with at once, where waiting for the model would take long and another one is listed.
+pub(crate) fn instead_of_waiting(session: &Session, wait: &Wait) -> Option<ModelError> {
+    let kind = wait.kind.clone()?;
+    let long = match kind {
+        ModelErrorKind::Overloaded => wait.attempt >= OVERLOADED_ATTEMPTS,
+        ModelErrorKind::RateLimited => wait.delay > PATIENCE,
+        _ => false,
+    };
+    if !long {
+        return None;
+    }
+    next_listed(session)?;
+    let mut error = ModelError::new(kind, wait.status, wait.cause.clone());
+    error.details.retry_after = Some(wait.delay);
+    Some(error)
+}
+
+/// Finds another model after this error, from the list or by asking.
+pub(crate) async fn find(session: &mut Session, error: &ModelError, cancel: &CancellationToken) -> Fallback {
+    if !is_eligible(error) || cancel.is_cancelled() {
+        return Fallback::None;
+    }
+    if let Some(to) = next_listed(session) {
+        switch(session, &to, error, false).await;
+        return Fallback::Found;
+    }
+    let may_ask = session.interactive && session.model_settings.fallback.is_empty();
+    if may_ask { ask(session, error, cancel).await } else { Fallback::None }
+}
+
+/// Whether another model may help. Refusals, bad requests and the user's own limits are final.
+fn is_eligible(error: &ModelError) -> bool {
+    match error.kind {
+        ModelErrorKind::Overloaded
+        | ModelErrorKind::Server
+        | ModelErrorKind::Network
+        | ModelErrorKind::Cut
+        | ModelErrorKind::Loading
+        | ModelErrorKind::RateLimited
+        | ModelErrorKind::QuotaExhausted
+        | ModelErrorKind::Billing
+        | ModelErrorKind::NotFound => true,
+        ModelErrorKind::Auth
+        | ModelErrorKind::BadRequest
+        | ModelErrorKind::ContextOverflow { .. }
+        | ModelErrorKind::Unsupported { .. }
+        | ModelErrorKind::PolicyBlocked
+        | ModelErrorKind::BudgetExceeded
+        | ModelErrorKind::Malformed
+        | ModelErrorKind::Script => false,
+    }
+}
+
+/// The first listed model that has not failed lately and holds the conversation.
+fn next_listed(session: &Session) -> Option<String> {
+    let listed = &session.model_settings.fallback;
+    listed.iter().find(|name| fits(session, name, true)).cloned()
+}
+
+/// Whether a model may stand in for the one in use.
+fn fits(session: &Session, name: &str, listed: bool) -> bool {
+    if name == session.model() || name == session.model_settings.name || session.fallback.is_cooling(name) {
+        return false;
+    }
+    let client = &session.services.client;
+    let (now, info) = (client.resolve(session.model()), client.resolve(name));
+    // Local may have been chosen for privacy; only a listed name with its provider says that a remote one is meant.
+    let is_explicit = listed && name.starts_with(&format!("{}/", info.provider.as_str()));
+    let stays = info.local || is_explicit || !client.resolve(&session.model_settings.name).local;
+    info.id != now.id && stays && session.size() < info.context_window
+}
+
+async fn switch(session: &mut Session, to: &str, error: &ModelError, for_session: bool) {
+    let cool_down = error.details.retry_after.unwrap_or(COOL_DOWN).max(COOL_DOWN);
+    let from = session.services.client.resolve(session.model());
+    let target = session.services.client.resolve(to);
+    if from.provider != target.provider {
+        name_provider(session);
+    }
+    let failed = session.model().to_owned();
+    session.fallback.cool(&failed, cool_down);
+    if for_session {
+        session.choose_model(to);
+    } else {
+        session.fallback.stand_in = Some(to.to_owned());
+        if let Some(host) = &session.host {
+            host.set_model(to);
+        }
+    }
+    let fallback = ModelFallback {
+        from: from.id.clone(),
+        to: target.id.clone(),
+        reason: reason(error),
+        for_session,
+        cool_down,
+        lost: lost(&session.conversation.history, &from, &target),
+    };
+    // The last request was counted in another model's tokens.
+    session.conversation.counters.last_request = None;
+    note(session, Severity::Warning, &fallback.sentence()).await;
+    session.emit(Event::ModelFallback(fallback.into())).await;
+}
+
+/// Names the provider of the chosen model, because a bare name would follow the conversation to another one.
+fn name_provider(session: &mut Session) {
+    let name = &mut session.model_settings.name;
+    let provider = session.services.client.resolve(name).provider;
+    let prefix = format!("{}/", provider.as_str());
+    if !name.starts_with(&prefix) && session.fallback.stand_in.is_none() {
+        name.insert_str(0, &prefix);
+    }
+}
+
+/// The first line of an error, with its status.
+fn reason(error: &ModelError) -> String {
+    let line = error.message.lines().find(|line| !line.trim().is_empty()).unwrap_or("no answer");
+    let status = error.status.map(|status| format!(" (status {status})")).unwrap_or_default();
+    format!("{}{status}", one_line(line).trim_end_matches('.'))
+}
+
+/// What the target does not get of the conversation.
+fn lost(history: &History, from: &ModelInfo, to: &ModelInfo) -> Vec<String> {
+    let parts = || history.entries().iter().flat_map(|entry| &entry.content.parts);
+    let sealed = from.id != to.id && parts().any(|part| part.seal.is_some() || part.is_sealed_reasoning());
+    let mut lost = Vec::new();
+    if sealed {
+        lost.push("earlier reasoning".to_owned());
+    }
+    let kinds: [(&str, &str, fn(&Capabilities) -> bool); 3] = [
+        ("image/", "images", |caps| caps.images),
+        ("application/pdf", "PDFs", |caps| caps.pdf),
+        ("audio/", "audio", |caps| caps.audio),
+    ];
+    for (prefix, name, can) in kinds {
+        let has = parts().any(|part| match &part.body {
+            Body::InlineData(blob) => blob.mime_type.starts_with(prefix),
+            Body::FileData { mime_type, .. } => mime_type.starts_with(prefix),
+            _ => false,
+        });
+        if has && !can(&to.caps) {
+            lost.push(name.to_owned());
+        }
+    }
+    lost
+}
+
+/// Asks the user, if there is a model to propose.
+async fn ask(session: &mut Session, error: &ModelError, cancel: &CancellationToken) -> Fallback {
+    let Some(to) = proposal(session, error) else { return Fallback::None };
+    let delay = error.details.retry_after.unwrap_or(COOL_DOWN);
+    let name = session.services.client.resolve(&to).id;
+    let once = format!("Use {name} for this turn");
+    let always = format!("Use {name} for this session");
+    let wait = format!("Wait {} s and try again", delay.as_secs().max(1));
+    let stop = "Stop".to_owned();
+    let mut labels = vec![once.clone(), always.clone()];
+    if waiting_helps(&error.kind) {
+        labels.push(wait.clone());
+    }
+    labels.push(stop.clone());
+    let model = session.services.client.resolve(session.model()).id;
+    let question = Question {
+        header: "Model".to_owned(),
+        text: format!("{model} cannot answer: {}. How do you want to continue?", reason(error)),
+        form: QuestionForm::Choice {
+            options: labels.into_iter().map(|label| Choice { label, description: String::new() }).collect(),
+            several: false,
+        },
+    };
+    let questions = Arc::clone(&session.authority.questions);
+    let answer = Person::ask(&*questions, "Model", vec![question], cancel).await;
+    let Answer::Replies(replies) = answer else { return Fallback::None };
+    match replies.first().map(|reply| reply.trim()) {
+        Some(reply) if reply == once => switch(session, &to, error, false).await,
+        Some(reply) if reply == always => switch(session, &to, error, true).await,
+        Some(reply) if reply == wait => return Fallback::Wait(delay),
+        Some(reply) if reply == stop || reply.is_empty() || reply.contains(char::is_whitespace) => {
+            return Fallback::None;
+        }
+        // Another model, typed by its name.
+        Some(typed) => switch(session, &typed.to_owned(), error, false).await,
+        None => return Fallback::None,
+    }
+    Fallback::Found
+}
+
+fn waiting_helps(kind: &ModelErrorKind) -> bool {
+    !matches!(kind, ModelErrorKind::NotFound | ModelErrorKind::Billing)
+}
+
+/// The model to propose: one of the same provider where that can help, else one of another.
+fn proposal(session: &Session, error: &ModelError) -> Option<String> {
+    let info = session.services.client.resolve(session.model());
+    let other_model_helps = matches!(
+        error.kind,
+        ModelErrorKind::Overloaded
+            | ModelErrorKind::RateLimited
+            | ModelErrorKind::QuotaExhausted
+            | ModelErrorKind::NotFound
+    );
+    let own = info.small.clone().filter(|_| other_model_helps);
+    let others = session.fallback.alternatives.iter().cloned();
+    own.into_iter().chain(others).find(|name| {
+        let other = session.services.client.resolve(name);
+        fits(session, name, false) && (other_model_helps || other.provider != info.provider)
+    })
+}

@@ -1,0 +1,257 @@
+//! The user's stored rules, `~/.gemini/policies/sandbox.toml`.
+//!
+//! ```toml
+//! [network]
+//! allow = ["registry.example.com", "*.example.org:443"]
+//! deny = ["tracker.example.org"]
+//! private = ["npm.corp.example"]        # allowed, also on a private network
+//!
+//! [network.projects."/home/me/app"]
+//! trust = "…"                           # digest of the project when the grant was given
+//! allow = ["api.example.net:443"]
+//!
+//! [commands.terraform]
+//! allow_network = true                  # gemini-cli: open for this command
+//! ```
+//!
+//! Unknown keys and comments survive a change.
+
+mod edit;
+
+use std::path::{Path, PathBuf};
+
+use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
+use toml::{Table, Value};
+
+use crate::host::Host;
+use crate::pattern::{HostPattern, PatternError};
+use crate::question::{Answer, GrantStore};
+use crate::rules::{Allow, Deny, Origin, Reach, RuleSet};
+
+/// The rules of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoredRules {
+    pub rules: RuleSet,
+    /// Commands for which the network is open, by program name.
+    pub open_commands: Vec<String>,
+    /// Entries that were skipped, as sentences for the user.
+    pub problems: Vec<String>,
+}
+
+/// A project and the state in which it was trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectKey {
+    pub root: PathBuf,
+    /// Digest of what was trusted; a grant ends when it changes.
+    pub trust: String,
+}
+
+/// The file is not TOML.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid TOML: {0}")]
+pub struct InvalidRules(String);
+
+/// Why a grant could not be saved.
+#[derive(Debug, thiserror::Error)]
+pub enum SaveError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error("could not change `{}`: {source}", path.display())]
+    Invalid { path: PathBuf, source: InvalidRules },
+    #[error("could not change `{}`: its `network` table is written in a form that cannot be extended", path.display())]
+    Form { path: PathBuf },
+}
+
+impl StoredRules {
+    /// Reads the user's rules. Grants for a project count only with the trust they were given under.
+    pub fn parse(text: &str, project: Option<&ProjectKey>) -> Result<Self, InvalidRules> {
+        let table = parsed(text)?;
+        let mut stored = Self::default();
+        if let Some(network) = stored.table(&table, "network") {
+            stored.read_network(network, project);
+        }
+        let commands = table.get("commands").and_then(Value::as_table);
+        for (name, command) in commands.into_iter().flatten() {
+            let open =
+                command.get("allow_network").or_else(|| command.get("network")).and_then(Value::as_bool);
+            if open == Some(true) {
+                stored.open_commands.push(name.clone());
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Reads the rules of a project's file, of which only `deny` has an effect.
+    pub fn parse_project(text: &str) -> Result<Self, InvalidRules> {
+        let table = parsed(text)?;
+        let mut stored = Self::default();
+        if let Some(network) = stored.table(&table, "network") {
+            for pattern in stored.patterns(network, "deny") {
+                stored.rules.deny(Deny { pattern, origin: Origin::Project });
+            }
+            let widening =
+                ["allow", "private", "projects"].into_iter().find(|key| network.contains_key(*key));
+            if let Some(key) = widening {
+                stored
+                    .problems
+                    .push(format!("`network.{key}` of a project file is ignored: a project can only deny"));
+            }
+        }
+        if table.contains_key("commands") {
+            stored
+                .problems
+                .push("`commands` of a project file is ignored: a project can only deny".to_owned());
+        }
+        Ok(stored)
+    }
+
+    fn read_network(&mut self, network: &Table, project: Option<&ProjectKey>) {
+        for pattern in self.patterns(network, "allow") {
+            self.rules.allow(Allow { pattern, reach: Reach::Public, origin: Origin::Stored });
+        }
+        for pattern in self.patterns(network, "private") {
+            if pattern.single_host().is_none_or(|host| host.name().is_none()) {
+                self.problems
+                    .push(format!("`network.private` needs single host names; `{pattern}` is ignored"));
+                continue;
+            }
+            self.rules.allow(Allow { pattern, reach: Reach::Private, origin: Origin::Stored });
+        }
+        for pattern in self.patterns(network, "deny") {
+            self.rules.deny(Deny { pattern, origin: Origin::Stored });
+        }
+        let projects = network.get("projects").and_then(Value::as_table);
+        let (Some(projects), Some(project)) = (projects, project) else { return };
+        let granted = projects.get(&*project.root.to_string_lossy()).and_then(Value::as_table);
+        let trusted = |granted: &&Table| granted.get("trust").and_then(Value::as_str) == Some(&project.trust);
+        if let Some(granted) = granted.filter(trusted) {
+            for pattern in self.patterns(granted, "allow") {
+                self.rules.allow(Allow { pattern, reach: Reach::Public, origin: Origin::StoredForProject });
+            }
+        }
+    }
+
+    fn table<'a>(&mut self, table: &'a Table, key: &str) -> Option<&'a Table> {
+        let value = table.get(key)?;
+        if !value.is_table() {
+            self.problems.push(format!("`{key}` must be a table"));
+        }
+        value.as_table()
+    }
+
+    /// The patterns of a list; entries that are none are reported and skipped.
+    fn patterns(&mut self, table: &Table, key: &str) -> Vec<HostPattern> {
+        let Some(value) = table.get(key) else { return Vec::new() };
+        let Some(entries) = value.as_array() else {
+            self.problems.push(format!("`network.{key}` must be a list of host patterns"));
+            return Vec::new();
+        };
+        let mut patterns = Vec::new();
+        for entry in entries {
+            match entry.as_str().map(HostPattern::parse) {
+                Some(Ok(pattern)) => patterns.push(pattern),
+                Some(Err(
+                    error @ (PatternError::Everything(_)
+                    | PatternError::Host { .. }
+                    | PatternError::Wildcard(_)),
+                )) => {
+                    self.problems.push(format!("`network.{key}`: {error}"));
+                }
+                None => self.problems.push(format!("`network.{key}` must be a list of host patterns")),
+            }
+        }
+        patterns
+    }
+}
+
+fn parsed(text: &str) -> Result<Table, InvalidRules> {
+    text.parse::<Table>().map_err(|error| InvalidRules(error.message().to_owned()))
+}
+
+/// Adds an allow rule to a file, for every project or for one, under the file's lock.
+pub fn save_allow(file: &Path, pattern: &HostPattern, project: Option<&ProjectKey>) -> Result<(), SaveError> {
+    if let Some(folder) = file.parent() {
+        files::create_folder(folder, Mode::Private)?;
+    }
+    let _lock = FileLock::acquire(file)?;
+    let old = files::read_text(file)?.unwrap_or_default();
+    let new = with_allow(&old, pattern, project).map_err(|error| match error {
+        EditError::Invalid(source) => SaveError::Invalid { path: file.to_owned(), source },
+        EditError::Form => SaveError::Form { path: file.to_owned() },
+    })?;
+    if new != old {
+        files::replace(file, new.as_bytes(), Mode::Private)?;
+    }
+    Ok(())
+}
+
+/// Why a text could not be changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EditError {
+    Invalid(InvalidRules),
+    Form,
+}
+
+/// A file's text with one more allow rule; everything else stays as it is.
+pub(crate) fn with_allow(
+    text: &str,
+    pattern: &HostPattern,
+    project: Option<&ProjectKey>,
+) -> Result<String, EditError> {
+    let invalid = EditError::Invalid;
+    let pattern = pattern.to_string();
+    let Some(project) = project else {
+        return edit::add_to_list(text, &["network"], "allow", &pattern);
+    };
+    let root = project.root.to_string_lossy();
+    let path = ["network", "projects", &*root];
+    let trust = edit::lookup(&parsed(text).map_err(invalid)?, &path)
+        .map(|granted| granted.get("trust").and_then(Value::as_str).map(str::to_owned));
+    match trust {
+        Some(Some(trust)) if trust == project.trust => edit::add_to_list(text, &path, "allow", &pattern),
+        // Grants of an earlier state are void; they must not come back to life with the new digest.
+        Some(_) => {
+            let emptied = edit::remove_table(text, &path)?;
+            edit::append_project(&emptied, &root, &project.trust, &pattern)
+        }
+        None => edit::append_project(text, &root, &project.trust, &pattern),
+    }
+}
+
+/// Saves answers to a file.
+pub struct FileStore {
+    file: PathBuf,
+    project: Option<ProjectKey>,
+    report: Box<dyn Fn(SaveError) + Send + Sync>,
+}
+
+impl FileStore {
+    /// A store for the file; without a trusted project, grants for a project last for the session. `report` gets
+    /// what could not be saved.
+    pub fn new(
+        file: PathBuf,
+        project: Option<ProjectKey>,
+        report: impl Fn(SaveError) + Send + Sync + 'static,
+    ) -> Self {
+        Self { file, project, report: Box::new(report) }
+    }
+}
+
+impl GrantStore for FileStore {
+    fn save(&self, host: &Host, port: u16, answer: Answer) {
+        let pattern = HostPattern::exact(host.clone(), port);
+        let project = match (answer, &self.project) {
+            (Answer::Always, _) => None,
+            (Answer::Project, Some(project)) => Some(project),
+            (Answer::Project | Answer::Once | Answer::Session | Answer::No, _) => return,
+        };
+        if let Err(error) = save_allow(&self.file, &pattern, project) {
+            (self.report)(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

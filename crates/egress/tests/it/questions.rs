@@ -1,0 +1,112 @@
+//! Connections that wait for an answer.
+
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+
+use pollux_domain::BoxFuture;
+use pollux_egress::journal::Caller;
+use pollux_egress::proxy::Identify;
+use pollux_egress::question::{Answer, Asker, Question};
+use tokio::sync::Semaphore;
+
+use crate::world::{Received, World, echo_server, rules};
+
+struct Person {
+    answer: Answer,
+    asked: Mutex<Vec<String>>,
+    gate: Semaphore,
+}
+
+impl Asker for Person {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let program = question.caller.program.clone().unwrap_or_default();
+            self.asked.lock().unwrap().push(format!("{program}: {}:{}", question.host, question.port));
+            self.gate.acquire().await.unwrap().forget();
+            self.answer
+        })
+    }
+}
+
+struct Npm;
+
+impl Identify for Npm {
+    fn caller(&self, pid: Option<i32>) -> Caller {
+        assert_eq!(pid, i32::try_from(std::process::id()).ok());
+        Caller { command: Some("call-1".to_owned()), program: Some("npm install".to_owned()) }
+    }
+}
+
+fn world(answer: Answer, open: usize) -> (World, Arc<Person>) {
+    let person = Arc::new(Person { answer, asked: Mutex::default(), gate: Semaphore::new(open) });
+    let asker = Arc::clone(&person);
+    let world = World::with(rules(&[]), |options| {
+        options.asker = Some(asker);
+        options.identify = Some(Arc::new(Npm));
+    });
+    let received = Received::default();
+    world.net.name("new.example", &[&["1.2.3.4"]]);
+    world.net.place("1.2.3.4:443", echo_server(&received));
+    (world, person)
+}
+
+fn status(stream: &mut impl Read) -> String {
+    let mut bytes = [0; 12];
+    stream.read_exact(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn waiting_connections_share_one_question() {
+    let (world, person) = world(Answer::Session, 0);
+    let mut waiting: Vec<_> = (0..5)
+        .map(|_| {
+            let mut stream = world.connect();
+            write!(stream, "CONNECT new.example:443 HTTP/1.1\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    while person.asked.lock().unwrap().is_empty() {
+        std::thread::yield_now();
+    }
+    person.gate.add_permits(1);
+    for stream in &mut waiting {
+        assert_eq!(status(stream), "HTTP/1.1 200");
+    }
+    world.tunnel("new.example:443");
+    assert_eq!(*person.asked.lock().unwrap(), ["npm install: new.example:443"]);
+}
+
+#[test]
+fn once_is_for_the_waiting_connection() {
+    let (world, person) = world(Answer::Once, 2);
+    world.tunnel("new.example:443");
+    world.tunnel("new.example:443");
+    assert_eq!(person.asked.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn no_is_remembered_and_recorded() {
+    let (world, person) = world(Answer::No, 9);
+    assert_eq!(world.socks(b"new.example", 443).0, 2);
+    assert_eq!(world.socks(b"new.example", 443).0, 2);
+    assert_eq!(person.asked.lock().unwrap().len(), 1);
+    let denials = world.journal.denials(Some("call-1"));
+    assert_eq!(denials[0].rule, "refused by the user");
+    assert_eq!(denials[0].to_json()["strength"], "certain");
+}
+
+#[test]
+fn a_granted_name_still_has_its_addresses_checked() {
+    let (world, _) = world(Answer::Always, 9);
+    world.net.name("inside.example", &[&["127.0.0.1"]]);
+    assert_eq!(world.socks(b"inside.example", 443).0, 2);
+    assert!(world.net.dialed().is_empty());
+}
+
+#[test]
+fn metadata_is_refused_without_a_question() {
+    let (world, person) = world(Answer::Always, 9);
+    assert_eq!(world.socks(b"169.254.169.254", 80).0, 2);
+    assert!(person.asked.lock().unwrap().is_empty());
+}

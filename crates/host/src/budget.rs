@@ -1,0 +1,67 @@
+//! The budget of a session: limits from settings and flags, and what the session has spent before.
+
+use std::sync::Arc;
+
+use pollux_config::budget::{BudgetSettings, PriceOfUnknown};
+use pollux_config::settings::Layer;
+use pollux_domain::budget::{Limits, Scope, Spent, Unit};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_domain::time::SystemClock;
+use pollux_model::budget::{Budget, CounterFile, Meter, UnknownPrice};
+use pollux_session::Spending;
+
+use super::{Loaded, Prepared};
+use crate::models::list_price;
+
+/// The meter that every request of the session is paid from. Lines for the user are added to `warnings`.
+pub(crate) fn meter(turn: &Prepared<'_>, warnings: &mut Vec<String>) -> Result<Arc<Meter>, Failure> {
+    let loaded = turn.loaded;
+    let settings = read(&loaded.groups.model.budget)?;
+    let fixed = read(&loaded.settings.system_budget)?.limits;
+    let mut limits = settings.limits;
+    for (scope, most) in &fixed {
+        lower(loaded, *scope, limits.entry(*scope).or_default(), most, warnings);
+    }
+    let share = limits.remove(&Scope::Subagent).unwrap_or_default();
+    let shared = limits.keys().any(|scope| scope.outlives_sessions());
+    let mut budget = Budget::new(limits).with_fixed(fixed).of_session(turn.session.id.to_string());
+    if shared {
+        let file = loaded.home.budget_file();
+        budget = budget.with_file(CounterFile::new(file, loaded.project.hash(), Arc::new(SystemClock)));
+    }
+    let unknown = match settings.unknown_price {
+        PriceOfUnknown::Warn => UnknownPrice::Warn,
+        PriceOfUnknown::Refuse => UnknownPrice::Refuse,
+        PriceOfUnknown::Price(prices) => UnknownPrice::Assume(prices),
+    };
+    Ok(Arc::new(Meter::new(budget, unknown).with_subagent_share(share)))
+}
+
+fn read(budget: &serde_json::Value) -> Result<BudgetSettings, Failure> {
+    BudgetSettings::read(budget).map_err(|error| Failure::from_error(ExitKind::Config, &error))
+}
+
+/// Lowers limits to those of the system's settings.
+fn lower(loaded: &Loaded, scope: Scope, limits: &mut Limits, most: &Limits, warnings: &mut Vec<String>) {
+    for unit in Unit::ALL {
+        let Some(most) = most.get(unit) else { continue };
+        let asked = limits.get(unit);
+        limits.set(unit, Some(asked.map_or(most, |limit| limit.min(most))));
+        let key = format!("budget.{}.{}", scope.as_str(), unit.as_str());
+        if asked.is_some_and(|limit| limit > most) && loaded.settings.origin(&key).layer == Layer::Arguments {
+            warnings.push(format!("`{key}` stays at {}: system settings limit it.", unit.json(most)));
+        }
+    }
+}
+
+/// What a resumed session has spent. Replies from before it had a budget count at list prices.
+pub(crate) fn spent(spending: &Spending) -> Spent {
+    let replies = spending.since.iter().map(|(model, usage)| Spent {
+        usd: list_price(model, usage).unwrap_or_default(),
+        tokens: usage.input.saturating_add(usage.output).saturating_add(usage.reasoning).max(usage.total),
+        requests: 1,
+        millis: 0,
+    });
+    replies.fold(spending.recorded, Spent::plus)
+}

@@ -1,0 +1,224 @@
+//! The models and providers that a person can choose from, and servers on this machine that answer.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_domain::model::{ModelInfo, Prices};
+use pollux_model::catalogue::{Catalogue, known};
+use pollux_model::providers::{DefaultReason, Providers, model_facts, read_settings};
+use pollux_model::router::{ProviderSource, full_name};
+use pollux_net::client::{self, ClientOptions};
+use tokio::net::TcpStream;
+
+use crate::loaded::Loaded;
+use crate::providers::{GOOGLE, RunProviders, has_google_credentials, own_env, start_provider, users_key};
+use crate::{VERSION, auth};
+
+/// How long a server on this machine may take to accept a connection.
+const PROBE: Duration = Duration::from_millis(150);
+/// How long it may take to list its models.
+const LISTING: Duration = Duration::from_secs(2);
+
+/// A model to choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelRow {
+    /// As `-m` takes it.
+    pub name: String,
+    /// The model that an alias stands for now.
+    pub stands_for: Option<String>,
+    /// The provider's id and name.
+    pub provider: String,
+    pub provider_name: String,
+    /// Tokens that fit its context window.
+    pub context: u64,
+    pub prices: Option<Prices>,
+}
+
+/// A provider to choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderRow {
+    pub id: String,
+    pub name: String,
+    pub local: bool,
+    /// What its key is, without the key.
+    pub key: String,
+    /// The model to start with there.
+    pub model: Option<String>,
+}
+
+/// The providers that can be used as things are: with a key, configured by the user, or Google's with credentials.
+pub fn usable_providers(loaded: &Loaded) -> Vec<ProviderRow> {
+    let (settings, _) = read_settings(&loaded.groups.model.providers);
+    let env = own_env(loaded);
+    let providers = Providers::new(&env, &settings);
+    let stored = stored_accounts(loaded);
+    let mut rows = Vec::new();
+    for provider in providers.all() {
+        let id = provider.id;
+        let key = if id == "vertex" {
+            continue;
+        } else if GOOGLE.contains(&id) {
+            has_google_credentials(loaded).then(|| "Google credentials".to_owned())
+        } else if let Some(key) = users_key(&providers, id) {
+            Some(key)
+        } else if stored.iter().any(|known| *known == crate::providers::account(id)) {
+            Some("stored key".to_owned())
+        } else {
+            provider.settings().map(|_| "no key".to_owned())
+        };
+        let Some(key) = key else { continue };
+        let own = provider.settings().and_then(|own| own.models.keys().next().cloned());
+        let model = provider.default_model().map(str::to_owned).or(own);
+        let model = if GOOGLE.contains(&id) { Some("auto".to_owned()) } else { model };
+        rows.push(ProviderRow {
+            id: id.to_owned(),
+            name: provider.name().to_owned(),
+            local: provider.is_local(),
+            key,
+            model: model.map(|model| full_name(id, &model)),
+        });
+    }
+    rows
+}
+
+fn stored_accounts(loaded: &Loaded) -> Vec<String> {
+    let listing = auth::store(loaded).entries();
+    listing.map(|found| found.entries.into_iter().map(|entry| entry.account).collect()).unwrap_or_default()
+}
+
+/// The known models of all usable providers; nothing is asked.
+pub fn known_models(loaded: &Loaded) -> Vec<ModelRow> {
+    let mut rows = Vec::new();
+    for row in usable_providers(loaded) {
+        rows.extend(if GOOGLE.contains(&row.id.as_str()) {
+            google_models(loaded, &row)
+        } else {
+            provider_models(loaded, &row)
+        });
+    }
+    rows
+}
+
+fn google_models(loaded: &Loaded, provider: &ProviderRow) -> Vec<ModelRow> {
+    let catalogue = Catalogue::with_settings(&loaded.groups.model.configs);
+    let catalogue = catalogue.unwrap_or_else(|_| Catalogue::built_in());
+    let row = |(name, id): (String, String)| ModelRow {
+        context: catalogue.info(&name).context_window,
+        prices: known::prices(&id),
+        stands_for: Some(id).filter(|id| *id != name),
+        provider: provider.id.clone(),
+        provider_name: provider.name.clone(),
+        name,
+    };
+    catalogue.choices().into_iter().map(row).collect()
+}
+
+fn provider_models(loaded: &Loaded, row: &ProviderRow) -> Vec<ModelRow> {
+    let (settings, _) = read_settings(&loaded.groups.model.providers);
+    let env = own_env(loaded);
+    let providers = Providers::new(&env, &settings);
+    let Some(provider) = providers.find(&row.id) else { return Vec::new() };
+    let Ok(location) = providers.locate(&provider) else { return Vec::new() };
+    let facts = model_facts(&provider, &location.dialect);
+    let own = provider.settings().into_iter().flat_map(|own| own.models.keys().cloned());
+    let mut names: Vec<String> = own.chain(known::models(&row.id).map(str::to_owned)).collect();
+    // The provider's first choice stands first.
+    let first = provider.default_model();
+    names.sort_by_key(|name| Some(name.as_str()) != first);
+    names.dedup();
+    names.into_iter().map(|name| model_row(row, &facts(&name))).collect()
+}
+
+fn model_row(provider: &ProviderRow, info: &ModelInfo) -> ModelRow {
+    ModelRow {
+        name: full_name(&provider.id, &info.id),
+        stands_for: None,
+        provider: provider.id.clone(),
+        provider_name: provider.name.clone(),
+        context: info.context_window,
+        prices: info.prices.clone(),
+    }
+}
+
+/// Servers on this machine that accept a connection. Nothing is sent to them, and no other machine is asked.
+pub async fn local_servers(loaded: &Loaded) -> Vec<ProviderRow> {
+    let (settings, _) = read_settings(&loaded.groups.model.providers);
+    let env = own_env(loaded);
+    let providers = Providers::new(&env, &settings);
+    let mut probes = Vec::new();
+    for provider in providers.all().filter(|provider| provider.is_local()) {
+        let Ok(location) = providers.locate(&provider) else { continue };
+        let host = location.base.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let Some(port) = location.base.port_or_known_default() else { continue };
+        let row = ProviderRow {
+            id: provider.id.to_owned(),
+            name: provider.name().to_owned(),
+            local: true,
+            key: "no key".to_owned(),
+            model: None,
+        };
+        probes.push(tokio::spawn(async move { answers(&host, port).await.then_some(row) }));
+    }
+    let mut found = Vec::new();
+    for probe in probes {
+        found.extend(probe.await.ok().flatten());
+    }
+    found
+}
+
+async fn answers(host: &str, port: u16) -> bool {
+    let is_loopback = |address: &SocketAddr| address.ip().is_loopback();
+    // A name other than this would have to be looked up in the network.
+    let host = if host == "localhost" { "127.0.0.1" } else { host };
+    if host.parse::<std::net::IpAddr>().is_err() {
+        return false;
+    }
+    let Ok(mut addresses) = (host, port).to_socket_addrs() else { return false };
+    let Some(address) = addresses.find(is_loopback) else { return false };
+    matches!(tokio::time::timeout(PROBE, TcpStream::connect(address)).await, Ok(Ok(_)))
+}
+
+/// The models that a provider's server lists.
+pub async fn served_models(loaded: &Loaded, provider: &ProviderRow) -> Result<Vec<ModelRow>, Failure> {
+    let failed = |message: String| Failure::new(ExitKind::Failure, message);
+    let http = client::client(&ClientOptions::from_env(&loaded.env, format!("pollux/{VERSION}")))
+        .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    let source = RunProviders::new(loaded, &provider.id, http, Arc::new(Catalogue::built_in()));
+    let client = source.connect(&provider.id).map_err(|error| failed(error.message))?;
+    let listed = tokio::time::timeout(LISTING, client.list_models()).await;
+    let listed = listed.map_err(|_| failed(format!("{} did not list its models in time", provider.name)))?;
+    let listed = listed.map_err(|error| failed(error.message))?;
+    Ok(listed.iter().map(|info| model_row(provider, info)).collect())
+}
+
+/// The providers with a key, where several have one, none was named and the first one would be used.
+pub fn undecided(loaded: &Loaded) -> Vec<ProviderRow> {
+    let undecided = matches!(
+        start_provider(loaded),
+        Ok(Some(start)) if matches!(start.reason, Some(DefaultReason::FirstOf(_)))
+    );
+    if !undecided {
+        return Vec::new();
+    }
+    usable_providers(loaded).into_iter().filter(|row| !row.local && row.key != "no key").collect()
+}
+
+/// Models of other usable providers, to propose when the chosen one cannot answer.
+pub(crate) fn alternatives(loaded: &Loaded, start: &str) -> Vec<String> {
+    let (settings, _) = read_settings(&loaded.groups.model.providers);
+    let env = own_env(loaded);
+    let providers = Providers::new(&env, &settings);
+    // The credential store is not opened for this, because that may ask the user.
+    let usable = providers.all().filter(|provider| provider.id != start && !GOOGLE.contains(&provider.id));
+    usable
+        .filter(|provider| users_key(&providers, provider.id).is_some() || provider.settings().is_some())
+        .filter_map(|provider| {
+            let own = provider.settings().and_then(|own| own.models.keys().next().cloned());
+            let model = provider.default_model().map(str::to_owned).or(own)?;
+            Some(full_name(provider.id, &model))
+        })
+        .collect()
+}

@@ -1,0 +1,83 @@
+//! The attempts that one request takes: retries leave the process too, so each is counted and may be refused.
+//!
+//! A client sends again on its own, far below the meter that wraps it. The meter therefore leaves a gate in the task,
+//! and the connection passes it before every attempt.
+
+use std::sync::{Arc, Mutex};
+
+use pollux_domain::budget::Spent;
+use pollux_domain::model::{ModelError, Prices};
+use pollux_domain::sync::Locked;
+
+use super::meter::Meter;
+use super::{Ask, BudgetError};
+
+tokio::task_local! {
+    static GATE: Arc<Gate>;
+}
+
+/// Counts the attempts of one request.
+pub(super) struct Gate {
+    meter: Arc<Meter>,
+    input: u64,
+    prices: Option<Prices>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    attempts: u64,
+    /// The server began to answer the last attempt, so it is billed.
+    answered: bool,
+}
+
+impl Gate {
+    pub(super) fn new(meter: &Arc<Meter>, input: u64, prices: Option<Prices>) -> Arc<Self> {
+        Arc::new(Self { meter: Arc::clone(meter), input, prices, seen: Mutex::default() })
+    }
+
+    /// Runs with this gate in place.
+    pub(super) async fn watch<F: Future>(self: &Arc<Self>, work: F) -> F::Output {
+        GATE.scope(Arc::clone(self), work).await
+    }
+
+    /// Whether the server began to answer the last attempt.
+    pub(super) fn answered(&self) -> bool {
+        self.seen.locked().answered
+    }
+
+    /// The first attempt has its reservation; every other one needs its own. What the attempt before it cost is
+    /// settled as far as it can be told.
+    fn pass(&self) -> Result<(), BudgetError> {
+        let billed = {
+            let mut seen = self.seen.locked();
+            seen.attempts += 1;
+            if seen.attempts == 1 {
+                return Ok(());
+            }
+            std::mem::take(&mut seen.answered)
+        };
+        let ask =
+            Ask { input: if billed { self.input } else { 0 }, max_output: 0, prices: self.prices.clone() };
+        let budget = self.meter.budget();
+        let reservation = budget.reserve(&ask)?;
+        let spent = reservation.held;
+        budget.settle(reservation, spent)?;
+        budget.waste(Spent { millis: 0, ..spent });
+        Ok(())
+    }
+}
+
+/// Another attempt is about to leave; an error if the budget does not allow it.
+pub(crate) fn before_attempt() -> Result<(), ModelError> {
+    match GATE.try_with(|gate| gate.pass()) {
+        Ok(passed) => passed.map_err(ModelError::from),
+        // Nobody counts.
+        Err(_) => Ok(()),
+    }
+}
+
+/// The server begins to answer.
+pub(crate) fn attempt_answered() {
+    let _ = GATE.try_with(|gate| gate.seen.locked().answered = true);
+}

@@ -1,0 +1,249 @@
+//! Pays for requests: what they may cost, what they did cost, and what is done about unknown prices.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use pollux_domain::budget::{BudgetChange, BudgetStatus, Exceeded, Limits, Scope, SessionBudget, Spent};
+use pollux_domain::model::{ModelClient, ModelError, ModelErrorKind, ModelInfo, Prices, RequestRole, Usage};
+use pollux_domain::sync::Locked;
+use tokio::sync::Notify;
+
+use super::estimate::BYTES_PER_TOKEN;
+use super::{Ask, Budget, BudgetError, Metered, Reservation};
+use crate::catalogue::cost::cost;
+use crate::catalogue::known;
+use crate::router::full_name;
+
+/// What is done about a model whose price nobody knows, where money is limited.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum UnknownPrice {
+    /// Counts its tokens and says once that money is not counted.
+    #[default]
+    Warn,
+    Refuse,
+    /// Takes this price.
+    Assume(Prices),
+}
+
+/// Pays for the requests of a session from its budget.
+pub struct Meter {
+    budget: Budget,
+    unknown_price: UnknownPrice,
+    /// The share of one sub-agent.
+    subagent: Limits,
+    models: Mutex<Models>,
+    /// Woken when a reservation is settled.
+    settled: Notify,
+    /// The limit that refused a request of the turn under way.
+    refused: Mutex<Option<Exceeded>>,
+}
+
+/// What was learnt about models.
+#[derive(Default)]
+struct Models {
+    /// Bytes and tokens of the last request of each, and its prices.
+    seen: BTreeMap<String, (u64, u64, Option<Prices>)>,
+    /// Those without a price that were told about.
+    told: BTreeSet<String>,
+}
+
+impl Meter {
+    pub fn new(budget: Budget, unknown_price: UnknownPrice) -> Self {
+        Self {
+            budget,
+            unknown_price,
+            subagent: Limits::default(),
+            models: Mutex::default(),
+            settled: Notify::new(),
+            refused: Mutex::default(),
+        }
+    }
+
+    /// Limits each run of a sub-agent.
+    #[must_use]
+    pub fn with_subagent_share(mut self, limits: Limits) -> Self {
+        self.subagent = limits;
+        self
+    }
+
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// The same client, with its requests paid for.
+    pub fn client(self: &Arc<Self>, inner: Arc<dyn ModelClient>) -> Arc<dyn ModelClient> {
+        Arc::new(Metered::new(inner, Arc::clone(self)))
+    }
+
+    /// Sets aside what a request can cost. Waits where only requests under way are in the way.
+    pub(super) async fn reserve(
+        self: &Arc<Self>,
+        ask: Ask,
+        role: RequestRole,
+    ) -> Result<Reservation, ModelError> {
+        loop {
+            let settled = self.settled.notified();
+            tokio::pin!(settled);
+            settled.as_mut().enable();
+            let reserved = if self.budget.has_file() {
+                // Another process may hold the file for a while.
+                let (meter, ask) = (Arc::clone(self), ask.clone());
+                let reserving = tokio::task::spawn_blocking(move || meter.budget.reserve(&ask)).await;
+                reserving.map_err(|_| broken())?
+            } else {
+                self.budget.reserve(&ask)
+            };
+            match reserved {
+                Ok(reservation) => return Ok(reservation),
+                Err(BudgetError::Exceeded { may_pass: true, .. }) => settled.await,
+                Err(BudgetError::Exceeded { exceeded, .. }) => {
+                    // Work beside the conversation does not end it.
+                    if matches!(role, RequestRole::Main | RequestRole::Subagent) {
+                        *self.refused.locked() = Some(exceeded.as_ref().clone());
+                    }
+                    return Err(ModelError::over_budget(*exceeded));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Puts the true cost in the place of a reservation.
+    pub(super) fn settle(&self, reservation: Reservation, spent: Spent) {
+        // If the file cannot be written, the reservation stays spent there.
+        let _ = self.budget.settle(reservation, spent);
+        self.settled.notify_waiters();
+    }
+
+    /// What a model costs.
+    pub(super) fn prices(&self, info: &ModelInfo) -> Result<Option<Prices>, ModelError> {
+        let name = format!("{}/{}", info.provider.as_str(), info.id);
+        let prices = info.prices.clone().or_else(|| known::prices(&name));
+        if prices.is_some() || !self.budget.limits_money() {
+            return Ok(prices);
+        }
+        self.unknown(&info.id)
+    }
+
+    /// What is taken for the price of a model that nobody knows.
+    pub(super) fn unknown(&self, model: &str) -> Result<Option<Prices>, ModelError> {
+        match &self.unknown_price {
+            UnknownPrice::Assume(prices) => Ok(Some(prices.clone())),
+            UnknownPrice::Refuse => {
+                let message = format!(
+                    "the price of model `{model}` is not known, and `budget.unknownPrice` is `refuse`; \
+                     set a price there or in `providers`"
+                );
+                Err(ModelError::new(ModelErrorKind::BudgetExceeded, None, message))
+            }
+            UnknownPrice::Warn => {
+                if self.models.locked().told.insert(model.to_owned()) {
+                    self.budget.tell(format!(
+                        "The price of model `{model}` is not known: its tokens are counted, its cost is not. \
+                         Set `budget.unknownPrice` to a price or to `refuse`."
+                    ));
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// How many tokens a request of so many bytes has: as many as its model's last one suggests, and never fewer than
+    /// usual.
+    pub(super) fn tokens(&self, info: &ModelInfo, bytes: u64) -> u64 {
+        let usual = bytes.div_ceil(BYTES_PER_TOKEN);
+        let models = self.models.locked();
+        let learnt = models.seen.get(&key(info)).and_then(|(last_bytes, last_tokens, _)| {
+            let tokens = u128::from(bytes) * u128::from(*last_tokens);
+            tokens.checked_div(u128::from(*last_bytes))
+        });
+        // What a provider's own tools add to a short request must not be expected of a long one.
+        let most = bytes.div_ceil(2);
+        learnt
+            .and_then(|tokens| u64::try_from(tokens).ok())
+            .map_or(usual, |tokens| tokens.min(most).max(usual))
+    }
+
+    /// Learns from a request that was answered.
+    pub(super) fn learn(&self, model: String, bytes: u64, tokens: u64, prices: Option<Prices>) {
+        self.models.locked().seen.insert(model, (bytes, tokens, prices));
+    }
+}
+
+/// The name under which a model is known outside its client.
+pub(super) fn key(info: &ModelInfo) -> String {
+    full_name(info.provider.as_str(), &info.id)
+}
+
+/// What a request cost.
+pub(super) fn spent(usage: &Usage, prices: Option<&Prices>) -> Spent {
+    let priced = prices.map(|prices| cost(usage, prices)).or(usage.cost_reported);
+    let written = usage.output.saturating_add(usage.reasoning);
+    Spent {
+        usd: priced.unwrap_or_default(),
+        tokens: usage.input.saturating_add(written).max(usage.total),
+        requests: 1,
+        millis: 0,
+    }
+}
+
+fn broken() -> ModelError {
+    ModelError::new(ModelErrorKind::BudgetExceeded, None, "the budget could not be read")
+}
+
+impl SessionBudget for Meter {
+    fn begin_turn(&self) {
+        *self.refused.locked() = None;
+        self.budget.begin_turn();
+    }
+
+    fn end_turn(&self) {
+        self.budget.end_turn();
+    }
+
+    fn is_limited(&self) -> bool {
+        self.budget.is_limited()
+    }
+
+    fn status(&self) -> BudgetStatus {
+        self.budget.status()
+    }
+
+    fn exceeded(&self) -> Option<Exceeded> {
+        if !self.budget.is_limited() {
+            return None;
+        }
+        self.refused.locked().clone().or_else(|| self.budget.reached())
+    }
+
+    fn change(&self, change: BudgetChange) -> Result<(), String> {
+        self.budget.change(change)?;
+        if change != BudgetChange::Show {
+            *self.refused.locked() = None;
+            self.settled.notify_waiters();
+        }
+        Ok(())
+    }
+
+    fn discard(&self, model: &str, usage: &Usage) {
+        let seen = self.models.locked().seen.get(model).and_then(|(_, _, prices)| prices.clone());
+        self.budget.waste(spent(usage, seen.or_else(|| known::prices(model)).as_ref()));
+    }
+
+    fn take_notices(&self) -> Vec<String> {
+        self.budget.take_notices()
+    }
+
+    fn for_subagent(&self, client: &Arc<dyn ModelClient>) -> Arc<dyn ModelClient> {
+        if self.subagent.is_empty() {
+            return Arc::clone(client);
+        }
+        let share = Budget::new([(Scope::Subagent, self.subagent)]);
+        // An unknown price is told or refused by the session's own meter below.
+        let unknown = match &self.unknown_price {
+            UnknownPrice::Assume(prices) => UnknownPrice::Assume(prices.clone()),
+            UnknownPrice::Warn | UnknownPrice::Refuse => UnknownPrice::Warn,
+        };
+        Arc::new(Self::new(share, unknown)).client(Arc::clone(client))
+    }
+}

@@ -1,0 +1,253 @@
+//! Holders: small processes that start commands, outlive each of them, and end everything when this program ends.
+//!
+//! A holder is this program again, with the argument [`ARGUMENT`]. It sets up the confinement once; commands are then
+//! requests over a socket, with their streams as descriptors. Servers and jobs that a command leaves running are there
+//! for the next one. The kernel closes the socket however this program ends, and the holder then ends everything.
+
+mod init;
+mod limits;
+mod namespaces;
+mod serve;
+pub(crate) mod setup;
+mod signals;
+mod spawn;
+mod view;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use pollux_domain::sync::Locked as _;
+use rustix::net::sockopt::set_socket_passcred;
+
+use crate::LevelError;
+use crate::mounts::Placed;
+use crate::new_session::keep_standard_streams_only;
+use crate::wire::{self, Reader, Writer};
+use setup::Setup;
+
+/// The first argument of a holder's command line.
+pub const ARGUMENT: &str = "__sandbox-init";
+
+/// This program, even if its file was replaced meanwhile.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+/// How long a holder may take to set itself up, or a command to start.
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// How long the end of everything may take.
+const END_LIMIT: Duration = Duration::from_secs(6);
+
+/// A program to start in a sandbox, with exactly this environment.
+#[derive(Debug)]
+pub struct Start<'a> {
+    pub program: &'a OsStr,
+    pub arguments: Vec<&'a OsStr>,
+    pub directory: &'a Path,
+    pub environment: &'a [(String, String)],
+    /// Input, output, errors.
+    pub streams: [BorrowedFd<'a>; 3],
+}
+
+/// A running program that a holder started. It leads its own session.
+#[derive(Debug)]
+pub struct Held {
+    id: i32,
+    own_id: u32,
+    status: UnixStream,
+}
+
+/// A holder's process.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    control: Option<Mutex<UnixStream>>,
+    monitor: Option<Mutex<UnixStream>>,
+    process: Mutex<Child>,
+    id: i32,
+    /// Its namespaces, for another set of rights in the same session.
+    pub(crate) namespaces: Vec<OwnedFd>,
+}
+
+/// Runs a holder if this process was started as one; call it first in `main`, while there is one thread. Returns the
+/// exit code.
+pub fn run_if_asked(arguments: &mut dyn Iterator<Item = OsString>) -> Option<u8> {
+    (arguments.next()?.as_os_str() == ARGUMENT).then(init::run)
+}
+
+impl Holder {
+    /// Starts a holder, by another program if one is named with its arguments.
+    pub(crate) fn start(setup: &Setup, by: Option<(&Path, Vec<OsString>)>) -> Result<Self, LevelError> {
+        let (control, far_control) = UnixStream::pair().map_err(LevelError::Start)?;
+        let (monitor, far_monitor) = UnixStream::pair().map_err(LevelError::Start)?;
+        let mut command = match by {
+            Some((program, arguments)) => {
+                let mut command = Command::new(program);
+                command.args(arguments);
+                command
+            }
+            None => Command::new(OWN_PROGRAM),
+        };
+        command.arg(ARGUMENT).env_clear().current_dir("/");
+        let (input, output) = (OwnedFd::from(far_control), OwnedFd::from(far_monitor));
+        command.stdin(input).stdout(output).stderr(Stdio::piped()).process_group(0);
+        keep_standard_streams_only(&mut command);
+        let mut process = command.spawn().map_err(LevelError::Start)?;
+        // The command owns the far ends: the sockets would never end.
+        drop(command);
+        let errors = process.stderr.take();
+        let answer = exchange(&control, setup);
+        match answer {
+            Ok((id, namespaces)) => {
+                // Neither a wrapper's complaints nor a full pipe matter any more.
+                drop(errors);
+                let (control, monitor) = (Some(Mutex::new(control)), Some(Mutex::new(monitor)));
+                Ok(Self { control, monitor, process: Mutex::new(process), id, namespaces })
+            }
+            Err(why) => {
+                drop((control, monitor));
+                let _ = process.kill();
+                let mut said = String::new();
+                let _ = errors.map(|errors| errors.take(4096).read_to_string(&mut said));
+                let _ = process.wait();
+                let said = said.lines().map(str::trim).find(|line| !line.is_empty());
+                Err(said.map_or(why, |said| LevelError::Trial(said.to_owned())))
+            }
+        }
+    }
+
+    /// Starts a program.
+    pub(crate) fn run(&self, start: &Start<'_>, variables: &[(String, String)]) -> io::Result<Held> {
+        let (near, far) = UnixStream::pair()?;
+        set_socket_passcred(&near, true)?;
+        let mut body = Writer::default();
+        body.text(start.directory.as_os_str());
+        body.text(start.program);
+        body.number(u32::try_from(start.arguments.len()).unwrap_or_default());
+        start.arguments.iter().for_each(|argument| body.text(argument));
+        body.number(u32::try_from(variables.len()).unwrap_or_default());
+        for (name, value) in variables {
+            body.text(format!("{name}={value}").as_ref());
+        }
+        let [input, output, errors] = start.streams;
+        let descriptors = [far.as_fd(), input, output, errors];
+        let control = self.control.as_ref().ok_or_else(gone)?;
+        wire::send(&control.locked(), &body.bytes, &descriptors)?;
+        drop(far);
+        near.set_read_timeout(Some(START_LIMIT))?;
+        let mut said = wire::receive(&near)?.ok_or_else(gone)?;
+        let mut id = None;
+        let first = Reader { bytes: &said.body }.number()?;
+        if first == serve::HELLO {
+            id = said.sender;
+            said = wire::receive(&near)?.ok_or_else(gone)?;
+        }
+        near.set_read_timeout(None)?;
+        set_socket_passcred(&near, false)?;
+        let mut body = Reader { bytes: &said.body };
+        if body.number()? != serve::STARTED {
+            return Err(io::Error::from_raw_os_error(body.number()?.cast_signed()));
+        }
+        let own_id = body.number()?;
+        Ok(Held { id: id.ok_or_else(gone)?, own_id, status: near })
+    }
+
+    /// Mounts files that appeared or were replaced.
+    pub(crate) fn mount(&self, mounts: &[Placed]) -> io::Result<()> {
+        let monitor = self.monitor.as_ref().ok_or_else(gone)?.locked();
+        let mut body = Writer::default();
+        setup::write_mounts(mounts, &mut body);
+        wire::send(&monitor, &body.bytes, &[])?;
+        let said = wire::receive(&monitor)?.ok_or_else(gone)?;
+        let mut body = Reader { bytes: &said.body };
+        if body.number()? == init::READY {
+            return Ok(());
+        }
+        Err(io::Error::other(body.text()?.to_string_lossy().into_owned()))
+    }
+
+    /// Whether it can start anything.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.process.locked().try_wait().is_ok_and(|status| status.is_none())
+    }
+
+    /// The number of the process that starts commands.
+    pub(crate) fn id(&self) -> i32 {
+        self.id
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // Their end is the sign.
+        drop((self.control.take(), self.monitor.take()));
+        let mut process = self.process.locked();
+        let deadline = Instant::now() + END_LIMIT;
+        while process.try_wait().is_ok_and(|status| status.is_none()) {
+            if Instant::now() > deadline {
+                let _ = process.kill();
+                let _ = process.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    }
+}
+
+impl Held {
+    /// The number by which this program can signal it and its group.
+    pub fn id(&self) -> i32 {
+        self.id
+    }
+
+    /// The number by which it knows itself, and other commands of the sandbox know it.
+    pub fn own_id(&self) -> u32 {
+        self.own_id
+    }
+
+    /// A socket that receives [`ExitStatus`] as the four bytes of its raw value, when the program ends. It ends
+    /// without them if the holder does.
+    pub fn into_status(self) -> UnixStream {
+        self.status
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        let mut raw = [0; 4];
+        match self.status.read_exact(&mut raw) {
+            Ok(()) => Ok(ExitStatus::from_raw(i32::from_le_bytes(raw))),
+            // It ended with its holder.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Ok(ExitStatus::from_raw(libc::SIGKILL))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "the process that holds the sandbox has exited")
+}
+
+/// Tells a holder its setup and waits until it is done.
+fn exchange(control: &UnixStream, setup: &Setup) -> Result<(i32, Vec<OwnedFd>), LevelError> {
+    let (body, descriptors) = setup.write();
+    let failed = |error: io::Error| LevelError::Start(error);
+    set_socket_passcred(control, true).map_err(|error| failed(error.into()))?;
+    wire::send(control, &body, &descriptors).map_err(failed)?;
+    control.set_read_timeout(Some(START_LIMIT)).map_err(failed)?;
+    let Some(said) = wire::receive(control).map_err(failed)? else {
+        return Err(LevelError::Start(gone()));
+    };
+    control.set_read_timeout(None).map_err(failed)?;
+    let mut body = Reader { bytes: &said.body };
+    if body.number().map_err(failed)? != init::READY {
+        let why = body.text().map_err(failed)?;
+        return Err(LevelError::Trial(why.to_string_lossy().into_owned()));
+    }
+    let id = said.sender.ok_or_else(|| LevelError::Start(gone()))?;
+    Ok((id, said.descriptors))
+}

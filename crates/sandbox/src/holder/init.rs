@@ -1,0 +1,256 @@
+//! The holder's own process: sets itself up as it is told, confirms, and serves.
+//!
+//! Two processes at the levels that confine: the outer one is out of the commands' reach and ends everything when
+//! the program is gone; the inner one is confined itself and starts the commands.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions};
+
+use super::setup::{Kind, Setup, read_mounts};
+use super::{limits, namespaces, serve, view};
+use crate::landlock;
+use crate::process_table;
+use crate::syscalls;
+use crate::wire::{self, Message, Reader, Writer};
+
+/// The answer to a setup, before its text or numbers.
+pub(super) const READY: u32 = 1;
+pub(super) const FAILED: u32 = 2;
+
+/// How long the end of all children may take.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// What could not be done, and why.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) what: String,
+    pub(super) why: io::Error,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)
+    }
+}
+
+/// Adds what was attempted to an error.
+pub(super) fn doing<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Trouble {
+    move |why| Trouble { what: what.into(), why: why.into() }
+}
+
+/// Runs a holder on the sockets that stand in for its input and output, until the program is gone.
+pub(crate) fn run() -> u8 {
+    let (Some(control), monitor) = (take_stream(0), take_stream(1)) else { return 1 };
+    let Ok(Some(Message { body, descriptors, .. })) = wire::receive(&control) else { return 1 };
+    let mut control = Some(control);
+    let done = match Setup::read(&body, descriptors) {
+        Ok(setup) => hold(setup, &mut control, monitor),
+        Err(why) => Err(Trouble { what: "could not read the setup".to_owned(), why }),
+    };
+    match (done, control) {
+        (Ok(()), _) => 0,
+        (Err(trouble), control) => {
+            let mut body = Writer::default();
+            body.number(FAILED);
+            body.text(trouble.to_string().as_ref());
+            if let Some(control) = control {
+                let _ = wire::send(&control, &body.bytes, &[]);
+            }
+            1
+        }
+    }
+}
+
+/// A standard stream as the socket that it is, out of the way of the commands' streams.
+fn take_stream(number: i32) -> Option<UnixStream> {
+    #[expect(unsafe_code, reason = "the descriptor is known by its number")]
+    // SAFETY: takes a number; the copy is new, and nobody else knows it.
+    let copy = unsafe {
+        let copy = libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3);
+        if copy < 0 {
+            return None;
+        }
+        OwnedFd::from_raw_fd(copy)
+    };
+    let null = File::options().read(true).write(true).open("/dev/null").ok()?;
+    #[expect(unsafe_code, reason = "the descriptor is known by its number")]
+    // SAFETY: both numbers are open; the standard stream becomes another one, and nobody holds it as a value.
+    let replaced = unsafe { libc::dup2(null.as_raw_fd(), number) };
+    (replaced == number).then(|| UnixStream::from(copy))
+}
+
+/// `control` is taken by the process that does not answer.
+fn hold(setup: Setup, control: &mut Option<UnixStream>, monitor: Option<UnixStream>) -> Result<(), Trouble> {
+    let Some(socket) = control.as_ref() else { return Ok(()) };
+    limits::lower(setup.kind);
+    if matches!(setup.kind, Kind::Guard | Kind::Inside) {
+        if setup.kind == Kind::Guard {
+            adopt_orphans()?;
+        } else {
+            confine(&setup)?;
+        }
+        ready(socket, &[])?;
+        serve::serve(socket);
+        if setup.kind == Kind::Guard {
+            end_all_children();
+        }
+        return Ok(());
+    }
+    let mut view = view::View::default();
+    if setup.kind == Kind::Namespaces {
+        namespaces::enter(&setup)?;
+        view = view::build(&setup.mounts)?;
+    } else {
+        adopt_orphans()?;
+    }
+    let own = rustix::process::getpid();
+    match fork().map_err(doing("could not fork"))? {
+        None => {
+            drop(monitor);
+            inner(&setup, socket, own)
+        }
+        Some(child) => {
+            // The program sees the end of the inner process by the end of this socket.
+            drop(control.take());
+            outer(monitor, child, &mut view);
+            // In a namespace of processes, the others end with the first one. Their numbers there say nothing here.
+            if setup.kind == Kind::Rules {
+                end_all_children();
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The process that starts commands.
+fn inner(setup: &Setup, control: &UnixStream, outer: Pid) -> Result<(), Trouble> {
+    // Without the outer one nobody would end what is left.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(doing("could not follow the outer process"))?;
+    // In a new namespace of processes the parent has no number.
+    if rustix::process::getppid().is_some_and(|parent| parent != outer) {
+        return Ok(());
+    }
+    let mut joinable = Vec::new();
+    if setup.kind == Kind::Namespaces {
+        view::mount_processes()?;
+        joinable = namespaces::descriptors(setup.own_network).map_err(doing("could not open a namespace"))?;
+        if setup.own_network && setup.join.is_empty() {
+            namespaces::raise_loopback().map_err(doing("could not enable the loopback interface"))?;
+        }
+    }
+    adopt_orphans()?;
+    confine(setup)?;
+    ready(control, &joinable)?;
+    drop(joinable);
+    serve::serve(control);
+    Ok(())
+}
+
+/// Gives up rights for good.
+fn confine(setup: &Setup) -> Result<(), Trouble> {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(doing("could not close the memory"))?;
+    rustix::thread::set_no_new_privs(true).map_err(doing("could not give up privileges"))?;
+    if let Some(ruleset) = &setup.ruleset {
+        landlock::restrict_self(ruleset).map_err(doing("could not enter the Landlock rules"))?;
+    }
+    landlock::give_up_capabilities();
+    if let Some(sockets) = setup.sockets {
+        let filter = syscalls::filter(sockets).ok_or(io::ErrorKind::Unsupported);
+        let filter = filter.map_err(doing("could not build the system call filter"))?;
+        syscalls::install(&filter).map_err(doing("could not install the system call filter"))?;
+    }
+    Ok(())
+}
+
+/// Confirms the setup.
+fn ready(control: &UnixStream, joinable: &[OwnedFd]) -> Result<(), Trouble> {
+    let mut body = Writer::default();
+    body.number(READY);
+    let descriptors: Vec<_> = joinable.iter().map(|descriptor| descriptor.as_fd()).collect();
+    wire::send(control, &body.bytes, &descriptors).map_err(doing("could not answer"))
+}
+
+/// Waits for the end of the program or of the inner process, which it ends too. Until then, it mounts what has to
+/// be added: the inner one gave up the right to.
+fn outer(monitor: Option<UnixStream>, inner: Pid, view: &mut view::View) {
+    let process = rustix::process::pidfd_open(inner, rustix::process::PidfdFlags::empty());
+    while let (Some(monitor), Ok(process)) = (&monitor, &process) {
+        let mut polled = [PollFd::new(monitor, PollFlags::IN), PollFd::new(process, PollFlags::IN)];
+        if poll(&mut polled, None).is_err_and(|error| error != rustix::io::Errno::INTR) {
+            break;
+        }
+        let [is_asked, is_over] = polled.map(|polled| !polled.revents().is_empty());
+        if is_over || (is_asked && !mount_more(monitor, view)) {
+            break;
+        }
+    }
+    let _ = rustix::process::kill_process(inner, Signal::KILL);
+    let _ = rustix::process::waitpid(Some(inner), WaitOptions::empty());
+}
+
+/// Whether the program is still there.
+fn mount_more(monitor: &UnixStream, view: &mut view::View) -> bool {
+    let Ok(Some(Message { body, .. })) = wire::receive(monitor) else { return false };
+    let added = read_mounts(&mut Reader { bytes: &body })
+        .map_err(doing("could not read the mounts"))
+        .and_then(|mounts| view.add(&mounts));
+    let mut answer = Writer::default();
+    match added {
+        Ok(()) => answer.number(READY),
+        Err(trouble) => {
+            answer.number(FAILED);
+            answer.text(trouble.to_string().as_ref());
+        }
+    }
+    wire::send(monitor, &answer.bytes, &[]).is_ok()
+}
+
+/// Makes processes that lost their parent children of this one, where they can be found.
+fn adopt_orphans() -> Result<(), Trouble> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(doing("could not adopt orphans"))
+}
+
+/// Kills children, and those that they leave behind, until none is left.
+fn end_all_children() {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let deadline = Instant::now() + END_LIMIT;
+    loop {
+        for process in process_table::family_of(own) {
+            if let Some(id) = Pid::from_raw(process) {
+                let _ = rustix::process::kill_process(id, Signal::KILL);
+            }
+        }
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        if Instant::now() > deadline {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The child's id in the parent, nothing in the child.
+#[expect(unsafe_code, reason = "the standard library has no fork")]
+pub(super) fn fork() -> io::Result<Option<Pid>> {
+    // SAFETY: this process has one thread, so the child's copy of memory is consistent.
+    let id = unsafe { libc::fork() };
+    match id {
+        -1 => Err(io::Error::last_os_error()),
+        id => Ok(Pid::from_raw(id)),
+    }
+}

@@ -1,0 +1,89 @@
+//! What a holder is told before anything else.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use crate::mounts::Placed;
+use crate::syscalls::Sockets;
+use crate::wire::{Reader, Writer};
+
+/// How a holder confines what it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Not at all: it only makes sure that everything ends.
+    Guard,
+    /// By rules for files and a filter.
+    Rules,
+    /// It makes namespaces and mounts first.
+    Namespaces,
+    /// It was started in namespaces that another program made.
+    Inside,
+}
+
+/// The plan of a holder.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) kind: Kind,
+    /// A network namespace with a loopback of its own.
+    pub(crate) own_network: bool,
+    pub(crate) sockets: Option<Sockets>,
+    pub(crate) mounts: Vec<Placed>,
+    /// A Landlock rule set to enter.
+    pub(crate) ruleset: Option<OwnedFd>,
+    /// The namespaces of another holder to enter instead of making them, the one of users first.
+    pub(crate) join: Vec<OwnedFd>,
+}
+
+impl Setup {
+    pub(crate) fn write(&self) -> (Vec<u8>, Vec<BorrowedFd<'_>>) {
+        use std::os::fd::AsFd as _;
+        let mut body = Writer::default();
+        body.number(match self.kind {
+            Kind::Guard => 0,
+            Kind::Rules => 1,
+            Kind::Namespaces => 2,
+            Kind::Inside => 3,
+        });
+        body.flag(self.own_network);
+        body.flag(self.sockets.is_some());
+        let Sockets { unix, internet } = self.sockets.unwrap_or(Sockets { unix: false, internet: false });
+        body.flag(unix);
+        body.flag(internet);
+        body.flag(self.ruleset.is_some());
+        write_mounts(&self.mounts, &mut body);
+        let descriptors =
+            self.ruleset.iter().chain(&self.join).map(|descriptor| descriptor.as_fd()).collect();
+        (body.bytes, descriptors)
+    }
+
+    pub(crate) fn read(body: &[u8], descriptors: Vec<OwnedFd>) -> io::Result<Self> {
+        let mut body = Reader { bytes: body };
+        let kind = match body.number()? {
+            0 => Kind::Guard,
+            1 => Kind::Rules,
+            2 => Kind::Namespaces,
+            3 => Kind::Inside,
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        let own_network = body.flag()?;
+        let is_filtered = body.flag()?;
+        let sockets = Sockets { unix: body.flag()?, internet: body.flag()? };
+        let has_ruleset = body.flag()?;
+        let mounts = read_mounts(&mut body)?;
+        let mut descriptors = descriptors.into_iter();
+        let ruleset = if has_ruleset { descriptors.next() } else { None };
+        let sockets = is_filtered.then_some(sockets);
+        Ok(Self { kind, own_network, sockets, mounts, ruleset, join: descriptors.collect() })
+    }
+}
+
+pub(crate) fn write_mounts(mounts: &[Placed], body: &mut Writer) {
+    body.number(u32::try_from(mounts.len()).unwrap_or_default());
+    for placed in mounts {
+        placed.write(body);
+    }
+}
+
+pub(crate) fn read_mounts(body: &mut Reader<'_>) -> io::Result<Vec<Placed>> {
+    (0..body.number()?).map(|_| Placed::read(body)).collect()
+}

@@ -1,0 +1,97 @@
+//! The level on macOS, and none elsewhere.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+
+use crate::paths::SandboxPaths;
+#[cfg(target_os = "macos")]
+use crate::seatbelt::{self, Seatbelt};
+use crate::{Confinement, Level, LevelError, SandboxRequest, Trial};
+
+/// A working sandbox.
+#[derive(Debug)]
+pub struct Sandbox {
+    #[cfg(target_os = "macos")]
+    seatbelt: Seatbelt,
+    network: bool,
+}
+
+/// Nothing to keep: protected names cannot be created on this system.
+#[derive(Debug)]
+pub struct Armed;
+
+impl Sandbox {
+    #[cfg(target_os = "macos")]
+    pub(crate) fn at(
+        level: Level,
+        places: &SandboxPaths,
+        request: &SandboxRequest,
+        _: Trial,
+    ) -> Result<Self, LevelError> {
+        if level != Level::Seatbelt {
+            return Err(LevelError::OtherSystem);
+        }
+        let seatbelt = Seatbelt::find(places, request.network)?;
+        let sandbox = Self { seatbelt, network: request.network };
+        let mut trial =
+            sandbox.command(OsStr::new("/bin/sh"), &[OsStr::new("-c"), OsStr::new(":")], Path::new("/"), &[]);
+        let output = trial.output().map_err(LevelError::Start)?;
+        if output.status.success() {
+            return Ok(sandbox);
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().map(str::trim).find(|line| !line.is_empty());
+        Err(LevelError::Trial(said.map_or_else(|| output.status.to_string(), str::to_owned)))
+    }
+
+    #[cfg(not(target_os = "macos"))]
+    pub(crate) fn at(_: Level, _: &SandboxPaths, _: &SandboxRequest, _: Trial) -> Result<Self, LevelError> {
+        Err(LevelError::OtherSystem)
+    }
+
+    /// A command that will run inside.
+    pub fn command(
+        &self,
+        program: &OsStr,
+        arguments: &[&OsStr],
+        directory: &Path,
+        environment: &[(String, String)],
+    ) -> Command {
+        #[cfg(target_os = "macos")]
+        let mut command = {
+            let mut command = Command::new(seatbelt::PROGRAM);
+            command.arg("-p").arg(self.seatbelt.profile()).arg("--").arg(program);
+            command
+        };
+        #[cfg(not(target_os = "macos"))]
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(directory).env_clear().envs(self.environment(environment));
+        command
+    }
+
+    /// Permits a protected name that did not exist: nothing to do here.
+    pub fn permit(&self, _: &Path) {}
+
+    /// A notice about protected files: they cannot be created here.
+    pub fn take_notice(&self) -> Option<String> {
+        None
+    }
+
+    pub fn level(&self) -> Level {
+        Level::Seatbelt
+    }
+
+    pub(crate) fn network(&self) -> bool {
+        self.network
+    }
+
+    pub fn confinement(&self) -> Confinement {
+        Confinement {
+            level: self.level(),
+            network: self.network,
+            signals_outside: true,
+            abstract_sockets: false,
+        }
+    }
+}

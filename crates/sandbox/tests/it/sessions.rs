@@ -1,0 +1,212 @@
+//! What lasts between the commands of a session, and that nothing outlasts it.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pollux_sandbox::{Guard, Level, Sandbox, SandboxRequest, process_table};
+
+use crate::scene::{LEVELS, Scene, request, scratch};
+
+pub(crate) const ARGUMENT: &str = "__session";
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Processes with this word on their command line.
+fn marked(word: &str) -> usize {
+    let all = process_table::processes();
+    let own = std::process::id().cast_signed();
+    let lines = all.iter().filter(|process| process.is_alive && process.id != own);
+    let lines = lines.filter_map(|process| fs::read_to_string(format!("/proc/{}/cmdline", process.id)).ok());
+    lines.filter(|line| line.split('\0').any(|argument| argument == word)).count()
+}
+
+fn levels(network: bool) -> impl Iterator<Item = Scene> {
+    LEVELS.into_iter().filter_map(move |level| Scene::new(level, network))
+}
+
+#[test]
+fn a_server_and_files_of_one_command_are_there_for_the_next() {
+    for scene in levels(false).filter(|scene| scene.sandbox.level() != Level::Landlock) {
+        let level = scene.sandbox.level();
+        let (status, said) =
+            scene.shell("python3 -m http.server --bind 127.0.0.1 8123 >/dev/null 2>&1 & echo $!");
+        assert!(status.success(), "{level}: {said}");
+        let fetch = "echo kept > /tmp/kept; for i in $(seq 100); do \
+                     python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8123/own\").read())' \
+                     2>/dev/null && exit 0; sleep 0.1; done; exit 1";
+        let (status, page) = scene.shell(fetch);
+        assert!(status.success() && page.contains("mine"), "{level}: {page}");
+        // The number that the first command printed is valid in the others.
+        let (status, rest) = scene.shell(&format!("cat /tmp/kept && kill {}", said.trim()));
+        assert!(status.success(), "{level}: {rest}");
+    }
+}
+
+#[test]
+fn commands_see_their_own_processes_only() {
+    for scene in levels(true).filter(|scene| scene.sandbox.level() != Level::Landlock) {
+        let (_, said) = scene
+            .shell("ls /proc | grep -c '^[0-9]*$'; cat /proc/sys/kernel/osrelease >/dev/null && echo ok");
+        let mut lines = said.lines();
+        let count: u32 = lines.next().unwrap().parse().unwrap();
+        assert!(count < 10 && lines.next() == Some("ok"), "{said}");
+    }
+}
+
+#[test]
+fn daemons_end_with_the_sandbox() {
+    for scene in levels(true) {
+        let (level, word) = (scene.sandbox.level(), format!("6{:05}", std::process::id() % 100_000));
+        let daemon = format!(
+            "(setsid nohup sh -c 'trap \"\" TERM HUP; sleep {word}; true' >/dev/null 2>&1 &) & sleep 0.3"
+        );
+        let (status, said) = scene.shell(&daemon);
+        assert!(status.success(), "{level}: {said}");
+        eventually("the daemon runs", || marked(&word) > 0);
+        drop(scene);
+        eventually("the daemon is gone", || marked(&word) == 0);
+    }
+}
+
+/// A process that opens a sandbox, starts a daemon in it and waits.
+pub(crate) fn run(arguments: &[String]) -> ! {
+    let [level, base, word] = arguments else { std::process::exit(2) };
+    let base = Path::new(base);
+    let script = format!(
+        "(setsid nohup sh -c 'trap \"\" TERM HUP; sleep {word}; true' >/dev/null 2>&1 &); sleep {word}"
+    );
+    let null = fs::File::open("/dev/null").unwrap();
+    let (sandbox, guard);
+    let directory = base.join("w");
+    let start = |streams| pollux_sandbox::holder::Start {
+        program: "/bin/sh".as_ref(),
+        arguments: vec!["-c".as_ref(), script.as_ref()],
+        directory: &directory,
+        environment: &[],
+        streams,
+    };
+    use std::os::fd::AsFd as _;
+    let streams = [null.as_fd(), null.as_fd(), null.as_fd()];
+    if let Some(level) = Level::named(level) {
+        sandbox = Sandbox::open(&request(base, level)).unwrap();
+        std::mem::forget(sandbox.start(&start(streams)).unwrap());
+        std::mem::forget(sandbox);
+    } else {
+        guard = Guard::open().unwrap();
+        std::mem::forget(guard.start(&start(streams)).unwrap());
+        std::mem::forget(guard);
+    }
+    #[expect(clippy::print_stdout, reason = "its parent waits for it")]
+    {
+        println!("started");
+    }
+    loop {
+        std::thread::sleep(Duration::from_secs(60));
+    }
+}
+
+fn session(level: &str, base: &Path, word: &str) -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([ARGUMENT, level, base.to_str().unwrap(), word])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "started\n", "{level}");
+    child
+}
+
+#[test]
+fn everything_ends_with_a_program_that_is_killed_at_every_level_and_without_one() {
+    let Some(folder) = scratch() else { return };
+    for path in ["w", "home/.gemini"] {
+        fs::create_dir_all(folder.path().join(path)).unwrap();
+    }
+    for level in ["namespaces", "bwrap", "landlock", "none"] {
+        let request = Level::named(level).map(|level| request(folder.path(), level));
+        if request.is_some_and(|request| Sandbox::open(&request).is_err()) {
+            continue;
+        }
+        let word = format!("7{:05}", std::process::id() % 100_000);
+        let mut child = session(level, folder.path(), &word);
+        let all = if level == "none" { 2 } else { 1 };
+        eventually("both run", || marked(&word) >= all);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        eventually(&format!("{level}: nothing is left"), || marked(&word) == 0);
+    }
+}
+
+#[test]
+fn a_second_set_of_rights_shares_processes_and_loopback_but_not_files() {
+    let Some(scene) = Scene::new(Level::Namespaces, false) else { return };
+    fs::create_dir(scene.path("extra")).unwrap();
+    let more = SandboxRequest {
+        allowed: vec![scene.path("extra")],
+        network: false,
+        ..request(scene.folder.path(), Level::Namespaces)
+    };
+    let second = scene.sandbox.with_rights(&more).unwrap();
+    let (status, said) =
+        scene.shell("python3 -m http.server --bind 127.0.0.1 8124 >/dev/null 2>&1 & echo $!");
+    assert!(status.success(), "{said}");
+    let extra = format!("touch {0}/made", scene.path("extra").display());
+    assert!(!scene.shell(&extra).0.success());
+    let scene = Scene { sandbox: second, ..scene };
+    assert!(scene.shell(&extra).0.success() && !scene.shell("touch $HOME/outside").0.success());
+    let fetch = "for i in $(seq 100); do \
+                 python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8124/own\").read())' \
+                 2>/dev/null && exit 0; sleep 0.1; done; exit 1";
+    let (status, page) = scene.shell(fetch);
+    assert!(status.success() && page.contains("mine"), "{page}");
+}
+
+#[test]
+fn files_that_appear_or_are_replaced_during_a_session_are_protected_and_hidden() {
+    for scene in levels(true).filter(|scene| scene.sandbox.level() != Level::Landlock) {
+        let level = scene.sandbox.level();
+        #[expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+        let write = |path: &str, text: &str| fs::write(scene.path(path), text).unwrap();
+        assert!(scene.shell("true").0.success());
+        write("home/.netrc", "SECRET");
+        write("w/.envrc", "mine");
+        write("new", "[core]\n");
+        #[expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+        fs::rename(scene.path("new"), scene.path("w/.git/config")).unwrap();
+        for attempt in ["cat $HOME/.netrc", "echo x > .envrc", "echo x >> .git/config"] {
+            let (status, said) = scene.shell(attempt);
+            assert!(!status.success() && !said.contains("SECRET"), "{level}: {attempt}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_workspace_that_was_replaced_is_not_entered() {
+    for scene in levels(true) {
+        assert!(scene.shell("true").0.success());
+        #[expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+        fs::rename(scene.path("w"), scene.path("old")).unwrap();
+        std::os::unix::fs::symlink(scene.path("home"), scene.path("w")).unwrap();
+        let null = fs::File::open("/dev/null").unwrap();
+        use std::os::fd::AsFd as _;
+        let start = pollux_sandbox::holder::Start {
+            program: "/bin/sh".as_ref(),
+            arguments: vec!["-c".as_ref(), "true".as_ref()],
+            directory: Path::new("/"),
+            environment: &[],
+            streams: [null.as_fd(), null.as_fd(), null.as_fd()],
+        };
+        let error = scene.sandbox.start(&start).unwrap_err().to_string();
+        assert!(error.contains("was replaced by another folder"), "{error}");
+    }
+}
