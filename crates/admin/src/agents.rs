@@ -10,7 +10,7 @@ use pollux_domain::redact::{redact_value, redacted};
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
-use pollux_host::agents::{Row, agent_set};
+use pollux_host::agents::{AgentRow, agent_set};
 
 pub use arguments::{AgentsArgs, AgentsCommand};
 

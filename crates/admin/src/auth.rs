@@ -9,7 +9,7 @@ use pollux_config::groups::Secret;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::{Failure, print_result};
 
-use pollux_host::auth::{KEYCHAIN_HINT, Reached, Row, SignIns, Status, key, sign_ins};
+use pollux_host::auth::{CredentialRow, KEYCHAIN_HINT, Reached, SignIns, Status, key, sign_ins};
 use pollux_host::prompter::{Prompter, hidden_line};
 
 pub use arguments::{AuthArgs, AuthCommand};
@@ -35,7 +35,7 @@ pub fn run(command: &AuthCommand, context: &mut Context<'_>) -> Result<(), Failu
     }
 }
 
-fn listed(rows: &Reached<Vec<Row>>, json: bool, context: &mut Context<'_>) -> Result<(), Failure> {
+fn listed(rows: &Reached<Vec<CredentialRow>>, json: bool, context: &mut Context<'_>) -> Result<(), Failure> {
     if let Some(reason) = &rows.keychain_missing {
         // A closed stderr cannot be reported.
         let _ = writeln!(context.err, "{}", page::not_listed(reason));
@@ -62,7 +62,7 @@ fn login(stdin: bool, sign_ins: &SignIns, context: &mut Context<'_>) -> Result<(
     print_result(
         context.out,
         &format!(
-            "The key is stored in {}.
+            "API key stored in {}.
 ",
             stored.place
         ),
@@ -121,7 +121,7 @@ impl Removed {
         Self { text: text.to_owned(), what: "a key", keychain_missing }
     }
 
-    fn all(Reached { result, keychain_missing }: Reached<Vec<Row>>) -> Self {
+    fn all(Reached { result, keychain_missing }: Reached<Vec<CredentialRow>>) -> Self {
         let lines = result.iter();
         let mut text: String = lines
             .map(|row| {

@@ -9,7 +9,7 @@ use pollux_domain::spelling::distance;
 use pollux_domain::terminal_text;
 use serde_json::{Value, json};
 
-use pollux_host::settings::{self, Change, Row, bare};
+use pollux_host::settings::{self, Change, SettingsRow, bare};
 
 pub use arguments::{ConfigArgs, ConfigCommand};
 
@@ -45,7 +45,7 @@ pub fn run(command: &ConfigCommand, context: &mut Context<'_>) -> Result<(), Fai
     print_result(context.out, &terminal_text::plain(&text))
 }
 
-fn table(rows: &[Row], origin: bool) -> String {
+fn table(rows: &[SettingsRow], origin: bool) -> String {
     let width = rows.iter().map(|row| row.key.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for row in rows {
@@ -58,12 +58,12 @@ fn table(rows: &[Row], origin: bool) -> String {
     text
 }
 
-fn object(rows: &[Row]) -> Value {
+fn object(rows: &[SettingsRow]) -> Value {
     let pairs = rows.iter().map(|row| (row.key.clone(), json!({"value": row.shown(), "origin": row.origin})));
     Value::Object(pairs.collect())
 }
 
-fn get(rows: &[Row], key: &str) -> Result<String, Failure> {
+fn get(rows: &[SettingsRow], key: &str) -> Result<String, Failure> {
     if let Some(row) = rows.iter().find(|row| row.key == key) {
         return Ok(bare(&row.shown()));
     }
@@ -72,7 +72,7 @@ fn get(rows: &[Row], key: &str) -> Result<String, Failure> {
 }
 
 /// All settings below a key, as the nested object that a settings file would hold.
-fn group(rows: &[Row], key: &str) -> JsonObject {
+fn group(rows: &[SettingsRow], key: &str) -> JsonObject {
     let mut object = JsonObject::new();
     for row in rows {
         let below = row.key.strip_prefix(key).and_then(|rest| rest.strip_prefix('.'));
@@ -98,13 +98,13 @@ fn insert(object: &mut JsonObject, path: &str, value: Value) {
 }
 
 /// Refuses a key that no setting has.
-fn check_known(rows: &[Row], key: &str) -> Result<(), Failure> {
+fn check_known(rows: &[SettingsRow], key: &str) -> Result<(), Failure> {
     let is_known = rows.iter().any(|row| row.key == key) || inside_open_object(rows, key);
     if is_known { Ok(()) } else { Err(unknown(rows, key)) }
 }
 
 /// What a change did.
-fn changed(rows: &[Row], key: &str, change: &Change) -> String {
+fn changed(rows: &[SettingsRow], key: &str, change: &Change) -> String {
     let secret = rows.iter().any(|row| row.key == key && row.secret);
     let file = change.file.display();
     match &change.before {
@@ -132,14 +132,14 @@ fn changed(rows: &[Row], key: &str, change: &Change) -> String {
 }
 
 /// Whether the key is inside a setting whose keys the user names, such as `mcpServers`.
-fn inside_open_object(rows: &[Row], key: &str) -> bool {
+fn inside_open_object(rows: &[SettingsRow], key: &str) -> bool {
     rows.iter().any(|row| {
         let below = key.strip_prefix(row.key.as_str()).is_some_and(|rest| rest.starts_with('.'));
         below && row.value.is_object()
     })
 }
 
-fn unknown(rows: &[Row], key: &str) -> Failure {
+fn unknown(rows: &[SettingsRow], key: &str) -> Failure {
     let failure = Failure::new(ExitKind::Failure, format!("unknown setting `{key}`"));
     match nearest(rows, key) {
         Some(known) => failure.hint(format!("did you mean `{known}`?")),
@@ -148,7 +148,7 @@ fn unknown(rows: &[Row], key: &str) -> Failure {
 }
 
 /// A key that ends in these words, or one that differs by a few letters.
-fn nearest<'a>(rows: &'a [Row], key: &str) -> Option<&'a str> {
+fn nearest<'a>(rows: &'a [SettingsRow], key: &str) -> Option<&'a str> {
     let wanted = key.to_lowercase();
     let suffix = format!(".{wanted}");
     let keys = || rows.iter().map(|row| row.key.as_str());
@@ -163,11 +163,11 @@ fn nearest<'a>(rows: &'a [Row], key: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    fn row(key: &str, value: Value, origin: &str, secret: bool) -> Row {
-        Row { key: key.into(), value, origin: origin.into(), secret, of_system: false }
+    fn row(key: &str, value: Value, origin: &str, secret: bool) -> SettingsRow {
+        SettingsRow { key: key.into(), value, origin: origin.into(), secret, of_system: false }
     }
 
-    fn rows() -> Vec<Row> {
+    fn rows() -> Vec<SettingsRow> {
         vec![
             row("model.name", json!("auto"), "default", false),
             row("model.maxSessionTurns", json!(-1), "GEMINI_X", false),

@@ -14,7 +14,9 @@ use pollux_domain::redact::{redact_value, redacted};
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::{Value, json};
 
-use pollux_host::extension_set::{ExtensionSet, Row, Said, SettingRow, Updated, extension_set};
+use pollux_host::extension_set::{
+    ExtensionOutcome, ExtensionRow, ExtensionSet, SettingRow, Updated, extension_set,
+};
 
 pub use arguments::{ExtensionsArgs, ExtensionsCommand};
 
@@ -26,7 +28,9 @@ pub fn run(command: &ExtensionsCommand, context: &mut Context<'_>) -> Result<(),
     context.note(extensions.notes());
     let said = match command {
         ExtensionsCommand::List { json } => return list(*json, &extensions, context),
-        ExtensionsCommand::Names => Said { out: page::names(&extensions.names()), notes: Vec::new() },
+        ExtensionsCommand::Names => {
+            ExtensionOutcome { out: page::names(&extensions.names()), notes: Vec::new() }
+        }
         ExtensionsCommand::Install(new) => extensions.install(new, &mut context.prompter)?,
         ExtensionsCommand::Link { path, consent } => {
             extensions.link(path, *consent, &mut context.prompter)?
@@ -151,7 +155,7 @@ fn update_all(extensions: &mut ExtensionSet, context: &mut Context<'_>) -> Resul
     }
 }
 
-fn new(path: &str, template: Option<&str>, here: &Path) -> Result<Said, Failure> {
+fn new(path: &str, template: Option<&str>, here: &Path) -> Result<ExtensionOutcome, Failure> {
     let folder = here.join(path);
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
@@ -178,7 +182,7 @@ fn new(path: &str, template: Option<&str>, here: &Path) -> Result<Said, Failure>
     let out = format!(
         "Successfully created new extension {from}at {path}.\nYou can install this using \"pollux extensions link {path}\" to test it out.\n"
     );
-    Ok(Said { out, notes: Vec::new() })
+    Ok(ExtensionOutcome { out, notes: Vec::new() })
 }
 
 fn validate(path: &str, extensions: &ExtensionSet, context: &mut Context<'_>) -> Result<(), Failure> {

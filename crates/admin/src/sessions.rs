@@ -20,7 +20,7 @@ use pollux_domain::terminal_text;
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
-use pollux_host::sessions::{Proposal, Removal, Removals, Removed, Row};
+use pollux_host::sessions::{Proposal, Removal, Removals, Removed, SessionRow};
 
 pub use archive::{Archive, archive};
 pub use arguments::{RewindWhat, SessionsArgs, SessionsCommand, TranscriptFormat};
@@ -30,11 +30,11 @@ use crate::context::Context;
 /// One session at length.
 #[derive(Debug, Clone, Default)]
 pub struct Details {
-    pub row: Row,
+    pub row: SessionRow,
     /// Name and value, in the order in which they are shown.
     pub facts: Vec<(&'static str, String)>,
     pub prompts: Vec<Prompt>,
-    pub subagents: Vec<Row>,
+    pub subagents: Vec<SessionRow>,
 }
 
 /// A prompt of the user.
@@ -48,7 +48,7 @@ pub struct Prompt {
 /// A message that was found.
 #[derive(Debug, Clone)]
 pub struct Hit {
-    pub session: Row,
+    pub session: SessionRow,
     pub role: &'static str,
     pub message: String,
     pub time: Option<Timestamp>,
@@ -67,7 +67,7 @@ pub struct Candidate {
     /// The path is a guess.
     pub inferred: bool,
     pub folders: Vec<PathBuf>,
-    pub sessions: Vec<Row>,
+    pub sessions: Vec<SessionRow>,
 }
 
 /// A session that is new in this project.

@@ -13,7 +13,7 @@ use pollux_domain::spelling::distance;
 use pollux_domain::terminal_text::{self, plain};
 use serde_json::Value;
 
-use pollux_host::skills::Row;
+use pollux_host::skills::SkillRow;
 
 pub use arguments::{SkillScope, SkillSource, SkillsArgs, SkillsCommand};
 pub use set::{SkillSet, skill_set};
@@ -102,7 +102,7 @@ fn tell(screen: &mut dyn Write, lines: &[String]) {
 }
 
 /// A name that no skill has, with the one that was perhaps meant.
-fn unknown(name: &str, rows: &[Row]) -> Failure {
+fn unknown(name: &str, rows: &[SkillRow]) -> Failure {
     let failure = Failure::new(ExitKind::Failure, format!("Skill \"{name}\" not found."));
     let near =
         rows.iter().map(|row| (distance(&row.name, name), &row.name)).min_by_key(|(distance, _)| *distance);

@@ -28,6 +28,9 @@ pub enum UsageError {
     MissingValue(String),
     #[error("missing argument `{0}`")]
     MissingArgument(String),
+    /// At least two.
+    #[error("missing arguments {}", joined(.0))]
+    MissingArguments(Vec<String>),
     #[error("`{name}` takes {expected}")]
     BadValue { name: String, expected: String },
     #[error("Invalid values:\n  Argument: {argument}, Given: \"{given}\", Choices: {}", quoted(choices))]
@@ -108,7 +111,7 @@ impl UsageError {
 
     /// Whether the command's usage line says all that is needed.
     pub fn shows_usage_line(&self) -> bool {
-        matches!(self, Self::MissingArgument(_))
+        matches!(self, Self::MissingArgument(_) | Self::MissingArguments(_))
     }
 
     /// What to do instead.
@@ -131,6 +134,16 @@ impl UsageError {
             Self::NoExtension => Some("`pollux extensions list` shows them".into()),
             _ => None,
         }
+    }
+}
+
+/// `a`, `b` and `c`
+fn joined(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        None => String::new(),
     }
 }
 

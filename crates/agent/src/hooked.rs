@@ -15,7 +15,7 @@ use std::time::Duration;
 use pollux_domain::budget::SessionBudget;
 use pollux_domain::event::{Event, HookReport, NoticeCode, Severity};
 use pollux_domain::sync::Locked;
-use pollux_hooks::{Event as Moment, Fired, Hooks, Payload, Run, Scene, StartSource, Verdict};
+use pollux_hooks::{Event as Moment, Fired, HookRun, HookScene, Hooks, Payload, StartSource, Verdict};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +36,7 @@ pub struct HookPort {
 /// The hooks of a session with their event sender.
 pub(crate) struct Hooked {
     port: Option<HookPort>,
-    scene: Scene,
+    scene: HookScene,
     events: mpsc::WeakSender<Event>,
     /// What hooks are told about spending.
     budget: Option<Arc<dyn SessionBudget>>,
@@ -55,12 +55,12 @@ pub(crate) struct HookOutcome<O> {
 impl Hooked {
     pub(crate) fn new(
         port: Option<HookPort>,
-        scene: Scene,
+        scene: HookScene,
         events: mpsc::WeakSender<Event>,
         budget: Option<Arc<dyn SessionBudget>>,
     ) -> Self {
         let cwd = port.as_ref().map(|port| port.cwd.clone()).unwrap_or_default();
-        Self { port, scene: Scene { cwd, ..scene }, events, budget, said: Mutex::default() }
+        Self { port, scene: HookScene { cwd, ..scene }, events, budget, said: Mutex::default() }
     }
 
     pub(crate) fn listens_to(&self, moment: Moment) -> bool {
@@ -81,7 +81,8 @@ impl Hooked {
             return HookOutcome { outcome: P::Outcome::default(), message: None };
         };
         let budget = self.budget.as_ref().filter(|budget| budget.is_limited());
-        let scene = Scene { budget: budget.map(|budget| budget.status().to_json()), ..self.scene.clone() };
+        let scene =
+            HookScene { budget: budget.map(|budget| budget.status().to_json()), ..self.scene.clone() };
         let firing = port.hooks.fire(&scene, payload(), cancel);
         tokio::pin!(firing);
         let mut explained = !port.tells_waits;
@@ -154,7 +155,7 @@ impl Hooked {
     }
 }
 
-fn report(moment: Moment, run: Run, message: Option<String>, suppressed: bool) -> HookReport {
+fn report(moment: Moment, run: HookRun, message: Option<String>, suppressed: bool) -> HookReport {
     let error = (!run.success()).then(|| run.warning.clone().unwrap_or_else(|| run.ending.to_string()));
     HookReport {
         event: moment.name().to_owned(),

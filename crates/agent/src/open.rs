@@ -20,7 +20,7 @@ use pollux_domain::terminals::Terminals;
 use pollux_domain::time::Clock;
 use pollux_domain::tool::{Tool, ToolSource, ToolSources, ToolSpec};
 use pollux_extend::context::ContextFiles;
-use pollux_hooks::Scene;
+use pollux_hooks::HookScene;
 use pollux_policy::checker::CheckerPort;
 use pollux_policy::engine::Engine;
 use pollux_session::{Recorder, RestoredTurn};
@@ -171,11 +171,11 @@ pub fn preview(spec: SessionSpec, ports: Ports) -> Preview {
 fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> Session {
     let plans = plans_dir(&spec);
     let approvals = Arc::new(Approvals::new(spec.policy, spec.approval, spec.interactive, spec.trusted));
-    let scene = Scene {
+    let scene = HookScene {
         session_id: spec.session.to_string(),
         transcript_path: ports.recorder.path().map(Path::to_path_buf),
         plans_dir: plans.clone(),
-        ..Scene::default()
+        ..HookScene::default()
     };
     let hooked = Arc::new(Hooked::new(ports.hooks, scene, events.downgrade(), ports.budget.clone()));
     let questions = Arc::new(PendingQuestions::new(events.downgrade(), Arc::clone(&hooked)));

@@ -1,6 +1,6 @@
 //! Splits a list into batches.
 
-/// Neighbours go together while they fit, at most `most` of them; an item that is too large goes alone.
+/// Consecutive items share a batch while they fit, at most `most` of them; an oversized item gets its own batch.
 pub(crate) fn batches<T>(items: &[T], most: usize, limit: usize, size: impl Fn(&T) -> usize) -> Vec<&[T]> {
     let mut batches = Vec::new();
     let mut rest = items;

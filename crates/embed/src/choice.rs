@@ -1,4 +1,4 @@
-//! Chooses the embedding provider from the settings and what is available.
+//! Chooses the embedding provider from the settings and the available keys and models.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub struct EmbedContext<'a> {
     pub client: ClientOptions,
     /// Where installed models are: `<home>/models`.
     pub models: PathBuf,
-    /// Where what was prepared from a model's files is kept; without it, next to them.
+    /// Folder for files prepared from a model; without it, they are stored next to the model.
     pub cache: Option<PathBuf>,
 }
 

@@ -1,7 +1,7 @@
 //! Text embeddings from Gemini, any OpenAI-compatible server, or a local model.
 //!
 //! Owns: the providers of [`pollux_domain::embedding::Embedder`], their batching and waiting, reading and
-//! installing local models. Does not own: what is embedded and where vectors are kept (`memory`).
+//! installing local models. Does not own: the texts to embed and the storage of vectors (`memory`).
 //! Start at [`choose`]; a model gets onto the disk with [`install`].
 //!
 //! Local models are computed here, without a framework: a static table is a sum of rows, and the small encoder is

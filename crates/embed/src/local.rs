@@ -70,7 +70,7 @@ struct Inner {
     loading: Mutex<()>,
 }
 
-/// Known from the files' headers alone.
+/// Read from the file headers only.
 #[derive(Debug, Clone)]
 enum Kind {
     Table { width: usize },
@@ -90,7 +90,7 @@ enum Network {
 }
 
 impl LocalModel {
-    /// Checks the files of a model. What takes long (hashes, the tokenizer) is done once and kept in `cache`, or in
+    /// Checks the files of a model. Slow parts (hashes, the tokenizer) are computed once and stored in `cache`, or in
     /// the model's folder if none is given.
     pub fn open(folder: &Path, cache: Option<&Path>) -> Result<Self, ModelError> {
         let folder = Folder::open(folder, cache)?;

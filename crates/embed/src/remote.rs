@@ -27,7 +27,7 @@ const MAX_PARALLEL: usize = 4;
 const QUERY_LIMIT: Duration = Duration::from_secs(60);
 const DOCUMENT_LIMIT: Duration = Duration::from_secs(120);
 
-/// Which protocol a server speaks.
+/// The protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     Gemini,
@@ -90,7 +90,7 @@ impl Protocol {
         }
     }
 
-    /// The name without what other programs write before it.
+    /// The name without prefixes of other programs.
     fn clean_name(self, name: &str) -> &str {
         let prefixes: &[&str] = match self {
             Self::Gemini => &["models/", "gemini/", "google/"],
@@ -99,7 +99,7 @@ impl Protocol {
         prefixes.iter().fold(name.trim(), |name, prefix| name.strip_prefix(prefix).unwrap_or(name))
     }
 
-    /// Gemini also has an address for OpenAI's protocol, which people paste.
+    /// Gemini also has an endpoint for OpenAI's protocol, which users often paste.
     fn clean_address(self, address: &str) -> &str {
         let address = address.trim().trim_end_matches('/');
         match self {
@@ -245,7 +245,7 @@ impl RemoteModel {
         answer::read(response, self.clock.now().millis()).await
     }
 
-    /// The message for people, without secrets.
+    /// The message to display, without secrets.
     fn error(&self, failure: Failure) -> EmbedError {
         let (provider, model) = (self.protocol.name(), &self.origin.model);
         let mut message = format!("{provider} embeddings with `{model}` failed: {}", failure.message);

@@ -10,7 +10,7 @@ use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::panel::Panel;
-use pollux_host::{Conversation, Loaded, Prepared, Said};
+use pollux_host::{Conversation, HistoryItem, Loaded, Prepared};
 use pollux_output::Console;
 
 use super::choice::{Choice, Chosen, ListEvent};
@@ -73,7 +73,7 @@ pub trait FrontEnd {
     }
 
     /// Shows the earlier messages of a resumed session.
-    fn show_history(&mut self, said: Vec<Said>);
+    fn show_history(&mut self, said: Vec<HistoryItem>);
 
     /// Clears the screen for a new session; earlier output stays in the scrollback.
     fn clear(&mut self) {}

@@ -29,7 +29,7 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::id::{CallId, SessionId};
 use pollux_host::request::Request;
-use pollux_host::{SandboxSlot, TurnFront, Turned, Wish, cannot_start};
+use pollux_host::{SandboxSlot, TurnFront, TurnRequest, Turned, cannot_start};
 use pollux_output::{Console, Stats};
 use tokio_util::sync::CancellationToken;
 
@@ -524,7 +524,7 @@ struct Shell {
 }
 
 impl RunningTurn<'_, '_, '_> {
-    async fn take(&mut self, event: &Event) -> Option<Wish> {
+    async fn take(&mut self, event: &Event) -> Option<TurnRequest> {
         self.front.take(event);
         match event {
             Event::ShellStarted { call, command, .. } => {
@@ -542,15 +542,15 @@ impl RunningTurn<'_, '_, '_> {
             }
             Event::ApprovalWanted(request) => {
                 let answer = self.front.ui.ask_approval(request).await?;
-                return Some(Wish::Ask(Op::Decide { call: request.call.clone(), answer }));
+                return Some(TurnRequest::Ask(Op::Decide { call: request.call.clone(), answer }));
             }
             Event::TurnEnded(end) => self.front.ui.turn_ended(end),
             _ => {}
         }
-        self.front.ui.is_broken().then_some(Wish::GiveUp)
+        self.front.ui.is_broken().then_some(TurnRequest::GiveUp)
     }
 
-    async fn wanted(&mut self) -> Wish {
+    async fn wanted(&mut self) -> TurnRequest {
         // Input typed while a `!` command runs waits for its end.
         if let Some(shell) = &mut self.shell {
             if shell.stopped {
@@ -558,21 +558,21 @@ impl RunningTurn<'_, '_, '_> {
             }
             self.front.ui.interrupted().await;
             shell.stopped = true;
-            return Wish::Ask(Op::Cancel);
+            return TurnRequest::Ask(Op::Cancel);
         }
         loop {
             match self.front.ui.input().await {
-                Input::Interrupt => return Wish::Ask(Op::Cancel),
-                Input::Leave | Input::Gone => return Wish::Leave,
-                Input::Decide { call, answer } => return Wish::Ask(Op::Decide { call, answer }),
+                Input::Interrupt => return TurnRequest::Ask(Op::Cancel),
+                Input::Leave | Input::Gone => return TurnRequest::Leave,
+                Input::Decide { call, answer } => return TurnRequest::Ask(Op::Decide { call, answer }),
                 Input::Mode(mode) => {
                     if let Some(op) = self.front.mode_change(&mode.to_string(), &self.sandbox) {
-                        return Wish::Ask(op);
+                        return TurnRequest::Ask(op);
                     }
                 }
                 Input::Said(typed) => {
                     if let Some(op) = self.front.during_turn(typed) {
-                        return Wish::Ask(op);
+                        return TurnRequest::Ask(op);
                     }
                 }
             }
@@ -581,11 +581,11 @@ impl RunningTurn<'_, '_, '_> {
 }
 
 impl TurnFront for RunningTurn<'_, '_, '_> {
-    fn event<'a>(&'a mut self, event: &'a Event) -> Pin<Box<dyn Future<Output = Option<Wish>> + 'a>> {
+    fn event<'a>(&'a mut self, event: &'a Event) -> Pin<Box<dyn Future<Output = Option<TurnRequest>> + 'a>> {
         Box::pin(self.take(event))
     }
 
-    fn wish(&mut self) -> Pin<Box<dyn Future<Output = Wish> + '_>> {
+    fn wish(&mut self) -> Pin<Box<dyn Future<Output = TurnRequest> + '_>> {
         Box::pin(self.wanted())
     }
 

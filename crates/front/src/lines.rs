@@ -20,7 +20,7 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::{one_line, plain, visible};
 use pollux_host::prompter::keyboard::{Keyboard, Unseen};
-use pollux_host::{Prepared, Said, VERSION};
+use pollux_host::{HistoryItem, Prepared, VERSION};
 use pollux_output::Console;
 
 use self::printer::{LineOutput, LinePrinter};
@@ -89,7 +89,7 @@ impl FrontEnd for Lines {
         self.printer.console.note(text);
     }
 
-    fn show_history(&mut self, said: Vec<Said>) {
+    fn show_history(&mut self, said: Vec<HistoryItem>) {
         self.printer.show_history(&said);
     }
 

@@ -10,7 +10,7 @@ use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::Failure;
 use pollux_domain::panel::Panel;
-use pollux_host::{Conversation, Loaded, Prepared, Said};
+use pollux_host::{Conversation, HistoryItem, Loaded, Prepared};
 use pollux_output::Console;
 
 use super::choice::{Choice, Chosen, ListEvent};
@@ -197,7 +197,7 @@ impl UserInterface {
     }
 
     /// Shows earlier messages, and the number of those left out.
-    pub(super) fn show_history(&mut self, said: Vec<Said>, above: usize) {
+    pub(super) fn show_history(&mut self, said: Vec<HistoryItem>, above: usize) {
         if above > 0 {
             self.note(&format!("{above} earlier messages not shown; run `pollux sessions show` to see all."));
         }

@@ -28,7 +28,7 @@ const DEFINITION_KEYS: &[&str] = &["matcher", "sequential", "hooks"];
 
 /// The source of a hook; earlier ones run first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum HookSource {
     Project,
     User,
     System,
@@ -36,7 +36,7 @@ pub enum Source {
     Extension(String),
 }
 
-impl Source {
+impl HookSource {
     /// One word for it.
     pub fn word(&self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for HookSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Extension(name) => write!(f, "extension {name}"),
@@ -71,7 +71,7 @@ impl fmt::Display for Source {
 #[derive(Debug, Clone)]
 pub struct Hook {
     pub event: Event,
-    pub source: Source,
+    pub source: HookSource,
     pub name: Option<String>,
     pub command: String,
     /// As it is written.
@@ -130,7 +130,7 @@ impl fmt::Display for HookProblem {
 
 /// Where a group of definitions comes from.
 pub(crate) struct Origin {
-    pub(crate) source: Source,
+    pub(crate) source: HookSource,
     pub(crate) file: String,
     /// Added to every hook, over its own.
     pub(crate) env: Vec<(String, String)>,

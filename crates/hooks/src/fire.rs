@@ -16,8 +16,8 @@ use crate::event::Event;
 use crate::merge::merge;
 use crate::payload::{Payload, object};
 use crate::registry::Registry;
-use crate::run::{Run, run};
-use crate::scene::{HookServices, Scene};
+use crate::run::{HookRun, run};
+use crate::scene::{HookScene, HookServices};
 
 /// Hooks that run at the same time at most.
 const AT_ONCE: usize = 64;
@@ -39,14 +39,14 @@ pub struct Fired<O> {
     pub suppress_output: bool,
     /// Lines about hooks that failed.
     pub warnings: Vec<String>,
-    pub runs: Vec<Run>,
+    pub runs: Vec<HookRun>,
 }
 
 /// All answers to an event, and their sum.
 #[derive(Debug, Clone, Default)]
 pub struct CombinedAnswer {
     pub answer: HookAnswer,
-    pub runs: Vec<Run>,
+    pub runs: Vec<HookRun>,
     /// They ran one after the other.
     pub sequential: bool,
 }
@@ -68,7 +68,7 @@ impl Hooks {
     /// Runs the hooks of an event and waits for all of them. Nothing is started when there are none.
     pub async fn fire<P: Payload>(
         &self,
-        scene: &Scene,
+        scene: &HookScene,
         payload: P,
         cancel: &CancellationToken,
     ) -> Fired<P::Outcome> {
@@ -92,7 +92,7 @@ impl Hooks {
         &self,
         event: Event,
         fields: JsonObject,
-        scene: &Scene,
+        scene: &HookScene,
         cancel: &CancellationToken,
     ) -> CombinedAnswer {
         let subject = event.subject_key().and_then(|key| fields.get(key)).and_then(Value::as_str);
@@ -106,7 +106,7 @@ impl Hooks {
             let hook = Arc::clone(hook);
             async move { run(&hook, input, scene, &self.services, cancel).await }
         };
-        let mut asked: Vec<Run> = if plan.sequential {
+        let mut asked: Vec<HookRun> = if plan.sequential {
             let mut asked = Vec::with_capacity(plan.hooks.len());
             let mut input = input.clone();
             for hook in &plan.hooks {
@@ -127,7 +127,7 @@ impl Hooks {
                 asked.iter().filter(|one| !knows(one, &changed)).map(|one| Arc::clone(&one.hook)).collect();
             input.insert("tool_input".to_owned(), changed.clone());
             let all: Vec<_> = unseen.iter().map(|hook| ask(hook, input.clone())).collect();
-            let second: Vec<Run> = stream::iter(all).buffered(AT_ONCE).collect().await;
+            let second: Vec<HookRun> = stream::iter(all).buffered(AT_ONCE).collect().await;
             asked.extend(second.into_iter().map(again));
             answer = sum(event, &asked);
             // The arguments that all hooks judged are used.
@@ -136,7 +136,7 @@ impl Hooks {
         CombinedAnswer { answer, runs: asked, sequential: plan.sequential }
     }
 
-    fn common(&self, event: Event, scene: &Scene) -> JsonObject {
+    fn common(&self, event: Event, scene: &HookScene) -> JsonObject {
         let transcript = scene.transcript_path.as_ref().map(|path| path.display().to_string());
         let mut common = object([
             ("session_id", scene.session_id.as_str().into()),
@@ -163,18 +163,18 @@ impl CombinedAnswer {
 }
 
 /// Whether a hook judged these arguments, or proposed them itself.
-fn knows(one: &Run, arguments: &Value) -> bool {
+fn knows(one: &HookRun, arguments: &Value) -> bool {
     one.input.get("tool_input") == Some(arguments) || one.answer.specific.get("tool_input") == Some(arguments)
 }
 
 /// Of a second run only the decision counts; another change would need a third.
-fn again(mut one: Run) -> Run {
+fn again(mut one: HookRun) -> HookRun {
     one.again = true;
     one.answer.specific.shift_remove("tool_input");
     one
 }
 
-fn sum(event: Event, asked: &[Run]) -> HookAnswer {
+fn sum(event: Event, asked: &[HookRun]) -> HookAnswer {
     let answers: Vec<&HookAnswer> = asked.iter().map(|one| &one.answer).collect();
     merge(event, &answers)
 }

@@ -27,7 +27,7 @@ mod scene;
 
 pub use answer::{Decision, HookAnswer};
 pub use claude::{Migrated, claude_tool_name, migrate};
-pub use definition::{Hook, HookProblem, Severity, Source};
+pub use definition::{Hook, HookProblem, HookSource, Severity};
 pub use ending::HookEnding;
 pub use event::{Event, UnknownEvent};
 pub use fire::{CombinedAnswer, Fired, Hooks};
@@ -40,6 +40,6 @@ pub use payload::{
     ToolConfig, ToolFailure, ToolMode, ToolResponse, ToolSelectionOutcome, Verdict, hook_context,
 };
 pub use registry::{ExtensionHooks, LoadRequest, Registry};
-pub use run::Run;
+pub use run::HookRun;
 pub use sample::sample_input;
-pub use scene::{HookServices, Scene};
+pub use scene::{HookScene, HookServices};

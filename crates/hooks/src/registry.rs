@@ -7,7 +7,7 @@ use pollux_config::env::Env;
 use pollux_config::settings::{Layer, Settings, read_object};
 use serde_json::Value;
 
-use crate::definition::{Hook, HookProblem, Origin, Reader, Severity, Source};
+use crate::definition::{Hook, HookProblem, HookSource, Origin, Reader, Severity};
 use crate::event::Event;
 
 /// The parameters of [`Registry::load`].
@@ -80,7 +80,8 @@ impl Registry {
         let Reader { mut hooks, problems, .. } = reader;
         for hook in &mut hooks {
             // A project's list only affects its own hooks, never a user's guard.
-            let by_project = hook.source == Source::Project && project_off.iter().any(|o| o == hook.title());
+            let by_project =
+                hook.source == HookSource::Project && project_off.iter().any(|o| o == hook.title());
             hook.enabled = !by_project && !off.contains(&hook.title());
         }
         // Stable: inside of a source the order of the files stays.
@@ -133,20 +134,20 @@ fn bit(event: Event) -> u16 {
     1 << event as u16
 }
 
-fn rank(source: &Source) -> u8 {
+fn rank(source: &HookSource) -> u8 {
     match source {
-        Source::Project => 1,
-        Source::User => 2,
-        Source::System => 3,
-        Source::Extension(_) => 4,
+        HookSource::Project => 1,
+        HookSource::User => 2,
+        HookSource::System => 3,
+        HookSource::Extension(_) => 4,
     }
 }
 
-fn source(layer: Layer) -> Source {
+fn source(layer: Layer) -> HookSource {
     match layer {
-        Layer::Project => Source::Project,
-        Layer::User | Layer::Environment | Layer::Arguments => Source::User,
-        Layer::Default | Layer::SystemDefaults | Layer::System => Source::System,
+        Layer::Project => HookSource::Project,
+        Layer::User | Layer::Environment | Layer::Arguments => HookSource::User,
+        Layer::Default | Layer::SystemDefaults | Layer::System => HookSource::System,
     }
 }
 
@@ -166,7 +167,7 @@ fn of_extension(reader: &mut Reader<'_>, extension: &ExtensionHooks, workspace: 
     ];
     env.extend(extension.variables.iter().cloned());
     let origin = Origin {
-        source: Source::Extension(extension.name.clone()),
+        source: HookSource::Extension(extension.name.clone()),
         file: file.display().to_string(),
         variables: env.iter().map(|(name, _)| name.clone()).collect(),
         env,

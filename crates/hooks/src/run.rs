@@ -14,7 +14,7 @@ use crate::answer::{Decision, HookAnswer, HookOutput, cut, read};
 use crate::command_line::quoted;
 use crate::definition::Hook;
 use crate::ending::HookEnding;
-use crate::scene::{HookServices, Scene};
+use crate::scene::{HookScene, HookServices};
 
 /// So much of stdout and of stderr is read; a request with a long history fits.
 const MAX_OUTPUT: usize = 8 << 20;
@@ -27,7 +27,7 @@ const VARIABLES: [&str; 5] =
 
 /// A hook that ran.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct HookRun {
     pub hook: Arc<Hook>,
     /// Its input.
     pub input: JsonObject,
@@ -44,7 +44,7 @@ pub struct Run {
     pub again: bool,
 }
 
-impl Run {
+impl HookRun {
     /// Whether it ended in order; as upstream's telemetry has it.
     pub fn success(&self) -> bool {
         self.ending == HookEnding::Exited(0)
@@ -66,10 +66,10 @@ impl Run {
 pub(crate) async fn run(
     hook: &Arc<Hook>,
     input: JsonObject,
-    scene: &Scene,
+    scene: &HookScene,
     services: &HookServices,
     cancel: &CancellationToken,
-) -> Run {
+) -> HookRun {
     let started = Instant::now();
     let (ending, stdout, stderr) = started_and_ended(hook, &input, scene, services, cancel).await;
     let cut_off = stdout.len() > MAX_OUTPUT || stderr.len() > MAX_OUTPUT;
@@ -80,7 +80,7 @@ pub(crate) async fn run(
         reading.answer.decision = Decision::Deny;
         reading.answer.reason = Some(format!("The required hook `{}` {why}", plain(hook.title())));
     }
-    Run {
+    HookRun {
         hook: Arc::clone(hook),
         input,
         duration: started.elapsed(),
@@ -96,7 +96,7 @@ pub(crate) async fn run(
 async fn started_and_ended(
     hook: &Hook,
     input: &JsonObject,
-    scene: &Scene,
+    scene: &HookScene,
     services: &HookServices,
     cancel: &CancellationToken,
 ) -> (HookEnding, Vec<u8>, Vec<u8>) {
@@ -145,7 +145,7 @@ async fn started_and_ended(
     }
 }
 
-fn environment(hook: &Hook, scene: &Scene, services: &HookServices) -> Vec<(String, String)> {
+fn environment(hook: &Hook, scene: &HookScene, services: &HookServices) -> Vec<(String, String)> {
     let cwd = scene.cwd.display().to_string();
     let plans = scene.plans_dir.as_ref().map(|folder: &PathBuf| folder.display().to_string());
     let values = [cwd.clone(), cwd.clone(), cwd, scene.session_id.clone(), plans.unwrap_or_default()];

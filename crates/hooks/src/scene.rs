@@ -19,7 +19,7 @@ pub struct HookServices {
 
 /// Where an event happens.
 #[derive(Debug, Clone, Default)]
-pub struct Scene {
+pub struct HookScene {
     pub session_id: String,
     /// The session's file.
     pub transcript_path: Option<PathBuf>,

@@ -38,7 +38,7 @@ const INTRODUCTION: Duration = Duration::from_secs(3);
 
 /// One agent.
 #[derive(Debug, Clone, Default)]
-pub struct Row {
+pub struct AgentRow {
     pub name: String,
     /// Display name.
     pub title: String,
@@ -60,8 +60,8 @@ pub fn question(agents: &AgentSet) -> Option<(Vec<String>, Vec<String>)> {
 }
 
 /// The same for the given agents.
-pub fn question_about(rows: &[Row]) -> Option<(Vec<String>, Vec<String>)> {
-    let open: Vec<&Row> = rows.iter().filter(|row| row.status == "unacknowledged").collect();
+pub fn question_about(rows: &[AgentRow]) -> Option<(Vec<String>, Vec<String>)> {
+    let open: Vec<&AgentRow> = rows.iter().filter(|row| row.status == "unacknowledged").collect();
     if open.is_empty() {
         return None;
     }
@@ -266,7 +266,7 @@ impl AgentSet {
     }
 
     /// In discovery order.
-    pub fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<AgentRow> {
         self.registry.entries().iter().map(row).collect()
     }
 
@@ -276,7 +276,7 @@ impl AgentSet {
     }
 
     /// One agent and its system prompt.
-    pub fn show(&self, name: &str) -> Result<(Row, String), Failure> {
+    pub fn show(&self, name: &str) -> Result<(AgentRow, String), Failure> {
         let entry = self.entry(name)?;
         let text = match &entry.definition.kind {
             Kind::Local(local) => match local.prompt.text() {
@@ -343,9 +343,9 @@ impl AgentSet {
     }
 }
 
-fn row(entry: &AgentEntry) -> Row {
+fn row(entry: &AgentEntry) -> AgentRow {
     let agent: &Definition = &entry.definition;
-    Row {
+    AgentRow {
         name: agent.name.clone(),
         title: agent.title().to_owned(),
         description: agent.description.clone(),

@@ -65,7 +65,7 @@ pub struct Storage {
 
 /// A stored credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct CredentialRow {
     pub name: String,
     /// `API key`, `MCP server`, …
     pub kind: &'static str,
@@ -294,7 +294,7 @@ impl SignIns {
         status
     }
 
-    pub fn list(&self) -> Result<Reached<Vec<Row>>, Failure> {
+    pub fn list(&self) -> Result<Reached<Vec<CredentialRow>>, Failure> {
         Ok(rows(self.store.entries().map_err(|error| failed(&error))?))
     }
 
@@ -335,7 +335,7 @@ impl SignIns {
     }
 
     /// Returns the removed entries.
-    pub fn forget_all(&self) -> Result<Reached<Vec<Row>>, Failure> {
+    pub fn forget_all(&self) -> Result<Reached<Vec<CredentialRow>>, Failure> {
         let removed = self.store.delete_all().map_err(|error| failed(&error))?;
         GoogleAccounts::sign_out(self.loaded.home.gemini_dir())
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
@@ -481,14 +481,14 @@ fn host_of(url: &str) -> String {
     }
 }
 
-fn rows(listing: Listing) -> Reached<Vec<Row>> {
+fn rows(listing: Listing) -> Reached<Vec<CredentialRow>> {
     Reached {
         result: listing.entries.iter().map(row).collect(),
         keychain_missing: listing.unreached.map(|reason| reason.to_string()),
     }
 }
 
-fn row(entry: &Entry) -> Row {
+fn row(entry: &Entry) -> CredentialRow {
     let file = |path: &Path| path.display().to_string();
     let (place, plain_text) = match &entry.place {
         Place::Keychain => ("the keychain".to_owned(), false),
@@ -502,7 +502,7 @@ fn row(entry: &Entry) -> Row {
         _ => "MCP server",
     };
     let iso = |moment: i64| Timestamp::from_millis(moment).to_iso();
-    Row {
+    CredentialRow {
         name: entry.account.clone(),
         kind,
         place,

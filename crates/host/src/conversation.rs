@@ -34,10 +34,10 @@ pub struct Conversation {
 /// A front end during a turn: it consumes events and can send operations.
 pub trait TurnFront {
     /// Handles an event; may return a request, such as the answer to a question.
-    fn event<'a>(&'a mut self, event: &'a Event) -> Pin<Box<dyn Future<Output = Option<Wish>> + 'a>>;
+    fn event<'a>(&'a mut self, event: &'a Event) -> Pin<Box<dyn Future<Output = Option<TurnRequest>> + 'a>>;
 
     /// Waits for the front end's next request. Cancel-safe.
-    fn wish(&mut self) -> Pin<Box<dyn Future<Output = Wish> + '_>>;
+    fn wish(&mut self) -> Pin<Box<dyn Future<Output = TurnRequest> + '_>>;
 
     /// Completes when the front end stops waiting for the turn to end.
     fn time_is_up(&self) -> Pin<Box<dyn Future<Output = ()>>>;
@@ -45,7 +45,7 @@ pub trait TurnFront {
 
 /// A front end's request during a turn.
 #[derive(Debug)]
-pub enum Wish {
+pub enum TurnRequest {
     /// An operation for the session.
     Ask(Op),
     /// Cancel the turn and leave when it has ended.
@@ -139,14 +139,14 @@ impl Conversation {
         }
     }
 
-    fn grant(&self, wish: Wish, leaving: &mut bool) -> ControlFlow<()> {
+    fn grant(&self, wish: TurnRequest, leaving: &mut bool) -> ControlFlow<()> {
         let op = match wish {
-            Wish::Ask(op) => op,
-            Wish::Leave => {
+            TurnRequest::Ask(op) => op,
+            TurnRequest::Leave => {
                 *leaving = true;
                 Op::Cancel
             }
-            Wish::GiveUp => return ControlFlow::Break(()),
+            TurnRequest::GiveUp => return ControlFlow::Break(()),
         };
         // A refused operation was settled by someone else in the meantime.
         let _ = self.ask(op);
@@ -208,7 +208,7 @@ impl Headless<'_, '_> {
             tokio::select! {
                 biased;
                 wish = self.wish() => {
-                    if let Wish::Ask(op) = wish {
+                    if let TurnRequest::Ask(op) = wish {
                         let _ = conversation.ask(op);
                     }
                 }
@@ -222,20 +222,20 @@ impl Headless<'_, '_> {
 }
 
 impl TurnFront for Headless<'_, '_> {
-    fn event<'a>(&'a mut self, event: &'a Event) -> Pin<Box<dyn Future<Output = Option<Wish>> + 'a>> {
+    fn event<'a>(&'a mut self, event: &'a Event) -> Pin<Box<dyn Future<Output = Option<TurnRequest>> + 'a>> {
         let stops = (self.sink)(event).is_break() && !self.stopped;
         self.stopped |= stops;
-        Box::pin(std::future::ready(stops.then_some(Wish::Ask(Op::Cancel))))
+        Box::pin(std::future::ready(stops.then_some(TurnRequest::Ask(Op::Cancel))))
     }
 
-    fn wish(&mut self) -> Pin<Box<dyn Future<Output = Wish> + '_>> {
+    fn wish(&mut self) -> Pin<Box<dyn Future<Output = TurnRequest> + '_>> {
         Box::pin(async move {
             if self.stopped {
                 std::future::pending::<()>().await;
             }
             self.cancel.cancelled().await;
             self.stopped = true;
-            Wish::Ask(Op::Cancel)
+            TurnRequest::Ask(Op::Cancel)
         })
     }
 

@@ -21,7 +21,7 @@ use pollux_install::extension::{
     Staged, UpdateState, check, consent, find, infer, infer_link, stage, uninstall,
 };
 use pollux_install::fetch::Git;
-use pollux_install::integrity::{Depth, Integrity, Standing};
+use pollux_install::integrity::{Depth, Integrity, IntegrityState};
 use pollux_net::client::ClientOptions;
 use pollux_net::credentials::CredentialStore;
 use serde_json::Value;
@@ -33,7 +33,7 @@ use crate::prompter::Prompter;
 use crate::request::Request;
 use crate::{VERSION, cannot_start};
 
-pub use rows::{NewExtension, Row, Said, SettingRow, SwitchScope, Updated};
+pub use rows::{ExtensionOutcome, ExtensionRow, NewExtension, SettingRow, SwitchScope, Updated};
 
 /// Time limit for each git command.
 const GIT_TIME: Duration = Duration::from_secs(300);
@@ -96,7 +96,7 @@ impl ExtensionSet {
     }
 
     /// All details, plus warnings about extensions whose files have changed.
-    pub fn rows(&self) -> (Vec<Row>, Vec<String>) {
+    pub fn rows(&self) -> (Vec<ExtensionRow>, Vec<String>) {
         let rules = Enablement::read(&self.places.extensions());
         let rows = self.all.iter().map(|one| self.row(one, &rules)).collect();
         let integrity = self.integrity();
@@ -104,7 +104,11 @@ impl ExtensionSet {
         (rows, changed)
     }
 
-    pub fn install(&mut self, new: &NewExtension, asking: &mut Prompter<'_>) -> Result<Said, Failure> {
+    pub fn install(
+        &mut self,
+        new: &NewExtension,
+        asking: &mut Prompter<'_>,
+    ) -> Result<ExtensionOutcome, Failure> {
         let wish = InstallRequest {
             source: new.source.clone(),
             reference: new.reference.clone(),
@@ -114,13 +118,24 @@ impl ExtensionSet {
         let metadata = infer(&wish, &self.places.workspace).map_err(|error| refused(&error))?;
         let manner = Manner { consent: new.consent, asks_settings: !new.skip_settings };
         let (name, notes) = self.bring(metadata, &manner, asking)?;
-        Ok(Said { out: format!("Extension \"{name}\" installed successfully and enabled.\n"), notes })
+        Ok(ExtensionOutcome {
+            out: format!("Extension \"{name}\" installed successfully and enabled.\n"),
+            notes,
+        })
     }
 
-    pub fn link(&mut self, path: &str, consent: bool, asking: &mut Prompter<'_>) -> Result<Said, Failure> {
+    pub fn link(
+        &mut self,
+        path: &str,
+        consent: bool,
+        asking: &mut Prompter<'_>,
+    ) -> Result<ExtensionOutcome, Failure> {
         let metadata = infer_link(path, &self.places.workspace).map_err(|error| refused(&error))?;
         let (name, notes) = self.bring(metadata, &Manner { consent, asks_settings: true }, asking)?;
-        Ok(Said { out: format!("Extension \"{name}\" linked successfully and enabled.\n"), notes })
+        Ok(ExtensionOutcome {
+            out: format!("Extension \"{name}\" linked successfully and enabled.\n"),
+            notes,
+        })
     }
 
     pub fn uninstall(&mut self, given: &str) -> Result<(), Failure> {
@@ -151,7 +166,7 @@ impl ExtensionSet {
         self.update_named(name, asking)
     }
 
-    pub fn switch(&mut self, name: &str, on: bool, scope: &SwitchScope) -> Result<Said, Failure> {
+    pub fn switch(&mut self, name: &str, on: bool, scope: &SwitchScope) -> Result<ExtensionOutcome, Failure> {
         let Some(found) = self.all.iter().find(|one| one.extension.name == name) else {
             // Upstream's codes.
             let exit = if on { ExitKind::Config } else { ExitKind::Failure };
@@ -168,7 +183,7 @@ impl ExtensionSet {
         };
         switch(&self.places.extensions(), name, done)
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
-        let mut said = Said::default();
+        let mut said = ExtensionOutcome::default();
         if on {
             for (server, _) in found.manifest.servers() {
                 if self.wake(server)? {
@@ -208,7 +223,7 @@ impl ExtensionSet {
         setting: Option<&str>,
         workspace: bool,
         asking: &mut Prompter<'_>,
-    ) -> Result<Said, Failure> {
+    ) -> Result<ExtensionOutcome, Failure> {
         configuring::configure(self, name, setting, workspace, asking)
     }
 }
@@ -336,14 +351,14 @@ impl ExtensionSet {
         };
         if let Some(metadata) = &found.metadata {
             match self.integrity().verify(&name, metadata) {
-                Standing::Verified | Standing::Unknown => {}
-                Standing::Invalid => {
+                IntegrityState::Verified | IntegrityState::Unknown => {}
+                IntegrityState::Invalid => {
                     let text = format!(
                         "Extension {name} cannot be updated. Extension integrity cannot be verified. To fix this, reinstall the extension."
                     );
                     return Err(Failure::new(ExitKind::Failure, text));
                 }
-                Standing::Unchecked(reason) => {
+                IntegrityState::Unchecked(reason) => {
                     let text = format!("Extension {name} cannot be updated: {reason}");
                     return Err(Failure::new(ExitKind::Failure, text).hint(auth::KEYCHAIN_HINT));
                 }
@@ -437,7 +452,7 @@ impl ExtensionSet {
         }))
     }
 
-    fn row(&self, one: &Installed, rules: &Enablement) -> Row {
+    fn row(&self, one: &Installed, rules: &Enablement) -> ExtensionRow {
         let name = &one.extension.name;
         let read =
             one.values.read(&one.manifest.settings, &|service, variable| self.secret(service, variable));
@@ -462,7 +477,7 @@ impl ExtensionSet {
                 place,
             }
         });
-        Row {
+        ExtensionRow {
             name: name.clone(),
             version: one.extension.version.clone(),
             description: one.manifest.description.clone(),
@@ -496,9 +511,9 @@ fn changed(integrity: &Integrity<'_>, one: &Installed) -> Option<String> {
                 return Some(extensions::changed_line(name, &changes.summary()));
             }
             match integrity.verify(name, metadata) {
-                Standing::Verified | Standing::Unknown => None,
-                Standing::Invalid => Some(extensions::changed_line(name, "its recorded source")),
-                Standing::Unchecked(reason) => {
+                IntegrityState::Verified | IntegrityState::Unknown => None,
+                IntegrityState::Invalid => Some(extensions::changed_line(name, "its recorded source")),
+                IntegrityState::Unchecked(reason) => {
                     Some(format!("Warning: Extension \"{name}\" cannot be checked: {reason}"))
                 }
             }

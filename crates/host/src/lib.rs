@@ -73,7 +73,7 @@ use pollux_domain::failure::Failure;
 
 pub use auth::check_credentials;
 pub use built_in_prompts::begin_context_file;
-pub use conversation::{Conversation, TurnFront, Turned, Wish};
+pub use conversation::{Conversation, TurnFront, TurnRequest, Turned};
 pub use credentials::Credentials;
 pub use custom_commands::{CommandList, Invocation};
 pub use extensions::{check_extensions, extension_themes};
@@ -95,7 +95,7 @@ pub use prepared::{Prepared, prepare, refuse_forbidden_yolo};
 pub use request::Request;
 pub use sandbox::{Sandbox, SandboxInForce, check_sandbox, sandbox_request};
 pub use sessions::{
-    Chosen, Freshness, Said, StoredChat, StoredChats, choose_session, delete_session, list_sessions,
+    Chosen, Freshness, HistoryItem, StoredChat, StoredChats, choose_session, delete_session, list_sessions,
     stored_chats, tidy_up,
 };
 pub use slash::{FilePlan, remember};

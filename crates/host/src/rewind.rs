@@ -9,8 +9,8 @@ use pollux_config::groups::Rewind;
 use pollux_config::paths::{Home, Project};
 use pollux_domain::id::SessionId;
 use pollux_rewind::{
-    Action, Applied, Conflict, Journal, JournalSetup, Kept, Limits, OpenError, Plan, RewindError, Step,
-    Target, default_skips,
+    Action, Applied, Conflict, Journal, JournalSetup, KeptPath, Limits, OpenError, RewindError, RewindPlan,
+    RewindStep, Target, default_skips,
 };
 
 pub(crate) use change_recorder::ChangeRecorder;
@@ -60,18 +60,18 @@ pub fn existing_journal(
 
 /// Plans the rewind to the state before the first of these prompts, given in order. Prompts that the journal
 /// does not know changed nothing and are skipped; if it knows none, there is nothing to do.
-pub fn plan_from(journal: &Journal, prompts: &[String]) -> Result<Plan, RewindError> {
+pub fn plan_from(journal: &Journal, prompts: &[String]) -> Result<RewindPlan, RewindError> {
     for prompt in prompts {
         match journal.plan(&Target::Prompt(prompt.clone())) {
             Err(RewindError::UnknownTarget(_)) => {}
             planned => return planned,
         }
     }
-    Ok(Plan::default())
+    Ok(RewindPlan::default())
 }
 
 /// A rewind plan as readable lines.
-pub fn plan_lines(plan: &Plan) -> Vec<String> {
+pub fn plan_lines(plan: &RewindPlan) -> Vec<String> {
     let steps = plan.steps.iter().map(|step| format!("  {}", step_words(step)));
     let conflicts = plan.conflicts.iter().map(|step| {
         let why = match step.conflict {
@@ -85,7 +85,7 @@ pub fn plan_lines(plan: &Plan) -> Vec<String> {
     steps.chain(conflicts).chain(lost).collect()
 }
 
-fn step_words(step: &Step) -> String {
+fn step_words(step: &RewindStep) -> String {
     let path = step.path().display();
     match &step.action {
         Action::Create => format!("recreate {path}"),
@@ -104,8 +104,8 @@ pub fn applied_lines(applied: &Applied) -> Vec<String> {
         count => format!("Restored {count} files and folders."),
     }];
     lines.extend(applied.kept.iter().map(|kept| match kept {
-        Kept::Changed(path) => format!("kept: {} (changed in the meantime)", path.display()),
-        Kept::NotEmpty(path) => format!("kept: {} (contains other files)", path.display()),
+        KeptPath::Changed(path) => format!("kept: {} (changed in the meantime)", path.display()),
+        KeptPath::NotEmpty(path) => format!("kept: {} (contains other files)", path.display()),
     }));
     lines.extend(applied.failed.iter().map(|(path, error)| format!("failed: {}: {error}", path.display())));
     lines

@@ -11,8 +11,8 @@ mod selection;
 mod upkeep;
 
 pub use browser::{Freshness, StoredChat, StoredChats, stored_chats};
-pub use history::Said;
-pub use proposal::{Proposal, Removal, Removals, Removed, Row};
+pub use history::HistoryItem;
+pub use proposal::{Proposal, Removal, Removals, Removed, SessionRow};
 pub use selection::{SessionSource, Wanted, Which};
 pub use upkeep::tidy_up;
 

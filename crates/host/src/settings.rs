@@ -17,7 +17,7 @@ use crate::request::{Request, Scope};
 
 /// An effective setting.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct SettingsRow {
     /// Dotted.
     pub key: String,
     pub value: Value,
@@ -29,7 +29,7 @@ pub struct Row {
     pub of_system: bool,
 }
 
-impl Row {
+impl SettingsRow {
     /// The value with secrets masked.
     pub fn shown(&self) -> Value {
         if self.secret && !self.value.is_null() {
@@ -165,9 +165,9 @@ impl SettingsFiles {
 
 impl SettingsFiles {
     /// All known settings, in display order.
-    pub fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<SettingsRow> {
         let rows = self.settings.rows().into_iter();
-        rows.map(|row| Row {
+        rows.map(|row| SettingsRow {
             value: if row.key == "mcpServers" { self.as_written(row.value) } else { row.value },
             key: row.key,
             of_system: matches!(row.origin.layer, Layer::System | Layer::SystemDefaults),

@@ -16,7 +16,7 @@ use super::{Loaded, extensions};
 
 /// One skill.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct SkillRow {
     pub name: String,
     pub description: String,
     pub location: String,
@@ -26,7 +26,7 @@ pub struct Row {
     pub enabled: bool,
 }
 
-impl Row {
+impl SkillRow {
     pub fn is_built_in(&self) -> bool {
         self.origin == "built-in"
     }
@@ -95,12 +95,12 @@ pub fn before(part: Part, expanded: Result<Expanded, Failure>) -> Result<Expande
     })
 }
 
-pub fn row(skill: &Skill) -> Row {
+pub fn row(skill: &Skill) -> SkillRow {
     let extension = match &skill.origin {
         skills::Origin::Extension(name) => Some(name.clone()),
         skills::Origin::BuiltIn | skills::Origin::User | skills::Origin::Workspace => None,
     };
-    Row {
+    SkillRow {
         name: skill.name.clone(),
         description: skill.description.clone(),
         location: skill.location.display().to_string(),
@@ -119,7 +119,7 @@ pub fn folder(loaded: &Loaded, of_workspace: bool) -> PathBuf {
 }
 
 /// The skill list, in upstream's words.
-pub fn list(rows: &[Row], all: bool, descriptions: bool) -> String {
+pub fn list(rows: &[SkillRow], all: bool, descriptions: bool) -> String {
     let rows = shown(rows, all);
     if rows.is_empty() {
         return "No skills discovered.\n".to_owned();
@@ -130,20 +130,20 @@ pub fn list(rows: &[Row], all: bool, descriptions: bool) -> String {
 }
 
 /// Sorted by name; built-in skills last, and only if requested.
-pub fn shown(rows: &[Row], all: bool) -> Vec<&Row> {
-    let mut rows: Vec<&Row> = rows.iter().filter(|row| all || !row.is_built_in()).collect();
+pub fn shown(rows: &[SkillRow], all: bool) -> Vec<&SkillRow> {
+    let mut rows: Vec<&SkillRow> = rows.iter().filter(|row| all || !row.is_built_in()).collect();
     rows.sort_by_key(|row| (row.is_built_in(), row.name.to_lowercase()));
     rows
 }
 
-fn title(row: &Row) -> String {
+fn title(row: &SkillRow) -> String {
     let state = if row.enabled { "[Enabled]" } else { "[Disabled]" };
     let built_in = if row.is_built_in() { " [Built-in]" } else { "" };
     format!("{} {state}{built_in}", row.name)
 }
 
 /// One skill in detail.
-pub fn block(row: &Row) -> String {
+pub fn block(row: &SkillRow) -> String {
     format!("{}\n  Description: {}\n  Location:    {}\n\n", title(row), row.description, row.location)
 }
 

@@ -11,7 +11,7 @@ use pollux_domain::tool::{ToolContext, ToolOutcome};
 use pollux_exec::background::read_log_tail;
 use pollux_exec::shell::Ending;
 use pollux_rewind::checkpoint::{self, Checkpoint, RESTORED};
-use pollux_rewind::{Conflicts, Plan};
+use pollux_rewind::{Conflicts, RewindPlan};
 use pollux_session::{Recorder, load, log_prompt};
 use pollux_tools::save_memory;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use super::{Chosen, Conversation, Loaded, Prepared, extensions, rewind, skills, 
 
 /// The plan of a file rewind.
 pub struct FilePlan {
-    plan: Plan,
+    plan: RewindPlan,
     /// Readable lines; empty if there is nothing to do.
     pub lines: Vec<String>,
     pub has_steps: bool,
@@ -143,7 +143,7 @@ impl Conversation {
     }
 
     /// All skills, as listed; `None` if skills are disabled.
-    pub fn skills(&self) -> Option<Vec<skills::Row>> {
+    pub fn skills(&self) -> Option<Vec<skills::SkillRow>> {
         Some(self.services.skills.as_ref()?.skills().all.iter().map(skills::row).collect())
     }
 
@@ -159,7 +159,7 @@ impl Conversation {
     pub fn counts(&self, loaded: &Loaded) -> [usize; 3] {
         let files = self.memory(loaded).matches("--- Context from: ").count();
         let servers = self.services.servers.as_deref().map_or(0, |servers| servers.reports().len());
-        let own = |row: &skills::Row| row.enabled && row.origin != "built-in";
+        let own = |row: &skills::SkillRow| row.enabled && row.origin != "built-in";
         [files, servers, self.skills().map_or(0, |rows| rows.iter().filter(|row| own(row)).count())]
     }
 

@@ -25,7 +25,7 @@ const CONTENTS: &str = "extension_content.json";
 
 /// The integrity status of an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum IntegrityState {
     Verified,
     /// It was installed by a program that keeps no register.
     Unknown,
@@ -75,18 +75,18 @@ impl<'a> Integrity<'a> {
     }
 
     /// Whether an extension's metadata are those it was installed with.
-    pub fn verify(&self, name: &str, metadata: &Metadata) -> Standing {
+    pub fn verify(&self, name: &str, metadata: &Metadata) -> IntegrityState {
         let register = match self.read(REGISTER) {
             Ok(register) => register,
             Err(error @ IntegrityError::KeyUnreached { .. }) => {
-                return Standing::Unchecked(error.to_string());
+                return IntegrityState::Unchecked(error.to_string());
             }
-            Err(_) => return Standing::Invalid,
+            Err(_) => return IntegrityState::Invalid,
         };
-        let Some(entry) = register.get(name) else { return Standing::Unknown };
+        let Some(entry) = register.get(name) else { return IntegrityState::Unknown };
         // Its own signature is upstream's; the signature of the complete register, checked above, covers it.
         let recorded = entry.get("hash").and_then(Value::as_str).unwrap_or_default();
-        if same(&hash(metadata), recorded) { Standing::Verified } else { Standing::Invalid }
+        if same(&hash(metadata), recorded) { IntegrityState::Verified } else { IntegrityState::Invalid }
     }
 
     /// Whether both registers can be written to: something that cannot be recorded is better not installed.

@@ -44,14 +44,14 @@ pub struct Obtained {
 
 /// An installed skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct InstalledSkill {
     pub name: String,
     pub location: PathBuf,
 }
 
 /// Whether skills are copied or linked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
+pub enum InstallMethod {
     Install,
     Link,
 }
@@ -190,10 +190,10 @@ fn find(folder: &Path, source: &str, path: Option<&str>) -> Result<Obtained, Ski
 }
 
 /// The consent text. Upstream's text.
-pub fn consent(found: &Obtained, source: &str, target: &Path, manner: Manner) -> String {
+pub fn consent(found: &Obtained, source: &str, target: &Path, manner: InstallMethod) -> String {
     let (action, kind) = match manner {
-        Manner::Install => ("Installing", "Install"),
-        Manner::Link => ("Linking", "Link"),
+        InstallMethod::Install => ("Installing", "Install"),
+        InstallMethod::Link => ("Linking", "Link"),
     };
     let lower = action.to_lowercase();
     let mut text = format!(
@@ -217,7 +217,7 @@ pub fn install(
     target: &Path,
     limits: &Limits,
     say: &mut dyn FnMut(&str),
-) -> Result<Vec<Placed>, SkillError> {
+) -> Result<Vec<InstalledSkill>, SkillError> {
     let staged = place::staging(target)?;
     for (index, skill) in found.skills.iter().enumerate() {
         if let Some(folder) = skill.folder() {
@@ -231,13 +231,17 @@ pub fn install(
             say(&format!("Skill \"{}\" already exists. Overwriting...", skill.name));
         }
         place::put(&staged.path().join(index.to_string()), &location)?;
-        placed.push(Placed { name: skill.name.clone(), location });
+        placed.push(InstalledSkill { name: skill.name.clone(), location });
     }
     Ok(placed)
 }
 
 /// Makes links to the skills in the folder of installed ones.
-pub fn link(found: &Obtained, target: &Path, say: &mut dyn FnMut(&str)) -> Result<Vec<Placed>, SkillError> {
+pub fn link(
+    found: &Obtained,
+    target: &Path,
+    say: &mut dyn FnMut(&str),
+) -> Result<Vec<InstalledSkill>, SkillError> {
     let staged = place::staging(target)?;
     let mut placed = Vec::with_capacity(found.skills.len());
     for (index, skill) in found.skills.iter().enumerate() {
@@ -250,7 +254,7 @@ pub fn link(found: &Obtained, target: &Path, say: &mut dyn FnMut(&str)) -> Resul
         let linked = folder.canonicalize().and_then(|real| make_link(real, &link));
         linked.map_err(|source| SkillError::Link { path: folder.to_owned(), source })?;
         place::put(&link, &location)?;
-        placed.push(Placed { name: skill.name.clone(), location });
+        placed.push(InstalledSkill { name: skill.name.clone(), location });
     }
     Ok(placed)
 }

@@ -45,7 +45,7 @@ const SIGN_INS: [&str; 3] = [API_KEY_SERVICE, MCP_SERVICE, A2A_SERVICE];
 const SECRET_PREFIX: &str = "__secret__";
 const FILE: &str = "gemini-credentials.json";
 
-/// Why a credential could not be read or stored. No variant holds a secret.
+/// Why a credential could not be read or stored. No variant contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
     #[error(transparent)]
@@ -69,7 +69,7 @@ pub enum CredentialError {
 }
 
 impl CredentialError {
-    /// What the user can do about it.
+    /// A hint for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Corrupted { .. } => Some(
@@ -96,7 +96,7 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// Takes what the environment says about the keychain.
+    /// Reads the environment variables about the keychain.
     pub fn from_env(env: &Env, gemini_dir: &Path, host: String, user: String) -> Self {
         Self {
             gemini_dir: gemini_dir.to_owned(),
@@ -173,7 +173,7 @@ pub struct Entry {
     pub service: String,
     pub account: String,
     pub place: Place,
-    /// `ApiKey`, `Bearer`, …; `None` for what cannot be read.
+    /// `ApiKey`, `Bearer`, …; `None` for an unreadable entry.
     pub token_type: Option<String>,
     pub server_url: Option<String>,
     pub expires_at: Option<i64>,
@@ -235,7 +235,7 @@ impl CredentialStore {
         self.file.path()
     }
 
-    /// The key that the user stored, if there is one.
+    /// The stored API key, if any.
     pub fn api_key(&self) -> Result<Option<Secret>, CredentialError> {
         let found = self.credentials(API_KEY_SERVICE, API_KEY_ACCOUNT)?;
         Ok(found.map(|found| found.token.access_token))
@@ -278,7 +278,7 @@ impl CredentialStore {
         let since = present.as_ref().map_or(i64::MIN, |present| present.updated_at);
         if let Some(mut found) = older.filter(|older| older.updated_at > since) {
             name.clone_into(&mut found.server_name);
-            // What cannot be moved can still be used.
+            // A key that cannot be migrated can still be used.
             let _ = self.set_credentials(service, &found);
             return Ok(Some(found));
         }
@@ -315,7 +315,7 @@ impl CredentialStore {
         self.delete(service, &account_of(name))
     }
 
-    /// What to lock while a sign-in is renewed.
+    /// The file to lock while a sign-in is refreshed.
     pub(crate) fn renewal_lock(&self, name: &str) -> PathBuf {
         self.file.path().with_file_name(format!("oauth-renewal-{}", account_of(name)))
     }
@@ -355,7 +355,7 @@ impl CredentialStore {
         self.delete(service, &format!("{SECRET_PREFIX}{name}"))
     }
 
-    /// A value of the keychain alone, or why it cannot be asked.
+    /// A value from the keychain only, or why it is unavailable.
     pub fn keychain_value(&self, service: &str, account: &str) -> Result<Option<Secret>, FileReason> {
         match (self.backend(), &self.keychain) {
             (Backend::Keychain, Ok(keychain)) => {
@@ -367,7 +367,7 @@ impl CredentialStore {
         }
     }
 
-    /// Stores a value in the keychain alone; false if it cannot be.
+    /// Stores a value in the keychain only; false if that is not possible.
     pub fn set_keychain_value(&self, service: &str, account: &str, value: &Secret) -> bool {
         let Ok(keychain) = &self.keychain else { return false };
         keychain.set(service, account, value.reveal()).is_ok()
@@ -401,7 +401,7 @@ impl CredentialStore {
         Ok(Listing { entries: all, unreached: trouble.filter(may_be_more) })
     }
 
-    /// Removes everything that [`Self::entries`] lists; says what.
+    /// Removes everything that [`Self::entries`] lists, and returns it.
     pub fn delete_all(&self) -> Result<Listing, CredentialError> {
         let mut listing = self.entries()?;
         for entry in &listing.entries {
@@ -475,7 +475,7 @@ impl CredentialStore {
         Ok(backend)
     }
 
-    /// Removes an entry wherever it can be, before any failure is told.
+    /// Removes an entry from every place before it reports a failure.
     fn delete(&self, service: &str, account: &str) -> Result<Removal, CredentialError> {
         let in_keychain = match &self.keychain {
             Ok(keychain) => keychain.delete(service, account).map_err(FileReason::Keychain),

@@ -72,7 +72,7 @@ pub struct OAuthConfig {
     pub scopes: Vec<String>,
     pub audiences: Vec<String>,
     pub grant: GrantType,
-    /// A key in PEM with which the client proves itself where no person signs in.
+    /// The client's private key in PEM, for sign-ins without user interaction.
     pub private_key: Option<Secret>,
     /// The same, in a file.
     pub private_key_file: Option<PathBuf>,
@@ -103,7 +103,7 @@ pub struct OAuthOptions {
 #[derive(Clone)]
 pub struct OAuth {
     options: Arc<OAuthOptions>,
-    /// What was read or renewed already; the store is slow.
+    /// Tokens already read or refreshed, because the store is slow.
     known: Arc<Mutex<HashMap<String, OAuthCredentials>>>,
     /// Scope requests that were already handled.
     widened: Arc<Mutex<HashSet<String>>>,

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use crate::beneath;
 use crate::entry::Entry;
 use crate::path::RelPath;
-use crate::plan::{Action, Step};
+use crate::plan::{Action, RewindStep};
 use crate::rights::Rights;
 use crate::scope::TEMP_PREFIX;
 use crate::store::Store;
@@ -34,7 +34,7 @@ pub struct Applied {
     /// The number of restored paths.
     pub restored: usize,
     /// Paths that were left as they are.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<KeptPath>,
     /// Paths that could not be restored.
     pub failed: Vec<(PathBuf, io::Error)>,
     /// The rewind as a call: going back to it undoes the rewind.
@@ -43,7 +43,7 @@ pub struct Applied {
 
 /// A path that a rewind left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kept {
+pub enum KeptPath {
     /// It was changed after the plan was computed.
     Changed(PathBuf),
     /// A new folder that contains files unknown to the journal.
@@ -75,7 +75,7 @@ impl<'a> Applier<'a> {
 
     /// Removes first, from the leaves upwards, then restores from the root downwards; modes of folders come
     /// last, since a read-only folder could not be filled.
-    pub(crate) fn run(mut self, steps: &[Step], applied: &mut Applied) {
+    pub(crate) fn run(mut self, steps: &[RewindStep], applied: &mut Applied) {
         for step in steps {
             if let Action::MoveBack { from } = &step.action
                 && let Err(error) = self.set_aside(from, &step.path)
@@ -87,7 +87,7 @@ impl<'a> Applier<'a> {
             match self.remove(step) {
                 Ok(()) => {}
                 Err(Errno::NOTEMPTY | Errno::EXIST) => {
-                    applied.kept.push(Kept::NotEmpty(step.path.to_path_buf()));
+                    applied.kept.push(KeptPath::NotEmpty(step.path.to_path_buf()));
                 }
                 Err(error) => applied.failed.push((step.path.to_path_buf(), error.into())),
             }
@@ -101,7 +101,7 @@ impl<'a> Applier<'a> {
         applied.failed.extend(failed);
     }
 
-    fn remove(&mut self, step: &Step) -> Result<(), Errno> {
+    fn remove(&mut self, step: &RewindStep) -> Result<(), Errno> {
         let Some((parent, name)) = step.path.split() else { return Ok(()) };
         let folder = match self.rights.open(&parent) {
             Ok(folder) => folder,
@@ -117,7 +117,7 @@ impl<'a> Applier<'a> {
         }
     }
 
-    fn put_back(&mut self, step: &Step) -> io::Result<()> {
+    fn put_back(&mut self, step: &RewindStep) -> io::Result<()> {
         let Some(goal) = &step.goal else { return Ok(()) };
         if let Entry::Folder { mode } = goal {
             self.make_folder(&step.path)?;
@@ -195,7 +195,7 @@ fn clear(folder: &OwnedFd, temp: &[u8]) {
 }
 
 /// Whether the present entry must be removed before the goal can be created.
-fn must_go(step: &Step) -> bool {
+fn must_go(step: &RewindStep) -> bool {
     match (&step.present, &step.goal) {
         (None, _) => false,
         (Some(_), None) => true,

@@ -24,12 +24,12 @@ pub use log::LogError;
 pub use point::{ChangeScope, Point, PointSummary, Target};
 pub use retention::{PruneOutcome, forget};
 
-use crate::apply::{self, Applied, Applier, Conflicts, Kept};
+use crate::apply::{self, Applied, Applier, Conflicts, KeptPath};
 use crate::beneath;
 use crate::coverage::{Coverage, Reason, Uncovered};
 use crate::entry::Entry;
 use crate::path::RelPath;
-use crate::plan::{self, Plan, Step};
+use crate::plan::{self, RewindPlan, RewindStep};
 use crate::scope::{Limits, Scope};
 use crate::snapshot::{Change, Found, Reader};
 use crate::store::Store;
@@ -176,7 +176,7 @@ impl Journal {
 
     /// Plans a rewind to the moment before a call or a prompt. Open calls count as ended, so nothing may be
     /// running.
-    pub fn plan(&self, target: &Target) -> Result<Plan, RewindError> {
+    pub fn plan(&self, target: &Target) -> Result<RewindPlan, RewindError> {
         let mut state = self.lock();
         let store = self.ready(&mut state)?;
         // A call that never ended counts as ended now.
@@ -212,19 +212,19 @@ impl Journal {
     }
 
     /// Goes back. May be run again after an interruption, with a new plan.
-    pub fn apply(&self, plan: &Plan, conflicts: Conflicts) -> Result<Applied, RewindError> {
+    pub fn apply(&self, plan: &RewindPlan, conflicts: Conflicts) -> Result<Applied, RewindError> {
         let mut state = self.lock();
         let store = self.ready(&mut state)?;
         let mut applied = Applied { undo: state.next_rewind(), ..Applied::default() };
         let insisted = if conflicts == Conflicts::Overwrite { plan.conflicts.as_slice() } else { &[] };
-        let mut steps: Vec<Step> = Vec::with_capacity(plan.steps.len() + insisted.len());
+        let mut steps: Vec<RewindStep> = Vec::with_capacity(plan.steps.len() + insisted.len());
         let mut files = Files::new();
         let root = self.open_root()?;
         for step in plan.steps.iter().chain(insisted) {
             let found = self.look(self.reader(store, root.as_ref()), &step.path)?;
             let present = found.map(|(node, _)| node.entry);
             if present != step.present && conflicts == Conflicts::Keep {
-                applied.kept.push(Kept::Changed(step.path.to_path_buf()));
+                applied.kept.push(KeptPath::Changed(step.path.to_path_buf()));
                 continue;
             }
             files.insert(step.path.clone(), present.clone());
@@ -233,7 +233,7 @@ impl Journal {
             {
                 files.insert(from, step.goal.clone());
             }
-            steps.push(Step { present, ..step.clone() });
+            steps.push(RewindStep { present, ..step.clone() });
         }
         steps.sort_by(|one, other| one.path.cmp(&other.path));
         let point = Point { call: applied.undo.clone(), prompt: String::new(), tool: REWIND.to_owned() };

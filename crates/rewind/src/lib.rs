@@ -37,11 +37,11 @@ pub mod shadow;
 mod snapshot;
 mod store;
 
-pub use apply::{Applied, Conflicts, Kept};
+pub use apply::{Applied, Conflicts, KeptPath};
 pub use coverage::{Coverage, Reason, Uncovered};
 pub use journal::{
     ChangeScope, Journal, JournalSetup, LogError, OpenError, Point, PointSummary, PruneOutcome, RewindError,
     SnapshotError, Target, forget,
 };
-pub use plan::{Action, Conflict, Plan, Step};
+pub use plan::{Action, Conflict, RewindPlan, RewindStep};
 pub use scope::{Limits, default_skips};

@@ -11,18 +11,18 @@ use crate::snapshot::Change;
 
 /// The steps back to a point. Computed by [`crate::Journal::plan`], executed by [`crate::Journal::apply`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct RewindPlan {
     /// Steps to execute, sorted by path.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RewindStep>,
     /// Steps to execute only with overwrite.
-    pub conflicts: Vec<Step>,
+    pub conflicts: Vec<RewindStep>,
     /// Paths that cannot be restored, because their content was not saved.
     pub lost: Vec<Uncovered>,
 }
 
 /// The step for one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct RewindStep {
     pub action: Action,
     pub conflict: Option<Conflict>,
     pub(crate) path: RelPath,
@@ -56,14 +56,14 @@ pub enum Conflict {
     CannotBeSaved,
 }
 
-impl Step {
+impl RewindStep {
     /// The path below the root.
     pub fn path(&self) -> &Path {
         self.path.as_path()
     }
 }
 
-impl Plan {
+impl RewindPlan {
     /// Whether everything already is as it was.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.conflicts.is_empty() && self.lost.is_empty()
@@ -102,7 +102,7 @@ pub(crate) fn fold<'a>(changes: impl Iterator<Item = (&'a Change, bool)>) -> BTr
 }
 
 /// Compares the present state with the goal.
-pub(crate) fn decide(folds: BTreeMap<RelPath, Fold>, present: &BTreeMap<RelPath, Entry>) -> Plan {
+pub(crate) fn decide(folds: BTreeMap<RelPath, Fold>, present: &BTreeMap<RelPath, Entry>) -> RewindPlan {
     let mut steps = Vec::new();
     let mut missing = Vec::new();
     for (path, fold) in folds {
@@ -118,7 +118,7 @@ pub(crate) fn decide(folds: BTreeMap<RelPath, Fold>, present: &BTreeMap<RelPath,
             None
         };
         let action = action(now, fold.goal.as_ref());
-        let step = |action| Step { action, conflict, path, present: now.cloned(), goal: fold.goal };
+        let step = |action| RewindStep { action, conflict, path, present: now.cloned(), goal: fold.goal };
         match action {
             Some(action) => steps.push(step(action)),
             // The action is settled below.
@@ -143,7 +143,7 @@ pub(crate) fn decide(folds: BTreeMap<RelPath, Fold>, present: &BTreeMap<RelPath,
         }
     }
     let (conflicts, steps) = steps.into_iter().partition(|step| step.conflict.is_some());
-    Plan { steps, conflicts, lost }
+    RewindPlan { steps, conflicts, lost }
 }
 
 /// `None` when the goal's content is nowhere.
@@ -162,11 +162,11 @@ fn action(present: Option<&Entry>, goal: Option<&Entry>) -> Option<Action> {
 }
 
 /// A file too large to be saved that was only moved is moved back instead of being given up.
-fn move_back(step: &Step, steps: &mut Vec<Step>) -> Option<Step> {
+fn move_back(step: &RewindStep, steps: &mut Vec<RewindStep>) -> Option<RewindStep> {
     let Some(Entry::File { len, content: wanted @ Content::Unsaved { .. }, .. }) = &step.goal else {
         return None;
     };
-    let is_it = |other: &Step| {
+    let is_it = |other: &RewindStep| {
         other.action == Action::Delete
             && other.conflict.is_none()
             && matches!(&other.present, Some(Entry::File { len: other_len, content, .. })
@@ -174,7 +174,7 @@ fn move_back(step: &Step, steps: &mut Vec<Step>) -> Option<Step> {
     };
     let found = steps.iter().position(is_it)?;
     let from = steps.remove(found).path.to_path_buf();
-    Some(Step { action: Action::MoveBack { from }, ..step.clone() })
+    Some(RewindStep { action: Action::MoveBack { from }, ..step.clone() })
 }
 
 fn reason(goal: Option<&Entry>) -> Reason {

@@ -15,7 +15,7 @@ use pollux_front::choice::{Choice, ListEvent, ListOptions};
 use pollux_front::front_end::{Farewell, FrontEnd, Pending, SessionFacts};
 use pollux_front::input::Input;
 use pollux_front::path_display;
-use pollux_host::{Conversation, Loaded, Prepared, Said};
+use pollux_host::{Conversation, HistoryItem, Loaded, Prepared};
 use pollux_output::{Console, Style};
 use pollux_tui::app::{App, Facts};
 use pollux_tui::dialog::{Picker, PickerOptions, PickerRow, TextEntry};
@@ -167,9 +167,9 @@ impl FrontEnd for Screen {
         }));
     }
 
-    fn show_history(&mut self, said: Vec<Said>) {
+    fn show_history(&mut self, said: Vec<HistoryItem>) {
         let prompts = said.iter().filter_map(|said| match said {
-            Said::Prompt(text) => Some(text.clone()),
+            HistoryItem::Prompt(text) => Some(text.clone()),
             _ => None,
         });
         self.tell(Message::History(prompts.collect()));
@@ -367,13 +367,13 @@ fn picker_options(options: ListOptions) -> PickerOptions {
     PickerOptions { counted, numbered, stays_open, type_to_search, unrequested }
 }
 
-fn item(said: Said) -> Item {
+fn item(said: HistoryItem) -> Item {
     match said {
-        Said::Prompt(text) => Item::Prompt(text),
-        Said::Answer(text) => Item::Answer { text, goes_on: false },
-        Said::Call { name, about, went_well } => Item::Call { name, about, went_well },
-        Said::Note(Severity::Info, text) => Item::info(text),
-        Said::Note(Severity::Warning, text) => Item::warning(text),
-        Said::Note(Severity::Error, text) => Item::error(text),
+        HistoryItem::Prompt(text) => Item::Prompt(text),
+        HistoryItem::Answer(text) => Item::Answer { text, goes_on: false },
+        HistoryItem::Call { name, about, went_well } => Item::Call { name, about, went_well },
+        HistoryItem::Note(Severity::Info, text) => Item::info(text),
+        HistoryItem::Note(Severity::Warning, text) => Item::warning(text),
+        HistoryItem::Note(Severity::Error, text) => Item::error(text),
     }
 }

@@ -141,7 +141,7 @@ fn from_utf32(body: &[u8], join: fn([u8; 4]) -> u32) -> (String, bool) {
 }
 
 impl LineEnd {
-    /// What most lines of a text end with; a text without line ends counts as `Lf`.
+    /// The most frequent line ending of a text; `Lf` for a text without line endings.
     ///
     /// Upstream calls a file CRLF if it holds any; one stray line should not convert a whole file.
     pub(crate) fn of(text: &str) -> Self {

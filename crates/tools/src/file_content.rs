@@ -127,7 +127,7 @@ fn excerpt(text: &str, range: LineRange) -> Excerpt {
     let normalised = encoding::normalised(text);
     // An empty piece after the last line end counts as a line, as upstream counts.
     let total = normalised.bytes().filter(|byte| *byte == b'\n').count() + 1;
-    // Behind the last line nothing is shown, whatever number was asked for.
+    // Nothing follows the last line, whatever range was requested.
     let first = as_index(range.start.unwrap_or(1)).clamp(1, total + 1);
     let last = match range.end {
         Some(end) => as_index(end),

@@ -45,7 +45,7 @@ struct Call {
     location: Location,
     background: Arc<Background>,
     command: ShellCommand,
-    /// Asked when it runs: a question before may have changed it.
+    /// Read when the command runs: an approval prompt may have changed it.
     sandbox: SandboxSlot,
     description: Option<String>,
 }
@@ -112,7 +112,7 @@ impl Tool for RunShellCommand {
         &self.spec
     }
 
-    /// A list of words was the form of the command once.
+    /// Older releases sent the command as a list of words.
     fn modernised(&self, args: &JsonObject) -> Option<JsonObject> {
         let words = args.get("command")?.as_array()?;
         let words: Option<Vec<String>> = words.iter().map(|word| word.as_str().map(quoted)).collect();
@@ -156,7 +156,7 @@ impl Tool for RunShellCommand {
     }
 }
 
-/// A word as the shell must read it to get it back.
+/// A word, quoted for the shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

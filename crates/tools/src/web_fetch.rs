@@ -85,7 +85,7 @@ struct Call {
     urls: Vec<Url>,
 }
 
-/// What to do with the pages.
+/// The instruction for the pages.
 enum Task {
     /// The prompt of the call.
     Prompt(String),

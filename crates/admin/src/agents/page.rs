@@ -3,15 +3,15 @@
 use pollux_host::agents::first_line;
 use serde_json::{Value, json};
 
-use super::Row;
+use super::AgentRow;
 
-pub(super) fn text(rows: &[Row], is_on: bool) -> String {
+pub(super) fn text(rows: &[AgentRow], is_on: bool) -> String {
     let mut text = String::new();
     if !is_on {
         text.push_str("Sub-agents are disabled (`experimental.enableAgents`).\n\n");
     }
     for (title, remote) in [("Local agents:", false), ("Remote agents:", true)] {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.is_remote == remote).collect();
+        let rows: Vec<&AgentRow> = rows.iter().filter(|row| row.is_remote == remote).collect();
         if rows.is_empty() {
             continue;
         }
@@ -21,7 +21,7 @@ pub(super) fn text(rows: &[Row], is_on: bool) -> String {
     text
 }
 
-fn entry(row: &Row) -> String {
+fn entry(row: &AgentRow) -> String {
     let mut text = format!("{}{}\n", row.name, marks(row));
     text.push_str(&format!("  Description: {}\n", first_line(&row.description)));
     if let Some(path) = &row.path {
@@ -31,7 +31,7 @@ fn entry(row: &Row) -> String {
     text
 }
 
-fn marks(row: &Row) -> String {
+fn marks(row: &AgentRow) -> String {
     let status = match row.status {
         "enabled" => "[Enabled]",
         "disabled" => "[Disabled]",
@@ -44,7 +44,7 @@ fn marks(row: &Row) -> String {
     format!(" {status}{origin}")
 }
 
-pub(super) fn whole(row: &Row, prompt: &str) -> String {
+pub(super) fn whole(row: &AgentRow, prompt: &str) -> String {
     let mut text = format!("{}{}\n  Name:        {}\n", row.name, marks(row), row.title);
     text.push_str(&format!("  Description: {}\n", first_line(&row.description)));
     if let Some(path) = &row.path {
@@ -107,12 +107,12 @@ fn inputs(schema: &Value) -> String {
     marked.collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn json(rows: &[Row], is_on: bool, problems: &[String]) -> Value {
+pub(super) fn json(rows: &[AgentRow], is_on: bool, problems: &[String]) -> Value {
     let rows: Vec<Value> = rows.iter().map(object).collect();
     json!({"enabled": is_on, "agents": rows, "problems": problems})
 }
 
-pub(super) fn whole_json(row: &Row, prompt: &str) -> Value {
+pub(super) fn whole_json(row: &AgentRow, prompt: &str) -> Value {
     let mut value = object(row);
     if let (Some(fields), false) = (value.as_object_mut(), prompt.is_empty()) {
         fields.insert("systemPrompt".into(), json!(prompt));
@@ -120,7 +120,7 @@ pub(super) fn whole_json(row: &Row, prompt: &str) -> Value {
     value
 }
 
-fn object(row: &Row) -> Value {
+fn object(row: &AgentRow) -> Value {
     let mut value = json!({
         "name": row.name,
         "displayName": row.title,

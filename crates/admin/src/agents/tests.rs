@@ -2,20 +2,20 @@ use pollux_host::agents::question_about;
 
 use super::*;
 
-fn fixed() -> Vec<Row> {
-    let painter = Row {
+fn fixed() -> Vec<AgentRow> {
+    let painter = AgentRow {
         name: "painter".into(),
         description: "paints\nhouses".into(),
         origin: "project".into(),
         status: "unacknowledged",
-        ..Row::default()
+        ..AgentRow::default()
     };
-    let far = Row {
+    let far = AgentRow {
         name: "far".into(),
         status: "enabled",
         origin: "user".into(),
         is_remote: true,
-        ..Row::default()
+        ..AgentRow::default()
     };
     vec![painter, far]
 }

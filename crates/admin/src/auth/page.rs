@@ -3,7 +3,7 @@
 use pollux_domain::terminal_text::plain;
 use serde_json::{Value, json};
 
-use super::{Row, Status};
+use super::{CredentialRow, Status};
 
 pub(super) fn status(status: &Status, as_json: bool) -> String {
     if as_json {
@@ -69,7 +69,7 @@ pub(super) fn not_listed(reason: &str) -> String {
     format!("Note: entries in the keychain are not listed; it could not be reached: {reason}")
 }
 
-pub(super) fn list(rows: &[Row], as_json: bool) -> String {
+pub(super) fn list(rows: &[CredentialRow], as_json: bool) -> String {
     if as_json {
         let rows: Vec<Value> = rows.iter().map(row_json).collect();
         return format!("{:#}\n", Value::Array(rows));
@@ -98,7 +98,7 @@ pub(super) fn list(rows: &[Row], as_json: bool) -> String {
     plain(&text).into_owned()
 }
 
-fn row_json(row: &Row) -> Value {
+fn row_json(row: &CredentialRow) -> Value {
     json!({
         "name": row.name,
         "kind": row.kind,

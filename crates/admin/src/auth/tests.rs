@@ -16,7 +16,7 @@ fn a_key_from_a_pipe_is_stored_and_its_obstacles_are_told() {
     let home = home().user_settings(r#"{"security": {"auth": {"selectedType": "vertex-ai"}}}"#);
     let done = home.run(AuthCommand::Login { stdin: true }, &format!("{KEY}\n"));
     assert_eq!(done.result, Ok(()));
-    assert!(done.out.starts_with("The key is stored in "), "{}", done.out);
+    assert!(done.out.starts_with("API key stored in "), "{}", done.out);
     assert!(done.err.starts_with("Note: the settings select 'vertex-ai'."), "{}", done.err);
     let done = home.run(AuthCommand::List { json: false }, "");
     assert!(done.out.contains(" in ") && !done.out.contains(KEY), "{}", done.out);
@@ -56,7 +56,7 @@ fn nobody_signed_in_is_an_answer_and_an_exit_code() {
 
 #[test]
 fn names_of_others_do_not_control_the_terminal() {
-    let row = Row {
+    let row = CredentialRow {
         name: "srv\u{1b}[31m".into(),
         kind: "MCP server",
         place: "the keychain".into(),

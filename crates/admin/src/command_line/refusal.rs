@@ -50,7 +50,10 @@ pub(super) fn usage_error(error: &clap::Error, root: &Command, words: &[String])
             None => UsageError::Malformed(in_short(error)),
         },
         ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg) {
-            Some(ContextValue::Strings(names)) => UsageError::MissingArgument(names.join(" ")),
+            Some(ContextValue::Strings(names)) if names.len() > 1 => {
+                UsageError::MissingArguments(names.clone())
+            }
+            Some(ContextValue::Strings(names)) => UsageError::MissingArgument(names.concat()),
             _ => UsageError::MissingArgument(name),
         },
         _ => UsageError::Malformed(in_short(error)),

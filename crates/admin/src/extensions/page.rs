@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Row, setting_json};
+use super::{ExtensionRow, setting_json};
 
 /// Upstream's blocks.
-pub(super) fn text(rows: &[Row]) -> String {
+pub(super) fn text(rows: &[ExtensionRow]) -> String {
     if rows.is_empty() {
         return "No extensions installed.\n".to_owned();
     }
     rows.iter().map(block).collect::<Vec<_>>().join("\n")
 }
 
-fn block(row: &Row) -> String {
+fn block(row: &ExtensionRow) -> String {
     let mark = if row.enabled_here { '✓' } else { '✗' };
     let mut text = format!("{mark} {} ({})\n", row.name, row.version);
     let mut line = |title: &str, value: &str| text.push_str(&format!(" {title}: {value}\n"));
@@ -72,7 +72,7 @@ pub(super) fn updated(name: &str, from: &str, to: &str) -> String {
 }
 
 /// Upstream's keys.
-pub(super) fn json(rows: &[Row]) -> Value {
+pub(super) fn json(rows: &[ExtensionRow]) -> Value {
     rows.iter()
         .map(|row| {
             let servers: Map<String, Value> = row.servers.iter().cloned().collect();

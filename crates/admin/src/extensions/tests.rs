@@ -19,7 +19,7 @@ fn an_empty_answer_is_the_usual_one_and_silence_is_a_no() {
 
 #[test]
 fn the_list_has_upstreams_blocks() {
-    let row = Row {
+    let row = ExtensionRow {
         name: "x".into(),
         version: "1.0.0".into(),
         id: "i".into(),
@@ -39,7 +39,7 @@ fn the_list_has_upstreams_blocks() {
             },
             SettingRow { name: "Region".into(), ..SettingRow::default() },
         ],
-        ..Row::default()
+        ..ExtensionRow::default()
     };
     let wanted = "\
 ✗ x (1.0.0)

@@ -13,7 +13,7 @@ use pollux_domain::failure::Failure;
 use pollux_domain::spelling::distance;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
-use pollux_hooks::{Decision, Event, Hook, Registry, Run, Scene, Source, migrate, sample_input};
+use pollux_hooks::{Decision, Event, Hook, HookRun, HookScene, HookSource, Registry, migrate, sample_input};
 use pollux_host::hooks::{hooks, listed, object, project_list, refused, registry, texts};
 use pollux_host::request::{Request, Scope};
 use pollux_host::{Loaded, load_settings, policy};
@@ -79,7 +79,7 @@ impl HookSet {
             texts(self.loaded.settings.get("hooksConfig.disabled").map(|(value, _)| value))
         };
         let is_off = off.iter().any(|known| known == name);
-        let concerned = |hook: &&Arc<Hook>| !of_project || hook.source == Source::Project;
+        let concerned = |hook: &&Arc<Hook>| !of_project || hook.source == HookSource::Project;
         if !is_off && !self.registry.hooks().iter().filter(concerned).any(|hook| hook.title() == name) {
             return Err(self.unknown(name, of_project));
         }
@@ -171,7 +171,7 @@ impl HookSet {
         let background = Arc::new(Background::new(self.loaded.home.tmp_dir().join("background-processes")));
         let hooks = hooks(&self.loaded, background);
         let text = |key: &str| fields.get(key).and_then(Value::as_str).map(str::to_owned);
-        let scene = Scene {
+        let scene = HookScene {
             session_id: text("session_id").unwrap_or_else(|| "sample".to_owned()),
             transcript_path: None,
             cwd: text("cwd").map_or_else(|| self.loaded.project.root().to_path_buf(), PathBuf::from),
@@ -219,7 +219,8 @@ impl HookSet {
     }
 
     fn unknown(&self, name: &str, of_project: bool) -> Failure {
-        let known = self.registry.hooks().iter().filter(|hook| !of_project || hook.source == Source::Project);
+        let known =
+            self.registry.hooks().iter().filter(|hook| !of_project || hook.source == HookSource::Project);
         let titles = known.map(|hook| hook.title());
         // A command of hostile length is near to nothing.
         let near = titles
@@ -282,7 +283,7 @@ fn row(hook: &Hook) -> HookRow {
     }
 }
 
-fn trial_run(run: &Run) -> TrialRun {
+fn trial_run(run: &HookRun) -> TrialRun {
     TrialRun {
         name: run.hook.name.clone(),
         command: run.hook.command.clone(),

@@ -12,7 +12,7 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_host::request::Request;
-use pollux_host::sessions::pick::{Own, Picked, Reach, pick};
+use pollux_host::sessions::pick::{Own, Reach, SelectedSession, pick};
 use pollux_host::sessions::places::{Places, source_word, unreadable};
 use pollux_host::sessions::{SessionSource, Wanted, Which};
 use pollux_host::sessions::{removals, rows};
@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use super::{
     Candidate, Checked, Details, Hit, Imported, Problem, Proposal, Removals, Removed, RewindWhat, Rewound,
-    Row, Statistics, TranscriptFormat, WayBack, details, going_back, incoming,
+    SessionRow, Statistics, TranscriptFormat, WayBack, details, going_back, incoming,
 };
 
 /// How deep projects are looked for below the usual folders.
@@ -46,20 +46,23 @@ pub fn archive(options: &Request, env: &Env, watched: bool) -> Result<Archive, F
 
 impl Archive {
     /// This project's sessions without an index: only the beginnings of files are read.
-    fn listed_here(&mut self, now: Timestamp) -> Vec<Row> {
+    fn listed_here(&mut self, now: Timestamp) -> Vec<SessionRow> {
         let listing = list(self.places.project.read_chat_dirs(), now);
         self.notes.extend(unreadable(&listing.unreadable));
         let root = self.places.project.root();
         let numbered = listing.sessions.iter().enumerate();
         numbered
-            .map(|(index, info)| Row { number: Some(index + 1), ..rows::from_info(info, Some(root), now) })
+            .map(|(index, info)| SessionRow {
+                number: Some(index + 1),
+                ..rows::from_info(info, Some(root), now)
+            })
             .collect()
     }
 
     fn own(&self, which: &Which, doing: &str) -> Result<Own, Failure> {
         match pick(&self.places, which, Reach::AsTold)? {
-            Picked::Own(own) => Ok(own),
-            Picked::Foreign(found) => Err(Failure::new(
+            SelectedSession::Own(own) => Ok(own),
+            SelectedSession::Foreign(found) => Err(Failure::new(
                 ExitKind::Input,
                 format!("sessions of {} are read-only: {doing}", found.store.agent.label()),
             )
@@ -69,7 +72,7 @@ impl Archive {
 }
 
 impl Archive {
-    pub fn list(&mut self, wanted: &Wanted) -> Result<Vec<Row>, Failure> {
+    pub fn list(&mut self, wanted: &Wanted) -> Result<Vec<SessionRow>, Failure> {
         let now = SystemClock.now();
         let mut catalogue = self.places.open_catalogue();
         let is_plain =
@@ -85,8 +88,8 @@ impl Archive {
 
     pub fn details(&mut self, which: &Which) -> Result<Details, Failure> {
         match pick(&self.places, which, Reach::Anywhere)? {
-            Picked::Own(own) => details::of_own(&own, &self.places),
-            Picked::Foreign(found) => details::of_foreign(&found),
+            SelectedSession::Own(own) => details::of_own(&own, &self.places),
+            SelectedSession::Foreign(found) => details::of_foreign(&found),
         }
     }
 
@@ -127,8 +130,8 @@ impl Archive {
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
         match pick(&self.places, which, Reach::Anywhere)? {
-            Picked::Own(own) => details::own_transcript(&own, form, out),
-            Picked::Foreign(found) => details::foreign_transcript(&found, form, out),
+            SelectedSession::Own(own) => details::own_transcript(&own, form, out),
+            SelectedSession::Foreign(found) => details::foreign_transcript(&found, form, out),
         }
     }
 
@@ -167,10 +170,10 @@ impl Archive {
     /// The whole record of a session.
     pub fn record(&mut self, which: &Which) -> Result<Value, Failure> {
         match pick(&self.places, which, Reach::Anywhere)? {
-            Picked::Own(own) => {
+            SelectedSession::Own(own) => {
                 export(&own.info.path).map_err(|error| Failure::from_error(ExitKind::Input, &error))
             }
-            Picked::Foreign(found) => Err(Failure::new(
+            SelectedSession::Foreign(found) => Err(Failure::new(
                 ExitKind::Input,
                 format!("cannot export a session of {}: only sessions of Pollux and gemini-cli", found.store.agent.label()),
             )

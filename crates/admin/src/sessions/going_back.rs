@@ -14,7 +14,7 @@ use pollux_domain::time::{Clock, SystemClock};
 use pollux_host::rewind::existing_journal;
 use pollux_host::sessions::pick::Own;
 use pollux_host::sessions::places::Places;
-use pollux_rewind::{Action, Conflict, Conflicts, Journal, Kept, Plan, Step, Target};
+use pollux_rewind::{Action, Conflict, Conflicts, Journal, KeptPath, RewindPlan, RewindStep, Target};
 use pollux_session::{Message, Recorder, ResumeError, StoredSession, load};
 
 use super::details::prompts;
@@ -25,7 +25,7 @@ const MIN_PREFIX: usize = 4;
 
 /// How files come back.
 enum FilesBack {
-    Journal { journal: Box<Journal>, plan: Plan, conflicts: Conflicts },
+    Journal { journal: Box<Journal>, plan: RewindPlan, conflicts: Conflicts },
     Edits(edits::Edits),
 }
 
@@ -178,9 +178,9 @@ fn from_journal(
         Some(point) => journal
             .plan(&Target::Call(point.call.clone()))
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?,
-        None => Plan::default(),
+        None => RewindPlan::default(),
     };
-    let step = |step: &Step| (action(&step.action), step.path().to_owned());
+    let step = |step: &RewindStep| (action(&step.action), step.path().to_owned());
     let mut steps: Vec<(&'static str, PathBuf)> = plan.steps.iter().map(step).collect();
     let mut shown = FileSteps { root: root.to_owned(), ..FileSteps::default() };
     let conflicts = if overwrite {
@@ -232,8 +232,8 @@ impl FilesBack {
                     .apply(&plan, conflicts)
                     .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
                 let kept = applied.kept.into_iter().map(|kept| match kept {
-                    Kept::Changed(path) => (path, "changed in the meantime".to_owned()),
-                    Kept::NotEmpty(path) => (path, "something else is in it".to_owned()),
+                    KeptPath::Changed(path) => (path, "changed in the meantime".to_owned()),
+                    KeptPath::NotEmpty(path) => (path, "something else is in it".to_owned()),
                 });
                 let failed = applied.failed.into_iter().map(|(path, error)| (path, error.to_string()));
                 Ok(Rewound {

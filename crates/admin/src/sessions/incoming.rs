@@ -12,7 +12,7 @@ use pollux_foreign::{ForeignAgent, ForeignMessage, ForeignStore, to_messages};
 use pollux_host::request::Request;
 use pollux_host::sessions::Which;
 use pollux_host::sessions::new_session;
-use pollux_host::sessions::pick::{Picked, Reach, pick};
+use pollux_host::sessions::pick::{Reach, SelectedSession, pick};
 use pollux_host::sessions::places::{Places, origin};
 use pollux_host::start;
 use pollux_session::NewSession;
@@ -32,8 +32,8 @@ pub(super) fn import(places: &Places, options: &Request, what: &Which) -> Result
         };
     }
     match pick(places, what, Reach::Anywhere)? {
-        Picked::Own(own) => own_file(&own.info.path, &new),
-        Picked::Foreign(found) => {
+        SelectedSession::Own(own) => own_file(&own.info.path, &new),
+        SelectedSession::Foreign(found) => {
             let from = format!("{} session {}", found.store.agent.label(), found.listed.record.session_id);
             record(super::details::conversation(&found)?, from, new)
         }

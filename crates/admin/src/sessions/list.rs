@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use pollux_host::sessions::Wanted;
 use serde_json::{Value, json};
 
-use super::{Row, shown};
+use super::{SessionRow, shown};
 
 /// On a terminal longer titles would wrap.
 const TITLE_CHARS: usize = 72;
@@ -13,7 +13,7 @@ const TITLE_CHARS: usize = 72;
 const PIPED_TITLE_CHARS: usize = 200;
 
 /// For programs.
-pub(super) fn json(row: &Row) -> Value {
+pub(super) fn json(row: &SessionRow) -> Value {
     let mut fields = row.json.clone();
     fields.insert("number".into(), json!(row.number));
     fields.insert("source".into(), json!(row.source));
@@ -22,7 +22,7 @@ pub(super) fn json(row: &Row) -> Value {
 }
 
 /// For people: columns whose width the content decides, so that it is the same in a pipe.
-pub(super) fn text(rows: &[Row], wanted: &Wanted, terminal: bool) -> String {
+pub(super) fn text(rows: &[SessionRow], wanted: &Wanted, terminal: bool) -> String {
     if rows.is_empty() {
         return nothing(wanted);
     }
@@ -67,8 +67,8 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(rows: &[Row]) -> Self {
-        let widest = |width: &dyn Fn(&Row) -> usize| rows.iter().map(width).max().unwrap_or(0);
+    fn of(rows: &[SessionRow]) -> Self {
+        let widest = |width: &dyn Fn(&SessionRow) -> usize| rows.iter().map(width).max().unwrap_or(0);
         let is_mixed = rows.iter().any(|row| row.source != "gemini");
         Self {
             number: widest(&|row| row.number.map_or(0, |number| number.to_string().len())),
@@ -79,7 +79,7 @@ impl Columns {
         }
     }
 
-    fn table<'a>(&self, rows: impl Iterator<Item = &'a Row>, terminal: bool) -> String {
+    fn table<'a>(&self, rows: impl Iterator<Item = &'a SessionRow>, terminal: bool) -> String {
         let mut text = String::new();
         for row in rows {
             self.line(row, terminal, &mut text);
@@ -87,7 +87,7 @@ impl Columns {
         text
     }
 
-    fn line(&self, row: &Row, terminal: bool, text: &mut String) {
+    fn line(&self, row: &SessionRow, terminal: bool, text: &mut String) {
         let number = row.number.map(|number| number.to_string()).unwrap_or_default();
         let messages = row.messages.map_or_else(|| "?".to_owned(), |count| count.to_string());
         // Writing to a String cannot fail.
@@ -113,8 +113,8 @@ impl Columns {
 mod tests {
     use super::*;
 
-    fn row(number: usize, id: &str, title: &str, project: &str) -> Row {
-        Row {
+    fn row(number: usize, id: &str, title: &str, project: &str) -> SessionRow {
+        SessionRow {
             number: Some(number),
             source: "gemini",
             id: id.to_owned(),
@@ -122,7 +122,7 @@ mod tests {
             project: project.to_owned(),
             age: "Just now".to_owned(),
             messages: Some(number as u64 * 9),
-            ..Row::default()
+            ..SessionRow::default()
         }
     }
 

@@ -116,14 +116,14 @@ pub(super) fn print_projects(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sessions::Row;
+    use crate::sessions::SessionRow;
 
     #[test]
     fn only_what_was_found_is_bold_whatever_the_text_holds() {
         let snippet = "a\u{1b}[7m fix the \u{9b}31mbuild now".to_owned();
         let start = snippet.find("build").unwrap();
         let hit = Hit {
-            session: Row::default(),
+            session: SessionRow::default(),
             role: "user",
             message: String::new(),
             time: None,
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn ranges_for_programs_count_characters() {
         let hit = Hit {
-            session: Row::default(),
+            session: SessionRow::default(),
             role: "agent",
             message: "m".into(),
             time: None,

@@ -2,25 +2,25 @@
 
 use serde_json::{Value, json};
 
-use pollux_host::skills::{Row, block, shown};
+use pollux_host::skills::{SkillRow, block, shown};
 
 use super::Checked;
 
-pub(super) fn show(row: &Row, body: &str) -> String {
+pub(super) fn show(row: &SkillRow, body: &str) -> String {
     format!("{}{body}\n", block(row))
 }
 
-pub(super) fn list_json(rows: &[Row], all: bool) -> Value {
+pub(super) fn list_json(rows: &[SkillRow], all: bool) -> Value {
     shown(rows, all).into_iter().map(row_json).collect()
 }
 
-pub(super) fn show_json(row: &Row, body: &str) -> Value {
+pub(super) fn show_json(row: &SkillRow, body: &str) -> Value {
     let mut value = row_json(row);
     value["body"] = body.into();
     value
 }
 
-fn row_json(row: &Row) -> Value {
+fn row_json(row: &SkillRow) -> Value {
     let mut value = json!({
         "name": row.name,
         "description": row.description,

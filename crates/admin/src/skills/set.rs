@@ -20,12 +20,12 @@ use pollux_host::skills::{self, off};
 use pollux_host::{Loaded, cannot_start, helpers, load_settings};
 use pollux_install::archive::Limits;
 use pollux_install::fetch::Git;
-use pollux_install::skill::{self, Manner, Obtained, Placed, SkillError, SkillRequest};
+use pollux_install::skill::{self, InstallMethod, InstalledSkill, Obtained, SkillError, SkillRequest};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::consent::{agrees, say};
-use super::{Checked, Row, SkillScope, SkillSource};
+use super::{Checked, SkillRow, SkillScope, SkillSource};
 
 const SWITCHED_OFF_BY_ADMIN: &str =
     "Agent skills are disabled by administrator. Check admin settings or contact your admin.";
@@ -61,7 +61,7 @@ impl SkillSet {
     }
 
     /// All of them by name, and lines about what is wrong with some.
-    pub fn look(&self) -> (Vec<Row>, Vec<String>) {
+    pub fn look(&self) -> (Vec<SkillRow>, Vec<String>) {
         let found = self.found();
         let mut lines: Vec<String> = found.warnings.iter().map(ToString::to_string).collect();
         let folder = skills::folder(&self.loaded, true);
@@ -75,7 +75,7 @@ impl SkillSet {
     }
 
     /// The instructions of one.
-    pub fn body(&self, name: &str) -> Result<Option<(Row, String)>, Failure> {
+    pub fn body(&self, name: &str) -> Result<Option<(SkillRow, String)>, Failure> {
         let Some(skill) = self.found().get(name) else { return Ok(None) };
         let body = skill.body().map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
         Ok(Some((skills::row(skill), body)))
@@ -152,12 +152,12 @@ impl SkillSet {
         let found = runtime
             .block_on(skill::obtain(&request, &mut |line: &str| say(prompter, line), &cancel))
             .map_err(|error| refused(&error))?;
-        let target = self.agreed_target(&found, source, Manner::Install, prompter)?;
+        let target = self.agreed_target(&found, source, InstallMethod::Install, prompter)?;
         let placed =
             skill::install(&found, &target, &Limits::default(), &mut |line: &str| say(prompter, line));
         let placed = placed.map_err(|error| refused(&error))?;
         self.agreed()?;
-        let line = |Placed { name, location }: &Placed| {
+        let line = |InstalledSkill { name, location }: &InstalledSkill| {
             let (scope, location) = (source.scope.word(), location.display());
             format!("Successfully installed skill: {name} (scope: {scope}, location: {location})\n")
         };
@@ -170,7 +170,7 @@ impl SkillSet {
         let folder = folder.canonicalize().unwrap_or(folder);
         let found = skill::obtain_link(&folder, &mut |line: &str| say(prompter, line))
             .map_err(|error| refused(&error))?;
-        let target = self.agreed_target(&found, source, Manner::Link, prompter)?;
+        let target = self.agreed_target(&found, source, InstallMethod::Link, prompter)?;
         skill::link(&found, &target, &mut |line: &str| say(prompter, line))
             .map_err(|error| refused(&error))?;
         self.agreed()?;
@@ -223,7 +223,7 @@ impl SkillSet {
         &self,
         found: &Obtained,
         source: &SkillSource,
-        manner: Manner,
+        manner: InstallMethod,
         prompter: &mut Prompter<'_>,
     ) -> Result<PathBuf, Failure> {
         found.warnings.iter().for_each(|line| say(prompter, line));
@@ -234,8 +234,8 @@ impl SkillSet {
             return Ok(target);
         }
         let what = match manner {
-            Manner::Install => "Skill installation cancelled by user.",
-            Manner::Link => "Skill linking cancelled by user.",
+            InstallMethod::Install => "Skill installation cancelled by user.",
+            InstallMethod::Link => "Skill linking cancelled by user.",
         };
         let failure = Failure::new(ExitKind::Failure, what);
         Err(match agreed {

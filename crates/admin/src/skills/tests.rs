@@ -3,12 +3,12 @@ use pollux_host::skills::{change, list};
 use super::*;
 use crate::test_home::TestHome;
 
-fn row(name: &str, origin: &'static str, enabled: bool) -> Row {
+fn row(name: &str, origin: &'static str, enabled: bool) -> SkillRow {
     let (description, location) = (format!("about {name}"), format!("/s/{name}/SKILL.md"));
-    Row { name: name.into(), description, location, origin, extension: None, enabled }
+    SkillRow { name: name.into(), description, location, origin, extension: None, enabled }
 }
 
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<SkillRow> {
     vec![row("alpha", "built-in", true), row("beta", "user", true), row("Zeta", "workspace", false)]
 }
 

@@ -74,8 +74,8 @@ fn refused_combinations_have_upstreams_texts() {
         (&["config"], "`config` needs a subcommand"),
         (&["config", "frob"], "Unknown argument: frob"),
         (&["config", "get"], "missing argument `<key>`"),
-        (&["config", "set"], "missing argument `<key> <value>`"),
-        (&["policy", "explain"], "missing argument `--tool <tool> --args <args>`"),
+        (&["config", "set"], "missing arguments `<key>` and `<value>`"),
+        (&["policy", "explain"], "missing arguments `--tool <tool>` and `--args <args>`"),
         (&["sessions", "show"], "missing argument `<id>`"),
     ];
     for (args, text) in cases {

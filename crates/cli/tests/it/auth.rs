@@ -39,7 +39,7 @@ fn a_stored_key_is_used_when_the_environment_has_none() {
     let scene = Scene::new([reply().text("ok"), reply().text("ok")]);
     let run = log_in(&scene.home);
     let file = scene.home.gemini_dir().join("gemini-credentials.json");
-    assert_eq!(run.stdout, format!("The key is stored in the encrypted file {}.\n", file.display()));
+    assert_eq!(run.stdout, format!("API key stored in the encrypted file {}.\n", file.display()));
     assert_nowhere(&scene.home.home(), KEY);
     // A base address without a key would be a gateway; the settings say what it is.
     let select = json!({"security": {"auth": {"selectedType": "gemini-api-key"}}});
@@ -144,7 +144,7 @@ fn a_key_is_not_taken_as_an_argument_and_not_repeated() {
 fn at_a_terminal_the_key_is_typed_unseen() {
     let home = TestHome::new();
     let mut terminal = auth(&home, &["login"]).on_terminal();
-    terminal.expect("API key (not shown): ").say(KEY).expect("The key is stored in");
+    terminal.expect("API key (not shown): ").say(KEY).expect("API key stored in");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
     assert!(!screen.contains("AIzaSyD"), "{screen}");

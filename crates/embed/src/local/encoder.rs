@@ -49,7 +49,7 @@ pub(super) struct Shape {
     hidden_act: String,
     #[serde(default)]
     position_embedding_type: Option<String>,
-    /// Whether the first token stands for the text instead of the mean of all.
+    /// Whether the first token represents the text, instead of the mean of all tokens.
     #[serde(skip)]
     first_token: bool,
 }

@@ -21,7 +21,7 @@ const MAGIC: &[u8] = b"pollux tokenizer\n";
 const MAX_TOKENIZER: u64 = 64 << 20;
 const MAX_PREPARED: u64 = 64 << 20;
 
-/// What [`MANIFEST`] holds.
+/// The content of [`MANIFEST`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub(crate) name: String,
@@ -115,7 +115,7 @@ impl Folder {
         Tokenizer::parse(&json).map_err(|reason| ModelError::Content { path: self.tokenizer.clone(), reason })
     }
 
-    /// Reads the tokenizer and writes the prepared file. That it cannot be written only costs time.
+    /// Reads the tokenizer and writes the prepared file. If it cannot be written, the next start is slower.
     fn prepare(&self) -> Result<Tokenizer, ModelError> {
         let tokenizer = self.parse_tokenizer()?;
         let mut packed = Packed::default();

@@ -20,7 +20,7 @@ const MAX_WINDOWS: usize = 64;
 const BATCH_GROUPS: usize = 32;
 const MAX_THREADS: usize = 8;
 
-/// Tells workers to stop.
+/// Signals workers to stop.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stop(Arc<AtomicBool>);
 

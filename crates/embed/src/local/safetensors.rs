@@ -72,7 +72,7 @@ impl Numbers {
         }
     }
 
-    /// Appends what the bytes say.
+    /// Appends the decoded values.
     pub(super) fn decode(self, bytes: &[u8], into: &mut Vec<f32>) {
         match self {
             Self::F32 => into.extend(words(bytes).map(f32::from_le_bytes)),
@@ -124,7 +124,7 @@ impl SafeTensors {
             }
             let entry: Entry = serde_json::from_value(entry)
                 .map_err(|_| bad("its header has an invalid tensor description"))?;
-            // What is not needed may have any type.
+            // Unused tensors may have any type.
             let Some(numbers) = Numbers::named(&entry.dtype) else { continue };
             let (from, to) = entry.data_offsets;
             let count = entry.shape.iter().try_fold(1_usize, |all, side| all.checked_mul(*side));

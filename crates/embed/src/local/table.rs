@@ -24,7 +24,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// `None` if the file holds no static table.
+    /// `None` if the file contains no static embedding table.
     pub(super) fn open(file: SafeTensors, unknown: Option<u32>) -> Result<Option<Self>, ModelError> {
         let found = NAMES.iter().find_map(|name| Some((*name, file.get(name)?.clone())));
         let Some((name, table)) = found.filter(|(_, table)| table.shape.len() == 2) else { return Ok(None) };

@@ -24,7 +24,7 @@ pub(super) struct Tokenizer {
     kind: Kind,
     /// Texts that are tokens wherever they stand, such as `[SEP]`.
     added: Vec<(String, u32)>,
-    /// What stands before and after every text that an encoder reads.
+    /// The tokens before and after every text for an encoder.
     pub(super) before: Vec<u32>,
     pub(super) after: Vec<u32>,
 }
@@ -62,7 +62,7 @@ impl Tokenizer {
         found.min_by_key(|(at, token, _)| (*at, std::cmp::Reverse(token.len())))
     }
 
-    /// The token for what has none.
+    /// The token for unknown text.
     pub(super) fn unknown(&self) -> Option<u32> {
         match &self.kind {
             Kind::Words(words) => Some(words.unknown),

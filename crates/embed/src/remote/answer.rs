@@ -1,4 +1,4 @@
-//! What came back: vectors, or a reason and whether to try again.
+//! The response of a server: vectors, or an error and whether to retry.
 
 use std::time::Duration;
 

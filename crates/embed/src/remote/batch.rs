@@ -4,7 +4,7 @@ use crate::batches::batches;
 
 /// Of one request, in UTF-16 units: safely below every provider's limit of tokens.
 const MAX_UNITS: usize = 8_000;
-/// What the providers allow in one request.
+/// Limits of the providers for one request.
 pub(super) const GEMINI_ITEMS: usize = 100;
 pub(super) const OPENAI_ITEMS: usize = 2_048;
 

@@ -17,7 +17,7 @@ struct Embedding {
     values: Vec<f32>,
 }
 
-/// A single question goes by itself; everything else in one list.
+/// A single query is sent alone; other texts are sent as one list.
 pub(super) fn request(
     model: &str,
     texts: &[String],
@@ -48,7 +48,7 @@ pub(super) fn request(
     }
 }
 
-/// `None` if it is no answer of this API.
+/// `None` if it is not a response of this API.
 pub(super) fn vectors(body: &[u8]) -> Option<Vec<Vec<f32>>> {
     let reply: Reply = serde_json::from_slice(body).ok()?;
     let all = reply.embedding.into_iter().chain(reply.embeddings);

@@ -10,7 +10,7 @@ struct Reply {
 
 #[derive(Deserialize)]
 struct Item {
-    /// Some servers leave it out; then the order counts.
+    /// Some servers omit it; the order is used then.
     #[serde(default)]
     index: Option<usize>,
     embedding: Vec<f32>,
@@ -24,7 +24,7 @@ pub(super) fn request(model: &str, texts: &[String], dimensions: Option<u32>) ->
     ("/embeddings".to_owned(), body)
 }
 
-/// `None` if it is no answer of this API, or if its numbering has gaps.
+/// `None` if it is not a response of this API, or if its numbering has gaps.
 pub(super) fn vectors(body: &[u8]) -> Option<Vec<Vec<f32>>> {
     let mut items = serde_json::from_slice::<Reply>(body).ok()?.data;
     if items.iter().all(|item| item.index.is_none()) {

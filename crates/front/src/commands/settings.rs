@@ -3,7 +3,7 @@
 use pollux_config::settings::schema::{self, Key, Kind};
 use pollux_domain::failure::Failure;
 use pollux_host::request::Scope;
-use pollux_host::settings::{Row, SettingsFiles, bare};
+use pollux_host::settings::{SettingsFiles, SettingsRow, bare};
 use serde_json::Value;
 
 use super::{CommandOutcome, Reopen};
@@ -77,7 +77,7 @@ impl Front<'_, '_> {
     }
 
     /// The new value: toggled, the next choice, or typed.
-    async fn new_value(&mut self, key: &Key, row: &Row, written: Option<Value>) -> Option<String> {
+    async fn new_value(&mut self, key: &Key, row: &SettingsRow, written: Option<Value>) -> Option<String> {
         let now = written.unwrap_or_else(|| row.value.clone());
         match key.kind {
             Kind::Boolean => Some((now != Value::Bool(true)).to_string()),
@@ -119,7 +119,7 @@ impl Target {
         }
     }
 
-    fn sets(self, files: &SettingsFiles, row: &Row) -> bool {
+    fn sets(self, files: &SettingsFiles, row: &SettingsRow) -> bool {
         match self {
             Self::File(scope) => files.written(&row.key, scope).is_some(),
             Self::System => row.of_system,
@@ -148,13 +148,13 @@ pub(super) fn other(scope: Scope) -> Scope {
 
 fn dialog(
     files: &SettingsFiles,
-    rows: &[Row],
+    rows: &[SettingsRow],
     target: Target,
     marked: Option<String>,
     changed: &[&Key],
 ) -> Choice {
     let known = rows.iter().filter_map(|row| schema::find(&row.key).map(|key| (row, key)));
-    let mut known: Vec<(&Row, &Key)> = known.filter(|(_, key)| is_changeable(key)).collect();
+    let mut known: Vec<(&SettingsRow, &Key)> = known.filter(|(_, key)| is_changeable(key)).collect();
     known.sort_by_key(|(_, key)| rank(key));
     let rows = known.into_iter().map(|(row, key)| {
         let star = if target.sets(files, row) { "*" } else { "" };

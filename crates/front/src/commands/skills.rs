@@ -2,7 +2,7 @@
 
 use pollux_domain::terminal_text::one_line;
 use pollux_host::Conversation;
-use pollux_host::skills::{Row, change, list};
+use pollux_host::skills::{SkillRow, change, list};
 
 use crate::Front;
 
@@ -95,7 +95,7 @@ impl Front<'_, '_> {
 }
 
 /// Their section of `/help`; empty if there are none.
-pub(super) fn help(rows: &[Row]) -> String {
+pub(super) fn help(rows: &[SkillRow]) -> String {
     let mut shown = rows.iter().filter(|row| row.enabled).peekable();
     if shown.peek().is_none() {
         return String::new();

@@ -11,7 +11,7 @@ use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::path_display::PathDisplay;
 use pollux_domain::sync::Locked as _;
 use pollux_domain::terminal_text::one_line;
-use pollux_host::Said;
+use pollux_host::HistoryItem;
 use pollux_output::Console;
 
 use super::words;
@@ -92,7 +92,7 @@ impl LinePrinter {
         }
     }
 
-    pub(super) fn show_history(&self, said: &[Said]) {
+    pub(super) fn show_history(&self, said: &[HistoryItem]) {
         said.iter().for_each(|said| self.out.show(&words::said(said)));
     }
 

@@ -6,7 +6,7 @@ use pollux_domain::model::ModelErrorKind;
 use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::{one_line, plain};
 use pollux_domain::tool::Display;
-use pollux_host::Said;
+use pollux_host::HistoryItem;
 
 /// Characters of a result's first line that are shown.
 const SHOWN: usize = 100;
@@ -100,12 +100,12 @@ pub(super) fn end(end: &TurnEnd) -> Option<String> {
 }
 
 /// An earlier message.
-pub(crate) fn said(said: &Said) -> String {
+pub(crate) fn said(said: &HistoryItem) -> String {
     let text = match said {
-        Said::Prompt(text) => format!("User: {text}"),
-        Said::Answer(text) => format!("Model: {text}"),
-        Said::Note(_, text) => text.clone(),
-        Said::Call { name, about, went_well } => {
+        HistoryItem::Prompt(text) => format!("User: {text}"),
+        HistoryItem::Answer(text) => format!("Model: {text}"),
+        HistoryItem::Note(_, text) => text.clone(),
+        HistoryItem::Call { name, about, went_well } => {
             let how = if *went_well { "" } else { " (failed)" };
             format!("[{name} {}{how}]", one_line(about))
         }

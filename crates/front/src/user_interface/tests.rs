@@ -53,7 +53,7 @@ impl FrontEnd for Script {
         self.tell(text);
     }
 
-    fn show_history(&mut self, said: Vec<Said>) {
+    fn show_history(&mut self, said: Vec<HistoryItem>) {
         self.tell(format!("{} said before", said.len()));
     }
 

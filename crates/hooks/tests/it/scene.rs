@@ -11,7 +11,7 @@ use pollux_config::settings::{ArgOverrides, LoadRequest as SettingsRequest, Migr
 use pollux_domain::time::{Clock, Timestamp};
 use pollux_exec::background::Background;
 use pollux_exec::environment::sanitised;
-use pollux_hooks::{BeforeTool, Fired, HookServices, Hooks, LoadRequest, Payload, Registry, Scene};
+use pollux_hooks::{BeforeTool, Fired, HookScene, HookServices, Hooks, LoadRequest, Payload, Registry};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +26,7 @@ impl Clock for Noon {
 pub(crate) struct World {
     pub folder: tempfile::TempDir,
     pub hooks: Hooks,
-    pub scene: Scene,
+    pub scene: HookScene,
     pub cancel: CancellationToken,
 }
 
@@ -75,7 +75,7 @@ impl World {
             background: Arc::new(Background::new(folder.path().join("logs"))),
             clock: Arc::new(Noon),
         };
-        let scene = Scene {
+        let scene = HookScene {
             session_id: "s1".into(),
             transcript_path: Some(PathBuf::from("/t/session.json")),
             cwd: root,

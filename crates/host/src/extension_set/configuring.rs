@@ -6,7 +6,7 @@ use pollux_extend::extension::{Installed, Setting, ValueScope};
 use pollux_install::extension::set_value;
 
 use super::{ExtensionSet, refused};
-use crate::extension_set::Said;
+use crate::extension_set::ExtensionOutcome;
 use crate::extensions;
 use crate::prompter::Prompter;
 
@@ -17,7 +17,7 @@ pub(super) fn configure(
     setting: Option<&str>,
     workspace: bool,
     asking: &mut Prompter<'_>,
-) -> Result<Said, Failure> {
+) -> Result<ExtensionOutcome, Failure> {
     if extensions::is_off(&home.loaded, "experimental.extensionConfig") {
         let text = "Extension configuration is currently disabled. Enable it by setting \"experimental.extensionConfig\" to true.";
         return Err(Failure::new(ExitKind::Failure, text));
@@ -25,20 +25,20 @@ pub(super) fn configure(
     let scope = if workspace { ValueScope::Workspace } else { ValueScope::User };
     let Some(name) = name else {
         if home.all.is_empty() {
-            return Ok(Said { out: "No extensions installed.\n".to_owned(), notes: Vec::new() });
+            return Ok(ExtensionOutcome { out: "No extensions installed.\n".to_owned(), notes: Vec::new() });
         }
         let mut out = String::new();
         for one in home.all.iter().filter(|one| !one.manifest.settings.is_empty()) {
             out.push_str(&all_of(home, one, scope, asking)?);
         }
-        return Ok(Said { out, notes: Vec::new() });
+        return Ok(ExtensionOutcome { out, notes: Vec::new() });
     };
     let Some(found) = home.all.iter().find(|one| one.extension.name == name) else {
         return Err(Failure::new(ExitKind::Failure, format!("Extension \"{name}\" is not installed.")));
     };
     if found.manifest.settings.is_empty() {
         let out = format!("Extension \"{name}\" has no settings to configure.\n");
-        return Ok(Said { out, notes: Vec::new() });
+        return Ok(ExtensionOutcome { out, notes: Vec::new() });
     }
     let out = match setting {
         None => all_of(home, found, scope, asking)?,
@@ -56,7 +56,7 @@ pub(super) fn configure(
             }
         }
     };
-    Ok(Said { out, notes: Vec::new() })
+    Ok(ExtensionOutcome { out, notes: Vec::new() })
 }
 
 fn all_of(

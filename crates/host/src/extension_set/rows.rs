@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// An installed extension.
 #[derive(Debug, Clone, Default)]
-pub struct Row {
+pub struct ExtensionRow {
     pub name: String,
     pub version: String,
     pub description: Option<String>,
@@ -40,7 +40,7 @@ pub struct SettingRow {
 
 /// The message of a change, and notes.
 #[derive(Debug, Default)]
-pub struct Said {
+pub struct ExtensionOutcome {
     pub out: String,
     pub notes: Vec<String>,
 }

@@ -12,7 +12,7 @@ use pollux_domain::content::Content;
 use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::sync::Locked as _;
 use pollux_domain::tool::Effect;
-use pollux_rewind::{Applied, ChangeScope, Conflicts, Journal, Plan, Point};
+use pollux_rewind::{Applied, ChangeScope, Conflicts, Journal, Point, RewindPlan};
 use tokio::task::spawn_blocking;
 
 use super::CheckpointStore;
@@ -71,16 +71,16 @@ impl ChangeRecorder {
     }
 
     /// Plans the rewind to the state before the first of these prompts.
-    pub(crate) async fn plan(&self, prompts: Vec<String>) -> Result<Plan, String> {
+    pub(crate) async fn plan(&self, prompts: Vec<String>) -> Result<RewindPlan, String> {
         let late = Arc::clone(&self.journal);
         blocking(move || match late.existing()? {
-            None => Ok(Plan::default()),
+            None => Ok(RewindPlan::default()),
             Some(journal) => super::plan_from(&journal, &prompts).map_err(|error| error.to_string()),
         })
         .await
     }
 
-    pub(crate) async fn apply(&self, plan: Plan, conflicts: Conflicts) -> Result<Applied, String> {
+    pub(crate) async fn apply(&self, plan: RewindPlan, conflicts: Conflicts) -> Result<Applied, String> {
         let late = Arc::clone(&self.journal);
         blocking(move || {
             let journal = late.journal()?;

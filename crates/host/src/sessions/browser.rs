@@ -163,7 +163,7 @@ impl StoredChats {
         let which = Which { id: id.to_owned(), all_projects: true, source: Some(SessionSource::Gemini) };
         let found =
             pick::pick(&self.places, &which, pick::Reach::AsTold).map_err(|failure| failure.message())?;
-        let pick::Picked::Own(own) = found else {
+        let pick::SelectedSession::Own(own) = found else {
             return Err("only Pollux sessions can be deleted".to_owned());
         };
         let proposal = removals::of_session(&own).map_err(|failure| failure.message())?;

@@ -19,7 +19,7 @@ use crate::sessions::Which;
 const MIN_PREFIX: usize = 4;
 
 /// A session.
-pub enum Picked {
+pub enum SelectedSession {
     Own(Own),
     Foreign(Box<Foreign>),
 }
@@ -49,23 +49,23 @@ pub enum Reach {
     AsTold,
 }
 
-pub fn pick(places: &Places, which: &Which, reach: Reach) -> Result<Picked, Failure> {
+pub fn pick(places: &Places, which: &Which, reach: Reach) -> Result<SelectedSession, Failure> {
     if let Some(Origin::Foreign(agent)) = which.source.map(origin) {
-        return foreign(places, which, Some(agent)).map(Picked::Foreign);
+        return foreign(places, which, Some(agent)).map(SelectedSession::Foreign);
     }
     let wanders = reach == Reach::Anywhere && is_id(&which.id);
     if !which.all_projects {
         match here(places, which) {
-            Ok(own) => return Ok(Picked::Own(own)),
+            Ok(own) => return Ok(SelectedSession::Own(own)),
             Err(error) if !wanders => return Err(refused(places, which, &error)),
             Err(_) => {}
         }
     }
     match elsewhere(places, which) {
-        Ok(own) => Ok(Picked::Own(own)),
+        Ok(own) => Ok(SelectedSession::Own(own)),
         Err(error @ SelectError::Ambiguous { .. }) => Err(refused(places, which, &error)),
         Err(error) => match foreign(places, which, None) {
-            Ok(found) if wanders && which.source.is_none() => Ok(Picked::Foreign(found)),
+            Ok(found) if wanders && which.source.is_none() => Ok(SelectedSession::Foreign(found)),
             Err(failure) if wanders && which.source.is_none() && failure.summary.contains("several") => {
                 Err(failure)
             }

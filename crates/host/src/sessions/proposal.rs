@@ -13,7 +13,7 @@ pub struct Proposal<P, R> {
 
 /// A session in a list.
 #[derive(Debug, Clone, Default)]
-pub struct Row {
+pub struct SessionRow {
     /// The number for `--resume`, for sessions of this project.
     pub number: Option<usize>,
     pub source: &'static str,

@@ -11,17 +11,17 @@ use pollux_session::{IndexRecord, SessionInfo, SessionKind, relative_time};
 use serde_json::json;
 
 use super::places::{Places, source_word};
-use crate::sessions::Row;
+use crate::sessions::SessionRow;
 
 /// A row for an index record; `in_full` adds all details for JSON, which is slow.
-pub fn from_record(record: &IndexRecord, origin: Origin, now: Timestamp, in_full: bool) -> Row {
+pub fn from_record(record: &IndexRecord, origin: Origin, now: Timestamp, in_full: bool) -> SessionRow {
     let project = match (&record.project_path, &record.project_hash) {
         (Some(path), _) => path.to_string_lossy().into_owned(),
         (None, Some(hash)) => format!("project {}", hash.chars().take(12).collect::<String>()),
         (None, None) => "unknown project".to_owned(),
     };
     let title = record.summary.as_ref().unwrap_or(&record.first_user);
-    Row {
+    SessionRow {
         number: None,
         source: source_word(origin),
         id: record.session_id.as_str().to_owned(),
@@ -37,7 +37,7 @@ pub fn from_record(record: &IndexRecord, origin: Origin, now: Timestamp, in_full
 }
 
 /// A row from the header of a session file.
-pub fn from_info(info: &SessionInfo, root: Option<&Path>, now: Timestamp) -> Row {
+pub fn from_info(info: &SessionInfo, root: Option<&Path>, now: Timestamp) -> SessionRow {
     let fields = json!({
         "sessionId": info.id.as_str(),
         "projectPath": root,
@@ -49,7 +49,7 @@ pub fn from_info(info: &SessionInfo, root: Option<&Path>, now: Timestamp) -> Row
         "messages": info.message_count,
     });
     let known = fields.as_object().cloned().unwrap_or_default();
-    Row {
+    SessionRow {
         number: None,
         source: source_word(Origin::Own),
         id: info.id.as_str().to_owned(),
@@ -59,13 +59,13 @@ pub fn from_info(info: &SessionInfo, root: Option<&Path>, now: Timestamp) -> Row
         messages: info.message_count.map(|count| count as u64),
         is_subagent: info.kind == SessionKind::Subagent,
         json: known.into_iter().filter(|(_, value)| !value.is_null()).collect(),
-        ..Row::default()
+        ..SessionRow::default()
     }
 }
 
 /// Rows as they are listed: this project first, then those used last; in a project by start, with the numbers
 /// that `--resume` takes; sub-agents behind the session that started them.
-pub fn arranged(mut listed: Vec<Listed>, places: &Places, now: Timestamp, in_full: bool) -> Vec<Row> {
+pub fn arranged(mut listed: Vec<Listed>, places: &Places, now: Timestamp, in_full: bool) -> Vec<SessionRow> {
     listed.sort_by(|a, b| (a.record.start, &a.record.file).cmp(&(b.record.start, &b.record.file)));
     let is_ours = |listed: &Listed| listed.origin == Origin::Own && places.is_here(&listed.record.file);
     let mut groups: HashMap<String, Group> = HashMap::new();
@@ -92,21 +92,21 @@ pub fn arranged(mut listed: Vec<Listed>, places: &Places, now: Timestamp, in_ful
 struct Group {
     is_here: bool,
     updated: Option<Timestamp>,
-    rows: Vec<Row>,
+    rows: Vec<SessionRow>,
 }
 
-fn nested(rows: Vec<Row>) -> Vec<Row> {
-    let (children, parents): (Vec<Row>, Vec<Row>) =
+fn nested(rows: Vec<SessionRow>) -> Vec<SessionRow> {
+    let (children, parents): (Vec<SessionRow>, Vec<SessionRow>) =
         rows.into_iter().partition(|row| row.is_subagent && row.parent.is_some());
     if children.is_empty() {
         return parents;
     }
-    let mut children: Vec<Option<Row>> = children.into_iter().map(Some).collect();
+    let mut children: Vec<Option<SessionRow>> = children.into_iter().map(Some).collect();
     let mut rows = Vec::new();
     for parent in parents {
         let id = parent.id.clone();
         rows.push(parent);
-        let mine = |child: &Option<Row>| {
+        let mine = |child: &Option<SessionRow>| {
             child.as_ref().and_then(|row| row.parent.as_deref()).is_some_and(|parent| parent == id)
         };
         rows.extend(children.iter_mut().filter(|child| mine(child)).filter_map(Option::take));

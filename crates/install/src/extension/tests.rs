@@ -11,7 +11,7 @@ use pollux_test_support::{FakeHttp, HttpAnswer};
 use serde_json::json;
 
 use super::*;
-use crate::integrity::{Depth, Standing};
+use crate::integrity::{Depth, IntegrityState};
 
 struct World {
     dir: TempDir,
@@ -141,7 +141,7 @@ async fn an_extension_is_installed_updated_renamed_and_removed() {
     assert!(!files::read_text(&folder.join(".env")).unwrap().unwrap().contains("hush"));
     let metadata = one.metadata.clone().unwrap();
     assert_eq!((metadata.kind, metadata.source.as_str()), (Kind::Local, source.to_str().unwrap()));
-    assert_eq!(world.integrity().verify("tool", &metadata), Standing::Verified);
+    assert_eq!(world.integrity().verify("tool", &metadata), IntegrityState::Verified);
     assert!(matches!(check(one, &world.places, &world.outside()).await, Ok(UpdateState::UpToDate)));
 
     let again = world.stage(source.to_str().unwrap()).await.unwrap();

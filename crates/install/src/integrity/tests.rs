@@ -13,7 +13,7 @@ fn upstream_signatures_are_verified() {
     // sha256 of {"source":"/src/x","type":"local"}, as upstream's stable stringify writes it.
     assert_eq!(hash(&metadata), sha256_hex(br#"{"source":"/src/x","type":"local"}"#));
     let integrity = Integrity::new(dir.path(), None);
-    assert_eq!(integrity.verify("x", &metadata), Standing::Unknown);
+    assert_eq!(integrity.verify("x", &metadata), IntegrityState::Unknown);
     integrity.record("x", &metadata, dir.path()).unwrap();
     let register: Value =
         serde_json::from_str(&files::read_text(&dir.path().join(REGISTER)).unwrap().unwrap()).unwrap();
@@ -23,7 +23,7 @@ fn upstream_signatures_are_verified() {
     };
     assert_eq!(register["store"]["x"]["signature"], sign(&hash(&metadata)));
     assert_eq!(register["signature"], sign(&canonical(&register["store"])));
-    assert_eq!(Integrity::new(dir.path(), None).verify("x", &metadata), Standing::Verified);
+    assert_eq!(Integrity::new(dir.path(), None).verify("x", &metadata), IntegrityState::Verified);
 }
 
 #[test]
@@ -33,15 +33,15 @@ fn a_changed_origin_or_register_is_noticed() {
     let integrity = Integrity::new(dir.path(), None);
     integrity.record("x", &metadata, dir.path()).unwrap();
     let evil = Metadata::new("https://example.com/evil", Kind::Git);
-    assert_eq!(integrity.verify("x", &evil), Standing::Invalid);
+    assert_eq!(integrity.verify("x", &evil), IntegrityState::Invalid);
     let file = dir.path().join(REGISTER);
     let text = files::read_text(&file).unwrap().unwrap();
     files::replace(&file, text.replace("\"x\"", "\"y\"").as_bytes(), Mode::Private).unwrap();
-    assert_eq!(integrity.verify("x", &metadata), Standing::Invalid);
+    assert_eq!(integrity.verify("x", &metadata), IntegrityState::Invalid);
     assert!(matches!(integrity.record("x", &metadata, dir.path()), Err(IntegrityError::Tampered { .. })));
     files::replace(&file, text.as_bytes(), Mode::Private).unwrap();
     integrity.forget("x").unwrap();
-    assert_eq!(integrity.verify("x", &metadata), Standing::Unknown);
+    assert_eq!(integrity.verify("x", &metadata), IntegrityState::Unknown);
     assert!(integrity.contents("x").unwrap().is_none());
 }
 
@@ -92,9 +92,9 @@ fn an_extension_installed_in_one_session_is_verified_and_updated_in_another() {
     sessions.over_ssh().record("two", &two, dir).unwrap();
     for integrity in [sessions.at_desktop(), sessions.over_ssh()] {
         integrity.check().unwrap();
-        assert_eq!(integrity.verify("one", &one), Standing::Verified);
-        assert_eq!(integrity.verify("two", &two), Standing::Verified);
-        assert_eq!(integrity.verify("one", &two), Standing::Invalid);
+        assert_eq!(integrity.verify("one", &one), IntegrityState::Verified);
+        assert_eq!(integrity.verify("two", &two), IntegrityState::Verified);
+        assert_eq!(integrity.verify("one", &two), IntegrityState::Invalid);
         assert!(integrity.contents("one").unwrap().is_some());
     }
     // Back at the desktop everything is signed with its key again, each entry too, for upstream.
@@ -108,8 +108,8 @@ fn an_extension_installed_in_one_session_is_verified_and_updated_in_another() {
         register["signatures"].as_array().unwrap().iter().map(|one| one["key"].as_str().unwrap()).collect();
     assert_eq!(places, ["keychain", "file"]);
     sessions.over_ssh().forget("two").unwrap();
-    assert_eq!(sessions.at_desktop().verify("two", &two), Standing::Unknown);
-    assert_eq!(sessions.at_desktop().verify("one", &again), Standing::Verified);
+    assert_eq!(sessions.at_desktop().verify("two", &two), IntegrityState::Unknown);
+    assert_eq!(sessions.at_desktop().verify("one", &again), IntegrityState::Verified);
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn an_unreachable_key_is_not_reported_as_a_change() {
     let mut register = sessions.register();
     register.as_object_mut().unwrap().shift_remove("signatures");
     sessions.write_register(&register);
-    assert_eq!(sessions.at_desktop().verify("one", &metadata), Standing::Verified);
-    let Standing::Unchecked(reason) = sessions.over_ssh().verify("one", &metadata) else { panic!() };
+    assert_eq!(sessions.at_desktop().verify("one", &metadata), IntegrityState::Verified);
+    let IntegrityState::Unchecked(reason) = sessions.over_ssh().verify("one", &metadata) else { panic!() };
     assert!(
         reason.contains("could not verify") && reason.contains("no D-Bus session is available"),
         "{reason}"
@@ -134,12 +134,16 @@ fn an_unreachable_key_is_not_reported_as_a_change() {
     let sessions = Sessions::new();
     sessions.at_desktop().record("one", &metadata, sessions.dir.path()).unwrap();
     std::fs::remove_file(sessions.dir.path().join(KEY_FILE)).unwrap();
-    let Standing::Unchecked(reason) = sessions.over_ssh().verify("one", &metadata) else { panic!() };
+    let IntegrityState::Unchecked(reason) = sessions.over_ssh().verify("one", &metadata) else { panic!() };
     assert!(reason.contains("is in the keychain: no D-Bus session is available"), "{reason}");
     assert!(reason.contains("no longer in `integrity.key`"), "{reason}");
-    assert_eq!(sessions.at_desktop().verify("one", &metadata), Standing::Verified);
+    assert_eq!(sessions.at_desktop().verify("one", &metadata), IntegrityState::Verified);
     sessions.at_desktop().record("one", &metadata, sessions.dir.path()).unwrap();
-    assert_eq!(sessions.over_ssh().verify("one", &metadata), Standing::Verified, "signed with the new key");
+    assert_eq!(
+        sessions.over_ssh().verify("one", &metadata),
+        IntegrityState::Verified,
+        "signed with the new key"
+    );
 }
 
 #[test]
@@ -152,18 +156,18 @@ fn a_change_is_detected_in_every_session_and_a_valid_signature_does_not_excuse_a
     let mut changed = sound.clone();
     changed["store"]["one"]["hash"] = Value::from(hash(&evil));
     sessions.write_register(&changed);
-    assert_eq!(sessions.at_desktop().verify("one", &evil), Standing::Invalid);
-    assert_eq!(sessions.over_ssh().verify("one", &evil), Standing::Invalid);
+    assert_eq!(sessions.at_desktop().verify("one", &evil), IntegrityState::Invalid);
+    assert_eq!(sessions.over_ssh().verify("one", &evil), IntegrityState::Invalid);
     // Signed again by an attacker who has the file but not the keychain.
     let file = sessions.over_ssh().keys.find(KeyPlace::File).unwrap().unwrap().unwrap();
     let text = canonical(&changed["store"]);
     changed["signatures"][1]["signature"] = Value::from(file.sign(&text));
     changed["signature"] = Value::from(file.sign(&text));
     sessions.write_register(&changed);
-    assert_eq!(sessions.at_desktop().verify("one", &evil), Standing::Invalid);
+    assert_eq!(sessions.at_desktop().verify("one", &evil), IntegrityState::Invalid);
     assert!(matches!(sessions.at_desktop().check(), Err(IntegrityError::Tampered { .. })));
     for hostile in ["[]", "{}", "{\"store\": {}}", "{\"store\": {}, \"signatures\": [1, {}]}"] {
         files::replace(&sessions.dir.path().join(REGISTER), hostile.as_bytes(), Mode::Private).unwrap();
-        assert_eq!(sessions.at_desktop().verify("one", &metadata), Standing::Invalid, "{hostile}");
+        assert_eq!(sessions.at_desktop().verify("one", &metadata), IntegrityState::Invalid, "{hostile}");
     }
 }

@@ -50,7 +50,7 @@ impl Scene {
         (result, said)
     }
 
-    fn install(&self, found: &Obtained) -> Result<(Vec<Placed>, Vec<String>), SkillError> {
+    fn install(&self, found: &Obtained) -> Result<(Vec<InstalledSkill>, Vec<String>), SkillError> {
         let mut said = Vec::new();
         let placed =
             install(found, &self.path("skills"), &Limits::default(), &mut |line| said.push(line.to_owned()))?;
@@ -66,13 +66,13 @@ async fn skills_of_a_folder_are_installed_and_replaced() {
     let (found, said) = scene.obtain("source", None).await;
     let found = found.unwrap();
     assert_eq!(said, [format!("Searching for skills in {}...", scene.path("source").display())]);
-    let text = consent(&found, "source", &scene.path("skills"), Manner::Install);
+    let text = consent(&found, "source", &scene.path("skills"), InstallMethod::Install);
     assert!(text.starts_with(
         "Installing agent skill(s) from \"source\".\n\nThe following agent skill(s) will be installing:\n\n  * first: Does first\n"
     ));
     assert!(text.contains("SKILL.md) (2 items in directory)\n\nInstall Destination: "), "{text}");
     let (placed, said) = scene.install(&found).unwrap();
-    assert_eq!(placed, [Placed { name: "first".into(), location: scene.path("skills/first") }]);
+    assert_eq!(placed, [InstalledSkill { name: "first".into(), location: scene.path("skills/first") }]);
     assert!(said.is_empty() && scene.path("skills/first/scripts/run.sh").exists());
     scene.write("skills/first/old", "x");
     let (_, said) = scene.install(&found).unwrap();

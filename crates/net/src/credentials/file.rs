@@ -28,7 +28,7 @@ impl Owner {
     }
 }
 
-/// A file whose plain text is a JSON object.
+/// An encrypted file that contains a JSON object.
 pub(super) struct EncryptedFile {
     path: PathBuf,
     owner: Arc<Owner>,
@@ -43,7 +43,7 @@ impl EncryptedFile {
         &self.path
     }
 
-    /// The object, empty if there is no file. One that cannot be opened is an error and stays as it is.
+    /// The object, empty if the file is missing. A file that cannot be decrypted is an error and is kept.
     pub(super) fn read(&self) -> Result<JsonObject, CredentialError> {
         let text = match files::read_text(&self.path) {
             Ok(Some(text)) => text,
@@ -56,7 +56,7 @@ impl EncryptedFile {
         serde_json::from_slice(&plain).map_err(|_| corrupted())
     }
 
-    /// Changes the object; `change` says whether it did. The file is gone when nothing is left in it.
+    /// Changes the object; `change` returns whether it did. An empty file is deleted.
     pub(super) fn change(
         &self,
         change: impl FnOnce(&mut JsonObject) -> bool,
@@ -99,7 +99,7 @@ pub(super) fn remove(path: &Path) -> Result<(), CredentialError> {
     }
 }
 
-/// The file becomes the user's alone (0600) and so does its folder (0700), whatever they were.
+/// Restricts the file (0600) and its folder (0700) to the user.
 #[cfg(unix)]
 pub(super) fn restrict(path: &Path) {
     use std::os::unix::fs::PermissionsExt;

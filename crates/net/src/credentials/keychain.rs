@@ -18,7 +18,7 @@ use crate::random;
 
 /// How long the keychain may take for one answer; upstream's number.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
-/// Accounts of the probe begin with this; upstream's word.
+/// Prefix of the probe's accounts; upstream's value.
 pub(super) const PROBE_PREFIX: &str = "__keychain_test__";
 
 /// Why the keychain could not be used.
@@ -41,7 +41,7 @@ pub enum KeychainError {
 }
 
 impl KeychainError {
-    /// Whether there is no keychain here at all, rather than one that does not answer.
+    /// Whether this machine has no keychain, rather than one that does not respond.
     pub(super) fn is_absence(&self) -> bool {
         match self {
             Self::Unsupported | Self::NoSession | Self::Unreachable(_) => true,
@@ -67,7 +67,7 @@ pub enum KeychainAddress {
     /// It is not.
     #[default]
     None,
-    /// There is no session bus to reach it over.
+    /// No session bus is available.
     NoBus,
     /// A D-Bus address; the Keychain of macOS needs none.
     Bus(String),
@@ -84,7 +84,7 @@ pub(super) struct TimedKeychain {
 enum State {
     Unopened(Opener),
     Open(SyncSender<Job>),
-    /// It hung once; nobody waits for it again.
+    /// It did not respond once, so it is not tried again.
     Lost(KeychainError),
 }
 
@@ -172,7 +172,7 @@ fn open(state: &mut State) -> Result<SyncSender<Job>, KeychainError> {
     };
     let started = thread::Builder::new().name("keychain".to_owned()).spawn(move || serve(opener, &jobs));
     match started {
-        // Not joined: a thread that hangs in the keychain would never let the program end.
+        // Not joined: a thread that hangs in the keychain would keep the program from ending.
         Ok(_) => Ok(line),
         Err(error) => {
             let error = KeychainError::Failed(error.to_string());
@@ -192,7 +192,7 @@ fn serve(opener: Opener, jobs: &Receiver<Job>) {
     }
 }
 
-/// The system's keychain, or why there is none; connects to nothing yet.
+/// The system's keychain, or why none is available; does not connect yet.
 pub(super) fn system(address: &KeychainAddress) -> Result<Opener, KeychainError> {
     match address {
         KeychainAddress::None => Err(KeychainError::Unsupported),

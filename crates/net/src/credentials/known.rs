@@ -1,4 +1,4 @@
-//! Names of entries that were seen in the keychain, so that a session which cannot reach it knows what is there.
+//! Names of entries seen in the keychain, so that a process that cannot reach it can still list them.
 //!
 //! A file without secrets: a desktop has a keychain that the same user has not got over ssh, and "nothing stored"
 //! would be wrong there. Entries that another program made are missing until they are seen.
@@ -36,7 +36,7 @@ impl KnownEntries {
         }
     }
 
-    /// It is there. The list is a help, so that a failure to keep it is no failure of anything else.
+    /// Records an entry. The list is only an aid, so a failed write is ignored.
     pub(super) fn add(&self, service: &str, account: &str) {
         if !self.has(service, account) {
             self.change(|known| {

@@ -36,7 +36,7 @@ impl OlderFiles {
         Self { folder: folder.to_owned(), shared }
     }
 
-    /// The entry of a service under a name, or under what the name becomes in a keychain.
+    /// The entry of a service by name, or by the name as a keychain stores it.
     pub(super) fn find(
         &self,
         service: &str,
@@ -69,7 +69,7 @@ impl OlderFiles {
         Ok(any)
     }
 
-    /// Everything that MCP servers and agents left in older files.
+    /// All entries of MCP servers and agents in older files.
     pub(super) fn entries(&self, service: &str) -> Result<Vec<OlderEntry>, CredentialError> {
         let mut all = Vec::new();
         if let Some(path) = self.plain_file(service) {
@@ -115,11 +115,11 @@ impl OlderFiles {
     }
 }
 
-/// Entries with their names; what is no entry is passed over.
+/// Entries with their names; other values are skipped.
 fn plain_entries(path: &Path) -> Result<Vec<(String, OAuthCredentials)>, CredentialError> {
     let read = |entry: &Value| {
         let found = OAuthCredentials::read(entry)?;
-        // The Google login has an account of its own and is none of the servers'.
+        // The Google login has its own account and belongs to no server.
         (found.server_name != GOOGLE_ACCOUNT).then(|| (found.server_name.clone(), found))
     };
     Ok(array(path)?.iter().filter_map(read).collect())

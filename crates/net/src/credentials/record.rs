@@ -7,22 +7,22 @@ use serde_json::{Value, json};
 /// A token is renewed this long before its end; the number is upstream's.
 pub(super) const EXPIRY_MARGIN_MS: i64 = 5 * 60 * 1000;
 
-/// The word for a stored API key in `token.tokenType`.
+/// The value of `token.tokenType` for an API key.
 pub(super) const API_KEY_TYPE: &str = "ApiKey";
 
-/// A sign-in: a token, and what is needed to renew it.
+/// A sign-in: a token, and the data to refresh it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OAuthCredentials {
     pub server_name: String,
     pub token: OAuthToken,
     pub client_id: Option<String>,
-    /// Ours alone: upstream forgets the secret of a client that registered itself.
+    /// Only in our files: upstream does not store the secret of a dynamically registered client.
     pub client_secret: Option<Secret>,
     pub token_url: Option<String>,
     pub mcp_server_url: Option<String>,
     /// Milliseconds since 1970.
     pub updated_at: i64,
-    /// What other writers added.
+    /// Fields of other writers.
     pub other: JsonObject,
 }
 

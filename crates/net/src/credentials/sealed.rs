@@ -28,7 +28,7 @@ impl Key {
     }
 }
 
-/// What was sealed, or `None` for another key and for text that never was.
+/// The decrypted text, or `None` for another key or for text that is not encrypted.
 ///
 /// Writers use an IV of 12 bytes today and used 16 before.
 pub(super) fn open(text: &str, key: &Key) -> Option<Vec<u8>> {
@@ -47,7 +47,7 @@ pub(super) fn open(text: &str, key: &Key) -> Option<Vec<u8>> {
     AesGcm::<Aes256, U16>::new(&key.0.into()).decrypt(&Nonce::from(iv), sealed.as_slice()).ok()
 }
 
-/// Seals with an IV that was never used before.
+/// Encrypts with a fresh IV.
 pub(super) fn seal(plain: &[u8], key: &Key, iv: [u8; 12]) -> Option<String> {
     let sealed = AesGcm::<Aes256, U12>::new(&key.0.into()).encrypt(&Nonce::from(iv), plain).ok()?;
     let (cipher, tag) = sealed.split_at_checked(sealed.len().checked_sub(TAG_BYTES)?)?;

@@ -16,15 +16,15 @@ use super::login::LoginError;
 const MAX_REQUEST: usize = 16 * 1024;
 /// How long a browser may take for its request once it is connected.
 const REQUEST_TIME: Duration = Duration::from_secs(20);
-/// Browsers open a few connections ahead; nobody needs more.
+/// Browsers open a few connections in advance; more are refused.
 const MAX_CONNECTIONS: usize = 16;
 
-/// What the user granted.
+/// The authorization that the user granted.
 pub struct Granted {
     pub(super) code: Secret,
 }
 
-/// What a true answer looks like.
+/// The values that a genuine response must contain.
 #[derive(Debug, Clone)]
 pub(super) struct Expected {
     pub(super) path: String,
@@ -56,10 +56,10 @@ impl Expected {
         })
     }
 
-    /// Judges what the user pasted: the address that the browser ended at, its query, or the code alone.
+    /// Checks the pasted text: the final URL of the browser, its query, or the code alone.
     pub(super) fn pasted(&self, text: &str) -> Result<Granted, LoginError> {
         let text = text.trim().trim_matches(['"', '\'', '<', '>']);
-        // A code without its state is as good as the person who pasted it; PKCE ties it to this sign-in.
+        // A code without state is accepted because the user pasted it; PKCE binds it to this sign-in.
         if is_code(text) && !self.names_issuer {
             return Ok(Granted { code: Secret::new(text) });
         }
@@ -147,7 +147,7 @@ async fn answer(mut socket: TcpStream, expected: &Expected) -> Option<Result<Gra
          Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n\r\n",
         page.len()
     );
-    // The answer counts whether or not the browser waits for its page.
+    // The response is used even if the browser does not wait for its page.
     let _ = socket.write_all(format!("{head}{page}").as_bytes()).await;
     let _ = socket.shutdown().await;
     judged

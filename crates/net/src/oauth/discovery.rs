@@ -1,4 +1,4 @@
-//! Where one signs in to a server: RFC 9728, then RFC 8414, then what earlier protocol versions assumed.
+//! Finds the authorization server of an MCP server: RFC 9728, then RFC 8414, then the defaults of earlier protocol versions.
 
 use reqwest::Url;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::credentials::OAuthCredentials;
 /// Kept with a sign-in, so that a renewal names the same resource.
 pub(super) const RESOURCE_FIELD: &str = "resource";
 
-/// Why nobody knows where to sign in.
+/// Why no authorization server was found.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
     #[error("the server's metadata is for `{found}`, not for `{expected}`")]
@@ -23,7 +23,7 @@ pub enum DiscoveryError {
     Endpoint(#[from] EndpointError),
 }
 
-/// Where one signs in, and for what.
+/// The authorization server, and the resource and scopes to request.
 #[derive(Debug, Clone)]
 pub(super) struct AuthServer {
     /// `None` where only programs are served.
@@ -145,7 +145,7 @@ fn overridden(
     Ok(found)
 }
 
-/// The server's own description, from the address that it names or from the usual ones.
+/// The server's resource metadata, from the URL it names or from the well-known ones.
 async fn resource(
     endpoints: &Endpoints,
     server: &OAuthServer,
@@ -153,7 +153,7 @@ async fn resource(
 ) -> Result<Option<Resource>, DiscoveryError> {
     let named = challenge.and_then(|text| parameter(text, "resource_metadata"));
     let named = named.and_then(|text| server.url.join(&text).ok());
-    // A description elsewhere could speak for any server.
+    // Metadata on another origin could claim to describe any server.
     let named = named.filter(|url| url.origin() == server.url.origin());
     let path = server.url.path().trim_end_matches('/');
     let mut places: Vec<Url> = named.into_iter().collect();
@@ -199,7 +199,7 @@ pub(super) async fn metadata(endpoints: &Endpoints, issuer: &Url) -> Result<Opti
     Ok(None)
 }
 
-/// A place that does not answer is like one that has nothing; one that is refused is not.
+/// A location that does not respond counts as missing; one that is refused is an error.
 fn first_word(found: Result<Option<Value>, EndpointError>) -> Result<Option<Value>, EndpointError> {
     match found {
         Err(EndpointError::Unreachable { .. }) => Ok(None),

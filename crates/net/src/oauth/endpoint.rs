@@ -1,6 +1,6 @@
 //! Addresses that signing in may use, and requests to them.
 //!
-//! They come from strangers' documents: only https counts, and only public servers, save for the server's own
+//! They come from untrusted documents: only https and only public servers are accepted, except for the server's own
 //! host and hosts that the user's settings name.
 
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl Endpoints {
         }
     }
 
-    /// A JSON document, or `None` where there is none.
+    /// A JSON document, or `None` if it does not exist.
     pub(super) async fn document(&self, url: &Url) -> Result<Option<Value>, EndpointError> {
         let mut url = self.check_url(url.clone())?;
         for _ in 0..=MAX_REDIRECTS {
@@ -99,7 +99,7 @@ impl Endpoints {
         Ok(None)
     }
 
-    /// What a server says to a request without a token.
+    /// The response of a server to a request without a token.
     pub(super) async fn challenge(&self, url: &Url) -> Option<String> {
         let mut request = Request::new(Method::HEAD, url.clone());
         let accept = HeaderValue::from_static("application/json, text/event-stream");
@@ -160,12 +160,12 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Scheme, host and port: what of an address may be shown.
+/// Scheme, host and port: the parts of a URL that are safe to show.
 pub(crate) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// A stranger's text, cut to what fits into a message.
+/// Untrusted text, truncated for a message.
 pub(super) fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()
 }

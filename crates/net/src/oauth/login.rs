@@ -1,4 +1,4 @@
-//! A sign-in under way: an address for the browser, and what comes back from it.
+//! A sign-in in progress: the URL for the browser, and the response from it.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::random::{self, RandomnessError};
 const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 const CALLBACK_PATH: &str = "/oauth/callback";
 
-/// Why nobody is signed in. No variant holds a secret.
+/// Why a sign-in failed. No variant contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
     #[error("could not discover the sign-in URL")]
@@ -50,7 +50,7 @@ pub enum LoginError {
 }
 
 impl LoginError {
-    /// What the user can do about it.
+    /// A hint for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Registration(RegistrationError::Endpoint(_) | RegistrationError::BadDescription(_)) => None,
@@ -137,7 +137,7 @@ impl OAuth {
         })
     }
 
-    /// Where the browser is sent back to. A configured address elsewhere leaves pasting.
+    /// The redirect URI. With a configured one on another host, the user has to paste the response.
     async fn way_back(&self, server: &OAuthServer) -> Result<(Vec<TcpListener>, String), LoginError> {
         let configured = server.config.redirect_uri.as_deref();
         let parsed = configured.and_then(|text| Url::parse(text).ok());
@@ -178,12 +178,12 @@ impl Login {
             .unwrap_or(Err(LoginError::TimedOut))
     }
 
-    /// Reads what the user pasted: the address that the browser ended at, its query, or the code alone.
+    /// Reads the pasted text: the final URL of the browser, its query, or the code alone.
     pub fn pasted(&self, text: &str) -> Result<Granted, LoginError> {
         self.expected.pasted(text)
     }
 
-    /// Exchanges what was granted for a token, stores it and reads it back.
+    /// Exchanges the grant for a token, stores it and reads it back.
     pub async fn finish(self, granted: Granted) -> Result<(), LoginError> {
         let grant =
             Grant::Code { code: &granted.code, verifier: &self.verifier, redirect_uri: &self.redirect_uri };
@@ -195,7 +195,7 @@ impl Login {
                 .map_err(LoginError::Exchange)?;
         let now = self.oauth.now();
         let mut token = fresh.into_token(now);
-        // Who says nothing has granted what was asked for (RFC 6749, 5.1).
+        // A response without scopes grants the requested ones (RFC 6749, 5.1).
         token.scope = token.scope.or_else(|| scopes::joined(&self.found.scopes));
         let mut other = JsonObject::new();
         other.insert(RESOURCE_FIELD.to_owned(), resource.clone().into());

@@ -1,4 +1,4 @@
-//! Who asks: a client that the settings name, or one that registers itself (RFC 7591).
+//! The OAuth client: configured in settings, described by a URL, or registered dynamically (RFC 7591).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -32,7 +32,7 @@ pub enum RegistrationError {
     Endpoint(#[from] EndpointError),
 }
 
-/// A client as the token endpoint knows it.
+/// A client with the credentials it uses at the token endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ClientIdentity {
     pub(super) id: String,
@@ -78,7 +78,7 @@ impl Method {
 }
 
 impl ClientIdentity {
-    /// The client of the settings, else the one that an address of ours describes, else a new one.
+    /// The configured client, else the one described by a metadata URL, else a newly registered one.
     pub(super) async fn obtain(
         endpoints: &Endpoints,
         config: &OAuthConfig,
@@ -112,7 +112,7 @@ impl ClientIdentity {
         Some(Self { id, secret, method, assertion: None })
     }
 
-    /// The header with which it proves itself, if that is its way.
+    /// The `Authorization` header, if the client authenticates with one.
     pub(super) fn header(&self) -> Option<HeaderValue> {
         let secret = self.secret.as_ref().filter(|_| self.method == Method::Basic)?;
         // Each half is encoded as in a form first (RFC 6749, 2.3.1).
@@ -122,7 +122,7 @@ impl ClientIdentity {
     }
 }
 
-/// A client whose name is the address of its description.
+/// A client whose id is the URL of its metadata document.
 fn described(address: &str) -> Result<ClientIdentity, RegistrationError> {
     let right = Url::parse(address).is_ok_and(|url| {
         url.scheme() == "https" && url.path() != "/" && url.fragment().is_none() && url.username().is_empty()

@@ -1,4 +1,4 @@
-//! Rights: what a sign-in has, what a server wants, and what to do about the difference.
+//! Scopes: those granted, those a server requires, and how to obtain the difference.
 
 use pollux_domain::JsonObject;
 use pollux_domain::sync::Locked as _;
@@ -7,22 +7,22 @@ use serde_json::Value;
 use super::{OAuth, OAuthServer, TokenError, discovery, key};
 use crate::credentials::{MCP_SERVICE, OAuthCredentials};
 
-/// Kept with a sign-in whose server wants more, for the next one.
+/// Stored with a sign-in whose server requires more scopes, for the next sign-in.
 const WANTED_FIELD: &str = "wantedScope";
 
-/// What comes of a server's wish for wider rights.
+/// The result of a request for more scopes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WiderScopes {
-    /// There is a better token.
+    /// A token with the required scopes is available.
     Granted,
-    /// A person has to sign in again; [`OAuth::begin_login`] with the same challenge asks for the rights.
+    /// The user has to sign in again; [`OAuth::begin_login`] with the same challenge requests the scopes.
     Person,
     /// It was tried, or it is not to be tried: asking again would change nothing.
     Refused,
 }
 
 impl OAuth {
-    /// A server refused a request because the token has too few rights (403); `challenge` says which it wants.
+    /// Handles a 403 response for insufficient scopes; `challenge` names the required ones.
     /// The same wish is followed once.
     pub async fn widen(&self, server: &OAuthServer, challenge: &str) -> Result<WiderScopes, TokenError> {
         let wanted = discovery::scopes_in(challenge);
@@ -37,7 +37,7 @@ impl OAuth {
             held.split_whitespace().any(|known| known == scope)
         };
         let already = !wanted.is_empty() && wanted.iter().all(has);
-        // Nobody sees what a program asks for; its settings are the limit.
+        // Without user interaction no one reviews the scopes, so the configured ones are the limit.
         let limits = &server.config.scopes;
         let beyond = unattended && !limits.is_empty() && wanted.iter().any(|scope| !limits.contains(scope));
         if already || beyond || !self.first_time(server, &wanted) {

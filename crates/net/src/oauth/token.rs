@@ -1,4 +1,4 @@
-//! The token endpoint: a code or a renewal token goes in, a token comes out.
+//! The token endpoint: exchanges a code, a refresh token or an assertion for a token.
 
 use pollux_config::groups::Secret;
 use reqwest::Url;
@@ -16,7 +16,7 @@ const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// Why the endpoint gave no token. Holds nothing of what was sent.
+/// Why the endpoint issued no token. Contains nothing of the request.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenEndpointError {
     #[error("the server refused with `{code}`{description}")]
@@ -34,7 +34,7 @@ impl TokenEndpointError {
     }
 }
 
-/// What is exchanged.
+/// The grant to exchange.
 pub(super) enum Grant<'a> {
     Code {
         code: &'a Secret,
@@ -44,11 +44,11 @@ pub(super) enum Grant<'a> {
     Renewal {
         refresh_token: &'a Secret,
     },
-    /// The client speaks for itself.
+    /// The client acts on its own behalf.
     Client {
         scope: &'a str,
     },
-    /// At an identity provider: its word on who someone is, for a grant at another server (RFC 8693).
+    /// At an identity provider: exchanges an ID token for a grant at another server (RFC 8693).
     Exchange {
         id_token: &'a Secret,
         scope: &'a str,
@@ -122,7 +122,7 @@ impl Fresh {
         }
     }
 
-    /// Renews a sign-in; what the answer does not mention stays, above all the renewal token.
+    /// Refreshes a sign-in; fields missing in the response are kept, in particular the refresh token.
     pub(super) fn merged_into(self, mut old: OAuthCredentials, now_ms: i64) -> OAuthCredentials {
         let mut token = self.into_token(now_ms);
         token.refresh_token = token.refresh_token.or_else(|| old.token.refresh_token.take());
@@ -175,7 +175,7 @@ pub(super) async fn ask(
     }
 }
 
-/// A server may quote what it was sent.
+/// Removes secrets, because a server may quote the request.
 fn without(text: &str, secrets: &[&str]) -> String {
     let long = secrets.iter().filter(|secret| secret.len() >= 6);
     long.fold(text.to_owned(), |text, secret| text.replace(secret, "***"))

@@ -1,4 +1,4 @@
-//! Tokens without a person: a program that speaks for itself, and one whose organisation vouches for its user.
+//! Tokens without user interaction: client credentials, and cross-app access through an identity provider.
 
 use std::path::{Path, PathBuf};
 
@@ -26,13 +26,13 @@ pub struct IdentityProvider {
     pub token_url: Option<String>,
     pub client_id: Option<String>,
     pub client_secret: Option<Secret>,
-    /// Its word on who the user is.
+    /// The ID token of the user.
     pub id_token: Option<Secret>,
     /// The same, read again each time.
     pub id_token_file: Option<PathBuf>,
 }
 
-/// Why a program got no token. No variant holds a secret.
+/// Why no token was issued. No variant contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum UnattendedError {
     #[error("`oauth.clientId` is missing")]
@@ -64,7 +64,7 @@ pub enum UnattendedError {
 }
 
 impl OAuth {
-    /// Gets a token and keeps it in memory: the next program can get one of its own.
+    /// Requests a token and keeps it in memory only: another process can request its own.
     pub(super) async fn acquire(
         &self,
         server: &OAuthServer,
@@ -127,7 +127,7 @@ impl OAuth {
         })
     }
 
-    /// The client's own word, signed (RFC 7523, section 2.2).
+    /// The client assertion, signed with its private key (RFC 7523, section 2.2).
     fn assertion(
         &self,
         server: &OAuthServer,
@@ -172,7 +172,7 @@ impl OAuth {
             (None, None) => return Err(UnattendedError::NoIdentity),
         };
         let client = ClientIdentity::known(id, provider.client_secret.as_ref(), &methods);
-        // For the server's own sign-in and nobody else.
+        // The audience is the server's authorization server, so no other server can use the assertion.
         let audience = found.issuer.clone().unwrap_or_else(|| found.token_url.to_string());
         let grant = Grant::Exchange { id_token: &id_token, scope };
         let fresh = token::ask(endpoints, &token_url, &grant, &client, &audience, &found.resource)

@@ -146,7 +146,7 @@ fn a_new_folder_with_files_of_others_stays() {
     workspace.write("made/mine.txt", "mine");
     let plan = journal.plan(&call("1")).unwrap();
     let applied = journal.apply(&plan, Conflicts::Keep).unwrap();
-    assert_eq!(applied.kept, [pollux_rewind::Kept::NotEmpty("made".into())]);
+    assert_eq!(applied.kept, [pollux_rewind::KeptPath::NotEmpty("made".into())]);
     assert_eq!(workspace.read("made/mine.txt").as_deref(), Some("mine"));
     assert_eq!(workspace.read("made/agent.txt"), None);
 }

@@ -43,7 +43,7 @@ pub(super) fn split(line: &str) -> Result<Vec<String>, UnclosedQuote> {
     Ok(words)
 }
 
-/// A word as a shell would read it back.
+/// A word, quoted for the shell.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -62,12 +62,10 @@ impl Header {
     fn tips(&self) -> Vec<String> {
         let mut tips = vec![
             "Ask a question or describe a task. @ adds files, ! runs a shell command.".to_owned(),
-            "/help lists what else there is.".to_owned(),
+            "/help lists all commands.".to_owned(),
         ];
         if !self.has_context {
-            tips.push(
-                "/init writes a GEMINI.md, which tells the model about this project every time.".to_owned(),
-            );
+            tips.push("/init creates a GEMINI.md file that describes this project to the model.".to_owned());
         }
         let numbered = tips.into_iter().enumerate().map(|(index, tip)| format!("{}. {tip}", index + 1));
         std::iter::once("Tips for getting started:".to_owned()).chain(numbered).collect()

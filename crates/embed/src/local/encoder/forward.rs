@@ -7,7 +7,7 @@ use crate::local::lanes::{LANES, Lanes, gelu, normalize, product, softmax};
 /// Rows of a matrix that stay in the cache while all tokens pass by.
 const BLOCK: usize = 48;
 
-/// Several texts on their way through the network. Each begins with lanes of its own.
+/// A batch of texts during inference. Each text starts in its own lanes.
 pub(super) struct Batch {
     width: usize,
     spans: Vec<Span>,
@@ -65,16 +65,16 @@ pub(super) fn forward(shape: &Shape, weights: &Weights, batch: &mut Batch) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
         #[expect(unsafe_code, reason = "a function for a newer processor cannot be called otherwise")]
-        // SAFETY: the processor has just said that it knows these sets of instructions.
+        // SAFETY: support for these instruction sets has just been detected.
         return unsafe { forward_avx512(shape, weights, batch) };
     }
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         #[expect(unsafe_code, reason = "a function for a newer processor cannot be called otherwise")]
-        // SAFETY: the processor has just said that it knows both sets of instructions.
+        // SAFETY: support for both instruction sets has just been detected.
         return unsafe { forward_avx2(shape, weights, batch) };
     }
-    // Four rows leave no register free where there are only sixteen small ones.
+    // Four rows at a time would use up all sixteen registers.
     #[cfg(target_arch = "x86_64")]
     run::<false, 2>(shape, weights, batch);
     #[cfg(not(target_arch = "x86_64"))]
@@ -115,7 +115,7 @@ fn run<const FUSED: bool, const ROWS: usize>(shape: &Shape, weights: &Weights, b
     }
 }
 
-/// What a layer writes on its way; kept for the next one.
+/// Buffers of a layer, reused by the next one.
 struct Scratch {
     query: Vec<Lanes>,
     key: Vec<Lanes>,

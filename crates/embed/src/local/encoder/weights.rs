@@ -6,7 +6,7 @@ use super::Shape;
 use crate::local::ModelError;
 use crate::local::safetensors::SafeTensors;
 
-/// Everything but the table of words.
+/// All weights except the word embeddings.
 #[derive(Debug)]
 pub(super) struct Weights {
     positions: Vec<f32>,
@@ -41,7 +41,7 @@ pub(super) struct Layer {
     pub(super) outer_norm: Norm,
 }
 
-/// A matrix of rows for each result, and what is added.
+/// A matrix with a row for each output, and the bias.
 #[derive(Debug)]
 pub(super) struct Dense {
     pub(super) weight: Vec<f32>,
@@ -93,7 +93,7 @@ impl Weights {
         })
     }
 
-    /// Adds to a word's vector what its place says.
+    /// Adds the position embedding to a word's vector.
     pub(super) fn add_position(&self, shape: &Shape, at: usize, row: &mut [f32]) {
         let position = self.positions.get(at * shape.width..).unwrap_or_default();
         for ((value, position), kind) in row.iter_mut().zip(position).zip(&self.kind) {

@@ -9,7 +9,7 @@ use super::vocabulary::Vocabulary;
 const SPACE: char = '▁';
 /// Marks a symbol that was joined to its left neighbour.
 const GONE: u32 = u32::MAX;
-/// Words that are remembered while many texts are encoded.
+/// Maximum number of cached words while many texts are encoded.
 const MAX_MEMO: usize = 1 << 14;
 
 /// The rules of one model.
@@ -27,7 +27,7 @@ pub(super) struct Pairs {
     by_words: bool,
 }
 
-/// Words already encoded.
+/// Cache of encoded words.
 pub(in crate::local) type Memo = HashMap<Box<str>, Box<[u32]>>;
 
 impl Pairs {
@@ -108,7 +108,7 @@ impl Pairs {
         self.join(ids, before);
     }
 
-    /// Joins neighbours, the best rank first and the leftmost of equal ones, until no pair is left.
+    /// Merges adjacent pairs, best rank first and leftmost among equals, until none is left.
     fn join(&self, ids: &mut Vec<u32>, start: usize) {
         let symbols = ids.get_mut(start..).unwrap_or_default();
         let count = symbols.len();

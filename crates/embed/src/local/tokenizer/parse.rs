@@ -11,7 +11,7 @@ use super::{Kind, Tokenizer};
 const MAX_TOKENS: usize = 2_000_000;
 
 impl Tokenizer {
-    /// Reads the file's content; the error says what of it is not supported.
+    /// Parses the file; the error names the unsupported feature.
     pub(in crate::local) fn parse(json: &[u8]) -> Result<Self, String> {
         let file: Value = serde_json::from_slice(json).map_err(|error| format!("invalid JSON: {error}"))?;
         let model = &file["model"];

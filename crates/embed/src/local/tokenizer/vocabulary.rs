@@ -28,7 +28,7 @@ impl Hash {
 }
 
 impl Vocabulary {
-    /// From tokens in the order of their numbers. Of equal ones the last counts.
+    /// From tokens in the order of their numbers. Among equal tokens the last one is used.
     pub(super) fn new<'a>(tokens: impl ExactSizeIterator<Item = &'a str>) -> Self {
         let count = tokens.len();
         let mut vocabulary = Self {

@@ -1,4 +1,4 @@
-//! WordPiece, the tokenizer of BERT: words and punctuation apart, then the longest known pieces.
+//! WordPiece, BERT's tokenizer: splits words and punctuation, then takes the longest known pieces.
 
 use icu_normalizer::DecomposingNormalizerBorrowed;
 use icu_properties::CodePointMapData;
@@ -7,7 +7,7 @@ use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
 use super::packed::{Packed, Unpacked};
 use super::vocabulary::{Hash, Vocabulary};
 
-/// Longer words are unknown, as everywhere.
+/// Longer words are unknown, as in other implementations.
 const MAX_WORD_CHARS: usize = 100;
 const CONTINUES: &str = "##";
 
@@ -51,7 +51,7 @@ impl WordPieces {
         }
     }
 
-    /// What is left of a character after cleaning.
+    /// A character after normalisation; empty if it is removed.
     fn cleaned(&self, c: char) -> Option<char> {
         match c {
             _ if !self.clean => Some(c),
@@ -87,7 +87,7 @@ impl WordPieces {
         }
     }
 
-    /// Cuts the word into the longest pieces that are known; if one is not, the whole word is unknown.
+    /// Splits the word into the longest known pieces; if one is unknown, the whole word is.
     fn end_word(&self, word: &mut String, ids: &mut Vec<u32>) {
         if word.is_empty() {
             return;

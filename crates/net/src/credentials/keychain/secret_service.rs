@@ -1,8 +1,8 @@
 //! The Secret Service of Linux desktops (GNOME Keyring, KWallet, KeePassXC), with keytar's attributes, so that
 //! gemini-cli and this program find each other's entries.
 //!
-//! Nothing here asks a person: a locked collection is reported, not opened with a dialog that may be on a
-//! screen nobody looks at.
+//! Never prompts: a locked collection is reported instead of opened, because the dialog may appear on a
+//! screen that is not in use.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{Keychain, KeychainError};
 
-/// What libsecret adds to every item of keytar's, and looks for.
+/// The attribute that libsecret adds to every item of keytar's and searches for.
 const SCHEMA: (&str, &str) = ("xdg:schema", "org.freedesktop.Secret.Generic");
 
 struct Session {
