@@ -17,8 +17,15 @@ use tokio_util::sync::CancellationToken;
 
 const ROUNDS: usize = 200;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+fn main() {
+    // A bench is its own holder.
+    if let Some(code) = pollux_sandbox::run_holder_if_asked(&mut std::env::args_os().skip(1)) {
+        std::process::exit(code.into());
+    }
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(measure());
+}
+
+async fn measure() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let base = folder.path();
     for path in ["w", "home/.ssh", "home/.gemini"] {
@@ -29,7 +36,7 @@ async fn main() {
     }
     let mut variants: Vec<(String, Option<Arc<Sandbox>>, Vec<Duration>)> =
         vec![("none".to_owned(), None, Vec::new())];
-    for level in [Level::Landlock, Level::Bubblewrap] {
+    for level in [Level::Namespaces, Level::Landlock, Level::Bubblewrap] {
         let started = Instant::now();
         match Sandbox::open(&request(base, level)) {
             Ok(sandbox) => {
