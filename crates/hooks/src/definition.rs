@@ -319,8 +319,8 @@ impl Reader<'_> {
             return Vec::new();
         };
         let known = match origin.source {
-            Source::User | Source::System => self.env,
-            Source::Project | Source::Extension(_) => self.lent_env,
+            HookSource::User | HookSource::System => self.env,
+            HookSource::Project | HookSource::Extension(_) => self.lent_env,
         };
         let mut env = Vec::with_capacity(variables.len());
         for (name, value) in variables {

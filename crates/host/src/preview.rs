@@ -73,6 +73,7 @@ pub fn first_request(request: &Request, loaded: &Loaded, interactive: bool) -> R
         first_turn: first_turn(&environment),
         restored: Vec::new(),
         roots: workspace.directories().to_vec(),
+        alternatives: Vec::new(),
     };
     let ports = Ports {
         tools: turn::all_tools(setup, loaded, &client)?,

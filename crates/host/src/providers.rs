@@ -214,7 +214,8 @@ pub(crate) fn known_model(loaded: &Loaded) -> Result<Option<ModelInfo>, Failure>
     // An alias of Gemini's is no model of another provider.
     let named = split.provider.as_deref() == Some(start.id.as_str()) || !is_alias(&split.model);
     let model = if named { Some(split.model) } else { provider.default_model().map(str::to_owned) };
-    let facts = model_facts(&provider, &location.dialect, live_models(&live_file(loaded), &provider, &location));
+    let facts =
+        model_facts(&provider, &location.dialect, live_models(&live_file(loaded), &provider, &location));
     let info = facts(&model.unwrap_or_else(|| "default".to_owned()));
     Ok(Some(ModelInfo { id: full_name(&start.id, &info.id), ..info }))
 }
