@@ -2,7 +2,7 @@
 //!
 //! Two readers of one message must not see two messages, so everything that servers are known to disagree about
 //! is refused: bare line feeds, folded fields, spaces before a colon, several lengths, a length together with an
-//! encoding. What is forwarded is written anew from the parsed head.
+//! encoding. What is forwarded is written again from the parsed head.
 
 mod body;
 mod rewrite;

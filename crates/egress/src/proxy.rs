@@ -226,7 +226,7 @@ impl Core {
         }
     }
 
-    /// Decides anew about a connection that is already open.
+    /// Decides again about a connection that is already open.
     fn still_allowed(&self, permit: &Permit) -> Result<(), Rejection> {
         match self.rules.snapshot().decide(&permit.target.host, permit.target.port) {
             Decision::Allow { .. } => Ok(()),

@@ -187,7 +187,7 @@ fn unlisted_address(address: IpAddr, unlisted: Unlisted) -> Decision {
         (AddressKind::Public, Unlisted::Public) => {
             Decision::Allow { reach: Reach::Public, rule: "public network".to_owned() }
         }
-        // Never by a question: only a rule that somebody wrote down reaches these.
+        // Never by a question: only a written rule reaches these.
         (AddressKind::Metadata, _) => Decision::Deny { rule: "cloud metadata address".to_owned() },
         (AddressKind::Special, _) => Decision::Deny { rule: "special-purpose address".to_owned() },
         (

@@ -35,7 +35,7 @@ pub fn prices_as_of() -> &'static str {
 }
 
 /// The model client of a run: a provider or scripted replies, recorded if requested. Every request is paid by the
-/// meter, whoever makes it.
+/// meter.
 pub(crate) fn client(turn: &Prepared<'_>, meter: &Arc<Meter>) -> Result<Arc<dyn ModelClient>, Failure> {
     let loaded = turn.loaded;
     let failed = |error: &(dyn std::error::Error + 'static)| Failure::from_error(ExitKind::Failure, error);

@@ -32,7 +32,7 @@ pub enum SandboxCommand {
 
 #[derive(Debug, Subcommand)]
 enum SandboxLeaf {
-    /// Show which sandbox works here and what it blocks
+    /// Show the active sandbox and its limits
     ///
     /// Tries every sandbox of this system, best first, and lists what the one in use keeps from commands: held, partly
     /// or open.

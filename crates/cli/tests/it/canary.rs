@@ -102,7 +102,8 @@ fn no_secret_is_written_or_sent_by_a_run_that_looks_for_them() {
         let answers = scene.server.request(1).function_responses();
         assert!(answers[0].to_string().contains("PATH="), "{}", answers[0]);
         let parent = answers[3].to_string();
-        let is_closed = parent.contains("GEMINI_API_KEY=***") || parent.contains("Permission denied");
+        let closed = ["GEMINI_API_KEY=***", "Permission denied", "Output: (empty)"];
+        let is_closed = closed.iter().any(|answer| parent.contains(answer));
         assert!(is_closed, "{parent}");
         let found = leaks(&scene, &run, CANARY);
         assert!(found.is_empty(), "{format}: {found:#?}");

@@ -50,7 +50,8 @@ fn a_signal_before_the_first_byte_of_the_reply_is_answered_in_upstreams_dialect_
 fn a_signal_ends_a_running_command_and_the_call_is_recorded_as_cancelled() {
     let command = "echo $$ > pid.txt; exec sleep 60";
     let scene = Scene::new([reply().call("run_shell_command", json!({"command": command}))]);
-    let running = scene.prompt(&["-p", "x", "--yolo"]).spawn();
+    // A sandbox would number processes in its own way.
+    let running = scene.prompt(&["-p", "x", "--yolo", "--sandbox=false"]).spawn();
     let pid_file = scene.home.project().join("pid.txt");
     until("the command runs", || std::fs::read_to_string(&pid_file).is_ok_and(|text| text.ends_with('\n')));
     running.signal("TERM");

@@ -1,4 +1,4 @@
-//! Chunked bodies, read strictly and written anew without extensions and trailers.
+//! Chunked bodies, read strictly and written again without extensions and trailers.
 
 /// Maximum length of a chunk's first line and of all trailers.
 const MAX_LINE: usize = 4096;

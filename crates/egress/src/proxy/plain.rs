@@ -1,4 +1,4 @@
-//! Plain HTTP: each request is judged, written anew and forwarded.
+//! Plain HTTP: each request is checked, rewritten and forwarded.
 
 use std::pin::pin;
 

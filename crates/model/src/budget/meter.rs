@@ -97,7 +97,7 @@ impl Meter {
                 Ok(reservation) => return Ok(reservation),
                 Err(BudgetError::Exceeded { may_pass: true, .. }) => settled.await,
                 Err(BudgetError::Exceeded { exceeded, .. }) => {
-                    // Work beside the conversation does not end it.
+                    // Background work does not end the conversation.
                     if matches!(role, RequestRole::Main | RequestRole::Subagent) {
                         *self.refused.locked() = Some(exceeded.as_ref().clone());
                     }

@@ -95,7 +95,7 @@ async fn what_is_not_the_api_is_named() {
     .await;
     for expected in ["\"Hotel Wi-Fi\"", "\"Hotel Wi-Fi\"", "\"Hello there\""] {
         let told = ask(&server, "hi").await;
-        assert_eq!(told.error().kind, ModelErrorKind::Malformed);
+        assert_eq!(told.error().kind, ModelErrorKind::BadRequest);
         assert!(told.error().message.contains(expected), "{}", told.error().message);
         assert!(told.error().message.contains("GOOGLE_GEMINI_BASE_URL"));
         assert!(told.waits.is_empty());

@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(6);
 /// The program in the middle of a command that runs for long, with a child of its own.
 fn at_work() -> (Scene, Screen, Vec<String>) {
     let scene = scene();
-    let screen = open(&scene, &["--yolo"]);
+    let screen = open(&scene, &["--yolo", "--sandbox=false"]);
     screen.say("the prompt").expect("esc to cancel");
     let pids = pids(&scene);
     (scene, screen, pids)
@@ -112,7 +112,7 @@ fn it_does_not_outlive_a_parent_that_was_killed() {
     let scene = scene();
     // A parent in between, as a terminal's shell is; killed, it says goodbye to nobody.
     let script = format!(
-        "echo $$ > parent.txt; '{}' -m {MODEL} --yolo & echo $! > it.txt; fg; true",
+        "echo $$ > parent.txt; '{}' -m {MODEL} --yolo --sandbox=false & echo $! > it.txt; fg; true",
         binary().display()
     );
     let script = format!("set -m; {script}");
@@ -177,7 +177,7 @@ fn a_closed_window_ends_it_while_it_is_stopped() {
 
     // The same with a command that runs.
     let scene = self::scene();
-    let (screen, pid) = as_job(&scene, "--yolo");
+    let (screen, pid) = as_job(&scene, "--yolo --sandbox=false");
     screen.expect(super::PLACEHOLDER).say("the prompt").expect("esc to cancel");
     let mut all = pids(&scene);
     all.push(pid);

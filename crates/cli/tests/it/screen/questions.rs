@@ -130,7 +130,7 @@ fn escape_returns_the_queue_unsent() {
 #[test]
 fn a_command_that_fails_has_a_cross_and_its_code() {
     let scene = Scene::new([shell("ls /nonexistent_dir; exit 7"), shell("kill -9 $$"), reply().text("done")]);
-    let screen = open(&scene, &["--yolo"]);
+    let screen = open(&scene, &["--yolo", "--sandbox=false"]);
     screen.say("go").expect("✦ done");
     let text = quit(screen);
     let line =
