@@ -14,7 +14,7 @@ use pollux_domain::content::Content;
 use pollux_domain::event::{Op, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::model::ModelClient;
+use pollux_domain::model::{ModelClient, ModelInfo};
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::tool::{Tool, ToolSource, ToolSources};
 use pollux_exec::environment::for_command;
@@ -32,7 +32,7 @@ use super::background_work::BackgroundWork;
 use super::conversation::{Conversation, Headless, Turned};
 use super::extension_updates::ExtensionUpdates;
 use super::memory::{self, MemoryRecorder, TypedText};
-use super::rewind::{self, ChangeRecorder};
+use super::rewind::{self, ChangeRecorder, CheckpointStore};
 use super::services::Manner;
 use super::terminals::OwnTerminals;
 use super::titles::Titles;
@@ -127,15 +127,7 @@ async fn assemble(
     warnings.extend(policy.problems().iter().map(ToString::to_string));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let sandbox = SandboxSlot::new(turn.sandbox.borders.clone());
-    let setup = ToolSetup {
-        workspace: Arc::clone(&workspace),
-        filtering: loaded.groups.context.filtering.clone(),
-        tools: loaded.groups.tools.clone(),
-        child_env: for_command(&loaded.env, &loaded.groups.tools.redaction, &loaded.groups.tools.shell_pager),
-        background: Arc::clone(&background),
-        sandbox: sandbox.clone(),
-        clock: Arc::clone(&clock),
-    };
+    let setup = tool_setup(loaded, &services, sandbox.clone(), &clock);
     let mut tools = all_tools(setup.clone(), loaded, &model)?;
     tools.extend(discovered(&setup, loaded, &mut warnings).await?);
     tools.extend(recall.iter().flat_map(memory::tools));
@@ -145,10 +137,7 @@ async fn assemble(
     let directory = workspace.root().to_path_buf();
     let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
     let shadow = rewind::open_shadow(loaded, &background, interactive).await?;
-    let rewind = &loaded.groups.general.rewind;
-    let change_recorder =
-        ChangeRecorder::new(&loaded.home, &loaded.project, &turn.session.id, rewind, shadow);
-    let change_recorder = Arc::new(change_recorder);
+    let change_recorder = Arc::new(recorded_changes(turn, shadow));
     let mut restored = history;
     let hooks = hooks::port(turn, &directory, begin, Arc::clone(&background), &mut warnings);
     restored.extend(saved_chat::record(&mut recorder, begin.unwrap_or_default()));
@@ -199,13 +188,7 @@ async fn assemble(
     }
     warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
     warnings.extend(noticed);
-    let info = model.resolve(&loaded.groups.model.name);
-    if !info.caps.tools {
-        warnings.push(format!(
-            "{} has no tools: it can only talk. `providers.<id>.tools` changes that.",
-            info.id
-        ));
-    }
+    warnings.extend(without_tools(&model.resolve(&loaded.groups.model.name)));
     let titles = if interactive { Titles::of(turn, &model, session_file.as_deref()) } else { None };
     let updates = if interactive { ExtensionUpdates::look(turn.request, loaded) } else { None };
     let services = Arc::new(services);
@@ -216,6 +199,37 @@ async fn assemble(
         ..BackgroundWork::new(manner, warnings, Arc::clone(&services), cancel)
     };
     Conversation::new(handle.into(), Box::new(beside), services, change_recorder, sandbox, session_file)
+}
+
+fn tool_setup(
+    loaded: &Loaded,
+    services: &Services,
+    sandbox: SandboxSlot,
+    clock: &Arc<dyn Clock>,
+) -> ToolSetup {
+    let tools = &loaded.groups.tools;
+    ToolSetup {
+        workspace: Arc::clone(&services.workspace),
+        filtering: loaded.groups.context.filtering.clone(),
+        tools: tools.clone(),
+        child_env: for_command(&loaded.env, &tools.redaction, &tools.shell_pager),
+        background: Arc::clone(&services.background),
+        sandbox,
+        clock: Arc::clone(clock),
+    }
+}
+
+fn recorded_changes(turn: &Prepared<'_>, shadow: Option<CheckpointStore>) -> ChangeRecorder {
+    let loaded = turn.loaded;
+    let rewind = &loaded.groups.general.rewind;
+    ChangeRecorder::new(&loaded.home, &loaded.project, &turn.session.id, rewind, shadow)
+}
+
+/// The warning about a model that cannot use tools.
+fn without_tools(info: &ModelInfo) -> Option<String> {
+    let warning =
+        || format!("{} has no tools: it can only talk. `providers.<id>.tools` changes that.", info.id);
+    (!info.caps.tools).then(warning)
 }
 
 /// The model settings with the concrete model where the provider decides it.
