@@ -211,18 +211,15 @@ fn lost(history: &History, from: &ModelInfo, to: &ModelInfo) -> Vec<String> {
     if sealed {
         lost.push("earlier reasoning".to_owned());
     }
-    let kinds: [(&str, &str, fn(&Capabilities) -> bool); 3] = [
-        ("image/", "images", |caps| caps.images),
-        ("application/pdf", "PDFs", |caps| caps.pdf),
-        ("audio/", "audio", |caps| caps.audio),
-    ];
-    for (prefix, name, can) in kinds {
+    let Capabilities { images, pdf, audio, .. } = to.caps;
+    let kinds = [("image/", "images", images), ("application/pdf", "PDFs", pdf), ("audio/", "audio", audio)];
+    for (prefix, name, can_read) in kinds {
         let has = parts().any(|part| match &part.body {
             Body::InlineData(blob) => blob.mime_type.starts_with(prefix),
             Body::FileData { mime_type, .. } => mime_type.starts_with(prefix),
             _ => false,
         });
-        if has && !can(&to.caps) {
+        if has && !can_read {
             lost.push(name.to_owned());
         }
     }
@@ -263,7 +260,7 @@ async fn ask(session: &mut Session, error: &ModelError, cancel: &CancellationTok
             return Fallback::None;
         }
         // Another model, typed by its name.
-        Some(typed) => switch(session, &typed.to_owned(), error, false).await,
+        Some(typed) => switch(session, typed, error, false).await,
         None => return Fallback::None,
     }
     Fallback::Found

@@ -238,6 +238,8 @@ fn free_memory() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
+
     use super::*;
 
     fn options(folder: &Path, command: &[&str]) -> ServerOptions {

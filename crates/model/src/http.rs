@@ -29,7 +29,7 @@ pub(crate) use attempts::{LOADING_LIMIT, LOADING_PACE, loading_notice};
 pub(crate) use connection::Connection;
 pub(crate) use exchange::{Exchange, FixedRequest, Mend};
 pub(crate) use failure::{Failure, Retry, Verdict};
-pub(crate) use page::web_page;
+pub(crate) use page::{name_of_answer, web_page};
 pub(crate) use stream::{HttpStream, SignedStream};
 
 /// How requests are sent, whatever they say.

@@ -118,7 +118,7 @@ enum ProvidersLeaf {
         #[arg(value_name = "id")]
         id: String,
     },
-    /// Test streaming, tool calls and JSON output of a model
+    /// Test streaming, tool calls and JSON output
     ///
     /// Sends three short requests, and stores what works in your user settings as `providers.<id>.probed`.
     #[command(after_help = "Examples:

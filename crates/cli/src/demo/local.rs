@@ -96,6 +96,8 @@ How {model} did, in {seconds} s: {replies} replies, {} tool calls, {worked} of t
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
+
     use super::*;
 
     #[test]

@@ -62,7 +62,7 @@ fn a_stored_key_is_used_and_makes_its_provider_the_default() {
     let words = || MessagesReply::new().text(&["from Claude"]).stop("end_turn");
     let server = FakeMessages::start([words(), words(), words()]);
     let home = home().env("ANTHROPIC_BASE_URL", &server.url());
-    let login = home.command(binary(), &["providers", "login", "anthropic"]).stdin(KEY).run();
+    let login = home.command(binary(), ["providers", "login", "anthropic"]).stdin(KEY).run();
     assert_eq!(login.code, Some(0), "{}", login.stderr);
     for args in [hello("anthropic/claude-x"), hello("claude-x"), vec!["-p", "hi"]] {
         let run = run(&home, &args);
@@ -93,7 +93,7 @@ fn keys_are_looked_for_in_order() {
         last.header("authorization").unwrap_or_default().trim_start_matches("Bearer ").to_owned()
     };
     assert_eq!(asked(&[], &[]), "from-command");
-    let stored = home.command(binary(), &["providers", "login", "lab"]).stdin("stored").run();
+    let stored = home.command(binary(), ["providers", "login", "lab"]).stdin("stored").run();
     assert_eq!(stored.code, Some(0), "{}", stored.stderr);
     assert_eq!(asked(&[], &[]), "stored");
     let general = ("POLLUX_LAB_API_KEY", "general");
@@ -108,13 +108,13 @@ fn the_variable_on_the_command_line_is_for_the_provider_in_use() {
     let gemini = FakeGemini::start_blocking_thread([reply().text("from Gemini")]);
     let home = home().env("MINE", KEY).env("ANTHROPIC_API_KEY", "sk-other");
     let args = ["--api-key-env", "MINE", "-m", "gemini-2.5-pro", "-p", "hi"];
-    let run = home.command(binary(), &args).against(&gemini).run();
+    let run = home.command(binary(), args).against(&gemini).run();
     assert_eq!(run.stdout, "from Gemini\n", "{}", run.stderr);
     assert_eq!(gemini.requests()[0].header("x-goog-api-key"), Some(KEY));
-    let unset = home.command(binary(), &["--api-key-env", "UNSET", "-m", "groq/x", "-p", "hi"]).run();
+    let unset = home.command(binary(), ["--api-key-env", "UNSET", "-m", "groq/x", "-p", "hi"]).run();
     assert_eq!(unset.code, Some(41));
     assert!(unset.stderr.contains("`--api-key-env` names UNSET, which is not set"), "{}", unset.stderr);
-    let pasted = home.command(binary(), &["--api-key-env", "sk-canary-1", "-p", "hi"]).run();
+    let pasted = home.command(binary(), ["--api-key-env", "sk-canary-1", "-p", "hi"]).run();
     assert!(
         pasted.stderr.contains("the name of a variable") && !pasted.stderr.contains("canary"),
         "{}",
@@ -182,7 +182,7 @@ fn vertex_gets_its_own_tokens_where_a_gemini_key_is_set() {
     let vertex = FakeGemini::start_blocking_thread([reply().text("from Vertex")]);
     let home = home();
     let ask = |model: &str| {
-        home.command(binary(), &hello(model))
+        home.command(binary(), hello(model))
             .against(&gemini)
             .env("GOOGLE_VERTEX_BASE_URL", &vertex.url())
             .env("GOOGLE_CLOUD_PROJECT", "p-1")

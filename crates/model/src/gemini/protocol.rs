@@ -12,7 +12,7 @@ use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde_json::Value;
 
 use super::{error, reply};
-use crate::http::{Decoder, Failure, Protocol, Refusal, web_page};
+use crate::http::{Decoder, Failure, Protocol, Refusal, name_of_answer};
 
 const USER_PROJECT: HeaderName = HeaderName::from_static("x-goog-user-project");
 
@@ -110,21 +110,13 @@ fn no_token(error: &GoogleError) -> Failure {
 
 /// An answer that is not from the API at all.
 fn not_the_api(text: &str) -> Failure {
-    let page = web_page(text);
-    let seen: String = match &page {
-        Some(title) if title.is_empty() => "a web page".to_owned(),
-        Some(title) => format!("a web page with the title \"{title}\""),
-        None => format!("\"{}\"", text.trim().chars().take(120).collect::<String>()),
-    };
+    let seen = name_of_answer(text);
     let message = format!(
         "expected a Gemini API response but got {seen} (HTTP 200), possibly from a proxy or a login page; check \
          GOOGLE_GEMINI_BASE_URL and your proxy settings"
     );
     // Another attempt would read the same page.
-    match page {
-        Some(_) => Failure::for_good(ModelErrorKind::BadRequest, Some(200), message),
-        None => Failure::malformed(message),
-    }
+    Failure::for_good(ModelErrorKind::BadRequest, Some(200), message)
 }
 
 /// Reads the answer to `countTokens`.

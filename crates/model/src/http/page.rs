@@ -15,6 +15,15 @@ pub(crate) fn web_page(text: &str) -> Option<String> {
     Some(title.unwrap_or_default().trim().chars().take(200).collect())
 }
 
+/// Names an answer that is not from the API at all: the title of a page, or its first words.
+pub(crate) fn name_of_answer(text: &str) -> String {
+    match web_page(text) {
+        Some(title) if title.is_empty() => "a web page".to_owned(),
+        Some(title) => format!("a web page with the title \"{title}\""),
+        None => format!("\"{}\"", text.trim().chars().take(120).collect::<String>()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::web_page;

@@ -15,7 +15,8 @@ use serde_json::Value;
 use super::endpoint::{Credential, Endpoint, EndpointError, EndpointTraits, Key, ModelFacts};
 use super::fault;
 use crate::http::{
-    Connection, Exchange, Failure, HttpOptions, HttpStream, Protocol, Refusal, Retry, SignedStream, web_page,
+    Connection, Exchange, Failure, HttpOptions, HttpStream, Protocol, Refusal, Retry, SignedStream,
+    name_of_answer,
 };
 
 /// Headers that settings cannot set.
@@ -335,11 +336,7 @@ impl Protocol for ServerProtocol {
     }
 
     fn not_the_api(&self, text: &str) -> Failure {
-        let seen = match web_page(text) {
-            Some(title) if title.is_empty() => "a web page".to_owned(),
-            Some(title) => format!("a web page with the title \"{title}\""),
-            None => format!("\"{}\"", text.trim().chars().take(120).collect::<String>()),
-        };
+        let seen = name_of_answer(text);
         let message = format!(
             "{} answered 200 with {seen} instead of an API reply; check the base URL of provider `{}` and the proxy",
             self.address,
