@@ -63,11 +63,17 @@ fn run_one(sandbox: &Sandbox, command: &[String], loaded: &Loaded) -> Result<(),
     };
     let status = in_sandbox(sandbox, program, arguments, loaded, Streams::Inherited)
         .map_err(|error| failed(&error))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Failure::new(ExitKind::Failure, format!("`{program}`: {status}")))
+    match exit_code(status) {
+        0 => Ok(()),
+        code => Err(Failure::new(ExitKind::Program(code), format!("`{program}`: {status}"))),
     }
+}
+
+/// The code that a shell would report.
+fn exit_code(status: std::process::ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt as _;
+    let code = status.code().or_else(|| status.signal().map(|number| 128 + number)).unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
 }
 
 /// What a command reads from and writes to.

@@ -23,7 +23,7 @@ use pollux_model::gemini::{self, GeminiClient, GeminiSetup};
 use pollux_model::prompt_tools::ToolPlan;
 use pollux_model::providers::{
     DefaultReason, EndpointParts, KeyPlace, Location, ModelName, Provider, ProviderSettings, Providers,
-    model_facts, read_settings,
+    ToolMode, model_facts, read_settings,
 };
 use pollux_model::registry::Wire;
 use pollux_model::router::{Chooser, ProviderSource, full_name, is_alias};
@@ -202,22 +202,27 @@ pub(crate) fn named_key(loaded: &Loaded) -> Result<Option<Secret>, Failure> {
 }
 
 /// What is known of the model of a run without a key; `None` if it is one of Google's.
-pub(crate) fn known_model(loaded: &Loaded) -> Result<Option<ModelInfo>, Failure> {
+pub(crate) fn known_model(loaded: &Loaded) -> Result<Option<(ModelInfo, Option<ToolMode>)>, Failure> {
     let (settings, _) = read_settings(&loaded.groups.model.providers);
     let env = own_env(loaded);
     let providers = Providers::new(&env, &settings);
     let Some(start) = start_provider(loaded)? else { return Ok(None) };
     let provider = providers.find(&start.id).ok_or_else(|| unknown(&start.id, &providers))?;
-    let location =
-        providers.locate(&provider).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
     let split = providers.split(&loaded.groups.model.name, |_| false);
     // An alias of Gemini's is no model of another provider.
     let named = split.provider.as_deref() == Some(start.id.as_str()) || !is_alias(&split.model);
     let model = if named { Some(split.model) } else { provider.default_model().map(str::to_owned) };
-    let facts =
-        model_facts(&provider, &location.dialect, live_models(&live_file(loaded), &provider, &location));
-    let info = facts(&model.unwrap_or_else(|| "default".to_owned()));
-    Ok(Some(ModelInfo { id: full_name(&start.id, &info.id), ..info }))
+    let model = model.unwrap_or_else(|| "default".to_owned());
+    let facts = if start.id == GGUF {
+        model_facts(&provider, &Dialect::CHAT, LiveModels::new())
+    } else {
+        let location =
+            providers.locate(&provider).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+        model_facts(&provider, &location.dialect, live_models(&live_file(loaded), &provider, &location))
+    };
+    let tools = provider.settings().and_then(|own| own.tool_mode(&model));
+    let info = facts(&model);
+    Ok(Some((ModelInfo { id: full_name(&start.id, &info.id), ..info }, tools)))
 }
 
 /// Checks that a provider outside Google can be used (exit code 41).

@@ -99,7 +99,7 @@ pub(crate) fn failure_error(failure: &Failure) -> RunError {
         ExitKind::Tool => "TOOL_ERROR",
         ExitKind::Untrusted => "UNTRUSTED_FOLDER",
         ExitKind::Cancelled | ExitKind::Signal(_) => "CANCELLED",
-        ExitKind::Success | ExitKind::Failure => "ERROR",
+        ExitKind::Success | ExitKind::Failure | ExitKind::Program(_) => "ERROR",
     };
     RunError {
         kind,
@@ -122,7 +122,7 @@ fn upstream_class(exit: ExitKind) -> &'static str {
         ExitKind::Tool => "FatalToolExecutionError",
         ExitKind::Untrusted => "FatalUntrustedWorkspaceError",
         ExitKind::Cancelled | ExitKind::Signal(_) => "FatalCancellationError",
-        ExitKind::Success | ExitKind::Failure | ExitKind::Auth => "Error",
+        ExitKind::Success | ExitKind::Failure | ExitKind::Auth | ExitKind::Program(_) => "Error",
     }
 }
 
