@@ -11,7 +11,7 @@ pub struct ServeArgs {
     /// Port to listen on; a free one by default
     #[arg(long, value_name = "port")]
     pub port: Option<u16>,
-    /// A GGUF file, or a model name such as gguf//models/qwen3-8b.gguf
+    /// GGUF file, or a model name such as gguf//models/qwen3-8b.gguf
     #[arg(value_name = "model")]
     pub model: String,
 }
