@@ -68,7 +68,7 @@ pub fn run(command: &ImportCommand, context: &mut Context<'_>) -> Result<(), Fai
         imports.push(import);
     }
     if let (Some(agent), []) = (command.agent, imports.as_slice()) {
-        let text = format!("no files of {} found", agent.label());
+        let text = format!("no {} files found", agent.label());
         return Err(Failure::new(ExitKind::Input, text).hint(whereabouts(agent)));
     }
     let dry_run = command.dry_run || command.agent.is_none();

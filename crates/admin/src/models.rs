@@ -1,4 +1,4 @@
-//! `pollux models`: models with their context windows, prices and abilities; serving a model file.
+//! `pollux models`: models with their context windows, prices and capabilities; serving a model file.
 
 mod arguments;
 mod page;
@@ -41,7 +41,7 @@ fn refresh(
 ) -> Result<Result<(), Failure>, Failure> {
     let refreshed = set.refresh(only)?;
     if refreshed.is_empty() {
-        let text = "no provider has a key and no local server answers; nothing was asked";
+        let text = "nothing to refresh: no provider has a key and no local server responds";
         return Ok(Err(Failure::new(ExitKind::Auth, text).hint("`pollux providers` shows what is missing")));
     }
     let mut failed = Vec::new();

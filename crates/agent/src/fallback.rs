@@ -243,7 +243,7 @@ async fn ask(session: &mut Session, error: &ModelError, cancel: &CancellationTok
     let model = session.services.client.resolve(session.model()).id;
     let question = Question {
         header: "Model".to_owned(),
-        text: format!("{model} cannot answer: {}. How do you want to continue?", reason(error)),
+        text: format!("{model} is unavailable: {}. How do you want to continue?", reason(error)),
         form: QuestionForm::Choice {
             options: labels.into_iter().map(|label| Choice { label, description: String::new() }).collect(),
             several: false,

@@ -50,7 +50,7 @@ fn lower(loaded: &Loaded, scope: Scope, limits: &mut Limits, most: &Limits, warn
         limits.set(unit, Some(asked.map_or(most, |limit| limit.min(most))));
         let key = format!("budget.{}.{}", scope.as_str(), unit.as_str());
         if asked.is_some_and(|limit| limit > most) && loaded.settings.origin(&key).layer == Layer::Arguments {
-            warnings.push(format!("`{key}` stays at {}: system settings limit it.", unit.json(most)));
+            warnings.push(format!("`{key}` stays at {}: it is limited by system settings.", unit.json(most)));
         }
     }
 }

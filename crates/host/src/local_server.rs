@@ -68,11 +68,11 @@ pub enum LocalServerError {
          `local.serverCommand` in your user settings"
     )]
     NotInstalled,
-    #[error("refusing to run {0}: others can write to its folder")]
+    #[error("refusing to run {0}: other users can write to its folder")]
     Unsafe(String),
     #[error("could not start {program}")]
     Start { program: String, source: io::Error },
-    #[error("{program} ended before it was ready ({ending}){output}")]
+    #[error("{program} exited before it was ready ({ending}){output}")]
     Ended { program: String, ending: String, output: String },
     #[error("{program} was not ready within {limit} s")]
     Late { program: String, limit: u64 },
@@ -262,7 +262,7 @@ mod tests {
         let server = LocalServer::start(&options).unwrap();
         let http = pollux_net::client::client(&pollux_net::client::ClientOptions::new("test")).unwrap();
         let error = server.ready(&http, |_| {}).await.unwrap_err().to_string();
-        assert!(error.starts_with("/bin/sh ended before it was ready (exit code 3)"), "{error}");
+        assert!(error.starts_with("/bin/sh exited before it was ready (exit code 3)"), "{error}");
         assert!(error.contains("no room for ") && error.contains("m.gguf"), "{error}");
     }
 

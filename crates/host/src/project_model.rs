@@ -36,7 +36,7 @@ impl ProjectModel {
     /// Says that it is ignored, and why.
     pub fn line(&self) -> String {
         let Self { model, key, reason, .. } = self;
-        format!("Ignoring `{key}` of this project ({}): {reason}.", one_line(model))
+        format!("Ignoring this project's `{key}` ({}): {reason}.", one_line(model))
     }
 }
 
@@ -87,7 +87,7 @@ fn objection(loaded: &Loaded, model: &str) -> Option<Objection> {
     match decision(loaded, &id) {
         Some(true) => None,
         Some(false) => Some((id, name, "you did not allow that provider for this folder", false)),
-        None => Some((id, name, "it is another provider than yours; allow it in a conversation", true)),
+        None => Some((id, name, "it uses another provider; allow it in an interactive session", true)),
     }
 }
 

@@ -197,7 +197,7 @@ pub(crate) fn named_key(loaded: &Loaded) -> Result<Option<Secret>, Failure> {
     match env.get(name).map(str::trim).filter(|key| !key.is_empty()) {
         Some(key) => Ok(Some(Secret::new(key))),
         None => Err(Failure::new(ExitKind::Auth, format!("`--api-key-env` names {name}, which is not set"))
-            .hint(format!("export {name} before running, or leave the flag out"))),
+            .hint(format!("export {name} before running, or omit the flag"))),
     }
 }
 
@@ -438,8 +438,9 @@ impl RunProviders {
             http: self.http.clone(),
             facts: model_facts(&provider, &location.dialect, live_models(&self.live, &provider, &location)),
         };
-        let wire = Wire::of(&location.dialect)
-            .ok_or_else(|| refused(format!("`{}` cannot speak `{}`", id, location.dialect.as_str())))?;
+        let wire = Wire::of(&location.dialect).ok_or_else(|| {
+            refused(format!("`{}` does not support the `{}` dialect", id, location.dialect.as_str()))
+        })?;
         Ok((parts.endpoint(), wire))
     }
 

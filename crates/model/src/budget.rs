@@ -55,7 +55,7 @@ pub enum BudgetError {
         may_pass: bool,
     },
     /// Nothing is sent that could not be counted.
-    #[error("the budget cannot be counted: {0}")]
+    #[error("could not track the budget: {0}")]
     File(#[from] CounterFileError),
 }
 
@@ -227,11 +227,11 @@ impl Budget {
                 let limits = state.limits.get_mut(&Scope::Session);
                 let Some((limits, limit)) = limits.and_then(|own| own.get(unit).map(|limit| (own, limit)))
                 else {
-                    return Err(format!("the session has no limit in {}", unit.as_str()));
+                    return Err(format!("the session has no `{}` limit", unit.as_str()));
                 };
                 let most = fixed(Scope::Session).get(unit).unwrap_or(u64::MAX);
                 if limit >= most {
-                    return Err("the limit comes from system settings".to_owned());
+                    return Err("the limit is set in system settings".to_owned());
                 }
                 limits.set(unit, Some(limit.saturating_add(by).min(most)));
             }

@@ -229,7 +229,7 @@ impl Held {
 }
 
 fn gone() -> io::Error {
-    io::Error::new(io::ErrorKind::BrokenPipe, "the process that holds the sandbox has exited")
+    io::Error::new(io::ErrorKind::BrokenPipe, "the sandbox process has exited")
 }
 
 /// Tells a holder its setup and waits until it is done.

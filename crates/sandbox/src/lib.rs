@@ -130,7 +130,7 @@ impl Confinement {
     /// The permissions of commands, as the end of a sentence that begins with the level's name.
     pub fn rights(&self) -> String {
         let network = if self.network { "the network is open" } else { "no network" };
-        format!("commands can write only the workspace, caches and temporary files; {network}")
+        format!("commands can write only to the workspace, caches and temporary files; {network}")
     }
 }
 
@@ -156,7 +156,7 @@ pub enum LevelError {
     TooOld { found: i64, needed: i64 },
     #[error("could not prepare `{}`: {source}", path.display())]
     Path { path: PathBuf, source: io::Error },
-    #[error("too many folders next to the ones to hide")]
+    #[error("too many folders next to hidden ones")]
     TooManyPaths,
     #[error("could not start a trial run: {0}")]
     Start(io::Error),
@@ -285,7 +285,7 @@ impl Sandbox {
         let allow_network =
             if self.network() { "" } else { "the network with `tools.sandboxNetworkAccess`, " };
         Some(format!(
-            "Sandbox: the command ran in {}: it can write only the workspace, caches and temporary files{network}. \
+            "Sandbox: the command ran in {}: it can write only to the workspace, caches and temporary files{network}. \
              If that is why it failed, the user can allow a path with `tools.sandboxAllowedPaths`, \
              {allow_network}or disable the sandbox with `--sandbox=false`.",
             self.level()

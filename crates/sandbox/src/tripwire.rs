@@ -84,7 +84,7 @@ impl fmt::Display for Blocked {
         match self.renamed.as_deref().and_then(Path::file_name) {
             Some(name) => write!(
                 f,
-                "`{path}` was created by a sandboxed command, which is not allowed; renamed it to `{}`",
+                "`{path}` was created by a sandboxed command, which is not allowed; renamed to `{}`",
                 name.display()
             ),
             None => {

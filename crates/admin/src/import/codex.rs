@@ -37,7 +37,7 @@ pub(super) fn project(source: &SourceFolder, root: &Path, items: &mut Vec<Import
     }
     for below in source.files(&source.root.join("rules"), "rules") {
         let file = source.root.join("rules").join(&below);
-        let reason = "a project cannot grant permissions; only those in your home are converted";
+        let reason = "a project cannot grant permissions; only those in your home directory are converted";
         let name = below.display().to_string();
         Collector::new(items, source.scope, &file).skipped(ImportKind::Rule, name, reason);
     }

@@ -12,7 +12,7 @@ pub(super) fn text(import: &Import, dry_run: bool) -> String {
     let done = if dry_run { "Would be converted" } else { "Converted" };
     for (title, wanted) in [
         (done, &is_new as &dyn Fn(&ImportState) -> bool),
-        ("Already there", &|state| matches!(state, ImportState::Present)),
+        ("Already present", &|state| matches!(state, ImportState::Present)),
         ("Not overwritten", &|state| matches!(state, ImportState::Conflict(_))),
         ("Not converted", &|state| matches!(state, ImportState::Skipped(_))),
         ("Failed", &|state| matches!(state, ImportState::Failed(_))),
@@ -70,7 +70,7 @@ fn sessions(import: &Import) -> String {
 /// What was found, without an import.
 pub(super) fn overview(imports: &[Import]) -> String {
     if imports.is_empty() {
-        return "No files of Claude Code or Codex found.\n".to_owned();
+        return "No Claude Code or Codex files found.\n".to_owned();
     }
     let mut text = String::new();
     for import in imports {
@@ -79,7 +79,7 @@ pub(super) fn overview(imports: &[Import]) -> String {
         text.push_str(&format!("{} ({})\n", import.agent.label(), import.folders()));
         for (title, count) in [
             ("to convert", count(|state| matches!(state, ImportState::Ready(_)))),
-            ("already there", count(|state| matches!(state, ImportState::Present))),
+            ("already present", count(|state| matches!(state, ImportState::Present))),
             ("not overwritten", count(|state| matches!(state, ImportState::Conflict(_)))),
             ("not converted", count(|state| matches!(state, ImportState::Skipped(_)))),
             ("sessions", import.sessions),

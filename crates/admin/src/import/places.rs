@@ -106,6 +106,6 @@ impl SourceFolder {
 
     fn checked(&self, path: &Path) -> Result<(), String> {
         let leads_out = path.symlink_metadata().is_ok() && !self.holds(path);
-        if leads_out { Err("a link that leads out of the project".to_owned()) } else { Ok(()) }
+        if leads_out { Err("a link that points outside the project".to_owned()) } else { Ok(()) }
     }
 }

@@ -112,7 +112,9 @@ fn command_name(below: &Path) -> Option<String> {
 fn command(below: &Path, text: &str, syntax: CommandSyntax) -> Result<Converted, String> {
     let (front, body) = frontmatter::split(text).unwrap_or(("", text));
     if ["!{", "@{", "{{args}}"].iter().any(|sign| body.contains(sign)) {
-        return Err("its text contains `!{`, `@{` or `{{args}}`, which have a meaning here".to_owned());
+        return Err(
+            "its text contains `!{`, `@{` or `{{args}}`, which have a special meaning in Pollux".to_owned()
+        );
     }
     let prompt = match syntax {
         CommandSyntax::Claude => with_files(&with_commands(body)?),
@@ -218,7 +220,7 @@ fn claude_agent(text: &str, may_choose_model: bool) -> Result<Converted, String>
     if let Some(tools) = fields.get("tools") {
         let (ours, lost) = tools_of(tools);
         if ours.is_empty() {
-            return Err("none of its tools is available here".to_owned());
+            return Err("none of its tools are available in Pollux".to_owned());
         }
         if !lost.is_empty() {
             notes.push(format!("without the tools {}", lost.join(", ")));
@@ -271,13 +273,13 @@ fn agent_file(
 ) -> Result<ImportChange, String> {
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
-        return Err("its name needs lower-case letters, digits, `-` and `_`".to_owned());
+        return Err("its name may contain only lower-case letters, digits, `-` and `_`".to_owned());
     }
     if description.trim().is_empty() || body.trim().is_empty() {
-        return Err("it has no description or no instructions".to_owned());
+        return Err("its description or instructions are missing".to_owned());
     }
     if body.contains("${") {
-        return Err("its text contains `${`, which has a meaning here".to_owned());
+        return Err("its text contains `${`, which has a special meaning in Pollux".to_owned());
     }
     let mut text = format!("---\nname: {name}\ndescription: {}\n", json!(description.trim()));
     keys.iter().for_each(|(key, value)| text.push_str(&format!("{key}: {value}\n")));

@@ -70,7 +70,7 @@ pub(super) fn from_claude(rule: &str, decision: RuleDecision) -> Result<String, 
             || server.contains('*')
             || name.is_some_and(|name| name != "*" && name.contains('*'))
         {
-            return Err("this pattern of MCP tools has no equivalent");
+            return Err("this MCP tool pattern has no equivalent");
         }
         put(&mut keys, "mcpName", server);
         put(&mut keys, "toolName", name.filter(|name| !name.is_empty()).unwrap_or("*"));
@@ -96,7 +96,7 @@ pub(super) fn from_claude(rule: &str, decision: RuleDecision) -> Result<String, 
             return Err("it would also allow protected files; use `--approval-mode auto_edit`");
         }
         ("Read" | "Edit" | "Write", _) => return Err("path patterns have no exact equivalent"),
-        ("WebFetch", Some(_)) => return Err("rules for single domains have no equivalent"),
+        ("WebFetch", Some(_)) => return Err("domain rules have no equivalent"),
         _ => return Err("no equivalent tool"),
     }
     Ok(block(rule, decision, keys))
@@ -109,7 +109,7 @@ pub(super) fn from_codex(line: &str) -> Option<Result<String, &'static str>> {
         let (words, decision) = prefix_rule(line)?;
         let mut keys = Table::new();
         if words.is_empty() || !words.iter().all(|word| is_plain(word)) {
-            return Err("its words contain characters that a prefix cannot contain");
+            return Err("its prefix contains unsupported characters");
         }
         put(&mut keys, "toolName", SHELL);
         put(&mut keys, "commandPrefix", &words.join(" "));
@@ -143,7 +143,7 @@ fn shell(command: &str, keys: &mut Table) -> Result<(), &'static str> {
     let prefix = command.strip_suffix(":*").or_else(|| command.strip_suffix(" *"));
     let words = prefix.unwrap_or(command);
     if words.split(' ').any(|word| !is_plain(word)) {
-        return Err("this pattern of commands has no equivalent");
+        return Err("this command pattern has no equivalent");
     }
     put(keys, "toolName", SHELL);
     match prefix {

@@ -368,7 +368,7 @@ fn links_of_a_project_lead_neither_in_nor_out() {
     let before = snapshot(&home.home());
     let out = home.line(&["import", "claude-code"]).out;
     assert_eq!(snapshot(&home.home()), before, "{out}");
-    assert!(!out.contains("Converted:") && out.contains("leads out of the project"), "{out}");
+    assert!(!out.contains("Converted:") && out.contains("points outside the project"), "{out}");
     fs::remove_file(project.join(".gemini")).unwrap();
     let out = home.line(&["import", "claude-code"]).out;
     assert!(project.join(".gemini/commands/fine.toml").exists(), "{out}");
@@ -397,8 +397,8 @@ fn unreadable_files_are_reported_and_the_rest_is_converted() {
 fn an_agent_without_files_is_an_error() {
     let home = TestHome::new();
     let failure = home.line(&["import", "codex"]).result.unwrap_err();
-    assert_eq!(failure.summary, "no files of Codex found");
-    assert_eq!(home.line(&["import"]).out, "No files of Claude Code or Codex found.\n");
+    assert_eq!(failure.summary, "no Codex files found");
+    assert_eq!(home.line(&["import"]).out, "No Claude Code or Codex files found.\n");
     let failure = home.line(&["import", "opencode"]).result.unwrap_err();
     assert!(failure.summary.contains("Argument: agent, Given: \"opencode\""), "{}", failure.summary);
 }

@@ -85,7 +85,7 @@ impl ScopeFiles {
     fn state(&self, change: &ImportChange) -> Option<ImportState> {
         let target = self.target(change);
         if !self.contains(&target) {
-            let text = format!("`{}` leads out of the project", target.display());
+            let text = format!("`{}` points outside the project", target.display());
             return Some(ImportState::Conflict(text));
         }
         let exists = || ImportState::Conflict(format!("`{}` exists and differs", target.display()));

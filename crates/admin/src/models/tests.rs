@@ -53,7 +53,7 @@ fn models_of_the_catalogue_are_listed_without_a_connection() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[0],
-        "model                       context  output       price  abilities               source"
+        "model                       context  output       price  capabilities            source"
     );
     assert!(
         lines.contains(

@@ -69,7 +69,7 @@ fn providers_are_listed_with_the_source_of_their_key() {
         assert!(lines.iter().any(|line| line == expected), "{expected:?}\n{}", done.out);
     }
     assert!(
-        done.out.contains("\n  refusing to send the key of `plain` to http://llm.example"),
+        done.out.contains("\n  refusing to send the key for `plain` to http://llm.example"),
         "{}",
         done.out
     );
@@ -151,7 +151,7 @@ fn what_cannot_work_is_not_added() {
     let before = home.settings_text();
     for (words, expected) in [
         (&["lab", "--base-url", "llm.example"][..], "invalid address for provider `lab`"),
-        (&["lab", "--base-url", "https://me:secret@x/v1"], "not into the address"),
+        (&["lab", "--base-url", "https://me:secret@x/v1"], "not in the address"),
         (&["my.lab", "--base-url", "https://b.example/v1"], "share the variable POLLUX_MY_LAB_API_KEY"),
         (&["a/b", "--base-url", "https://b.example/v1"], "invalid provider id"),
         (&["gemini", "--base-url", "https://b.example/v1"], "is not supported"),
@@ -176,7 +176,7 @@ fn a_key_is_stored_used_and_removed() {
     let done = home.run(login("anthropic"), &format!("  {KEY}\n"));
     assert_eq!(done.result, Ok(()));
     assert!(
-        done.out.starts_with("The key of `anthropic` is stored in ") && !done.out.contains(KEY),
+        done.out.starts_with("Stored the key for `anthropic` in ") && !done.out.contains(KEY),
         "{}",
         done.out
     );
@@ -185,9 +185,9 @@ fn a_key_is_stored_used_and_removed() {
     let done = home.run(login("groq"), KEY);
     assert_eq!(done.err, "Note: GROQ_API_KEY is set and takes precedence over the stored key.\n");
     let logout = |id: &str| home.run(ProvidersCommand::Logout { id: id.into() }, "").out;
-    assert_eq!(logout("groq"), "The stored key of `groq` was removed.\nStill in effect: GROQ_API_KEY\n");
-    assert_eq!(logout("anthropic"), "The stored key of `anthropic` was removed.\n");
-    assert_eq!(logout("anthropic"), "No key of `anthropic` was stored.\n");
+    assert_eq!(logout("groq"), "Removed the stored key for `groq`.\nStill in effect: GROQ_API_KEY\n");
+    assert_eq!(logout("anthropic"), "Removed the stored key for `anthropic`.\n");
+    assert_eq!(logout("anthropic"), "No key is stored for `anthropic`.\n");
     assert_eq!(listed(&home, "anthropic", false)["state"], "no key");
 }
 
@@ -249,7 +249,7 @@ fn a_test_tells_what_works_and_keeps_it() {
         [
             "lab/m.1",
             "  streaming    works",
-            "  tool calls   does not work: the model answered in words instead of calling the tool",
+            "  tool calls   does not work: the model replied with text instead of calling the tool",
             "  JSON output  works"
         ]
     );
@@ -287,7 +287,7 @@ fn a_test_that_reaches_nobody_keeps_nothing() {
     let before = home.settings_text();
     let done = home.run(test(Some("m"), false), "");
     let failure = done.result.unwrap_err();
-    assert_eq!(failure.summary, "`lab/m` did not answer; nothing was stored");
+    assert_eq!(failure.summary, "no reply from `lab/m`; nothing was stored");
     assert!(done.out.contains("streaming    unknown: bad key ***"), "{}", done.out);
     assert_eq!((home.settings_text(), server.requests().len()), (before, 1));
     let failure =

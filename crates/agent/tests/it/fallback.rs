@@ -163,7 +163,7 @@ async fn a_person_is_asked_where_nothing_is_listed() {
     once.send("go").await;
     let request = answer(&mut once, 0).await;
     let Subject::Questions(questions) = &request.subject else { panic!() };
-    assert!(questions[0].text.starts_with("a/x cannot answer: Overloaded (status 529)."));
+    assert!(questions[0].text.starts_with("a/x is unavailable: Overloaded (status 529)."));
     once.end().await;
     assert_eq!(asked(&once), ["a/x", "b/y"]);
     assert!(!switches(&once)[0].for_session);

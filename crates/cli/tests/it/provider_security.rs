@@ -253,7 +253,7 @@ fn a_projects_model_name_stays_a_model_name() {
                 let request = &asked[0];
                 assert!(wire.generates(request), "{wire:?} {name}: {}", request.path);
                 assert!(!request.query.contains("key="), "{wire:?} {name}: {}", request.query);
-            } else if run.stderr.contains("Ignoring `model.name` of this project") {
+            } else if run.stderr.contains("Ignoring this project's `model.name`") {
                 // It looks like a model of another provider: the user's own model is used.
                 assert!(
                     asked.iter().all(|request| !format!("{request:?}").contains(*name)),

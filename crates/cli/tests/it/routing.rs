@@ -171,7 +171,7 @@ fn a_project_may_choose_another_paid_provider_only_where_it_is_allowed() {
     };
     let (ignored, asked) = run(TestHome::new().project_settings(wish.clone()));
     assert_eq!((ignored.stdout.as_str(), asked), ("from Gemini\n", 0), "{}", ignored.stderr);
-    let line = "Ignoring `model.name` of this project (anthropic/claude-x)";
+    let line = "Ignoring this project's `model.name` (anthropic/claude-x)";
     assert_eq!(ignored.stderr.matches(line).count(), 1, "{}", ignored.stderr);
     let home = TestHome::new().project_settings(wish);
     let folder = std::fs::canonicalize(home.project()).unwrap().display().to_string();

@@ -51,6 +51,6 @@ pub fn serve(
             server.key.reveal()
         ))?;
         let ending = server.wait().await;
-        Err(Failure::new(ExitKind::Failure, format!("the server ended ({ending})")))
+        Err(Failure::new(ExitKind::Failure, format!("the server exited ({ending})")))
     })
 }

@@ -131,7 +131,7 @@ impl Meter {
             UnknownPrice::Assume(prices) => Ok(Some(prices.clone())),
             UnknownPrice::Refuse => {
                 let message = format!(
-                    "the price of model `{model}` is not known, and `budget.unknownPrice` is `refuse`; \
+                    "the price of model `{model}` is unknown, and `budget.unknownPrice` is `refuse`; \
                      set a price there or in `providers`"
                 );
                 Err(ModelError::new(ModelErrorKind::BudgetExceeded, None, message))
@@ -139,7 +139,7 @@ impl Meter {
             UnknownPrice::Warn => {
                 if self.models.locked().told.insert(model.to_owned()) {
                     self.budget.tell(format!(
-                        "The price of model `{model}` is not known: its tokens are counted, its cost is not. \
+                        "The price of model `{model}` is unknown: its tokens are counted, but not its cost. \
                          Set `budget.unknownPrice` to a price or to `refuse`."
                     ));
                 }

@@ -161,7 +161,7 @@ fn a_limit_is_raised_but_not_one_of_the_system() {
     assert_eq!(budget.change(raise), Ok(()));
     assert!(budget.reserve(&ask(10_000, 2_000)).is_ok());
     let tokens = BudgetChange::Raise { unit: Unit::Tokens, by: 1 };
-    assert_eq!(budget.change(tokens), Err("the session has no limit in tokens".to_owned()));
+    assert_eq!(budget.change(tokens), Err("the session has no `tokens` limit".to_owned()));
     assert_eq!(budget.change(BudgetChange::Off), Ok(()));
     let scopes: Vec<Scope> = budget.status().scopes.iter().map(|status| status.scope).collect();
     assert_eq!(scopes, [Scope::Day], "a day is not the session's to change");
@@ -170,7 +170,7 @@ fn a_limit_is_raised_but_not_one_of_the_system() {
     let budget = Budget::new([(Scope::Session, usd(10_000))]).with_fixed(fixed);
     assert_eq!(budget.change(raise), Ok(()));
     assert_eq!(budget.status().scopes[0].limits, usd(15_000), "up to the system's limit");
-    assert_eq!(budget.change(raise), Err("the limit comes from system settings".to_owned()));
+    assert_eq!(budget.change(raise), Err("the limit is set in system settings".to_owned()));
     assert_eq!(budget.change(BudgetChange::Off), Ok(()));
     assert_eq!(budget.status().scopes[0].limits, usd(15_000));
     assert!(exceeded(budget.reserve(&ask(20_000, 2_000))).fixed);
@@ -240,7 +240,7 @@ fn a_file_that_cannot_be_written_lets_nothing_leave() {
     replace(&blocked, b"", Mode::Private).unwrap();
     let file = CounterFile::new(blocked.join("budget.json"), "project", Arc::new(HandClock::default()));
     let error = Budget::new([(Scope::Day, usd(1_000_000))]).with_file(file).reserve(&ask(1, 1)).unwrap_err();
-    assert!(error.to_string().starts_with("the budget cannot be counted: "), "{error}");
+    assert!(error.to_string().starts_with("could not track the budget: "), "{error}");
 }
 
 #[test]

@@ -211,7 +211,7 @@ async fn a_template_without_tools_is_noticed_before_the_first_request() {
     assert_eq!(
         notices(&told),
         [
-            "gemini-2.5-pro has no tool calls of its own on this server; tools are described in the prompt instead."
+            "This server has no native tool calls for gemini-2.5-pro; tools are described in the prompt instead."
         ]
     );
     assert_eq!(client.resolve("gemini-2.5-pro").context_window, 4096);

@@ -92,8 +92,8 @@ impl ProviderSet {
             return Failure::new(ExitKind::Config, problem.clone());
         }
         if row.id == GGUF {
-            return Failure::new(ExitKind::Input, "model files have no list of models")
-                .hint("name a file as in `pollux -m gguf/path/to/model.gguf`");
+            return Failure::new(ExitKind::Input, "`gguf` models are files and cannot be listed")
+                .hint("name a file, as in `pollux -m gguf//path/model.gguf`");
         }
         let variable = self.find(&row.id).map(|provider| provider.main_key_variable()).unwrap_or_default();
         let hint = match row.id.as_str() {

@@ -49,7 +49,7 @@ impl ProviderSet {
         let invalid = |text: String| Failure::new(ExitKind::Input, text);
         if !is_provider_id(&new.id) {
             let text = format!("invalid provider id `{}`", new.id);
-            return Err(invalid(text).hint("an id has letters, digits, `-`, `_` and `.` only"));
+            return Err(invalid(text).hint("use only letters, digits, `-`, `_` and `.`"));
         }
         if GOOGLE.contains(&new.id.as_str()) {
             return Err(invalid(format!("`providers.{}.baseUrl` is not supported", new.id))
@@ -201,7 +201,7 @@ fn check_key(id: &str, typed: &str) -> Result<Secret, Failure> {
 fn subscription() -> Failure {
     Failure::new(
         ExitKind::Input,
-        "ChatGPT and Claude subscriptions cannot be used here; only API keys work",
+        "ChatGPT and Claude subscriptions cannot be used; only API keys work",
     )
     .hint(
         "create a key at https://platform.openai.com/api-keys or https://platform.claude.com/settings/keys, then run \

@@ -98,7 +98,7 @@ impl ProviderSet {
         }
         let listed = models_of(clients, id, LIST_LIMIT).await.map_err(|error| {
             Failure::new(ExitKind::Failure, error.message)
-                .prefixed(&format!("could not ask `{id}` for its models: "))
+                .prefixed(&format!("could not list the models of `{id}`: "))
         })?;
         listed.into_keys().next().ok_or_else(|| {
             Failure::new(ExitKind::Input, format!("`{id}` lists no models")).hint("name one with `--model`")
@@ -183,7 +183,7 @@ async fn call(client: &dyn ModelClient, model: &str) -> Result<(), ProbeResult> 
     })]);
     let reply = reply(client, request).await?;
     match reply.calls {
-        0 => Err(ProbeResult::Lacks("the model answered in words instead of calling the tool".to_owned())),
+        0 => Err(ProbeResult::Lacks("the model replied with text instead of calling the tool".to_owned())),
         _ => Ok(()),
     }
 }
@@ -196,7 +196,7 @@ async fn structured(client: &dyn ModelClient, model: &str) -> Result<(), ProbeRe
     let value: Option<Value> = serde_json::from_str(reply.text.trim()).ok();
     match value.as_ref().and_then(|value| value.get("word")?.as_str()) {
         Some(_) => Ok(()),
-        None => Err(ProbeResult::Lacks("the reply is not JSON of the schema".to_owned())),
+        None => Err(ProbeResult::Lacks("the reply does not match the JSON schema".to_owned())),
     }
 }
 
