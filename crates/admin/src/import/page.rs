@@ -30,7 +30,7 @@ pub(super) fn text(import: &Import, dry_run: bool) -> String {
     let of_project = |item: &ImportItem| item.scope == ImportScope::Project && is_new(&item.state);
     if import.items.iter().any(of_project) {
         text.push_str(
-            "\nThe project's files take effect once you trust the folder with them: run `pollux trust show`, then \
+            "\nThe project's files take effect once you trust the folder: run `pollux trust show`, then \
              `pollux trust allow`.\n",
         );
     }
@@ -59,7 +59,7 @@ fn sessions(import: &Import) -> String {
     let word = import.agent.store().as_str();
     match import.sessions {
         0 => String::new(),
-        1 => format!("\n1 session: `pollux sessions list --source {word}` lists it.\n"),
+        1 => format!("\n1 session: `pollux sessions list --source {word} --all-projects` lists it.\n"),
         count => format!(
             "\n{count} sessions: `pollux sessions list --source {word} --all-projects` lists them, and \
              `pollux sessions import ID --source {word}` converts one.\n"

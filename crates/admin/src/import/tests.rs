@@ -180,7 +180,7 @@ fn a_dry_run_and_an_overview_write_nothing() {
     let before = snapshot(&home.home());
     let dry = home.line(&["import", "claude-code", "--dry-run"]).out;
     assert!(dry.contains("\nWould be converted:\n  setting   model.name -> "), "{dry}");
-    assert!(dry.contains("\n1 session: `pollux sessions list --source claude`"), "{dry}");
+    assert!(dry.contains("\n1 session: `pollux sessions list --source claude --all-projects`"), "{dry}");
     let overview = home.line(&["import"]).out;
     assert!(overview.starts_with("Claude Code ("), "{overview}");
     assert!(overview.contains("`pollux import claude-code --dry-run` shows the details."), "{overview}");
