@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_ends_at_once_says_why() {
+    async fn a_server_that_exits_at_once_reports_why() {
         let folder = tempfile::tempdir().unwrap();
         let options = options(folder.path(), &["/bin/sh", "-c", "echo \"no room for $2\" >&2; exit 3", "x"]);
         let server = LocalServer::start(&options).unwrap();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_started_is_named() {
+    async fn start_errors_name_the_cause() {
         let folder = tempfile::tempdir().unwrap();
         let error = |options: &ServerOptions| LocalServer::start(options).err().unwrap().to_string();
         assert!(error(&options(folder.path(), &[])).contains("`llama-server` is not installed"));

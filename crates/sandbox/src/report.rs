@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weaker_levels_say_what_they_lack() {
+    fn weaker_levels_report_what_they_lack() {
         let open = |level, network| {
             let confinement = Confinement { level, network, signals_outside: false, abstract_sockets: false };
             let report = confinement.report();

@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn other_architectures_and_abis_have_no_calls_at_all() {
+    fn calls_of_other_architectures_and_abis_are_refused() {
         let (filter, own) = (filter(NAMESPACES).unwrap(), ARCHITECTURE.unwrap());
         assert_eq!(verdict(&filter, own ^ 1, number(libc::SYS_openat), [0; 3]), error(libc::ENOSYS));
         if cfg!(target_arch = "x86_64") {

@@ -87,7 +87,7 @@ fn snapshot(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn everything_of_claude_code_that_has_an_equivalent_is_converted() {
+fn claude_code_settings_with_an_equivalent_are_converted() {
     let home = claude_home();
     let found = items(&home, &["claude-code"]);
     let written = settings(&home);
@@ -201,7 +201,7 @@ fn secrets_are_never_printed() {
 }
 
 #[test]
-fn existing_values_are_kept_and_named() {
+fn existing_values_are_kept_and_reported() {
     let home = claude_home()
         .user_settings(
             "{\n  // mine\n  \"model\": {\"name\": \"flash\"},\n  \"context\": {\"fileName\": \"AGENTS.md\"},\n  \"mcpServers\": {\"github\": {\"command\": \"other\"}}\n}\n",
@@ -226,7 +226,7 @@ fn existing_values_are_kept_and_named() {
 }
 
 #[test]
-fn everything_of_codex_that_has_an_equivalent_is_converted() {
+fn codex_settings_with_an_equivalent_are_converted() {
     let home = TestHome::new()
         .home_file(
             ".codex/config.toml",
@@ -351,7 +351,7 @@ fn a_project_gets_no_permissions_models_or_providers() {
 }
 
 #[test]
-fn links_of_a_project_lead_neither_in_nor_out() {
+fn project_links_do_not_reach_outside_the_project() {
     let home = TestHome::new()
         .home_file("secret.md", "my diary")
         .home_file("private/SKILL.md", "---\nname: private\ndescription: d\n---\nx\n")

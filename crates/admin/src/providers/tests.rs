@@ -88,7 +88,7 @@ fn a_list_as_json_has_every_field() {
 }
 
 #[test]
-fn a_check_tells_whether_a_server_answers_and_takes_the_key() {
+fn a_check_reports_whether_the_server_responds_and_accepts_the_key() {
     let models = json!({"data": [{"id": "a"}, {"id": "b"}]});
     let server = FakeHttp::start(move |request| match request.header("authorization") {
         Some(given) if given == format!("Bearer {KEY}") => HttpAnswer::json(&models),
@@ -146,7 +146,7 @@ fn a_provider_is_added_and_changed_without_touching_the_rest_of_the_file() {
 }
 
 #[test]
-fn what_cannot_work_is_not_added() {
+fn invalid_providers_are_not_added() {
     let home = home().user_settings(r#"{"providers": {"my-lab": {"baseUrl": "https://a.example/v1"}}}"#);
     let before = home.settings_text();
     for (words, expected) in [
@@ -202,7 +202,7 @@ fn ids_that_look_alike_have_their_own_stored_keys() {
 }
 
 #[test]
-fn what_is_no_key_is_refused_without_being_shown() {
+fn invalid_keys_are_rejected_without_being_shown() {
     let home = home();
     for (id, typed, expected) in [
         ("openai", "", "it is empty"),
@@ -234,7 +234,7 @@ fn call() -> ChatReply {
 }
 
 #[test]
-fn a_test_tells_what_works_and_keeps_it() {
+fn a_test_reports_and_stores_what_works() {
     let server = FakeChat::start([
         ChatReply::said("ready"),
         ChatReply::said("I would call it."),
@@ -266,7 +266,7 @@ fn a_test_tells_what_works_and_keeps_it() {
 }
 
 #[test]
-fn a_test_names_its_results_as_json_and_asks_for_a_model_itself() {
+fn a_test_outputs_json_and_picks_a_listed_model() {
     let models = ChatReply::json(200, &json!({"data": [{"id": "only"}]}));
     let server =
         FakeChat::start([models, ChatReply::said("ready"), call(), ChatReply::error(400, "no schemas here")]);
@@ -281,7 +281,7 @@ fn a_test_names_its_results_as_json_and_asks_for_a_model_itself() {
 }
 
 #[test]
-fn a_test_that_reaches_nobody_keeps_nothing() {
+fn a_test_without_a_reply_stores_nothing() {
     let server = FakeChat::start([ChatReply::error(401, &format!("bad key {KEY}"))]);
     let home = lab(&server.url(), json!({}));
     let before = home.settings_text();
@@ -298,7 +298,7 @@ fn a_test_that_reaches_nobody_keeps_nothing() {
 }
 
 #[test]
-fn a_key_command_is_asked_again_when_its_key_is_refused() {
+fn a_key_command_runs_again_when_its_key_is_rejected() {
     let script = "echo x >> \"$HOME/count\"; echo sk-$(wc -l < \"$HOME/count\")";
     let server = FakeHttp::start(|request| match request.header("authorization") {
         Some("Bearer sk-2") => HttpAnswer::json(&json!({"data": []})),

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_key_is_what_is_printed_without_the_space_around_it() {
+    async fn the_key_is_the_trimmed_output() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(key("printf ' sk-1\\r\\n\\n'", folder.path()).await.as_deref(), Ok("sk-1"));
         assert_eq!(
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_key_is_refused_without_being_shown() {
+    async fn invalid_keys_are_rejected_without_being_shown() {
         let folder = tempfile::tempdir().unwrap();
         for (script, expected) in [
             ("true", "it printed nothing"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_command_is_given_up() {
+    async fn a_slow_command_times_out() {
         let folder = tempfile::tempdir().unwrap();
         let mut slow = command(&["sh", "-c", "sleep 60; echo sk-1"], folder.path()).unwrap();
         slow.program.time_limit = Some(Duration::from_millis(100));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_runs_once_and_again_for_a_key_that_was_refused() {
+    async fn it_runs_again_only_for_a_rejected_key() {
         let folder = tempfile::tempdir().unwrap();
         let script = "echo x >> count; echo sk-$(wc -l < count)";
         let command = command(&["sh", "-c", script], folder.path()).unwrap();
