@@ -33,7 +33,7 @@ fn list(args: &ListArgs, set: &ProviderSet, context: &mut Context<'_>) -> Result
     asked
 }
 
-/// Asks the servers and says how that went. What is known without them is listed in any case.
+/// Queries the servers and reports the result. Models that are known without them are listed in any case.
 fn refresh(
     only: Option<&str>,
     set: &ProviderSet,

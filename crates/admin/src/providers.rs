@@ -19,7 +19,7 @@ use crate::context::Context;
 
 /// Runs the command.
 pub fn run(command: &ProvidersCommand, context: &mut Context<'_>) -> Result<(), Failure> {
-    // Google's key has its own place.
+    // Google's key is stored by `pollux auth`.
     match command {
         ProvidersCommand::Login { id } if id == "gemini" => {
             return auth::run(&AuthCommand::Login { stdin: true }, context);
@@ -80,7 +80,7 @@ fn typed(id: &str, prompter: &mut Prompter<'_>) -> Result<Secret, Failure> {
         "anthropic" => "An API key is required; Claude subscriptions are not supported.\n",
         _ => "",
     };
-    let question = format!("{note}API key for `{id}` (input is hidden): ");
+    let question = format!("{note}API key for `{id}` (not shown): ");
     match hidden_line::ask(&question, prompter.screen, prompter.input).map_err(failed)? {
         Some(line) => Ok(line),
         None => Err(Failure::new(ExitKind::Cancelled, "nothing was stored")),

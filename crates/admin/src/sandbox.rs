@@ -1,4 +1,4 @@
-//! `pollux sandbox`: which one works, what it blocks, and running a command in it.
+//! `pollux sandbox`: shows which sandbox works and what it blocks, and runs a command in it.
 
 mod arguments;
 mod check;

@@ -1,8 +1,8 @@
-//! What a sandbox holds, in words for people and programs.
+//! The report of what a sandbox blocks, for users and programs.
 
 use crate::{Confinement, Level};
 
-/// Whether something is kept from commands.
+/// Whether an access is blocked for commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holding {
     Held,
@@ -25,14 +25,14 @@ impl Holding {
 pub struct Right {
     pub name: &'static str,
     pub holding: Holding,
-    /// What is missing, if anything.
+    /// What is not blocked, if anything.
     pub missing: &'static str,
 }
 
 const SIGNALS: &str = "your processes can be signalled";
 
 impl Confinement {
-    /// Every kind of access, and whether this sandbox keeps it from commands.
+    /// Every kind of access, and whether this sandbox blocks it.
     pub fn report(&self) -> Vec<Right> {
         let by_rules = self.level == Level::Landlock;
         let on_macos = self.level == Level::Seatbelt;

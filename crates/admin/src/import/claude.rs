@@ -1,4 +1,4 @@
-//! Collects what Claude Code has: settings, permissions, hooks, servers, commands, sub-agents, skills and notes.
+//! Collects Claude Code's files: settings, permissions, hooks, servers, commands, sub-agents, skills and notes.
 
 use std::path::Path;
 
@@ -81,7 +81,7 @@ fn user_settings(found: &JsonObject, out: &mut Collector<'_>) {
     }
 }
 
-/// A project gets neither permissions nor a say about models and variables.
+/// A project cannot grant permissions or choose models and variables.
 fn project_settings(found: &JsonObject, out: &mut Collector<'_>) {
     for (key, value) in found {
         match (key.as_str(), value) {
@@ -149,7 +149,7 @@ fn permissions(found: &JsonObject, out: &mut Collector<'_>) {
     }
 }
 
-/// Variables are not settings here; the base URL has a setting of its own. Values may be secrets.
+/// Pollux has no settings for variables, only one for the base URL. Values may be secrets.
 fn environment(variables: &JsonObject, out: &mut Collector<'_>) {
     for (name, value) in variables {
         match (name.as_str(), value.as_str()) {

@@ -1,4 +1,4 @@
-//! Collects what Codex has: settings, providers, rules, hooks, servers, prompts, sub-agents, skills and notes.
+//! Collects Codex's files: settings, providers, rules, hooks, servers, prompts, sub-agents, skills and notes.
 
 use std::path::Path;
 
@@ -85,7 +85,7 @@ fn user_settings(found: &JsonObject, out: &mut Collector<'_>) {
     }
 }
 
-/// A project gets neither permissions nor a say about models and providers.
+/// A project cannot grant permissions or choose models and providers.
 fn project_settings(found: &JsonObject, out: &mut Collector<'_>) {
     for (key, value) in found {
         match (key.as_str(), value) {

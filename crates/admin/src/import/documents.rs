@@ -1,4 +1,4 @@
-//! The settings in the manual's pages on providers and on other programs are accepted as they are printed.
+//! The settings in the manual's pages on providers and migration are valid as printed.
 
 use std::fs;
 use std::path::Path;

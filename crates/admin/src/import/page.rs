@@ -1,4 +1,4 @@
-//! How an import is shown.
+//! Prints the result of an import.
 
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ fn sessions(import: &Import) -> String {
     }
 }
 
-/// What was found, without an import.
+/// What was found, without importing it.
 pub(super) fn overview(imports: &[Import]) -> String {
     if imports.is_empty() {
         return "No Claude Code or Codex files found.\n".to_owned();

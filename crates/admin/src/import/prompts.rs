@@ -1,7 +1,7 @@
 //! Converts Markdown commands into command files, and definitions of sub-agents.
 //!
-//! A text is converted only if every placeholder in it has an equivalent. A text that already contains our signs is
-//! refused: `!{…}` would become a command that its author did not write.
+//! A text is converted only if every placeholder in it has an equivalent. A text that already contains Pollux
+//! placeholders is refused: `!{…}` would become a command that its author did not write.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -14,7 +14,7 @@ use toml::Table;
 use super::places::{MAX_PROMPT, SourceFolder};
 use super::plan::{Collector, ImportChange, ImportItem, ImportKind};
 
-/// Whose placeholders a command uses.
+/// The program whose placeholders a command uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommandSyntax {
     /// `$ARGUMENTS`, `` !`command` ``, `@file`.
@@ -23,7 +23,7 @@ pub(super) enum CommandSyntax {
     Codex,
 }
 
-/// A file to create, and what of the original is lost.
+/// A file to create, and the part of the original that is lost.
 type Converted = (ImportChange, Option<String>);
 
 /// Collects the commands of a folder.
@@ -71,7 +71,7 @@ pub(super) fn codex_agents(source: &SourceFolder, items: &mut Vec<ImportItem>) {
     }
 }
 
-/// A project's file does not choose the provider that prompts go to.
+/// A project's file must not choose the provider that prompts go to.
 fn may_choose_model(source: &SourceFolder) -> bool {
     source.scope == super::plan::ImportScope::User
 }
@@ -204,7 +204,7 @@ fn claude_agent(text: &str, may_choose_model: bool) -> Result<Converted, String>
     const KNOWN: &[&str] = &["name", "description", "tools", "model", "color", "maxTurns"];
     let (front, body) = frontmatter::split(text).ok_or("it has no front matter")?;
     let fields: JsonObject = frontmatter::parse(front).or_else(|_| {
-        // A description with a colon is not valid YAML, but common.
+        // A description with a colon is invalid YAML, but common.
         let lines = ["name", "description", "tools", "model", "disallowedTools", "permissionMode"];
         let found = lines
             .iter()
@@ -287,7 +287,7 @@ fn agent_file(
     Ok(ImportChange::CreateFile { file: PathBuf::from(format!("agents/{name}.md")), text })
 }
 
-/// The tools by our names, and those that have none.
+/// The tools by their Pollux names, and those without an equivalent.
 fn tools_of(tools: &Value) -> (Vec<String>, Vec<String>) {
     let named: Vec<&str> = match tools {
         Value::String(list) => list.split(',').map(str::trim).filter(|word| !word.is_empty()).collect(),

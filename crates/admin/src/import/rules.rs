@@ -1,8 +1,8 @@
-//! Converts approval rules, where the meaning is exactly the same.
+//! Converts approval rules whose meaning is exactly the same.
 //!
 //! A rule that cannot be expressed exactly is reported instead: a rule that allows a little more than before is worse
-//! than none. In both programs a rule that denies beats one that asks, which beats one that allows; the priorities of
-//! the converted rules keep that order.
+//! than none. In both programs, deny takes precedence over ask, and ask over allow; the priorities of the converted
+//! rules keep that order.
 
 use pollux_hooks::claude_tool_name;
 use serde_json::Value;
@@ -10,11 +10,11 @@ use toml::Table;
 
 const SHELL: &str = "run_shell_command";
 
-/// Tools of Claude Code whose bare name means the same call here. Reading and editing are missing: their rules also
-/// cover other tools, and allowing them would skip protected files.
+/// Tools of Claude Code whose bare name means the same call here. Reading and editing are excluded: their rules also
+/// cover other tools, and allowing them would bypass the protection of files.
 const SAME_TOOLS: &[&str] = &["WebFetch", "WebSearch"];
 
-/// Tools that can be denied or asked for by their bare name.
+/// Tools that a bare name can deny or require approval for.
 const RESTRICTABLE: &[&str] = &["Write", "Glob", "Grep", "LS"];
 
 /// The decision of a rule.
@@ -53,7 +53,7 @@ impl RuleDecision {
     }
 }
 
-/// A rule of Claude Code as a `[[rule]]` block; the error is the reason why it has no equivalent.
+/// A rule of Claude Code as a `[[rule]]` block; the error says why it has no equivalent.
 pub(super) fn from_claude(rule: &str, decision: RuleDecision) -> Result<String, &'static str> {
     let (tool, inner) = match rule.split_once('(') {
         Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').ok_or("not a valid rule")?)),

@@ -1,4 +1,4 @@
-//! What is collected from both programs in the same way.
+//! Items that are collected from both programs in the same way.
 
 use std::path::Path;
 

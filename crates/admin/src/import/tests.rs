@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::test_home::TestHome;
 
-/// A home with one of everything that Claude Code has.
+/// A home with one of each kind of Claude Code item.
 fn claude_home() -> TestHome {
     TestHome::new()
         .home_file(
@@ -346,7 +346,7 @@ fn a_project_gets_no_permissions_models_or_providers() {
     assert!(!home.project().join(".gemini/policies").exists());
     let agent = fs::read_to_string(home.project().join(".gemini/agents/a.md")).unwrap();
     assert!(!agent.contains("model:"), "{agent}");
-    // To write hooks down is not to agree to them.
+    // Importing hooks does not trust them.
     assert_eq!(home.line(&["hooks", "list"]).out, "No hooks configured.\n");
 }
 

@@ -1,4 +1,4 @@
-//! What the command prints.
+//! The output of the command.
 
 use pollux_domain::model::{InfoSource, MicroUsd, ModelInfo, Prices};
 use pollux_domain::terminal_text::plain;
@@ -102,7 +102,7 @@ fn price(row: &ModelRow) -> String {
     }
 }
 
-/// USD. A million dollars for a million tokens has few enough digits for a float.
+/// USD. Prices are small enough to be exact as a float.
 #[expect(clippy::cast_precision_loss, reason = "prices are far below 2^52 millionths")]
 fn dollars(amount: MicroUsd) -> f64 {
     amount.0 as f64 / 1e6

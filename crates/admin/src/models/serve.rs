@@ -16,7 +16,7 @@ pub struct ServeArgs {
     pub model: String,
 }
 
-/// Serves until the server ends or the program is stopped, which ends the server, too.
+/// Serves until the server exits or the program is stopped, which also stops the server.
 pub(super) fn run(args: &ServeArgs, context: &mut Context<'_>) -> Result<(), Failure> {
     let out = &mut *context.out;
     serve(context.request, context.env, &args.model, args.port, &mut |text| print_result(out, text))

@@ -99,7 +99,7 @@ fn the_user_comes_before_the_server_and_the_server_before_the_catalogue() {
     );
     assert_eq!(model(&rows, "lab/silent")["source"], "guess");
     assert_eq!(rows.len(), 3, "a name that steers the terminal is not kept");
-    // The answers stay for runs without a connection.
+    // The answers are cached for offline runs.
     drop(server);
     assert_eq!(run(&home, Some("lab"), false).1, rows);
 }
@@ -137,7 +137,7 @@ fn anthropic_and_ollama_describe_their_models() {
     );
 }
 
-/// What a refresh of `lab` says when its server answers like this.
+/// The error of a refresh of `lab` when its server sends this reply.
 fn failed(answer: impl Fn(&HttpRequest) -> HttpAnswer + Send + Sync + 'static) -> String {
     let server = FakeHttp::start(answer);
     let (done, rows) = run(&lab(&server.url()), Some("lab"), true);

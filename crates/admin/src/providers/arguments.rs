@@ -106,7 +106,7 @@ enum ProvidersLeaf {
         /// Provider id
         #[arg(value_name = "id")]
         id: String,
-        // Taken only to be refused without being shown.
+        // Accepted only to be rejected without being shown.
         #[arg(hide = true)]
         key: Vec<String>,
     },
@@ -179,7 +179,7 @@ impl SubcommandArgs for ProvidersArgs {
             Some(ProvidersLeaf::Login { id, .. }) => ProvidersCommand::Login { id },
             Some(ProvidersLeaf::Logout { id }) => ProvidersCommand::Logout { id },
             Some(ProvidersLeaf::Test { id, model, json }) => {
-                // `--model` before the command means the same.
+                // `--model` before the command has the same effect.
                 let before = || {
                     let named = root.request.overrides.iter().find(|(key, _)| key == "model.name");
                     named.and_then(|(_, value)| value.as_str().map(str::to_owned))

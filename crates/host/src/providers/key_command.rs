@@ -1,4 +1,4 @@
-//! Keys that a program of the user prints (`keyCommand`).
+//! Keys printed by a program of the user's choice (`keyCommand`).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::helpers::helper;
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// More output than this is not a key.
 const MAX_OUTPUT: usize = 16 * 1024;
-/// Maximum characters of the program's complaint that are passed on.
+/// Maximum characters of the program's stderr in an error.
 const MAX_COMPLAINT: usize = 200;
 
-/// Runs the program when the first request needs the key, and again when the server refuses it.
+/// Runs the program when the first request needs the key, and again when the server rejects it.
 pub(crate) struct KeyCommand {
     provider: String,
     program: Program,
@@ -30,8 +30,8 @@ pub(crate) struct KeyCommand {
 }
 
 impl KeyCommand {
-    /// Finds the program; the error is for people. It runs in the home directory, so that a project cannot supply a
-    /// file that it reads.
+    /// Finds the program; the error is shown to the user. It runs in the home directory, so that a project cannot
+    /// supply a file that it reads.
     pub(crate) fn new(
         provider: &str,
         command: &[String],
@@ -91,7 +91,7 @@ impl KeySource for KeyCommand {
     }
 }
 
-/// The key in what the program printed; the error never repeats it.
+/// The key in the program's output; errors never contain it.
 fn read(end: &ProgramEnd) -> Result<Secret, String> {
     match end.ending {
         ProgramEnding::Exited(0) => {}

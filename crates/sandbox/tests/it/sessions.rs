@@ -1,4 +1,4 @@
-//! What lasts between the commands of a session, and that nothing outlasts it.
+//! What persists between the commands of a session, and that nothing outlives it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

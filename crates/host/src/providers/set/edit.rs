@@ -16,7 +16,7 @@ use super::ProviderSet;
 use crate::auth::{Reached, failed, place_of, store};
 use crate::settings::unwritten;
 
-/// Names that people try for subscriptions, which work with their own programs only.
+/// Names that users try for subscriptions, which work only with their own programs.
 const SUBSCRIPTIONS: &[&str] =
     &["chatgpt", "chat-gpt", "codex", "claude", "claude-code", "claude-ai", "claude.ai", "claude-pro"];
 const MAX_KEY: usize = 8 * 1024;
@@ -104,7 +104,7 @@ impl ProviderSet {
         }
     }
 
-    /// Stores the key of a provider in place of the one before.
+    /// Stores a provider's key, replacing the previous one.
     pub fn login(&self, id: &str, typed: &str) -> Result<StoredKey, Failure> {
         self.can_login(id)?;
         let key = check_key(id, typed)?;
@@ -120,7 +120,7 @@ impl ProviderSet {
         Ok(StoredKey { place: place_of(&store, &backend), notes })
     }
 
-    /// Checks that a key can be stored for a provider, before anybody is asked for one.
+    /// Checks that a key can be stored for a provider, before asking for one.
     pub fn can_login(&self, id: &str) -> Result<(), Failure> {
         if SUBSCRIPTIONS.contains(&id.to_ascii_lowercase().as_str()) {
             return Err(subscription());
@@ -172,7 +172,7 @@ fn fields(new: &NewProvider) -> Vec<(String, Value)> {
     fields
 }
 
-/// The key in what was typed; the error never repeats any of it.
+/// The key in the input; errors never contain any of it.
 fn check_key(id: &str, typed: &str) -> Result<Secret, Failure> {
     let invalid = |problem: &str| Failure::new(ExitKind::Input, format!("invalid API key: {problem}"));
     let key = typed.trim();
