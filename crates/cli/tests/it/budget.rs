@@ -260,7 +260,7 @@ fn a_system_limit_cannot_be_raised() {
     let scene = Scene::with(home, (0..9).map(busy));
     let run = scene.run(&["-p", "x", "--max-requests", "50"]);
     assert_eq!((run.code, asked(&scene)), (Some(53), 2), "{}", run.stderr);
-    assert!(run.stderr.contains("system settings limit it"), "{}", run.stderr);
+    assert!(run.stderr.contains("limited by system settings"), "{}", run.stderr);
     assert!(run.stderr.contains("The limit is set in system settings."), "{}", run.stderr);
 }
 
