@@ -1,4 +1,4 @@
-//! `pollux models`: models with their context windows, prices and abilities; serving a model file.
+//! `pollux models`: models with their context windows, prices and capabilities; serving a model file.
 
 mod arguments;
 mod page;
@@ -33,7 +33,7 @@ fn list(args: &ListArgs, set: &ProviderSet, context: &mut Context<'_>) -> Result
     asked
 }
 
-/// Asks the servers and says how that went. What is known without them is listed in any case.
+/// Queries the servers and reports the result. Models that are known without them are listed in any case.
 fn refresh(
     only: Option<&str>,
     set: &ProviderSet,
@@ -41,7 +41,7 @@ fn refresh(
 ) -> Result<Result<(), Failure>, Failure> {
     let refreshed = set.refresh(only)?;
     if refreshed.is_empty() {
-        let text = "no provider has a key and no local server answers; nothing was asked";
+        let text = "nothing to refresh: no provider has a key and no local server responds";
         return Ok(Err(Failure::new(ExitKind::Auth, text).hint("`pollux providers` shows what is missing")));
     }
     let mut failed = Vec::new();

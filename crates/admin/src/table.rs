@@ -90,13 +90,13 @@ table! {
     Sandbox(sandbox::SandboxArgs, SandboxCommand);
     /// Explain, test and lint approval rules
     Policy(policy::PolicyArgs, PolicyCommand);
-    /// Show the prompt that a model gets
+    /// Show the prompt sent to the model
     Prompt(prompt::PromptArgs, PromptCommand);
     /// Sign in, sign out and show credentials
     Auth(auth::AuthArgs, AuthCommand);
     /// Manage model providers and their keys
     Providers(providers::ProvidersArgs, ProvidersCommand);
-    /// Convert settings of Claude Code or Codex
+    /// Import settings from Claude Code or Codex
     Import(import::ImportArgs, ImportCommand);
 }
 

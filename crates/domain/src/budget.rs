@@ -94,7 +94,7 @@ impl Unit {
         }
     }
 
-    /// Reads an amount in the form of settings: a number that is not negative, whole where only that makes sense.
+    /// Reads an amount in the form of settings: a non-negative number, whole where only that makes sense.
     pub fn amount(self, number: f64) -> Option<u64> {
         let scaled = match self {
             Self::Usd => (number * 1e6).round(),
@@ -265,7 +265,7 @@ impl Exceeded {
     /// How to go on.
     fn advice(&self) -> String {
         if self.fixed {
-            return "The limit comes from system settings.".to_owned();
+            return "The limit is set in system settings.".to_owned();
         }
         let key = format!("budget.{}.{}", self.scope.as_str(), self.unit.as_str());
         match self.scope {
@@ -504,7 +504,7 @@ mod tests {
             assert!(text.ends_with(&format!("Nothing was lost. Continue: {advice}")), "{text}");
         }
         let fixed = Exceeded { fixed: true, ..exceeded(Scope::Session, Unit::Usd, 5_000_000) };
-        assert!(fixed.to_string().ends_with("The limit comes from system settings."), "{fixed}");
+        assert!(fixed.to_string().ends_with("The limit is set in system settings."), "{fixed}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the command prints.
+//! The output of the command.
 
 use pollux_domain::terminal_text::{one_line, plain};
 use pollux_host::providers::set::{Probe, ProbeResult, ProviderRow};
