@@ -6,6 +6,7 @@ mod serve;
 
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::{Failure, print_result};
+use pollux_domain::plural::counted;
 use pollux_host::providers::set::{ProviderSet, provider_set};
 
 pub use arguments::{ListArgs, ModelsArgs, ModelsCommand};
@@ -47,7 +48,7 @@ fn refresh(
     let mut failed = Vec::new();
     for provider in &refreshed {
         match &provider.models {
-            Ok(count) => context.warn(&[format!("{}: {count} models", provider.provider)]),
+            Ok(count) => context.warn(&[format!("{}: {}", provider.provider, counted(*count, "model"))]),
             Err(reason) => failed.push(format!("{}: {reason}", provider.provider)),
         }
     }

@@ -206,15 +206,22 @@ impl Budget {
         state.limits.iter().find_map(|(scope, limits)| {
             let spent = state.settled(*scope);
             let unit = limits.reached(&spent)?;
-            Some(self.exceeded(*scope, unit, limits, spent))
+            Some(self.exceeded(*scope, unit, limits, spent, None))
         })
     }
 
-    fn exceeded(&self, scope: Scope, unit: Unit, limits: &Limits, spent: Spent) -> Exceeded {
+    fn exceeded(
+        &self,
+        scope: Scope,
+        unit: Unit,
+        limits: &Limits,
+        spent: Spent,
+        needed: Option<u64>,
+    ) -> Exceeded {
         let limit = limits.get(unit).unwrap_or_default();
         let fixed =
             self.fixed.get(&scope).and_then(|fixed| fixed.get(unit)).is_some_and(|most| limit >= most);
-        Exceeded { scope, unit, limit, spent, fixed, session: self.session.clone() }
+        Exceeded { scope, unit, limit, spent, needed, fixed, session: self.session.clone() }
     }
 
     /// Changes the limits of the session; the error says why not.
@@ -284,7 +291,7 @@ impl Budget {
         for (scope, limits) in &state.limits {
             let spent = state.spent_in(*scope);
             max_output = fitting(ask, max_output, limits, spent).map_err(|unit| BudgetError::Exceeded {
-                exceeded: Box::new(self.exceeded(*scope, unit, limits, spent)),
+                exceeded: Box::new(self.exceeded(*scope, unit, limits, spent, ask.least(unit))),
                 may_pass: fitting(ask, ask.max_output, limits, state.settled(*scope)).is_ok(),
             })?;
         }
@@ -364,6 +371,19 @@ impl State {
         for (scope, line) in due {
             self.told.insert(scope);
             self.notices.push(line);
+        }
+    }
+}
+
+impl Ask {
+    /// What the request takes with the shortest reply.
+    fn least(&self, unit: Unit) -> Option<u64> {
+        let output = MIN_OUTPUT.min(self.max_output);
+        match unit {
+            Unit::Usd => self.prices.as_ref().map(|prices| worst_cost(self.input, output, prices).0),
+            Unit::Tokens => Some(self.input.saturating_add(output)),
+            Unit::Requests => Some(1),
+            Unit::Minutes => None,
         }
     }
 }

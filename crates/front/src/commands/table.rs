@@ -224,7 +224,7 @@ const COMMANDS: &[SlashCommand] = &[
         sub(&["plan"], "Plan without changing anything"),
         sub(&["yolo"], "Approve everything"),
     ], done!(|f, r, c| f.change_mode(r, c).await)),
-    with(&["/model"], "[set <name> [--persist]]", "Choose the model", &[
+    with(&["/model"], "[<name> [--persist]]", "Choose the model", &[
         of(&["set"], "Set the model (`--persist` to save it)"),
         sub(&["manage"], "Choose from a list"),
     ], done!(|f, r, c| f.model(r, c).await)),
