@@ -209,8 +209,8 @@ fn invalid_limits_are_errors() {
         ("--max-budget-usd", "-1", "`--max-budget-usd` takes a non-negative number, not `-1`"),
         ("--max-budget-usd", "NaN", "not `NaN`"),
         ("--max-budget-usd", "inf", "not `inf`"),
-        ("--max-tokens-total", "many", "`--max-tokens-total` takes a whole number"),
-        ("--max-requests", "1.5", "`--max-requests` takes a whole number"),
+        ("--max-tokens-total", "many", "`--max-tokens-total` takes a non-negative whole number"),
+        ("--max-requests", "1.5", "`--max-requests` takes a non-negative whole number"),
         ("--budget", "euro=5", "`--budget` takes a list such as"),
     ] {
         let run = scene.run(&["-p", "x", flag, value]);
