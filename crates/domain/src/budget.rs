@@ -253,11 +253,8 @@ impl Exceeded {
 
     /// By how much the limit might be raised: about 40 %, and enough for the refused request, in round numbers.
     pub fn step(&self) -> u64 {
-        let missing = self
-            .needed
-            .unwrap_or_default()
-            .saturating_add(self.spent.get(self.unit))
-            .saturating_sub(self.limit);
+        let spent = self.spent.get(self.unit);
+        let missing = self.needed.map_or(0, |needed| needed.saturating_add(spent).saturating_sub(self.limit));
         let grain = match self.unit {
             Unit::Usd => 10_000,
             Unit::Minutes => MILLIS_PER_MINUTE,

@@ -142,6 +142,10 @@ impl Front<'_, '_> {
             rows.retain(|row| row.key != AUTO);
             rows.insert(0, ChoiceRow { key: AUTO.to_owned(), columns, ..ChoiceRow::default() });
         }
+        if rows.iter().all(|row| row.key != self.model) && !self.model.starts_with(AUTO) {
+            let columns = vec![one_line(&self.model), String::new(), String::new(), "unknown".to_owned()];
+            rows.insert(0, ChoiceRow { key: self.model.clone(), columns, ..ChoiceRow::default() });
+        }
         let list = ModelDialog {
             title: "Select Model",
             headings: vec!["Model", "Provider", "Context", "USD per 1M tokens, in / out"],

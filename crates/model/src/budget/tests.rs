@@ -75,7 +75,7 @@ fn a_reply_is_shortened_before_a_request_is_refused() {
     let refused = exceeded(budget.reserve(&ask(10_000, 100_000)));
     assert!(
         refused.to_string().starts_with(
-            "Budget reached: session 0.0350 of 0.0500 USD (12 k tokens, 1 requests). Nothing was lost. Continue: /budget +0.05"
+            "Budget reached: session 0.0350 of 0.0500 USD (12k tokens, 1 request); the next request needs at least 0.0203 USD. Nothing was lost. Continue: /budget +0.05"
         ),
         "{refused}"
     );
