@@ -8,8 +8,8 @@ use crate::command_line::{Purpose, RootOptions, SubcommandArgs};
 use crate::context::Context;
 use crate::usage::UsageError;
 use crate::{
-    agents, auth, config, extensions, hooks, import, mcp, memory, models, policy, prompt, providers, sandbox,
-    sessions, skills, trust,
+    agents, auth, config, extensions, hooks, import, licenses, mcp, memory, models, policy, prompt,
+    providers, sandbox, sessions, skills, trust,
 };
 
 /// A subcommand as the command line knows it.
@@ -98,6 +98,8 @@ table! {
     Providers(providers::ProvidersArgs, ProvidersCommand);
     /// Import settings from Claude Code or Codex
     Import(import::ImportArgs, ImportCommand);
+    /// List the licenses of the crates in Pollux
+    Licenses(licenses::LicensesArgs, LicensesCommand);
 }
 
 /// The subcommand of this name, as clap found it.
