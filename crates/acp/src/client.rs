@@ -32,16 +32,11 @@ pub(crate) type Answer = Result<Value, Value>;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one capability of the protocol")]
 pub(crate) struct Capabilities {
-    pub(crate) read_files: bool,
-    pub(crate) write_files: bool,
     pub(crate) notices: bool,
     pub(crate) compaction: bool,
     pub(crate) boolean_options: bool,
     pub(crate) forms: bool,
-    pub(crate) urls: bool,
     pub(crate) terminal_auth: bool,
-    /// Zed's own way to show the output of commands.
-    pub(crate) terminal_output: bool,
 }
 
 impl Capabilities {
@@ -50,15 +45,11 @@ impl Capabilities {
         let on = |pointer: &str| value.pointer(pointer) == Some(&Value::Bool(true));
         let given = |pointer: &str| value.pointer(pointer).is_some_and(Value::is_object);
         Self {
-            read_files: on("/fs/readTextFile"),
-            write_files: on("/fs/writeTextFile"),
             notices: given("/session/notices"),
             compaction: given("/session/compaction"),
             boolean_options: given("/session/configOptions/boolean"),
             forms: given("/elicitation/form"),
-            urls: given("/elicitation/url"),
             terminal_auth: on("/auth/terminal") || on("/_meta/terminal-auth"),
-            terminal_output: on("/_meta/terminal_output"),
         }
     }
 }

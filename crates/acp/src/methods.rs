@@ -75,6 +75,7 @@ pub(crate) fn initialize(server: &Server, params: &Value) -> Result<Value, RpcEr
                 "additionalDirectories": {},
                 "fork": {},
                 "status": {},
+                "systemPrompt": {},
             },
             "auth": {"logout": {}, "status": {}},
         },

@@ -51,6 +51,22 @@ pub(crate) fn directories(params: &Value) -> Result<Vec<String>, RpcError> {
     list(params, field)?.iter().map(directory).collect()
 }
 
+/// `systemPrompt`: instructions to append to the program's own.
+pub(crate) fn instructions(params: &Value) -> Result<Option<String>, RpcError> {
+    let field = "systemPrompt";
+    let bad = |why: &str| RpcError::invalid_params(field, format!("`{field}` {why}"));
+    let Some(prompt) = params.get(field).filter(|prompt| !prompt.is_null()) else { return Ok(None) };
+    if prompt.get("mode").and_then(Value::as_str) != Some("append") {
+        return Err(bad("can only be appended"));
+    }
+    let text = |block: &Value| match (block.get("type").and_then(Value::as_str), block.get("text")) {
+        (Some("text"), Some(Value::String(text))) => Ok(text.clone()),
+        _ => Err(bad("must hold text blocks")),
+    };
+    let texts: Vec<String> = list(prompt, "content")?.iter().map(text).collect::<Result<_, _>>()?;
+    Ok(Some(texts.join("\n")).filter(|text| !text.trim().is_empty()))
+}
+
 /// `mcpServers`: names and entries as settings write them.
 pub(crate) fn servers(params: &Value) -> Result<Vec<(String, Value)>, RpcError> {
     list(params, "mcpServers")?.iter().enumerate().map(|(index, server)| entry(server, index)).collect()
@@ -109,6 +125,16 @@ mod tests {
         {
             assert_eq!(servers(&json!({"mcpServers": bad})).unwrap_err().code, -32602);
         }
+    }
+
+    #[test]
+    fn instructions_are_appended_or_refused() {
+        let read = |prompt: Value| instructions(&json!({"systemPrompt": prompt}));
+        let text = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
+        assert_eq!(read(json!({"mode": "append", "content": text})).unwrap().unwrap(), "a\nb");
+        assert_eq!(read(Value::Null).unwrap(), None);
+        assert!(read(json!({"mode": "override", "content": text})).is_err());
+        assert!(read(json!({"mode": "append", "content": [{"type": "image"}]})).is_err());
     }
 
     #[test]

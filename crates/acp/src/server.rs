@@ -69,6 +69,8 @@ pub(crate) struct Opening {
     pub(crate) directories: Vec<String>,
     /// MCP servers of the client.
     pub(crate) servers: Vec<(String, Value)>,
+    /// Instructions of the client.
+    pub(crate) instructions: Option<String>,
     /// Whether earlier messages are sent.
     pub(crate) replay: bool,
 }
@@ -233,12 +235,13 @@ impl Server {
 
     /// Opens a session and waits until it can take prompts.
     pub(crate) async fn open(&self, opening: Opening) -> Result<Rc<Session>, RpcError> {
-        let Opening { folder, choice, directories, servers, replay } = opening;
+        let Opening { folder, choice, directories, servers, instructions, replay } = opening;
         let mut options = self.program.options.clone();
         options.session = choice;
         options.prompt = None;
         options.include_directories.extend(directories);
         options.client_servers = servers;
+        options.client_instructions = instructions;
         options.without_questions = !self.client.can().forms;
         let env = self.program.env.in_folder(folder);
         let (opened, ready) = oneshot::channel();
@@ -252,13 +255,34 @@ impl Server {
             let _over = own.over.clone().drop_guard();
             run_with(&options, &env, Box::new(editor), subcommands, screens).await;
         });
-        match ready.await {
+        // A request that the client cancels leaves no session open.
+        let unless_opened = Abandoned(Some(Rc::clone(&session)));
+        let ready = ready.await;
+        unless_opened.keep();
+        match ready {
             Ok(Ok(())) => {
                 self.sessions.borrow_mut().insert(session.id(), Rc::clone(&session));
                 Ok(session)
             }
             Ok(Err(failure)) => Err(RpcError::from(&failure)),
             Err(_) => Err(RpcError::internal("The session could not be opened")),
+        }
+    }
+}
+
+/// Ends a session whose opening nobody waits for any more.
+struct Abandoned(Option<Rc<Session>>);
+
+impl Abandoned {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        if let Some(session) = &self.0 {
+            session.abandon();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Sessions: opened, listed, closed and deleted.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use pollux_host::request::{Resumed, SessionChoice};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::RpcError;
 use crate::options;
-use crate::params::{directories, folder, optional, servers, text};
+use crate::params::{directories, folder, instructions, optional, servers, text};
 use crate::server::{Opening, Reply, Server};
 use crate::session::Session;
 
@@ -25,8 +25,7 @@ pub(super) async fn new(server: &Rc<Server>, params: &Value) -> Result<Reply, Rp
         _ if server.resumed.replace(true) => SessionChoice::New,
         given => given.clone(),
     };
-    let (directories, servers) = (directories(params)?, servers(params)?);
-    let opening = Opening { folder, choice, directories, servers, replay: false };
+    let opening = opening(params, folder, choice, false)?;
     opened(server, opening, true).await
 }
 
@@ -44,7 +43,7 @@ pub(super) async fn fork(server: &Rc<Server>, params: &Value) -> Result<Reply, R
 
 async fn reopen(server: &Rc<Server>, params: &Value, replay: bool, fork: bool) -> Result<Reply, RpcError> {
     let id = text(params, "sessionId")?;
-    let (folder, directories, servers) = (folder(params)?, directories(params)?, servers(params)?);
+    let folder = folder(params)?;
     let is_open = server.session(id).ok();
     if let Some(session) = is_open.filter(|_| !fork) {
         if session.has_prompt() {
@@ -60,7 +59,23 @@ async fn reopen(server: &Rc<Server>, params: &Value, replay: bool, fork: bool) -
     }
     let resumed = Resumed { which: id.to_owned(), all_projects: false, fork };
     let choice = SessionChoice::Resume(resumed);
-    opened(server, Opening { folder, choice, directories, servers, replay }, fork).await
+    opened(server, opening(params, folder, choice, replay)?, fork).await
+}
+
+fn opening(
+    params: &Value,
+    folder: PathBuf,
+    choice: SessionChoice,
+    replay: bool,
+) -> Result<Opening, RpcError> {
+    Ok(Opening {
+        folder,
+        choice,
+        directories: directories(params)?,
+        servers: servers(params)?,
+        instructions: instructions(params)?,
+        replay,
+    })
 }
 
 async fn opened(server: &Rc<Server>, opening: Opening, names_it: bool) -> Result<Reply, RpcError> {

@@ -192,6 +192,7 @@ fn shared_options(root: &RootArgs) -> Request {
         ignore_env: root.other.ignore_env,
         script: script(&root.scripted),
         client_servers: Vec::new(),
+        client_instructions: None,
         without_questions: false,
         remarks: Vec::new(),
     }

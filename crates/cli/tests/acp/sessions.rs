@@ -241,3 +241,20 @@ fn an_untrusted_folder_opens_without_its_own_settings() {
     let answer = peer.call("session/set_mode", json!({"sessionId": session, "modeId": "yolo"}));
     assert_eq!(answer["error"]["code"], -32602);
 }
+
+#[test]
+fn instructions_of_the_client_are_appended_and_never_replace_ours() {
+    let mut peer = Peer::ready(home(), &[]);
+    let cwd = peer.project();
+    let with = |mode: &str| {
+        let content = json!([{"type": "text", "text": "Answer in French."}]);
+        json!({"cwd": cwd, "mcpServers": [], "systemPrompt": {"mode": mode, "content": content}})
+    };
+    let refused = peer.call("session/new", with("override"));
+    assert_eq!(refused["error"]["data"]["field"], "systemPrompt", "{refused}");
+    let answer = peer.call("session/new", with("append"));
+    let session = answer["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
+    // The scripted model is used up, and its error tells what was sent.
+    let answer = peer.turn(&session, "hello", "cancel");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("Answer in French."), "{answer}");
+}
