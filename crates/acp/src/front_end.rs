@@ -88,7 +88,7 @@ impl Editor {
     }
 
     fn request_ended(&self, ended: &RequestEnded) {
-        self.session.count(ended.model_version.as_deref().unwrap_or(&ended.model), ended.usage.clone());
+        self.session.count(ended.model_version.as_deref().unwrap_or(&ended.model), ended.usage);
         if ended.role == RequestRole::Main && ended.window > 0 {
             self.send(json!({
                 "sessionUpdate": "usage_update",

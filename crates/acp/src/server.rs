@@ -62,6 +62,9 @@ impl From<Value> for Reply {
     }
 }
 
+/// A prompt that runs, and its answer to come.
+type Begun = (Rc<Session>, oneshot::Receiver<Result<Value, RpcError>>);
+
 /// How a session is opened.
 pub(crate) struct Opening {
     pub(crate) folder: PathBuf,
@@ -184,11 +187,7 @@ impl Server {
         });
     }
 
-    #[expect(clippy::type_complexity, reason = "the answer to a prompt, still to come")]
-    fn begin_prompt(
-        &self,
-        params: &Value,
-    ) -> Result<(Rc<Session>, oneshot::Receiver<Result<Value, RpcError>>), RpcError> {
+    fn begin_prompt(&self, params: &Value) -> Result<Begun, RpcError> {
         let session = self.session(crate::params::text(params, "sessionId")?)?;
         let prompt = prompt::read(params.get("prompt").unwrap_or(&Value::Null))?;
         let answer = session.begin(prompt.typed)?;
@@ -201,7 +200,7 @@ impl Server {
     fn spawn_prompt(
         self: &Rc<Self>,
         id: String,
-        begun: Result<(Rc<Session>, oneshot::Receiver<Result<Value, RpcError>>), RpcError>,
+        begun: Result<Begun, RpcError>,
         cancelled: CancellationToken,
     ) {
         let (session, mut answer) = match begun {

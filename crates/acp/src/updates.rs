@@ -221,7 +221,7 @@ pub(crate) fn pieces(text: &str, most: usize) -> impl Iterator<Item = &str> {
 /// The last `most` bytes of a text, from the beginning of a character on.
 pub(crate) fn last(text: &str, most: usize) -> &str {
     let start = text.ceil_char_boundary(text.len().saturating_sub(most));
-    &text[start..]
+    text.get(start..).unwrap_or_default()
 }
 
 #[cfg(test)]

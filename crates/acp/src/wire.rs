@@ -83,7 +83,7 @@ fn read_line(input: &mut impl BufRead, longest: usize) -> io::Result<Option<Line
             });
         }
         let end = found.iter().position(|byte| *byte == b'\n');
-        let piece = &found[..end.unwrap_or(found.len())];
+        let piece = found.get(..end.unwrap_or(found.len())).unwrap_or_default();
         if !too_long && line.len() + piece.len() <= longest {
             line.extend_from_slice(piece);
         } else if !too_long {

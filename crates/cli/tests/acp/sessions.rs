@@ -188,7 +188,11 @@ fn long_lists_come_in_pages() {
     let text = String::from_utf8_lossy(content).into_owned();
     for n in 0..109 {
         let id = format!("00000000-0000-4000-8000-{n:012}");
-        let name = path.file_name().unwrap().to_string_lossy().replace(&session[..8], &format!("{n:08}"));
+        let name = path
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .replace(session.get(..8).unwrap(), &format!("{n:08}"));
         std::fs::write(path.with_file_name(name), text.replace(&session, &id)).unwrap();
     }
     let (mut cursor, mut sizes) = (Value::Null, Vec::new());
