@@ -13,6 +13,8 @@
     reason = "a bench reports to a person"
 )]
 
+#[path = "program/acp.rs"]
+mod acp;
 #[path = "program/measure.rs"]
 mod measure;
 #[path = "program/resume.rs"]
@@ -52,7 +54,7 @@ fn main() {
         }
     }
     let bench = Bench::new(rounds, gemini, against);
-    let scenes: [(&str, Scene); 12] = [
+    let scenes: [(&str, Scene); 13] = [
         ("start", scenes::start),
         ("scripted", scenes::scripted),
         ("round-trip", scenes::round_trip),
@@ -65,6 +67,7 @@ fn main() {
         ("skills", skills::skills),
         ("screen", screen::screen),
         ("wires", wires::wires),
+        ("acp", acp::initialize),
     ];
     for (name, scene) in scenes {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {

@@ -49,6 +49,8 @@ pub(crate) enum Launch {
     Headless(Box<Request>),
     /// The terminal interface, maybe with a first prompt.
     Interactive(Box<Request>),
+    /// An editor drives the program over the Agent Client Protocol.
+    Acp(Box<Request>),
     Demo(Box<Request>),
 }
 
@@ -72,7 +74,7 @@ pub(crate) fn plan(
         .enumerate()
         .map(|(index, arg)| arg.into_string().map_err(|raw| UsageError::not_utf8(index + 1, &raw)))
         .collect::<Result<Vec<String>, UsageError>>()?;
-    match request::parse(words)? {
+    match request::parse(request::acp_as_flag(words))? {
         request::Parsed::Done(launch) => Ok(launch),
         request::Parsed::Run(run) => route(*run, facts, env),
     }
@@ -120,6 +122,7 @@ fn route(run: request::RunRequest, facts: &Terminal, env: &Env) -> Result<Launch
         }
         request::Action::ListSessions => return Ok(Launch::ListSessions),
         request::Action::DeleteSession(which) => return Ok(Launch::DeleteSession { which }),
+        request::Action::Serve => return Ok(Launch::Acp(options)),
         request::Action::Converse => {}
     }
     match source {

@@ -47,6 +47,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::Interactive(options) => {
             return pollux_front::run(options, env, &Admin, &pollux_screen::Screens);
         }
+        Launch::Acp(options) => return pollux_acp::run(options, env, &Admin, &pollux_screen::Screens),
         Launch::Demo(options) => return run_demo(options, env),
         Launch::Headless(options) => {
             let piped = !io::stdin().is_terminal();

@@ -81,6 +81,15 @@ impl Env {
         Self { vars, cwd: self.cwd.clone(), uid: self.uid }
     }
 
+    /// The same environment in another working directory.
+    pub fn in_folder(&self, cwd: PathBuf) -> Self {
+        let mut vars = self.vars.clone();
+        if let Some(pwd) = vars.get_mut("PWD") {
+            *pwd = cwd.to_string_lossy().into_owned();
+        }
+        Self { vars, cwd, uid: self.uid }
+    }
+
     /// The working directory.
     pub fn cwd(&self) -> &Path {
         &self.cwd

@@ -16,6 +16,9 @@ use pollux_output::Console;
 use super::choice::{Choice, Chosen, ListEvent};
 use super::input::Input;
 
+/// Messages of a resumed session that are shown.
+const SHOWN: usize = 50;
+
 /// Input that is still awaited.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
@@ -43,6 +46,16 @@ pub trait FrontEnd {
     /// Whether it draws a screen and reads keys instead of lines.
     fn is_screen(&self) -> bool {
         false
+    }
+
+    /// Whether it shows one session only, so that a command cannot put another in its place.
+    fn keeps_its_session(&self) -> bool {
+        false
+    }
+
+    /// How many earlier messages of a resumed session are shown; `None` if it shows them itself.
+    fn history_limit(&self) -> Option<usize> {
+        Some(SHOWN)
     }
 
     /// The console that telemetry is exported through.
@@ -93,6 +106,9 @@ pub trait FrontEnd {
 
     /// Sets the names that prompts can complete from now on.
     fn set_offers(&mut self, _conversation: &Conversation, _loaded: &Loaded) {}
+
+    /// Called before each prompt, so that names found meanwhile are offered too.
+    fn refresh_offers(&mut self, _conversation: &Conversation, _loaded: &Loaded) {}
 
     fn show_facts(&mut self, _facts: SessionFacts) {}
 

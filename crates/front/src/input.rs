@@ -1,6 +1,8 @@
 //! What a person does outside of questions.
 
 use pollux_domain::approval::{Answer, ApprovalMode};
+use pollux_domain::content::Part;
+use pollux_domain::event::{Op, RequestId};
 use pollux_domain::id::CallId;
 
 /// Input from the person.
@@ -8,6 +10,10 @@ use pollux_domain::id::CallId;
 pub enum Input {
     /// A prompt, a command with `/`, or a shell command with `!`.
     Said(String),
+    /// A prompt or a command with `/`, maybe with content that cannot be typed.
+    Prompt(Box<Typed>),
+    /// An operation, with the id of its acknowledgement.
+    Ask(RequestId, Op),
     /// Cancel the running turn; without one, leave.
     Interrupt,
     /// The answer to an approval request.
@@ -18,4 +24,20 @@ pub enum Input {
     Leave,
     /// The terminal is gone.
     Gone,
+}
+
+/// A prompt as it was entered.
+#[derive(Debug)]
+pub struct Typed {
+    pub text: String,
+    /// Content for the model after the text, such as images.
+    pub parts: Vec<Part>,
+    /// Whether `!` runs a shell command.
+    pub may_be_shell: bool,
+}
+
+impl From<String> for Typed {
+    fn from(text: String) -> Self {
+        Self { text, parts: Vec::new(), may_be_shell: true }
+    }
 }

@@ -12,13 +12,13 @@ pub mod front_end;
 pub mod input;
 mod lines;
 mod presentation;
+mod running_turn;
 pub mod screen_provider;
 pub mod signals;
 mod start;
 mod user_interface;
 
 use std::ops::ControlFlow;
-use std::pin::Pin;
 use std::time::Instant;
 
 use pollux_config::env::Env;
@@ -27,23 +27,22 @@ use pollux_domain::content::Part;
 use pollux_domain::event::{Event, Op, OpResult, RefusalCode};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::id::{CallId, SessionId};
+use pollux_domain::id::SessionId;
 use pollux_host::request::Request;
-use pollux_host::{SandboxSlot, TurnFront, TurnRequest, Turned, cannot_start};
+use pollux_host::{SandboxSlot, Turned, cannot_start};
 use pollux_output::{Console, Stats};
 use tokio_util::sync::CancellationToken;
 
 use self::commands::{CommandOutcome, NewSession, Reopen, TypedLine};
-use self::front_end::Farewell;
-use self::input::Input;
+use self::front_end::{Farewell, FrontEnd};
+use self::input::{Input, Typed};
+use self::running_turn::RunningTurn;
 use self::screen_provider::ScreenProvider;
+use self::signals::Signals;
 use self::user_interface::UserInterface;
 
 pub use self::commands::{Captured, SlashCommand, SlashSubcommand, Subcommands, reserved, slash_commands};
 pub use self::presentation::{early_style, is_on, open_telemetry, path_display, stderr_colour, style};
-
-/// Messages of a resumed session that are shown.
-const SHOWN: usize = 50;
 
 /// Runs a conversation until the person leaves.
 pub fn run(
@@ -59,6 +58,25 @@ pub fn run(
     let exit = runtime.block_on(open_and_run(options, env, &Ports { subcommands, screens }));
     runtime.shutdown_background();
     exit
+}
+
+/// Runs a conversation with a front end of the caller's, on the current runtime, until it leaves.
+pub async fn run_with(
+    options: &Request,
+    env: &Env,
+    front_end: Box<dyn FrontEnd>,
+    subcommands: &dyn Subcommands,
+    screens: &dyn ScreenProvider,
+) -> ExitKind {
+    let ready = Signals::listen().map_err(|error| cannot_start(&error));
+    let ready = ready.and_then(|signals| Ok((signals, pollux_host::load_settings(options, env)?)));
+    let (signals, loaded) = match ready {
+        Ok(ready) => ready,
+        Err(failure) => return front_end.leave(false, Err(failure)),
+    };
+    let mut ui = UserInterface::new(front_end, signals);
+    let ended = run_sessions(options, env, loaded, &mut ui, Ports { subcommands, screens }).await;
+    ui.leave(ended)
 }
 
 /// What the program provides to a conversation.
@@ -157,8 +175,10 @@ async fn converse(
 ) -> Result<Option<Request>, Failure> {
     let mode = turn.permission.approval;
     ui.greet(turn, mode);
-    if kept.session.as_ref() != Some(&turn.session.id) {
-        let (said, above) = turn.session.said(SHOWN);
+    if kept.session.as_ref() != Some(&turn.session.id)
+        && let Some(most) = ui.history_limit()
+    {
+        let (said, above) = turn.session.said(most);
         ui.show_history(said, above);
     }
     kept.session = Some(turn.session.id.clone());
@@ -325,23 +345,12 @@ impl Front<'_, '_> {
             }
         }
         while let Some(typed) = self.next_prompt(conversation).await {
-            let then = match commands::read(&typed) {
-                TypedLine::Empty => CommandOutcome::Continue,
-                TypedLine::Command(command, rest) => (command.run)(self, rest, conversation).await,
-                TypedLine::Shell(command) => self.shell(command),
-                TypedLine::Unknown(word) if !self.knows(word, conversation) => {
-                    self.no_such_command(word);
-                    CommandOutcome::Continue
-                }
-                TypedLine::Unknown(_) | TypedLine::Prompt => {
-                    match self.read_prompt(typed, conversation).await {
-                        Some(op) => CommandOutcome::Turn(op),
-                        None => CommandOutcome::Continue,
-                    }
-                }
-            };
-            match then {
+            match self.carry_out(typed, conversation).await {
                 CommandOutcome::Continue => {}
+                CommandOutcome::NewSession(_) if self.ui.keeps_its_session() => self.keep_session(),
+                CommandOutcome::Reopen(reopen) if reopen.session.is_some() && self.ui.keeps_its_session() => {
+                    self.keep_session();
+                }
                 CommandOutcome::Quit => return Ok(Next::Nothing),
                 CommandOutcome::NewSession(new) => return Ok(Next::NewSession(new)),
                 CommandOutcome::Reopen(reopen) => return Ok(Next::Reopen(reopen)),
@@ -355,19 +364,60 @@ impl Front<'_, '_> {
         Ok(Next::Nothing)
     }
 
-    async fn next_prompt(&mut self, conversation: &mut pollux_host::Conversation) -> Option<String> {
+    /// Does what was typed: a command, or the turn of a prompt.
+    async fn carry_out(
+        &mut self,
+        typed: Typed,
+        conversation: &mut pollux_host::Conversation,
+    ) -> CommandOutcome {
+        let line = match commands::read(&typed.text) {
+            TypedLine::Shell(_) if !typed.may_be_shell => TypedLine::Prompt,
+            TypedLine::Empty if !typed.parts.is_empty() => TypedLine::Prompt,
+            line => line,
+        };
+        match line {
+            TypedLine::Empty => CommandOutcome::Continue,
+            TypedLine::Command(command, _) if command.needs_terminal() && self.ui.keeps_its_session() => {
+                self.ui.note(&format!("{} needs a terminal.", command.name()));
+                CommandOutcome::Continue
+            }
+            TypedLine::Command(command, rest) => (command.run)(self, rest, conversation).await,
+            TypedLine::Shell(command) => self.shell(command),
+            TypedLine::Unknown(word) if !self.knows(word, conversation) => {
+                self.no_such_command(word);
+                CommandOutcome::Continue
+            }
+            TypedLine::Unknown(_) | TypedLine::Prompt => match self.read_prompt(typed, conversation).await {
+                Some(op) => CommandOutcome::Turn(op),
+                None => CommandOutcome::Continue,
+            },
+        }
+    }
+
+    fn keep_session(&mut self) {
+        self.ui.note("This client has one session per conversation; open the other session in the client.");
+    }
+
+    async fn next_prompt(&mut self, conversation: &mut pollux_host::Conversation) -> Option<Typed> {
+        self.ui.refresh_offers(conversation, self.turn.loaded);
         self.ui.await_prompt();
         loop {
             tokio::select! {
                 biased;
                 input = self.ui.input() => match input {
-                    Input::Said(typed) => return Some(typed),
+                    Input::Said(typed) => return Some(typed.into()),
+                    Input::Prompt(prompt) => return Some(*prompt),
+                    Input::Ask(id, op) => {
+                        self.before_asking(&op, &conversation.sandbox);
+                        // A session that has ended is noticed by its events.
+                        let _ = conversation.ask_as(id, op);
+                    }
                     // It was meant for a turn that has just ended; the screen sends `Leave` to leave.
                     Input::Interrupt if self.ui.is_screen() => {}
                     Input::Interrupt | Input::Leave | Input::Gone => return None,
                     Input::Mode(mode) => self.change_mode(&mode.to_string(), conversation).await,
-                    // The approval was settled meanwhile.
-                    Input::Decide { .. } => {}
+                    // A server may ask outside of turns; an approval that was settled meanwhile is refused.
+                    Input::Decide { call, answer } => drop(conversation.ask(Op::Decide { call, answer })),
                 },
                 event = conversation.next() => {
                     let event = event?;
@@ -410,6 +460,13 @@ impl Front<'_, '_> {
         None
     }
 
+    /// What an operation of the front end needs before it reaches the session.
+    fn before_asking(&mut self, op: &Op, sandbox: &SandboxSlot) {
+        if matches!(op, Op::SetMode(ApprovalMode::Yolo)) {
+            self.confine(sandbox);
+        }
+    }
+
     /// Applies the sandbox of `--yolo` when that mode is entered later. It stays until the session ends, because commands
     /// started inside may still run.
     fn confine(&mut self, slot: &SandboxSlot) {
@@ -429,7 +486,8 @@ impl Front<'_, '_> {
     }
 
     /// A prompt with its custom command, skill and files expanded; `None` if that failed or was cancelled.
-    async fn read_prompt(&mut self, typed: String, conversation: &pollux_host::Conversation) -> Option<Op> {
+    async fn read_prompt(&mut self, typed: Typed, conversation: &pollux_host::Conversation) -> Option<Op> {
+        let Typed { text: typed, parts: attached, .. } = typed;
         self.turn.log_prompt(&typed);
         self.ui.turn_started(&typed);
         let cancel = CancellationToken::new();
@@ -457,7 +515,8 @@ impl Front<'_, '_> {
                 self.ui.error(&failure.message());
                 None
             }
-            Ok((parts, passed_over)) => {
+            Ok((mut parts, passed_over)) => {
+                parts.extend(attached);
                 passed_over.iter().for_each(|line| self.ui.note(line));
                 Some(Op::Prompt { parts, typed })
             }
@@ -471,7 +530,7 @@ impl Front<'_, '_> {
         conversation: &mut pollux_host::Conversation,
     ) -> Result<ControlFlow<()>, Failure> {
         let sandbox = conversation.sandbox.clone();
-        let mut running = RunningTurn { front: self, sandbox, shell: None };
+        let mut running = RunningTurn::new(self, sandbox);
         let mut turned = conversation.turn(op, &mut running).await?;
         loop {
             let end = match turned {
@@ -483,7 +542,7 @@ impl Front<'_, '_> {
                 return Ok(ControlFlow::Continue(()));
             };
             let sandbox = conversation.sandbox.clone();
-            let mut running = RunningTurn { front: self, sandbox, shell: None };
+            let mut running = RunningTurn::new(self, sandbox);
             turned = conversation.turn(op, &mut running).await?;
         }
     }
@@ -492,6 +551,7 @@ impl Front<'_, '_> {
         self.stats.fold(event);
         match event {
             Event::ModeChanged { mode, .. } => self.mode = *mode,
+            Event::ModelChanged(model) => self.model.clone_from(model),
             // What was asked while a turn runs.
             Event::Acknowledged { result: OpResult::Budget(status), .. } => {
                 self.ui.note(&commands::budget_page(status));
@@ -504,92 +564,5 @@ impl Front<'_, '_> {
             _ => {}
         }
         self.ui.event(event);
-    }
-}
-
-/// A running turn: shows its events and passes on the person's input.
-struct RunningTurn<'x, 'a, 'b> {
-    front: &'x mut Front<'a, 'b>,
-    sandbox: SandboxSlot,
-    shell: Option<Shell>,
-}
-
-/// A `!` command that runs.
-struct Shell {
-    call: CallId,
-    /// Shows its output.
-    print: Box<dyn Fn(&str) + Send + Sync>,
-    /// Cancellation was requested.
-    stopped: bool,
-}
-
-impl RunningTurn<'_, '_, '_> {
-    async fn take(&mut self, event: &Event) -> Option<TurnRequest> {
-        self.front.take(event);
-        match event {
-            Event::ShellStarted { call, command, .. } => {
-                let print = self.front.ui.shell_started(command);
-                self.shell = Some(Shell { call: call.clone(), print, stopped: false });
-            }
-            Event::CallOutput { call, text } => {
-                if let Some(shell) = self.shell.as_ref().filter(|shell| shell.call == *call) {
-                    (shell.print)(text);
-                }
-            }
-            Event::ShellEnded(report) => {
-                self.shell = None;
-                self.front.ui.shell_ended(report.ending.as_deref());
-            }
-            Event::ApprovalWanted(request) => {
-                let answer = self.front.ui.ask_approval(request).await?;
-                return Some(TurnRequest::Ask(Op::Decide { call: request.call.clone(), answer }));
-            }
-            Event::TurnEnded(end) => self.front.ui.turn_ended(end),
-            _ => {}
-        }
-        self.front.ui.is_broken().then_some(TurnRequest::GiveUp)
-    }
-
-    async fn wanted(&mut self) -> TurnRequest {
-        // Input typed while a `!` command runs waits for its end.
-        if let Some(shell) = &mut self.shell {
-            if shell.stopped {
-                std::future::pending::<()>().await;
-            }
-            self.front.ui.interrupted().await;
-            shell.stopped = true;
-            return TurnRequest::Ask(Op::Cancel);
-        }
-        loop {
-            match self.front.ui.input().await {
-                Input::Interrupt => return TurnRequest::Ask(Op::Cancel),
-                Input::Leave | Input::Gone => return TurnRequest::Leave,
-                Input::Decide { call, answer } => return TurnRequest::Ask(Op::Decide { call, answer }),
-                Input::Mode(mode) => {
-                    if let Some(op) = self.front.mode_change(&mode.to_string(), &self.sandbox) {
-                        return TurnRequest::Ask(op);
-                    }
-                }
-                Input::Said(typed) => {
-                    if let Some(op) = self.front.during_turn(typed) {
-                        return TurnRequest::Ask(op);
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl TurnFront for RunningTurn<'_, '_, '_> {
-    fn event<'a>(&'a mut self, event: &'a Event) -> Pin<Box<dyn Future<Output = Option<TurnRequest>> + 'a>> {
-        Box::pin(self.take(event))
-    }
-
-    fn wish(&mut self) -> Pin<Box<dyn Future<Output = TurnRequest> + '_>> {
-        Box::pin(self.wanted())
-    }
-
-    fn time_is_up(&self) -> Pin<Box<dyn Future<Output = ()>>> {
-        Box::pin(self.front.ui.deadline_passed())
     }
 }

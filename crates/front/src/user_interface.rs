@@ -107,7 +107,11 @@ impl UserInterface {
                 Input::Interrupt => return,
                 Input::Leave | Input::Gone if self.is_screen() => return,
                 Input::Leave | Input::Gone => std::future::pending().await,
-                Input::Said(_) | Input::Decide { .. } | Input::Mode(_) => {}
+                Input::Said(_)
+                | Input::Prompt(_)
+                | Input::Ask(..)
+                | Input::Decide { .. }
+                | Input::Mode(_) => {}
             }
         }
     }
@@ -166,6 +170,14 @@ impl UserInterface {
 impl UserInterface {
     pub(super) fn is_screen(&self) -> bool {
         self.front_end.is_screen()
+    }
+
+    pub(super) fn history_limit(&self) -> Option<usize> {
+        self.front_end.history_limit()
+    }
+
+    pub(super) fn keeps_its_session(&self) -> bool {
+        self.front_end.keeps_its_session()
     }
 
     pub(super) fn console(&mut self) -> &mut Console {
@@ -230,6 +242,10 @@ impl UserInterface {
 
     pub(super) fn set_offers(&mut self, conversation: &Conversation, loaded: &Loaded) {
         self.front_end.set_offers(conversation, loaded);
+    }
+
+    pub(super) fn refresh_offers(&mut self, conversation: &Conversation, loaded: &Loaded) {
+        self.front_end.refresh_offers(conversation, loaded);
     }
 
     pub(super) fn show_facts(&mut self, facts: SessionFacts) {

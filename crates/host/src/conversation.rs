@@ -48,6 +48,8 @@ pub trait TurnFront {
 pub enum TurnRequest {
     /// An operation for the session.
     Ask(Op),
+    /// The same, acknowledged under this id.
+    AskAs(RequestId, Op),
     /// Cancel the turn and leave when it has ended.
     Leave,
     /// Stop waiting.
@@ -104,6 +106,11 @@ impl Conversation {
         self.front.ask(op)
     }
 
+    /// The same, with an id chosen by the front end.
+    pub fn ask_as(&self, id: RequestId, op: Op) -> Result<(), Refusal> {
+        self.front.ask_as(id, op)
+    }
+
     /// Runs an operation that starts a turn or a shell command until it ends.
     pub async fn turn(&mut self, op: Op, front: &mut dyn TurnFront) -> Result<Turned, Failure> {
         let asked = self.ask(op).map_err(|_| gone())?;
@@ -142,6 +149,10 @@ impl Conversation {
     fn grant(&self, wish: TurnRequest, leaving: &mut bool) -> ControlFlow<()> {
         let op = match wish {
             TurnRequest::Ask(op) => op,
+            TurnRequest::AskAs(id, op) => {
+                let _ = self.ask_as(id, op);
+                return ControlFlow::Continue(());
+            }
             TurnRequest::Leave => {
                 *leaving = true;
                 Op::Cancel

@@ -95,8 +95,8 @@ pub use prepared::{Prepared, prepare, refuse_forbidden_yolo};
 pub use request::Request;
 pub use sandbox::{Sandbox, SandboxInForce, check_sandbox, sandbox_request};
 pub use sessions::{
-    Chosen, Freshness, HistoryItem, StoredChat, StoredChats, choose_session, delete_session, list_sessions,
-    stored_chats, tidy_up,
+    Chosen, Freshness, HistoryItem, RecordedCall, RecordedItem, StoredChat, StoredChats, choose_session,
+    delete_session, list_sessions, stored_chats, tidy_up,
 };
 pub use slash::{FilePlan, remember};
 pub use start_up::start;

@@ -53,6 +53,8 @@ pub struct Loaded {
     pub(crate) extensions: OnceLock<Extensions>,
     /// Extension updates are checked once per run.
     pub(crate) updates: OnceLock<()>,
+    /// MCP servers of the session's client.
+    pub(crate) client_servers: Vec<(String, Value)>,
     /// Servers kept when a conversation is cleared.
     pub(crate) servers: Kept,
     /// Read on first use; see [`agents::of`].
@@ -84,6 +86,9 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
     let mut groups = start.settings.groups.clone();
     // Whatever its name, a variable that holds a provider's key is not for tools, hooks and servers.
     options.api_key_env.iter().for_each(|name| groups.tools.redaction.provider_keys.add(name));
+    if options.without_questions {
+        groups.tools.exclude.push("ask_user".to_owned());
+    }
     let mut loaded = Loaded {
         groups,
         settings: start.settings,
@@ -101,6 +106,7 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
         only_extensions: options.extensions.clone(),
         extensions: OnceLock::new(),
         updates: OnceLock::new(),
+        client_servers: options.client_servers.clone(),
         servers: Kept::default(),
         agents: OnceLock::new(),
         project_model: None,

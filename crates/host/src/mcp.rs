@@ -75,6 +75,7 @@ const LONGEST_WAIT: u64 = 60_000;
 pub fn any(loaded: &Loaded) -> bool {
     let object = |value: &Value| value.as_object().is_some_and(|map| !map.is_empty());
     object(loaded.settings.section("mcpServers"))
+        || !loaded.client_servers.is_empty()
         || server_command(loaded).is_some()
         || extensions::any_server(loaded)
         || loaded.settings.get("admin.mcp.requiredConfig").is_some_and(|(value, _)| object(value))
@@ -141,6 +142,8 @@ fn entries(loaded: &Loaded, of_extensions: &[ExtensionServer]) -> Vec<(String, V
         };
         entries.insert(server.name.clone(), entry);
     }
+    // The person's own client decides for its session; an administrator decides for both.
+    entries.extend(loaded.client_servers.iter().cloned());
     rule(loaded, &mut entries);
     entries.extend(map("admin.mcp.requiredConfig"));
     entries.into_iter().collect()
@@ -243,6 +246,9 @@ fn refusal(loaded: &Loaded, switches: &JsonObject, name: &str) -> Option<Unused>
             "Server '{name}' is blocked by mcp.excluded. Remove it from settings.json mcp.excluded array to enable."
         );
         return Some(Unused::Blocked(text));
+    }
+    if loaded.client_servers.iter().any(|(known, _)| known == name) {
+        return None;
     }
     let switch = switches.get(&name.trim().to_lowercase()).and_then(|entry| entry.get("enabled"));
     if switch == Some(&Value::Bool(false)) {

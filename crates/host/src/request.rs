@@ -39,6 +39,12 @@ pub struct Request {
     pub tour: bool,
     /// Names reserved by the front end's own slash commands.
     pub reserved: Reserved,
+    /// MCP servers of the session's client: names and entries as in `mcpServers`. Never saved.
+    pub client_servers: Vec<(String, Value)>,
+    /// Instructions of the session's client, after those of the program.
+    pub client_instructions: Option<String>,
+    /// Nobody can answer the model's own questions, so it is not offered to ask any.
+    pub without_questions: bool,
     /// Lines for stderr about flags that have no effect yet.
     pub remarks: Vec<String>,
 }

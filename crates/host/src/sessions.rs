@@ -7,12 +7,14 @@ pub mod places;
 mod proposal;
 pub mod removals;
 pub mod rows;
+mod saved;
 mod selection;
 mod upkeep;
 
 pub use browser::{Freshness, StoredChat, StoredChats, stored_chats};
-pub use history::HistoryItem;
+pub use history::{HistoryItem, RecordedCall, RecordedItem};
 pub use proposal::{Proposal, Removal, Removals, Removed, SessionRow};
+pub use saved::{SavedSession, saved_sessions};
 pub use selection::{SessionSource, Wanted, Which};
 pub use upkeep::tidy_up;
 

@@ -114,6 +114,7 @@ async fn assemble(
     let mut context = context_files(loaded, &workspace);
     let (approval, confined) = (turn.permission.approval, turn.sandbox.kind(loaded));
     let mut prompt = prompt_inputs(loaded, approval, confined, interactive, &mut context)?;
+    prompt.appendix.clone_from(&turn.request.client_instructions);
     let environment = environment(loaded, &workspace, &mut context);
     let mut warnings = workspace.warnings().to_vec();
     warnings.extend(budget_warnings);

@@ -56,6 +56,7 @@ pub use listing::{
     select, select_anywhere, session_files, subagent_files, subagents,
 };
 pub use load::{LoadError, RepairNote, StoredSession, load};
+pub use lock::used_by;
 pub use message::encode::display as display_json;
 pub use message::{
     Compression, Message, MessageId, NoticeMessage, ReplyMessage, StoredCall, StoredStatus, UserMessage,

@@ -80,6 +80,14 @@ pub(crate) fn lock_state(session: &Path) -> LockState {
     }
 }
 
+/// The process that holds a session file, if one does. Takes no lock.
+pub fn used_by(session: &Path) -> Option<u32> {
+    let file = File::open(lock_path(session)).ok()?;
+    let owner = read_owner(&file).ok().flatten();
+    let is_alive = is_alive(&file, owner.as_ref(), Some(std::time::SystemTime::now()));
+    owner.filter(|_| is_alive).map(|owner| owner.pid)
+}
+
 impl Lock {
     /// Takes the lock of a session file, evicting a dead owner.
     pub(crate) fn take(session: &Path) -> Result<Self, LockError> {

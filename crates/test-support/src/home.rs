@@ -185,6 +185,12 @@ impl TestRun {
         Screen::start(&self.command, columns, rows)
     }
 
+    /// Starts it with pipes for its streams; the caller ends it.
+    pub fn start(mut self) -> Child {
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.command.spawn().unwrap_or_else(|error| panic!("start {:?}: {error}", self.command))
+    }
+
     /// Runs it to its end.
     pub fn run(mut self) -> Run {
         let input = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };

@@ -48,6 +48,7 @@ pub(crate) fn tree(purpose: Purpose) -> Command {
         .disable_help_subcommand(true);
     let root = purpose.fit(RootArgs::augment_args(root)).override_usage(USAGE).after_help(AFTER_HELP);
     let root = root.subcommands(TABLE.iter().map(|subcommand| subcommand.command(purpose))).subcommands([
+        purpose.fit(AcpArgs::augment_args(Command::new("acp"))),
         purpose.fit(DemoArgs::augment_args(Command::new("demo"))),
         purpose.fit(CompletionsArgs::augment_args(Command::new("completions"))),
         purpose.fit(ManArgs::augment_args(Command::new("man"))),
@@ -220,7 +221,8 @@ pub(super) struct OtherArgs {
     /// Print the version
     #[arg(short = 'v', long)]
     pub(super) version: bool,
-    #[arg(long, alias = "experimental-acp", hide = true)]
+    /// Serve an editor over the Agent Client Protocol
+    #[arg(long, alias = "experimental-acp")]
     pub(super) acp: bool,
     #[arg(short, long, hide = true, num_args = 0..=1, default_missing_value = "")]
     pub(super) worktree: Option<String>,
@@ -247,6 +249,16 @@ pub(super) struct GlobalArgs {
     #[arg(short, long, global = true, action = ArgAction::Help)]
     help: Option<bool>,
 }
+
+/// Serve an editor over the Agent Client Protocol
+///
+/// The editor starts this command and talks to it on stdin and stdout. Flags of a run, such as `--model` and
+/// `--approval-mode`, are the defaults of new sessions.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pollux acp
+  pollux acp --model pro --approval-mode auto_edit")]
+pub(super) struct AcpArgs {}
 
 /// Try Pollux on a throwaway project
 ///

@@ -42,9 +42,20 @@ pub(super) enum PromptSource {
 
 pub(super) enum Action {
     Converse,
+    /// `--acp`
+    Serve,
     ListExtensions,
     ListSessions,
     DeleteSession(String),
+}
+
+/// `pollux acp` takes the flags of a run, so it is read as the flag.
+pub(super) fn acp_as_flag(mut words: Vec<String>) -> Vec<String> {
+    let wants_help = words.iter().any(|word| word == "--help" || word == "-h");
+    if let Some(first) = words.first_mut().filter(|first| *first == "acp" && !wants_help) {
+        "--acp".clone_into(first);
+    }
+    words
 }
 
 pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
@@ -73,6 +84,8 @@ pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
 fn launch(root: RootArgs, name: &str, inner: &ArgMatches) -> Result<Launch, UsageError> {
     match name {
         "demo" => Ok(Launch::Demo(Box::new(demo(&root, typed(inner)?)))),
+        // Only for its help, and after other flags.
+        "acp" => route_acp(root),
         "completions" => Ok(Launch::Completions(typed::<CompletionsArgs>(inner)?.shell)),
         "man" => Ok(Launch::Man(typed::<ManArgs>(inner)?.folder)),
         _ => {
@@ -85,6 +98,11 @@ fn launch(root: RootArgs, name: &str, inner: &ArgMatches) -> Result<Launch, Usag
             Ok(Launch::Admin { command, options: Box::new(options) })
         }
     }
+}
+
+fn route_acp(mut root: RootArgs) -> Result<Launch, UsageError> {
+    root.other.acp = true;
+    Ok(Launch::Acp(Box::new(run_request(root)?.options)))
 }
 
 /// What clap read, as its derived type. It cannot fail, because the tree is built from the same type.
@@ -129,14 +147,14 @@ fn run_request(root: RootArgs) -> Result<RunRequest, UsageError> {
     let mut options = shared_options(&root);
     options.overrides.extend(budget(&root.output.budget)?);
     let (prompt, source) = prompt(root.prompt)?;
+    if root.other.acp && prompt.is_some() {
+        return Err(UsageError::Malformed("`--acp` takes no prompt; the editor sends prompts".to_owned()));
+    }
     options.prompt = prompt;
     options.approval = approval(&root.approvals)?;
     let (list_sessions, delete_session) = (root.session.list_sessions, root.session.delete_session.clone());
     options.session = session(root.session)?;
     // Flags whose silence would be dangerous or puzzling are refused while they can do nothing.
-    if root.other.acp {
-        return Err(UsageError::FlagUnavailable { flag: "--acp" });
-    }
     if root.other.worktree.is_some() {
         return Err(UsageError::FlagUnavailable { flag: "--worktree" });
     }
@@ -144,6 +162,7 @@ fn run_request(root: RootArgs) -> Result<RunRequest, UsageError> {
         _ if root.other.list_extensions => Action::ListExtensions,
         _ if list_sessions => Action::ListSessions,
         Some(which) => Action::DeleteSession(which.trim().to_owned()),
+        None if root.other.acp => Action::Serve,
         None => Action::Converse,
     };
     Ok(RunRequest { options, source, action })
@@ -172,6 +191,9 @@ fn shared_options(root: &RootArgs) -> Request {
         debug: root.global.debug,
         ignore_env: root.other.ignore_env,
         script: script(&root.scripted),
+        client_servers: Vec::new(),
+        client_instructions: None,
+        without_questions: false,
         remarks: Vec::new(),
     }
 }

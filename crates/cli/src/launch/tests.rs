@@ -268,9 +268,24 @@ fn commands_and_flags_of_later_versions_are_refused_by_name() {
     let error = refused(&["gemma", "list", "--whatever"]);
     assert_eq!(error, UsageError::CommandUnavailable { name: "gemma".to_owned() });
     assert!(!error.shows_help());
-    for args in [&["--acp"][..], &["--experimental-acp"], &["-w"], &["-w", "x"]] {
+    for args in [&["-w"][..], &["-w", "x"]] {
         assert!(matches!(refused(args), UsageError::FlagUnavailable { .. }), "{args:?}");
     }
+}
+
+#[test]
+fn an_editor_can_start_the_server_in_three_ways_with_the_flags_of_a_run() {
+    for args in [
+        &["--acp", "-m", "x"][..],
+        &["--experimental-acp", "-m", "x"],
+        &["acp", "-m", "x"],
+        &["-m", "x", "acp"],
+    ] {
+        let Ok(Launch::Acp(options)) = planned(args, PIPED) else { panic!("{args:?}") };
+        assert_eq!(options.overrides, [("model.name".to_owned(), json!("x"))]);
+    }
+    assert_eq!(planned(&["acp", "--help"], PIPED), Ok(Launch::Help(vec!["acp".to_owned()])));
+    assert!(planned(&["--acp", "-p", "hello"], PIPED).is_err());
 }
 
 #[test]
@@ -494,8 +509,8 @@ fn only_flags_for_tests_and_later_versions_are_hidden() {
         .filter(|arg| arg.is_hide_set())
         .filter_map(|arg| arg.get_long().map(str::to_owned))
         .collect();
-    let expected = ["acp", "worktree", "fake-responses", "fake-responses-non-strict", "record-responses"]
-        .map(str::to_owned);
+    let expected =
+        ["worktree", "fake-responses", "fake-responses-non-strict", "record-responses"].map(str::to_owned);
     assert_eq!(hidden, expected);
 }
 

@@ -79,7 +79,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("front", &["domain", "config", "host", "output"]),
     ("tui", &["domain"]),
     ("screen", &["domain", "config", "session", "host", "output", "front", "tui"]),
-    ("cli", &["domain", "config", "host", "front", "screen", "admin", "output"]),
+    ("acp", &["domain", "config", "host", "output", "front"]),
+    ("cli", &["domain", "config", "host", "front", "screen", "acp", "admin", "output"]),
     ("test-support", &[]),
 ];
 
@@ -121,7 +122,8 @@ const PARTS: &[(&str, &str, &[&str])] = &[
     ("front", "", &["output"]),
     ("screen", "", &["front", "tui", "output"]),
     ("screen", "services", &["front", "tui", "session"]),
-    ("cli", "", &["front", "screen", "admin", "output", "cli"]),
+    ("acp", "", &["front", "output"]),
+    ("cli", "", &["front", "screen", "acp", "admin", "output", "cli"]),
 ];
 
 /// What a library never does: values come in, results go out.

@@ -51,7 +51,7 @@ impl Front<'_, '_> {
     }
 
     async fn prompt(&mut self, text: String, conversation: &pollux_host::Conversation) -> CommandOutcome {
-        match self.read_prompt(text, conversation).await {
+        match self.read_prompt(text.into(), conversation).await {
             Some(op) => CommandOutcome::Turn(op),
             None => CommandOutcome::Continue,
         }

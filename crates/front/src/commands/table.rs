@@ -44,6 +44,11 @@ impl SlashCommand {
         self.names.first().copied().unwrap_or_default()
     }
 
+    /// Whether it is about the terminal or ends the program, and so has no use in an editor.
+    pub fn needs_terminal(&self) -> bool {
+        TERMINAL_ONLY.contains(&self.name())
+    }
+
     /// The usage line.
     pub(super) fn usage(&self) -> String {
         format!("{} {}", self.name(), self.follows).trim_end().to_owned()
@@ -72,6 +77,23 @@ pub(super) fn find(word: &str) -> Option<&'static SlashCommand> {
 /// Commands of gemini-cli that need its own services.
 pub(super) const UPSTREAM_ONLY: &[&str] =
     &["/bug-memory", "/corgi", "/gemma", "/oncall", "/profile", "/setup-github", "/voice"];
+
+/// Commands about the screen, the keyboard or the program's own window.
+const TERMINAL_ONLY: &[&str] = &[
+    "/clear",
+    "/copy",
+    "/docs",
+    "/editor",
+    "/footer",
+    "/ide",
+    "/privacy",
+    "/quit",
+    "/shortcuts",
+    "/terminal-setup",
+    "/theme",
+    "/upgrade",
+    "/vim",
+];
 
 /// A command that returns its outcome.
 macro_rules! then {

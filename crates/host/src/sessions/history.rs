@@ -1,7 +1,10 @@
 //! The earlier messages of a session, for display.
 
-use pollux_domain::content::Part;
-use pollux_domain::event::{CallStatus, Severity};
+use pollux_domain::JsonObject;
+use pollux_domain::content::{Body, Part};
+use pollux_domain::event::{CallStatus, Severity, Thought};
+use pollux_domain::id::CallId;
+use pollux_domain::tool::Display;
 use pollux_session::{Message, StoredCall, StoredStatus};
 use serde_json::Value;
 
@@ -21,7 +24,41 @@ pub enum HistoryItem {
     Note(Severity, String),
 }
 
+/// A message of an earlier run with everything that was recorded about it. `message` is its record.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RecordedItem {
+    Prompt { message: String, text: String },
+    Thought { message: String, thought: Thought },
+    Answer { message: String, text: String },
+    Call(Box<RecordedCall>),
+    Notice(Severity, String),
+}
+
+/// A tool call of an earlier run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordedCall {
+    pub call: CallId,
+    pub name: String,
+    pub args: JsonObject,
+    pub display_name: Option<String>,
+    /// What it was about, for people.
+    pub description: Option<String>,
+    /// `None` if it never finished.
+    pub status: Option<CallStatus>,
+    pub display: Display,
+    /// What the model read as the result.
+    pub answer: String,
+}
+
 impl Chosen {
+    /// Every recorded message and call, oldest first. Available until the session is resumed.
+    pub fn recorded(&self) -> Vec<RecordedItem> {
+        let Some(stored) = self.stored.take() else { return Vec::new() };
+        let recorded = stored.messages.iter().flat_map(recorded).collect();
+        self.stored.set(Some(stored));
+        recorded
+    }
+
     /// The last messages and calls, at most `most`, and the number of earlier ones. Available until the session
     /// is resumed.
     pub fn said(&self, most: usize) -> (Vec<HistoryItem>, usize) {
@@ -48,6 +85,54 @@ fn shown(message: &Message) -> Vec<HistoryItem> {
         }
         Message::Notice(notice) => vec![HistoryItem::Note(notice.severity, notice.text.clone())],
         Message::Other { .. } => Vec::new(),
+    }
+}
+
+fn recorded(message: &Message) -> Vec<RecordedItem> {
+    match message {
+        Message::User(user) => {
+            let prompts = shown(message).into_iter().filter_map(|item| match item {
+                HistoryItem::Prompt(text) => Some(text),
+                _ => None,
+            });
+            prompts.map(|text| RecordedItem::Prompt { message: user.id.clone(), text }).collect()
+        }
+        Message::Reply(reply) => {
+            let message = reply.id.clone();
+            let thoughts = reply.thoughts.iter().map(|(thought, _)| RecordedItem::Thought {
+                message: message.clone(),
+                thought: thought.clone(),
+            });
+            let text = text(&reply.parts);
+            let answer =
+                (!text.trim().is_empty()).then(|| RecordedItem::Answer { message: message.clone(), text });
+            let calls = reply.calls.iter().map(|call| RecordedItem::Call(Box::new(recorded_call(call))));
+            thoughts.chain(answer).chain(calls).collect()
+        }
+        Message::Notice(notice) => vec![RecordedItem::Notice(notice.severity, notice.text.clone())],
+        Message::Other { .. } => Vec::new(),
+    }
+}
+
+fn recorded_call(call: &StoredCall) -> RecordedCall {
+    let answers = call.result.iter().filter_map(|part| match &part.body {
+        Body::Response(response) => {
+            ["output", "error"].iter().find_map(|key| response.response.get(*key)?.as_str())
+        }
+        _ => None,
+    });
+    RecordedCall {
+        call: call.id.clone(),
+        name: call.name.clone(),
+        args: call.args.clone(),
+        display_name: call.display_name.clone(),
+        description: call.description.clone().filter(|about| !about.is_empty()),
+        status: match call.status {
+            StoredStatus::Ended(status) => Some(status),
+            StoredStatus::Pending => None,
+        },
+        display: call.display(),
+        answer: answers.collect(),
     }
 }
 

