@@ -25,6 +25,7 @@ pub mod path_display;
 pub mod percent;
 pub mod redact;
 pub mod remote_agent;
+pub mod sandbox;
 pub mod session_observer;
 pub mod spelling;
 pub mod sync;

@@ -93,7 +93,7 @@ pub use pollux_sandbox::run_holder_if_asked;
 pub use pollux_tools::{MAX_EXTRA_DIRECTORIES, SandboxSlot, Workspace, WorkspaceSetup, list_paths};
 pub use prepared::{Prepared, prepare, refuse_forbidden_yolo};
 pub use request::Request;
-pub use sandbox::{Sandbox, SandboxInForce, check_sandbox, sandbox_request};
+pub use sandbox::{Sandbox, SandboxInForce, check_sandbox, open_rights, sandbox_request};
 pub use sessions::{
     Chosen, Freshness, HistoryItem, StoredChat, StoredChats, choose_session, delete_session, list_sessions,
     stored_chats, tidy_up,

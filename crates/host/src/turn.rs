@@ -126,7 +126,7 @@ async fn assemble(
     let policy = policy::engine(turn.request, loaded, workspace.directories());
     warnings.extend(policy.problems().iter().map(ToString::to_string));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let sandbox = SandboxSlot::new(turn.sandbox.borders.clone());
+    let sandbox = SandboxSlot::new(turn.sandbox.rights.clone());
     let setup = tool_setup(loaded, &services, sandbox.clone(), &clock);
     let mut tools = all_tools(setup.clone(), loaded, &model)?;
     tools.extend(discovered(&setup, loaded, &mut warnings).await?);
@@ -185,6 +185,9 @@ async fn assemble(
     let handle = open(spec, ports);
     if let (Some(servers), Some(person)) = (&services.servers, &handle.person) {
         servers.introduce(Arc::clone(person));
+    }
+    if let Some(rights) = sandbox.rights() {
+        rights.introduce(handle.person.clone());
     }
     warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
     warnings.extend(noticed);
