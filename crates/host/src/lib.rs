@@ -48,6 +48,7 @@ mod remote_agents;
 pub mod request;
 pub mod rewind;
 mod sandbox;
+mod sandbox_page;
 mod saved_chat;
 mod server_names;
 mod services;
@@ -94,6 +95,7 @@ pub use pollux_tools::{MAX_EXTRA_DIRECTORIES, SandboxSlot, Workspace, WorkspaceS
 pub use prepared::{Prepared, prepare, refuse_forbidden_yolo};
 pub use request::Request;
 pub use sandbox::{Sandbox, SandboxInForce, check_sandbox, open_rights, sandbox_request};
+pub use sandbox_page::sandbox_page;
 pub use sessions::{
     Chosen, Freshness, HistoryItem, StoredChat, StoredChats, choose_session, delete_session, list_sessions,
     stored_chats, tidy_up,

@@ -186,9 +186,7 @@ async fn assemble(
     if let (Some(servers), Some(person)) = (&services.servers, &handle.person) {
         servers.introduce(Arc::clone(person));
     }
-    if let Some(rights) = sandbox.rights() {
-        rights.introduce(handle.person.clone());
-    }
+    sandbox.introduce(handle.person.clone());
     warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
     warnings.extend(noticed);
     warnings.extend(without_tools(&model.resolve(&loaded.groups.model.name)));

@@ -19,7 +19,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ pub(crate) struct Holder {
     /// Its namespaces, for another set of rights in the same session.
     pub(crate) namespaces: Vec<OwnedFd>,
     /// The view of the file system, if it shares processes with another holder, which outlive it.
-    shared_view: Option<PathBuf>,
+    shared_view: Option<u64>,
 }
 
 /// Runs a holder if this process was started as one; call it first in `main`, while there is one thread. Returns the
@@ -112,8 +112,9 @@ impl Holder {
                 // Neither a wrapper's complaints nor a full pipe matter any more.
                 drop(errors);
                 let (control, monitor) = (Some(Mutex::new(control)), Some(Mutex::new(monitor)));
+                let view = if setup.join.is_empty() { None } else { namespaces.pop() };
+                let shared_view = view.and_then(|view| rustix::fs::fstat(view).ok()).map(|view| view.st_ino);
                 let listeners = namespaces.split_off(namespaces.len().saturating_sub(setup.listen.len()));
-                let shared_view = if setup.join.is_empty() { None } else { view_of(id) };
                 let process = Mutex::new(process);
                 let holder = Self { control, monitor, process, id, namespaces, shared_view };
                 Ok((holder, listeners.into_iter().map(TcpListener::from).collect()))
@@ -205,23 +206,24 @@ impl Drop for Holder {
             }
             std::thread::sleep(Duration::from_micros(500));
         }
-        if let Some(view) = &self.shared_view {
+        if let Some(view) = self.shared_view {
             end_all_in(view, deadline);
         }
     }
 }
 
 /// The view of the file system that a process has.
-fn view_of(id: i32) -> Option<PathBuf> {
-    std::fs::read_link(format!("/proc/{id}/ns/mnt")).ok()
+fn view_of(id: i32) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(format!("/proc/{id}/ns/mnt")).ok().map(|view| view.ino())
 }
 
 /// Ends every process with this view, however it was started and whoever its parent is now.
-fn end_all_in(view: &Path, deadline: Instant) {
+fn end_all_in(view: u64, deadline: Instant) {
     loop {
         let mut found = false;
         for process in process_table::processes() {
-            if view_of(process.id).as_deref() == Some(view)
+            if view_of(process.id) == Some(view)
                 && let Some(id) = rustix::process::Pid::from_raw(process.id)
             {
                 found = true;

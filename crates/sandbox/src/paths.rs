@@ -212,7 +212,9 @@ impl SandboxPaths {
         if below(&self.protected) > None {
             return PathAccess::Protected;
         }
-        let written = below(&self.writable).max(below(&self.temp));
+        // A home inside a folder for temporary files stays as it is.
+        let temp = below(&self.temp).filter(|temp| below(&self.homes).is_none_or(|home| home < *temp));
+        let written = below(&self.writable).max(temp);
         if written > None { PathAccess::Writable } else { PathAccess::ReadOnly }
     }
 

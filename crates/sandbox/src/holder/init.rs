@@ -150,6 +150,10 @@ fn inner(setup: &Setup, control: &UnixStream, outer: Pid) -> Result<(), Trouble>
             namespaces::raise_loopback().map_err(doing("could not enable the loopback interface"))?;
         }
         joinable.extend(listen(&setup.listen)?);
+        if !setup.join.is_empty() {
+            let view = File::open("/proc/self/ns/mnt").map_err(doing("could not open the own view"))?;
+            joinable.push(view.into());
+        }
     }
     adopt_orphans()?;
     confine(setup)?;

@@ -39,7 +39,7 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let temp = TempDir::new().unwrap();
         let socket = temp.path().join("daemon.sock");
         let abstract_name = format!("pollux-test-{}-{}", std::process::id(), temp.path().display());
