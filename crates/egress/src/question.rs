@@ -65,7 +65,7 @@ impl Question {
 
 /// Asks the user. Without one, unlisted hosts are refused at once.
 pub trait Asker: Send + Sync {
-    /// Whether somebody can be asked now; otherwise unlisted hosts are refused at once.
+    /// Whether a person can be asked now; otherwise unlisted hosts are refused at once.
     fn is_present(&self) -> bool {
         true
     }

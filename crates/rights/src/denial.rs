@@ -144,7 +144,7 @@ fn hidden(path: &Path, scene: &Scene<'_>) -> Option<Found> {
     let named = names(scene, path) || (socket && uses_daemon(scene.command));
     let grantable = (named && !path.starts_with(scene.own) && !is_broad(path, scene.homes)).then_some(path);
     let (kind, danger) = if socket {
-        let text = format!("Whoever reaches {} can act outside the sandbox with its rights", path.display());
+        let text = format!("A program that reaches {} can act outside the sandbox", path.display());
         (DenialKind::Socket, text)
     } else {
         (DenialKind::Read, format!("{} may contain secrets", path.display()))

@@ -218,7 +218,7 @@ fn view_of(id: i32) -> Option<u64> {
     std::fs::metadata(format!("/proc/{id}/ns/mnt")).ok().map(|view| view.ino())
 }
 
-/// Ends every process with this view, however it was started and whoever its parent is now.
+/// Ends every process with this view, however it was started and whatever its parent is now.
 fn end_all_in(view: u64, deadline: Instant) {
     loop {
         let mut found = false;

@@ -91,7 +91,7 @@ pub struct Grants {
 /// Ports on the commands' own loopback whose connections this program accepts.
 ///
 /// A holder listens on them inside its network and hands the listeners over: a socket stays in the network that it was
-/// made in, so whoever accepts on it needs no process inside.
+/// made in, so accepting on it needs no process inside.
 #[derive(Clone)]
 pub struct Doors {
     pub ports: Vec<u16>,

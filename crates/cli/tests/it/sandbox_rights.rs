@@ -218,8 +218,9 @@ fn a_person_is_asked_about_a_host_while_the_command_waits() {
     if !has_namespaces() {
         return;
     }
-    let home = TestHome::new().file("c.sh", &connect("a.example:443"));
-    let (scene, screen) = at_the_screen(home, "bash c.sh > answer; bash c.sh >> answer; true");
+    let script = format!("run() {{ {}; }}; run > answer; run >> answer; true", connect("a.example:443"));
+    let home = TestHome::new().file("c.sh", &script);
+    let (scene, screen) = at_the_screen(home, "bash c.sh");
     screen.say("go").expect("bash wants to connect to a.example:443").expect("Allow it? The command waits.");
     screen.expect("Allow in this project").key("Down").key("Enter").expect("The turn goes on.");
     // Allowed, and then the name has no address: no refusal, and no second question.
@@ -237,8 +238,8 @@ fn a_refused_path_is_asked_about_and_the_command_runs_again() {
     let home = TestHome::new();
     let other = home.home().join("other");
     fs::create_dir_all(&other).unwrap();
-    let command = format!("echo x >> {}/file", other.display());
-    let (scene, screen) = at_the_screen(home, &command);
+    let home = home.file("append.sh", &format!("echo x >> {}/file", other.display()));
+    let (scene, screen) = at_the_screen(home, "bash append.sh");
     screen.say("go").expect("was not allowed to write").expect("Allow it and run the command again?");
     assert!(!other.join("file").exists());
     screen.key("y").key("Enter").expect("The turn goes on.");

@@ -163,7 +163,7 @@ fn inner(setup: &Setup, control: &UnixStream, outer: Pid) -> Result<(), Trouble>
     Ok(())
 }
 
-/// Listeners on the own loopback. Whoever gets them accepts there, wherever it runs.
+/// Listeners on the own loopback. The process that gets them accepts there, wherever it runs.
 fn listen(ports: &[u16]) -> Result<Vec<OwnedFd>, Trouble> {
     let bind = |port: &u16| {
         TcpListener::bind((Ipv4Addr::LOCALHOST, *port))
