@@ -161,7 +161,6 @@ pub(crate) fn existing(path: &Path) -> Option<&Path> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "scratch files need no care")]
 mod tests {
     use super::*;
 

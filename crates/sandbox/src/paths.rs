@@ -203,8 +203,9 @@ impl SandboxPaths {
 
     /// How a real path appears to commands.
     pub(crate) fn access_to(&self, path: &Path) -> PathAccess {
-        let below =
-            |places: &[PathBuf]| places.iter().filter(|place| path.starts_with(place)).map(depth).max();
+        let below = |places: &[PathBuf]| {
+            places.iter().filter(|place| path.starts_with(place)).map(|place| depth(place)).max()
+        };
         let hidden = below(&self.hidden);
         if hidden > below(&self.visible).max(below(&self.writable)) {
             return PathAccess::Hidden;
@@ -304,7 +305,7 @@ fn real_below(folder: &Path, name: &str) -> PathBuf {
     whole
 }
 
-fn depth(path: &PathBuf) -> usize {
+fn depth(path: &Path) -> usize {
     path.components().count()
 }
 
