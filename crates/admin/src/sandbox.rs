@@ -5,12 +5,15 @@ mod check;
 mod page;
 
 use std::ffi::OsStr;
+use std::sync::Arc;
 
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::{Failure, print_result};
 use pollux_host::helpers::helper_environment;
-use pollux_host::{Loaded, load_settings, sandbox_request};
+use pollux_host::{Loaded, load_settings, open_rights, sandbox_request};
+use pollux_rights::SessionRights;
 use pollux_sandbox::{Sandbox, SandboxRequest};
+use tokio_util::sync::CancellationToken;
 
 pub use arguments::{SandboxArgs, SandboxCommand};
 
@@ -32,7 +35,11 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
             }
             Ok(())
         }
-        SandboxCommand::Run { command } => run_one(&open(&request)?, command, &loaded),
+        SandboxCommand::Run { command } => {
+            let (rights, notes) = open_rights(&loaded)?;
+            context.note(&notes);
+            run_one(&Arc::new(rights), command, &loaded)
+        }
     }
 }
 
@@ -56,13 +63,17 @@ fn status(request: &SandboxRequest, json: bool, context: &mut Context<'_>) -> Re
 }
 
 /// Runs a command with the streams of this program.
-fn run_one(sandbox: &Sandbox, command: &[String], loaded: &Loaded) -> Result<(), Failure> {
+fn run_one(rights: &Arc<SessionRights>, command: &[String], loaded: &Loaded) -> Result<(), Failure> {
     let Some((program, arguments)) = command.split_first() else { return Ok(()) };
+    let line = command.join(" ");
+    let run = rights.begin("sandbox-run", &line, loaded.env.cwd(), &CancellationToken::new());
     let failed = |error: &std::io::Error| {
         Failure::new(ExitKind::Failure, format!("could not run `{program}`")).because(error)
     };
-    let status = in_sandbox(sandbox, program, arguments, loaded, Streams::Inherited)
+    let status = in_sandbox(&run.sandbox(), program, arguments, loaded, Streams::Inherited)
         .map_err(|error| failed(&error))?;
+    // Writes the report.
+    drop(run.finish());
     match exit_code(status) {
         0 => Ok(()),
         code => Err(Failure::new(ExitKind::Program(code), format!("`{program}`: {status}"))),

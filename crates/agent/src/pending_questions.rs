@@ -8,6 +8,7 @@ use pollux_domain::BoxFuture;
 use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Person, Question, Subject, Why};
 use pollux_domain::event::{Event, FrontId, OpResult, RequestId};
 use pollux_domain::id::CallId;
+use pollux_domain::sandbox::RightQuestion;
 use pollux_domain::sync::Locked;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -120,6 +121,27 @@ impl Person for PendingQuestions {
             destroys: None,
             why: Why::default(),
             offers: vec![Offer { outcome: Outcome::Refuse, covers: String::new() }],
+        };
+        Box::pin(PendingQuestions::ask(self, request, cancel))
+    }
+
+    fn ask_right<'a>(
+        &'a self,
+        question: RightQuestion,
+        danger: Option<String>,
+        offers: Vec<Offer>,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Answer> {
+        let number = self.asides.fetch_add(1, Ordering::Relaxed);
+        let request = ApprovalRequest {
+            call: CallId::new("sandbox", &number.to_string()),
+            tool: "sandbox".to_owned(),
+            display_name: "Sandbox".to_owned(),
+            args: pollux_domain::JsonObject::new(),
+            why: Why { reason: format!("{}.", question.sentence()), ..Why::default() },
+            subject: Subject::Sandbox(Box::new(question)),
+            destroys: danger,
+            offers,
         };
         Box::pin(PendingQuestions::ask(self, request, cancel))
     }

@@ -138,6 +138,8 @@ async fn ask_person(
         Answer::SessionServer => {
             grants.server.iter().for_each(|grant| session.authority.approvals.allow_for_session(grant));
         }
+        // Not offered for calls.
+        Answer::Project => {}
         Answer::Saved => save(session, grants.call.as_ref()).await,
         Answer::Edited(args) => return Settled::Again(args),
         Answer::Refuse(message) => {

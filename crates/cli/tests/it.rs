@@ -113,6 +113,8 @@ mod rewind;
 mod routing;
 #[path = "it/sandbox.rs"]
 mod sandbox;
+#[path = "it/sandbox_rights.rs"]
+mod sandbox_rights;
 #[path = "it/scene.rs"]
 mod scene;
 #[path = "it/screen.rs"]

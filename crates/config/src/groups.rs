@@ -248,6 +248,11 @@ pub struct Sandbox {
     pub allowed_paths: Vec<String>,
     /// `None` if unset.
     pub network: Option<bool>,
+    /// `none`, `proxy`, `public` or `open`; beats `network`.
+    pub network_mode: Option<String>,
+    /// `read-only`, `workspace`, `workspace-open` or `strict`.
+    pub profile: Option<String>,
+    pub package_downloads: bool,
 }
 
 /// Which environment variables a child process may see.

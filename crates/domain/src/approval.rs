@@ -7,6 +7,7 @@ use std::str::FromStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::id::CallId;
+use crate::sandbox::RightQuestion;
 use crate::tool::FileDiff;
 use crate::{BoxFuture, JsonObject};
 
@@ -118,6 +119,8 @@ pub enum Subject {
     },
     /// The model's questions; answered with [`Answer::Replies`].
     Questions(Vec<Question>),
+    /// A sandboxed command needs another right.
+    Sandbox(Box<RightQuestion>),
     Other(String),
 }
 
@@ -156,6 +159,8 @@ pub enum Outcome {
     Session,
     /// Every tool of the server, for the rest of the session.
     SessionServer,
+    /// From now on in this project; only for rights of the sandbox.
+    Project,
     /// From now on, as a rule in a file.
     Saved,
     /// With arguments edited by the user.
@@ -171,7 +176,8 @@ impl Outcome {
             Self::Session => 2,
             Self::SessionServer => 3,
             Self::Saved => 4,
-            Self::Edit => 5,
+            // Never offered together.
+            Self::Edit | Self::Project => 5,
             Self::Refuse => 6,
         }
     }
@@ -182,6 +188,7 @@ impl Outcome {
             Self::Once => "proceed_once",
             Self::Session => "proceed_always",
             Self::SessionServer => "proceed_always_server",
+            Self::Project => "proceed_always_project",
             Self::Saved => "proceed_always_and_save",
             Self::Edit => "modify_with_editor",
             Self::Refuse => "cancel",
@@ -195,6 +202,7 @@ pub enum Answer {
     Once,
     Session,
     SessionServer,
+    Project,
     Saved,
     /// Run with these arguments instead; they are checked again.
     Edited(JsonObject),
@@ -213,6 +221,7 @@ impl Answer {
             Self::Once | Self::Replies(_) => Outcome::Once,
             Self::Session => Outcome::Session,
             Self::SessionServer => Outcome::SessionServer,
+            Self::Project => Outcome::Project,
             Self::Saved => Outcome::Saved,
             Self::Edited(_) => Outcome::Edit,
             Self::Refuse(_) | Self::Cancel => Outcome::Refuse,
@@ -238,6 +247,17 @@ pub trait Person: Send + Sync {
         questions: Vec<Question>,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Answer>;
+
+    /// Asks for a right of the sandbox, with these answers; the danger is shown as a warning.
+    fn ask_right<'a>(
+        &'a self,
+        _question: RightQuestion,
+        _danger: Option<String>,
+        _offers: Vec<Offer>,
+        _cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::Cancel))
+    }
 }
 
 /// What an answer looks like.

@@ -26,6 +26,7 @@ pub mod percent;
 pub mod plural;
 pub mod redact;
 pub mod remote_agent;
+pub mod sandbox;
 pub mod session_observer;
 pub mod spelling;
 pub mod sync;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::content::Part;
 use crate::event::Location;
 use crate::id::CallId;
+use crate::sandbox::SandboxReport;
 use crate::{BoxFuture, JsonObject};
 
 pub use run_failure::RunFailure;
@@ -263,12 +264,14 @@ pub struct ToolOutput {
     pub lines: LineDelta,
     /// The command run by the tool failed. The model gets the result; everything else counts it as a failure.
     pub failure: Option<RunFailure>,
+    /// The sandbox that the command ran in.
+    pub sandbox: Option<Box<SandboxReport>>,
 }
 
 impl ToolOutput {
     /// A result that changed no file.
     pub fn new(parts: Vec<Part>, display: Display) -> Self {
-        Self { parts, display, lines: LineDelta::default(), failure: None }
+        Self { parts, display, lines: LineDelta::default(), failure: None, sandbox: None }
     }
 }
 

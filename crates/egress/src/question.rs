@@ -65,6 +65,11 @@ impl Question {
 
 /// Asks the user. Without one, unlisted hosts are refused at once.
 pub trait Asker: Send + Sync {
+    /// Whether a person can be asked now; otherwise unlisted hosts are refused at once.
+    fn is_present(&self) -> bool {
+        true
+    }
+
     /// Asks one question; waiting longer than the limit counts as a refusal.
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer>;
 }
@@ -117,7 +122,8 @@ impl Questions {
 
     /// Waits for the answer about a host; one question for all who wait.
     pub(crate) async fn ask(self: &Arc<Self>, question: Question) -> Verdict {
-        let Some(asker) = &self.asker else { return Verdict::Refused("no rule") };
+        let asker = self.asker.as_ref().filter(|asker| asker.is_present());
+        let Some(asker) = asker else { return Verdict::Refused("no rule") };
         let mut answered = match self.join(asker, question) {
             Ok(receiver) => receiver,
             Err(verdict) => return verdict,

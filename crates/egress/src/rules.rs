@@ -247,6 +247,23 @@ impl RuleBook {
         })
     }
 
+    /// Adds rules for the rest of the session. Returns the new generation.
+    pub fn grant_all(&self, rules: &RuleSet) -> u64 {
+        self.change(|parts| {
+            for rule in rules.allowed() {
+                if !parts.granted.contains(rule) {
+                    parts.granted.push(rule.clone());
+                }
+            }
+        })
+    }
+
+    /// Takes back one host and port that was granted in this session. Returns the new generation.
+    pub fn revoke(&self, host: &Host, port: u16) -> u64 {
+        let pattern = HostPattern::exact(host.clone(), port);
+        self.change(|parts| parts.granted.retain(|rule| rule.pattern != pattern))
+    }
+
     /// Takes back what was granted in this session. Returns the new generation.
     pub fn revoke_grants(&self) -> u64 {
         self.change(|parts| parts.granted.clear())

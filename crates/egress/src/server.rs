@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc as tokio_mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -22,13 +22,29 @@ pub enum Listen {
     Unix(PathBuf),
     /// On a port of this machine, where every request must carry a token.
     Loopback,
+    /// Only on listeners that are handed over later, from networks where every process may use the proxy.
+    Handed,
 }
 
 /// Where a running proxy is found.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ProxyAddress {
     Unix(PathBuf),
-    Loopback { port: u16, token: String },
+    Loopback {
+        port: u16,
+        token: String,
+    },
+    /// On listeners that were handed over.
+    Handed,
+}
+
+/// A listener in another network, and where its connections lead.
+#[derive(Debug)]
+pub enum Door {
+    /// To the proxy.
+    Proxy(std::net::TcpListener),
+    /// To this port of this machine.
+    Port(std::net::TcpListener, u16),
 }
 
 /// Why a proxy could not be started or changed.
@@ -52,6 +68,7 @@ pub struct Server {
     rules: Arc<RuleBook>,
     stop: CancellationToken,
     checked: watch::Receiver<Checked>,
+    doors: tokio_mpsc::UnboundedSender<Door>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -61,6 +78,7 @@ type Checked = Result<u64, CanaryError>;
 enum Listener {
     Unix(std::os::unix::net::UnixListener),
     Loopback(std::net::TcpListener, Arc<str>),
+    Handed,
 }
 
 impl Server {
@@ -71,13 +89,20 @@ impl Server {
         let stop = CancellationToken::new();
         let (sender, checked) = watch::channel(Ok(0));
         let (ready, started) = mpsc::sync_channel(1);
+        let (doors, handed) = tokio_mpsc::unbounded_channel();
         let run = {
             let stop = stop.clone();
             move || {
                 let built = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
                 match built {
                     Ok(runtime) => {
-                        runtime.block_on(run(listener, Arc::new(Core::new(options)), &stop, &sender, &ready));
+                        runtime.block_on(run(
+                            (listener, handed),
+                            Arc::new(Core::new(options)),
+                            &stop,
+                            &sender,
+                            &ready,
+                        ));
                         // Look-ups that hang are left behind.
                         runtime.shutdown_background();
                     }
@@ -87,7 +112,7 @@ impl Server {
         };
         let spawned = std::thread::Builder::new().name("pollux-egress".to_owned()).spawn(run);
         let thread = Some(spawned.map_err(|source| ServerError::Thread { source })?);
-        let server = Self { address, rules, stop, checked, thread };
+        let server = Self { address, rules, stop, checked, doors, thread };
         started.recv().unwrap_or(Err(ServerError::Ended))?;
         Ok(server)
     }
@@ -107,6 +132,16 @@ impl Server {
             Ok(seen) => Ok((*seen)?),
             Err(_) => Err(ServerError::Ended),
         }
+    }
+
+    /// Accepts connections on this listener too, until the proxy ends. If it has ended, the listener is closed.
+    pub fn hand(&self, door: Door) {
+        let _ = self.doors.send(door);
+    }
+
+    /// The rules in force.
+    pub fn rules(&self) -> &Arc<RuleBook> {
+        &self.rules
     }
 
     /// Whether it still accepts connections.
@@ -145,6 +180,7 @@ fn bind(listen: &Listen) -> Result<(Listener, ProxyAddress), ServerError> {
             let shared: Arc<str> = Arc::from(token.as_str());
             Ok((Listener::Loopback(listener, shared), ProxyAddress::Loopback { port, token }))
         }
+        Listen::Handed => Ok((Listener::Handed, ProxyAddress::Handed)),
     }
 }
 
@@ -166,7 +202,7 @@ fn bind_unix(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
 type Ready = mpsc::SyncSender<Result<(), ServerError>>;
 
 async fn run(
-    listener: Listener,
+    (listener, doors): (Listener, tokio_mpsc::UnboundedReceiver<Door>),
     core: Arc<Core>,
     stop: &CancellationToken,
     checked: &watch::Sender<Checked>,
@@ -190,7 +226,7 @@ async fn run(
     tokio::select! {
         () = stop.cancelled() => {}
         () = guard => {}
-        _ = accept(listener, &core) => {}
+        _ = accept(listener, doors, &core) => {}
     }
     // Closed for good: the sockets are gone with `accept`, and so are all connections.
     stop.cancel();
@@ -208,28 +244,77 @@ async fn check(
     result
 }
 
-async fn accept(listener: Listener, core: &Arc<Core>) -> io::Result<()> {
+async fn accept(
+    listener: Listener,
+    mut doors: tokio_mpsc::UnboundedReceiver<Door>,
+    core: &Arc<Core>,
+) -> io::Result<()> {
     let slots = Arc::new(Semaphore::new(core.limits.connections));
-    let mut connections = JoinSet::new();
+    let mut loops = JoinSet::new();
     match listener {
         Listener::Unix(listener) => {
             let listener = UnixListener::from_std(listener)?;
-            loop {
-                let accepted = listener.accept().await.map(|(stream, _)| stream);
-                let Some(stream) = or_wait(accepted).await else { continue };
-                let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
-                admit(core, &slots, &mut connections, halves_unix(stream), None, pid);
-            }
+            loops.spawn(accept_unix(listener, Arc::clone(core), Arc::clone(&slots)));
         }
         Listener::Loopback(listener, token) => {
             let listener = TcpListener::from_std(listener)?;
-            loop {
-                let accepted = listener.accept().await.map(|(stream, _)| stream);
-                let Some(stream) = or_wait(accepted).await else { continue };
-                let _ = stream.set_nodelay(true);
-                admit(core, &slots, &mut connections, halves_tcp(stream), Some(&token), None);
-            }
+            loops.spawn(accept_tcp(listener, Some(token), Arc::clone(core), Arc::clone(&slots)));
         }
+        Listener::Handed => {}
+    }
+    // The sender lives as long as the server; until then, this does not end.
+    while let Some(door) = doors.recv().await {
+        let opened = match door {
+            Door::Proxy(listener) => {
+                listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener)).map(
+                    |listener| loops.spawn(accept_tcp(listener, None, Arc::clone(core), Arc::clone(&slots))),
+                )
+            }
+            Door::Port(listener, port) => listener
+                .set_nonblocking(true)
+                .and_then(|()| TcpListener::from_std(listener))
+                .map(|listener| loops.spawn(forward(listener, port, Arc::clone(&slots)))),
+        };
+        // A listener that cannot be used is closed: nobody gets out.
+        drop(opened);
+    }
+    Ok(())
+}
+
+async fn accept_unix(listener: UnixListener, core: Arc<Core>, slots: Arc<Semaphore>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = listener.accept().await.map(|(stream, _)| stream);
+        let Some(stream) = or_wait(accepted).await else { continue };
+        let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+        admit(&core, &slots, &mut connections, halves_unix(stream), None, pid);
+    }
+}
+
+async fn accept_tcp(listener: TcpListener, token: Option<Arc<str>>, core: Arc<Core>, slots: Arc<Semaphore>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = listener.accept().await.map(|(stream, _)| stream);
+        let Some(stream) = or_wait(accepted).await else { continue };
+        let _ = stream.set_nodelay(true);
+        admit(&core, &slots, &mut connections, halves_tcp(stream), token.as_ref(), None);
+    }
+}
+
+/// Connects each connection with a port of this machine.
+async fn forward(listener: TcpListener, port: u16, slots: Arc<Semaphore>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = listener.accept().await.map(|(stream, _)| stream);
+        let Some(mut inside) = or_wait(accepted).await else { continue };
+        while connections.try_join_next().is_some() {}
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
+        connections.spawn(async move {
+            if let Ok(mut outside) = TcpStream::connect(("127.0.0.1", port)).await {
+                let _ = tokio::io::copy_bidirectional(&mut inside, &mut outside).await;
+            }
+            drop(slot);
+        });
     }
 }
 

@@ -10,6 +10,9 @@
 //! trust = "…"                           # digest of the project when the grant was given
 //! allow = ["api.example.net:443"]
 //!
+//! [files]
+//! write = ["/home/me/.config/tool"]     # also `read` and `socket`, and `[files.projects."…"]`
+//!
 //! [commands.terraform]
 //! allow_network = true                  # gemini-cli: open for this command
 //! ```
@@ -165,14 +168,71 @@ fn parsed(text: &str) -> Result<Table, InvalidRules> {
     text.parse::<Table>().map_err(|error| InvalidRules(error.message().to_owned()))
 }
 
+/// Paths that were granted for good.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoredPaths {
+    pub write: Vec<PathBuf>,
+    pub read: Vec<PathBuf>,
+    pub socket: Vec<PathBuf>,
+}
+
+impl StoredPaths {
+    /// Reads the user's grants. Those for a project count only with the trust they were given under.
+    pub fn parse(text: &str, project: Option<&ProjectKey>) -> Result<Self, InvalidRules> {
+        let table = parsed(text)?;
+        let mut stored = Self::default();
+        let Some(files) = table.get("files").and_then(Value::as_table) else { return Ok(stored) };
+        stored.read_from(files);
+        let granted = project.and_then(|project| {
+            let granted = edit::lookup(files, &["projects", &project.root.to_string_lossy()])?;
+            (granted.get("trust").and_then(Value::as_str) == Some(&project.trust)).then_some(granted)
+        });
+        granted.into_iter().for_each(|granted| stored.read_from(granted));
+        Ok(stored)
+    }
+
+    fn read_from(&mut self, table: &Table) {
+        for (key, list) in
+            [("write", &mut self.write), ("read", &mut self.read), ("socket", &mut self.socket)]
+        {
+            let entries = table.get(key).and_then(Value::as_array).into_iter().flatten();
+            // A relative path would depend on where the program is started.
+            list.extend(
+                entries.filter_map(Value::as_str).map(PathBuf::from).filter(|path| path.is_absolute()),
+            );
+        }
+    }
+}
+
 /// Adds an allow rule to a file, for every project or for one, under the file's lock.
 pub fn save_allow(file: &Path, pattern: &HostPattern, project: Option<&ProjectKey>) -> Result<(), SaveError> {
+    save(file, &Place { section: "network", key: "allow", project }, &pattern.to_string())
+}
+
+/// Adds a path to one of the lists `write`, `read` and `socket` of a file, in the same way.
+pub fn save_path(
+    file: &Path,
+    key: &'static str,
+    path: &Path,
+    project: Option<&ProjectKey>,
+) -> Result<(), SaveError> {
+    save(file, &Place { section: "files", key, project }, &path.to_string_lossy())
+}
+
+/// The list that an entry belongs to.
+struct Place<'a> {
+    section: &'static str,
+    key: &'static str,
+    project: Option<&'a ProjectKey>,
+}
+
+fn save(file: &Path, place: &Place<'_>, entry: &str) -> Result<(), SaveError> {
     if let Some(folder) = file.parent() {
         files::create_folder(folder, Mode::Private)?;
     }
     let _lock = FileLock::acquire(file)?;
     let old = files::read_text(file)?.unwrap_or_default();
-    let new = with_allow(&old, pattern, project).map_err(|error| match error {
+    let new = with_entry(&old, place, entry).map_err(|error| match error {
         EditError::Invalid(source) => SaveError::Invalid { path: file.to_owned(), source },
         EditError::Form => SaveError::Form { path: file.to_owned() },
     })?;
@@ -190,28 +250,33 @@ pub(crate) enum EditError {
 }
 
 /// A file's text with one more allow rule; everything else stays as it is.
+#[cfg(test)]
 pub(crate) fn with_allow(
     text: &str,
     pattern: &HostPattern,
     project: Option<&ProjectKey>,
 ) -> Result<String, EditError> {
+    with_entry(text, &Place { section: "network", key: "allow", project }, &pattern.to_string())
+}
+
+fn with_entry(text: &str, place: &Place<'_>, entry: &str) -> Result<String, EditError> {
     let invalid = EditError::Invalid;
-    let pattern = pattern.to_string();
+    let Place { section, key, project } = place;
     let Some(project) = project else {
-        return edit::add_to_list(text, &["network"], "allow", &pattern);
+        return edit::add_to_list(text, &[section], key, entry);
     };
     let root = project.root.to_string_lossy();
-    let path = ["network", "projects", &*root];
+    let path = [section, "projects", &*root];
     let trust = edit::lookup(&parsed(text).map_err(invalid)?, &path)
         .map(|granted| granted.get("trust").and_then(Value::as_str).map(str::to_owned));
     match trust {
-        Some(Some(trust)) if trust == project.trust => edit::add_to_list(text, &path, "allow", &pattern),
+        Some(Some(trust)) if trust == project.trust => edit::add_to_list(text, &path, key, entry),
         // Grants of an earlier state are void; they must not come back to life with the new digest.
         Some(_) => {
             let emptied = edit::remove_table(text, &path)?;
-            edit::append_project(&emptied, &root, &project.trust, &pattern)
+            edit::append_project(&emptied, &path, &project.trust, (key, entry))
         }
-        None => edit::append_project(text, &root, &project.trust, &pattern),
+        None => edit::append_project(text, &path, &project.trust, (key, entry)),
     }
 }
 

@@ -15,11 +15,11 @@ impl Endpoint {
         Self { port, token: None }
     }
 
-    /// A proxy that listens on loopback itself; `None` for one on a Unix socket, which only a listener inside the
+    /// A proxy that listens on loopback itself; `None` for one on a Unix socket or on handed listeners, which only a listener inside the
     /// namespace can offer to programs.
     pub fn of(address: &ProxyAddress) -> Option<Self> {
         match address {
-            ProxyAddress::Unix(_) => None,
+            ProxyAddress::Unix(_) | ProxyAddress::Handed => None,
             ProxyAddress::Loopback { port, token } => Some(Self { port: *port, token: Some(token.clone()) }),
         }
     }

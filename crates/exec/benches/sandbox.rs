@@ -92,5 +92,6 @@ fn request(base: &Path, level: Level) -> SandboxRequest {
         search_path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
         network: true,
         level: Some(level),
+        grants: pollux_sandbox::Grants::default(),
     }
 }

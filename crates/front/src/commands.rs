@@ -17,6 +17,7 @@ mod outcome;
 mod pages;
 mod plan;
 mod rewind;
+mod sandbox;
 mod settings;
 mod show;
 mod skills;

@@ -471,13 +471,13 @@ impl Front<'_, '_> {
     /// started inside may still run.
     fn confine(&mut self, slot: &SandboxSlot) {
         let loaded = self.turn.loaded;
-        if self.turn.sandbox.borders.is_some() || !loaded.trust.uses_project() {
+        if self.turn.sandbox.rights.is_some() || !loaded.trust.uses_project() {
             return;
         }
         match pollux_host::check_sandbox(loaded, ApprovalMode::Yolo) {
             Ok(sandbox) => {
                 sandbox.notes.iter().for_each(|line| self.ui.note(line));
-                slot.set(sandbox.borders.clone());
+                slot.set(sandbox.rights.clone());
                 self.turn.sandbox = sandbox;
                 self.ui.sandbox_changed(self.turn, &self.model);
             }

@@ -55,7 +55,7 @@ pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Cons
     };
     let configuration = Configuration {
         model: credentials.model.clone(),
-        sandbox: sandbox.borders.is_some(),
+        sandbox: sandbox.rights.is_some(),
         core_tools: groups.tools.core.clone().unwrap_or_default(),
         approval_mode: permission.approval.to_string(),
         api_key: credentials.api_key,

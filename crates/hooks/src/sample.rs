@@ -33,6 +33,7 @@ pub fn sample_input(event: Event) -> JsonObject {
                 llm_content: Value::from("Command: ls\nOutput: notes.txt"),
                 return_display: Value::from("notes.txt"),
                 error: None,
+                sandbox: None,
             },
         }
         .fields(),

@@ -206,7 +206,7 @@ impl Services {
             environment: for_command(&turn.loaded.env, &tools.redaction, &tools.shell_pager),
             inactivity: (seconds > 0).then(|| Duration::from_secs(seconds)),
             background_after: None,
-            sandbox: turn.sandbox.borders.clone(),
+            sandbox: turn.sandbox.rights.as_ref().map(|rights| rights.sandbox()),
         };
         let ended = run(&request, &self.background, &|_| (), cancel).await;
         if cancel.is_cancelled() {

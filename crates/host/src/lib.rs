@@ -48,6 +48,7 @@ mod remote_agents;
 pub mod request;
 pub mod rewind;
 mod sandbox;
+mod sandbox_page;
 mod saved_chat;
 mod server_names;
 mod services;
@@ -93,7 +94,8 @@ pub use pollux_sandbox::run_holder_if_asked;
 pub use pollux_tools::{MAX_EXTRA_DIRECTORIES, SandboxSlot, Workspace, WorkspaceSetup, list_paths};
 pub use prepared::{Prepared, prepare, refuse_forbidden_yolo};
 pub use request::Request;
-pub use sandbox::{Sandbox, SandboxInForce, check_sandbox, sandbox_request};
+pub use sandbox::{Sandbox, SandboxInForce, check_sandbox, open_rights, sandbox_request};
+pub use sandbox_page::sandbox_page;
 pub use sessions::{
     Chosen, Freshness, HistoryItem, RecordedCall, RecordedItem, StoredChat, StoredChats, choose_session,
     delete_session, list_sessions, stored_chats, tidy_up,

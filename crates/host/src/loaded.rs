@@ -2,6 +2,7 @@
 //!
 //! Everything else takes a [`Loaded`]. It holds no credentials and opens nothing.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use pollux_config::dotenv::DotenvReport;
@@ -13,6 +14,7 @@ use pollux_config::state;
 use pollux_config::trust::{Binding, FolderTrust, TrustReason};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::sandbox::Right;
 use serde_json::Value;
 
 use crate::found_extensions::Extensions;
@@ -20,7 +22,7 @@ use crate::kept_servers::Kept;
 use crate::project_model::{self, ProjectModel};
 use crate::request::{Request, Reserved};
 use crate::start_up::start;
-use crate::{settings, trust};
+use crate::{sandbox, settings, trust};
 
 /// The effective settings of this run, and notes collected while loading them.
 pub struct Loaded {
@@ -46,6 +48,10 @@ pub struct Loaded {
     pub installation: Option<String>,
     /// `--api-key-env`
     pub(crate) api_key_env: Option<String>,
+    /// `--sandbox-allow`
+    pub(crate) sandbox_allow: Vec<Right>,
+    /// `--sandbox-report`
+    pub(crate) sandbox_report: Option<PathBuf>,
     pub(crate) reserved: Reserved,
     /// `--extensions`
     pub(crate) only_extensions: Vec<String>,
@@ -89,6 +95,7 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
     if options.without_questions {
         groups.tools.exclude.push("ask_user".to_owned());
     }
+    let sandbox_allow = sandbox::flags(&options.sandbox_allow)?;
     let mut loaded = Loaded {
         groups,
         settings: start.settings,
@@ -102,6 +109,8 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
         notes,
         installation,
         api_key_env: options.api_key_env.clone(),
+        sandbox_allow,
+        sandbox_report: options.sandbox_report.clone(),
         reserved: options.reserved,
         only_extensions: options.extensions.clone(),
         extensions: OnceLock::new(),

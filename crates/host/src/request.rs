@@ -26,6 +26,10 @@ pub struct Request {
     pub include_directories: Vec<String>,
     /// `--sandbox` or `--sandbox=false`.
     pub sandbox: Option<bool>,
+    /// `--sandbox-allow`: `KIND:TARGET`, not yet read.
+    pub sandbox_allow: Vec<String>,
+    /// `--sandbox-report`
+    pub sandbox_report: Option<PathBuf>,
     pub skip_trust: bool,
     pub raw_output: RawOutput,
     /// `--api-key-env`: the variable that holds the key of the provider in use.

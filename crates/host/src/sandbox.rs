@@ -4,10 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_config::env::Env;
+use pollux_config::trust::take_inventory;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_sandbox::{Confinement, Level, Sandbox as Borders, SandboxError, SandboxRequest};
+use pollux_domain::sandbox::Right;
+use pollux_egress::stored::ProjectKey;
+use pollux_rights::{
+    NetworkMode, Opened, Profile, RightsOptions, SessionRights, parse_right, resolve_right, seatbelt_profile,
+};
+use pollux_sandbox::{Confinement, Doors, Level, SandboxError, SandboxRequest};
 use serde_json::{Value, json};
 
 use super::{Loaded, workspace};
@@ -19,7 +25,7 @@ const VALUES: &str =
 
 /// The sandbox for tool commands.
 pub struct Sandbox {
-    pub borders: Option<Arc<Borders>>,
+    pub rights: Option<Arc<SessionRights>>,
     /// Lines for stderr.
     pub notes: Vec<String>,
 }
@@ -28,7 +34,11 @@ pub struct Sandbox {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxInForce {
     /// Pollux confines each command.
-    Own(Confinement),
+    Own {
+        confinement: Confinement,
+        profile: Profile,
+        network: NetworkMode,
+    },
     /// Pollux itself runs inside a sandbox; the value of `SANDBOX`.
     Outer(String),
     None,
@@ -38,7 +48,7 @@ impl SandboxInForce {
     /// A short name for a status line.
     pub fn name(&self) -> String {
         match self {
-            Self::Own(confinement) => confinement.level.to_string(),
+            Self::Own { confinement, .. } => confinement.level.to_string(),
             Self::Outer(name) => name.clone(),
             Self::None => "no sandbox".to_owned(),
         }
@@ -47,7 +57,14 @@ impl SandboxInForce {
     /// The name and what it means for commands, in one line.
     pub fn summary(&self) -> String {
         match self {
-            Self::Own(confinement) => format!("{} ({})", confinement.level, confinement.rights()),
+            Self::Own { confinement, profile, .. } => {
+                let rights = match profile {
+                    Profile::Workspace => confinement.rights(),
+                    Profile::ReadOnly => "commands can write only temporary files; no network".to_owned(),
+                    Profile::Strict => format!("{}; the rest of the home is hidden", confinement.rights()),
+                };
+                format!("{} ({rights})", confinement.level)
+            }
             Self::Outer(name) => format!("{name} (outer sandbox, shared by Pollux and its commands)"),
             Self::None => "no sandbox (commands run with your rights)".to_owned(),
         }
@@ -56,8 +73,18 @@ impl SandboxInForce {
     /// The same as facts: `level` is the name that settings use, or null.
     pub fn to_json(&self) -> Value {
         match self {
-            Self::Own(Confinement { level, network, signals_outside, .. }) => {
-                json!({"level": level.as_str(), "network": network, "signals_outside": signals_outside})
+            Self::Own {
+                confinement: Confinement { level, network: open, signals_outside, .. },
+                profile,
+                network,
+            } => {
+                json!({
+                    "level": level.as_str(),
+                    "network": open,
+                    "signals_outside": signals_outside,
+                    "mode": profile.as_str(),
+                    "network_mode": network.as_str(),
+                })
             }
             Self::Outer(name) => json!({"level": null, "outer": name}),
             Self::None => json!({"level": null}),
@@ -68,8 +95,12 @@ impl SandboxInForce {
 impl Sandbox {
     /// The sandbox that commands run in.
     pub fn in_force(&self, env: &Env) -> SandboxInForce {
-        match (&self.borders, env.non_empty("SANDBOX")) {
-            (Some(borders), _) => SandboxInForce::Own(borders.confinement()),
+        match (&self.rights, env.non_empty("SANDBOX")) {
+            (Some(rights), _) => SandboxInForce::Own {
+                confinement: rights.confinement(),
+                profile: rights.profile(),
+                network: rights.network(),
+            },
             (None, Some(outer)) => SandboxInForce::Outer(outer.to_owned()),
             (None, None) => SandboxInForce::None,
         }
@@ -98,42 +129,88 @@ enum Wish {
 pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox, Failure> {
     let wish = wish(loaded, approval);
     if wish == Wish::Nobody {
-        return Ok(Sandbox { borders: None, notes: Vec::new() });
+        let idle = !loaded.sandbox_allow.is_empty() || loaded.sandbox_report.is_some();
+        let note = || "No sandbox is in use: --sandbox-allow and --sandbox-report have no effect.".to_owned();
+        return Ok(Sandbox { rights: None, notes: idle.then(note).into_iter().collect() });
     }
-    let level = loaded.groups.tools.sandbox.command.as_deref().map(level).transpose()?;
-    let request = request(loaded, wish, level)?;
     // A requested sandbox is checked at once; the implicit one of yolo mode is opened with the first command.
-    let opened = if wish == Wish::Mode { Borders::open_lazily(&request) } else { Borders::open(&request) };
-    match opened {
-        Ok(borders) => {
-            let network = if network(loaded, wish) { "" } else { ", without network access" };
-            let note = format!(
-                "Sandbox ({}): commands can write only to the workspace, caches and temporary files{network}.",
-                borders.level()
-            );
-            Ok(Sandbox { borders: Some(Arc::new(borders)), notes: vec![note] })
+    let options = RightsOptions { lazily: wish == Wish::Mode, ..options(loaded, wish, approval)? };
+    match SessionRights::open(options) {
+        Ok(Opened { rights, mut notes }) => {
+            let network = match rights.network() {
+                NetworkMode::Open => "",
+                NetworkMode::None => ", without network access",
+                NetworkMode::Proxy => "; network access only to allowed hosts",
+                NetworkMode::Public => "; network access only to public hosts",
+            };
+            let written = match rights.profile() {
+                Profile::Workspace | Profile::Strict => "the workspace, caches and temporary files",
+                Profile::ReadOnly => "temporary files",
+            };
+            let note =
+                format!("Sandbox ({}): commands can write only to {written}{network}.", rights.level());
+            notes.insert(0, note);
+            Ok(Sandbox { rights: Some(Arc::new(rights)), notes })
         }
         Err(error) if wish == Wish::Mode => {
             let note = format!("No sandbox: commands run directly on this machine ({error}).");
-            Ok(Sandbox { borders: None, notes: vec![note] })
+            Ok(Sandbox { rights: None, notes: vec![note] })
         }
-        Err(error) => {
-            let hint = match &error {
-                SandboxError::Root(_) => "start in the project's own folder, or use `--sandbox=false`",
-                SandboxError::NoneWorks(_) => {
-                    "install bubblewrap, run inside a container of your own, or use `--sandbox=false`"
-                }
-            };
-            Err(Failure::from_error(ExitKind::Sandbox, &error).hint(hint))
-        }
+        Err(error) => Err(unavailable(&error)),
     }
+}
+
+/// Opens the sandbox for one command of the user (exit code 44). The second value are lines for stderr.
+pub fn open_rights(loaded: &Loaded) -> Result<(SessionRights, Vec<String>), Failure> {
+    let options = options(loaded, asked(loaded), ApprovalMode::Default)?;
+    let Opened { rights, notes } = SessionRights::open(options).map_err(|error| unavailable(&error))?;
+    Ok((rights, notes))
+}
+
+fn unavailable(error: &SandboxError) -> Failure {
+    let hint = match error {
+        SandboxError::Root(_) => "start in the project's own folder, or use `--sandbox=false`",
+        SandboxError::NoneWorks(_) => {
+            "install bubblewrap, run inside a container of your own, or use `--sandbox=false`"
+        }
+    };
+    Failure::from_error(ExitKind::Sandbox, error).hint(hint)
+}
+
+/// Reads the values of `--sandbox-allow` (exit code 42).
+pub(crate) fn flags(values: &[String]) -> Result<Vec<Right>, Failure> {
+    let read = |value: &String| {
+        parse_right(value).map_err(|error| {
+            Failure::new(ExitKind::Input, format!("invalid value for `--sandbox-allow`: {error}"))
+                .hint("use write:PATH, read:PATH, host:NAME[:PORT], port:N or socket:PATH")
+        })
+    };
+    values.iter().map(read).collect()
 }
 
 /// What a sandbox of commands would be asked for, whether or not one is in use.
 pub fn sandbox_request(loaded: &Loaded) -> Result<SandboxRequest, Failure> {
-    let level = loaded.groups.tools.sandbox.command.as_deref().map(level).transpose()?;
-    let wish = if loaded.groups.security.tool_sandboxing { Wish::EveryTool } else { Wish::Asked };
-    request(loaded, wish, level)
+    let wish = asked(loaded);
+    let mut request = request(loaded, level_asked(loaded)?)?;
+    let (profile, network, _) = modes(loaded, wish, ApprovalMode::Default);
+    request.network = network == NetworkMode::Open;
+    request.grants.read_only = profile == Profile::ReadOnly;
+    request.grants.bare_home = profile == Profile::Strict;
+    // Nobody accepts there: this one is only looked at.
+    request.grants.doors = network.is_proxied().then(|| Doors {
+        ports: Vec::new(),
+        open: Arc::new(|_| ()),
+        variables: Vec::new(),
+    });
+    Ok(request)
+}
+
+fn asked(loaded: &Loaded) -> Wish {
+    if loaded.groups.security.tool_sandboxing { Wish::EveryTool } else { Wish::Asked }
+}
+
+fn level_asked(loaded: &Loaded) -> Result<Option<Level>, Failure> {
+    loaded.groups.tools.sandbox.command.as_deref().map(level).transpose()
 }
 
 fn wish(loaded: &Loaded, approval: ApprovalMode) -> Wish {
@@ -165,12 +242,67 @@ fn level(word: &str) -> Result<Level, Failure> {
         .hint(format!("check `GEMINI_SANDBOX` and `tools.sandbox`; {VALUES}")))
 }
 
-/// By default the network is open, unless `security.toolSandboxing` confines every tool.
-fn network(loaded: &Loaded, wish: Wish) -> bool {
-    loaded.groups.tools.sandbox.network.unwrap_or(wish != Wish::EveryTool)
+/// What commands may use, and whether nobody said so about the network.
+fn modes(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> (Profile, NetworkMode, bool) {
+    let asked = &loaded.groups.tools.sandbox;
+    let named = loaded.env.non_empty("SEATBELT_PROFILE").and_then(seatbelt_profile);
+    let word = asked.profile.as_deref();
+    let (profile, open) = match (named, word.and_then(Profile::named)) {
+        (Some((profile, network)), _) => (profile, Some(network)),
+        (None, Some(profile)) => (profile, (word == Some("workspace-open")).then_some(NetworkMode::Open)),
+        (None, None) if approval == ApprovalMode::Plan => (Profile::ReadOnly, None),
+        (None, None) => (Profile::Workspace, None),
+    };
+    let chosen = asked.network_mode.as_deref().and_then(NetworkMode::named);
+    let by_switch = asked.network.map(|on| if on { NetworkMode::Open } else { NetworkMode::None });
+    let from_variable = open.filter(|_| named.is_some());
+    if let Some(network) = from_variable.or(chosen).or(open).or(by_switch) {
+        return (profile, network, false);
+    }
+    let network = match (wish, profile) {
+        (Wish::EveryTool, _) | (_, Profile::ReadOnly) => NetworkMode::None,
+        (_, Profile::Strict) => NetworkMode::Proxy,
+        (Wish::Mode, _) => NetworkMode::Open,
+        (Wish::Asked | Wish::Nobody, _) if approval == ApprovalMode::Yolo => NetworkMode::Open,
+        (Wish::Asked | Wish::Nobody, _) => NetworkMode::Proxy,
+    };
+    (profile, network, profile == Profile::Workspace)
 }
 
-fn request(loaded: &Loaded, wish: Wish, level: Option<Level>) -> Result<SandboxRequest, Failure> {
+fn options(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> Result<RightsOptions, Failure> {
+    let request = request(loaded, level_asked(loaded)?)?;
+    let (profile, network, network_is_default) = modes(loaded, wish, approval);
+    let directory = loaded.env.cwd().to_path_buf();
+    let resolve = |right: &Right| {
+        resolve_right(right, &request.homes, &directory).map_err(|error| {
+            Failure::new(ExitKind::Input, format!("invalid value for `--sandbox-allow`: {error}"))
+        })
+    };
+    let allow = loaded.sandbox_allow.iter().map(resolve).collect::<Result<Vec<_>, _>>()?;
+    let root = loaded.project.root();
+    let trusted = loaded.trust.uses_project();
+    let project = trusted
+        .then(|| ProjectKey { root: root.to_path_buf(), trust: take_inventory(&loaded.home, root).digest });
+    let added: Vec<&String> = loaded.dotenv.loaded.iter().flat_map(|file| &file.names).collect();
+    Ok(RightsOptions {
+        request,
+        profile,
+        network,
+        network_is_default,
+        package_downloads: loaded.groups.tools.sandbox.package_downloads,
+        allow,
+        directory,
+        stored: loaded.home.gemini_dir().join("policies").join("sandbox.toml"),
+        project_rules: Some(root.join(".gemini").join("sandbox.toml")),
+        project,
+        env: loaded.env.filtered(|name, _| !added.iter().any(|known| *known == name)),
+        log: Some(loaded.project.temp_dir().join("sandbox-network.jsonl")),
+        report: loaded.sandbox_report.as_ref().map(|file| loaded.env.cwd().join(file)),
+        lazily: false,
+    })
+}
+
+fn request(loaded: &Loaded, level: Option<Level>) -> Result<SandboxRequest, Failure> {
     let env = &loaded.env;
     let user_home = loaded.home.user_home();
     let homes = env.non_empty("HOME").map(PathBuf::from).into_iter().chain([user_home.to_path_buf()]);
@@ -182,8 +314,9 @@ fn request(loaded: &Loaded, wish: Wish, level: Option<Level>) -> Result<SandboxR
         gemini_dir: loaded.home.gemini_dir().to_path_buf(),
         temp: PathBuf::from(env.non_empty("TMPDIR").unwrap_or("/tmp")),
         search_path: env.get("PATH").unwrap_or_default().to_owned(),
-        network: network(loaded, wish),
+        network: false,
         level,
+        grants: pollux_sandbox::Grants::default(),
     })
 }
 
@@ -203,22 +336,29 @@ mod tests {
     fn the_reported_sandbox_is_the_one_in_effect() {
         let own = |network| {
             let level = Level::Bubblewrap;
-            SandboxInForce::Own(Confinement {
+            let confinement = Confinement {
                 level,
                 network,
+                proxied: !network,
                 signals_outside: false,
                 abstract_sockets: false,
-            })
+            };
+            let mode = if network { NetworkMode::Open } else { NetworkMode::Proxy };
+            SandboxInForce::Own { confinement, profile: Profile::Workspace, network: mode }
         };
         assert_eq!(own(true).name(), "bubblewrap");
         assert_eq!(
             own(false).to_json(),
-            json!({"level": "bwrap", "network": false, "signals_outside": false})
+            json!({
+                "level": "bwrap", "network": false, "signals_outside": false,
+                "mode": "workspace", "network_mode": "proxy",
+            })
         );
         assert!(
-            own(false).summary().contains("no network") && own(true).summary().contains("network is open")
+            own(false).summary().contains("through a proxy")
+                && own(true).summary().contains("network is open")
         );
-        let bare = Sandbox { borders: None, notes: Vec::new() };
+        let bare = Sandbox { rights: None, notes: Vec::new() };
         let env = |vars: &[(&str, &str)]| {
             Env::new(vars.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())), PathBuf::from("/"))
         };

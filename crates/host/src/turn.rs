@@ -127,7 +127,7 @@ async fn assemble(
     let policy = policy::engine(turn.request, loaded, workspace.directories());
     warnings.extend(policy.problems().iter().map(ToString::to_string));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let sandbox = SandboxSlot::new(turn.sandbox.borders.clone());
+    let sandbox = SandboxSlot::new(turn.sandbox.rights.clone());
     let setup = tool_setup(loaded, &services, sandbox.clone(), &clock);
     let mut tools = all_tools(setup.clone(), loaded, &model)?;
     tools.extend(discovered(&setup, loaded, &mut warnings).await?);
@@ -187,6 +187,7 @@ async fn assemble(
     if let (Some(servers), Some(person)) = (&services.servers, &handle.person) {
         servers.introduce(Arc::clone(person));
     }
+    sandbox.introduce(handle.person.clone());
     warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
     warnings.extend(noticed);
     warnings.extend(without_tools(&model.resolve(&loaded.groups.model.name)));

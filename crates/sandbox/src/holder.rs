@@ -15,6 +15,7 @@ mod view;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _};
+use std::net::TcpListener;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -29,6 +30,7 @@ use rustix::net::sockopt::set_socket_passcred;
 use crate::LevelError;
 use crate::mounts::Placed;
 use crate::new_session::keep_standard_streams_only;
+use crate::process_table;
 use crate::wire::{self, Reader, Writer};
 use setup::Setup;
 
@@ -70,6 +72,8 @@ pub(crate) struct Holder {
     id: i32,
     /// Its namespaces, for another set of rights in the same session.
     pub(crate) namespaces: Vec<OwnedFd>,
+    /// The view of the file system, if it shares processes with another holder, which outlive it.
+    shared_view: Option<u64>,
 }
 
 /// Runs a holder if this process was started as one; call it first in `main`, while there is one thread. Returns the
@@ -79,8 +83,11 @@ pub fn run_if_asked(arguments: &mut dyn Iterator<Item = OsString>) -> Option<u8>
 }
 
 impl Holder {
-    /// Starts a holder, through another program if one is given with its arguments.
-    pub(crate) fn start(setup: &Setup, by: Option<(&Path, Vec<OsString>)>) -> Result<Self, LevelError> {
+    /// Starts a holder, through another program if one is given with its arguments. Returns its listeners too.
+    pub(crate) fn start(
+        setup: &Setup,
+        by: Option<(&Path, Vec<OsString>)>,
+    ) -> Result<(Self, Vec<TcpListener>), LevelError> {
         let (control, far_control) = UnixStream::pair().map_err(LevelError::Start)?;
         let (monitor, far_monitor) = UnixStream::pair().map_err(LevelError::Start)?;
         let mut command = match by {
@@ -101,11 +108,16 @@ impl Holder {
         let errors = process.stderr.take();
         let answer = exchange(&control, setup);
         match answer {
-            Ok((id, namespaces)) => {
+            Ok((id, mut namespaces)) => {
                 // From here on, a wrapper's output and a full pipe do not matter.
                 drop(errors);
                 let (control, monitor) = (Some(Mutex::new(control)), Some(Mutex::new(monitor)));
-                Ok(Self { control, monitor, process: Mutex::new(process), id, namespaces })
+                let view = if setup.join.is_empty() { None } else { namespaces.pop() };
+                let shared_view = view.and_then(|view| rustix::fs::fstat(view).ok()).map(|view| view.st_ino);
+                let listeners = namespaces.split_off(namespaces.len().saturating_sub(setup.listen.len()));
+                let process = Mutex::new(process);
+                let holder = Self { control, monitor, process, id, namespaces, shared_view };
+                Ok((holder, listeners.into_iter().map(TcpListener::from).collect()))
             }
             Err(why) => {
                 drop((control, monitor));
@@ -190,10 +202,38 @@ impl Drop for Holder {
             if Instant::now() > deadline {
                 let _ = process.kill();
                 let _ = process.wait();
-                return;
+                break;
             }
             std::thread::sleep(Duration::from_micros(500));
         }
+        if let Some(view) = self.shared_view {
+            end_all_in(view, deadline);
+        }
+    }
+}
+
+/// The view of the file system that a process has.
+fn view_of(id: i32) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(format!("/proc/{id}/ns/mnt")).ok().map(|view| view.ino())
+}
+
+/// Ends every process with this view, however it was started and whatever its parent is now.
+fn end_all_in(view: u64, deadline: Instant) {
+    loop {
+        let mut found = false;
+        for process in process_table::processes() {
+            if view_of(process.id) == Some(view)
+                && let Some(id) = rustix::process::Pid::from_raw(process.id)
+            {
+                found = true;
+                let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
+            }
+        }
+        if !found || Instant::now() > deadline {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -142,6 +142,10 @@ fn rules(places: &SandboxPaths) -> Result<Vec<(PathBuf, u64)>, LevelError> {
         let below: Vec<PathBuf> = hidden.iter().filter(|path| path.starts_with(tree)).cloned().collect();
         add(tree, &below, WRITE)?;
     }
+    for tree in &places.visible {
+        let below: Vec<PathBuf> = hidden.iter().filter(|path| path.starts_with(tree)).cloned().collect();
+        add(tree, &below, READ)?;
+    }
     rules.extend(DEVICES.iter().map(|(path, access)| (PathBuf::from(path), *access)));
     Ok(rules)
 }

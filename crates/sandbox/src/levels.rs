@@ -15,7 +15,10 @@ use crate::mounts::{self, Placed, Scratch};
 use crate::paths::SandboxPaths;
 use crate::syscalls::Sockets;
 use crate::tripwire::{self, Armed, Tripwire};
-use crate::{Confinement, Level, LevelError, SandboxError, SandboxRequest, Trial, bubblewrap, landlock};
+use crate::{
+    Confinement, Doors, Level, LevelError, PathAccess, SandboxError, SandboxRequest, Trial, bubblewrap,
+    landlock,
+};
 
 /// A working sandbox. Its commands share a folder for temporary files, processes and, without network access, a
 /// private loopback interface. All of it ends when this value is dropped.
@@ -23,6 +26,7 @@ use crate::{Confinement, Level, LevelError, SandboxError, SandboxRequest, Trial,
 pub struct Sandbox {
     means: Means,
     network: bool,
+    doors: Option<Doors>,
     places: SandboxPaths,
     /// The workspace's directories, and their identities at the start.
     roots: Vec<(PathBuf, Option<(u64, u64)>)>,
@@ -63,8 +67,9 @@ impl Guard {
             mounts: Vec::new(),
             ruleset: None,
             join: Vec::new(),
+            listen: Vec::new(),
         };
-        Ok(Self { holder: Holder::start(&setup, None)? })
+        Ok(Self { holder: Holder::start(&setup, None)?.0 })
     }
 
     /// Starts a program.
@@ -105,6 +110,8 @@ impl Sandbox {
         let sandbox = Self {
             means,
             network: request.network,
+            // Rules cannot lead connections anywhere.
+            doors: request.grants.doors.clone().filter(|_| !request.network && level != Level::Landlock),
             places: places.clone(),
             roots: roots(request),
             held: Mutex::default(),
@@ -129,6 +136,8 @@ impl Sandbox {
         let sandbox = Self {
             means: Means::Namespaces(Arc::clone(scratch)),
             network: self.network,
+            // They are open already, in the network that both share.
+            doors: self.doors.clone(),
             roots: roots(request),
             held: Mutex::default(),
             tripwire: Tripwire::new(&places.protected),
@@ -185,6 +194,10 @@ impl Sandbox {
     fn start_holder(&self, plan: &[Placed]) -> Result<Holder, LevelError> {
         let join = self.joined.iter().flat_map(|holder| &holder.namespaces).map(OwnedFd::try_clone);
         let join = join.collect::<io::Result<Vec<_>>>().map_err(LevelError::Start)?;
+        let listen = match &self.doors {
+            Some(doors) if self.joined.is_none() => doors.ports.clone(),
+            _ => Vec::new(),
+        };
         let everything = Sockets { unix: true, internet: true };
         let setup = |kind, sockets, mounts, ruleset| Setup {
             kind,
@@ -193,8 +206,9 @@ impl Sandbox {
             mounts,
             ruleset,
             join,
+            listen,
         };
-        match &self.means {
+        let (holder, listeners) = match &self.means {
             Means::Namespaces(_) => {
                 let setup = setup(Kind::Namespaces, everything, plan.to_vec(), landlock::scopes_only());
                 Holder::start(&setup, None)
@@ -211,7 +225,11 @@ impl Sandbox {
                 let setup = setup(Kind::Rules, sockets, Vec::new(), Some(landlock::full(&self.places)?));
                 Holder::start(&setup, None)
             }
+        }?;
+        if let Some(doors) = self.doors.as_ref().filter(|_| !listeners.is_empty()) {
+            (doors.open)(listeners);
         }
+        Ok(holder)
     }
 
     /// Starts a program inside. Keep the second value as long as the program's group.
@@ -251,8 +269,13 @@ impl Sandbox {
         }
     }
 
-    pub(crate) fn network(&self) -> bool {
-        self.network
+    pub(crate) fn door_variables(&self) -> &[(String, String)] {
+        self.doors.as_ref().map_or(&[], |doors| doors.variables.as_slice())
+    }
+
+    /// How the sandbox treats a real path.
+    pub fn access_to(&self, path: &Path) -> PathAccess {
+        self.places.access_to(path)
     }
 
     pub fn confinement(&self) -> Confinement {
@@ -261,7 +284,13 @@ impl Sandbox {
         // A network namespace blocks them too.
         let has_own_network = level != Level::Landlock && !self.network;
         let abstract_sockets = level != Level::Landlock && !has_own_network && !landlock::has_scopes();
-        Confinement { level, network: self.network, signals_outside, abstract_sockets }
+        Confinement {
+            level,
+            network: self.network,
+            proxied: self.doors.is_some(),
+            signals_outside,
+            abstract_sockets,
+        }
     }
 }
 

@@ -35,7 +35,9 @@ mod wire;
 
 use std::fmt;
 use std::io;
+use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use paths::SandboxPaths;
 
@@ -63,9 +65,59 @@ pub struct SandboxRequest {
     pub temp: PathBuf,
     /// The search path for programs, as in `PATH`.
     pub search_path: String,
+    /// Whether commands reach the network directly.
     pub network: bool,
     /// `None` for the best that works.
     pub level: Option<Level>,
+    /// Rights beyond the usual ones.
+    pub grants: Grants,
+}
+
+/// Rights that were granted, and ways out of an own network.
+#[derive(Debug, Clone, Default)]
+pub struct Grants {
+    /// Places that become readable although they are hidden or covered, sockets among them.
+    pub visible: Vec<PathBuf>,
+    /// Protected files that may be written.
+    pub unprotected: Vec<PathBuf>,
+    /// Nothing of the workspace and the caches may be written.
+    pub read_only: bool,
+    /// Homes are empty except for the workspace, caches and toolchains.
+    pub bare_home: bool,
+    /// Ports of the commands' own loopback that lead out. Without an own network they have no effect.
+    pub doors: Option<Doors>,
+}
+
+/// Ports on the commands' own loopback whose connections this program accepts.
+///
+/// A holder listens on them inside its network and hands the listeners over: a socket stays in the network that it was
+/// made in, so accepting on it needs no process inside.
+#[derive(Clone)]
+pub struct Doors {
+    pub ports: Vec<u16>,
+    /// Gets the listeners of each holder that is started, in the order of the ports.
+    pub open: Arc<dyn Fn(Vec<TcpListener>) + Send + Sync>,
+    /// Variables that tell commands about them.
+    pub variables: Vec<(String, String)>,
+}
+
+impl fmt::Debug for Doors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Doors").field("ports", &self.ports).finish_non_exhaustive()
+    }
+}
+
+/// How the sandbox treats a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathAccess {
+    /// Can be written.
+    Writable,
+    /// Can be read.
+    ReadOnly,
+    /// Inside a writable folder, and cannot be changed.
+    Protected,
+    /// Cannot be seen.
+    Hidden,
 }
 
 /// A level of confinement, best first.
@@ -118,8 +170,10 @@ impl fmt::Display for Level {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confinement {
     pub level: Level,
-    /// Whether commands can reach the network.
+    /// Whether commands can reach the network directly.
     pub network: bool,
+    /// Whether commands reach it through a proxy that decides about each host.
+    pub proxied: bool,
     /// Whether commands can send signals to processes outside.
     pub signals_outside: bool,
     /// Whether commands can reach abstract sockets.
@@ -129,7 +183,11 @@ pub struct Confinement {
 impl Confinement {
     /// The permissions of commands, as the end of a sentence that begins with the level's name.
     pub fn rights(&self) -> String {
-        let network = if self.network { "the network is open" } else { "no network" };
+        let network = match (self.network, self.proxied) {
+            (true, _) => "the network is open",
+            (false, true) => "the network only through a proxy",
+            (false, false) => "no network",
+        };
         format!("commands can write only to the workspace, caches and temporary files; {network}")
     }
 }
@@ -278,12 +336,18 @@ impl Sandbox {
         let end = output.get(output.floor_char_boundary(output.len().saturating_sub(EXPLAINED_BYTES))..);
         let output = end.unwrap_or_default().to_ascii_lowercase();
         let names = |words: &[&str]| words.iter().any(|word| output.contains(word));
-        if !names(REFUSALS) && (self.network() || !names(NETWORK_REFUSALS)) {
+        let Confinement { network: is_open, proxied, .. } = self.confinement();
+        if !names(REFUSALS) && (is_open || !names(NETWORK_REFUSALS)) {
             return None;
         }
-        let network = if self.network() { "" } else { ", without network" };
-        let allow_network =
-            if self.network() { "" } else { "the network with `tools.sandboxNetworkAccess`, " };
+        let (network, allow_network) = match (is_open, proxied) {
+            (true, _) => ("", ""),
+            (false, true) => (
+                ", and reaches the network only through the proxy of its proxy variables",
+                "a host with `--sandbox-allow host:NAME`, ",
+            ),
+            (false, false) => (", without network", "the network with `tools.sandboxNetworkAccess`, "),
+        };
         Some(format!(
             "Sandbox: the command ran in {}: it can write only to the workspace, caches and temporary files{network}. \
              If that is why it failed, the user can allow a path with `tools.sandboxAllowedPaths`, \
@@ -301,7 +365,18 @@ impl Sandbox {
             kept.push((name.to_owned(), value.to_owned()));
         };
         set("SANDBOX", self.level().as_str());
-        set("POLLUX_SANDBOX_NETWORK", if self.network() { "open" } else { "none" });
+        let Confinement { network, proxied, .. } = self.confinement();
+        let network = if network {
+            "open"
+        } else if proxied {
+            "proxy"
+        } else {
+            "none"
+        };
+        set("POLLUX_SANDBOX_NETWORK", network);
+        for (name, value) in self.door_variables() {
+            set(name, value);
+        }
         if matches!(self.level(), Level::Namespaces | Level::Bubblewrap) {
             // Inside the sandbox, it is always at this path.
             set("TMPDIR", "/tmp");

@@ -106,6 +106,8 @@ pub(crate) fn mounts(places: &SandboxPaths, scratch: &Path) -> Vec<Placed> {
     mounts.extend(places.pinned.iter().filter(exists).map(|path| (path.clone(), Mount::Writable)));
     let protected = places.protected.iter().filter(|path| path.exists() && !is_link(path));
     mounts.extend(protected.map(|path| (path.clone(), Mount::ReadOnly)));
+    let seen = places.visible.iter().filter(|path| exists(path) && !is_link(path));
+    mounts.extend(seen.map(|path| (path.clone(), Mount::ReadOnly)));
     mounts.sort_by_key(|(path, _)| path.components().count());
     mounts.into_iter().map(|(path, mount)| Placed::new(path, mount)).collect()
 }
@@ -163,6 +165,7 @@ mod tests {
             protected: vec![root.join(".git/hooks"), root.join(".vscode"), root.join(".envrc")],
             pinned: vec![root.join(".git")],
             homes: vec![home.clone()],
+            visible: Vec::new(),
         };
         let scratch = PathBuf::from("/scratch");
         let mut expected = vec![

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::SandboxRequest;
+use crate::{Grants, PathAccess, SandboxRequest};
 
 /// Below a home: keys, tokens, browsers, mail. `.npmrc` because it contains publishing tokens.
 const SECRETS: &[&str] = &[
@@ -113,6 +113,9 @@ const CACHES: &[&str] = &[
     "go/pkg/mod",
 ];
 
+/// Folders below a home that hold programs rather than data.
+const TOOLCHAINS: &[&str] = &[".cargo/bin", ".local/bin", ".nvm", ".pyenv", ".rustup", ".sdkman", "go/bin"];
+
 /// At the top of each workspace directory: files that configure other programs.
 const PROTECTED: &[&str] = &[".gemini", ".vscode", ".envrc"];
 /// The same in a repository's own folder.
@@ -141,6 +144,8 @@ pub(crate) struct SandboxPaths {
     /// Folders that contain protected files and must not be renamed.
     pub(crate) pinned: Vec<PathBuf>,
     pub(crate) homes: Vec<PathBuf>,
+    /// To be seen although something around them is covered.
+    pub(crate) visible: Vec<PathBuf>,
 }
 
 impl SandboxPaths {
@@ -168,7 +173,50 @@ impl SandboxPaths {
         places.writable.extend(allowed.into_iter().chain(caches));
         places.writable = distinct(places.writable.drain(..));
         places.homes = homes;
+        places.grant(&request.grants);
         Ok(places)
+    }
+
+    /// Applies rights beyond the usual ones.
+    fn grant(&mut self, grants: &Grants) {
+        self.visible = distinct(grants.visible.iter().map(|path| real(path)));
+        if grants.bare_home {
+            let toolchains = self.homes.iter().flat_map(|home| TOOLCHAINS.iter().map(|name| home.join(name)));
+            self.visible.extend(toolchains.map(|path| real(&path)).filter(|path| path.exists()));
+            let kept = |path: &PathBuf| {
+                let mut shown = self.visible.iter().chain(&self.writable);
+                !self.homes.iter().any(|home| path.starts_with(home))
+                    || shown.any(|seen| path.starts_with(seen))
+            };
+            self.hidden.retain(kept);
+            self.hidden.extend(self.homes.iter().filter(|home| home.is_dir()).cloned());
+        }
+        let granted = distinct(grants.visible.iter().map(|path| real(path)));
+        self.hidden.retain(|path| !granted.iter().any(|seen| path.starts_with(seen)));
+        let open = distinct(grants.unprotected.iter().map(|path| real(path)));
+        self.protected.retain(|path| !open.iter().any(|free| path.starts_with(free)));
+        if grants.read_only {
+            self.writable.clear();
+            self.pinned.clear();
+        }
+    }
+
+    /// How a real path appears to commands.
+    pub(crate) fn access_to(&self, path: &Path) -> PathAccess {
+        let below = |places: &[PathBuf]| {
+            places.iter().filter(|place| path.starts_with(place)).map(|place| depth(place)).max()
+        };
+        let hidden = below(&self.hidden);
+        if hidden > below(&self.visible).max(below(&self.writable)) {
+            return PathAccess::Hidden;
+        }
+        if below(&self.protected) > None {
+            return PathAccess::Protected;
+        }
+        // A home inside a folder for temporary files stays as it is.
+        let temp = below(&self.temp).filter(|temp| below(&self.homes).is_none_or(|home| home < *temp));
+        let written = below(&self.writable).max(temp);
+        if written > None { PathAccess::Writable } else { PathAccess::ReadOnly }
     }
 
     fn add_root(&mut self, root: &Path, homes: &[PathBuf]) {
@@ -255,6 +303,10 @@ fn real_below(folder: &Path, name: &str) -> PathBuf {
         }
     }
     whole
+}
+
+fn depth(path: &Path) -> usize {
+    path.components().count()
 }
 
 fn distinct(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {

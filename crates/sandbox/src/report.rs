@@ -65,12 +65,19 @@ impl Confinement {
                 Holding::Partly,
                 "abstract sockets, such as X11's, can be reached",
             ),
-            unless(
-                "network",
-                self.network,
-                Holding::Open,
-                "not restricted, including services on this machine and its network",
-            ),
+            match (self.network, self.proxied) {
+                (true, _) => Right {
+                    name: "network",
+                    holding: Holding::Open,
+                    missing: "not restricted, including services on this machine and its network",
+                },
+                (false, true) => Right {
+                    name: "network",
+                    holding: Holding::Partly,
+                    missing: "hosts that a rule or you allow, through the proxy",
+                },
+                (false, false) => held("network"),
+            },
             unless("unusual sockets", on_macos, Holding::Open, "not restricted"),
             held("kernel interfaces"),
             held("mounts and namespaces"),
@@ -90,7 +97,13 @@ mod tests {
     #[test]
     fn weaker_levels_report_what_they_lack() {
         let open = |level, network| {
-            let confinement = Confinement { level, network, signals_outside: false, abstract_sockets: false };
+            let confinement = Confinement {
+                level,
+                network,
+                proxied: false,
+                signals_outside: false,
+                abstract_sockets: false,
+            };
             let report = confinement.report();
             let lacking = report.into_iter().filter(|right| right.holding != Holding::Held);
             lacking.map(|right| right.name).collect::<Vec<_>>()

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::paths::SandboxPaths;
 #[cfg(target_os = "macos")]
 use crate::seatbelt::{self, Seatbelt};
-use crate::{Confinement, Level, LevelError, SandboxRequest, Trial};
+use crate::{Confinement, Level, LevelError, PathAccess, SandboxError, SandboxRequest, Trial};
 
 /// A working sandbox.
 #[derive(Debug)]
@@ -82,14 +82,25 @@ impl Sandbox {
         Level::Seatbelt
     }
 
-    pub(crate) fn network(&self) -> bool {
-        self.network
+    pub(crate) fn door_variables(&self) -> &[(String, String)] {
+        &[]
+    }
+
+    /// How the sandbox treats a real path: unknown here.
+    pub fn access_to(&self, _: &Path) -> PathAccess {
+        PathAccess::ReadOnly
+    }
+
+    /// Another set of rights: not on this system.
+    pub fn with_rights(&self, _: &SandboxRequest) -> Result<Self, SandboxError> {
+        Err(SandboxError::NoneWorks(vec![(self.level(), LevelError::OtherSystem)]))
     }
 
     pub fn confinement(&self) -> Confinement {
         Confinement {
             level: self.level(),
             network: self.network,
+            proxied: false,
             signals_outside: true,
             abstract_sockets: false,
         }

@@ -19,6 +19,7 @@ fn request(base: &Path) -> SandboxRequest {
         search_path: "/usr/bin:/bin".to_owned(),
         network: true,
         level: None,
+        grants: crate::Grants::default(),
     }
 }
 

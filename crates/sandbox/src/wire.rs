@@ -14,7 +14,7 @@ use rustix::net::{
 };
 
 /// Descriptors in one message.
-const MAX_DESCRIPTORS: usize = 8;
+const MAX_DESCRIPTORS: usize = 32;
 /// The longest body: arguments and variables that the kernel would refuse anyway are longer.
 const MAX_BODY: usize = 64 << 20;
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_domain::content::Part;
+use pollux_domain::sandbox::{DenialKind, SandboxReport};
 use pollux_domain::tool::{
     ArgError, Display, Effect, Invocation, RunFailure, Tool, ToolContext, ToolErrorKind, ToolKind,
     ToolOutcome, ToolOutput, ToolSpec,
@@ -13,6 +14,7 @@ use pollux_domain::tool::{
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_exec::background::Background;
 use pollux_exec::shell::{self, Ending, Finished, ShellCommand, ShellEnd};
+use pollux_rights::CommandRun;
 use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
@@ -183,7 +185,7 @@ impl Invocation for Call {
                 let partial = "Command was cancelled by user before it could start.".to_owned();
                 return ToolOutcome::Cancelled { partial: Some(partial) };
             }
-            let mut command = ShellCommand { sandbox: self.sandbox.get(), ..self.command };
+            let mut command = self.command;
             // The folder may have become a link to somewhere else.
             match self.workspace.admit_again(&self.location) {
                 Ok(location) => command.directory = location.path().to_owned(),
@@ -191,12 +193,54 @@ impl Invocation for Call {
                     return ToolOutcome::failed(ToolErrorKind::PathNotInWorkspace, refusal.to_string());
                 }
             }
-            match shell::run(&command, &self.background, &*context.live, &context.cancel).await {
-                Ok(ShellEnd::Finished(finished)) => report(finished, &command),
-                Ok(ShellEnd::MovedToBackground { pid }) => moved(pid),
-                Err(error) => ToolOutcome::failed(ToolErrorKind::ShellExecuteError, error.to_string()),
-            }
+            let Some(rights) = self.sandbox.rights() else {
+                return match shell::run(&command, &self.background, &*context.live, &context.cancel).await {
+                    Ok(ShellEnd::Finished(finished)) => report(finished.into(), &command, None),
+                    Ok(ShellEnd::MovedToBackground { pid }) => moved(pid),
+                    Err(error) => ToolOutcome::failed(ToolErrorKind::ShellExecuteError, error.to_string()),
+                };
+            };
+            let id = context.call.as_str();
+            let run = rights.begin(id, &command.text, &command.directory, &context.cancel);
+            confined(run, command, &self.background, context).await
         })
+    }
+}
+
+/// Runs a command in its sandbox, and again if it got the rights that it lacked.
+async fn confined(
+    mut run: CommandRun,
+    mut command: ShellCommand,
+    background: &Background,
+    context: &ToolContext,
+) -> ToolOutcome {
+    command.environment.extend(run.variables());
+    loop {
+        command.sandbox = Some(run.sandbox());
+        let finished = match shell::run(&command, background, &*context.live, &context.cancel).await {
+            Ok(ShellEnd::Finished(finished)) => Printed::from(finished),
+            Ok(ShellEnd::MovedToBackground { pid }) => return moved(pid),
+            Err(error) => return ToolOutcome::failed(ToolErrorKind::ShellExecuteError, error.to_string()),
+        };
+        let failed = matches!(finished.ending, Ending::Exited(code) if code != 0);
+        if !(failed && run.expand(&finished.output).await) {
+            return report(finished, &command, Some(run.finish()));
+        }
+    }
+}
+
+/// A finished command with its output as text.
+struct Printed {
+    ending: Ending,
+    output: String,
+    pid: u32,
+    background_pids: Vec<u32>,
+}
+
+impl From<Finished> for Printed {
+    fn from(finished: Finished) -> Self {
+        let Finished { ending, output, pid, background_pids } = finished;
+        Self { ending, output: output.into_text(), pid, background_pids }
     }
 }
 
@@ -221,9 +265,16 @@ fn failure(ending: Ending) -> Option<RunFailure> {
 }
 
 /// A finished command in upstream's words.
-fn report(finished: Finished, command: &ShellCommand) -> ToolOutcome {
-    let Finished { ending, output, pid, background_pids } = finished;
-    let output = output.into_text();
+fn report(finished: Printed, command: &ShellCommand, sandbox: Option<SandboxReport>) -> ToolOutcome {
+    let mut outcome = reported(finished, command, sandbox.as_ref());
+    if let ToolOutcome::Done(output) = &mut outcome {
+        output.sandbox = sandbox.map(Box::new);
+    }
+    outcome
+}
+
+fn reported(finished: Printed, command: &ShellCommand, confined: Option<&SandboxReport>) -> ToolOutcome {
+    let Printed { ending, output, pid, background_pids } = finished;
     let notice = command.sandbox.as_ref().and_then(|sandbox| sandbox.take_notice());
     match ending {
         Ending::Cancelled => {
@@ -248,7 +299,9 @@ fn report(finished: Finished, command: &ShellCommand) -> ToolOutcome {
                 text.push_str("(empty)");
             }
             text.insert_str(0, "Output: ");
-            let more = lines(ending, pid, &background_pids).into_iter().chain(why).chain(notice);
+            let refused = confined.and_then(refused_hosts);
+            let more =
+                lines(ending, pid, &background_pids).into_iter().chain(why).chain(refused).chain(notice);
             for line in more {
                 text.push('\n');
                 text.push_str(&line);
@@ -256,6 +309,15 @@ fn report(finished: Finished, command: &ShellCommand) -> ToolOutcome {
             done(text, display, failure)
         }
     }
+}
+
+/// A line for the model about connections that the proxy refused.
+fn refused_hosts(report: &SandboxReport) -> Option<String> {
+    let refused = report.denials.iter().filter(|denial| denial.kind == DenialKind::Connect);
+    let targets: Vec<String> = refused
+        .map(|denial| format!("{}:{} ({})", denial.target, denial.port.unwrap_or_default(), denial.rule))
+        .collect();
+    (!targets.is_empty()).then(|| format!("Sandbox: refused connections to {}", targets.join(", ")))
 }
 
 fn stopped(reason: &str, mut output: String) -> String {

@@ -44,6 +44,7 @@ pub(super) fn status_json(tried: &[Probed], used: Option<&Confinement>) -> Value
     json!({
         "level": used.map(|confinement| confinement.level.as_str()),
         "network": used.map(|confinement| confinement.network),
+        "proxied": used.map(|confinement| confinement.proxied),
         "levels": levels.collect::<Vec<_>>(),
         "rights": used.map(|confinement| confinement.report().into_iter().map(right).collect::<Vec<_>>()),
     })

@@ -4,7 +4,13 @@ use super::check::{Checked, Outcome};
 use super::page;
 
 fn landlock() -> Confinement {
-    Confinement { level: Level::Landlock, network: true, signals_outside: false, abstract_sockets: false }
+    Confinement {
+        level: Level::Landlock,
+        network: true,
+        proxied: false,
+        signals_outside: false,
+        abstract_sockets: false,
+    }
 }
 
 #[test]

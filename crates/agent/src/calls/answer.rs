@@ -141,10 +141,11 @@ fn offloaded(
 
 /// The report for front ends and telemetry. It takes the parts of the result, which nobody else reads after it.
 pub(crate) fn report(done: &mut Finished, answer: &[Part], prompt_id: &str) -> CallReport {
-    let mut parts = Vec::new();
+    let (mut parts, mut sandbox) = (Vec::new(), None);
     let (outcome, display, lines) = match &mut done.outcome {
         ToolOutcome::Done(output) => {
             parts = std::mem::take(&mut output.parts);
+            sandbox = output.sandbox.take();
             let outcome = match &output.failure {
                 Some(failure) => CallOutcome::Failed(failure.clone().into()),
                 None => CallOutcome::Succeeded,
@@ -177,6 +178,7 @@ pub(crate) fn report(done: &mut Finished, answer: &[Part], prompt_id: &str) -> C
         prompt_id: prompt_id.to_owned(),
         paths: std::mem::take(&mut done.paths),
         parts,
+        sandbox,
     }
 }
 

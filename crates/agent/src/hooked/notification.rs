@@ -55,6 +55,10 @@ fn notification(request: &ApprovalRequest) -> Notification {
             };
             ("Confirm MCP Tool Execution".to_owned(), details)
         }
+        Subject::Sandbox(question) => {
+            let details = PermissionDetails::Info { prompt: question.sentence(), urls: Vec::new() };
+            ("Confirm Sandbox Expansion".to_owned(), details)
+        }
         Subject::Other(text) => {
             let details = PermissionDetails::Info { prompt: text.clone(), urls: Vec::new() };
             (format!("Confirm: {}", request.display_name), details)

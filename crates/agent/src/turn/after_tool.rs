@@ -127,7 +127,9 @@ fn response(done: &Finished) -> ToolResponse {
                 Some(texts) => Value::from(texts.join("\n") + &done.appended),
                 None => output.parts.iter().map(Part::to_json).collect(),
             };
-            ToolResponse { llm_content, return_display: display_json(&output.display), error: None }
+            let sandbox = output.sandbox.as_ref().map(|report| report.to_json());
+            let return_display = display_json(&output.display);
+            ToolResponse { llm_content, return_display, error: None, sandbox }
         }
         ToolOutcome::Failed(failure) => ToolResponse {
             llm_content: failure.message.as_str().into(),
@@ -136,6 +138,7 @@ fn response(done: &Finished) -> ToolResponse {
                 message: failure.message.clone(),
                 kind: failure.kind.as_str().to_owned(),
             }),
+            sandbox: None,
         },
         ToolOutcome::Cancelled { .. } | ToolOutcome::Refused(_) => {
             ToolResponse { return_display: display_json(&Display::Nothing), ..ToolResponse::default() }

@@ -169,6 +169,12 @@ pub(super) struct ApprovalArgs {
     #[arg(short, long, value_name = "bool", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(hide_possible_values = true)]
     pub(super) sandbox: Option<bool>,
+    /// Give sandboxed commands a right: write:PATH, read:PATH, host:NAME[:PORT], port:N or socket:PATH
+    #[arg(long, value_name = "kind:target")]
+    pub(super) sandbox_allow: Vec<String>,
+    /// Write what the sandbox refused to this file, as JSON
+    #[arg(long, value_name = "file")]
+    pub(super) sandbox_report: Option<PathBuf>,
     /// Trust this folder for this run
     #[arg(long)]
     pub(super) skip_trust: bool,

@@ -181,6 +181,8 @@ fn shared_options(root: &RootArgs) -> Request {
         extensions: items(&root.other.extensions),
         include_directories: items(&root.approvals.include_directories),
         sandbox: root.approvals.sandbox,
+        sandbox_allow: root.approvals.sandbox_allow.clone(),
+        sandbox_report: root.approvals.sandbox_report.clone(),
         skip_trust: root.approvals.skip_trust,
         raw_output: match (root.output.raw_output, root.output.accept_raw_output_risk) {
             (_, true) => RawOutput::RawAccepted,

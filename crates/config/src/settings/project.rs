@@ -71,7 +71,10 @@ const WIDENS: &[&str] = &[
     "tools.allowed",
     "tools.autoAccept",
     "tools.sandboxAllowedPaths",
+    "tools.sandboxNetwork",
     "tools.sandboxNetworkAccess",
+    "tools.sandboxPackageDownloads",
+    "tools.sandboxProfile",
 ];
 
 /// Whether a project may let more happen than the user's own settings do.

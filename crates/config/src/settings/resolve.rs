@@ -176,7 +176,14 @@ fn tools(tree: &Tree<'_>) -> Tools {
 fn sandbox(tree: &Tree<'_>) -> Sandbox {
     let allowed_paths = tree.texts("tools.sandboxAllowedPaths").unwrap_or_default();
     let network = lookup(tree.0, "tools.sandboxNetworkAccess").and_then(Value::as_bool);
-    let plain = Sandbox { allowed_paths, network, ..Sandbox::default() };
+    let plain = Sandbox {
+        allowed_paths,
+        network,
+        network_mode: tree.text("tools.sandboxNetwork"),
+        profile: tree.text("tools.sandboxProfile"),
+        package_downloads: tree.flag("tools.sandboxPackageDownloads"),
+        ..Sandbox::default()
+    };
     match lookup(tree.0, "tools.sandbox") {
         Some(Value::Bool(enabled)) => Sandbox { enabled: Some(*enabled), ..plain },
         Some(Value::String(command)) if !command.is_empty() => {
@@ -185,7 +192,7 @@ fn sandbox(tree: &Tree<'_>) -> Sandbox {
         Some(Value::Object(object)) => {
             let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
             let command = text("command").or_else(|| text("type")).filter(|command| command != "none");
-            let mut allowed_paths = plain.allowed_paths;
+            let mut allowed_paths = plain.allowed_paths.clone();
             allowed_paths.extend(Tree(object).texts("allowedPaths").unwrap_or_default());
             Sandbox {
                 enabled: object.get("enabled").and_then(Value::as_bool),
@@ -193,6 +200,7 @@ fn sandbox(tree: &Tree<'_>) -> Sandbox {
                 image: text("image"),
                 allowed_paths,
                 network: object.get("networkAccess").and_then(Value::as_bool).or(plain.network),
+                ..plain
             }
         }
         Some(_) | None => plain,

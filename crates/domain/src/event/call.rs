@@ -7,6 +7,7 @@ use super::CallOutcome;
 use crate::JsonObject;
 use crate::content::Part;
 use crate::id::CallId;
+use crate::sandbox::SandboxReport;
 use crate::tool::{Display, LineDelta, ToolKind};
 
 /// A call that the model asked for and that has not run yet.
@@ -77,6 +78,8 @@ pub struct CallReport {
     pub paths: Vec<Location>,
     /// The result as the tool gave it, before it is cut to what the model reads.
     pub parts: Vec<Part>,
+    /// The sandbox that a command ran in.
+    pub sandbox: Option<Box<SandboxReport>>,
 }
 
 /// What was decided about a call.

@@ -33,9 +33,13 @@ pub(super) fn add_to_list(text: &str, path: &[&str], key: &str, entry: &str) -> 
 }
 
 /// Adds the table of a project.
-pub(super) fn append_project(text: &str, root: &str, trust: &str, entry: &str) -> Result<String, EditError> {
-    let path = ["network", "projects", root];
-    let table = format!("[{}]\ntrust = {}\nallow = [{}]\n", header(&path), quoted(trust), quoted(entry));
+pub(super) fn append_project(
+    text: &str,
+    path: &[&str],
+    trust: &str,
+    (key, entry): (&str, &str),
+) -> Result<String, EditError> {
+    let table = format!("[{}]\ntrust = {}\n{key} = [{}]\n", header(path), quoted(trust), quoted(entry));
     let out = appended(text, &table);
     // A form that cannot be extended, such as an inline table, shows here as a parse error.
     match parsed(&out) {

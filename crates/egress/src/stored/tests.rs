@@ -37,6 +37,26 @@ network = false
 "#;
 
 #[test]
+fn paths_are_stored_for_everyone_or_for_a_trusted_project() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sandbox.toml");
+    let key = |trust: &str| ProjectKey { root: "/p".into(), trust: trust.to_owned() };
+    save_path(&file, "write", Path::new("/a b"), None).unwrap();
+    save_path(&file, "write", Path::new("/c"), Some(&key("1"))).unwrap();
+    save_path(&file, "socket", Path::new("/s"), Some(&key("1"))).unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let write = |trust: Option<&str>| StoredPaths::parse(&text, trust.map(key).as_ref()).unwrap().write;
+    assert_eq!(write(None), [PathBuf::from("/a b")]);
+    assert_eq!(write(Some("1")), [PathBuf::from("/a b"), "/c".into()]);
+    assert_eq!(write(Some("2")), [PathBuf::from("/a b")], "another trust, no grant");
+    assert_eq!(StoredPaths::parse(&text, Some(&key("1"))).unwrap().socket, [PathBuf::from("/s")]);
+    assert_eq!(
+        StoredPaths::parse("[files]\nwrite = [\"relative\", 3]\n", None).unwrap(),
+        StoredPaths::default()
+    );
+}
+
+#[test]
 fn the_users_file_is_read() {
     let stored = StoredRules::parse(FILE, Some(&key("d1"))).unwrap();
     assert!(allows(&stored, "a.example", 443) && allows(&stored, "x.b.example", 8443));

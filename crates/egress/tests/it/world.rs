@@ -199,7 +199,7 @@ impl World {
     pub(crate) fn socket(&self) -> PathBuf {
         match self.server.address() {
             ProxyAddress::Unix(path) => path.clone(),
-            ProxyAddress::Loopback { .. } => panic!("the proxy listens on loopback"),
+            ProxyAddress::Loopback { .. } | ProxyAddress::Handed => panic!("the proxy has no socket"),
         }
     }
 

@@ -63,6 +63,7 @@ impl Scene {
             search_path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
             network: true,
             level: Some(level),
+            grants: pollux_sandbox::Grants::default(),
         };
         change(&mut request);
         match Sandbox::open(&request) {

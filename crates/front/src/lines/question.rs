@@ -62,6 +62,7 @@ impl Lines {
             Outcome::Once => Answer::Once,
             Outcome::Session => Answer::Session,
             Outcome::SessionServer => Answer::SessionServer,
+            Outcome::Project => Answer::Project,
             Outcome::Saved => Answer::Saved,
             Outcome::Edit => {
                 self.show("New command: ");
@@ -73,6 +74,9 @@ impl Lines {
                     }
                     _ => Answer::Cancel,
                 }
+            }
+            Outcome::Refuse if matches!(request.subject, Subject::Sandbox(_)) => {
+                Answer::Refuse(String::new())
             }
             Outcome::Refuse => {
                 self.show("What to do instead (empty to cancel): ");
@@ -150,6 +154,10 @@ fn described(request: &ApprovalRequest, paths: &PathDisplay) -> String {
         Subject::EnterPlan { reason } => format!("The model wants to enter plan mode. {reason}"),
         Subject::Plan { path, text } => format!("Plan ({}):\n\n{text}", paths.shown(path)),
         Subject::Questions(_) => String::new(),
+        Subject::Sandbox(question) => {
+            let run = question.command.as_ref().map(|command| format!("\n  {command}")).unwrap_or_default();
+            format!("Sandbox: {}.{run}", question.sentence())
+        }
         Subject::Other(text) => {
             let args = Value::Object(request.args.clone());
             format!("{} wants to run: {text}\n  {args}", request.display_name)
@@ -168,6 +176,7 @@ fn label(offer: &Offer) -> String {
     let plain = match offer.outcome {
         Outcome::Once => "Yes, this once",
         Outcome::Session | Outcome::SessionServer => "Yes, and for the rest of this session",
+        Outcome::Project => "Yes, and in this project from now on",
         Outcome::Saved => "Yes, and for all future sessions",
         Outcome::Edit => "Edit the command",
         Outcome::Refuse => "No",

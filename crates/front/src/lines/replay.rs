@@ -57,6 +57,7 @@ fn finished(id: &str, name: &str, given: Value, outcome: CallOutcome, display: D
         prompt_id: String::new(),
         paths: Vec::new(),
         parts: Vec::new(),
+        sandbox: None,
     }))
 }
 

@@ -56,13 +56,15 @@ fn an_mcp_call_carries_its_server_context() {
         ..BeforeTool::default()
     };
     let error = Some(ToolFailure { message: "m".into(), kind: "k".into() });
-    let response = ToolResponse { llm_content: json!("c"), return_display: json!("d"), error };
+    let sandbox = Some(json!({"level": "namespaces"}));
+    let response = ToolResponse { llm_content: json!("c"), return_display: json!("d"), error, sandbox };
     assert_eq!(
         Value::Object(AfterTool { call, tool_response: response }.fields()),
         json!({"tool_name": "mcp_s_t", "tool_input": {},
             "mcp_context": {"server_name": "s", "tool_name": "t", "command": "node", "args": ["x.js"]},
             "original_request_name": "o",
-            "tool_response": {"llmContent": "c", "returnDisplay": "d", "error": {"message": "m", "type": "k"}}})
+            "tool_response": {"llmContent": "c", "returnDisplay": "d", "error": {"message": "m", "type": "k"},
+                "sandbox": {"level": "namespaces"}}})
     );
 }
 

@@ -49,6 +49,8 @@ pub struct ToolResponse {
     /// A text or an object.
     pub return_display: Value,
     pub error: Option<ToolFailure>,
+    /// The sandbox that a command ran in.
+    pub sandbox: Option<Value>,
 }
 
 /// Why a call failed.
@@ -99,11 +101,12 @@ impl Payload for AfterTool {
     const EVENT: Event = Event::AfterTool;
 
     fn fields(self) -> JsonObject {
-        let ToolResponse { llm_content, return_display, error } = self.tool_response;
+        let ToolResponse { llm_content, return_display, error, sandbox } = self.tool_response;
         let mut response = object([("llmContent", llm_content), ("returnDisplay", return_display)]);
         if let Some(error) = error {
             response.insert("error".to_owned(), json!({"message": error.message, "type": error.kind}));
         }
+        response.extend(sandbox.map(|sandbox| ("sandbox".to_owned(), sandbox)));
         let mut fields = self.call.fields();
         fields.insert("tool_response".to_owned(), Value::Object(response));
         fields

@@ -49,6 +49,9 @@ pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
             event.insert(key.into(), text.into());
         }
     }
+    if let Some(sandbox) = &report.sandbox {
+        event.insert("sandbox".into(), sandbox.to_json());
+    }
     event.insert("timestamp".into(), at.to_iso().into());
     Value::Object(event)
 }

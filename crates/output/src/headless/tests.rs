@@ -122,6 +122,7 @@ fn finished(name: &str, error: Option<(ToolErrorKind, &str)>, display: Display) 
         prompt_id: "s1".into(),
         paths: Vec::new(),
         parts: Vec::new(),
+        sandbox: None,
     }))
 }
 

@@ -50,6 +50,7 @@ fn call(outcome: CallOutcome) -> Event {
         prompt_id: "s1".into(),
         paths: Vec::new(),
         parts: Vec::new(),
+        sandbox: None,
     }))
 }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -91,12 +92,15 @@ fn hold(setup: Setup, control: &mut Option<UnixStream>, monitor: Option<UnixStre
     let Some(socket) = control.as_ref() else { return Ok(()) };
     limits::lower(setup.kind);
     if matches!(setup.kind, Kind::Guard | Kind::Inside) {
+        let mut listeners = Vec::new();
         if setup.kind == Kind::Guard {
             adopt_orphans()?;
         } else {
+            listeners = listen(&setup.listen)?;
             confine(&setup)?;
         }
-        ready(socket, &[])?;
+        ready(socket, &listeners)?;
+        drop(listeners);
         serve::serve(socket);
         if setup.kind == Kind::Guard {
             end_all_children();
@@ -145,6 +149,11 @@ fn inner(setup: &Setup, control: &UnixStream, outer: Pid) -> Result<(), Trouble>
         if setup.own_network && setup.join.is_empty() {
             namespaces::raise_loopback().map_err(doing("could not enable the loopback interface"))?;
         }
+        joinable.extend(listen(&setup.listen)?);
+        if !setup.join.is_empty() {
+            let view = File::open("/proc/self/ns/mnt").map_err(doing("could not open the own view"))?;
+            joinable.push(view.into());
+        }
     }
     adopt_orphans()?;
     confine(setup)?;
@@ -152,6 +161,16 @@ fn inner(setup: &Setup, control: &UnixStream, outer: Pid) -> Result<(), Trouble>
     drop(joinable);
     serve::serve(control);
     Ok(())
+}
+
+/// Listeners on the private loopback. The process that gets them accepts there, wherever it runs.
+fn listen(ports: &[u16]) -> Result<Vec<OwnedFd>, Trouble> {
+    let bind = |port: &u16| {
+        TcpListener::bind((Ipv4Addr::LOCALHOST, *port))
+            .map(OwnedFd::from)
+            .map_err(doing(format!("could not listen on port {port} inside the sandbox")))
+    };
+    ports.iter().map(bind).collect()
 }
 
 /// Permanently drops rights.

@@ -32,6 +32,8 @@ pub(crate) struct Setup {
     pub(crate) ruleset: Option<OwnedFd>,
     /// Namespaces of another holder to enter instead of creating new ones, the user namespace first.
     pub(crate) join: Vec<OwnedFd>,
+    /// Ports on the own loopback to listen on; the listeners are handed over.
+    pub(crate) listen: Vec<u16>,
 }
 
 impl Setup {
@@ -50,6 +52,8 @@ impl Setup {
         body.flag(unix);
         body.flag(internet);
         body.flag(self.ruleset.is_some());
+        body.number(u32::try_from(self.listen.len()).unwrap_or_default());
+        self.listen.iter().for_each(|port| body.number(u32::from(*port)));
         write_mounts(&self.mounts, &mut body);
         let descriptors =
             self.ruleset.iter().chain(&self.join).map(|descriptor| descriptor.as_fd()).collect();
@@ -69,11 +73,14 @@ impl Setup {
         let is_filtered = body.flag()?;
         let sockets = Sockets { unix: body.flag()?, internet: body.flag()? };
         let has_ruleset = body.flag()?;
+        let port = |number: u32| u16::try_from(number).map_err(|_| io::ErrorKind::InvalidData.into());
+        let listen =
+            (0..body.number()?).map(|_| body.number().and_then(port)).collect::<io::Result<Vec<u16>>>()?;
         let mounts = read_mounts(&mut body)?;
         let mut descriptors = descriptors.into_iter();
         let ruleset = if has_ruleset { descriptors.next() } else { None };
         let sockets = is_filtered.then_some(sockets);
-        Ok(Self { kind, own_network, sockets, mounts, ruleset, join: descriptors.collect() })
+        Ok(Self { kind, own_network, sockets, mounts, ruleset, join: descriptors.collect(), listen })
     }
 }
 

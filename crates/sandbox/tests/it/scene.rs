@@ -39,7 +39,7 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let temp = TempDir::new().unwrap();
         let socket = temp.path().join("daemon.sock");
         let abstract_name = format!("pollux-test-{}-{}", std::process::id(), temp.path().display());
@@ -89,6 +89,7 @@ pub(crate) fn request(base: &Path, level: Level) -> SandboxRequest {
         search_path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
         network: true,
         level: Some(level),
+        grants: pollux_sandbox::Grants::default(),
     }
 }
 

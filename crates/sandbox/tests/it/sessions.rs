@@ -208,3 +208,80 @@ fn a_workspace_that_was_replaced_is_not_entered() {
         assert!(error.contains("was replaced by another folder"), "{error}");
     }
 }
+
+#[test]
+fn a_listener_inside_is_handed_out_and_nothing_else_leads_out() {
+    use std::io::{Read as _, Write as _};
+    for level in [Level::Namespaces, Level::Bubblewrap] {
+        let Some(folder) = scratch() else { return };
+        let base = folder.path();
+        for path in ["home", "w"] {
+            fs::create_dir_all(base.join(path)).unwrap();
+        }
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let open = move |listeners: Vec<std::net::TcpListener>| sender.send(listeners).unwrap();
+        let doors = pollux_sandbox::Doors {
+            ports: vec![3128],
+            open: std::sync::Arc::new(open),
+            variables: vec![("HTTP_PROXY".to_owned(), "http://127.0.0.1:3128".to_owned())],
+        };
+        let grants = pollux_sandbox::Grants { doors: Some(doors), ..Default::default() };
+        let Ok(sandbox) = Sandbox::open(&SandboxRequest { network: false, grants, ..request(base, level) })
+        else {
+            continue;
+        };
+        assert!(sandbox.confinement().proxied && !sandbox.confinement().network);
+        let listener = receiver.recv().unwrap().pop().unwrap();
+        let served = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut said = [0; 5];
+            stream.read_exact(&mut said).unwrap();
+            stream.write_all(b"answer").unwrap();
+            said
+        });
+        let scene = Scene { sandbox, outside: crate::scene::Outside::new(), folder };
+        let ask = "import socket as s\nc = s.create_connection((\"127.0.0.1\", 3128))\nc.sendall(b\"hello\")\nprint(c.recv(9))";
+        let (status, said) =
+            scene.shell(&format!("echo $HTTP_PROXY $POLLUX_SANDBOX_NETWORK; python3 -c '{ask}'"));
+        assert!(
+            status.success() && said.contains("3128 proxy") && said.contains("answer"),
+            "{level}: {said}"
+        );
+        assert_eq!(&served.join().unwrap(), b"hello");
+        // The listener is gone, and there is no other way.
+        let (status, said) = scene.shell(&format!("python3 -c '{ask}'"));
+        assert!(!status.success(), "{level}: {said}");
+    }
+}
+
+#[test]
+fn a_right_ends_with_its_holder_whatever_its_commands_do() {
+    let Some(scene) = Scene::new(Level::Namespaces, false) else { return };
+    fs::create_dir(scene.path("extra")).unwrap();
+    let grants = pollux_sandbox::Grants { visible: vec![scene.path("home/.ssh")], ..Default::default() };
+    let more = SandboxRequest {
+        allowed: vec![scene.path("extra")],
+        network: false,
+        grants,
+        ..request(scene.folder.path(), Level::Namespaces)
+    };
+    let second = scene.sandbox.with_rights(&more).unwrap();
+    let word = format!("ending-{}", std::process::id());
+    // A daemon with its own session, and the process that started it killed as far as that is possible.
+    let daemon = format!(
+        "cat ~/.ssh/id; (setsid setsid sh -c 'trap \"\" TERM HUP; while :; do date > {0}/alive; sleep 0.05; done' {word} &) ; \
+         sleep 0.3; kill -9 $PPID; true",
+        scene.path("extra").display()
+    );
+    // The first sandbox, whose processes these are too, stays.
+    let with = Scene { sandbox: second, ..scene };
+    let (_, said) = with.shell(&daemon);
+    assert!(said.contains("SECRET"), "{said}");
+    eventually("the daemon runs", || with.path("extra/alive").exists());
+    let Scene { sandbox, folder, .. } = with;
+    drop(sandbox);
+    assert_eq!(marked(&word), 0, "a process kept the right");
+    fs::remove_file(folder.path().join("extra/alive")).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!folder.path().join("extra/alive").exists());
+}

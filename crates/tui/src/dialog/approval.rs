@@ -126,8 +126,12 @@ impl Approval {
             Outcome::Once => self.answered(Answer::Once),
             Outcome::Session => self.answered(Answer::Session),
             Outcome::SessionServer => self.answered(Answer::SessionServer),
+            Outcome::Project => self.answered(Answer::Project),
             Outcome::Saved => self.answered(Answer::Saved),
             Outcome::Edit => Verdict::Edit { call: self.request.call.clone() },
+            Outcome::Refuse if matches!(self.request.subject, Subject::Sandbox(_)) => {
+                self.answered(Answer::Refuse(String::new()))
+            }
             Outcome::Refuse => {
                 self.instead = Some(String::new());
                 Verdict::Open
@@ -216,6 +220,7 @@ impl Approval {
             Subject::Plan { path, .. } => self.paths.shown(path),
             Subject::Command { command, .. } => command.clone(),
             Subject::Server { server, tool } => format!("{tool} ({server} MCP Server)"),
+            Subject::Sandbox(question) => question.right.to_string(),
             _ => String::new(),
         };
         if !about.is_empty() {
@@ -250,6 +255,8 @@ impl Approval {
             }
             Subject::EnterPlan { .. } => "Enter plan mode?".to_owned(),
             Subject::Plan { .. } => "Execute this plan?".to_owned(),
+            Subject::Sandbox(question) if question.rerun => "Allow it and run the command again?".to_owned(),
+            Subject::Sandbox(_) => "Allow it? The command waits.".to_owned(),
             Subject::Fetch(_) | Subject::Other(_) | Subject::Questions(_) => {
                 "Do you want to proceed?".to_owned()
             }
@@ -341,6 +348,10 @@ fn body(request: &ApprovalRequest, paths: &PathDisplay, spread: bool, room: Room
             markdown::render(&visible(text), look)
         }
         Subject::Questions(_) => Vec::new(),
+        Subject::Sandbox(question) => {
+            let run = question.command.as_ref().map(|command| format!("\n\n{command}")).unwrap_or_default();
+            plain(&format!("{}.{run}", question.sentence()))
+        }
         Subject::Other(text) => plain(&format!("{text}\n{}", arguments())),
     }
 }
@@ -354,12 +365,15 @@ fn label(offer: &Offer, subject: &Subject) -> String {
         (Outcome::Once, _) => "Allow once",
         (Outcome::Session, Subject::Server { .. }) => "Allow tool for this session",
         (Outcome::Session, _) => "Allow for this session",
+        (Outcome::SessionServer, Subject::Sandbox(_)) => "Allow package downloads for this session",
         (Outcome::SessionServer, _) => "Allow all server tools for this session",
+        (Outcome::Project, _) => "Allow in this project from now on",
         (Outcome::Saved, Subject::Edit { .. }) => "Allow for this file in all future sessions",
         (Outcome::Saved, Subject::Command { .. }) => "Allow this command for all future sessions",
         (Outcome::Saved, Subject::Server { .. }) => "Allow tool for all future sessions",
         (Outcome::Saved, _) => "Allow for all future sessions",
         (Outcome::Edit, _) => "Modify with external editor",
+        (Outcome::Refuse, Subject::Sandbox(_)) => "No (esc)",
         (Outcome::Refuse, _) => "No, suggest changes (esc)",
     };
     let covers = visible(&offer.covers);

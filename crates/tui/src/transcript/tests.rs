@@ -40,6 +40,7 @@ fn finished(id: &str, outcome: CallOutcome, display: Display) -> Event {
         prompt_id: String::new(),
         paths: Vec::new(),
         parts: Vec::new(),
+        sandbox: None,
     }))
 }
 

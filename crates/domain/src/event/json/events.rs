@@ -108,7 +108,8 @@ fields! {
     CallRequest { call, name, args, title, display_name, kind, server, paths }
     Location { path, line }
     CallReport {
-        call, name, kind, args, outcome, display, lines, duration, decision, answer, prompt_id, paths, parts
+        call, name, kind, args, outcome, display, lines, duration, decision, answer, prompt_id, paths, parts,
+        sandbox
     }
     CallFailure { kind, message, run }
     ShellReport { call, command, output, ending }

@@ -8,13 +8,17 @@ use crate::approval::{
     Answer, ApprovalMode, ApprovalRequest, Choice, Offer, Outcome, Question, QuestionForm, Subject, Why,
     WhyPart,
 };
+use crate::sandbox::{
+    Denial, DenialKind, Grant, GrantScope, GrantedBy, Right, RightKind, RightQuestion, SandboxReport,
+    Strength, TripwireHit,
+};
 use crate::tool::{
     AgentEnd, DiffStat, Display, FileDiff, LineDelta, RunFailure, Todo, TodoStatus, ToolErrorKind, ToolKind,
     ToolSpec,
 };
 
 variants! {
-    Answer { Once, Session, SessionServer, Saved, Edited(args), Refuse(message), Cancel, Replies(replies) }
+    Answer { Once, Session, SessionServer, Project, Saved, Edited(args), Refuse(message), Cancel, Replies(replies) }
     Subject {
         Edit { path, diff },
         Command { command, directory },
@@ -23,6 +27,7 @@ variants! {
         EnterPlan { reason },
         Plan { path, text },
         Questions(questions),
+        Sandbox(question),
         Other(text),
     }
     QuestionForm { Text { placeholder }, YesNo, Choice { options, several } }
@@ -43,11 +48,22 @@ fields! {
     DiffStat { added_lines, removed_lines, added_chars, removed_chars }
     LineDelta { added, removed }
     Todo { text, status }
+    RightQuestion { right, command, rerun }
+    Right { kind, target }
+    Grant { right, scope, by }
+    Denial { kind, target, port, strength, rule }
+    TripwireHit { path, action }
+    SandboxReport { level, mode, network, denials, requested, granted, rerun, tripwire }
 }
 
 words! {
     ApprovalMode { Default, AutoEdit, Yolo, Plan }
-    Outcome { Once, Session, SessionServer, Saved, Edit, Refuse }
+    Outcome { Once, Session, SessionServer, Project, Saved, Edit, Refuse }
+    RightKind { Write, Read, Host, Port, Socket }
+    GrantScope { Once, Session, Project, Always }
+    GrantedBy { User, Flag, Settings, File }
+    DenialKind { Write, Read, Exec, Connect, Socket, Signal, Limit }
+    Strength { Certain, Strong, Weak }
     TodoStatus { Pending, InProgress, Completed, Cancelled, Blocked }
     ToolKind { Read, Edit, Delete, Move, Search, Execute, Think, Agent, Fetch, Communicate, Plan, Other }
     ToolErrorKind {

@@ -36,6 +36,7 @@ fn report(text: &str, display: Display) -> Event {
         prompt_id: String::new(),
         paths: Vec::new(),
         parts: Vec::new(),
+        sandbox: None,
     }))
 }
 

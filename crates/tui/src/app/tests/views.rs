@@ -59,6 +59,7 @@ pub(super) fn ended(id: &str, name: &str, outcome: CallOutcome, display: Display
         prompt_id: String::new(),
         paths: Vec::new(),
         parts: Vec::new(),
+        sandbox: None,
     }
 }
 

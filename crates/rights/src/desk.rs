@@ -1,0 +1,234 @@
+//! Where questions about rights are asked: knows the person, and the commands that run.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
+
+use pollux_domain::BoxFuture;
+use pollux_domain::approval::{Answer as Reply, Offer, Outcome, Person};
+use pollux_domain::sandbox::{Grant, GrantScope, GrantedBy, Right, RightKind, RightQuestion};
+use pollux_domain::sync::{Locked as _, SharedLocked as _};
+use pollux_egress::host::Host;
+use pollux_egress::journal::Caller;
+use pollux_egress::preset::{self, DownloadHost};
+use pollux_egress::proxy::Identify;
+use pollux_egress::question::{Answer, Asker, Question};
+use pollux_egress::rules::RuleBook;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::packages::OwnMachine;
+
+/// Asks about hosts while connections wait, and names the command behind them.
+pub(crate) struct Desk {
+    person: RwLock<Option<(Arc<dyn Person>, Handle)>>,
+    running: Mutex<Vec<Running>>,
+    /// Hosts that a command may use until it ends.
+    once: Mutex<HashSet<(String, Host, u16)>>,
+    /// What was asked and granted, by command.
+    asked: Mutex<Vec<Asked>>,
+    pub(crate) rules: Arc<RuleBook>,
+    machine: OwnMachine,
+    packages: OnceLock<Vec<DownloadHost>>,
+    pub(crate) has_project: bool,
+    /// Programs that reach every host, by the user's `sandbox.toml`.
+    pub(crate) open_commands: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Running {
+    pub(crate) id: String,
+    pub(crate) command: String,
+    pub(crate) cancel: CancellationToken,
+}
+
+/// A question about a host and its answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) command: Option<String>,
+    pub(crate) right: Right,
+    pub(crate) granted: Option<Grant>,
+}
+
+impl Desk {
+    pub(crate) fn new(
+        rules: Arc<RuleBook>,
+        machine: OwnMachine,
+        has_project: bool,
+        open_commands: Vec<String>,
+    ) -> Self {
+        Self {
+            person: RwLock::default(),
+            running: Mutex::default(),
+            once: Mutex::default(),
+            asked: Mutex::default(),
+            rules,
+            machine,
+            packages: OnceLock::new(),
+            has_project,
+            open_commands,
+        }
+    }
+
+    pub(crate) fn introduce(&self, person: Option<Arc<dyn Person>>) {
+        let handle = Handle::try_current().ok();
+        *self.person.write_locked() = person.zip(handle);
+    }
+
+    pub(crate) fn person(&self) -> Option<Arc<dyn Person>> {
+        self.person.read_locked().as_ref().map(|(person, _)| Arc::clone(person))
+    }
+
+    pub(crate) fn begin(&self, running: Running) {
+        self.running.locked().push(running);
+    }
+
+    pub(crate) fn end(&self, id: &str) {
+        self.running.locked().retain(|running| running.id != id);
+        self.once.locked().retain(|(command, ..)| command != id);
+    }
+
+    /// The questions about hosts that a command raised.
+    pub(crate) fn asked_by(&self, id: &str) -> Vec<Asked> {
+        let asked = self.asked.locked();
+        asked.iter().filter(|asked| asked.command.as_deref() == Some(id)).cloned().collect()
+    }
+
+    /// The hosts that were granted beyond one command.
+    pub(crate) fn granted(&self) -> Vec<Grant> {
+        let asked = self.asked.locked();
+        let lasting = |grant: &Grant| grant.scope != GrantScope::Once;
+        asked.iter().filter_map(|asked| asked.granted.clone()).filter(lasting).collect()
+    }
+
+    pub(crate) fn forget(&self, right: &Right) {
+        self.asked.locked().retain(|asked| asked.right != *right);
+    }
+
+    /// The hosts of package downloads; the first call may take a while.
+    pub(crate) fn packages(&self) -> &[DownloadHost] {
+        let look = || preset::package_downloads(&self.machine.env, &self.machine.home, &self.machine);
+        self.packages.get_or_init(look)
+    }
+
+    fn is_open_command(&self, command: &str) -> bool {
+        let program = command.split_whitespace().next().and_then(|word| word.rsplit('/').next());
+        program.is_some_and(|program| self.open_commands.iter().any(|open| open == program))
+    }
+
+    fn running(&self, id: Option<&str>) -> Option<Running> {
+        let running = self.running.locked();
+        running.iter().find(|running| Some(running.id.as_str()) == id).cloned()
+    }
+
+    fn note(&self, question: &Question, answer: Option<Answer>) {
+        let right = right(question);
+        let scope = answer.and_then(scope);
+        let grant = scope.map(|scope| Grant { right: right.clone(), scope, by: GrantedBy::User });
+        let command = question.caller.command.clone();
+        self.asked.locked().push(Asked { command, right, granted: grant });
+    }
+}
+
+fn right(question: &Question) -> Right {
+    Right { kind: RightKind::Host, target: format!("{}:{}", question.host, question.port) }
+}
+
+fn scope(answer: Answer) -> Option<GrantScope> {
+    match answer {
+        Answer::Once => Some(GrantScope::Once),
+        Answer::Session => Some(GrantScope::Session),
+        Answer::Project => Some(GrantScope::Project),
+        Answer::Always => Some(GrantScope::Always),
+        Answer::No => None,
+    }
+}
+
+/// The answers that a question offers.
+pub(crate) fn offers(target: &str, lasting: bool, project: bool, packages: Option<String>) -> Vec<Offer> {
+    let offer = |outcome, covers: &str| Offer { outcome, covers: covers.to_owned() };
+    let mut offers = vec![offer(Outcome::Once, ""), offer(Outcome::Session, target)];
+    offers.extend(packages.map(|covers| offer(Outcome::SessionServer, &covers)));
+    if lasting {
+        if project {
+            offers.push(offer(Outcome::Project, target));
+        }
+        offers.push(offer(Outcome::Saved, target));
+    }
+    offers.push(offer(Outcome::Refuse, ""));
+    offers
+}
+
+/// Ends a question that nobody waits for any more.
+struct Withdraw(CancellationToken);
+
+impl Drop for Withdraw {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+impl Asker for Desk {
+    fn is_present(&self) -> bool {
+        self.person.read_locked().is_some()
+    }
+
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let running = self.running(question.caller.command.as_deref());
+            let key = running.as_ref().map(|run| (run.id.clone(), question.host.clone(), question.port));
+            if key.as_ref().is_some_and(|key| self.once.locked().contains(key))
+                || running.as_ref().is_some_and(|run| self.is_open_command(&run.command))
+            {
+                return Answer::Once;
+            }
+            let Some((person, handle)) = self.person.read_locked().clone() else { return Answer::No };
+            let right = right(question);
+            let is_package = |host: &&DownloadHost| host.pattern.to_string() == right.target;
+            let packages = self.packages();
+            let known = packages.iter().any(|host| is_package(&host)).then(|| {
+                let hosts: Vec<String> = packages.iter().map(|host| host.pattern.to_string()).collect();
+                hosts.join(", ")
+            });
+            let dangerous = question.is_dangerous();
+            let offers = offers(&right.target, !dangerous, self.has_project, known);
+            let danger =
+                dangerous.then(|| format!("{} is not on the internet but on your own network", right.target));
+            let cancel = running.as_ref().map(|run| run.cancel.child_token()).unwrap_or_default();
+            let withdraw = Withdraw(cancel.clone());
+            let asked = RightQuestion { right, command: running.map(|run| run.command), rerun: false };
+            // Hooks may run before the question: on the session's runtime, not on the proxy's thread.
+            let reply = handle.spawn(async move { person.ask_right(asked, danger, offers, &cancel).await });
+            let reply = reply.await.unwrap_or(Reply::Cancel);
+            drop(withdraw);
+            let answer = match reply {
+                Reply::Once => Answer::Once,
+                Reply::Session => Answer::Session,
+                Reply::SessionServer => {
+                    self.rules.grant_all(&preset::rules(self.packages()));
+                    Answer::Session
+                }
+                Reply::Project => Answer::Project,
+                Reply::Saved => Answer::Always,
+                Reply::Edited(_) | Reply::Refuse(_) | Reply::Cancel | Reply::Replies(_) => Answer::No,
+            };
+            if let (Answer::Once, Some(key)) = (answer, key) {
+                self.once.locked().insert(key);
+            }
+            self.note(question, Some(answer));
+            answer
+        })
+    }
+}
+
+impl Identify for Desk {
+    /// A connection comes from the command that runs, if there is only one.
+    fn caller(&self, _: Option<i32>) -> Caller {
+        match self.running.locked().as_slice() {
+            [only] => {
+                let program = only.command.split_whitespace().next().map(str::to_owned);
+                Caller { command: Some(only.id.clone()), program }
+            }
+            _ => Caller::default(),
+        }
+    }
+}

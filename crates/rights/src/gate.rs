@@ -1,0 +1,103 @@
+//! The egress proxy of a session, started with the first network that leads to it.
+
+use std::fs::{self, OpenOptions};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use pollux_domain::sync::Locked as _;
+use pollux_domain::time::SystemClock;
+use pollux_egress::journal::Journal;
+use pollux_egress::proxy::ProxyOptions;
+use pollux_egress::question::{Asker, GrantStore};
+use pollux_egress::server::{Door, Listen, Server};
+use pollux_egress::stored::{FileStore, ProjectKey};
+use pollux_egress::upstream::UpstreamProxies;
+
+use crate::desk::Desk;
+
+/// The port of the proxy inside.
+pub(crate) const PROXY_PORT: u16 = 3128;
+
+/// Leads connections from inside to the proxy and to ports of this machine.
+pub(crate) struct Gate {
+    desk: Arc<Desk>,
+    pub(crate) journal: Arc<Journal>,
+    upstream: UpstreamProxies,
+    stored: PathBuf,
+    project: Option<ProjectKey>,
+    ports: Vec<u16>,
+    server: Mutex<Option<Server>>,
+    problems: Arc<Mutex<Vec<String>>>,
+}
+
+impl Gate {
+    pub(crate) fn new(
+        desk: Arc<Desk>,
+        ports: Vec<u16>,
+        upstream: UpstreamProxies,
+        stored: PathBuf,
+        project: Option<ProjectKey>,
+        log: Option<PathBuf>,
+    ) -> Self {
+        let clock = Arc::new(SystemClock);
+        let open = |path: PathBuf| {
+            path.parent().map(fs::create_dir_all).transpose().ok()?;
+            OpenOptions::new().create(true).append(true).open(path).ok()
+        };
+        let journal = match log.and_then(open) {
+            Some(file) => Journal::with_log(clock, Box::new(file)),
+            None => Journal::new(clock),
+        };
+        Self {
+            desk,
+            journal: Arc::new(journal),
+            upstream,
+            stored,
+            project,
+            ports,
+            server: Mutex::default(),
+            problems: Arc::default(),
+        }
+    }
+
+    /// Takes over the listeners of a holder. If the proxy cannot be started they are closed, and nothing gets out.
+    pub(crate) fn open(&self, listeners: Vec<TcpListener>) {
+        let mut server = self.server.locked();
+        if server.is_none() {
+            match Server::start(&Listen::Handed, self.options()) {
+                Ok(started) => *server = Some(started),
+                Err(error) => {
+                    self.problems.locked().push(format!("the network of the sandbox is closed: {error}"));
+                    return;
+                }
+            }
+        }
+        let Some(server) = &*server else { return };
+        for (port, listener) in self.ports.iter().zip(listeners) {
+            server.hand(match *port {
+                PROXY_PORT => Door::Proxy(listener),
+                port => Door::Port(listener, port),
+            });
+        }
+    }
+
+    fn options(&self) -> ProxyOptions {
+        let problems = Arc::clone(&self.problems);
+        let report = move |error| {
+            problems.locked().push(format!("could not save a grant: {error}; it holds for this session"));
+        };
+        let store = FileStore::new(self.stored.clone(), self.project.clone(), report);
+        let mut options = ProxyOptions::new(Arc::clone(&self.desk.rules), Arc::clone(&self.journal));
+        options.asker = Some(Arc::clone(&self.desk) as Arc<dyn Asker>);
+        options.identify = Some(Arc::<Desk>::clone(&self.desk));
+        options.store = Some(Arc::new(store) as Arc<dyn GrantStore>);
+        options.upstream = self.upstream.clone();
+        options
+    }
+
+    /// Problems since the last call.
+    pub(crate) fn take_problems(&self) -> Vec<String> {
+        std::mem::take(&mut self.problems.locked())
+    }
+}

@@ -1,0 +1,23 @@
+//! The rights of a session's sandboxed commands: the sandbox, the way to the network, and what is granted on the way.
+//!
+//! [`SessionRights::open`] opens the sandbox and, where commands have no network of their own, the egress proxy.
+//! [`SessionRights::begin`] starts a command; its [`CommandRun`] tells what was refused, asks the user for more rights
+//! and says whether the command should run again with them.
+//!
+//! Owns: which refusals lead to a question, grants and how long they last, the report of a run.
+//! Does not own: confinement (`sandbox`), decisions about hosts (`egress`), dialogs (`agent` and the front ends).
+
+mod denial;
+mod desk;
+mod gate;
+mod mode;
+mod packages;
+mod report;
+mod right;
+mod run;
+mod session;
+
+pub use mode::{NetworkMode, Profile, seatbelt_profile};
+pub use right::{RightError, parse_right, resolve_right};
+pub use run::CommandRun;
+pub use session::{Opened, RightsOptions, SessionRights};

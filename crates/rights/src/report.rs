@@ -1,0 +1,56 @@
+//! The report of a run: everything that was refused, and the flags that would allow it.
+
+use std::path::{Path, PathBuf};
+
+use pollux_config::files::{self, Mode};
+use pollux_domain::sandbox::{Denial, DenialKind, Grant};
+use serde_json::{Value, json};
+
+use crate::right::{existing, is_broad};
+use crate::session::SessionRights;
+
+/// Replaces the file; a run goes on without it.
+pub(crate) fn write(file: &Path, rights: &SessionRights) {
+    let text = format!("{:#}\n", to_json(rights));
+    let _ = files::replace(file, text.as_bytes(), Mode::Private);
+}
+
+fn to_json(rights: &SessionRights) -> Value {
+    let denials = rights.denials();
+    let homes = &rights.request.homes;
+    let mut allow: Vec<String> = denials.iter().filter_map(|(_, denial)| flag(denial, homes)).collect();
+    allow.sort();
+    allow.dedup();
+    let listed = denials.iter().map(|(command, denial)| {
+        let mut fields = denial.to_json();
+        if let Some(fields) = fields.as_object_mut() {
+            fields.insert("command".to_owned(), command.as_str().into());
+        }
+        fields
+    });
+    json!({
+        "level": rights.level().as_str(),
+        "mode": rights.profile().as_str(),
+        "network": rights.network().as_str(),
+        "denials": listed.collect::<Vec<_>>(),
+        "granted": rights.grants().iter().map(Grant::to_json).collect::<Vec<_>>(),
+        "allow": allow,
+    })
+}
+
+/// The value of `--sandbox-allow` for a denial.
+fn flag(denial: &Denial, homes: &[PathBuf]) -> Option<String> {
+    let target = &denial.target;
+    if denial.kind != DenialKind::Connect {
+        // What does not exist yet is written into the folder around it.
+        let path = existing(Path::new(target)).filter(|path| !is_broad(path, homes))?;
+        let kind = match denial.kind {
+            DenialKind::Write => "write",
+            DenialKind::Read => "read",
+            DenialKind::Socket => "socket",
+            DenialKind::Connect | DenialKind::Exec | DenialKind::Signal | DenialKind::Limit => return None,
+        };
+        return Some(format!("{kind}:{}", path.display()));
+    }
+    Some(format!("host:{target}:{}", denial.port?))
+}
