@@ -51,6 +51,7 @@ mod sandbox;
 mod saved_chat;
 mod server_names;
 mod services;
+mod session_model;
 pub mod sessions;
 pub mod settings;
 pub mod skills;

@@ -59,6 +59,10 @@ impl ModelClient for RecordingClient {
         self.inner.resolve(name)
     }
 
+    fn check(&self, name: &str) -> Result<(), ModelError> {
+        self.inner.check(name)
+    }
+
     fn settings(&self, request: &ModelRequest) -> GenerationSettings {
         self.inner.settings(request)
     }
