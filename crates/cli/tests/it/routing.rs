@@ -287,3 +287,23 @@ fn a_missing_key_is_named_and_another_provider_can_be_used_instead() {
     let written = std::fs::read_to_string(settings).unwrap_or_default();
     assert!(!written.contains("claude"), "a model for this run changes no settings: {written}");
 }
+
+#[test]
+fn an_address_that_cannot_be_reached_is_named_after_the_first_attempt() {
+    let home = TestHome::new().settings(json!({"general": {"maxAttempts": 2}}));
+    let run = home
+        .command(binary(), ["-m", "anthropic/claude-x", "-p", "hi"])
+        .env("ANTHROPIC_API_KEY", "sk-ant-canary")
+        .env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+        .run();
+    assert!(run.stderr.contains("Attempt 1/2 failed: could not reach http://127.0.0.1:9"), "{}", run.stderr);
+}
+
+#[test]
+fn a_chosen_model_without_a_key_is_pointed_out_and_its_method_shown() {
+    let scene = Scene::new([]);
+    let screen = scene.prepare(&[]).env("GEMINI_FORCE_FILE_STORAGE", "true").on_screen(100, 40);
+    screen.expect(PLACEHOLDER).say("/model set groq/x").expect("Model set to groq/x");
+    screen.expect("no API key for Groq").say("/about").expect("Auth Method: groq");
+    screen.say("/model set opnai/x").expect("did you mean `openai/x`?");
+}

@@ -17,8 +17,8 @@ use crate::Front;
 use crate::choice::Choice;
 use crate::user_interface::UserInterface;
 
-const GOOGLE: &str = "Signing in with Google is not available: it works as gemini-cli's own registered application, which \
-other programs may not use. An API key is free to start with.";
+const GOOGLE: &str =
+    "Signing in with Google is bound to gemini-cli and not available here. An API key is free to start with.";
 const VERTEX: &str = "Vertex AI is configured with environment variables or in ~/.gemini/.env:
   GOOGLE_GENAI_USE_VERTEXAI=true
   GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with Google's credentials (gcloud auth application-default login),
@@ -71,13 +71,16 @@ pub(crate) async fn sign_in(
     ui: &mut UserInterface,
 ) -> Result<Option<SignedIn>, Failure> {
     let ways = ways(loaded, missing.is_some()).await;
+    // Without a named provider, nothing was named that could be wrong.
+    let is_named = matches!(ways.first(), Some(Way::Missing(_)));
+    let reason = missing.filter(|_| is_named).map(|failure| failure.message());
     let works = |way: &Way| matches!(way, Way::Missing(_) | Way::Found(_));
     let marked =
         ways.iter().position(works).or_else(|| ways.iter().position(|way| matches!(way, Way::Gemini)));
     loop {
         let rows = ways.iter().enumerate().map(|(at, way)| (at.to_string(), way.text()));
         let mut choice = Choice::of("? Get started", rows);
-        choice.about = missing.map(|failure| failure.message()).into_iter().collect();
+        choice.about = reason.iter().cloned().collect();
         choice.about.push("How would you like to authenticate for this project?".to_owned());
         choice.marked = marked.map(|at| at.to_string());
         choice.foot = vec![GOOGLE.to_owned()];
