@@ -89,7 +89,9 @@ mod tests {
     use super::*;
     use crate::{NewSession, Recorder, ReplyRecord, SessionFormat, SessionKind, load};
 
-    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+    fn now() -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000)
+    }
 
     fn model(provider: &str, name: &str, local: bool) -> SessionModel {
         SessionModel { provider: provider.into(), name: name.into(), local }
@@ -123,14 +125,14 @@ mod tests {
             chats_dir: dir.path().to_owned(),
             format: SessionFormat::Json,
             kind: SessionKind::Main,
-            now: NOW,
+            now: now(),
         })
         .unwrap();
         for (chosen, replies) in steps {
             recorder.note_model(chosen.clone());
-            recorder.user(&[Part::text("hi")], None, NOW).unwrap();
+            recorder.user(&[Part::text("hi")], None, now()).unwrap();
             for reply in *replies {
-                recorder.reply(reply, NOW).unwrap();
+                recorder.reply(reply, now()).unwrap();
             }
         }
         let path = recorder.path().unwrap().to_owned();
