@@ -1,15 +1,16 @@
 //! Fallback to other models when the chosen one is unavailable.
 //!
 //! A model is replaced only with the user's consent: the list in `model.fallback`, or an answer to a question. A
-//! stand-in is kept until the end of the turn, and longer while the chosen model cools down. This module sends no
-//! requests, and is called before anything of a step is committed.
+//! stand-in is kept until the end of the turn. While the chosen model cools down, a listed one stands in for the next
+//! turn too, with another notice; after an answer for one turn, the user is asked again. This module sends no requests,
+//! and is called before anything of a step is committed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_domain::approval::{Answer, Choice, Person, Question, QuestionForm};
 use pollux_domain::content::Body;
-use pollux_domain::event::{Event, ModelFallback, Severity};
+use pollux_domain::event::{Event, ModelFallback, NoticeCode, Severity};
 use pollux_domain::model::{Capabilities, ModelError, ModelErrorKind, ModelInfo, Wait};
 use pollux_domain::terminal_text::one_line;
 use tokio::time::Instant;
@@ -31,9 +32,27 @@ const OVERLOADED_ATTEMPTS: u32 = 3;
 pub(crate) struct FallbackState {
     /// Models to propose if the settings list none.
     alternatives: Vec<String>,
-    stand_in: Option<String>,
+    stand_in: Option<StandIn>,
     /// Models that failed, and until when they are skipped.
     cooling: Vec<(String, Instant)>,
+    /// Why the chosen model cannot answer, if the user is to be asked before the next request.
+    unanswered: Option<ModelError>,
+}
+
+#[derive(Debug)]
+struct StandIn {
+    name: String,
+    consent: Consent,
+    /// Why the chosen model did not answer.
+    error: ModelError,
+}
+
+/// How the user agreed to another model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Consent {
+    Listed,
+    ThisTurn,
+    Session,
 }
 
 impl FallbackState {
@@ -42,12 +61,13 @@ impl FallbackState {
     }
 
     pub(crate) fn stand_in(&self) -> Option<&str> {
-        self.stand_in.as_deref()
+        self.stand_in.as_ref().map(|stand_in| stand_in.name.as_str())
     }
 
     /// Forgets the stand-in and every failure: the user chose a model.
     pub(crate) fn return_to_choice(&mut self) {
         self.stand_in = None;
+        self.unanswered = None;
         self.cooling.clear();
     }
 
@@ -71,19 +91,36 @@ pub(crate) enum Fallback {
     None,
 }
 
-/// Returns to the chosen model once it has cooled down.
+/// Returns to the chosen model, unless it still cools down and a listed one stands in for it.
 pub(crate) async fn begin_turn(session: &mut Session) {
-    if session.fallback.stand_in.is_none() || session.fallback.is_cooling(&session.model_settings.name) {
-        return;
+    session.fallback.unanswered = None;
+    let Some(stand_in) = session.fallback.stand_in.take() else { return };
+    let chosen = session.model_settings.name.clone();
+    if session.fallback.is_cooling(&chosen) {
+        if stand_in.consent == Consent::Listed {
+            let from = session.services.client.resolve(&chosen);
+            let (name, error) = (stand_in.name.clone(), stand_in.error.clone());
+            session.fallback.stand_in = Some(stand_in);
+            return tell(session, &from, &name, &error, false).await;
+        }
+        session.fallback.unanswered = Some(stand_in.error);
     }
-    session.fallback.stand_in = None;
     if let Some(host) = &session.host {
-        host.set_model(&session.model_settings.name);
+        host.set_model(&chosen);
     }
     session.emit(Event::ModelChanged(session.displayed_model())).await;
 }
 
-/// The error to fall back with at once, where waiting for the model would take long and another one is listed.
+/// What to do before the first request of a turn: the user agreed to another model for the last turn only.
+pub(crate) async fn before_request(
+    session: &mut Session,
+    cancel: &CancellationToken,
+) -> Option<(Fallback, ModelError)> {
+    let error = session.fallback.unanswered.take()?;
+    Some((ask(session, &error, cancel).await, error))
+}
+
+/// The error to fall back with at once, where waiting for the model would take long and there is another way.
 pub(crate) fn instead_of_waiting(session: &Session, wait: &Wait) -> Option<ModelError> {
     let kind = wait.kind.clone()?;
     let long = match kind {
@@ -94,10 +131,11 @@ pub(crate) fn instead_of_waiting(session: &Session, wait: &Wait) -> Option<Model
     if !long {
         return None;
     }
-    next_listed(session)?;
     let mut error = ModelError::new(kind, wait.status, wait.cause.clone());
     error.details.retry_after = Some(wait.delay);
-    Some(error)
+    let has_listed = next_listed(session).is_some_and(|name| session.services.client.check(&name).is_ok());
+    let has_proposal = || may_ask(session) && proposal(session, &error).is_some();
+    (has_listed || has_proposal()).then_some(error)
 }
 
 /// Finds another model after this error, from the list or by asking.
@@ -105,12 +143,25 @@ pub(crate) async fn find(session: &mut Session, error: &ModelError, cancel: &Can
     if !is_eligible(error) || cancel.is_cancelled() {
         return Fallback::None;
     }
-    if let Some(to) = next_listed(session) {
-        switch(session, &to, error, false).await;
-        return Fallback::Found;
+    while let Some(to) = next_listed(session) {
+        match session.services.client.check(&to) {
+            Ok(()) => {
+                switch(session, &to, error, Consent::Listed).await;
+                return Fallback::Found;
+            }
+            Err(unusable) => {
+                session.fallback.cool(&to, COOL_DOWN);
+                let line = format!("Skipping the fallback model {}: {}.", one_line(&to), reason(&unusable));
+                note(session, Severity::Warning, &line).await;
+                session.notice(Severity::Warning, NoticeCode::Model, line).await;
+            }
+        }
     }
-    let may_ask = session.interactive && session.model_settings.fallback.is_empty();
-    if may_ask { ask(session, error, cancel).await } else { Fallback::None }
+    if may_ask(session) { ask(session, error, cancel).await } else { Fallback::None }
+}
+
+fn may_ask(session: &Session) -> bool {
+    session.interactive && session.model_settings.fallback.is_empty()
 }
 
 /// Whether another model may help. Refusals, bad requests and the user's own limits are final.
@@ -155,33 +206,44 @@ fn fits(session: &Session, name: &str, listed: bool) -> bool {
     info.id != now.id && stays && session.size() < info.context_window
 }
 
-async fn switch(session: &mut Session, to: &str, error: &ModelError, for_session: bool) {
-    let cool_down = error.details.retry_after.unwrap_or(COOL_DOWN).max(COOL_DOWN);
+async fn switch(session: &mut Session, to: &str, error: &ModelError, consent: Consent) {
     let from = session.services.client.resolve(session.model());
     let target = session.services.client.resolve(to);
     if from.provider != target.provider {
         name_provider(session);
     }
     let failed = session.model().to_owned();
-    session.fallback.cool(&failed, cool_down);
-    if for_session {
+    session.fallback.cool(&failed, cool_down(error));
+    if consent == Consent::Session {
         session.choose_model(to);
     } else {
-        session.fallback.stand_in = Some(to.to_owned());
+        // The chosen model's own failure is the one to tell again.
+        let first = session.fallback.stand_in.take().map_or_else(|| error.clone(), |other| other.error);
+        session.fallback.stand_in = Some(StandIn { name: to.to_owned(), consent, error: first });
         if let Some(host) = &session.host {
             host.set_model(to);
         }
     }
+    // The last request was counted in another model's tokens.
+    session.conversation.counters.last_request = None;
+    tell(session, &from, to, error, consent == Consent::Session).await;
+}
+
+fn cool_down(error: &ModelError) -> Duration {
+    error.details.retry_after.unwrap_or(COOL_DOWN).max(COOL_DOWN)
+}
+
+/// Says that a model stands in for another one.
+async fn tell(session: &mut Session, from: &ModelInfo, to: &str, error: &ModelError, for_session: bool) {
+    let target = session.services.client.resolve(to);
     let fallback = ModelFallback {
         from: from.id.clone(),
         to: target.id.clone(),
         reason: reason(error),
         for_session,
-        cool_down,
-        lost: lost(&session.conversation.history, &from, &target),
+        cool_down: cool_down(error),
+        lost: lost(&session.conversation.history, from, &target),
     };
-    // The last request was counted in another model's tokens.
-    session.conversation.counters.last_request = None;
     note(session, Severity::Warning, &fallback.sentence()).await;
     session.emit(Event::ModelFallback(fallback.into())).await;
 }
@@ -253,14 +315,21 @@ async fn ask(session: &mut Session, error: &ModelError, cancel: &CancellationTok
     let answer = Person::ask(&*questions, "Model", vec![question], cancel).await;
     let Answer::Replies(replies) = answer else { return Fallback::None };
     match replies.first().map(|reply| reply.trim()) {
-        Some(reply) if reply == once => switch(session, &to, error, false).await,
-        Some(reply) if reply == always => switch(session, &to, error, true).await,
+        Some(reply) if reply == once => switch(session, &to, error, Consent::ThisTurn).await,
+        Some(reply) if reply == always => switch(session, &to, error, Consent::Session).await,
         Some(reply) if reply == wait => return Fallback::Wait(delay),
         Some(reply) if reply == stop || reply.is_empty() || reply.contains(char::is_whitespace) => {
             return Fallback::None;
         }
         // Another model, typed by its name.
-        Some(typed) => switch(session, typed, error, false).await,
+        Some(typed) => match session.services.client.check(typed) {
+            Ok(()) => switch(session, typed, error, Consent::ThisTurn).await,
+            Err(unusable) => {
+                let line = format!("Cannot use {}: {}.", one_line(typed), reason(&unusable));
+                session.notice(Severity::Warning, NoticeCode::Model, line).await;
+                return Fallback::None;
+            }
+        },
         None => return Fallback::None,
     }
     Fallback::Found

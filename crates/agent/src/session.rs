@@ -18,7 +18,7 @@ use pollux_domain::model::RequestRole;
 use pollux_domain::session_observer::SessionObserver;
 use pollux_domain::time::Timestamp;
 use pollux_extend::context::ContextFiles;
-use pollux_session::{RecordError, Recorder};
+use pollux_session::{RecordError, Recorder, SessionModel};
 
 use crate::authority::Authority;
 use crate::conversation::{Conversation, Prompted};
@@ -120,6 +120,14 @@ impl Session {
         if let Some(host) = &self.host {
             host.set_model(name);
         }
+    }
+
+    /// Records prompts with the chosen model, so that a resumed session stays with it.
+    pub(crate) fn note_chosen_model(&mut self) {
+        let info = self.services.client.resolve(&self.model_settings.name);
+        let provider = info.provider.as_str().to_owned();
+        let name = info.display_name(&self.model_settings.name);
+        self.recorder.note_model(Some(SessionModel { provider, name, local: info.local }));
     }
 
     /// The model's context window.

@@ -78,6 +78,7 @@ pub(crate) async fn shell_ran(session: &mut Session, command: &str, output: &str
     };
     let text = format!("{OPENING}\n{}\n\n{RESULT}\n{}", fenced("sh", command), fenced("", &output));
     let parts = vec![Part::text(text)];
+    session.note_chosen_model();
     let result = session.recorder.user(&parts, Some(&format!("!{command}")), now);
     let message = session.recorded(result).await;
     session.conversation.history.push(message, Content::user(parts));

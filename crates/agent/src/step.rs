@@ -53,12 +53,16 @@ pub(crate) async fn step(
     cancel: &CancellationToken,
 ) -> StepEnd {
     effort::tell_nearest(session).await;
+    let mut decided = fallback::before_request(session, cancel).await;
     loop {
-        let error = match ask_model(session, prompt_id, guard, cancel).await {
-            StepEnd::Failed(error) => error,
-            end => return end,
+        let (fallback, error) = match decided.take() {
+            Some(decided) => decided,
+            None => match ask_model(session, prompt_id, guard, cancel).await {
+                StepEnd::Failed(error) => (fallback::find(session, &error, cancel).await, error),
+                end => return end,
+            },
         };
-        match fallback::find(session, &error, cancel).await {
+        match fallback {
             Fallback::Found => effort::tell_nearest(session).await,
             Fallback::Wait(delay) => tokio::select! {
                 biased;

@@ -56,6 +56,7 @@ pub(crate) async fn run_turn(
         let mut record = None;
         if gate != Gate::Blocked {
             let now = session.now();
+            session.note_chosen_model();
             let result = session.recorder.user(&parts, typed.as_deref(), now);
             let message = session.recorded(result).await;
             begin_prompt(session, message.as_deref(), &prompt_id);
@@ -112,14 +113,15 @@ async fn tell_call(emitter: &Emitter, ready: &Ready) {
     emitter.emit(event).await;
 }
 
-/// Continues as if the model had just made this reply.
+/// Continues as if the model had just made this reply; without one, asks it again.
 pub(crate) async fn propose(session: &mut Session, parts: Vec<Part>, cancel: &CancellationToken) -> TurnEnd {
     let prompt_id = session.next_prompt_id();
     fallback::begin_turn(session).await;
+    session.note_chosen_model();
     let message = session.conversation.history.last_prompt().unwrap_or_default().to_owned();
     session.set_prompted(Prompted { message, id: prompt_id.clone(), reply: String::new() });
-    let reply = Reply { parts, ..Reply::default() };
-    continue_turn(session, &prompt_id, Some(reply), cancel).await
+    let given = (!parts.is_empty()).then(|| Reply { parts, ..Reply::default() });
+    continue_turn(session, &prompt_id, given, cancel).await
 }
 
 /// Alternates requests and calls until done. `given` replaces the first reply.

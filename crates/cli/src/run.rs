@@ -122,23 +122,25 @@ impl From<ExitKind> for Ended {
 
 /// One prompt from start to end.
 fn headless(options: &Request, env: &Env, pipe: Option<Pipe>) -> Ended {
-    let loaded = match pollux_host::load_settings(options, env) {
+    let mut loaded = match pollux_host::load_settings(options, env) {
         Ok(loaded) => loaded,
         Err(failure) => return Console::of_process(early_style(options, env)).fail(&failure).into(),
     };
     let style = style(&loaded.groups.output, options, env);
     let mut console = Console::of_process(style);
     options.remarks.iter().chain(&loaded.notes).for_each(|line| console.note(line));
-    let ready = pollux_host::prepare(options, &loaded, &mut |line| console.note(line))
-        .and_then(|turn| Ok((read_prompt(options, pipe, loaded.groups.output.dialect, &mut console)?, turn)));
+    let dialect = loaded.groups.output.dialect;
+    let ready = pollux_host::prepare(options, &mut loaded, &mut |line| console.note(line))
+        .and_then(|turn| Ok((read_prompt(options, pipe, dialect, &mut console)?, turn)));
     match ready {
         Ok((prompt, turn)) => {
+            let loaded = turn.loaded;
             let sandbox = turn.sandbox.in_force(&loaded.env).to_json();
             console.set_conditions(turn.permission.approval, sandbox);
             open_telemetry(&turn, false, &mut console);
             let ended = converse(turn, prompt, console);
             if let Some(session) = &ended.session {
-                pollux_host::tidy_up(&loaded, session);
+                pollux_host::tidy_up(loaded, session);
             }
             ended
         }

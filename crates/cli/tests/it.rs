@@ -107,6 +107,8 @@ mod reference;
 mod remote_agents;
 #[path = "it/requests.rs"]
 mod requests;
+#[path = "it/resumed_model.rs"]
+mod resumed_model;
 #[path = "it/rewind.rs"]
 mod rewind;
 #[path = "it/routing.rs"]

@@ -37,6 +37,12 @@ pub trait ModelClient: Send + Sync {
         self.resolve(&request.model)
     }
 
+    /// Why a model cannot be asked as things are, such as a missing key. Nothing is sent.
+    fn check(&self, name: &str) -> Result<(), ModelError> {
+        let _ = name;
+        Ok(())
+    }
+
     /// The generation settings that a request is sent with: those of the model's alias and the request's over them.
     fn settings(&self, request: &ModelRequest) -> GenerationSettings {
         request.settings.clone()

@@ -37,12 +37,12 @@ use self::pages::not_here;
 use self::table::{UPSTREAM_ONLY, find};
 use super::Front;
 
-pub(crate) use self::auth::{settle_provider, sign_in};
+pub(crate) use self::auth::{SignedIn, settle_provider, sign_in};
 pub(crate) use self::budget::page as budget_page;
 pub use self::subcommand::{Captured, Subcommands};
 pub use self::table::{SlashCommand, SlashSubcommand, reserved, slash_commands};
 
-pub(crate) use self::outcome::{CommandOutcome, NewSession, Reopen};
+pub(crate) use self::outcome::{CommandOutcome, NewSession, Reopen, resume_line, use_model};
 
 /// The lines below the list of `/help`.
 const MORE_HELP: &str = "\

@@ -33,7 +33,7 @@ use pollux_host::{SandboxSlot, Turned, cannot_start};
 use pollux_output::{Console, Stats};
 use tokio_util::sync::CancellationToken;
 
-use self::commands::{CommandOutcome, NewSession, Reopen, TypedLine};
+use self::commands::{CommandOutcome, NewSession, Reopen, SignedIn, TypedLine};
 use self::front_end::{Farewell, FrontEnd};
 use self::input::{Input, Typed};
 use self::running_turn::RunningTurn;
@@ -113,11 +113,17 @@ async fn run_sessions(
     let mut kept = KeptState { ports, stats: Stats::default(), started: Instant::now(), session: None };
     loop {
         loaded.notes.iter().for_each(|line| ui.note(line));
-        match open(&options, &loaded, &mut first, &mut kept, ui).await? {
+        match open(&options, &mut loaded, &mut first, &mut kept, ui).await? {
             Opened::Left => return Ok(()),
             Opened::NoKey(failure) => {
-                if !ui.is_screen() || !commands::sign_in(&options, &loaded, ui).await? {
-                    return Err(failure);
+                let signed_in = match ui.is_screen() {
+                    true => commands::sign_in(&options, &loaded, Some(&failure), ui).await?,
+                    false => None,
+                };
+                match signed_in {
+                    Some(SignedIn::Model(model)) => commands::use_model(&mut options, &model),
+                    Some(SignedIn::Key) => {}
+                    None => return Err(failure),
                 }
             }
             Opened::Again(changed) => options = *changed,
@@ -147,7 +153,7 @@ enum Opened {
 /// Opens a conversation and runs it to its end.
 async fn open(
     options: &Request,
-    loaded: &pollux_host::Loaded,
+    loaded: &mut pollux_host::Loaded,
     first: &mut Option<String>,
     kept: &mut KeptState<'_>,
     ui: &mut UserInterface,
@@ -159,7 +165,7 @@ async fn open(
     };
     open_telemetry(&turn, true, ui.console());
     let ended = converse(&mut turn, first.take(), kept, ui).await;
-    pollux_host::tidy_up(loaded, &turn.session.id);
+    pollux_host::tidy_up(turn.loaded, &turn.session.id);
     Ok(match ended? {
         Some(again) => Opened::Again(Box::new(again)),
         None => Opened::Left,
@@ -217,11 +223,7 @@ async fn converse(
             Next::Nothing => return Ok(None),
             Next::Reopen(reopen) => {
                 let stored = file.is_some_and(|file| file.exists());
-                let mut options = reopen.options(front.turn, front.mode, stored);
-                if front.model != front.turn.credentials.model {
-                    options.overrides.retain(|(key, _)| key != "model.name");
-                    options.overrides.push(("model.name".to_owned(), front.model.clone().into()));
-                }
+                let options = reopen.options(front.turn, front.mode, &front.model, stored);
                 front.ui.note(&reopen.note);
                 kept.stats = front.stats;
                 kept.session = Some(front.turn.session.id.clone());
@@ -328,7 +330,7 @@ impl Front<'_, '_> {
         if self.forget {
             self.forget_session();
         } else {
-            let line = format!("To resume this session: pollux --resume {}", self.turn.session.id);
+            let line = commands::resume_line(self.turn, &self.model);
             match leaving {
                 Leaving::End => self.ui.farewell(Farewell::Note(line)),
                 _ => self.ui.note(&line),

@@ -44,7 +44,7 @@ pub fn stderr_colour(env: &Env) -> Colour {
 
 /// Opens telemetry, if it is enabled, with the identity and configuration of the session.
 pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Console) {
-    let Prepared { request: options, loaded, session, credentials, permission, sandbox } = turn;
+    let Prepared { request: options, loaded, session, credentials, permission, sandbox, .. } = turn;
     let groups = &loaded.groups;
     let identity = Identity {
         session: session.id.as_str().to_owned(),

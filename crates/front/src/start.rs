@@ -126,7 +126,7 @@ async fn acknowledge(
 /// Prepares the conversation and shows the notes about it.
 pub(super) async fn prepared<'a>(
     options: &'a Request,
-    loaded: &'a pollux_host::Loaded,
+    loaded: &'a mut pollux_host::Loaded,
     ui: &mut UserInterface,
 ) -> Result<pollux_host::Prepared<'a>, Failure> {
     let mut notes = Vec::new();

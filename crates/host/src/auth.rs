@@ -132,6 +132,12 @@ fn google_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
     })
 }
 
+/// How requests to Google would be authenticated.
+pub(crate) fn kind_of_google(loaded: &Loaded) -> Option<String> {
+    let chosen = choose(loaded, || store(loaded).api_key()).ok()?;
+    Some(chosen.auth.kind.as_str().to_owned())
+}
+
 /// A model of Google's without its provider, which its formats do not know.
 fn google_model(name: &str) -> String {
     let bare = ["gemini/", "vertex/"].into_iter().find_map(|prefix| name.strip_prefix(prefix));

@@ -52,6 +52,7 @@ mod sandbox_page;
 mod saved_chat;
 mod server_names;
 mod services;
+mod session_model;
 pub mod sessions;
 pub mod settings;
 pub mod skills;

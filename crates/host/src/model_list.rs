@@ -8,6 +8,7 @@ use std::time::Duration;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::{ModelInfo, Prices};
+use pollux_domain::terminal_text::one_line;
 use pollux_model::catalogue::{Catalogue, known};
 use pollux_model::providers::{DefaultReason, Providers, model_facts, read_settings};
 use pollux_model::router::{ProviderSource, full_name};
@@ -16,7 +17,8 @@ use tokio::net::TcpStream;
 
 use crate::loaded::Loaded;
 use crate::providers::{
-    GOOGLE, RunProviders, has_google_credentials, live_file, live_models, own_env, start_provider, users_key,
+    GOOGLE, RunProviders, account_entry, has_google_credentials, live_file, live_models, missing_key,
+    needs_key, own_env, start_provider, users_key,
 };
 use crate::{VERSION, auth};
 
@@ -67,7 +69,7 @@ pub fn usable_providers(loaded: &Loaded) -> Vec<ProviderRow> {
             has_google_credentials(loaded).then(|| "Google credentials".to_owned())
         } else if let Some(key) = users_key(&providers, id) {
             Some(key)
-        } else if stored.iter().any(|known| *known == crate::providers::account(id)) {
+        } else if stored.contains(&account_entry(id)) {
             Some("stored key".to_owned())
         } else {
             provider.settings().map(|_| "no key".to_owned())
@@ -210,6 +212,71 @@ pub fn undecided(loaded: &Loaded) -> Vec<ProviderRow> {
         return Vec::new();
     }
     usable_providers(loaded).into_iter().filter(|row| !row.local && row.key != "no key").collect()
+}
+
+/// What is odd about a model's name that is nevertheless taken: a provider that looks mistyped, or one without a key.
+pub fn name_warning(loaded: &Loaded, name: &str) -> Option<String> {
+    let (settings, _) = read_settings(&loaded.groups.model.providers);
+    let env = own_env(loaded);
+    let providers = Providers::new(&env, &settings);
+    if let Some(similar) = providers.similar(name) {
+        return Some(format!(
+            "`{}` names no known provider; did you mean `{}`?",
+            one_line(name),
+            one_line(&similar)
+        ));
+    }
+    let id = providers.split(name, |_| false).provider?;
+    let provider = providers.find(&id).filter(|_| !GOOGLE.contains(&id.as_str()))?;
+    let has_key = users_key(&providers, &id).is_some()
+        || !provider.key_command().is_empty()
+        || stored_accounts(loaded).contains(&account_entry(&id));
+    (needs_key(&provider) && !has_key).then(|| missing_key(&provider).message)
+}
+
+/// The line about names of the settings and the command line whose provider looks mistyped.
+pub(crate) fn mistyped(loaded: &Loaded) -> Vec<String> {
+    let (settings, _) = read_settings(&loaded.groups.model.providers);
+    let env = own_env(loaded);
+    let providers = Providers::new(&env, &settings);
+    let model = &loaded.groups.model;
+    let names = std::iter::once(&model.name).chain(&model.small).chain(&model.fallback);
+    let odd = names.filter(|name| providers.similar(name).is_some());
+    odd.filter_map(|name| name_warning(loaded, name)).collect()
+}
+
+/// The provider outside Google that a run without its key would start with.
+pub fn wanted_provider(loaded: &Loaded) -> Option<ProviderRow> {
+    let id = start_provider(loaded).ok()??.id;
+    let (settings, _) = read_settings(&loaded.groups.model.providers);
+    let env = own_env(loaded);
+    let provider = Providers::new(&env, &settings);
+    let provider = provider.find(&id)?;
+    Some(ProviderRow {
+        name: provider.name().to_owned(),
+        local: provider.is_local(),
+        key: "no key".to_owned(),
+        model: provider.default_model().map(|model| full_name(&id, model)),
+        id: id.clone(),
+    })
+}
+
+/// The providers outside Google that take a key.
+pub fn providers_with_keys(loaded: &Loaded) -> Vec<ProviderRow> {
+    let (settings, _) = read_settings(&loaded.groups.model.providers);
+    let env = own_env(loaded);
+    let providers = Providers::new(&env, &settings);
+    let with_keys = providers.all().filter(|provider| !GOOGLE.contains(&provider.id) && needs_key(provider));
+    with_keys
+        .filter(|provider| providers.locate(provider).is_ok())
+        .map(|provider| ProviderRow {
+            id: provider.id.to_owned(),
+            name: provider.name().to_owned(),
+            local: false,
+            key: provider.main_key_variable(),
+            model: provider.default_model().map(|model| full_name(provider.id, model)),
+        })
+        .collect()
 }
 
 /// Models of other usable providers, to propose when the chosen one cannot answer.

@@ -9,9 +9,11 @@ use crate::auth::check_credentials;
 use crate::credentials::Credentials;
 use crate::extensions::check_extensions;
 use crate::loaded::{Loaded, check_policy_files};
+use crate::model_list;
 use crate::permission::{Permission, check_trust};
 use crate::request::{RawOutput, Request};
 use crate::sandbox::{Sandbox, check_sandbox};
+use crate::session_model;
 use crate::sessions::{Chosen, choose_session};
 
 /// The checked prerequisites of a run.
@@ -20,6 +22,8 @@ pub struct Prepared<'a> {
     pub loaded: &'a Loaded,
     pub session: Chosen,
     pub credentials: Credentials,
+    /// Whether the model is the resumed session's own and not that of the settings.
+    pub model_of_session: bool,
     pub permission: Permission,
     pub sandbox: Sandbox,
 }
@@ -27,26 +31,36 @@ pub struct Prepared<'a> {
 /// Checks everything a turn needs.
 pub fn prepare<'a>(
     request: &'a Request,
-    loaded: &'a Loaded,
+    loaded: &'a mut Loaded,
     note: &mut dyn FnMut(&str),
 ) -> Result<Prepared<'a>, Failure> {
     refuse_forbidden_yolo(request, &loaded.groups)?;
     check_policy_files(request, loaded)?;
     check_extensions(loaded)?;
     let session = choose_session(request, loaded)?;
+    let model = session_model::settle(request, loaded, &session)?;
+    let loaded = &*loaded;
     let credentials = check_credentials(loaded)?;
     let permission = check_trust(request, loaded)?;
     let sandbox = check_sandbox(loaded, permission.approval)?;
     if let Some(ignored) = &loaded.project_model {
         note(&ignored.line());
     }
-    let notes = session.notes.iter().chain(&credentials.notes).chain(&sandbox.notes).chain(&permission.notes);
+    model_list::mistyped(loaded).iter().for_each(|line| note(line));
+    let notes = session
+        .notes
+        .iter()
+        .chain(&model.note)
+        .chain(&credentials.notes)
+        .chain(&sandbox.notes)
+        .chain(&permission.notes);
     notes.for_each(|line| note(line));
     if permission.approval == ApprovalMode::Yolo {
         note("YOLO mode is enabled. All tool calls will be automatically approved.");
     }
     warn_of_raw_output(request, loaded, note);
-    Ok(Prepared { request, loaded, session, credentials, permission, sandbox })
+    let model_of_session = model.of_session;
+    Ok(Prepared { request, loaded, session, credentials, model_of_session, permission, sandbox })
 }
 
 pub fn refuse_forbidden_yolo(request: &Request, groups: &Groups) -> Result<(), Failure> {

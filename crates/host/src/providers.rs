@@ -180,7 +180,7 @@ fn stored_providers(loaded: &Loaded) -> BTreeSet<String> {
 }
 
 /// The account as the credential store lists it.
-fn account_entry(provider: &str) -> String {
+pub(crate) fn account_entry(provider: &str) -> String {
     account(provider).replace(':', "_")
 }
 
@@ -275,7 +275,7 @@ fn start_model(loaded: &Loaded, providers: &Providers<'_>, id: &str) -> Result<S
 }
 
 /// A user-defined provider without `envKey` may need no key.
-fn needs_key(provider: &Provider<'_>) -> bool {
+pub(crate) fn needs_key(provider: &Provider<'_>) -> bool {
     !provider.is_local()
         && (provider.is_built_in() || provider.settings().is_some_and(|own| own.env_key.is_some()))
 }
@@ -438,6 +438,7 @@ impl RunProviders {
         let parts = EndpointParts {
             provider: &provider,
             location: &location,
+            key_advice: Some(key_advice(&provider, place.as_ref())),
             key: key.map(|key| (key, variable)),
             env: &self.env,
             general: &self.general,
@@ -564,9 +565,28 @@ impl ProviderSource for RunProviders {
 }
 
 /// The error for a missing key.
-fn missing_key(provider: &Provider<'_>) -> ModelError {
+pub(crate) fn missing_key(provider: &Provider<'_>) -> ModelError {
     let (name, variable, id) = (provider.name(), provider.main_key_variable(), provider.id);
-    refused(format!("no API key for {name}; set {variable} or run `pollux providers login {id}`"))
+    let mut error =
+        refused(format!("no API key for {name}; set {variable} or run `pollux providers login {id}`"));
+    error.details.provider = Some(provider.provider_id());
+    error
+}
+
+/// What to do when the server refuses the key, which is from this place.
+fn key_advice(provider: &Provider<'_>, place: Option<&KeyPlace>) -> String {
+    let (name, id) = (provider.name(), provider.id);
+    let login = format!("run `pollux providers login {id}`");
+    match place {
+        Some(KeyPlace::Variable(variable)) => {
+            format!("{name} rejected the key in {variable}; correct it, or unset it and {login}")
+        }
+        Some(KeyPlace::Stored) => format!("{name} rejected the stored key; {login} to replace it"),
+        Some(KeyPlace::Command) => {
+            format!("{name} rejected the key that `providers.{id}.keyCommand` printed")
+        }
+        None => format!("{name} wants a key; set {} or {login}", provider.main_key_variable()),
+    }
 }
 
 fn refused(message: String) -> ModelError {

@@ -14,6 +14,8 @@ pub struct Request {
     /// `--prompt`, `--prompt-interactive` or the positional arguments.
     pub prompt: Option<String>,
     pub session: SessionChoice,
+    /// Which model a resumed session goes on with.
+    pub resumed_model: ResumedModel,
     /// `--approval-mode` or `--yolo`. Not a settings override: `yolo` may not come from settings.
     pub approval: Option<ApprovalMode>,
     /// Dotted settings keys with values that override all files.
@@ -75,6 +77,18 @@ pub struct Resumed {
     pub all_projects: bool,
     /// Resume into a new session.
     pub fork: bool,
+}
+
+/// Which model a resumed session goes on with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ResumedModel {
+    /// The session's own, unless the user names one on the command line or in the environment.
+    #[default]
+    UnlessNamed,
+    /// The session's own: what was named was for another session.
+    OfSession,
+    /// That of the settings and overrides: the session is open already.
+    OfSettings,
 }
 
 /// How model output reaches the terminal.

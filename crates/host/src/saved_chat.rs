@@ -134,17 +134,17 @@ impl Prepared<'_> {
     }
 
     /// Saves a conversation under a name.
-    pub fn save_chat(&self, tag: &str, turns: Vec<Content>) -> Result<(), String> {
-        let checkpoint = Checkpoint { history: turns, auth_type: self.credentials.auth_type.clone() };
+    pub fn save_chat(&self, tag: &str, turns: Vec<Content>, model: &str) -> Result<(), String> {
+        let checkpoint = Checkpoint { history: turns, auth_type: self.auth_method(model) };
         save_checkpoint(self.chats(), tag, &checkpoint).map(|_| ()).map_err(|error| words(&error))
     }
 
     /// Reads a saved conversation; the texts are upstream's.
-    pub fn load_chat(&self, tag: &str) -> Result<Vec<Content>, String> {
+    pub fn load_chat(&self, tag: &str, model: &str) -> Result<Vec<Content>, String> {
         let saved = load_checkpoint(self.chats(), tag).map_err(|error| words(&error))?;
         let saved = saved.filter(|saved| !saved.history.is_empty());
         let saved = saved.ok_or_else(|| format!("No saved checkpoint found with tag: {tag}."))?;
-        match (&saved.auth_type, &self.credentials.auth_type) {
+        match (&saved.auth_type, &self.auth_method(model)) {
             (Some(then), Some(now)) if then != now => Err(format!(
                 "Cannot resume chat. It was saved with a different authentication method ({then}) than the current one ({now})."
             )),

@@ -29,8 +29,8 @@ use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_session::{
     Listing, NewSession, Recorder, RestoredTurn, SelectError, SessionFormat, SessionInfo, SessionKind,
-    Spending, StoredSession, delete, exists, import, into_history, known_projects, list, list_projects,
-    list_text, load, select, select_anywhere, spending,
+    SessionModel, Spending, StoredSession, delete, exists, import, into_history, known_projects, last_model,
+    list, list_projects, list_text, load, select, select_anywhere, spending,
 };
 
 use super::Loaded;
@@ -45,11 +45,13 @@ pub struct Chosen {
     stored: Cell<Option<Box<StoredSession>>>,
     /// Its file.
     file: Option<PathBuf>,
+    /// The model it was last used with.
+    pub(crate) model: Option<SessionModel>,
 }
 
 impl Chosen {
     pub fn new(id: SessionId) -> Self {
-        Self { id, notes: Vec::new(), stored: Cell::new(None), file: None }
+        Self { id, notes: Vec::new(), stored: Cell::new(None), file: None, model: None }
     }
 
     /// Whether an earlier session is resumed.
@@ -59,8 +61,8 @@ impl Chosen {
 
     fn stored(session: StoredSession) -> Self {
         let notes = session.repaired.iter().map(ToString::to_string).collect();
-        let file = Some(session.path.clone());
-        Self { id: session.id.clone(), notes, stored: Cell::new(Some(Box::new(session))), file }
+        let (file, model) = (Some(session.path.clone()), last_model(&session));
+        Self { id: session.id.clone(), notes, stored: Cell::new(Some(Box::new(session))), file, model }
     }
 }
 

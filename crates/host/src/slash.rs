@@ -17,6 +17,7 @@ use pollux_tools::save_memory;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::session_model::check_local;
 use super::{Chosen, Conversation, Loaded, Prepared, extensions, rewind, skills, workspace};
 
 /// The plan of a file rewind.
@@ -90,6 +91,7 @@ impl Prepared<'_> {
     pub fn check_session(&self, file: &Path) -> Result<(), String> {
         let problem = |error: &dyn std::error::Error| format!("Could not resume the session: {error}");
         let session = load(file).map_err(|error| problem(&error))?;
+        check_local(self.loaded, &session).map_err(|text| format!("Could not resume the session: {text}"))?;
         Recorder::resume(&session).map(drop).map_err(|error| problem(&error))
     }
 

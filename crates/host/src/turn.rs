@@ -21,6 +21,7 @@ use pollux_exec::environment::for_command;
 use pollux_extend::context::ContextFiles;
 use pollux_net::client::ClientOptions;
 use pollux_policy::checker::CheckerPort;
+use pollux_session::SessionModel;
 use pollux_tools::{
     DiscoverySetup, SandboxSlot, ToolSetup, WebFetchSetup, Workspace, builtin, discover, get_internal_docs,
     google_web_search, read_many_files, save_memory, web_fetch, write_todos,
@@ -141,6 +142,7 @@ async fn assemble(
     let change_recorder = Arc::new(recorded_changes(turn, shadow));
     let mut restored = history;
     let hooks = hooks::port(turn, &directory, begin, Arc::clone(&background), &mut warnings);
+    recorder.note_model(Some(chosen_model(turn, &*model)));
     restored.extend(saved_chat::record(&mut recorder, begin.unwrap_or_default()));
     let session_file = recorder.path().map(Path::to_path_buf);
     let spec = SessionSpec {
@@ -241,6 +243,13 @@ fn model_settings(turn: &Prepared<'_>) -> Model {
         model.name.clone_from(&turn.credentials.model);
     }
     model
+}
+
+/// The model that the session starts with, for its file.
+fn chosen_model(turn: &Prepared<'_>, client: &dyn ModelClient) -> SessionModel {
+    let info = client.resolve(&model_settings(turn).name);
+    let (provider, name) = (turn.credentials.provider.clone(), turn.credentials.model.clone());
+    SessionModel { provider, name, local: info.local }
 }
 
 /// Which part of a prompt the user typed.

@@ -63,6 +63,10 @@ impl ModelClient for RecordingClient {
         self.inner.recipient(request)
     }
 
+    fn check(&self, name: &str) -> Result<(), ModelError> {
+        self.inner.check(name)
+    }
+
     fn settings(&self, request: &ModelRequest) -> GenerationSettings {
         self.inner.settings(request)
     }

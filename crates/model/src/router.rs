@@ -184,6 +184,12 @@ impl ModelClient for Router {
         self.info(self.route(&request.model, request.role))
     }
 
+    fn check(&self, name: &str) -> Result<(), ModelError> {
+        let route = self.route(name, RequestRole::Main);
+        check_model_name(&route.model)?;
+        self.client(&route.provider).map(drop)
+    }
+
     fn settings(&self, request: &ModelRequest) -> GenerationSettings {
         let route = self.route(&request.model, request.role);
         match self.client(&route.provider) {
@@ -348,6 +354,7 @@ mod tests {
     async fn a_provider_that_cannot_be_used_says_so_with_the_request() {
         let router = Router::new("locked", Arc::new(Named));
         assert_eq!(router.resolve("x").id, "locked/x");
+        assert!(router.check("locked/x").is_err() && router.check("gemini/pro").is_ok());
         let error = router.generate(request("x", RequestRole::Main)).await.unwrap_err();
         assert_eq!((error.kind, error.message.as_str()), (ModelErrorKind::Auth, "no key for `locked`"));
         let mut stream = router.stream(request("locked/x", RequestRole::Main));

@@ -98,7 +98,7 @@ impl Renderer {
         };
         if let Some(run_error) = run_error.filter(|_| !told_as_object) {
             let mut failure = Failure::new(exit, run_error.message);
-            failure.hint = run_error.hint.map(str::to_owned);
+            failure.hint = run_error.hint;
             let _ = failure.print(err, self.run.style.colour);
         }
         Ok(exit)

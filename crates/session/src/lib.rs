@@ -18,6 +18,7 @@ mod history;
 mod import;
 mod index;
 mod kind;
+mod last_model;
 mod listing;
 mod load;
 mod lock;
@@ -51,6 +52,7 @@ pub use history::{RestoredTurn, history, into_history};
 pub use import::{ImportError, import};
 pub use index::{IndexRecord, summarise};
 pub use kind::SessionKind;
+pub use last_model::{SessionModel, last_model};
 pub use listing::{
     Listing, SelectError, SessionInfo, exists, files_of, list, list_projects, list_text, relative_time,
     select, select_anywhere, session_files, subagent_files, subagents,

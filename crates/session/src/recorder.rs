@@ -26,6 +26,7 @@ use pollux_domain::time::Timestamp;
 
 use crate::blobs::{Blobs, Guard, Record};
 use crate::import::{self, ImportError};
+use crate::last_model::{SessionModel, is_implied};
 use crate::load::StoredSession;
 use crate::lock::Lock;
 use crate::message::{MessageId, encode, own};
@@ -100,6 +101,8 @@ pub struct Recorder {
     blobs: Option<Blobs>,
     /// What the session has spent; written with each message.
     spent: Option<Spent>,
+    /// The model that the user chose; written with prompts.
+    model: Option<SessionModel>,
 }
 
 #[derive(Debug)]
@@ -130,7 +133,14 @@ impl Recorder {
     pub fn create(spec: NewSession) -> Result<Self, RecordError> {
         let path = free_path(&spec, 0);
         let blobs = Some(Blobs::of_chats(&spec.chats_dir, spec.kind));
-        Ok(Self { id: spec.id.clone(), path: Some(path), target: Target::Waiting(spec), blobs, spent: None })
+        Ok(Self {
+            id: spec.id.clone(),
+            path: Some(path),
+            target: Target::Waiting(spec),
+            blobs,
+            spent: None,
+            model: None,
+        })
     }
 
     /// Continues a stored session in its file, after repairing the file's end if need be.
@@ -140,7 +150,14 @@ impl Recorder {
 
     /// A recorder that records nothing.
     pub fn disabled() -> Self {
-        Self { id: SessionId::random(), path: None, target: Target::Off, blobs: None, spent: None }
+        Self {
+            id: SessionId::random(),
+            path: None,
+            target: Target::Off,
+            blobs: None,
+            spent: None,
+            model: None,
+        }
     }
 
     /// The session written to.
@@ -163,6 +180,11 @@ impl Recorder {
         self.spent = Some(spent);
     }
 
+    /// The model that the user chose; recorded with the prompts that follow, so that a resumed session stays with it.
+    pub fn note_model(&mut self, model: Option<SessionModel>) {
+        self.model = model;
+    }
+
     /// Whether messages are recorded with what was spent.
     pub fn records_spent(&self) -> bool {
         self.spent.is_some()
@@ -183,6 +205,9 @@ impl Recorder {
     ) -> Result<MessageId, RecordError> {
         let id = new_message_id();
         let mut message = encode::user(&id, parts, typed, now);
+        if let Some(model) = self.model.as_ref().filter(|model| !model.is_implied()) {
+            own::add_model(&mut message, model);
+        }
         let mut guard = Guard::default();
         self.extract(&mut message, Record::Prompt, &mut guard);
         self.append(message, now)?;
@@ -203,6 +228,13 @@ impl Recorder {
     ) -> Result<MessageId, RecordError> {
         let mut message = encode::reply(&id, reply, now);
         self.add_spent(&mut message);
+        // Of another provider: it stands in for the chosen one, which a prompt need not name.
+        if let (Some(model), Some(origin)) = (&self.model, &reply.origin)
+            && model.is_implied()
+            && !is_implied(origin.provider.as_str())
+        {
+            own::add_model(&mut message, model);
+        }
         self.write(|form| match form {
             Form::Document(writer) => writer.reply(&message, &reply.calls, now),
             Form::Log(writer) => writer.reply(message, &reply.calls, now),

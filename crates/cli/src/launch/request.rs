@@ -8,7 +8,9 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::budget::Unit;
 use pollux_domain::id::SessionId;
 use pollux_front::reserved;
-use pollux_host::request::{RawOutput, Replies, ReplyOrder, Request, Resumed, ScriptedModel, SessionChoice};
+use pollux_host::request::{
+    RawOutput, Replies, ReplyOrder, Request, Resumed, ResumedModel, ScriptedModel, SessionChoice,
+};
 use serde_json::Value;
 
 use super::Launch;
@@ -175,6 +177,7 @@ fn shared_options(root: &RootArgs) -> Request {
         tour: false,
         prompt: None,
         session: SessionChoice::New,
+        resumed_model: ResumedModel::UnlessNamed,
         approval: None,
         overrides: overrides(root),
         allowed_tools: root.approvals.policy.allowed_tools(),

@@ -335,3 +335,16 @@ fn the_limit_can_be_shown_and_raised_in_a_session() {
     terminal.expect("User: ").say("/stats").expect("Spent:").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
 }
+
+#[test]
+fn after_a_limit_is_raised_the_same_request_is_sent() {
+    let scene = Scene::new([reply().text("one"), reply().text("two")]);
+    let mut screen = scene.prompt(&["--max-requests", "1"]).on_screen(100, 40);
+    screen.expect("Type your message").say("first").expect("✦ one");
+    screen.expect("Type your message").say("second").expect("Budget reached").expect("Raise the limit");
+    screen.key("2").expect("✦ two").say("/quit");
+    assert_eq!(screen.wait_exit().code(), Some(0), "{}", screen.text());
+    let body = scene.server.request(1).body.to_string();
+    assert!(body.contains("second"), "{body}");
+    assert!(!body.contains("interrupted") && !body.contains("Continue."), "{body}");
+}

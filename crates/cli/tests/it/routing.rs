@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pollux_test_support::chat::{ChatReply, FakeChat};
-use pollux_test_support::{FakeMessages, MessagesReply, Run, TestHome, reply};
+use pollux_test_support::{FakeMessages, MessagesReply, Run, Screen, TestHome, reply};
 use serde_json::{Value, json};
 
 use crate::scene::{Scene, binary, lines};
@@ -179,4 +179,131 @@ fn a_project_can_choose_another_paid_provider_only_if_allowed() {
     let (allowed, asked) = run(home.home_file(".gemini/state.json", &state.to_string()));
     assert_eq!((allowed.stdout.as_str(), asked), ("from Claude\n", 1), "{}", allowed.stderr);
     assert!(!allowed.stderr.contains("Ignoring"), "{}", allowed.stderr);
+}
+
+#[test]
+fn a_listed_model_without_a_key_is_skipped_with_a_line() {
+    let unpaid = FakeMessages::start([]).forever(MessagesReply::error(402, "billing_error", "no credit"));
+    let server = FakeChat::start([ChatReply::said("from the lab")]);
+    let home = lab(&server, json!({}));
+    let run = with_claude(&home, &unpaid, &["--fallback", "groq/openai/gpt-oss-120b,lab/m", "-p", "hi"]);
+    assert_eq!((run.stdout.as_str(), run.code), ("from the lab\n", Some(0)), "{}", run.stderr);
+    let line = "Skipping the fallback model groq/openai/gpt-oss-120b: no API key for Groq";
+    assert_eq!(run.stderr.matches(line).count(), 1, "{}", run.stderr);
+    assert!(!run.stderr.contains("to groq/"), "{}", run.stderr);
+}
+
+/// The program on a screen, with an Anthropic key only.
+fn claude_on_screen(home: &TestHome, server: &FakeMessages, args: &[&str]) -> Screen {
+    home.command(binary(), args)
+        .without_env("GEMINI_API_KEY")
+        .env("ANTHROPIC_API_KEY", "sk-ant-canary")
+        .env("ANTHROPIC_BASE_URL", &server.url())
+        .env("GEMINI_FORCE_FILE_STORAGE", "true")
+        .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
+        .on_screen(100, 40)
+}
+
+const PLACEHOLDER: &str = "  Type your message or @path/to/file";
+
+#[test]
+fn an_answer_for_one_turn_is_asked_for_again_in_the_next() {
+    let gone = || MessagesReply::error(404, "not_found_error", "model: no such model");
+    let server = FakeMessages::start([gone(), claude("first answer")]).forever(claude("second answer"));
+    let home = TestHome::new();
+    let screen = claude_on_screen(&home, &server, &["-m", "anthropic/claude-sonnet-5-5"]);
+    screen.expect(PLACEHOLDER).say("one").expect("cannot answer").key("1").expect("first answer");
+    screen.expect(PLACEHOLDER).say("two").expect("cannot answer").key("1").expect("second answer");
+    let asked = server.requests().into_iter().filter(|request| request.body["model"] == "claude-sonnet-5-5");
+    assert_eq!(asked.count(), 1, "the chosen model is left alone while it cools down");
+}
+
+#[test]
+fn a_listed_model_says_again_that_it_stands_in() {
+    let gone = MessagesReply::error(404, "not_found_error", "model: no such model");
+    let down = FakeMessages::start([gone]);
+    let server = FakeChat::start([ChatReply::said("first answer"), ChatReply::said("second answer")]);
+    let home = lab(&server, json!({}));
+    let screen = claude_on_screen(&home, &down, &["--fallback", "lab/m"]);
+    screen.expect(PLACEHOLDER).say("one").expect("first answer");
+    screen.expect(PLACEHOLDER).say("two").expect("second answer");
+    let told = screen.whole_text().matches("to lab/m until the end of this turn").count();
+    assert_eq!((told, down.requests().len()), (2, 1), "{}", screen.whole_text());
+}
+
+#[test]
+fn without_a_list_a_long_wait_becomes_a_question() {
+    let limited = MessagesReply::error(429, "rate_limit_error", "slow down").header("retry-after", "120");
+    let server = FakeMessages::start([limited, claude("from the small one")]);
+    let home = TestHome::new();
+    let screen = claude_on_screen(&home, &server, &["-m", "anthropic/claude-sonnet-5-5"]);
+    screen.expect(PLACEHOLDER).say("one").expect("cannot answer").expect("Wait 1");
+    screen.key("1").expect("from the small one");
+}
+
+#[test]
+fn a_refused_connection_on_this_machine_is_not_tried_again() {
+    let settings = json!({"providers": {"lab": {"baseUrl": "http://127.0.0.1:9/v1"}}});
+    let started = Instant::now();
+    let run = TestHome::new().settings(settings).command(binary(), ["-m", "lab/m", "-p", "hi"]).run();
+    assert!(started.elapsed() < Duration::from_secs(5), "no attempts after the first");
+    assert_eq!(run.code, Some(1));
+    assert!(!run.stderr.contains("Attempt"), "{}", run.stderr);
+}
+
+#[test]
+fn a_mistyped_provider_is_pointed_out() {
+    let scene = Scene::new([reply().text("hi")]);
+    let run = scene.prepare(&["-m", "opnai/gpt-6.1-sol", "-p", "hi"]).run();
+    assert!(run.stderr.contains("did you mean `openai/gpt-6.1-sol`?"), "{}", run.stderr);
+    assert_eq!(scene.server.requests().len(), 1, "the name is still the default provider's");
+}
+
+#[test]
+fn hints_name_the_provider_and_the_source_of_its_key() {
+    let refused =
+        FakeMessages::start([]).forever(MessagesReply::error(401, "authentication_error", "bad key"));
+    let run = with_claude(&TestHome::new(), &refused, &["-p", "hi"]);
+    assert!(run.stderr.contains("Anthropic rejected the key in ANTHROPIC_API_KEY"), "{}", run.stderr);
+    assert!(run.stderr.contains("pollux providers login anthropic"), "{}", run.stderr);
+    assert!(!run.stderr.contains("GEMINI_API_KEY"), "{}", run.stderr);
+    let gone = FakeMessages::start([]).forever(MessagesReply::error(404, "not_found_error", "no such model"));
+    let run = with_claude(&TestHome::new(), &gone, &["-p", "hi"]);
+    assert!(run.stderr.contains("pollux models --provider anthropic"), "{}", run.stderr);
+    let home = TestHome::new();
+    let screen = claude_on_screen(&home, &refused, &[]);
+    screen.expect(PLACEHOLDER).say("hi").expect("Anthropic rejected the key in ANTHROPIC_API_KEY");
+}
+
+#[test]
+fn a_missing_key_is_named_and_another_provider_can_be_used_instead() {
+    let server = FakeMessages::start([claude("from Claude")]);
+    let home = TestHome::new();
+    let screen = claude_on_screen(&home, &server, &["-m", "openrouter/anthropic/claude-sonnet-5-5"]);
+    screen.expect("no API key for OpenRouter").expect("● 1. Enter the API key of OpenRouter");
+    screen.expect("2. Use Anthropic (ANTHROPIC_API_KEY is set)").key("2");
+    screen.expect(PLACEHOLDER).say("hi").expect("from Claude");
+    let settings = home.gemini_dir().join("settings.json");
+    let written = std::fs::read_to_string(settings).unwrap_or_default();
+    assert!(!written.contains("claude"), "a model for this run changes no settings: {written}");
+}
+
+#[test]
+fn an_address_that_cannot_be_reached_is_named_after_the_first_attempt() {
+    let home = TestHome::new().settings(json!({"general": {"maxAttempts": 2}}));
+    let run = home
+        .command(binary(), ["-m", "anthropic/claude-x", "-p", "hi"])
+        .env("ANTHROPIC_API_KEY", "sk-ant-canary")
+        .env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+        .run();
+    assert!(run.stderr.contains("Attempt 1/2 failed: could not reach http://127.0.0.1:9"), "{}", run.stderr);
+}
+
+#[test]
+fn a_chosen_model_without_a_key_is_pointed_out_and_its_method_shown() {
+    let scene = Scene::new([]);
+    let screen = scene.prepare(&[]).env("GEMINI_FORCE_FILE_STORAGE", "true").on_screen(100, 40);
+    screen.expect(PLACEHOLDER).say("/model set groq/x").expect("Model set to groq/x");
+    screen.expect("no API key for Groq").say("/about").expect("Auth Method: groq");
+    screen.say("/model set opnai/x").expect("did you mean `openai/x`?");
 }

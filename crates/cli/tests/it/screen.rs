@@ -198,10 +198,13 @@ fn a_first_start_without_a_key() {
     let screen = run.env("GEMINI_FORCE_FILE_STORAGE", "true").on_screen(100, 40);
     screen
         .expect("Get started")
-        .expect("Sign in with Google")
-        .expect("Use Gemini API Key")
+        .expect("● 1. Use Gemini API Key")
+        .expect("Use Anthropic API Key")
+        .expect("Use OpenAI API Key")
+        .expect("Another provider…")
         .expect("Vertex AI");
-    screen.key("2").expect("API key");
+    assert!(!screen.text().contains("Sign in with Google"), "{}", screen.text());
+    screen.key("1").expect("API key (not shown)");
     screen.type_text("AIzaSyEnteredAtTheFirstStart123456789ab");
     screen.key("Enter").expect(PLACEHOLDER).say("hi").expect("hello to you");
     assert!(

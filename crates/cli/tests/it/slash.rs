@@ -143,16 +143,11 @@ fn keys_are_kept_and_forgotten() {
         .expect("User: ")
         .say("/auth signin")
         .expect("? Get started")
-        .expect("3. Vertex AI")
+        .expect("5. Vertex AI")
         .expect("Answer");
-    terminal
-        .say("1")
-        .expect("is not available")
-        .expect("Answer")
-        .say("3")
-        .expect("GOOGLE_GENAI_USE_VERTEXAI");
-    terminal.expect("Answer").say("2").expect("API key (not shown)").say("short").expect("invalid API key");
-    terminal.expect("Answer").say("2").expect("API key (not shown)").say("a-key-of-twenty-characters");
+    terminal.say("5").expect("GOOGLE_GENAI_USE_VERTEXAI");
+    terminal.expect("Answer").say("1").expect("API key (not shown)").say("short").expect("invalid API key");
+    terminal.expect("Answer").say("1").expect("API key (not shown)").say("a-key-of-twenty-characters");
     terminal
         .expect("API key stored in ")
         .expect("User: ")

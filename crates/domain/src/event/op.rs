@@ -32,7 +32,8 @@ pub enum Op {
     Rewind { to: String },
     /// Condense the conversation now. A turn of its own.
     Compress,
-    /// Go on as if the model had just asked for these calls. A turn of its own.
+    /// Go on as if the model had just asked for these calls; without any, with the request that was not answered. A
+    /// turn of its own.
     Propose { parts: Vec<Part> },
     /// Run a person's own command; the model is told with the next prompt. [`Op::Cancel`] stops it.
     Shell { command: String },

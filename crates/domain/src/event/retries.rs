@@ -12,7 +12,9 @@ const QUIET_WAIT: Duration = Duration::from_secs(3);
 impl Wait {
     /// Whether people should know of it.
     pub fn is_worth_a_line(&self) -> bool {
-        self.delay > QUIET_WAIT || self.status == Some(429)
+        // A server that cannot be reached is most likely a wrong address.
+        let is_unreachable = self.kind == Some(ModelErrorKind::Network);
+        self.delay > QUIET_WAIT || self.status == Some(429) || is_unreachable
     }
 
     /// Cause, attempt and time of the next try.

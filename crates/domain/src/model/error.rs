@@ -1,5 +1,6 @@
 //! Requests that failed.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::ProviderId;
@@ -31,6 +32,8 @@ pub struct ErrorDetails {
     pub retry_after: Option<Duration>,
     /// The limit, for [`ModelErrorKind::BudgetExceeded`].
     pub exceeded: Option<Exceeded>,
+    /// What the user can do, where more is known than the kind of failure.
+    pub advice: Option<String>,
 }
 
 /// What kind of failure it was; decides what may be tried next.
@@ -83,6 +86,27 @@ impl ModelError {
         let mut error = Self::new(ModelErrorKind::BudgetExceeded, None, exceeded.to_string());
         error.details.exceeded = Some(exceeded);
         error
+    }
+
+    /// What the user can do about the settings, wherever the error is shown.
+    pub fn advice(&self) -> Option<Cow<'_, str>> {
+        if let Some(advice) = &self.details.advice {
+            return Some(Cow::Borrowed(advice));
+        }
+        let is_google = |provider: &&ProviderId| matches!(provider.as_str(), "gemini" | "vertex");
+        let provider = self.details.provider.as_ref().filter(|provider| !is_google(provider));
+        match (&self.kind, provider) {
+            (ModelErrorKind::Auth, None) => Some(Cow::Borrowed(
+                "check `GEMINI_API_KEY` and `pollux config get security.auth.selectedType`",
+            )),
+            (ModelErrorKind::NotFound, provider) => {
+                let id = provider.map_or(ProviderId::GEMINI.as_str(), ProviderId::as_str);
+                Some(Cow::Owned(format!(
+                    "check the model's name: `pollux models --provider {id}` lists them"
+                )))
+            }
+            _ => None,
+        }
     }
 
     /// Whether a broken stream of this kind may be started again.

@@ -1,7 +1,6 @@
 //! `/budget`: show what was spent and raise the session's limits.
 
 use pollux_domain::budget::{BudgetChange, BudgetStatus, Exceeded, Scope, Unit};
-use pollux_domain::content::Part;
 use pollux_domain::event::{Op, OpResult, TurnEnd};
 
 use crate::Front;
@@ -11,8 +10,6 @@ const USAGE: &str = "Usage: /budget [+<amount> [usd|tokens|requests|minutes] | o
 const RAISE: &str = "raise";
 const OFF: &str = "off";
 const STOP: &str = "stop";
-/// The prompt that resumes a turn after its limit was raised.
-const GO_ON: &str = "Continue.";
 
 impl Front<'_, '_> {
     /// `/budget`
@@ -61,7 +58,8 @@ impl Front<'_, '_> {
             }
             _ => return None,
         }
-        Some(Op::Prompt { parts: vec![Part::text(GO_ON)], typed: GO_ON.to_owned() })
+        // What was not sent is sent now.
+        Some(Op::Propose { parts: Vec::new() })
     }
 }
 

@@ -36,7 +36,7 @@ impl Front<'_, '_> {
             ("delete", "") => Err("Missing tag. Usage: /resume delete <tag>".to_owned()),
             ("save", tag) => self.save(tag, conversation).await,
             ("delete", tag) => self.turn.delete_chat(tag),
-            ("resume" | "load", tag) => match self.turn.load_chat(tag) {
+            ("resume" | "load", tag) => match self.turn.load_chat(tag, &self.model) {
                 Ok(turns) => {
                     let note = format!("Resuming the conversation saved as {tag} in a new session.");
                     return CommandOutcome::NewSession(NewSession { turns, note, ..NewSession::default() });
@@ -74,7 +74,7 @@ impl Front<'_, '_> {
                 return Err("Nothing was saved.".to_owned());
             }
         }
-        self.turn.save_chat(tag, turns)?;
+        self.turn.save_chat(tag, turns, &self.model)?;
         Ok(format!("Conversation checkpoint saved with tag: {tag}."))
     }
 

@@ -3,7 +3,9 @@
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::{Content, Part};
 use pollux_domain::event::Op;
-use pollux_host::request::{Request, Resumed, SessionChoice};
+use pollux_host::request::{Request, Resumed, ResumedModel, SessionChoice};
+
+const MODEL: &str = "model.name";
 
 /// How a conversation continues after a command.
 pub(crate) enum CommandOutcome {
@@ -26,6 +28,10 @@ pub(crate) struct Reopen {
     pub(crate) directories: Vec<String>,
     /// The line to show.
     pub(crate) note: String,
+    /// The command changed the model in the settings, which replaces the one in use.
+    pub(crate) chose_model: bool,
+    /// The model to use from now on, whatever the settings and the command line say.
+    pub(crate) model: Option<String>,
 }
 
 impl Reopen {
@@ -39,6 +45,7 @@ impl Reopen {
         &self,
         turn: &pollux_host::Prepared<'_>,
         mode: ApprovalMode,
+        model: &str,
         stored: bool,
     ) -> Request {
         let mut options = turn.request.clone();
@@ -48,12 +55,37 @@ impl Reopen {
             None if stored => SessionChoice::Resume(Resumed { which: id.to_string(), ..Resumed::default() }),
             None => SessionChoice::NewWithId(id.clone()),
         };
+        // What was named for this session says nothing about another one.
+        options.resumed_model = match self.session {
+            Some(_) => ResumedModel::OfSession,
+            None => ResumedModel::OfSettings,
+        };
+        if let Some(model) = &self.model {
+            use_model(&mut options, model);
+        } else if self.chose_model {
+            options.overrides.retain(|(key, _)| key != MODEL);
+        } else if self.session.is_none() && (turn.model_of_session || model != turn.credentials.model) {
+            let is_same = model == turn.credentials.model;
+            let model = if is_same { turn.loaded.groups.model.name.as_str() } else { model };
+            use_model(&mut options, model);
+        }
         options.approval = Some(mode);
         if !self.directories.is_empty() {
             options.include_directories.clone_from(&self.directories);
         }
         options
     }
+}
+
+/// Uses this model for the run, in place of what was named before.
+pub(crate) fn use_model(options: &mut Request, model: &str) {
+    options.overrides.retain(|(key, _)| key != MODEL);
+    options.overrides.push((MODEL.to_owned(), model.into()));
+}
+
+/// Whether the user named a model for this run only.
+pub(crate) fn names_model(options: &Request) -> bool {
+    options.overrides.iter().any(|(key, _)| key == MODEL)
 }
 
 /// The beginning of a new session.
@@ -64,4 +96,15 @@ pub(crate) struct NewSession {
     pub(crate) proposal: Vec<Part>,
     /// The line to show.
     pub(crate) note: String,
+}
+
+/// How to resume a session, with its model where a plain `--resume` might use another one.
+pub(crate) fn resume_line(turn: &pollux_host::Prepared<'_>, model: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._:-".contains(letter);
+    let named = names_model(turn.request) || turn.model_of_session || model != turn.credentials.model;
+    let model = match named && model.chars().all(is_plain) {
+        true => format!(" -m {model}"),
+        false => String::new(),
+    };
+    format!("To resume this session: pollux --resume {}{model}", turn.session.id)
 }

@@ -226,7 +226,8 @@ fn reopened(changed: &[&Key]) -> CommandOutcome {
         return CommandOutcome::Continue;
     }
     let note = format!("Applied: {}.", others.join(", "));
-    CommandOutcome::Reopen(Reopen { note, ..Reopen::default() })
+    let chose_model = others.iter().any(|path| matches!(*path, "model.name" | "model.provider"));
+    CommandOutcome::Reopen(Reopen { note, chose_model, ..Reopen::default() })
 }
 
 #[cfg(test)]
@@ -250,6 +251,6 @@ mod tests {
         let CommandOutcome::Reopen(reopen) = reopened(&[key("ui.theme"), key("model.name")]) else {
             panic!("the model is another one");
         };
-        assert_eq!(reopen.note, "Applied: model.name.");
+        assert_eq!((reopen.note.as_str(), reopen.chose_model), ("Applied: model.name.", true));
     }
 }

@@ -53,7 +53,7 @@ impl Front<'_, '_> {
             context: parts.collect::<Vec<_>>().join(" · "),
             window,
             session: self.turn.session.id.to_string(),
-            auth: self.turn.credentials.auth_type.clone().unwrap_or_default(),
+            auth: self.turn.auth_method(&self.model).unwrap_or_default(),
         };
         self.ui.show_facts(facts);
     }
@@ -70,7 +70,7 @@ impl Front<'_, '_> {
             self.mode,
             std::env::consts::OS,
             std::env::consts::ARCH,
-            self.turn.credentials.auth_type.as_deref().unwrap_or("none"),
+            self.turn.auth_method(&self.model).as_deref().unwrap_or("none"),
             self.turn.session.id,
             file.as_deref().unwrap_or("none"),
             self.turn.loaded.project.root().display(),

@@ -43,7 +43,8 @@ impl Front<'_, '_> {
 
     fn session_panel(&self, title: &str) -> Panel {
         let stats = &self.stats;
-        let auth = self.turn.credentials.auth_type.as_deref().unwrap_or("none");
+        let auth = self.turn.auth_method(&self.model);
+        let auth = auth.as_deref().unwrap_or("none");
         let mut rows =
             vec![heading("Interaction Summary"), pair("Session ID:", &self.turn.session.id.to_string())];
         rows.push(pair("Auth Method:", auth));

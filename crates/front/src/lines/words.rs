@@ -95,7 +95,10 @@ pub(super) fn end(end: &TurnEnd) -> Option<String> {
             "The request of about {estimated} tokens exceeds the {remaining} tokens left. /compress makes room."
         )),
         TurnEnd::Failed(error) if error.kind == ModelErrorKind::BudgetExceeded => Some(error.to_string()),
-        TurnEnd::Failed(error) => Some(format!("Request failed: {error}")),
+        TurnEnd::Failed(error) => Some(match error.advice() {
+            Some(advice) => format!("Request failed: {error}\nhint: {advice}"),
+            None => format!("Request failed: {error}"),
+        }),
     }
 }
 

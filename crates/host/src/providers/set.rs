@@ -132,6 +132,7 @@ impl ProviderSet {
         match self.providers().locate(provider) {
             Ok(location) => {
                 row.origin = Some(location.base.origin().ascii_serialization());
+                row.local |= location.is_own_server(provider);
                 row.dialect = location.dialect.as_str().to_owned();
                 row.key = self.key_source(provider);
                 row.state = match &row.key {

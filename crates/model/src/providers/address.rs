@@ -80,6 +80,13 @@ impl Location {
     }
 }
 
+impl Location {
+    /// Whether this is a server of the user's own on this machine.
+    pub fn is_own_server(&self, provider: &Provider<'_>) -> bool {
+        !provider.is_built_in() && is_loopback(&self.base)
+    }
+}
+
 /// An address as a tool's own variable has it, completed to the root of the API.
 fn complete(name: &str, value: &str) -> String {
     let trimmed = value.trim_end_matches('/');
@@ -135,6 +142,15 @@ fn shown(value: &str) -> String {
         (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
         (None, Some((_, host))) => format!("***@{host}"),
         (_, None) => value.to_owned(),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
     }
 }
 

@@ -1,10 +1,11 @@
 //! From a provider's settings to an endpoint that a client can be made from.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_config::env::Env;
 use pollux_config::groups::{General, Secret};
-use pollux_domain::model::Dialect;
+use pollux_domain::model::{Dialect, ModelInfo};
 
 use super::{Location, Provider};
 use crate::gemini::custom_headers;
@@ -20,6 +21,8 @@ pub struct EndpointParts<'a> {
     pub location: &'a Location,
     /// The key, and the variable it comes from, if it comes from one.
     pub key: Option<(Key, Option<&'a str>)>,
+    /// What the user can do when the server refuses the key.
+    pub key_advice: Option<String>,
     pub env: &'a Env,
     pub general: &'a General,
     pub http: reqwest::Client,
@@ -33,8 +36,9 @@ impl EndpointParts<'_> {
     }
 
     pub fn endpoint(self) -> Endpoint {
-        let Self { provider, location, key, env, general, http, facts } = self;
+        let Self { provider, location, key, key_advice, env, general, http, facts } = self;
         let settings = provider.settings();
+        let facts = if location.is_own_server(provider) { on_this_machine(facts) } else { facts };
         let mut endpoint = Endpoint::new(provider.provider_id(), location.base.as_str(), http, facts);
         endpoint.credential =
             key.map(|(key, variable)| credential(provider, &location.dialect, key, variable));
@@ -42,10 +46,19 @@ impl EndpointParts<'_> {
         endpoint.query =
             settings.map(|settings| settings.query.clone().into_iter().collect()).unwrap_or_default();
         endpoint.extra_body = settings.map(|settings| settings.extra_body.clone()).unwrap_or_default();
-        endpoint.traits = traits(provider, location);
+        endpoint.traits = EndpointTraits { key_advice, ..traits(provider, location) };
         endpoint.timing = timing(provider, general);
         endpoint
     }
+}
+
+/// Models of a server on this machine stay on it. They get the compact profile only if they are small, because
+/// the server may pass requests on to a larger machine.
+fn on_this_machine(facts: ModelFacts) -> ModelFacts {
+    Arc::new(move |model| {
+        let info = facts(model);
+        ModelInfo { compact: Some(info.is_compact()), local: true, ..info }
+    })
 }
 
 /// The header that carries the key. Anthropic's own token variable and other wires use a bearer token.
@@ -100,10 +113,11 @@ fn traits(provider: &Provider<'_>, location: &Location) -> EndpointTraits {
         _ => false,
     };
     EndpointTraits {
-        local: provider.is_local(),
+        local: provider.is_local() || location.is_own_server(provider),
         start_command: provider.start_command().map(str::to_owned),
         first_party,
         strict_tools: provider.settings().is_some_and(|settings| settings.strict_tools),
+        key_advice: None,
     }
 }
 

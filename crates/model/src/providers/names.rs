@@ -1,6 +1,7 @@
 //! Model names: `provider/model`, a bare name, or one of Gemini's own forms.
 
 use pollux_domain::model::{ModelError, ModelErrorKind};
+use pollux_domain::spelling::distance;
 
 use super::Providers;
 
@@ -49,6 +50,24 @@ impl Providers<'_> {
         }
         let family = family(name).filter(|provider| has_key(provider));
         whole(family)
+    }
+}
+
+impl Providers<'_> {
+    /// The name that a mistyped provider may have meant. An unknown one stays valid, as part of a model's name.
+    pub fn similar(&self, name: &str) -> Option<String> {
+        let (given, model) = name.split_once('/').filter(|(_, model)| !model.is_empty())?;
+        if matches!(given, "models" | "tunedModels") || self.find(given).is_some() {
+            return None;
+        }
+        let lower = given.to_ascii_lowercase();
+        // Vendors on a router have such names: `mistralai/…`, `x-ai/…`.
+        let is_vendor = |id: &str| lower.starts_with(id) || lower.replace('-', "") == id;
+        let limit = if lower.len() < 5 { 1 } else { 2 };
+        let near = self.all().map(|provider| (distance(&lower, provider.id), provider.id));
+        let (far, id) = near.filter(|(_, id)| !is_vendor(id)).min()?;
+        let id = if lower != given && self.find(&lower).is_some() { lower.as_str() } else { id };
+        (far <= limit || id == lower).then(|| format!("{id}/{model}"))
     }
 }
 

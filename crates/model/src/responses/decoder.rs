@@ -74,7 +74,8 @@ impl Decoder for ResponsesDecoder {
             return Ok(());
         }
         let message = "the reply stopped before its end";
-        Err(Failure::passing(ModelErrorKind::Cut, message))
+        // As on every wire, the caller asks again: it may have shown some of it.
+        Err(Failure::for_good(ModelErrorKind::Cut, None, message))
     }
 }
 

@@ -72,6 +72,8 @@ pub struct EndpointTraits {
     pub first_party: bool,
     /// Tools are declared so that the server holds the model to their schemas.
     pub strict_tools: bool,
+    /// What the user can do when the server refuses the key.
+    pub key_advice: Option<String>,
 }
 
 /// Patience.

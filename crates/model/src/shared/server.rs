@@ -326,6 +326,9 @@ impl Protocol for ServerProtocol {
 
     fn refused(&self, refusal: &Refusal<'_>) -> Failure {
         let mut failure = fault::refused(refusal, self.traits.local);
+        if failure.error.kind == ModelErrorKind::Auth {
+            failure.error.details.advice.clone_from(&self.traits.key_advice);
+        }
         if failure.error.kind == ModelErrorKind::Auth && self.credential.is_none() {
             failure
                 .error

@@ -26,7 +26,7 @@ pub(crate) struct RunError {
     /// The HTTP status, if there was one.
     pub(crate) status: Option<u16>,
     /// What a person can do.
-    pub(crate) hint: Option<&'static str>,
+    pub(crate) hint: Option<String>,
     /// More for programs: the limit that was reached.
     pub(crate) details: JsonObject,
 }
@@ -148,7 +148,7 @@ fn api_error(error: &ModelError) -> RunError {
         upstream_class: if over_budget { BUDGET_TYPE } else { "Error" },
         message: sanitized(&error.marked()),
         status: error.status,
-        hint: api_hint(&error.kind),
+        hint: api_hint(error),
         details: exceeded.map(Exceeded::to_json).unwrap_or_default(),
     }
 }
@@ -173,18 +173,16 @@ fn api_code(kind: &ModelErrorKind) -> &'static str {
     }
 }
 
-fn api_hint(kind: &ModelErrorKind) -> Option<&'static str> {
-    match kind {
-        ModelErrorKind::Auth => {
-            Some("check the API key; `pollux auth status` and `pollux providers` show its source")
-        }
-        ModelErrorKind::NotFound => Some("check the model name; `pollux models` lists known models"),
+fn api_hint(error: &ModelError) -> Option<String> {
+    let by_kind = match error.kind {
         ModelErrorKind::RateLimited => Some("wait a while, or use another model with `--model`"),
         ModelErrorKind::QuotaExhausted => {
             Some("use another model with `--model`, or wait until the quota resets")
         }
         ModelErrorKind::Network => Some("check your network connection and proxy settings"),
-        ModelErrorKind::BadRequest
+        ModelErrorKind::Auth
+        | ModelErrorKind::NotFound
+        | ModelErrorKind::BadRequest
         | ModelErrorKind::ContextOverflow { .. }
         | ModelErrorKind::Unsupported { .. }
         | ModelErrorKind::PolicyBlocked
@@ -196,7 +194,8 @@ fn api_hint(kind: &ModelErrorKind) -> Option<&'static str> {
         | ModelErrorKind::Cut
         | ModelErrorKind::Malformed
         | ModelErrorKind::Script => None,
-    }
+    };
+    error.advice().map(|advice| sanitized(&advice)).or_else(|| by_kind.map(str::to_owned))
 }
 
 /// The exit code of a turn. Only an unusable reply differs: upstream counts it as success.

@@ -1,5 +1,6 @@
 //! Data that only this program stores with a message, under the key `pollux`: the model's origin and tokens of
-//! providers that upstream's format cannot hold, and what a session with a budget has spent.
+//! providers that upstream's format cannot hold, what a session with a budget has spent, and the model that the user
+//! chose.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,6 +10,8 @@ use pollux_domain::budget::Spent;
 use pollux_domain::content::{Body, POLLUX, Part, Seal};
 use pollux_domain::model::{Dialect, Origin, ProviderId};
 use serde_json::{Value, json};
+
+use crate::last_model::SessionModel;
 
 /// Size limit for the seals of one reply; without them a provider restarts its reasoning.
 const MAX_SEALS: usize = 1024 * 1024;
@@ -96,6 +99,22 @@ pub(crate) fn add_spent(message: &mut JsonObject, spent: &Spent) {
 pub(crate) fn spent(extra: &JsonObject) -> Option<Spent> {
     let spent = extra.get(POLLUX)?.get("spent")?;
     spent.is_object().then(|| Spent::from_record(spent))
+}
+
+/// Adds the model that the user chose.
+pub(crate) fn add_model(message: &mut JsonObject, model: &SessionModel) {
+    if let Value::Object(own) = message.entry(POLLUX).or_insert_with(|| json!({})) {
+        let SessionModel { provider, name, local } = model;
+        own.insert("model".into(), json!({"provider": provider, "name": name, "local": local}));
+    }
+}
+
+/// The model that the user had chosen when a message was written, from the fields that are not its own.
+pub(crate) fn model(extra: &JsonObject) -> Option<SessionModel> {
+    let model = extra.get(POLLUX)?.get("model")?;
+    let text = |key: &str| model.get(key).and_then(Value::as_str).map(str::to_owned);
+    let local = model.get("local").and_then(Value::as_bool).unwrap_or(false);
+    Some(SessionModel { provider: text("provider")?, name: text("name")?, local })
 }
 
 /// A seal that upstream's format has no field for.

@@ -83,7 +83,7 @@ pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
         Continued::Changed => return Err(ResumeError::Changed { path }),
     };
     let blobs = Some(Blobs::of_chats(path.parent().unwrap_or(Path::new("")), session.kind));
-    Ok(Recorder { id: session.id.clone(), path: Some(path), target, blobs, spent: None })
+    Ok(Recorder { id: session.id.clone(), path: Some(path), target, blobs, spent: None, model: None })
 }
 
 /// A lock belongs to the file, whatever link led to it.

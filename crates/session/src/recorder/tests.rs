@@ -145,6 +145,7 @@ fn recorder(format: SessionFormat) -> (Recorder, Disk) {
             target,
             blobs: None,
             spent: None,
+            model: None,
         },
         disk,
     )

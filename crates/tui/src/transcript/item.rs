@@ -109,7 +109,10 @@ pub(super) fn of_end(end: &TurnEnd) -> Option<Item> {
         TurnEnd::Overflow { estimated, remaining } => Item::error(format!(
             "The request of about {estimated} tokens exceeds the {remaining} tokens left. /compress makes room."
         )),
-        TurnEnd::Failed(error) => Item::error(error.to_string()),
+        TurnEnd::Failed(error) => Item::error(match error.advice() {
+            Some(advice) => format!("{error}\nhint: {}", plain(&advice)),
+            None => error.to_string(),
+        }),
         TurnEnd::FatalTool { message, .. } => Item::error(message),
     })
 }

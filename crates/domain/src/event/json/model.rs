@@ -84,7 +84,7 @@ fields! {
         estimated,
     }
     ModelError { kind, status, message, details }
-    ErrorDetails { provider, code, request_id, retry_after, exceeded }
+    ErrorDetails { provider, code, request_id, retry_after, exceeded, advice }
 }
 
 words! {
