@@ -9,7 +9,7 @@ mod limits;
 mod namespaces;
 mod serve;
 pub(crate) mod setup;
-mod signals;
+pub(crate) mod signals;
 mod spawn;
 mod view;
 
@@ -75,7 +75,11 @@ pub(crate) struct Holder {
 /// Runs a holder if this process was started as one; call it first in `main`, while there is one thread. Returns the
 /// exit code.
 pub fn run_if_asked(arguments: &mut dyn Iterator<Item = OsString>) -> Option<u8> {
-    (arguments.next()?.as_os_str() == ARGUMENT).then(init::run)
+    match arguments.next()?.to_str()? {
+        ARGUMENT => Some(init::run()),
+        crate::keeper::ARGUMENT => Some(crate::keeper::run()),
+        _ => None,
+    }
 }
 
 impl Holder {

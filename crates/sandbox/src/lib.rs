@@ -13,6 +13,8 @@ mod bubblewrap;
 #[cfg(target_os = "linux")]
 pub mod holder;
 #[cfg(target_os = "linux")]
+mod keeper;
+#[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
 mod levels;
@@ -20,6 +22,8 @@ mod levels;
 mod mounts;
 pub mod new_session;
 mod paths;
+#[cfg(target_os = "linux")]
+mod placeholders;
 pub mod process_table;
 mod report;
 #[cfg(any(test, target_os = "macos"))]
@@ -28,8 +32,7 @@ mod seatbelt;
 mod seatbelt_level;
 #[cfg(target_os = "linux")]
 mod syscalls;
-#[cfg(target_os = "linux")]
-mod tripwire;
+mod tripped;
 #[cfg(target_os = "linux")]
 mod wire;
 
@@ -40,13 +43,14 @@ use std::path::PathBuf;
 use paths::SandboxPaths;
 
 #[cfg(target_os = "linux")]
+pub use keeper::Armed;
+#[cfg(target_os = "linux")]
 pub use levels::{Guard, Sandbox};
 pub use paths::RootError;
 pub use report::{Holding, Right};
 #[cfg(not(target_os = "linux"))]
 pub use seatbelt_level::{Armed, Sandbox};
-#[cfg(target_os = "linux")]
-pub use tripwire::Armed;
+pub use tripped::{TripAction, Tripped, notice};
 
 /// The parameters of a sandbox.
 #[derive(Debug, Clone)]
@@ -290,6 +294,11 @@ impl Sandbox {
              {allow_network}or disable the sandbox with `--sandbox=false`.",
             self.level()
         ))
+    }
+
+    /// A line for the model about protected files that commands created or changed since the last call.
+    pub fn take_notice(&self) -> Option<String> {
+        notice(&self.take_tripped())
     }
 
     /// The environment without ways out of the sandbox. `SANDBOX` tells programs that they are in one.

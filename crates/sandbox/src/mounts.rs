@@ -1,8 +1,7 @@
 //! The view of the file system at the levels that have one of their own: which path appears how.
 
-use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::paths::SandboxPaths;
@@ -110,40 +109,11 @@ pub(crate) fn mounts(places: &SandboxPaths, scratch: &Path) -> Vec<Placed> {
     mounts.into_iter().map(|(path, mount)| Placed::new(path, mount)).collect()
 }
 
-/// The folder that commands see as `/tmp`, removed when dropped. The real one contains sockets of agents, displays
-/// and terminals.
-#[derive(Debug)]
-pub(crate) struct Scratch(PathBuf);
-
-impl Scratch {
-    /// A folder that only its owner can enter.
-    pub(crate) fn create(temp: &Path) -> io::Result<Self> {
-        let mut number = 0u32;
-        loop {
-            let path = temp.join(format!("pollux-sandbox-{}-{number}", std::process::id()));
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Not worth reporting: it is temporary and harmless.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "scratch files need no care")]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -163,6 +133,7 @@ mod tests {
             protected: vec![root.join(".git/hooks"), root.join(".vscode"), root.join(".envrc")],
             pinned: vec![root.join(".git")],
             homes: vec![home.clone()],
+            ..SandboxPaths::default()
         };
         let scratch = PathBuf::from("/scratch");
         let mut expected = vec![
