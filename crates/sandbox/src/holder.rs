@@ -178,6 +178,11 @@ impl Holder {
         self.process.locked().try_wait().is_ok_and(|status| status.is_none())
     }
 
+    /// The number of the process that ends after all others.
+    pub(crate) fn last_id(&self) -> u32 {
+        self.process.locked().id()
+    }
+
     /// The number of the process that starts commands.
     pub(crate) fn id(&self) -> i32 {
         self.id

@@ -121,8 +121,8 @@ impl Keeper {
         Ok(Armed { keeper: Arc::clone(self) })
     }
 
-    /// Names the process that adopts what commands leave behind.
-    pub(crate) fn follow(&self, holder: i32) -> io::Result<()> {
+    /// Names the process that adopts what commands leave behind, and the one that ends after all of them.
+    pub(crate) fn follow(&self, holder: i32, last: u32) -> io::Result<()> {
         let mut followed = self.followed.locked();
         if followed.contains(&holder) {
             return Ok(());
@@ -131,6 +131,7 @@ impl Keeper {
         let mut body = Writer::default();
         body.number(FOLLOW);
         body.number(holder.cast_unsigned());
+        body.number(last);
         self.ask(&body.bytes).map(drop)
     }
 

@@ -247,7 +247,7 @@ impl Sandbox {
         let (protected, exempt) = (self.places.protected.clone(), self.places.exempt.clone());
         let watch = keeper.arm(&Watch { protected, exempt }).map_err(|error| failed(&error))?;
         let holder = self.holder().map_err(|error| failed(&error))?;
-        keeper.follow(holder.id()).map_err(|error| failed(&error))?;
+        keeper.follow(holder.id(), holder.last_id()).map_err(|error| failed(&error))?;
         Ok((holder.run(start, &self.environment(start.environment))?, watch))
     }
 

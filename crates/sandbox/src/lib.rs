@@ -185,11 +185,9 @@ fn reasons(tried: &[(Level, LevelError)]) -> String {
 
 /// Variables that lead to agents, daemons and displays outside.
 const LEADING_OUT: &[&str] = &[
-    "CONTAINER_HOST",
     "DBUS_SESSION_BUS_ADDRESS",
     "DBUS_SYSTEM_BUS_ADDRESS",
     "DISPLAY",
-    "DOCKER_HOST",
     "GPG_AGENT_INFO",
     "SSH_AGENT_PID",
     "SSH_AUTH_SOCK",
@@ -199,19 +197,31 @@ const LEADING_OUT: &[&str] = &[
     "XAUTHORITY",
     "XDG_RUNTIME_DIR",
     "ALACRITTY_SOCKET",
+    "BASH_ENV",
+    "ENV",
+    "GIT_ASKPASS",
+    "GIT_DIR",
+    "GIT_EXEC_PATH",
+    "GIT_TEMPLATE_DIR",
+    "GIT_WORK_TREE",
     "GNUPGHOME",
+    "GOOGLE_APPLICATION_CREDENTIALS",
     "I3SOCK",
+    "KUBECONFIG",
     "KITTY_LISTEN_ON",
     "KRB5CCNAME",
     "LD_AUDIT",
     "LD_PRELOAD",
     "NVIM",
+    "PROMPT_COMMAND",
     "PULSE_SERVER",
+    "SSH_ASKPASS",
     "STY",
     "SWAYSOCK",
     "WEZTERM_UNIX_SOCKET",
+    "ZDOTDIR",
 ];
-const LEADING_OUT_PREFIXES: &[&str] = &["CURSOR_", "VSCODE_"];
+const LEADING_OUT_PREFIXES: &[&str] = &["CONTAINER_", "CURSOR_", "DOCKER_", "PODMAN_", "VSCODE_"];
 
 /// Variables that a sandbox sets.
 const OWN_VARIABLES: &[&str] = &["SANDBOX", "POLLUX_SANDBOX_NETWORK"];

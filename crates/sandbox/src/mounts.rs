@@ -99,11 +99,11 @@ pub(crate) fn mounts(places: &SandboxPaths, scratch: &Path) -> Vec<Placed> {
             Ok(_) | Err(_) => {}
         }
     }
-    let exists = |path: &&PathBuf| path.exists();
-    let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
-    mounts.extend(places.writable.iter().filter(exists).map(|path| (path.clone(), Mount::Writable)));
-    mounts.extend(places.pinned.iter().filter(exists).map(|path| (path.clone(), Mount::Writable)));
-    let protected = places.protected.iter().filter(|path| path.exists() && !is_link(path));
+    // They were real paths: one that is a link now was replaced.
+    let is_real = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink());
+    mounts.extend(places.writable.iter().filter(is_real).map(|path| (path.clone(), Mount::Writable)));
+    mounts.extend(places.pinned.iter().filter(is_real).map(|path| (path.clone(), Mount::Writable)));
+    let protected = places.protected.iter().filter(is_real);
     mounts.extend(protected.map(|path| (path.clone(), Mount::ReadOnly)));
     mounts.sort_by_key(|(path, _)| path.components().count());
     mounts.into_iter().map(|(path, mount)| Placed::new(path, mount)).collect()

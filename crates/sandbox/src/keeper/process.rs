@@ -74,7 +74,8 @@ struct State {
     scratch: Option<Scratch>,
     groups: usize,
     is_armed: bool,
-    holders: Vec<i32>,
+    /// The processes that adopt what commands leave behind, and those that end last.
+    holders: Vec<(i32, i32)>,
     exempt: Vec<PathBuf>,
     names: Names,
     kept: Vec<Kept>,
@@ -153,7 +154,7 @@ impl State {
                 self.sweep(true);
                 answer = write_tripped(&std::mem::take(&mut self.tripped));
             }
-            FOLLOW => self.holders.push(body.number()?.cast_signed()),
+            FOLLOW => self.holders.push((body.number()?.cast_signed(), body.number()?.cast_signed())),
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }
         wire::send(socket, &answer, &[])
@@ -192,7 +193,7 @@ impl State {
 
     /// Whether a process of a command is alive: the holder adopts those that lost their parent.
     fn has_leftovers(&self) -> bool {
-        self.holders.iter().any(|holder| process_table::has_living_child(*holder))
+        self.holders.iter().any(|(holder, _)| process_table::has_living_child(*holder))
     }
 
     /// Remembers how everything is before the first command.
@@ -325,8 +326,8 @@ impl State {
     /// The program is gone: waits for the end of its commands, and looks for the last time.
     fn end(mut self) {
         let deadline = Instant::now() + END_LIMIT;
-        for holder in std::mem::take(&mut self.holders) {
-            let Some(id) = Pid::from_raw(holder) else { continue };
+        for (_, last) in std::mem::take(&mut self.holders) {
+            let Some(id) = Pid::from_raw(last) else { continue };
             let Ok(process) = rustix::process::pidfd_open(id, PidfdFlags::empty()) else { continue };
             let left = deadline.saturating_duration_since(Instant::now());
             let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
