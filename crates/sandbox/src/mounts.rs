@@ -90,10 +90,11 @@ pub(crate) fn mounts(places: &SandboxPaths, scratch: &Path) -> Vec<Placed> {
     // A home inside a replaced folder would disappear.
     mounts
         .extend(places.homes.iter().filter(|home| covered(home)).map(|home| (home.clone(), Mount::ReadOnly)));
+    let shown = || places.homes.iter().chain(&places.writable);
     for path in &places.hidden {
         match path.symlink_metadata() {
             // A folder that does not exist inside contains nothing to hide.
-            _ if covered(path) && !places.homes.iter().any(|home| path.starts_with(home)) => {}
+            _ if covered(path) && !shown().any(|tree| path.starts_with(tree)) => {}
             Ok(meta) if meta.is_dir() => mounts.push((path.clone(), Mount::Empty)),
             Ok(meta) if !meta.is_symlink() => mounts.push((path.clone(), Mount::Blocked)),
             Ok(_) | Err(_) => {}
@@ -110,55 +111,4 @@ pub(crate) fn mounts(places: &SandboxPaths, scratch: &Path) -> Vec<Placed> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "scratch files need no care")]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    #[test]
-    fn deeper_paths_come_later_and_absent_ones_not_at_all() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("w");
-        for path in [".git/hooks", ".vscode"] {
-            fs::create_dir_all(root.join(path)).unwrap();
-        }
-        let home = folder.path().join("home");
-        fs::create_dir_all(home.join(".ssh")).unwrap();
-        fs::write(home.join(".netrc"), "").unwrap();
-        let places = SandboxPaths {
-            writable: vec![root.clone(), folder.path().join("gone")],
-            temp: vec!["/var/tmp".into()],
-            hidden: vec![home.join(".ssh"), home.join(".netrc"), home.join(".aws")],
-            protected: vec![root.join(".git/hooks"), root.join(".vscode"), root.join(".envrc")],
-            pinned: vec![root.join(".git")],
-            homes: vec![home.clone()],
-            ..SandboxPaths::default()
-        };
-        let scratch = PathBuf::from("/scratch");
-        let mut expected = vec![
-            (PathBuf::from("/var/tmp"), Mount::From(scratch.clone())),
-            (root.clone(), Mount::Writable),
-            (home.join(".ssh"), Mount::Empty),
-            (home.join(".netrc"), Mount::Blocked),
-            (root.join(".git"), Mount::Writable),
-            (root.join(".vscode"), Mount::ReadOnly),
-            (root.join(".git/hooks"), Mount::ReadOnly),
-        ];
-        let planned = mounts(&places, &scratch);
-        let is_ours = |placed: &&Placed| !placed.path.starts_with("/run");
-        let pairs = planned.iter().filter(is_ours).map(|placed| (placed.path.clone(), placed.mount.clone()));
-        expected.sort_by_key(|(path, _)| path.components().count());
-        assert_eq!(pairs.collect::<Vec<_>>(), expected);
-        let first = planned.first().unwrap();
-        assert_eq!((first.path.as_path(), &first.mount), (Path::new("/run"), &Mount::Empty));
-        // A file that was replaced needs its mount again, one that only changed does not.
-        let hooks = |placed: &Placed| placed.path.ends_with(".git/hooks");
-        let before = planned.iter().find(|placed| hooks(placed)).unwrap();
-        fs::write(root.join(".git/hooks/x"), "").unwrap();
-        assert!(mounts(&places, &scratch).contains(before));
-        fs::rename(root.join(".git/hooks"), root.join("old")).unwrap();
-        fs::create_dir(root.join(".git/hooks")).unwrap();
-        assert!(!mounts(&places, &scratch).contains(before));
-    }
-}
+mod tests;

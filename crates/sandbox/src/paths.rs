@@ -117,6 +117,8 @@ fn temp(own: &Path, homes: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 fn hidden(homes: &[PathBuf], gemini_dir: &Path) -> Vec<PathBuf> {
+    // The superuser's home matters for a superuser whose home is elsewhere.
+    let homes = distinct(homes.iter().cloned().chain([real(Path::new("/root"))]));
     let of_homes = homes.iter().flat_map(|home| SECRETS.iter().map(|name| real_below(home, name)));
     let gemini_dir = real(gemini_dir);
     let own = GEMINI_SECRETS.iter().map(|name| real_below(&gemini_dir, name));
@@ -124,10 +126,6 @@ fn hidden(homes: &[PathBuf], gemini_dir: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = of_homes.chain(own).chain(fixed).collect();
     all.extend(homes.iter().flat_map(|home| histories(home)));
     all.extend(windows_secrets(Path::new("/mnt")));
-    let of_superuser = real(Path::new("/root"));
-    if !homes.iter().any(|home| home.starts_with(&of_superuser) || of_superuser.starts_with(home)) {
-        all.push(of_superuser);
-    }
     distinct(all.into_iter())
 }
 
