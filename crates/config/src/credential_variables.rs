@@ -3,6 +3,7 @@
 //! Used wherever variables leave the program: the environment of child processes, and texts of projects and
 //! extensions that refer to variables. Does not own the user's exceptions (`groups::Redaction`).
 
+use pollux_domain::model::BuiltInProvider;
 use pollux_domain::redact::holds_secret;
 use serde_json::Value;
 
@@ -26,33 +27,17 @@ const ENDINGS: &[&str] = &[
 ];
 const NAMES: &[&str] = &["TOKEN", "SECRET", "APIKEY", "SSHPASS"];
 
-/// What the built-in providers read besides `POLLUX_<ID>_API_KEY`: keys, tokens, headers and accounts.
+/// What providers read besides the keys of the built-in table and `POLLUX_<ID>_API_KEY`: tokens, headers, accounts.
 const OF_PROVIDERS: &[&str] = &[
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_CUSTOM_HEADERS",
-    "AZURE_OPENAI_API_KEY",
-    "CEREBRAS_API_KEY",
-    "DEEPSEEK_API_KEY",
     "GEMINI_API_KEY",
     "GEMINI_CLI_CUSTOM_HEADERS",
     "GOOGLE_API_KEY",
     "GOOGLE_CLOUD_ACCESS_TOKEN",
-    "GROQ_API_KEY",
-    "LLAMA_API_KEY",
-    "MISTRAL_API_KEY",
-    "MOONSHOT_API_KEY",
-    "OLLAMA_API_KEY",
-    "OPENAI_API_KEY",
     "OPENAI_ORGANIZATION",
     "OPENAI_ORG_ID",
     "OPENAI_PROJECT",
     "OPENAI_PROJECT_ID",
-    "OPENROUTER_API_KEY",
-    "TOGETHER_API_KEY",
-    "VLLM_API_KEY",
-    "XAI_API_KEY",
-    "ZAI_API_KEY",
 ];
 
 /// Spellings of the settings that name a key's variable, and of those that name variables of headers.
@@ -65,8 +50,12 @@ pub fn is_credential(upper: &str, value: &str) -> bool {
         || NAMES.contains(&upper)
         || upper.contains("PASSWORD")
         || upper.contains("PASSWD")
-        || OF_PROVIDERS.contains(&upper)
+        || is_of_a_provider(upper)
         || holds_secret(value)
+}
+
+fn is_of_a_provider(upper: &str) -> bool {
+    OF_PROVIDERS.contains(&upper) || BuiltInProvider::key_variables().any(|key| key == upper)
 }
 
 /// The variables of model providers, those that the user's settings name included.
@@ -111,7 +100,7 @@ impl ProviderKeys {
     pub fn contains(&self, name: &str) -> bool {
         let upper = name.to_uppercase();
         let of_some_provider = upper.starts_with("POLLUX_") && upper.ends_with("_API_KEY");
-        of_some_provider || OF_PROVIDERS.contains(&upper.as_str()) || self.is_named(name)
+        of_some_provider || is_of_a_provider(&upper) || self.is_named(name)
     }
 
     /// Whether settings or the command line name it.

@@ -7,6 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
+use pollux_domain::model::BuiltInProvider;
+
 use crate::env::Env;
 use crate::files;
 use crate::groups::Secret;
@@ -17,36 +19,20 @@ mod parse;
 
 pub use parse::{Assignment, parse};
 
-/// Variables that a project can only offer: with them, prompts go to an account chosen by the project.
+/// Variables besides the providers' keys that a project can only offer: with them, prompts go to an account chosen by
+/// the project.
 const OFFERED: &[&str] = &[
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "AZURE_OPENAI_API_KEY",
-    "CEREBRAS_API_KEY",
-    "DEEPSEEK_API_KEY",
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
     "GOOGLE_CLOUD_LOCATION",
     "GOOGLE_CLOUD_PROJECT",
     "GOOGLE_CLOUD_PROJECT_ID",
-    "GROQ_API_KEY",
-    "LLAMA_API_KEY",
-    "MISTRAL_API_KEY",
-    "MOONSHOT_API_KEY",
-    "OLLAMA_API_KEY",
-    "OPENAI_API_KEY",
-    "OPENROUTER_API_KEY",
-    "TOGETHER_API_KEY",
-    "VLLM_API_KEY",
-    "XAI_API_KEY",
-    "ZAI_API_KEY",
 ];
 
 /// Names a project's file cannot set.
 const GUARDED: &[&str] = &[
     "AWS_CONFIG_FILE",
     "AWS_SHARED_CREDENTIALS_FILE",
-    "AZURE_RESOURCE_NAME",
     "BASHOPTS",
     "BROWSER",
     "BUILD_SANDBOX",
@@ -85,7 +71,6 @@ const GUARDED: &[&str] = &[
     "NODE_OPTIONS",
     "NODE_PATH",
     "NODE_TLS_REJECT_UNAUTHORIZED",
-    "OLLAMA_HOST",
     // Whose bill it is.
     "OPENAI_ORGANIZATION",
     "OPENAI_ORG_ID",
@@ -307,7 +292,8 @@ fn refusal(name: &str, file: &Path, owner: Owner, options: &DotenvOptions) -> Op
 
 /// Whether a project's file can only offer a variable.
 fn is_offered(name: &str) -> bool {
-    OFFERED.iter().any(|offered| name.eq_ignore_ascii_case(offered))
+    let mut offered = OFFERED.iter().copied().chain(BuiltInProvider::key_variables());
+    offered.any(|offered| name.eq_ignore_ascii_case(offered))
 }
 
 /// Whether a project's file is kept from setting a variable.
@@ -315,6 +301,7 @@ pub fn is_guarded(name: &str) -> bool {
     // Proxies are written in both cases, and Windows knows no difference.
     let name = name.to_ascii_uppercase();
     GUARDED.contains(&name.as_str())
+        || BuiltInProvider::address_variables().any(|address| name == address)
         || GUARDED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || GUARDED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }

@@ -3,6 +3,7 @@
 //! [`ModelClient`] is what a provider implements; the parts of a request and of its reply each have a file.
 //! How a provider spells them belongs to its adapter in `model`.
 
+mod built_in;
 mod error;
 mod finish;
 mod grounding;
@@ -13,6 +14,7 @@ mod request;
 mod settings;
 mod usage;
 
+pub use built_in::{BUILT_IN_PROVIDERS, BuiltInProvider};
 pub use error::{ErrorDetails, ModelError, ModelErrorKind};
 pub use finish::{Finish, FinishReason, Refusal};
 pub use grounding::{Citation, GroundingInfo, GroundingSource, GroundingSupport, RetrievedPage};

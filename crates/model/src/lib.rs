@@ -4,7 +4,7 @@
 //! table of wires ([`registry`]), provider configuration ([`providers`]), routing of requests by model name
 //! ([`router`]), model aliases and facts ([`catalogue`]), Google credentials ([`auth`]), prompted tools ([`prompt_tools`]), scripted and recorded replies
 //! ([`scripted`], [`recording`]). Does not own: the turn loop, or whether a complete reply can be used (`agent`).
-//! Start at [`providers::BUILT_IN`] and [`registry::WIRES`]: a provider is a row of the first, a wire a row of the
+//! Start at [`BUILT_IN_PROVIDERS`](pollux_domain::model::BUILT_IN_PROVIDERS) and [`registry::WIRES`]: a provider is a row of the first, a wire a row of the
 //! second.
 
 pub mod auth;

@@ -5,7 +5,6 @@
 //! or asks a person. What a project may not set is withheld before the settings get here (`config`).
 
 mod address;
-mod built_in;
 mod choice;
 mod endpoint;
 mod facts;
@@ -14,7 +13,6 @@ mod names;
 mod settings;
 
 pub use address::{AddressSource, Location, LocationError};
-pub use built_in::{BUILT_IN, BuiltInProvider};
 pub use choice::{DefaultChoice, DefaultReason};
 pub use endpoint::EndpointParts;
 pub use facts::{model_facts, served};
@@ -28,7 +26,7 @@ pub use settings::{
 use std::collections::BTreeMap;
 
 use pollux_config::env::Env;
-use pollux_domain::model::{Dialect, ProviderId};
+use pollux_domain::model::{BUILT_IN_PROVIDERS, BuiltInProvider, Dialect, ProviderId};
 
 use crate::catalogue::known;
 
@@ -56,7 +54,7 @@ impl<'a> Providers<'a> {
     pub fn all(&self) -> impl Iterator<Item = Provider<'a>> {
         let providers = *self;
         let own = providers.settings.keys().filter(|id| BuiltInProvider::find(id).is_none());
-        BUILT_IN
+        BUILT_IN_PROVIDERS
             .iter()
             .map(|row| row.id)
             .chain(own.map(String::as_str))

@@ -1,6 +1,6 @@
 //! The wires that the program speaks, one row each.
 //!
-//! A provider on one of these wires is a row in [`providers::BUILT_IN`](crate::providers::BUILT_IN) or an entry of
+//! A provider on one of these wires is a row in [`BUILT_IN_PROVIDERS`](pollux_domain::model::BUILT_IN_PROVIDERS) or an entry of
 //! the user's settings. Gemini is not in this table, because Google's accounts take more than an address and a key.
 
 use std::sync::Arc;

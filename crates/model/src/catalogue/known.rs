@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pollux_domain::model::{Dialect, Effort, InfoSource, MicroUsd, ModelInfo, Prices, ProviderId, Usage};
+use pollux_domain::model::{
+    BuiltInProvider, Dialect, Effort, InfoSource, MicroUsd, ModelInfo, Prices, ProviderId, Usage,
+};
 use pollux_domain::spelling::distance;
 
 use super::cost::cost;
 use super::table::{ModelRow, ProviderRow, table};
-use crate::providers::BuiltInProvider;
 use crate::shared::endpoint::ModelFacts;
 
 /// The window of a model that nobody knows, on this machine and elsewhere.

@@ -18,7 +18,7 @@ pub(super) struct Table {
     pub(super) providers: BTreeMap<String, ProviderRow>,
 }
 
-/// The models of a provider. Its address, keys and dialect are in [`BUILT_IN`](crate::providers::BUILT_IN).
+/// The models of a provider. Its address, keys and dialect are in [`BUILT_IN_PROVIDERS`](pollux_domain::model::BUILT_IN_PROVIDERS).
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderRow {

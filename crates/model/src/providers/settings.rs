@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 use pollux_domain::JsonObject;
-use pollux_domain::model::Dialect;
+use pollux_domain::model::{BUILT_IN_PROVIDERS, Dialect};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{BUILT_IN, variable_part};
+use super::variable_part;
 
 /// What the user says of a provider.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -164,7 +164,7 @@ pub fn read_settings(value: &Value) -> (BTreeMap<String, ProviderSettings>, Vec<
 /// Refuses an id whose variables another one has, because the key of one would go to the address of the other.
 fn distinct(id: &str, others: &BTreeMap<String, ProviderSettings>) -> Result<(), SettingsError> {
     let part = variable_part(id);
-    let built_in = BUILT_IN.iter().map(|row| row.id);
+    let built_in = BUILT_IN_PROVIDERS.iter().map(|row| row.id);
     let mut known = built_in.chain(others.keys().map(String::as_str));
     match known.find(|known| *known != id && variable_part(known) == part) {
         None => Ok(()),

@@ -219,10 +219,10 @@ fn every_row_has_its_own_id_and_a_usable_address() {
     let env = env(&[]);
     let none = BTreeMap::new();
     let providers = Providers::new(&env, &none);
-    let mut ids: Vec<&str> = BUILT_IN.iter().map(|row| row.id).collect();
+    let mut ids: Vec<&str> = BUILT_IN_PROVIDERS.iter().map(|row| row.id).collect();
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), BUILT_IN.len());
+    assert_eq!(ids.len(), BUILT_IN_PROVIDERS.len());
     // Their address is chosen elsewhere, or only the user knows it.
     let without = ["gemini", "vertex", "azure", "gguf"];
     for provider in providers.all().filter(|provider| !without.contains(&provider.id)) {

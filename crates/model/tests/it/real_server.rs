@@ -131,7 +131,8 @@ async fn three_wires_of_a_real_server_stream_count_and_overflow() {
             assert!(!told.text().trim().is_empty(), "{wire}");
             assert!(told.chunks.iter().any(|chunk| chunk.finish.is_some()), "{wire}");
             let usage = told.chunks.iter().rev().find_map(|chunk| chunk.usage).unwrap();
-            assert!(usage.input > 10 && (1..=12).contains(&usage.output), "{wire}: {usage:?}");
+            // Responses accepts no limit below 16.
+            assert!(usage.input > 10 && (1..=16).contains(&usage.output), "{wire}: {usage:?}");
             assert!(!usage.estimated, "{wire}");
             cached.push(usage.cached);
         }

@@ -1,6 +1,9 @@
-//! The table of built-in providers: where each one is and how it is asked. Their models are in the catalogue.
+//! The table of built-in providers: where each one is and which variables belong to it.
+//!
+//! `model` reads from it how a provider is asked, `config` which variables hold keys. What is known of their models
+//! is in the catalogue of `model`; a provider without an entry there still works, its models are then named by it.
 
-use pollux_domain::model::Dialect;
+use super::Dialect;
 
 /// A provider that works with a key alone.
 #[derive(Debug, PartialEq)]
@@ -33,7 +36,7 @@ const CHAT: BuiltInProvider = BuiltInProvider {
 };
 
 /// Every built-in provider, one row each. Gemini's own rows only name it; `auth` chooses its credentials.
-pub const BUILT_IN: &[BuiltInProvider] = &[
+pub const BUILT_IN_PROVIDERS: &[BuiltInProvider] = &[
     BuiltInProvider { id: "gemini", name: "Gemini", dialect: Dialect::GEMINI, ..CHAT },
     BuiltInProvider { id: "vertex", name: "Vertex AI", dialect: Dialect::GEMINI, ..CHAT },
     BuiltInProvider {
@@ -160,11 +163,21 @@ pub const BUILT_IN: &[BuiltInProvider] = &[
 
 impl BuiltInProvider {
     pub fn find(id: &str) -> Option<&'static Self> {
-        BUILT_IN.iter().find(|row| row.id == id)
+        BUILT_IN_PROVIDERS.iter().find(|row| row.id == id)
+    }
+
+    /// The variables that hold the key of some provider.
+    pub fn key_variables() -> impl Iterator<Item = &'static str> {
+        BUILT_IN_PROVIDERS.iter().flat_map(|row| row.keys.iter().copied())
+    }
+
+    /// The variables that hold the address of some provider.
+    pub fn address_variables() -> impl Iterator<Item = &'static str> {
+        BUILT_IN_PROVIDERS.iter().flat_map(|row| row.addresses.iter().copied())
     }
 
     /// The host of its own address.
-    pub(super) fn host(&self) -> &'static str {
+    pub fn host(&self) -> &'static str {
         let rest = self.base.split_once("://").map_or(self.base, |(_, rest)| rest);
         rest.split(['/', ':']).next().unwrap_or(rest)
     }
