@@ -25,13 +25,13 @@ pub(super) struct Absent {
 #[derive(Debug, Default)]
 pub(super) struct Names {
     absent: Vec<Absent>,
-    /// Tells when one of them may have appeared.
-    pub(super) events: Option<OwnedFd>,
+    /// Tells when one of them may have appeared. Kept, because closing it takes milliseconds.
+    events: Option<OwnedFd>,
 }
 
 impl Names {
     /// Looks which of these do not exist now.
-    pub(super) fn find(paths: &[PathBuf]) -> Self {
+    pub(super) fn find(&mut self, paths: &[PathBuf]) {
         let mut folders: Vec<(&Path, Arc<OwnedFd>)> = Vec::new();
         let mut absent = Vec::new();
         for path in paths {
@@ -50,8 +50,22 @@ impl Names {
                 absent.push(Absent { folder, path: path.clone(), name: name.to_owned() });
             }
         }
-        let events = watch(&absent).ok();
-        Self { absent, events }
+        if self.events.is_none() {
+            self.events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
+        }
+        // Without events, the names are looked at in every round.
+        let _ = self.events.as_ref().map(|events| watch(events, &absent));
+        self.absent = absent;
+    }
+
+    /// Where events arrive, if any is of interest.
+    pub(super) fn events(&self) -> Option<&OwnedFd> {
+        self.events.as_ref().filter(|_| !self.absent.is_empty())
+    }
+
+    /// Forgets all names.
+    pub(super) fn clear(&mut self) {
+        self.absent.clear();
     }
 
     /// Forgets names that may be created after all.
@@ -81,16 +95,15 @@ impl Names {
     }
 }
 
-fn watch(absent: &[Absent]) -> io::Result<OwnedFd> {
-    let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+fn watch(events: &OwnedFd, absent: &[Absent]) -> io::Result<()> {
     let mut last: Option<&OsStr> = None;
     for entry in absent {
         let parent = entry.path.parent().map(Path::as_os_str);
         if parent != last {
             let folder = format!("/proc/self/fd/{}", entry.folder.as_raw_fd());
-            inotify::add_watch(&events, folder, WatchFlags::CREATE | WatchFlags::MOVED_TO)?;
+            inotify::add_watch(events, folder, WatchFlags::CREATE | WatchFlags::MOVED_TO)?;
         }
         last = parent;
     }
-    Ok(events)
+    Ok(())
 }

@@ -120,7 +120,7 @@ impl State {
     /// Waits for a request, an event or the time of the next look; false if the program is gone.
     fn round(&mut self, socket: &UnixStream) -> bool {
         let mut polled = vec![PollFd::new(socket, PollFlags::IN)];
-        polled.extend(self.names.events.as_ref().map(|events| PollFd::new(events, PollFlags::IN)));
+        polled.extend(self.names.events().map(|events| PollFd::new(events, PollFlags::IN)));
         let limit = self.is_armed.then_some(&ROUND);
         let count = match poll(&mut polled, limit) {
             Ok(count) => count,
@@ -145,9 +145,10 @@ impl State {
         match body.number()? {
             ARM => self.arm(&Watch { protected: read_paths(&mut body)?, exempt: read_paths(&mut body)? }),
             DISARM => {
-                self.sweep(true);
                 self.groups = self.groups.saturating_sub(1);
-                self.disarm_if_over();
+                if !self.disarm_if_over() {
+                    self.sweep(true);
+                }
             }
             PERMIT => self.permit(body.path()?),
             COLLECT => {
@@ -182,13 +183,15 @@ impl State {
         self.exempt.push(path);
     }
 
-    fn disarm_if_over(&mut self) {
-        if self.is_armed && self.groups == 0 && !self.has_leftovers() {
-            // A process may have done it as its last action.
-            self.sweep(true);
-            self.is_armed = false;
-            self.names = Names::default();
+    /// Looks for the last time if no command runs any more, and returns whether that is so.
+    fn disarm_if_over(&mut self) -> bool {
+        if !self.is_armed || self.groups > 0 || self.has_leftovers() {
+            return false;
         }
+        self.sweep(true);
+        self.is_armed = false;
+        self.names.clear();
+        true
     }
 
     /// Whether a process of a command is alive: the holder adopts those that lost their parent.
@@ -198,7 +201,7 @@ impl State {
 
     /// Remembers how everything is before the first command.
     fn look(&mut self, protected: &[PathBuf]) {
-        self.names = Names::find(protected);
+        self.names.find(protected);
         let mut before: HashMap<PathBuf, Kept> =
             self.kept.drain(..).map(|kept| (kept.path.clone(), kept)).collect();
         let mut budget = Budget::default();
