@@ -32,7 +32,12 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
             }
             Ok(())
         }
-        SandboxCommand::Run { command } => run_one(&open(&request)?, command, &loaded),
+        SandboxCommand::Run { command } => {
+            let sandbox = open(&request)?;
+            let done = run_one(&sandbox, command, &loaded);
+            context.warn(&sandbox.take_notice().into_iter().collect::<Vec<_>>());
+            done
+        }
     }
 }
 

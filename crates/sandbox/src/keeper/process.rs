@@ -27,7 +27,7 @@ use crate::tripped::{TripAction, Tripped};
 use crate::wire::{self, Reader, Writer};
 
 /// How often existing files are looked at while commands run.
-const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
+const ROUND: Duration = Duration::from_millis(300);
 /// How long the end of the commands may take once the program is gone.
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// Repositories beyond are not watched.
@@ -74,6 +74,7 @@ struct State {
     scratch: Option<Scratch>,
     groups: usize,
     is_armed: bool,
+    looked: Instant,
     /// The processes that adopt what commands leave behind, and those that end last.
     holders: Vec<(i32, i32)>,
     exempt: Vec<PathBuf>,
@@ -106,6 +107,7 @@ impl State {
             scratch,
             groups: 0,
             is_armed: false,
+            looked: Instant::now(),
             holders: Vec::new(),
             exempt: Vec::new(),
             names: Names::default(),
@@ -121,17 +123,18 @@ impl State {
     fn round(&mut self, socket: &UnixStream) -> bool {
         let mut polled = vec![PollFd::new(socket, PollFlags::IN)];
         polled.extend(self.names.events().map(|events| PollFd::new(events, PollFlags::IN)));
-        let limit = self.is_armed.then_some(&ROUND);
-        let count = match poll(&mut polled, limit) {
-            Ok(count) => count,
+        let limit = self.is_armed.then(|| timespec(ROUND.saturating_sub(self.looked.elapsed())));
+        match poll(&mut polled, limit.as_ref()) {
+            Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return true,
             Err(_) => return false,
-        };
+        }
         let is_asked = polled.first().is_some_and(|polled| !polled.revents().is_empty());
         drop(polled);
         self.names.drain();
         self.names.sweep(&mut self.tripped);
-        if count == 0 {
+        // By time, not by silence: a command that creates files all the time must not keep this from happening.
+        if self.is_armed && self.looked.elapsed() >= ROUND {
             self.sweep(false);
             self.disarm_if_over();
         }
@@ -170,6 +173,7 @@ impl State {
         self.exempt.extend(watch.exempt.iter().cloned());
         if !self.is_armed {
             self.look(&watch.protected);
+            self.looked = Instant::now();
             self.is_armed = true;
         }
         let exempt = self.exempt.clone();
@@ -235,6 +239,7 @@ impl State {
 
     /// Looks at everything, and restores it. A thorough look also finds what is new.
     fn sweep(&mut self, is_thorough: bool) {
+        self.looked = Instant::now();
         if !self.is_armed {
             return;
         }
@@ -333,12 +338,16 @@ impl State {
             let Some(id) = Pid::from_raw(last) else { continue };
             let Ok(process) = rustix::process::pidfd_open(id, PidfdFlags::empty()) else { continue };
             let left = deadline.saturating_duration_since(Instant::now());
-            let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+            let left = timespec(left);
             let _ = poll(&mut [PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)], Some(&left));
         }
         self.sweep(true);
         drop(self.scratch.take());
     }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() }
 }
 
 impl Repository {

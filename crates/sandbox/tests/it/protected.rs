@@ -78,6 +78,19 @@ fn a_repository_that_a_command_creates_is_usable_and_protected_from_then_on() {
 }
 
 #[test]
+fn a_busy_command_does_not_delay_the_restoration() {
+    let Some(scene) = Scene::new(Level::Landlock, true) else { return };
+    let script = "echo evil >> .git/config; while [ ! -e stop ]; do : > a; rm a; done";
+    let (mut held, _armed, _output) = scene.start("/bin/sh".as_ref(), &["-c", script]);
+    let config = || fs::read_to_string(scene.path("w/.git/config")).unwrap_or_default();
+    eventually("it is changed and restored", || {
+        scene.path("w/.git/config.sandbox-blocked-1").exists() && config() == "[core]\n"
+    });
+    fs::create_dir(scene.path("w/stop")).unwrap();
+    held.wait().unwrap();
+}
+
+#[test]
 fn the_user_can_allow_a_protected_file() {
     for level in LEVELS {
         let Some(scene) = Scene::new(level, true) else { continue };
