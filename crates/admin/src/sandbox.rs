@@ -1,4 +1,4 @@
-//! `pollux sandbox`: which one works, what it blocks, and running a command in it.
+//! `pollux sandbox`: shows which sandbox works and what it blocks, and runs a command in it.
 
 mod arguments;
 mod check;
@@ -28,7 +28,7 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
             let results = check::run(&sandbox, &loaded)?;
             print_result(context.out, &page::checked(sandbox.level(), &results))?;
             if results.iter().any(|result| result.outcome == check::Outcome::Broken) {
-                return Err(Failure::new(ExitKind::Sandbox, "the sandbox does not hold"));
+                return Err(Failure::new(ExitKind::Sandbox, "the sandbox did not block an escape attempt"));
             }
             Ok(())
         }
@@ -68,11 +68,17 @@ fn run_one(sandbox: &Sandbox, command: &[String], loaded: &Loaded) -> Result<(),
     };
     let status = in_sandbox(sandbox, program, arguments, loaded, Streams::Inherited)
         .map_err(|error| failed(&error))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Failure::new(ExitKind::Failure, format!("`{program}`: {status}")))
+    match exit_code(status) {
+        0 => Ok(()),
+        code => Err(Failure::new(ExitKind::Program(code), format!("`{program}`: {status}"))),
     }
+}
+
+/// The code that a shell would report.
+fn exit_code(status: std::process::ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt as _;
+    let code = status.code().or_else(|| status.signal().map(|number| 128 + number)).unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
 }
 
 /// What a command reads from and writes to.

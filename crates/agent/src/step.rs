@@ -204,7 +204,7 @@ pub(crate) async fn announce(
     request: &ModelRequest,
     prompt_id: &str,
 ) -> String {
-    let model = services.client.resolve(&request.model).id;
+    let model = services.client.recipient(request).id;
     let sent = RequestSent {
         model: model.clone(),
         role: request.role,

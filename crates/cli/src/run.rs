@@ -56,7 +56,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
     };
     match done {
         Ok(()) => ExitKind::Success,
-        Err(failure) if failure.exit == ExitKind::Success => ExitKind::Success,
+        Err(failure) if matches!(failure.exit, ExitKind::Success | ExitKind::Program(_)) => failure.exit,
         Err(failure) => {
             let _ = failure.print(&mut io::stderr(), stderr_colour(env));
             failure.exit

@@ -24,6 +24,8 @@ pub enum ExitKind {
     Cancelled,
     /// Ended by a signal, with its number.
     Signal(u8),
+    /// A program that was run for the user failed with this code; it has reported its failure itself.
+    Program(u8),
 }
 
 impl ExitKind {
@@ -41,6 +43,7 @@ impl ExitKind {
             Self::Untrusted => 55,
             Self::Cancelled => 130,
             Self::Signal(number) => 128u8.saturating_add(number),
+            Self::Program(code) => code,
         }
     }
 }

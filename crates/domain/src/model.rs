@@ -32,6 +32,11 @@ pub trait ModelClient: Send + Sync {
     /// What a name or alias means, without any request.
     fn resolve(&self, name: &str) -> ModelInfo;
 
+    /// The model that a request goes to: background work may go to a smaller one.
+    fn recipient(&self, request: &ModelRequest) -> ModelInfo {
+        self.resolve(&request.model)
+    }
+
     /// The generation settings that a request is sent with: those of the model's alias and the request's over them.
     fn settings(&self, request: &ModelRequest) -> GenerationSettings {
         request.settings.clone()

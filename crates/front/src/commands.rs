@@ -5,6 +5,7 @@ mod auth;
 mod browser;
 mod budget;
 mod chat;
+mod context;
 mod copy;
 mod custom;
 mod editor;
@@ -58,7 +59,7 @@ pub(super) enum TypedLine<'a> {
     Unknown(&'a str),
 }
 
-/// Distinguishes commands from prompts. A path followed by words is a prompt, and so is a comment.
+/// Distinguishes commands from prompts. A path is a prompt, and so is a comment.
 pub(super) fn read(line: &str) -> TypedLine<'_> {
     let line = line.trim();
     if line.is_empty() {
@@ -73,9 +74,16 @@ pub(super) fn read(line: &str) -> TypedLine<'_> {
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     match find(word) {
         Some(command) => TypedLine::Command(command, rest.trim()),
-        None if rest.is_empty() || UPSTREAM_ONLY.contains(&word) => TypedLine::Unknown(word),
+        None if rest.is_empty() || is_command_name(word) => TypedLine::Unknown(word),
         None => TypedLine::Prompt,
     }
+}
+
+/// Whether a word can only be a command: no path has a single part of letters and hyphens, except folders at the root.
+fn is_command_name(word: &str) -> bool {
+    let name = word.strip_prefix('/').unwrap_or(word);
+    let looks_like_one = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':'));
+    UPSTREAM_ONLY.contains(&word) || (looks_like_one && !std::path::Path::new(word).exists())
 }
 
 fn help() -> String {

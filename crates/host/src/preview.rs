@@ -19,6 +19,8 @@ use pollux_domain::tool::ToolSource;
 use pollux_exec::background::Background;
 use pollux_exec::environment::for_command;
 use pollux_model::catalogue::Catalogue;
+use pollux_model::prompt_tools::explained;
+use pollux_model::providers::ToolMode;
 use pollux_session::Recorder;
 use pollux_tools::{SandboxSlot, ToolSetup};
 
@@ -37,7 +39,7 @@ pub struct FirstRequest {
 
 /// Assembles the beginning of a session.
 pub fn first_request(request: &Request, loaded: &Loaded, interactive: bool) -> Result<FirstRequest, Failure> {
-    let model = info(loaded)?;
+    let (model, mode) = info(loaded)?;
     let client: Arc<dyn ModelClient> = Arc::new(Offline(model.clone()));
     let workspace = Arc::new(workspace::workspace(loaded)?);
     let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
@@ -91,7 +93,16 @@ pub fn first_request(request: &Request, loaded: &Loaded, interactive: bool) -> R
         observer: None,
         agents: agent_port(loaded, &workspace, &background, interactive),
     };
-    Ok(FirstRequest { model, preview: preview(spec, ports), missing: missing(loaded) })
+    let mut preview = preview(spec, ports);
+    match mode {
+        Some(ToolMode::Prompt) => {
+            preview.system_prompt = explained(&preview.system_prompt, &preview.tools);
+            preview.tools = Arc::from([]);
+        }
+        Some(ToolMode::None) => preview.tools = Arc::from([]),
+        Some(ToolMode::Native) | None => {}
+    }
+    Ok(FirstRequest { model, preview, missing: missing(loaded) })
 }
 
 fn agent_port(
@@ -105,13 +116,13 @@ fn agent_port(
 }
 
 /// What is known of the model without a key.
-fn info(loaded: &Loaded) -> Result<ModelInfo, Failure> {
-    if let Some(info) = providers::known_model(loaded)? {
-        return Ok(info);
+fn info(loaded: &Loaded) -> Result<(ModelInfo, Option<ToolMode>), Failure> {
+    if let Some(known) = providers::known_model(loaded)? {
+        return Ok(known);
     }
     let catalogue = Catalogue::with_settings(&loaded.groups.model.configs)
         .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
-    Ok(catalogue.info(&loaded.groups.model.name))
+    Ok((catalogue.info(&loaded.groups.model.name), None))
 }
 
 fn missing(loaded: &Loaded) -> Vec<String> {

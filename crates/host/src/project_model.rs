@@ -1,7 +1,7 @@
-//! A project's `model.name` that would move prompts to another provider than the user's own.
+//! A project's `model.name` that would send prompts to a provider other than the user's own.
 //!
-//! Such a name counts only if the user configured that provider, and a paid one only if the user allowed it for this
-//! folder. Otherwise the user's own choice holds.
+//! Such a name takes effect only if the user configured that provider, and for a paid one only if the user allowed it
+//! for this folder. Otherwise the user's own choice is used.
 
 use pollux_config::settings::Layer;
 use pollux_config::state;
@@ -18,7 +18,7 @@ use crate::providers::{GOOGLE, own_env, start_provider, users_key};
 /// In `state.json`: folders, and for each the providers that its project may choose.
 const STATE: &str = "projectProviders";
 
-/// A model that the project names and that is not used.
+/// A model that the project names but that is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectModel {
     pub model: String,
@@ -36,11 +36,11 @@ impl ProjectModel {
     /// Says that it is ignored, and why.
     pub fn line(&self) -> String {
         let Self { model, key, reason, .. } = self;
-        format!("Ignoring `{key}` of this project ({}): {reason}.", one_line(model))
+        format!("Ignoring this project's `{key}` ({}): {reason}.", one_line(model))
     }
 }
 
-/// Decides about the model that a project names, and puts the user's own in its place where it does not count.
+/// Decides whether to use the model that a project names, and otherwise restores the user's own.
 pub(crate) fn settle(loaded: &mut Loaded) {
     let key = match loaded.settings.origin("model.name").layer {
         Layer::Project => "model.name",
@@ -61,7 +61,7 @@ pub(crate) fn settle(loaded: &mut Loaded) {
 
 type Objection = (String, String, &'static str, bool);
 
-/// Why a project's model does not count. `None` if it does.
+/// Why a project's model is not used; `None` if it is.
 fn objection(loaded: &Loaded, model: &str) -> Option<Objection> {
     let (settings, _) = read_settings(&loaded.groups.model.providers);
     let env = own_env(loaded);
@@ -87,7 +87,7 @@ fn objection(loaded: &Loaded, model: &str) -> Option<Objection> {
     match decision(loaded, &id) {
         Some(true) => None,
         Some(false) => Some((id, name, "you did not allow that provider for this folder", false)),
-        None => Some((id, name, "it is another provider than yours; allow it in a conversation", true)),
+        None => Some((id, name, "it uses another provider; allow it in an interactive session", true)),
     }
 }
 

@@ -172,7 +172,7 @@ async fn ask_model(
         grounding: Default::default(),
     };
     let (role, prompt_id, started) = (request.role, prompt_id.to_owned(), Instant::now());
-    let name = model.resolve(asked).id;
+    let name = model.recipient(&request).id;
     let sent = RequestSent {
         model: name.clone(),
         role,

@@ -23,6 +23,7 @@ use pollux_domain::model::{
 };
 
 pub use levels::{LocalFacts, LocalProbe, ModeOf, ToolPlan};
+pub use rewrite::explained;
 
 use levels::Levels;
 use reading::Reading;

@@ -59,6 +59,10 @@ impl ModelClient for RecordingClient {
         self.inner.resolve(name)
     }
 
+    fn recipient(&self, request: &ModelRequest) -> ModelInfo {
+        self.inner.recipient(request)
+    }
+
     fn settings(&self, request: &ModelRequest) -> GenerationSettings {
         self.inner.settings(request)
     }

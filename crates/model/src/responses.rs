@@ -151,5 +151,5 @@ fn read_count(value: Value) -> Result<u64, Failure> {
     value
         .get("input_tokens")
         .and_then(Value::as_u64)
-        .ok_or_else(|| Failure::malformed("the token count is missing in the answer"))
+        .ok_or_else(|| Failure::malformed("the token count is missing from the answer"))
 }

@@ -125,10 +125,27 @@ impl Router {
         Ok(self.keep(provider, self.source.connect(provider)?))
     }
 
+    /// What is known of the model at the end of a route.
+    fn info(&self, route: Route) -> ModelInfo {
+        let info = match self.client(&route.provider) {
+            Ok(client) => client.resolve(&route.model),
+            // The request itself reports why there is no client.
+            Err(_) => {
+                let dialect = pollux_domain::model::Dialect::new("");
+                ModelInfo::unknown(&route.model, ProviderId::new(route.provider.as_str()), dialect)
+            }
+        };
+        let small = self.source.small_model(&route.provider).or(info.small);
+        ModelInfo { id: full_name(&route.provider, &info.id), small, ..info }
+    }
+
     /// The client of a request, and the request as that client knows it.
     fn send(&self, mut request: ModelRequest) -> Result<(Arc<dyn ModelClient>, ModelRequest), ModelError> {
         let route = self.route(&request.model, request.role);
-        check_model_name(&route.model)?;
+        // The name of a file is checked when it is opened.
+        if route.provider != GGUF {
+            check_model_name(&route.model)?;
+        }
         let client = self.client(&route.provider)?;
         if request.role == RequestRole::Main {
             *self.current.locked() = route.provider;
@@ -137,6 +154,9 @@ impl Router {
         Ok((client, request))
     }
 }
+
+/// The provider whose models are files.
+pub const GGUF: &str = "gguf";
 
 /// Names that Gemini CLI gives to models, which are no model of any other provider.
 pub fn is_alias(name: &str) -> bool {
@@ -157,17 +177,11 @@ pub fn full_name(provider: &str, model: &str) -> String {
 
 impl ModelClient for Router {
     fn resolve(&self, name: &str) -> ModelInfo {
-        let route = self.route(name, RequestRole::Main);
-        let info = match self.client(&route.provider) {
-            Ok(client) => client.resolve(&route.model),
-            // The request itself reports why there is no client.
-            Err(_) => {
-                let dialect = pollux_domain::model::Dialect::new("");
-                ModelInfo::unknown(&route.model, ProviderId::new(route.provider.as_str()), dialect)
-            }
-        };
-        let small = self.source.small_model(&route.provider).or(info.small);
-        ModelInfo { id: full_name(&route.provider, &info.id), small, ..info }
+        self.info(self.route(name, RequestRole::Main))
+    }
+
+    fn recipient(&self, request: &ModelRequest) -> ModelInfo {
+        self.info(self.route(&request.model, request.role))
     }
 
     fn settings(&self, request: &ModelRequest) -> GenerationSettings {

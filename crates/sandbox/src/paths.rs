@@ -11,7 +11,7 @@ use lists::{
     SOCKETS, WATCHED,
 };
 
-/// A directory that cannot be given to sandboxed commands.
+/// A directory that sandboxed commands must not get.
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
     #[error("`{}` contains the home directory; a sandbox with write access to it would protect nothing", .0.display())]

@@ -338,7 +338,7 @@ fn the_page_on_exit_codes_has_every_code_and_no_other() {
         Some(ExitKind::Untrusted) => Some(ExitKind::Cancelled),
         Some(ExitKind::Cancelled) => Some(ExitKind::Signal(15)),
         Some(ExitKind::Signal(15)) => Some(ExitKind::Signal(1)),
-        Some(ExitKind::Signal(_)) => None,
+        Some(ExitKind::Signal(_) | ExitKind::Program(_)) => None,
     };
     let mut codes = BTreeSet::new();
     let mut kind = next(None);

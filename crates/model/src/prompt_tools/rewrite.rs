@@ -30,11 +30,7 @@ pub(super) fn rewrite(mut request: ModelRequest) -> ModelRequest {
     let offered: Vec<&Arc<ToolSpec>> = tools.iter().filter(|tool| is_offered(tool, choice.value())).collect();
     let mut text = system.as_deref().unwrap_or_default().to_owned();
     if !offered.is_empty() {
-        text.push_str(if text.is_empty() { "" } else { "\n\n" });
-        text.push_str(HOW);
-        for tool in offered {
-            text.push_str(&described(tool));
-        }
+        explain(&mut text, offered);
         if let Some(must) = must(choice.value()) {
             text.push_str("\n\n");
             text.push_str(&must);
@@ -43,6 +39,21 @@ pub(super) fn rewrite(mut request: ModelRequest) -> ModelRequest {
     request.system = Some(text.into()).filter(|text: &Arc<str>| !text.is_empty());
     request.contents = request.contents.iter().map(in_words).collect();
     request
+}
+
+/// A system prompt with the tools explained in it.
+pub fn explained(system: &str, tools: &[Arc<ToolSpec>]) -> Arc<str> {
+    let mut text = system.to_owned();
+    explain(&mut text, tools.iter().collect());
+    text.into()
+}
+
+fn explain(text: &mut String, tools: Vec<&Arc<ToolSpec>>) {
+    text.push_str(if text.is_empty() { "" } else { "\n\n" });
+    text.push_str(HOW);
+    for tool in tools {
+        text.push_str(&described(tool));
+    }
 }
 
 fn is_offered(tool: &ToolSpec, choice: Option<&ToolChoice>) -> bool {

@@ -99,7 +99,7 @@ pub(crate) fn failure_error(failure: &Failure) -> RunError {
         ExitKind::Tool => "TOOL_ERROR",
         ExitKind::Untrusted => "UNTRUSTED_FOLDER",
         ExitKind::Cancelled | ExitKind::Signal(_) => "CANCELLED",
-        ExitKind::Success | ExitKind::Failure => "ERROR",
+        ExitKind::Success | ExitKind::Failure | ExitKind::Program(_) => "ERROR",
     };
     RunError {
         kind,
@@ -122,7 +122,7 @@ fn upstream_class(exit: ExitKind) -> &'static str {
         ExitKind::Tool => "FatalToolExecutionError",
         ExitKind::Untrusted => "FatalUntrustedWorkspaceError",
         ExitKind::Cancelled | ExitKind::Signal(_) => "FatalCancellationError",
-        ExitKind::Success | ExitKind::Failure | ExitKind::Auth => "Error",
+        ExitKind::Success | ExitKind::Failure | ExitKind::Auth | ExitKind::Program(_) => "Error",
     }
 }
 
@@ -176,14 +176,14 @@ fn api_code(kind: &ModelErrorKind) -> &'static str {
 fn api_hint(kind: &ModelErrorKind) -> Option<&'static str> {
     match kind {
         ModelErrorKind::Auth => {
-            Some("check `GEMINI_API_KEY` and `pollux config get security.auth.selectedType`")
+            Some("check the API key; `pollux auth status` and `pollux providers` show its source")
         }
-        ModelErrorKind::NotFound => Some("check the model's name: `pollux config get model.name`"),
+        ModelErrorKind::NotFound => Some("check the model name; `pollux models` lists known models"),
         ModelErrorKind::RateLimited => Some("wait a while, or use another model with `--model`"),
         ModelErrorKind::QuotaExhausted => {
             Some("use another model with `--model`, or wait until the quota resets")
         }
-        ModelErrorKind::Network => Some("check the connection and, if you use one, the proxy"),
+        ModelErrorKind::Network => Some("check your network connection and proxy settings"),
         ModelErrorKind::BadRequest
         | ModelErrorKind::ContextOverflow { .. }
         | ModelErrorKind::Unsupported { .. }
