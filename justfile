@@ -29,6 +29,10 @@ bench *args:
 crash sequences="2000" seed=`date +%s`:
     POLLUX_CRASH_SEQUENCES={{sequences}} POLLUX_CRASH_SEED={{seed}} nice cargo test -p pollux-cli --test it crash:: -- --nocapture
 
+# Sandboxed commands under `kill -9` at random times: nothing may be left. `just soak-sandbox 1000 SEED` repeats a run.
+soak-sandbox commands="5000" seed=`date +%s`:
+    POLLUX_SOAK_COMMANDS={{commands}} POLLUX_SOAK_SEED={{seed}} nice cargo test -p pollux-sandbox --test it soak:: -- --nocapture
+
 # The book.
 docs:
     scripts/check-tools.sh

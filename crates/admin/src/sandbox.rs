@@ -38,7 +38,9 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
         SandboxCommand::Run { command } => {
             let (rights, notes) = open_rights(&loaded)?;
             context.note(&notes);
-            run_one(&Arc::new(rights), command, &loaded)
+            let (done, notice) = run_one(&Arc::new(rights), command, &loaded);
+            context.warn(&notice.into_iter().collect::<Vec<_>>());
+            done
         }
     }
 }
@@ -62,22 +64,28 @@ fn status(request: &SandboxRequest, json: bool, context: &mut Context<'_>) -> Re
     Ok(())
 }
 
-/// Runs a command with the streams of this program.
-fn run_one(rights: &Arc<SessionRights>, command: &[String], loaded: &Loaded) -> Result<(), Failure> {
-    let Some((program, arguments)) = command.split_first() else { return Ok(()) };
+/// Runs a command with the streams of this program. Returns a notice about protected files, too.
+fn run_one(
+    rights: &Arc<SessionRights>,
+    command: &[String],
+    loaded: &Loaded,
+) -> (Result<(), Failure>, Option<String>) {
+    let Some((program, arguments)) = command.split_first() else { return (Ok(()), None) };
     let line = command.join(" ");
     let run = rights.begin("sandbox-run", &line, loaded.env.cwd(), &CancellationToken::new());
     let failed = |error: &std::io::Error| {
         Failure::new(ExitKind::Failure, format!("could not run `{program}`")).because(error)
     };
-    let status = in_sandbox(&run.sandbox(), program, arguments, loaded, Streams::Inherited)
-        .map_err(|error| failed(&error))?;
+    let sandbox = run.sandbox();
+    let status = in_sandbox(&sandbox, program, arguments, loaded, Streams::Inherited);
+    let notice = sandbox.take_notice();
     // Writes the report.
     drop(run.finish());
-    match exit_code(status) {
+    let done = status.map_err(|error| failed(&error)).and_then(|status| match exit_code(status) {
         0 => Ok(()),
         code => Err(Failure::new(ExitKind::Program(code), format!("`{program}`: {status}"))),
-    }
+    });
+    (done, notice)
 }
 
 /// The code that a shell would report.

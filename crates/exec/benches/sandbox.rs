@@ -16,6 +16,11 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 const ROUNDS: usize = 200;
+/// For the first command of a session, with everything that it starts.
+const SESSIONS: usize = 30;
+/// Files that are protected, in the workspace's repository.
+const PROTECTED: usize = 200;
+const LEVELS: [Level; 3] = [Level::Namespaces, Level::Landlock, Level::Bubblewrap];
 
 fn main() {
     // A bench is its own holder.
@@ -28,15 +33,19 @@ fn main() {
 async fn measure() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let base = folder.path();
-    for path in ["w", "home/.ssh", "home/.gemini"] {
+    for path in ["w/.git/hooks", "home/.ssh", "home/.gemini"] {
         fs::create_dir_all(base.join(path)).unwrap();
+    }
+    fs::File::create(base.join("w/.git/HEAD")).unwrap();
+    for number in 0..PROTECTED {
+        fs::File::create(base.join(format!("w/.git/hooks/{number}"))).unwrap();
     }
     for number in 0..100 {
         fs::create_dir(base.join(format!("home/{number}"))).unwrap();
     }
     let mut variants: Vec<(String, Option<Arc<Sandbox>>, Vec<Duration>)> =
         vec![("none".to_owned(), None, Vec::new())];
-    for level in [Level::Namespaces, Level::Landlock, Level::Bubblewrap] {
+    for level in LEVELS {
         let started = Instant::now();
         match Sandbox::open(&request(base, level)) {
             Ok(sandbox) => {
@@ -55,15 +64,44 @@ async fn measure() {
             times.push(started.elapsed());
         }
     }
+    println!("command in a running sandbox:");
+    print(&mut variants.into_iter().map(|(name, _, times)| (name, times)).collect::<Vec<_>>());
+    let mut first: Vec<(String, Option<Level>, Vec<Duration>)> = vec![("none".to_owned(), None, Vec::new())];
+    first.extend(LEVELS.map(|level| (level.to_string(), Some(level), Vec::new())));
+    for _ in 0..SESSIONS {
+        for (_, level, times) in &mut first {
+            let started = Instant::now();
+            let sandbox = match level {
+                Some(level) => match Sandbox::open(&request(base, *level)) {
+                    Ok(sandbox) => Some(Arc::new(sandbox)),
+                    Err(_) => continue,
+                },
+                None => None,
+            };
+            let command = command(base, sandbox);
+            run(&command, &background, &|_| {}, &CancellationToken::new()).await.unwrap();
+            times.push(started.elapsed());
+        }
+    }
+    println!("first command, with its set-up:");
+    print(&mut first.into_iter().map(|(name, _, times)| (name, times)).collect::<Vec<_>>());
+}
+
+/// Prints the times of each, compared with the first.
+fn print(variants: &mut [(String, Vec<Duration>)]) {
     let mut plain = 0.0;
-    for (name, sandbox, times) in &mut variants {
+    for (number, (name, times)) in variants.iter_mut().enumerate() {
         times.sort();
-        let median = times.get(ROUNDS / 2).copied().map_or(0.0, millis);
-        let slow = times.get(ROUNDS * 95 / 100).copied().map_or(0.0, millis);
-        if sandbox.is_none() {
+        let part = |hundredths: usize| times.get(times.len() * hundredths / 100).copied().map_or(0.0, millis);
+        let (fast, median, slow) = (part(10), part(50), part(95));
+        if number == 0 {
             plain = median;
         }
-        println!("{name}: median {median:.2} ms, 95 % below {slow:.2} ms, adds {:.2} ms", median - plain);
+        println!(
+            "  {name}: median {median:.2} ms, 10 % below {fast:.2} ms, 95 % below {slow:.2} ms, adds {:.2} ms, ratio {:.2}",
+            median - plain,
+            median / plain
+        );
     }
 }
 

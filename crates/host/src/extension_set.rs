@@ -420,7 +420,7 @@ impl ExtensionSet {
             .enable_all()
             .build()
             .map_err(|error| cannot_start(&error))?;
-        let background = Background::new(self.loaded.home.tmp_dir().join("background-processes"));
+        let background = Background::guarded(self.loaded.home.tmp_dir().join("background-processes"));
         let cancel = CancellationToken::new();
         let env = &self.loaded.env;
         let token = env.non_empty("GITHUB_TOKEN").map(str::to_owned);

@@ -112,7 +112,7 @@ impl LocalServer {
         // Not an argument: other users can read the arguments of a process.
         environment.push(("LLAMA_API_KEY".to_owned(), key.clone()));
         let folder = options.env.cwd().to_path_buf();
-        let background = Background::new(options.logs.clone());
+        let background = Background::guarded(options.logs.clone());
         let program = Program::new(program, command, folder, environment);
         let (child, pipes) = piped_child::start(&program, &background).map_err(failed)?;
         let output = Arc::default();

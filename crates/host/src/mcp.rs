@@ -391,7 +391,7 @@ pub fn start(loaded: &Loaded, roots: &[PathBuf], interactive: bool) -> (Option<A
         return (None, notes);
     }
     // Not the conversation's token, since servers may outlive it.
-    let background = Arc::new(Background::new(loaded.home.tmp_dir().join("background-processes")));
+    let background = Arc::new(Background::guarded(loaded.home.tmp_dir().join("background-processes")));
     let servers = Servers::prepare(setup(loaded, configs, roots.to_vec(), &background, interactive));
     if interactive {
         // In an interactive run the servers are ready before the first prompt is typed.

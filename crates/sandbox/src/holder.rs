@@ -9,7 +9,7 @@ mod limits;
 mod namespaces;
 mod serve;
 pub(crate) mod setup;
-mod signals;
+pub(crate) mod signals;
 mod spawn;
 mod view;
 
@@ -79,7 +79,11 @@ pub(crate) struct Holder {
 /// Runs a holder if this process was started as one; call it first in `main`, while there is one thread. Returns the
 /// exit code.
 pub fn run_if_asked(arguments: &mut dyn Iterator<Item = OsString>) -> Option<u8> {
-    (arguments.next()?.as_os_str() == ARGUMENT).then(init::run)
+    match arguments.next()?.to_str()? {
+        ARGUMENT => Some(init::run()),
+        crate::keeper::ARGUMENT => Some(crate::keeper::run()),
+        _ => None,
+    }
 }
 
 impl Holder {
@@ -184,6 +188,11 @@ impl Holder {
     /// Whether it can start programs.
     pub(crate) fn is_alive(&self) -> bool {
         self.process.locked().try_wait().is_ok_and(|status| status.is_none())
+    }
+
+    /// The number of the process that ends after all others.
+    pub(crate) fn last_id(&self) -> u32 {
+        self.process.locked().id()
     }
 
     /// The process ID of the process that starts commands.

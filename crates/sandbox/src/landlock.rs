@@ -7,11 +7,11 @@ use std::fs::{self, File};
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::LevelError;
 use crate::paths::{SandboxPaths, refuse_broad};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 const EXECUTE: u64 = 1;
@@ -99,7 +99,8 @@ pub(crate) fn full(places: &SandboxPaths) -> Result<OwnedFd, LevelError> {
             Ok(()) => {}
             // Removed since it was listed, or not accessible to this user anyway.
             Err(error)
-                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+                    || error.raw_os_error() == Some(libc::ELOOP) => {}
             Err(source) => return Err(LevelError::Path { path, source }),
         }
     }
@@ -146,7 +147,9 @@ fn rules(places: &SandboxPaths) -> Result<Vec<(PathBuf, u64)>, LevelError> {
         let below: Vec<PathBuf> = hidden.iter().filter(|path| path.starts_with(tree)).cloned().collect();
         add(tree, &below, READ)?;
     }
-    rules.extend(DEVICES.iter().map(|(path, access)| (PathBuf::from(path), *access)));
+    // Some systems have the shared memory elsewhere, behind a link.
+    let place = |path: &str| fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    rules.extend(DEVICES.iter().map(|(path, access)| (place(path), *access)));
     Ok(rules)
 }
 
@@ -210,7 +213,10 @@ fn create(handled_access_fs: u64, scoped: u64) -> io::Result<OwnedFd> {
 
 #[expect(unsafe_code, reason = "there is no safe interface to Landlock's system calls")]
 fn allow(ruleset: &OwnedFd, path: &Path, access: u64) -> io::Result<()> {
-    let opened: File = fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path)?;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    // All are real paths: a folder that was replaced by a link since then must not open what the link names.
+    let opened: File =
+        rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?.into();
     let access = if opened.metadata()?.is_dir() { access } else { access & OF_FILES };
     let rule = PathBeneath { allowed_access: access, parent_fd: opened.as_raw_fd() };
     // SAFETY: both descriptors are open, and the pointer is to a rule of the kind that is named.

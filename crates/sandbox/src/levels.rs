@@ -11,13 +11,13 @@ use pollux_domain::sync::Locked as _;
 
 use crate::holder::setup::{Kind, Setup};
 use crate::holder::{Held, Holder, Start};
-use crate::mounts::{self, Placed, Scratch};
+use crate::keeper::{Armed, Charge, Keeper, Watch};
+use crate::mounts::{self, Placed};
 use crate::paths::SandboxPaths;
 use crate::syscalls::Sockets;
-use crate::tripwire::{self, Armed, Tripwire};
 use crate::{
-    Confinement, Doors, Level, LevelError, PathAccess, SandboxError, SandboxRequest, Trial, bubblewrap,
-    landlock,
+    Confinement, Doors, Level, LevelError, PathAccess, SandboxError, SandboxRequest, Trial, Tripped, bubblewrap,
+    landlock, placeholders,
 };
 
 /// A working sandbox. Its commands share a folder for temporary files, processes and, without network access, a
@@ -31,7 +31,9 @@ pub struct Sandbox {
     /// The workspace's directories, and their identities at the start.
     roots: Vec<(PathBuf, Option<(u64, u64)>)>,
     held: Mutex<Session>,
-    tripwire: Tripwire,
+    charge: Charge,
+    /// Shared by all sets of rights of a session.
+    kept: Arc<Mutex<Option<Arc<Keeper>>>>,
     /// The first set of rights of the session, whose namespaces this one shares.
     joined: Option<Arc<Holder>>,
 }
@@ -47,8 +49,12 @@ struct Session {
 
 #[derive(Debug)]
 enum Means {
-    Namespaces(Arc<Scratch>),
-    Bubblewrap { program: PathBuf, scratch: Scratch },
+    /// With the folder that commands see as `/tmp`.
+    Namespaces(PathBuf),
+    Bubblewrap {
+        program: PathBuf,
+        scratch: PathBuf,
+    },
     Landlock,
 }
 
@@ -90,13 +96,18 @@ impl Sandbox {
         request: &SandboxRequest,
         trial: Trial,
     ) -> Result<Self, LevelError> {
+        let kept = Arc::<Mutex<Option<Arc<Keeper>>>>::default();
         let scratch = || {
-            tripwire::remove_old_placeholders(&places.protected);
+            placeholders::remove(&places.protected);
             let temp = places.temp.first().map_or(Path::new("/tmp"), PathBuf::as_path);
-            Scratch::create(temp).map_err(|source| LevelError::Path { path: temp.to_owned(), source })
+            let failed = |source| LevelError::Path { path: temp.to_owned(), source };
+            let keeper = Keeper::start(&charge(places, request, Some(temp), true)).map_err(failed)?;
+            let scratch = keeper.scratch().map(Path::to_owned);
+            *kept.locked() = Some(Arc::new(keeper));
+            scratch.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
         };
         let means = match level {
-            Level::Namespaces => Means::Namespaces(Arc::new(scratch()?)),
+            Level::Namespaces => Means::Namespaces(scratch()?),
             Level::Bubblewrap => {
                 let program = bubblewrap::find(places, request)?;
                 Means::Bubblewrap { program, scratch: scratch()? }
@@ -115,7 +126,8 @@ impl Sandbox {
             places: places.clone(),
             roots: roots(request),
             held: Mutex::default(),
-            tripwire: Tripwire::new(&places.protected),
+            charge: charge(places, request, None, level != Level::Landlock),
+            kept,
             joined: None,
         };
         if trial == Trial::Now || level != Level::Landlock {
@@ -134,13 +146,14 @@ impl Sandbox {
         };
         let failed = |error| SandboxError::NoneWorks(vec![(level, error)]);
         let sandbox = Self {
-            means: Means::Namespaces(Arc::clone(scratch)),
+            means: Means::Namespaces(scratch.clone()),
             network: self.network,
             // They are open already, in the network that both share.
             doors: self.doors.clone(),
             roots: roots(request),
             held: Mutex::default(),
-            tripwire: Tripwire::new(&places.protected),
+            charge: self.charge.clone(),
+            kept: Arc::clone(&self.kept),
             joined: Some(self.holder().map_err(failed)?),
             places,
         };
@@ -167,8 +180,8 @@ impl Sandbox {
     fn holder(&self) -> Result<Arc<Holder>, LevelError> {
         let mut session = self.held.locked();
         let plan = match &self.means {
-            Means::Namespaces(scratch) => mounts::mounts(&self.places, scratch.path()),
-            Means::Bubblewrap { scratch, .. } => mounts::mounts(&self.places, scratch.path()),
+            Means::Namespaces(scratch) => mounts::mounts(&self.places, scratch),
+            Means::Bubblewrap { scratch, .. } => mounts::mounts(&self.places, scratch),
             Means::Landlock => Vec::new(),
         };
         if let Some(holder) = session.holder.clone().filter(|holder| holder.is_alive()) {
@@ -240,25 +253,41 @@ impl Sandbox {
                 root.display()
             )));
         }
-        let holder = self.holder().map_err(|error| {
+        let failed = |error: &dyn std::fmt::Display| {
             io::Error::other(format!(
                 "could not enter the sandbox: {error} (use `--sandbox=false` to run without it)"
             ))
-        })?;
-        let watch = self.tripwire.arm(Some(holder.id()));
+        };
+        let keeper = self.keeper().map_err(|error| failed(&error))?;
+        let (protected, exempt) = (self.places.protected.clone(), self.places.exempt.clone());
+        let watch = keeper.arm(&Watch { protected, exempt }).map_err(|error| failed(&error))?;
+        let holder = self.holder().map_err(|error| failed(&error))?;
+        keeper.follow(holder.id(), holder.last_id()).map_err(|error| failed(&error))?;
         Ok((holder.run(start, &self.environment(start.environment))?, watch))
     }
 
-    /// Permits a protected name that did not exist: Pollux itself, not a command, is about to create it.
-    pub fn permit(&self, path: &Path) {
-        self.tripwire.permit(path);
+    /// The process that watches protected files. If it ended, which it does not by itself, it is started again.
+    fn keeper(&self) -> io::Result<Arc<Keeper>> {
+        let mut kept = self.kept.locked();
+        if let Some(keeper) = kept.as_ref().filter(|keeper| keeper.is_alive()) {
+            return Ok(Arc::clone(keeper));
+        }
+        let keeper = Arc::new(Keeper::start(&self.charge)?);
+        *kept = Some(Arc::clone(&keeper));
+        Ok(keeper)
     }
 
-    /// A notice about protected files that commands created since the last call, and how they were handled.
-    pub fn take_notice(&self) -> Option<String> {
-        let blocked = self.tripwire.take_blocked();
-        let told: Vec<String> = blocked.iter().map(|blocked| blocked.to_string()).collect();
-        (!told.is_empty()).then(|| format!("Sandbox: {}", told.join("; ")))
+    /// Permits a protected name: Pollux itself, not a command, is about to write it.
+    pub fn permit(&self, path: &Path) {
+        if let Some(keeper) = self.kept.locked().as_ref() {
+            keeper.permit(path);
+        }
+    }
+
+    /// Protected files that commands created or changed since the last call, and how they were handled.
+    pub fn take_tripped(&self) -> Vec<Tripped> {
+        let keeper = self.kept.locked().clone();
+        keeper.map(|keeper| keeper.collect()).unwrap_or_default()
     }
 
     pub fn level(&self) -> Level {
@@ -291,6 +320,16 @@ impl Sandbox {
             signals_outside,
             abstract_sockets,
         }
+    }
+}
+
+fn charge(places: &SandboxPaths, request: &SandboxRequest, temp: Option<&Path>, is_mounted: bool) -> Charge {
+    Charge {
+        scratch_in: temp.map(Path::to_owned),
+        is_mounted,
+        roots: roots(request).into_iter().map(|(root, _)| root).collect(),
+        pinned: places.pinned.clone(),
+        watched: places.watched.clone(),
     }
 }
 

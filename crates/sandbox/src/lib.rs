@@ -13,6 +13,8 @@ mod bubblewrap;
 #[cfg(target_os = "linux")]
 pub mod holder;
 #[cfg(target_os = "linux")]
+mod keeper;
+#[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
 mod levels;
@@ -20,6 +22,8 @@ mod levels;
 mod mounts;
 pub mod new_session;
 mod paths;
+#[cfg(target_os = "linux")]
+mod placeholders;
 pub mod process_table;
 mod report;
 #[cfg(any(test, target_os = "macos"))]
@@ -28,8 +32,7 @@ mod seatbelt;
 mod seatbelt_level;
 #[cfg(target_os = "linux")]
 mod syscalls;
-#[cfg(target_os = "linux")]
-mod tripwire;
+mod tripped;
 #[cfg(target_os = "linux")]
 mod wire;
 
@@ -42,13 +45,14 @@ use std::sync::Arc;
 use paths::SandboxPaths;
 
 #[cfg(target_os = "linux")]
+pub use keeper::Armed;
+#[cfg(target_os = "linux")]
 pub use levels::{Guard, Sandbox};
 pub use paths::RootError;
 pub use report::{Holding, Right};
 #[cfg(not(target_os = "linux"))]
 pub use seatbelt_level::{Armed, Sandbox};
-#[cfg(target_os = "linux")]
-pub use tripwire::Armed;
+pub use tripped::{TripAction, Tripped, notice};
 
 /// The parameters of a sandbox.
 #[derive(Debug, Clone)]
@@ -239,11 +243,9 @@ fn reasons(tried: &[(Level, LevelError)]) -> String {
 
 /// Variables that lead to agents, daemons and displays outside.
 const LEADING_OUT: &[&str] = &[
-    "CONTAINER_HOST",
     "DBUS_SESSION_BUS_ADDRESS",
     "DBUS_SYSTEM_BUS_ADDRESS",
     "DISPLAY",
-    "DOCKER_HOST",
     "GPG_AGENT_INFO",
     "SSH_AGENT_PID",
     "SSH_AUTH_SOCK",
@@ -253,19 +255,31 @@ const LEADING_OUT: &[&str] = &[
     "XAUTHORITY",
     "XDG_RUNTIME_DIR",
     "ALACRITTY_SOCKET",
+    "BASH_ENV",
+    "ENV",
+    "GIT_ASKPASS",
+    "GIT_DIR",
+    "GIT_EXEC_PATH",
+    "GIT_TEMPLATE_DIR",
+    "GIT_WORK_TREE",
     "GNUPGHOME",
+    "GOOGLE_APPLICATION_CREDENTIALS",
     "I3SOCK",
+    "KUBECONFIG",
     "KITTY_LISTEN_ON",
     "KRB5CCNAME",
     "LD_AUDIT",
     "LD_PRELOAD",
     "NVIM",
+    "PROMPT_COMMAND",
     "PULSE_SERVER",
+    "SSH_ASKPASS",
     "STY",
     "SWAYSOCK",
     "WEZTERM_UNIX_SOCKET",
+    "ZDOTDIR",
 ];
-const LEADING_OUT_PREFIXES: &[&str] = &["CURSOR_", "VSCODE_"];
+const LEADING_OUT_PREFIXES: &[&str] = &["CONTAINER_", "CURSOR_", "DOCKER_", "PODMAN_", "VSCODE_"];
 
 /// Variables that a sandbox sets.
 const OWN_VARIABLES: &[&str] = &["SANDBOX", "POLLUX_SANDBOX_NETWORK"];
@@ -354,6 +368,11 @@ impl Sandbox {
              {allow_network}or disable the sandbox with `--sandbox=false`.",
             self.level()
         ))
+    }
+
+    /// A line for the model about protected files that commands created or changed since the last call.
+    pub fn take_notice(&self) -> Option<String> {
+        notice(&self.take_tripped())
     }
 
     /// The environment without variables that lead out of the sandbox. `SANDBOX` tells programs that they are in one.

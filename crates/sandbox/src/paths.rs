@@ -1,125 +1,15 @@
 //! The paths that a sandboxed command may write, must not see or must not change.
 
+mod lists;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::{Grants, PathAccess, SandboxRequest};
-
-/// Below a home: keys, tokens, browsers, mail. `.npmrc` because it contains publishing tokens.
-const SECRETS: &[&str] = &[
-    ".aws",
-    ".azure",
-    ".boto",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".claude/.credentials.json",
-    ".codex/auth.json",
-    ".colima",
-    ".config/1Password",
-    ".config/BraveSoftware",
-    ".config/chromium",
-    ".config/containers/auth.json",
-    ".config/doctl",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/git/credentials",
-    ".config/github-copilot",
-    ".config/glab-cli",
-    ".config/google-chrome",
-    ".config/hcloud",
-    ".config/hub",
-    ".config/microsoft-edge",
-    ".config/op",
-    ".config/opera",
-    ".config/rclone",
-    ".config/sops",
-    ".config/vivaldi",
-    ".databrickscfg",
-    ".docker",
-    ".fly",
-    ".gem/credentials",
-    ".git-credentials",
-    ".gnupg",
-    ".kube",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".mozilla",
-    ".my.cnf",
-    ".netrc",
-    ".npmrc",
-    ".oci",
-    ".orbstack",
-    ".password-store",
-    ".pgpass",
-    ".pypirc",
-    ".rd",
-    ".s3cfg",
-    ".ssh",
-    ".terraform.d/credentials.tfrc.json",
-    ".thunderbird",
-    ".var/app",
-    ".vault-token",
-    "Library/Application Support/BraveSoftware",
-    "Library/Application Support/Firefox",
-    "Library/Application Support/Google/Chrome",
-    "Library/Application Support/Microsoft Edge",
-    "Library/Cookies",
-    "Library/Keychains",
-    "Library/Mail",
-    "Library/Messages",
-    "Library/Safari",
-    "snap/chromium",
-    "snap/firefox",
-];
-
-/// In the user's `.gemini`; settings may contain keys.
-const GEMINI_SECRETS: &[&str] = &[
-    ".env",
-    "a2a-oauth-tokens.json",
-    "gemini-credentials.json",
-    "google_accounts.json",
-    "mcp-oauth-tokens-v2.json",
-    "mcp-oauth-tokens.json",
-    "oauth_creds.json",
-    "settings.json",
-];
-
-/// Sockets of daemons outside `/run` and homes.
-const SOCKETS: &[&str] = &[
-    "/var/lib/incus/unix.socket",
-    "/var/lib/lxd/unix.socket",
-    "/var/snap/lxd/common/lxd/unix.socket",
-    "/run/user",
-];
-
-/// Folders below a home that package managers must be able to write.
-const CACHES: &[&str] = &[
-    ".bun/install/cache",
-    ".cache",
-    ".cargo/.global-cache",
-    ".cargo/.package-cache",
-    ".cargo/.package-cache-mutate",
-    ".cargo/git",
-    ".cargo/registry",
-    ".gradle/caches",
-    ".gradle/wrapper",
-    ".local/share/pnpm/store",
-    ".m2/repository",
-    ".npm",
-    ".nuget/packages",
-    ".pnpm-store",
-    ".yarn/berry/cache",
-    "Library/Caches",
-    "go/pkg/mod",
-];
-
-/// Folders below a home that hold programs rather than data.
-const TOOLCHAINS: &[&str] = &[".cargo/bin", ".local/bin", ".nvm", ".pyenv", ".rustup", ".sdkman", "go/bin"];
-
-/// At the top of each workspace directory: files that configure other programs.
-const PROTECTED: &[&str] = &[".gemini", ".vscode", ".envrc"];
-/// The same in a repository's own folder.
-const PROTECTED_IN_GIT: &[&str] = &["hooks", "config"];
+use lists::{
+    CACHES, GEMINI_SECRETS, OF_SYSTEM, OF_WINDOWS, PROTECTED, PROTECTED_IN_GIT, PROTECTED_IN_HOMES, SECRETS,
+    SOCKETS, TOOLCHAINS, WATCHED,
+};
 
 /// A directory that sandboxed commands must not get.
 #[derive(Debug, thiserror::Error)]
@@ -141,6 +31,10 @@ pub(crate) struct SandboxPaths {
     pub(crate) hidden: Vec<PathBuf>,
     /// Not to be changed, and not to be created if they do not exist.
     pub(crate) protected: Vec<PathBuf>,
+    /// Paths at or below a protected one that the user allows to write.
+    pub(crate) exempt: Vec<PathBuf>,
+    /// Changes to these are reported.
+    pub(crate) watched: Vec<PathBuf>,
     /// Folders that contain protected files and must not be renamed.
     pub(crate) pinned: Vec<PathBuf>,
     pub(crate) homes: Vec<PathBuf>,
@@ -170,8 +64,13 @@ impl SandboxPaths {
         }
         let caches = homes.iter().flat_map(|home| CACHES.iter().map(|cache| real_below(home, cache)));
         let caches = caches.filter(|cache| cache.exists() && refuse_broad(cache, &homes).is_ok());
-        places.writable.extend(allowed.into_iter().chain(caches));
+        places.writable.extend(allowed.iter().cloned().chain(caches));
         places.writable = distinct(places.writable.drain(..));
+        places.protect_homes(&homes);
+        // An allowed folder around a protected file leaves it protected.
+        let is_inside = |path: &&PathBuf| places.protected.iter().any(|kept| path.starts_with(kept));
+        places.exempt = allowed.iter().filter(is_inside).cloned().collect();
+        places.protected.retain(|path| !allowed.contains(path));
         places.homes = homes;
         places.grant(&request.grants);
         Ok(places)
@@ -195,6 +94,7 @@ impl SandboxPaths {
         self.hidden.retain(|path| !granted.iter().any(|seen| path.starts_with(seen)));
         let open = distinct(grants.unprotected.iter().map(|path| real(path)));
         self.protected.retain(|path| !open.iter().any(|free| path.starts_with(free)));
+        self.exempt.extend(open);
         if grants.read_only {
             self.writable.clear();
             self.pinned.clear();
@@ -222,6 +122,7 @@ impl SandboxPaths {
     fn add_root(&mut self, root: &Path, homes: &[PathBuf]) {
         self.writable.push(root.to_owned());
         self.protected.extend(PROTECTED.iter().map(|name| root.join(name)));
+        self.watched.extend(WATCHED.iter().map(|name| root.join(name)));
         let entry = root.join(".git");
         if entry.is_file() {
             self.protected.push(entry);
@@ -231,7 +132,18 @@ impl SandboxPaths {
             self.writable.push(git.clone());
         }
         self.protected.extend(PROTECTED_IN_GIT.iter().map(|name| git.join(name)));
+        self.watched.push(git.join("info/attributes"));
         self.pinned.push(git);
+    }
+
+    /// Files that a shell, git or an editor reads at its start, where they can be written.
+    fn protect_homes(&mut self, homes: &[PathBuf]) {
+        let all = homes.iter().flat_map(|home| PROTECTED_IN_HOMES.iter().map(|name| real_below(home, name)));
+        let is_inside =
+            |path: &PathBuf| self.writable.iter().any(|tree| path != tree && path.starts_with(tree));
+        let inside: Vec<PathBuf> = all.filter(is_inside).collect();
+        self.protected.extend(inside);
+        self.protected = distinct(self.protected.drain(..));
     }
 }
 
@@ -251,11 +163,32 @@ fn temp(own: &Path, homes: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 fn hidden(homes: &[PathBuf], gemini_dir: &Path) -> Vec<PathBuf> {
+    // The superuser's home matters for a superuser whose home is elsewhere.
+    let homes = distinct(homes.iter().cloned().chain([real(Path::new("/root"))]));
     let of_homes = homes.iter().flat_map(|home| SECRETS.iter().map(|name| real_below(home, name)));
     let gemini_dir = real(gemini_dir);
     let own = GEMINI_SECRETS.iter().map(|name| real_below(&gemini_dir, name));
-    let sockets = SOCKETS.iter().map(|path| real(Path::new(path)));
-    distinct(of_homes.chain(own).chain(sockets))
+    let fixed = SOCKETS.iter().chain(OF_SYSTEM).map(|path| real(Path::new(path)));
+    let mut all: Vec<PathBuf> = of_homes.chain(own).chain(fixed).collect();
+    all.extend(homes.iter().flat_map(|home| histories(home)));
+    all.extend(windows_secrets(Path::new("/mnt")));
+    distinct(all.into_iter())
+}
+
+/// What was typed into shells and interpreters.
+fn histories(home: &Path) -> Vec<PathBuf> {
+    let names = fs::read_dir(home).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let is_history = |name: &str| name.starts_with('.') && name.ends_with("_history");
+    let found = names.filter_map(|name| name.to_str().filter(|name| is_history(name)).map(str::to_owned));
+    found.map(|name| real_below(home, &name)).collect()
+}
+
+/// The same secrets of users of Windows, in the Windows Subsystem for Linux.
+fn windows_secrets(drives: &Path) -> Vec<PathBuf> {
+    let entries =
+        |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let users = entries(drives).flat_map(|drive| entries(&drive.join("Users")).collect::<Vec<_>>());
+    users.flat_map(|user| OF_WINDOWS.iter().map(move |name| user.join(name))).collect()
 }
 
 /// The folder of the repository that a directory belongs to. Git must write it to commit, even if the

@@ -37,6 +37,18 @@ fn descendants(process: i32, table: &[ProcessEntry]) -> Vec<i32> {
     family
 }
 
+/// Whether a process has a child that still runs.
+pub fn has_living_child(process: i32) -> bool {
+    let Ok(listed) = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")) else {
+        return processes().iter().any(|child| child.parent == process && child.is_alive);
+    };
+    let mut children = listed.split_ascii_whitespace().filter_map(|id| id.parse::<i32>().ok());
+    children.any(|id| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat"));
+        stat.ok().and_then(|stat| parse_stat(id, &stat)).is_some_and(|child| child.is_alive)
+    })
+}
+
 /// The process ID in the process's innermost PID namespace, as the process itself sees it.
 pub fn own_number(process: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();

@@ -30,6 +30,10 @@ pub struct Right {
 }
 
 const SIGNALS: &str = "your processes can be signalled";
+const HARD_LINKS: &str = "a file outside that has a hard link in the workspace can be changed";
+const CACHES: &str = "can be changed, and your own builds use them";
+const WORKSPACE_SECRETS: &str = "files such as `.env` in the workspace can be read";
+const LIMITS: &str = "disk space and the limits of your user are shared with your programs";
 
 impl Confinement {
     /// Every kind of access, and whether this sandbox blocks it.
@@ -51,10 +55,23 @@ impl Confinement {
             unless("hidden places", by_rules, Holding::Partly, "their names can be listed"),
             unless(
                 "protected files",
-                by_rules,
+                !on_macos,
                 Holding::Partly,
-                "existing ones can be changed, new ones are renamed",
+                if by_rules {
+                    "changes are undone, not prevented"
+                } else {
+                    "new ones are renamed when they appear"
+                },
             ),
+            unless(
+                "new repositories",
+                !on_macos,
+                Holding::Partly,
+                "hooks and settings that run programs are disabled when the command ends",
+            ),
+            Right { name: "hard links", holding: Holding::Open, missing: HARD_LINKS },
+            Right { name: "package caches", holding: Holding::Open, missing: CACHES },
+            Right { name: "workspace secrets", holding: Holding::Open, missing: WORKSPACE_SECRETS },
             unless("temporary files", by_rules || on_macos, Holding::Open, "shared with your other programs"),
             unless("devices", on_macos, Holding::Open, "not restricted"),
             held("system settings"),
@@ -64,6 +81,12 @@ impl Confinement {
                 self.abstract_sockets,
                 Holding::Partly,
                 "abstract sockets, such as X11's, can be reached",
+            ),
+            unless(
+                "workspace sockets",
+                !by_rules,
+                Holding::Open,
+                "sockets that other programs created in the workspace can be reached",
             ),
             match (self.network, self.proxied) {
                 (true, _) => Right {
@@ -85,6 +108,7 @@ impl Confinement {
             unless("terminals", on_macos, Holding::Open, "your terminals can be opened"),
             held("descriptors"),
             held("environment"),
+            Right { name: "shared limits", holding: Holding::Partly, missing: LIMITS },
             unless("leftover processes", on_macos, Holding::Partly, "daemons can outlive the session"),
         ]
     }
@@ -108,11 +132,26 @@ mod tests {
             let lacking = report.into_iter().filter(|right| right.holding != Holding::Held);
             lacking.map(|right| right.name).collect::<Vec<_>>()
         };
-        assert_eq!(open(Level::Namespaces, false), Vec::<&str>::new());
-        assert_eq!(open(Level::Bubblewrap, true), ["network"]);
+        let everywhere = [
+            "protected files",
+            "new repositories",
+            "hard links",
+            "package caches",
+            "workspace secrets",
+            "workspace sockets",
+            "shared limits",
+        ];
+        assert_eq!(open(Level::Namespaces, false), everywhere);
+        let only = |level, network| {
+            let mut rest = open(level, network);
+            rest.retain(|name| !everywhere.contains(name));
+            rest
+        };
+        assert_eq!(only(Level::Bubblewrap, true), ["network"]);
         assert_eq!(
-            open(Level::Landlock, false),
-            ["modes and times outside", "hidden places", "protected files", "temporary files"]
+            only(Level::Landlock, false),
+            ["modes and times outside", "hidden places", "temporary files"]
         );
+        assert!(!open(Level::Landlock, false).contains(&"workspace sockets"), "its rules leave no sockets");
     }
 }

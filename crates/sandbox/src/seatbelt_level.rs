@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::paths::SandboxPaths;
 #[cfg(target_os = "macos")]
 use crate::seatbelt::{self, Seatbelt};
-use crate::{Confinement, Level, LevelError, PathAccess, SandboxError, SandboxRequest, Trial};
+use crate::{Confinement, Level, LevelError, PathAccess, SandboxError, SandboxRequest, Trial, Tripped};
 
 /// A working sandbox.
 #[derive(Debug)]
@@ -73,9 +73,9 @@ impl Sandbox {
     /// Permits a protected name that did not exist: nothing to do here.
     pub fn permit(&self, _: &Path) {}
 
-    /// A notice about protected files: they cannot be created here.
-    pub fn take_notice(&self) -> Option<String> {
-        None
+    /// Protected files that commands created or changed: they cannot do either here.
+    pub fn take_tripped(&self) -> Vec<Tripped> {
+        Vec::new()
     }
 
     pub fn level(&self) -> Level {

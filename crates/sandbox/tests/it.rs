@@ -7,10 +7,18 @@
 mod attacks;
 #[path = "it/escapes.rs"]
 mod escapes;
+#[path = "it/escapes_files.rs"]
+mod escapes_files;
+#[path = "it/protected.rs"]
+mod protected;
+#[path = "it/races.rs"]
+mod races;
 #[path = "it/scene.rs"]
 mod scene;
 #[path = "it/sessions.rs"]
 mod sessions;
+#[path = "it/soak.rs"]
+mod soak;
 
 /// A test binary is its own holder and its own attacker: this runs before there are threads.
 #[used]
@@ -27,6 +35,7 @@ extern "C" fn act_if_asked() {
     match arguments.next().as_deref() {
         Some(escapes::ARGUMENT) => std::process::exit(escapes::run(&arguments.collect::<Vec<_>>())),
         Some(sessions::ARGUMENT) => sessions::run(&arguments.collect::<Vec<_>>()),
+        Some(soak::ARGUMENT) => soak::run(&arguments.collect::<Vec<_>>()),
         _ => {}
     }
 }

@@ -168,7 +168,8 @@ impl HookSet {
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
                 Failure::new(ExitKind::Failure, "could not start the event loop").because(&error)
             })?;
-        let background = Arc::new(Background::new(self.loaded.home.tmp_dir().join("background-processes")));
+        let background =
+            Arc::new(Background::guarded(self.loaded.home.tmp_dir().join("background-processes")));
         let hooks = hooks(&self.loaded, background);
         let text = |key: &str| fields.get(key).and_then(Value::as_str).map(str::to_owned);
         let scene = HookScene {

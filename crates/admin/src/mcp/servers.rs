@@ -265,7 +265,8 @@ impl ServerSet {
             config.timeout = if own { config.timeout.min(LONGEST_LOOK) } else { LOOK };
         }
         let longest = configs.iter().map(|config| config.timeout).max().unwrap_or(LOOK);
-        let background = Arc::new(Background::new(self.loaded.home.tmp_dir().join("background-processes")));
+        let background =
+            Arc::new(Background::guarded(self.loaded.home.tmp_dir().join("background-processes")));
         let roots = vec![self.loaded.project.root().to_path_buf()];
         let servers = mcp::connect(&self.loaded, configs, roots, &background);
         runtime()?.block_on(async {
@@ -332,7 +333,7 @@ impl ServerSet {
             output_limit: 4096,
             sandbox: None,
         };
-        let background = Background::new(folder.join("background-processes"));
+        let background = Background::guarded(folder.join("background-processes"));
         let _ = run_with(&program, Excess::Dropped, &background, &CancellationToken::new()).await;
     }
 }

@@ -49,7 +49,7 @@ pub(super) async fn install(request: ModelInstall) -> Result<install::Installed,
     };
     let refused = |error: InstallError| failed(&error, error.hint());
     if let Some(known) = Known::parse(&what) {
-        let (background, cancel) = (Background::new(processes), CancellationToken::new());
+        let (background, cancel) = (Background::guarded(processes), CancellationToken::new());
         let client = Client { environment, background: &background, cancel: &cancel };
         let fetched = install::from_package(known, &models, &client, &progress).await;
         background.shutdown().await;

@@ -21,12 +21,22 @@ const TASKS: &[(&str, &str, &str)] = &[
         "git",
         "git worktree add -q ../w/tree && cd tree && echo t > t && git add t && git commit -qm t",
     ),
-    ("git clone", "git", "git clone -q . copy && test -e copy/.git/config && git -C copy log -1 --oneline"),
     (
-        "cargo",
-        "cargo",
-        "cargo --offline init -q --vcs none --name x crate && cd crate && cargo --offline test -q",
+        "git worktree remove",
+        "git",
+        "git worktree add -q ../w/other && git worktree list | grep other && git worktree remove other && test ! -e other",
     ),
+    (
+        "git fetch",
+        "git",
+        "git clone -q . far && git -C far fetch -q && git fetch -q ./far HEAD && rm -rf far",
+    ),
+    (
+        "git config",
+        "git",
+        "! git config user.name x 2>/dev/null && git -c user.name=x config user.name && git config user.name || true",
+    ),
+    ("git clone", "git", "git clone -q . copy && test -e copy/.git/config && git -C copy log -1 --oneline"),
     (
         "python multiprocessing",
         "python3",
@@ -42,6 +52,16 @@ const TASKS: &[(&str, &str, &str)] = &[
         "python3",
         "python3 -m venv --without-pip env && env/bin/python -c 'import sys; print(sys.prefix)'",
     ),
+    (
+        "python threads and pools",
+        "python3",
+        "printf 'from multiprocessing import Pool\ndef f(x): return x*x\nif __name__==\"__main__\":\n  print(sum(Pool(2).map(f,range(9))))\n' > p.py && python3 p.py | grep 204",
+    ),
+    (
+        "pytest",
+        "pytest",
+        "printf 'def test_x(tmp_path): (tmp_path/\"a\").write_text(\"x\")\n' > test_x.py && pytest -q test_x.py",
+    ),
     ("make", "make", "printf 'all: a1 a2\\na1 a2:\\n\\ttouch $@\\n' > Makefile && make -j4 && test -e a2"),
     ("gcc", "gcc", "printf 'int main(){return 0;}' > m.c && gcc m.c -o m && ./m"),
     (
@@ -55,6 +75,21 @@ const TASKS: &[(&str, &str, &str)] = &[
         "d=$(mktemp -d) && seq 200000 | sort -R -T $d -S 1M | sort -n | tail -1 | grep 200000",
     ),
     ("archives", "tar", "tar cf x.tar a && tar tf x.tar | grep a"),
+    ("zip", "zip", "zip -q x.zip a && unzip -l x.zip | grep a"),
+    (
+        "vim in a terminal",
+        "vim",
+        "script -qec 'vim -Nu NONE -c \"normal ihello\" -c wq made' /dev/null >/dev/null && grep hello made",
+    ),
+    ("less in a terminal", "less", "script -qec 'less -FX a' /dev/null | grep a"),
+    ("expect", "expect", "expect -c 'spawn cat; send hi\\r; expect hi'"),
+    ("top and pgrep", "pgrep", "sleep 61 & top -bn1 | head -3 && pgrep -f 'sleep 61' && kill $!"),
+    ("perf", "perf", "! perf stat true 2>/dev/null"),
+    (
+        "file watches",
+        "python3",
+        "python3 -c 'import ctypes as c; l=c.CDLL(None); f=l.inotify_init(); assert l.inotify_add_watch(f, b\".\", 2) > 0'",
+    ),
     ("strace", "strace", "strace -o log true && grep -q exit log"),
     ("gdb", "gdb", "gdb -batch -nx -ex run --args /bin/true 2>&1 | grep -q 'exited normally'"),
     ("script", "script", "script -qec 'tty && echo inside' /dev/null | grep inside"),
@@ -71,9 +106,16 @@ const TASKS: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Where cargo and rustc are.
+fn toolchain() -> Option<&'static std::path::Path> {
+    std::path::Path::new(env!("CARGO")).parent()
+}
+
 fn is_installed(program: &str) -> bool {
+    // Where the scene's commands look for programs.
     let folders = ["/usr/local/bin", "/usr/bin", "/bin"];
-    let found = folders.iter().any(|folder| std::path::Path::new(folder).join(program).exists());
+    let mut folders = folders.iter().map(std::path::Path::new).chain(toolchain());
+    let found = folders.any(|folder| folder.join(program).exists());
     if !found {
         #[expect(clippy::print_stderr, reason = "whoever runs the tests should know")]
         {
@@ -83,26 +125,56 @@ fn is_installed(program: &str) -> bool {
     found
 }
 
+/// The same for those that take seconds; they run once.
+const SLOW: &[(&str, &str, &str)] = &[
+    ("pip", "pip3", "python3 -m venv env2 && env2/bin/pip --version && env2/bin/pip list"),
+    (
+        "cargo build, test, clippy, doc",
+        "cargo",
+        "cargo --offline init -q --vcs none --lib --name x crate && cd crate && cargo --offline test -q \
+     && { ! cargo clippy -V >/dev/null 2>&1 || cargo --offline clippy -q; } && cargo --offline doc -q",
+    ),
+];
+
+async fn run_all(scene: &Scene, tasks: &[(&str, &str, &str)]) {
+    let identity = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b.c GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b.c; \
+                    export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=*; set -e; ";
+    let programs = toolchain().map(|folder| folder.display().to_string()).unwrap_or_default();
+    let identity = format!("export PATH=$PATH:{programs} CARGO_HOME=/tmp/cargo; {identity}");
+    for (task, program, script) in tasks {
+        if is_installed(program) {
+            scene.succeeds(&format!("{identity}: {task}; {script}")).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn everyday_commands_work_inside() {
-    for level in [Level::Namespaces, Level::Bubblewrap] {
-        for network in [true, false] {
-            let Some(scene) = Scene::new(level, |request| request.network = network) else { continue };
-            fs::remove_dir_all(scene.path("w/.git")).unwrap();
-            let init = "git init -qb master && echo a > a && git add a && \
-                        git -c user.name=a -c user.email=a@b.c commit -qm first";
-            let made =
-                std::process::Command::new("sh").args(["-c", init]).current_dir(scene.path("w")).status();
-            if !made.is_ok_and(|status| status.success()) {
-                return;
-            }
-            let identity = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b.c GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b.c; \
-                            export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=*; set -e; ";
-            for (task, program, script) in TASKS {
-                if is_installed(program) {
-                    scene.succeeds(&format!("{identity}: {task}; {script}")).await;
-                }
-            }
+    for (level, network) in
+        [(Level::Namespaces, false), (Level::Namespaces, true), (Level::Bubblewrap, false)]
+    {
+        let Some(scene) = Scene::new(level, |request| request.network = network) else { continue };
+        fs::remove_dir_all(scene.path("w/.git")).unwrap();
+        let init = "git init -qb master && echo a > a && git add a && \
+                    git -c user.name=a -c user.email=a@b.c commit -qm first";
+        let made = std::process::Command::new("sh").args(["-c", init]).current_dir(scene.path("w")).status();
+        if !made.is_ok_and(|status| status.success()) {
+            return;
+        }
+        run_all(&scene, TASKS).await;
+        if (level, network) == (Level::Namespaces, false) {
+            run_all(&scene, SLOW).await;
+        }
+        // A server that one command starts is there for the next.
+        if is_installed("curl") && is_installed("python3") {
+            scene
+                .succeeds("python3 -m http.server --bind 127.0.0.1 8125 >/dev/null 2>&1 & echo started")
+                .await;
+            scene
+                .succeeds(
+                    "curl -s --retry 20 --retry-delay 1 --retry-connrefused http://127.0.0.1:8125/a | grep a",
+                )
+                .await;
         }
     }
 }

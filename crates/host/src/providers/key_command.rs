@@ -55,7 +55,7 @@ impl KeyCommand {
         let mut program = Program::new(file, arguments.to_vec(), home, variables);
         program.time_limit = Some(TIME_LIMIT);
         program.output_limit = MAX_OUTPUT;
-        let background = Background::new(background);
+        let background = Background::guarded(background);
         Ok(Self { provider: provider.to_owned(), program, background, key: Mutex::default() })
     }
 

@@ -9,12 +9,12 @@ const SIGNALS: i32 = 65;
 
 /// Readable when a child has ended.
 #[derive(Debug)]
-pub(super) struct Signals(OwnedFd);
+pub(crate) struct Signals(OwnedFd);
 
 impl Signals {
     /// Permanently blocks all signals.
     #[expect(unsafe_code, reason = "the standard library has no signal sets")]
-    pub(super) fn hold_back() -> io::Result<Self> {
+    pub(crate) fn hold_back() -> io::Result<Self> {
         let (mut all, mut children) = (MaybeUninit::uninit(), MaybeUninit::uninit());
         // SAFETY: the sets are filled before they are read, and both live through the calls; the descriptor is new.
         unsafe {

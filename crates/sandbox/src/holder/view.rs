@@ -50,6 +50,9 @@ const SHARED_MEMORY: &CStr = c"mode=1777,size=1g";
 #[derive(Debug, Default)]
 pub(super) struct View {
     covers: Option<Covers>,
+    /// Folders that are replaced by another one: the only ones in which places to mount at may be created. Elsewhere
+    /// they would be left in a folder of the user.
+    replaced: Vec<PathBuf>,
 }
 
 /// An empty folder and a file that cannot be opened, to put over what is hidden.
@@ -70,7 +73,9 @@ pub(super) fn build(mounts: &[Placed]) -> Result<View, Trouble> {
     change(CWD, c"/", RECURSIVE, Attributes { set: READ_ONLY | NO_SETUID, ..Attributes::default() })
         .map_err(doing("could not make the file system read-only"))?;
     build_devices(devices)?;
-    let view = View { covers: Some(covers) };
+    let replaced = mounts.iter().filter(|placed| matches!(placed.mount, Mount::From(_)));
+    let replaced = replaced.map(|placed| placed.path.clone()).collect();
+    let view = View { covers: Some(covers), replaced };
     for (placed, source) in mounts.iter().zip(sources) {
         view.place(placed, source, mounts)?;
     }
@@ -123,8 +128,9 @@ impl View {
         match attach(&source, path) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if matches!(placed.mount, Mount::Empty | Mount::Blocked) {
-                    // Removed since it was listed: nothing is left to hide.
+                let is_cover = matches!(placed.mount, Mount::Empty | Mount::Blocked);
+                if is_cover || !self.replaced.iter().any(|folder| path.starts_with(folder)) {
+                    // Removed since it was listed: nothing is left to hide or to protect.
                     return Ok(());
                 }
                 // Its parent folder was replaced, so the new one needs the mount.

@@ -16,12 +16,24 @@ pub(crate) const REFUSED: i32 = 3;
 
 /// What is outside.
 pub(crate) struct Aim {
-    home: PathBuf,
+    pub(crate) home: PathBuf,
     process: i32,
-    pollux: i32,
+    pub(crate) pollux: i32,
     socket: PathBuf,
     abstract_name: String,
     port: u16,
+}
+
+/// What becomes of an attack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    Refused,
+    /// It seems to succeed, and is undone.
+    Undone,
+    /// It succeeds, and the person and the model are told.
+    Told,
+    /// It succeeds. The report says so.
+    Open,
 }
 
 pub(crate) struct Attack {
@@ -31,38 +43,56 @@ pub(crate) struct Attack {
     /// The line of the report that says whether it is held.
     pub(crate) right: &'static str,
     pub(crate) needs_network: Option<bool>,
+    /// With a view of the file system of its own.
+    pub(crate) namespaces: Outcome,
+    pub(crate) landlock: Outcome,
     run: fn(&Aim) -> io::Result<()>,
 }
 
-const fn attack(
+pub(crate) const fn attack(
     number: u8,
     name: &'static str,
     right: &'static str,
     run: fn(&Aim) -> io::Result<()>,
 ) -> Attack {
-    Attack { number, name, right, needs_network: None, run }
+    let (namespaces, landlock) = (Outcome::Refused, Outcome::Refused);
+    Attack { number, name, right, needs_network: None, namespaces, landlock, run }
+}
+
+impl Attack {
+    pub(crate) const fn at_landlock(self, landlock: Outcome) -> Self {
+        Self { landlock, ..self }
+    }
+
+    pub(crate) const fn everywhere(self, outcome: Outcome) -> Self {
+        Self { namespaces: outcome, landlock: outcome, ..self }
+    }
+}
+
+/// Every attack.
+pub(crate) fn all() -> impl Iterator<Item = &'static Attack> {
+    ATTACKS.iter().chain(crate::escapes_files::ATTACKS)
 }
 
 const fn offline(number: u8, name: &'static str, run: fn(&Aim) -> io::Result<()>) -> Attack {
     Attack { needs_network: Some(false), ..attack(number, name, "network", run) }
 }
 
-const FILES: &str = "files outside";
+pub(crate) const FILES: &str = "files outside";
 const MODES: &str = "modes and times outside";
-const SECRETS: &str = "hidden places";
-const PROTECTED: &str = "protected files";
+pub(crate) const SECRETS: &str = "hidden places";
 const DEVICES: &str = "devices";
 const SYSTEM: &str = "system settings";
 const MOUNTS: &str = "mounts and namespaces";
 const PRIVILEGES: &str = "privileges";
-const PROCESSES: &str = "processes outside";
-const SOCKETS: &str = "daemon sockets";
-const KERNEL: &str = "kernel interfaces";
+pub(crate) const PROCESSES: &str = "processes outside";
+pub(crate) const SOCKETS: &str = "daemon sockets";
+pub(crate) const KERNEL: &str = "kernel interfaces";
 const TERMINAL: &str = "terminals";
 const DESCRIPTORS: &str = "descriptors";
 const FAMILIES: &str = "unusual sockets";
 
-pub(crate) const ATTACKS: &[Attack] = &[
+const ATTACKS: &[Attack] = &[
     attack(1, "create-in-home", FILES, |aim| File::create(aim.home.join("outside")).map(drop)),
     attack(2, "append-to-startup-file", FILES, |aim| append(&aim.home.join(".bashrc"))),
     attack(3, "truncate", FILES, |aim| {
@@ -113,10 +143,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
     }),
     attack(15, "change-mode", MODES, |aim| {
         fs::set_permissions(aim.home.join("notes/plain"), fs::Permissions::from_mode(0o777))
-    }),
+    })
+    .at_landlock(Outcome::Open),
     attack(16, "change-times", MODES, |aim| {
         File::open(aim.home.join("notes/plain"))?.set_modified(std::time::UNIX_EPOCH)
-    }),
+    })
+    .at_landlock(Outcome::Open),
     attack(17, "make-a-disk", DEVICES, |_| {
         check(unsafe { libc::mknod(c"disk".as_ptr(), libc::S_IFBLK | 0o600, libc::makedev(254, 0)) })
             .and_then(|()| File::open("disk").map(drop))
@@ -330,26 +362,6 @@ pub(crate) const ATTACKS: &[Attack] = &[
             .ok_or(Error::other("none"))
     }),
     attack(62, "netfilter", FAMILIES, |_| socket(libc::AF_NETLINK, libc::SOCK_RAW, 12)),
-    attack(73, "write-a-hook", PROTECTED, |_| File::create(".git/hooks/pre-commit").map(drop)),
-    attack(74, "configure-git", PROTECTED, |_| append(Path::new(".git/config"))),
-    attack(80, "own-settings", PROTECTED, |_| append(Path::new(".gemini/settings.json"))),
-    attack(73, "replace-hooks", PROTECTED, |_| {
-        fs::rename(".git/hooks", "hooks-away").and_then(|()| fs::create_dir(".git/hooks"))
-    }),
-    attack(73, "replace-git", PROTECTED, |_| {
-        fs::rename(".git", "git-away").and_then(|()| fs::create_dir(".git"))
-    }),
-];
-
-/// Attacks that Landlock cannot block, as the report says.
-pub(crate) const OPEN_AT_LANDLOCK: &[&str] = &[
-    "change-mode",
-    "change-times",
-    "write-a-hook",
-    "replace-hooks",
-    "replace-git",
-    "configure-git",
-    "own-settings",
 ];
 
 /// Runs one attack and returns the exit code.
@@ -363,14 +375,14 @@ pub(crate) fn run(arguments: &[String]) -> i32 {
         abstract_name: abstract_name.clone(),
         port: port.parse().unwrap(),
     };
-    let Some(attack) = ATTACKS.iter().find(|attack| attack.name == name) else { return 1 };
+    let Some(attack) = all().find(|attack| attack.name == name) else { return 1 };
     match (attack.run)(&aim) {
         Ok(()) => REACHED,
         Err(_) => REFUSED,
     }
 }
 
-fn check(status: i32) -> io::Result<()> {
+pub(crate) fn check(status: i32) -> io::Result<()> {
     if status < 0 { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -395,11 +407,11 @@ fn terminated(path: &Path) -> std::ffi::CString {
     std::ffi::CString::new(path.to_str().unwrap()).unwrap()
 }
 
-fn append(path: &Path) -> io::Result<()> {
+pub(crate) fn append(path: &Path) -> io::Result<()> {
     OpenOptions::new().append(true).open(path)?.write_all(b"x")
 }
 
-fn read(path: &Path) -> io::Result<()> {
+pub(crate) fn read(path: &Path) -> io::Result<()> {
     let mut text = String::new();
     File::open(path)?.read_to_string(&mut text)?;
     if text.contains("SECRET") { Ok(()) } else { Err(Error::other("empty")) }

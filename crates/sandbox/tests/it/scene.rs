@@ -16,6 +16,8 @@ use pollux_sandbox::holder::{Held, Start};
 use pollux_sandbox::{Armed, Level, Sandbox, SandboxRequest};
 use tempfile::TempDir;
 
+use crate::escapes_files::HIDDEN;
+
 pub(crate) const LEVELS: [Level; 3] = [Level::Namespaces, Level::Bubblewrap, Level::Landlock];
 
 /// Where test folders are made, if not in cargo's folder: another user cannot write there.
@@ -25,6 +27,8 @@ pub(crate) struct Scene {
     pub(crate) folder: TempDir,
     pub(crate) sandbox: Sandbox,
     pub(crate) outside: Outside,
+    /// In a hidden place, and in the workspace.
+    pub(crate) _sockets: [Option<UnixListener>; 2],
 }
 
 /// The targets that must stay out of reach.
@@ -97,27 +101,57 @@ impl Scene {
     pub(crate) fn new(level: Level, network: bool) -> Option<Self> {
         let folder = scratch()?;
         let base = folder.path();
-        for path in ["home/.ssh", "home/.gemini", "home/notes", "w/.git/hooks", "w/.gemini", "w/src"] {
+        for path in [
+            "home/.cache",
+            "home/.gemini",
+            "home/.gnupg",
+            "home/notes",
+            "other",
+            "w/.gemini",
+            "w/.git/hooks",
+            "w/.git/modules/lib/hooks",
+            "w/.git/worktrees/tree",
+            "w/src",
+        ] {
             fs::create_dir_all(base.join(path)).unwrap();
         }
+        for name in HIDDEN {
+            let path = base.join("home").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "SECRET").unwrap();
+        }
         for (path, text) in [
-            ("home/.ssh/id", "SECRET"),
             ("home/.bashrc", "# mine\n"),
             ("home/notes/plain", "readable"),
             ("home/.gemini/oauth_creds.json", "SECRET"),
             ("w/.git/HEAD", "ref: refs/heads/main\n"),
             ("w/.git/config", "[core]\n"),
+            ("home/.gemini/trustedFolders.json", "{}"),
+            ("other/linked", "mine"),
+            ("w/.env", "SECRET"),
             ("w/.gemini/settings.json", "{}"),
+            ("w/.git/hooks/pre-push", "mine"),
+            ("w/.git/modules/lib/HEAD", "ref: refs/heads/main\n"),
+            ("w/.git/modules/lib/config", "[core]\n"),
+            ("w/.git/worktrees/tree/HEAD", "ref: refs/heads/tree\n"),
+            ("w/.git/worktrees/tree/commondir", "../..\n"),
+            ("w/.git/worktrees/tree/gitdir", "/nowhere/.git\n"),
             ("w/own", "mine"),
         ] {
             fs::write(base.join(path), text).unwrap();
         }
+        fs::hard_link(base.join("other/linked"), base.join("w/linked")).unwrap();
         let program = std::env::current_exe().unwrap();
         fs::hard_link(&program, base.join("w/attack"))
             .or_else(|_| fs::copy(&program, base.join("w/attack")).map(drop))
             .unwrap();
         match Sandbox::open(&SandboxRequest { network, ..request(base, level) }) {
-            Ok(sandbox) => Some(Self { sandbox, outside: Outside::new(), folder }),
+            Ok(sandbox) => {
+                let listen = |path: &str| UnixListener::bind(base.join(path)).ok();
+                // A path can be too long for a socket.
+                let sockets = ["home/.gnupg/S.gpg-agent", "w/socket"].map(listen);
+                Some(Self { sandbox, outside: Outside::new(), folder, _sockets: sockets })
+            }
             Err(why) => {
                 tell(&format!("not tested: {why}"));
                 None
@@ -133,8 +167,13 @@ impl Scene {
     pub(crate) fn start(&self, program: &OsStr, arguments: &[&str]) -> (Held, Armed, File) {
         let output = tempfile::tempfile().unwrap();
         let null = File::open("/dev/null").unwrap();
-        let variables =
-            [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LD_PRELOAD", ""), ("SSH_AUTH_SOCK", "/x")];
+        let variables = [
+            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            ("LD_PRELOAD", ""),
+            ("SSH_AUTH_SOCK", "/x"),
+            ("BASH_ENV", "/x"),
+            ("NVIM", "/x"),
+        ];
         let mut environment: Vec<(String, String)> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         environment.push(("HOME".to_owned(), self.path("home").display().to_string()));
@@ -171,7 +210,8 @@ impl Scene {
             let mut entries: Vec<PathBuf> =
                 fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
             entries.sort();
-            for path in entries {
+            // Caches can be written.
+            for path in entries.into_iter().filter(|path| !path.ends_with(".cache")) {
                 let meta = path.symlink_metadata().unwrap();
                 let text = fs::read(&path).unwrap_or_default();
                 all += &format!("{} {:o} {} {text:?}\n", path.display(), meta.mode(), meta.uid());
@@ -181,5 +221,45 @@ impl Scene {
             }
         }
         all
+    }
+
+    /// Everything in the workspace that another program would act on.
+    pub(crate) fn active(&self) -> String {
+        let mut all = Vec::new();
+        let mut folders = vec![self.path("w")];
+        while let Some(folder) = folders.pop() {
+            for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                let meta = path.symlink_metadata().unwrap();
+                if name.contains(".sandbox-blocked-") {
+                    continue;
+                }
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                let parts = || path.strip_prefix(self.path("w")).unwrap().components();
+                let is_hook = folder.ends_with("hooks") && !name.ends_with(".sample");
+                let is_first = |names: &[&str]| {
+                    parts().next().is_some_and(|first| names.iter().any(|name| *name == first.as_os_str()))
+                };
+                let is_active = is_hook
+                    || ["commondir", "config.worktree", "gitdir"].contains(&name.as_str())
+                    || (name == ".git" && meta.is_symlink())
+                    || name.ends_with(".code-workspace")
+                    || is_first(&[".envrc", ".mcp.json", ".gitmodules", ".gemini", ".vscode", ".claude"]);
+                if is_active && !meta.is_dir() {
+                    all.push(format!("{} {text}", path.display()));
+                }
+                if name == "config" {
+                    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+                    let runs =
+                        |line: &&str| ["fsmonitor", "hooks", "!", "x"].iter().any(|word| line.contains(word));
+                    all.extend(lines.filter(runs).map(|line| format!("{} {line}", path.display())));
+                }
+                if meta.is_dir() {
+                    folders.push(path);
+                }
+            }
+        }
+        all.sort();
+        all.join("\n")
     }
 }

@@ -12,7 +12,7 @@ use crate::scene::{LEVELS, Scene, request, scratch};
 
 pub(crate) const ARGUMENT: &str = "__session";
 
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < Duration::from_secs(20), "never happened: {what}");
@@ -144,6 +144,21 @@ fn killing_the_program_ends_everything_at_every_level_and_without_one() {
         child.kill().unwrap();
         child.wait().unwrap();
         eventually(&format!("{level}: nothing is left"), || marked(&word) == 0);
+    }
+}
+
+#[test]
+fn many_processes_end_with_the_sandbox() {
+    for scene in levels(true) {
+        let word = format!("8{:05}", std::process::id() % 100_000);
+        let bomb = format!(
+            "f() {{ [ $1 -gt 0 ] && {{ f $(($1-1)) & f $(($1-1)) & }}; sleep {word}; }}; f 6 & sleep 0.3"
+        );
+        scene.shell(&bomb);
+        eventually("they run", || marked(&word) > 50);
+        let level = scene.sandbox.level();
+        drop(scene);
+        eventually(&format!("{level}: all are gone"), || marked(&word) == 0);
     }
 }
 

@@ -1,0 +1,210 @@
+//! Finds the git repositories in a workspace: nested ones, submodules, work trees and bare ones.
+//!
+//! Called after every command, so a folder whose time has not changed is not listed again. Large workspaces are not
+//! searched completely.
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+const MAX_DEPTH: usize = 5;
+const MAX_ENTRIES: usize = 20_000;
+const TIME_LIMIT: Duration = Duration::from_millis(20);
+/// Times of folders are that coarse.
+const TICK: Duration = Duration::from_millis(100);
+/// Folders with many files and, usually, no repositories of interest.
+const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "dist"];
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A repository's own folder.
+    Repository,
+    /// The same of a submodule.
+    Module,
+    /// The part of a repository's folder that belongs to a work tree.
+    WorkTree,
+    /// A file or link `.git` that leads to such a folder.
+    Pointer,
+}
+
+#[derive(Debug)]
+pub(super) struct Finder {
+    roots: Vec<PathBuf>,
+    /// Repositories of the workspace itself: only their submodules and work trees are of interest.
+    pinned: Vec<PathBuf>,
+    listed: HashMap<PathBuf, Listed>,
+}
+
+/// A folder as it was.
+#[derive(Debug, Clone, Default)]
+struct Listed {
+    modified: Option<SystemTime>,
+    listed: Option<SystemTime>,
+    folders: Vec<OsString>,
+    git: Option<Kind>,
+    is_bare: bool,
+    entries: usize,
+}
+
+impl Finder {
+    pub(super) fn new(roots: &[PathBuf], pinned: &[PathBuf]) -> Self {
+        Self { roots: roots.to_vec(), pinned: pinned.to_vec(), listed: HashMap::new() }
+    }
+
+    /// Everything that there is now, with its place.
+    pub(super) fn find(&mut self) -> Vec<(PathBuf, Kind)> {
+        let mut found = Vec::new();
+        for git in self.pinned.clone() {
+            self.inside(&git, 0, &mut found);
+        }
+        let (started, mut entries) = (Instant::now(), 0);
+        let mut waiting: VecDeque<(PathBuf, usize)> =
+            self.roots.iter().map(|root| (root.clone(), 0)).collect();
+        while let Some((folder, depth)) = waiting.pop_front() {
+            if entries > MAX_ENTRIES || started.elapsed() > TIME_LIMIT {
+                break;
+            }
+            let listed = self.list(&folder).clone();
+            entries += listed.entries;
+            if listed.is_bare {
+                self.inside(&folder, 0, &mut found);
+                found.push((folder, Kind::Repository));
+                continue;
+            }
+            let git = folder.join(".git");
+            if let Some(kind) = listed.git.filter(|_| !self.pinned.contains(&git)) {
+                if kind == Kind::Repository {
+                    self.inside(&git, 0, &mut found);
+                }
+                found.push((git, kind));
+            }
+            if depth < MAX_DEPTH {
+                waiting.extend(listed.folders.iter().map(|name| (folder.join(name), depth + 1)));
+            }
+        }
+        found
+    }
+
+    /// Submodules and work trees in a repository's folder.
+    fn inside(&mut self, git: &Path, depth: usize, found: &mut Vec<(PathBuf, Kind)>) {
+        if depth > MAX_DEPTH {
+            return;
+        }
+        let trees = git.join("worktrees");
+        for name in self.list(&trees).folders.clone() {
+            found.push((trees.join(name), Kind::WorkTree));
+        }
+        let mut waiting = vec![git.join("modules")];
+        while let Some(folder) = waiting.pop() {
+            for name in self.list(&folder).folders.clone() {
+                let module = folder.join(name);
+                if module.join("HEAD").symlink_metadata().is_ok() {
+                    self.inside(&module, depth + 1, found);
+                    found.push((module, Kind::Module));
+                } else if module.components().count() <= git.components().count() + MAX_DEPTH {
+                    waiting.push(module);
+                }
+            }
+        }
+    }
+
+    fn list(&mut self, folder: &Path) -> &Listed {
+        let entry = self.listed.entry(folder.to_owned()).or_default();
+        let modified = fs::symlink_metadata(folder).ok().filter(fs::Metadata::is_dir);
+        let modified = modified.and_then(|meta| meta.modified().ok());
+        let is_settled = match (entry.listed, modified) {
+            (Some(listed), Some(modified)) => modified + TICK < listed,
+            _ => false,
+        };
+        if modified.is_none() {
+            *entry = Listed::default();
+        } else if entry.modified != modified || !is_settled {
+            *entry = read(folder);
+            entry.modified = modified;
+        }
+        entry
+    }
+}
+
+fn read(folder: &Path) -> Listed {
+    let mut listed = Listed { listed: Some(SystemTime::now()), ..Listed::default() };
+    let mut parts = 0;
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        listed.entries += 1;
+        let (name, Ok(kind)) = (entry.file_name(), entry.file_type()) else { continue };
+        match name.to_str() {
+            Some(".git") => listed.git = Some(if kind.is_dir() { Kind::Repository } else { Kind::Pointer }),
+            Some("HEAD" | "objects" | "refs") => {
+                parts += 1;
+                listed.folders.extend(kind.is_dir().then_some(name));
+            }
+            Some(name) if SKIPPED.contains(&name) => {}
+            _ if kind.is_dir() => listed.folders.push(name),
+            _ => {}
+        }
+    }
+    listed.is_bare = parts == 3;
+    listed
+}
+
+/// Which folder or file a path names now.
+pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
+    path.symlink_metadata().ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_bare_and_new_repositories_modules_and_work_trees_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        for path in [
+            ".git/modules/lib/m",
+            ".git/modules/group/deep",
+            ".git/worktrees/t",
+            "a/b/.git",
+            "node_modules/x/.git",
+            "bare/objects",
+            "bare/refs",
+        ] {
+            fs::create_dir_all(root.join(path)).unwrap();
+        }
+        for path in [".git/modules/lib/HEAD", ".git/modules/group/deep/HEAD", "bare/HEAD"] {
+            fs::write(root.join(path), "").unwrap();
+        }
+        fs::create_dir(root.join("tree")).unwrap();
+        fs::write(root.join("tree/.git"), "gitdir: ../.git/worktrees/t\n").unwrap();
+        let mut finder = Finder::new(std::slice::from_ref(&root), &[root.join(".git")]);
+        let find = |finder: &mut Finder| {
+            let mut found: Vec<(String, Kind)> = finder
+                .find()
+                .into_iter()
+                .map(|(path, kind)| (path.strip_prefix(&root).unwrap().display().to_string(), kind))
+                .collect();
+            found.sort_by(|one, other| one.0.cmp(&other.0));
+            found
+        };
+        let mut expected = vec![
+            (".git/modules/group/deep".to_owned(), Kind::Module),
+            (".git/modules/lib".to_owned(), Kind::Module),
+            (".git/worktrees/t".to_owned(), Kind::WorkTree),
+            ("a/b/.git".to_owned(), Kind::Repository),
+            ("bare".to_owned(), Kind::Repository),
+            ("tree/.git".to_owned(), Kind::Pointer),
+        ];
+        assert_eq!(find(&mut finder), expected);
+        fs::create_dir_all(root.join("a/c/.git")).unwrap();
+        expected.insert(4, ("a/c/.git".to_owned(), Kind::Repository));
+        assert_eq!(find(&mut finder), expected, "at once");
+        fs::remove_dir_all(root.join("a")).unwrap();
+        expected.drain(3..5);
+        assert_eq!(find(&mut finder), expected);
+    }
+}

@@ -1,0 +1,107 @@
+//! The folder that commands see as `/tmp`: created and removed by the keeper, however the session ends.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::FlockOperation;
+
+use super::aside;
+
+const PREFIX: &str = "pollux-sandbox-";
+/// A folder that is younger may not be locked yet.
+const MIN_AGE: Duration = Duration::from_secs(60);
+
+/// A folder that only its owner can enter. Removed when dropped.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    pub(super) path: PathBuf,
+    /// Locked as long as the session lasts, so that others know that it does.
+    _lock: OwnedFd,
+}
+
+impl Scratch {
+    pub(super) fn create(temp: &Path) -> io::Result<Self> {
+        let mut number = 0_u32;
+        loop {
+            let path = temp.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => {
+                    let lock = aside::open_folder(&path)?;
+                    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+                    return Ok(Self { path, _lock: lock });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+/// Removes the folders of sessions that ended together with their keepers.
+pub(super) fn remove_abandoned(temp: &Path) {
+    let own = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(temp).into_iter().flatten().flatten() {
+        if !entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+            continue;
+        }
+        let path = entry.path();
+        let Ok(meta) = path.symlink_metadata() else { continue };
+        let age =
+            meta.ctime().try_into().ok().map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        let is_old = age.and_then(|since| since.elapsed().ok()).is_some_and(|age| age > MIN_AGE);
+        if !meta.is_dir() || meta.uid() != own || !is_old {
+            continue;
+        }
+        let Ok(folder) = aside::open_folder(&path) else { continue };
+        if rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            remove(&path);
+        }
+    }
+}
+
+/// Removes a folder, even if a command made parts of it unwritable.
+fn remove(path: &Path) {
+    if fs::remove_dir_all(path).is_err() && path.exists() {
+        open_all(path);
+        // Not worth reporting: it is temporary, and the next session tries again.
+        let _ = fs::remove_dir_all(path);
+    }
+}
+
+fn open_all(folder: &Path) {
+    let _ = fs::set_permissions(folder, Permissions::from_mode(0o700));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_all(&entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_removed_with_everything_in_it_and_an_abandoned_one_later() {
+        let temp = tempfile::tempdir().unwrap();
+        let temp = fs::canonicalize(temp.path()).unwrap();
+        let scratch = Scratch::create(&temp).unwrap();
+        let path = scratch.path.clone();
+        fs::create_dir_all(path.join("a/b")).unwrap();
+        fs::set_permissions(path.join("a"), Permissions::from_mode(0o500)).unwrap();
+        remove_abandoned(&temp);
+        assert!(path.exists(), "it is in use, and young");
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,151 @@
+//! Files that other programs act on: what commands do to them is undone, also if the program is killed.
+
+use std::fs;
+
+use pollux_sandbox::{Level, Sandbox, SandboxRequest, TripAction, Tripped};
+
+use crate::scene::{LEVELS, Scene, request, tell};
+use crate::sessions::eventually;
+use crate::soak;
+
+fn scenes() -> impl Iterator<Item = Scene> {
+    LEVELS.into_iter().filter_map(|level| Scene::new(level, true))
+}
+
+fn names(tripped: &[Tripped]) -> Vec<(String, &'static str)> {
+    let mut names: Vec<_> = tripped
+        .iter()
+        .map(|one| (one.path.file_name().unwrap().to_string_lossy().into_owned(), one.action.as_str()))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn changes_are_undone_and_told_with_what_was_done() {
+    let Some(scene) = Scene::new(Level::Landlock, true) else { return };
+    let (status, said) = scene
+        .shell("echo x >> .git/config; rm .git/hooks/pre-push; echo {} > .gemini/mine.json; echo x > .envrc");
+    assert!(status.success(), "{said}");
+    let tripped = scene.sandbox.take_tripped();
+    let expected =
+        [(".envrc", "renamed"), ("config", "restored"), ("mine.json", "renamed"), ("pre-push", "restored")];
+    assert_eq!(names(&tripped), expected.map(|(name, action)| (name.to_owned(), action)));
+    let config = tripped.iter().find(|one| one.path.ends_with("config")).unwrap();
+    let TripAction::Restored(Some(kept)) = &config.action else { panic!("{config:?}") };
+    assert_eq!(fs::read_to_string(kept).unwrap(), "[core]\nx\n", "nothing is lost");
+    assert_eq!(fs::read_to_string(scene.path("w/.git/config")).unwrap(), "[core]\n");
+    assert_eq!(fs::read_to_string(scene.path("w/.git/hooks/pre-push")).unwrap(), "mine");
+    assert!(pollux_sandbox::notice(&tripped).unwrap().contains("restored it and kept the changed version"));
+    assert!(scene.sandbox.take_tripped().is_empty());
+}
+
+#[test]
+fn a_repository_that_a_command_creates_is_usable_and_protected_from_then_on() {
+    for scene in scenes() {
+        let level = scene.sandbox.level();
+        let run = |script: &str| {
+            let (status, said) = scene.shell(&format!(
+                "export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'; {script}"
+            ));
+            assert!(status.success(), "{level}: {script}: {said}");
+            scene.sandbox.take_tripped()
+        };
+        if !scene.shell("git --version").0.success() {
+            return tell("not tested: no git");
+        }
+        assert_eq!(
+            run("git init -q sub && git -C sub commit -q --allow-empty -m x --author 'a <a@b.c>' || true"),
+            []
+        );
+        let tripped = run("git -C sub config core.fsmonitor ./evil; echo evil > sub/.git/hooks/pre-commit");
+        assert_eq!(
+            names(&tripped),
+            [("config".to_owned(), "restored"), ("pre-commit".to_owned(), "renamed")],
+            "{level}"
+        );
+        assert!(
+            !fs::read_to_string(scene.path("w/sub/.git/config")).unwrap().contains("fsmonitor"),
+            "{level}"
+        );
+        assert_eq!(run("mv sub moved && git -C moved status --short"), [], "{level}");
+        let tripped = run("echo evil > moved/.git/hooks/pre-commit");
+        assert_eq!(names(&tripped), [("pre-commit".to_owned(), "renamed")], "{level}");
+        assert_eq!(run("rm -r moved"), [], "{level}");
+        assert!(!scene.path("w/moved").exists(), "{level}: it stays removed");
+        assert_eq!(run("true"), [], "{level}");
+    }
+}
+
+#[test]
+fn a_busy_command_does_not_delay_the_restoration() {
+    let Some(scene) = Scene::new(Level::Landlock, true) else { return };
+    let script = "echo evil >> .git/config; while [ ! -e stop ]; do : > a; rm a; done";
+    let (mut held, _armed, _output) = scene.start("/bin/sh".as_ref(), &["-c", script]);
+    let config = || fs::read_to_string(scene.path("w/.git/config")).unwrap_or_default();
+    eventually("it is changed and restored", || {
+        scene.path("w/.git/config.sandbox-blocked-1").exists() && config() == "[core]\n"
+    });
+    fs::create_dir(scene.path("w/stop")).unwrap();
+    held.wait().unwrap();
+}
+
+#[test]
+fn the_user_can_allow_a_protected_file() {
+    for level in LEVELS {
+        let Some(scene) = Scene::new(level, true) else { continue };
+        let allowed = vec![scene.path("w/.git/hooks"), scene.path("w/.envrc")];
+        let request = SandboxRequest { allowed, ..request(scene.folder.path(), level) };
+        let scene = Scene { sandbox: Sandbox::open(&request).unwrap(), ..scene };
+        let (status, said) = scene.shell("echo x > .git/hooks/pre-commit && echo x > .envrc && ! echo x >> .gemini/settings.json || [ $SANDBOX = landlock ]");
+        assert!(status.success(), "{level}: {said}");
+        let tripped = scene.sandbox.take_tripped();
+        assert!(tripped.iter().all(|one| one.path.ends_with("settings.json")), "{level}: {tripped:?}");
+        assert!(scene.path("w/.git/hooks/pre-commit").exists() && scene.path("w/.envrc").exists(), "{level}");
+        assert_eq!(fs::read_to_string(scene.path("w/.gemini/settings.json")).unwrap(), "{}", "{level}");
+    }
+}
+
+#[test]
+fn changes_are_undone_if_the_program_is_killed() {
+    for level in LEVELS {
+        let Some(scene) = Scene::new(level, true) else { continue };
+        let before = scene.active();
+        let script = "echo x > .envrc; echo evil > .git/hooks/pre-commit; echo x >> .git/config; mkdir -p sub/.git/hooks; \
+                      echo x > sub/.git/hooks/pre-push; chmod 500 $(mktemp -d); : > done; sleep 600";
+        fs::create_dir_all(scene.path("tmp")).unwrap();
+        let mut child = soak::spawn(level, scene.folder.path(), script);
+        eventually("the command did it", || scene.path("w/done").exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let is_clean =
+            || scene.active() == before && fs::read_dir(scene.path("tmp")).unwrap().next().is_none();
+        eventually(&format!("{level}: everything is as before\n{before}\n"), is_clean);
+        let is_over = || soak::processes_in(scene.folder.path()).is_empty();
+        eventually(&format!("{level}: no process is left"), is_over);
+    }
+}
+
+#[test]
+fn nothing_is_created_in_the_workspace_while_a_command_runs() {
+    for scene in scenes() {
+        let listing = "find . | sort";
+        let own = || {
+            let output =
+                std::process::Command::new("sh").args(["-c", listing]).current_dir(scene.path("w")).output();
+            String::from_utf8(output.unwrap().stdout).unwrap()
+        };
+        let before = own();
+        let (status, inside) = scene.shell(listing);
+        assert!(status.success());
+        assert_eq!(inside, before, "{}", scene.sandbox.level());
+        drop(scene.sandbox);
+        assert_eq!(own_listing(&scene.folder, listing), before);
+    }
+}
+
+fn own_listing(folder: &tempfile::TempDir, listing: &str) -> String {
+    let output =
+        std::process::Command::new("sh").args(["-c", listing]).current_dir(folder.path().join("w")).output();
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
