@@ -64,6 +64,7 @@ async fn permission(session: &Session, request: &ApprovalRequest) -> Answer {
         Some(Outcome::Once) => Answer::Once,
         Some(Outcome::Session) => Answer::Session,
         Some(Outcome::SessionServer) => Answer::SessionServer,
+        Some(Outcome::Project) => Answer::Project,
         Some(Outcome::Saved) => Answer::Saved,
         Some(Outcome::Edit | Outcome::Refuse) | None => refused(),
     }
@@ -84,6 +85,7 @@ fn option(offer: &Offer) -> Option<Value> {
         Outcome::Once => ("Allow", "allow_once"),
         Outcome::Session => ("Allow for this session", "allow_always"),
         Outcome::SessionServer => ("Allow all tools of this server for this session", "allow_always"),
+        Outcome::Project => ("Allow for this project", "allow_always"),
         Outcome::Saved => ("Allow for all future sessions", "allow_always"),
         Outcome::Edit | Outcome::Refuse => return None,
     };

@@ -238,13 +238,18 @@ pub(crate) fn in_question(request: &ApprovalRequest) -> Value {
             "Approve the plan".to_owned()
         }
         Subject::Questions(_) => request.display_name.clone(),
+        Subject::Sandbox(question) => {
+            content
+                .extend(question.command.as_deref().map(|command| text(&format!("```sh\n{command}\n```"))));
+            question.sentence()
+        }
         Subject::Other(about) => about.clone(),
     };
     content.extend(request.destroys.as_deref().map(|lost| text(&format!("Cannot be undone: {lost}"))));
     if !request.why.reason.is_empty() {
         content.push(text(&request.why.reason));
     }
-    json!({
+    let mut call = json!({
         "toolCallId": request.call.as_str(),
         "title": one_line(&redacted(&title)),
         "name": request.tool,
@@ -253,7 +258,12 @@ pub(crate) fn in_question(request: &ApprovalRequest) -> Value {
         "content": content,
         "locations": locations(&places),
         "rawInput": raw_input(&Value::Object(request.args.clone())),
-    })
+    });
+    if let (Subject::Sandbox(question), Some(fields)) = (&request.subject, call.as_object_mut()) {
+        let right = json!({"kind": question.right.kind.as_str(), "target": question.right.target});
+        fields.insert("_meta".to_owned(), json!({"kind": "sandbox_expansion", "requested": [right]}));
+    }
+    call
 }
 
 fn subject_kind(subject: &Subject) -> &'static str {
@@ -262,7 +272,7 @@ fn subject_kind(subject: &Subject) -> &'static str {
         Subject::Command { .. } => "execute",
         Subject::Fetch(_) => "fetch",
         Subject::EnterPlan { .. } | Subject::Plan { .. } => "switch_mode",
-        Subject::Server { .. } | Subject::Questions(_) | Subject::Other(_) => "other",
+        Subject::Server { .. } | Subject::Questions(_) | Subject::Sandbox(_) | Subject::Other(_) => "other",
     }
 }
 

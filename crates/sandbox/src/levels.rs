@@ -16,8 +16,8 @@ use crate::mounts::{self, Placed};
 use crate::paths::SandboxPaths;
 use crate::syscalls::Sockets;
 use crate::{
-    Confinement, Doors, Level, LevelError, PathAccess, SandboxError, SandboxRequest, Trial, Tripped, bubblewrap,
-    landlock, placeholders,
+    Confinement, Doors, Level, LevelError, PathAccess, SandboxError, SandboxRequest, Trial, Tripped,
+    bubblewrap, landlock, placeholders,
 };
 
 /// A working sandbox. Its commands share a folder for temporary files, processes and, without network access, a

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_domain::content::Part;
-use pollux_domain::sandbox::{DenialKind, SandboxReport};
+use pollux_domain::sandbox::{DenialKind, SandboxReport, TripwireHit};
 use pollux_domain::tool::{
     ArgError, Display, Effect, Invocation, RunFailure, Tool, ToolContext, ToolErrorKind, ToolKind,
     ToolOutcome, ToolOutput, ToolSpec,
@@ -15,6 +15,7 @@ use pollux_domain::{BoxFuture, JsonObject};
 use pollux_exec::background::Background;
 use pollux_exec::shell::{self, Ending, Finished, ShellCommand, ShellEnd};
 use pollux_rights::CommandRun;
+use pollux_sandbox::Tripped;
 use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
@@ -265,17 +266,29 @@ fn failure(ending: Ending) -> Option<RunFailure> {
 }
 
 /// A finished command in upstream's words.
-fn report(finished: Printed, command: &ShellCommand, sandbox: Option<SandboxReport>) -> ToolOutcome {
-    let mut outcome = reported(finished, command, sandbox.as_ref());
+fn report(finished: Printed, command: &ShellCommand, mut sandbox: Option<SandboxReport>) -> ToolOutcome {
+    let tripped = command.sandbox.as_ref().map(|sandbox| sandbox.take_tripped()).unwrap_or_default();
+    if let Some(report) = &mut sandbox {
+        let hit = |tripped: &Tripped| TripwireHit {
+            path: tripped.path.display().to_string(),
+            action: tripped.action.as_str().to_owned(),
+        };
+        report.tripwire = tripped.iter().map(hit).collect();
+    }
+    let mut outcome = reported(finished, command, sandbox.as_ref(), pollux_sandbox::notice(&tripped));
     if let ToolOutcome::Done(output) = &mut outcome {
         output.sandbox = sandbox.map(Box::new);
     }
     outcome
 }
 
-fn reported(finished: Printed, command: &ShellCommand, confined: Option<&SandboxReport>) -> ToolOutcome {
+fn reported(
+    finished: Printed,
+    command: &ShellCommand,
+    confined: Option<&SandboxReport>,
+    notice: Option<String>,
+) -> ToolOutcome {
     let Printed { ending, output, pid, background_pids } = finished;
-    let notice = command.sandbox.as_ref().and_then(|sandbox| sandbox.take_notice());
     match ending {
         Ending::Cancelled => {
             let text = stopped("Command was cancelled by user before it could complete.", output);
