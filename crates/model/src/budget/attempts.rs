@@ -14,6 +14,7 @@ use super::{Ask, BudgetError};
 
 tokio::task_local! {
     static GATE: Arc<Gate>;
+    static UNCOUNTED: ();
 }
 
 /// Counts the attempts of one request.
@@ -21,6 +22,8 @@ pub(super) struct Gate {
     meter: Arc<Meter>,
     input: u64,
     prices: Option<Prices>,
+    /// How many tokens the reply may have, if that is limited.
+    cap: Option<u64>,
     seen: Mutex<Seen>,
 }
 
@@ -32,8 +35,8 @@ struct Seen {
 }
 
 impl Gate {
-    pub(super) fn new(meter: &Arc<Meter>, input: u64, prices: Option<Prices>) -> Arc<Self> {
-        Arc::new(Self { meter: Arc::clone(meter), input, prices, seen: Mutex::default() })
+    pub(super) fn new(meter: &Arc<Meter>, input: u64, prices: Option<Prices>, cap: Option<u64>) -> Arc<Self> {
+        Arc::new(Self { meter: Arc::clone(meter), input, prices, cap, seen: Mutex::default() })
     }
 
     /// Runs with this gate in place.
@@ -70,6 +73,9 @@ impl Gate {
 
 /// Another attempt is about to leave; an error if the budget does not allow it.
 pub(crate) fn before_attempt() -> Result<(), ModelError> {
+    if UNCOUNTED.try_with(|()| ()).is_ok() {
+        return Ok(());
+    }
     match GATE.try_with(|gate| gate.pass()) {
         Ok(passed) => passed.map_err(ModelError::from),
         // Nobody counts.
@@ -79,5 +85,18 @@ pub(crate) fn before_attempt() -> Result<(), ModelError> {
 
 /// The server begins to answer.
 pub(crate) fn attempt_answered() {
+    if UNCOUNTED.try_with(|()| ()).is_ok() {
+        return;
+    }
     let _ = GATE.try_with(|gate| gate.seen.locked().answered = true);
+}
+
+/// Asks a server about itself, which no model answers and nobody bills.
+pub(crate) async fn uncounted<F: Future>(work: F) -> F::Output {
+    UNCOUNTED.scope((), work).await
+}
+
+/// How many tokens the reply to the request under way may have, if the budget limits that.
+pub(crate) fn output_cap() -> Option<u64> {
+    GATE.try_with(|gate| gate.cap).ok().flatten()
 }
