@@ -23,7 +23,7 @@ use pollux_domain::model::{MicroUsd, ModelError, ModelErrorKind, Prices};
 use pollux_domain::sync::Locked;
 
 use crate::catalogue::cost::{affordable_output, worst_cost};
-pub(crate) use attempts::{attempt_answered, before_attempt, output_cap, uncounted};
+pub(crate) use attempts::{attempt_answered, before_attempt, output_cap, received, uncounted};
 pub use counter_file::{CounterFile, CounterFileError};
 pub use embedding::MeteredEmbedder;
 pub use meter::{Meter, UnknownPrice};
