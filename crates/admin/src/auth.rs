@@ -86,7 +86,7 @@ pub(crate) fn piped(input: &mut dyn Read) -> Result<Secret, Failure> {
 fn asked(prompter: &mut Prompter<'_>) -> Result<Secret, Failure> {
     if !prompter.at_terminal {
         return Err(Failure::new(ExitKind::Input, "cannot ask for the key without a terminal")
-            .hint("`pollux auth login --api-key-stdin` reads it from standard input"));
+            .hint("use `pollux auth login --api-key-stdin` to read it from standard input"));
     }
     let failed = |error: io::Error| Failure::new(ExitKind::Input, "could not read the key").because(&error);
     let question = format!("{}\nAPI key (not shown): ", key::WHERE);

@@ -1,9 +1,9 @@
 //! `pollux import`: converts the settings of Claude Code and Codex.
 //!
 //! Use it once, when you change programs. It collects items from the other program's files (`claude`, `codex`),
-//! compares them with ours and writes what is missing (`write`); it never replaces anything. It does not copy
-//! sessions, which `pollux sessions` reads where they are, and it grants a project nothing: permissions, models and
-//! providers come only from the user's home, and the folder's trust is not renewed.
+//! compares them with the existing ones and writes what is missing (`write`); it never replaces anything. It does not
+//! copy sessions, which `pollux sessions` reads where they are, and it grants a project nothing: permissions, models
+//! and providers come only from the user's home, and the folder's trust is not renewed.
 
 mod arguments;
 mod claude;
@@ -37,7 +37,7 @@ use places::SourceFolder;
 use plan::{ImportItem, ImportState};
 use write::{Destinations, ScopeFiles};
 
-/// What one program has.
+/// The items found for one program.
 struct Import {
     agent: ImportAgent,
     user: Option<SourceFolder>,
@@ -51,7 +51,7 @@ pub fn run(command: &ImportCommand, context: &mut Context<'_>) -> Result<(), Fai
     let home = Home::locate(context.env)
         .map_err(|error| Failure::from_error(ExitKind::Config, &error).hint(error.hint()))?;
     let project = Project::locate(&home, context.env.cwd());
-    // Without what `.env` files add: a project must not name the folder that is read as the user's.
+    // Ignores `.env` files: a project must not choose the folder that is read as the user's.
     let places = Places::new(context.env, home.clone(), false);
     let agents = match command.agent {
         Some(agent) => vec![agent],
@@ -68,7 +68,7 @@ pub fn run(command: &ImportCommand, context: &mut Context<'_>) -> Result<(), Fai
         imports.push(import);
     }
     if let (Some(agent), []) = (command.agent, imports.as_slice()) {
-        let text = format!("no files of {} found", agent.label());
+        let text = format!("no {} files found", agent.label());
         return Err(Failure::new(ExitKind::Input, text).hint(whereabouts(agent)));
     }
     let dry_run = command.dry_run || command.agent.is_none();

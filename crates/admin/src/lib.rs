@@ -13,6 +13,7 @@ mod context;
 pub mod extensions;
 pub mod hooks;
 pub mod import;
+pub mod licenses;
 mod line;
 pub mod mcp;
 pub mod memory;

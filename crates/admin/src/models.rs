@@ -1,4 +1,4 @@
-//! `pollux models`: models with their context windows, prices and abilities; serving a model file.
+//! `pollux models`: models with their context windows, prices and capabilities; serving a model file.
 
 mod arguments;
 mod page;
@@ -6,6 +6,7 @@ mod serve;
 
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::{Failure, print_result};
+use pollux_domain::plural::counted;
 use pollux_host::providers::set::{ProviderSet, provider_set};
 
 pub use arguments::{ListArgs, ModelsArgs, ModelsCommand};
@@ -33,7 +34,7 @@ fn list(args: &ListArgs, set: &ProviderSet, context: &mut Context<'_>) -> Result
     asked
 }
 
-/// Asks the servers and says how that went. What is known without them is listed in any case.
+/// Queries the servers and reports the result. Models that are known without them are listed in any case.
 fn refresh(
     only: Option<&str>,
     set: &ProviderSet,
@@ -41,13 +42,13 @@ fn refresh(
 ) -> Result<Result<(), Failure>, Failure> {
     let refreshed = set.refresh(only)?;
     if refreshed.is_empty() {
-        let text = "no provider has a key and no local server answers; nothing was asked";
+        let text = "nothing to refresh: no provider has a key and no local server responds";
         return Ok(Err(Failure::new(ExitKind::Auth, text).hint("`pollux providers` shows what is missing")));
     }
     let mut failed = Vec::new();
     for provider in &refreshed {
         match &provider.models {
-            Ok(count) => context.warn(&[format!("{}: {count} models", provider.provider)]),
+            Ok(count) => context.warn(&[format!("{}: {}", provider.provider, counted(*count, "model"))]),
             Err(reason) => failed.push(format!("{}: {reason}", provider.provider)),
         }
     }

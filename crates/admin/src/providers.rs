@@ -19,7 +19,7 @@ use crate::context::Context;
 
 /// Runs the command.
 pub fn run(command: &ProvidersCommand, context: &mut Context<'_>) -> Result<(), Failure> {
-    // Google's key has its own place.
+    // Google's key is stored by `pollux auth`.
     match command {
         ProvidersCommand::Login { id } if id == "gemini" => {
             return auth::run(&AuthCommand::Login { stdin: true }, context);
@@ -66,7 +66,7 @@ fn login(id: &str, set: &ProviderSet, context: &mut Context<'_>) -> Result<(), F
     let typed = typed(id, &mut context.prompter)?;
     let stored = set.login(id, typed.reveal())?;
     context.warn(&stored.notes);
-    print_result(context.out, &format!("The key of `{id}` is stored in {}.\n", stored.place))
+    print_result(context.out, &format!("Stored the key for `{id}` in {}.\n", stored.place))
 }
 
 /// The key from a person at the terminal, or from a pipe.
@@ -76,11 +76,11 @@ fn typed(id: &str, prompter: &mut Prompter<'_>) -> Result<Secret, Failure> {
     }
     let failed = |error: io::Error| Failure::new(ExitKind::Input, "could not read the key").because(&error);
     let note = match id {
-        "openai" => "An API key is needed; a ChatGPT subscription does not work here.\n",
-        "anthropic" => "An API key is needed; a Claude subscription does not work here.\n",
+        "openai" => "An API key is required; ChatGPT subscriptions are not supported.\n",
+        "anthropic" => "An API key is required; Claude subscriptions are not supported.\n",
         _ => "",
     };
-    let question = format!("{note}API key of `{id}` (not shown): ");
+    let question = format!("{note}API key for `{id}` (not shown): ");
     match hidden_line::ask(&question, prompter.screen, prompter.input).map_err(failed)? {
         Some(line) => Ok(line),
         None => Err(Failure::new(ExitKind::Cancelled, "nothing was stored")),
@@ -90,8 +90,8 @@ fn typed(id: &str, prompter: &mut Prompter<'_>) -> Result<Secret, Failure> {
 fn logout(id: &str, set: &ProviderSet, context: &mut Context<'_>) -> Result<(), Failure> {
     let removal = set.logout(id)?;
     let mut text = match (removal.result, &removal.keychain_missing) {
-        (true, _) => format!("The stored key of `{id}` was removed.\n"),
-        (false, None) => format!("No key of `{id}` was stored.\n"),
+        (true, _) => format!("Removed the stored key for `{id}`.\n"),
+        (false, None) => format!("No key is stored for `{id}`.\n"),
         (false, Some(_)) => String::new(),
     };
     if let Some(left) = set.key_left(id) {
@@ -119,7 +119,7 @@ fn test(
     match probe.stream {
         ProbeResult::Works(_) => Ok(()),
         ProbeResult::Lacks(_) | ProbeResult::Unknown(_) => {
-            let text = format!("`{}/{}` did not answer; nothing was stored", probe.provider, probe.model);
+            let text = format!("no reply from `{}/{}`; nothing was stored", probe.provider, probe.model);
             Err(Failure::new(ExitKind::Failure, text))
         }
     }

@@ -1,4 +1,4 @@
-//! `pollux sandbox`: which one works, what it blocks, and running a command in it.
+//! `pollux sandbox`: shows which sandbox works and what it blocks, and runs a command in it.
 
 mod arguments;
 mod check;
@@ -28,7 +28,7 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
             let results = check::run(&sandbox, &loaded)?;
             print_result(context.out, &page::checked(sandbox.level(), &results))?;
             if results.iter().any(|result| result.outcome == check::Outcome::Broken) {
-                return Err(Failure::new(ExitKind::Sandbox, "the sandbox does not hold"));
+                return Err(Failure::new(ExitKind::Sandbox, "the sandbox did not block an escape attempt"));
             }
             Ok(())
         }

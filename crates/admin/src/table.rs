@@ -8,8 +8,8 @@ use crate::command_line::{Purpose, RootOptions, SubcommandArgs};
 use crate::context::Context;
 use crate::usage::UsageError;
 use crate::{
-    agents, auth, config, extensions, hooks, import, mcp, memory, models, policy, prompt, providers, sandbox,
-    sessions, skills, trust,
+    agents, auth, config, extensions, hooks, import, licenses, mcp, memory, models, policy, prompt,
+    providers, sandbox, sessions, skills, trust,
 };
 
 /// A subcommand as the command line knows it.
@@ -90,14 +90,16 @@ table! {
     Sandbox(sandbox::SandboxArgs, SandboxCommand);
     /// Explain, test and lint approval rules
     Policy(policy::PolicyArgs, PolicyCommand);
-    /// Show the prompt that a model gets
+    /// Show the prompt sent to the model
     Prompt(prompt::PromptArgs, PromptCommand);
     /// Sign in, sign out and show credentials
     Auth(auth::AuthArgs, AuthCommand);
     /// Manage model providers and their keys
     Providers(providers::ProvidersArgs, ProvidersCommand);
-    /// Convert settings of Claude Code or Codex
+    /// Import settings from Claude Code or Codex
     Import(import::ImportArgs, ImportCommand);
+    /// List the licenses of the crates in Pollux
+    Licenses(licenses::LicensesArgs, LicensesCommand);
 }
 
 /// The subcommand of this name, as clap found it.

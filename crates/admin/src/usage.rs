@@ -57,7 +57,7 @@ pub enum UsageError {
     RewindWhat,
     #[error("nothing to forget: give one of `--path`, `--session` and `--query`")]
     ForgetWhat,
-    #[error("`{0}` needs `--resume`")]
+    #[error("`{0}` requires `--resume`")]
     OnlyWithResume(&'static str),
     #[error("`{0}` needs a subcommand")]
     MissingSubcommand(String),

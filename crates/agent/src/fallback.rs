@@ -1,8 +1,8 @@
-//! Other models in place of one that cannot answer.
+//! Fallback to other models when the chosen one is unavailable.
 //!
 //! A model is replaced only with the user's consent: the list in `model.fallback`, or an answer to a question. A
-//! stand-in is kept to the end of the turn, and longer while the chosen model cools down. Nothing here sends a
-//! request, and nothing of a step is committed when it is called.
+//! stand-in is kept until the end of the turn, and longer while the chosen model cools down. This module sends no
+//! requests, and is called before anything of a step is committed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,20 +19,20 @@ use crate::history::History;
 use crate::session::Session;
 use crate::session::notes::note;
 
-/// How long a model is left alone that gave no time itself.
+/// How long a failed model is skipped if the server gives no time.
 const COOL_DOWN: Duration = Duration::from_secs(30);
-/// A rate limit that passes sooner is waited for.
+/// Pollux waits for rate limits shorter than this.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Attempts after which an overloaded server is left for another one.
+/// Attempts on an overloaded server before a fallback.
 const OVERLOADED_ATTEMPTS: u32 = 3;
 
 /// The models that stand in for the chosen one.
 #[derive(Debug, Default)]
 pub(crate) struct FallbackState {
-    /// Models to propose where the settings list none.
+    /// Models to propose if the settings list none.
     alternatives: Vec<String>,
     stand_in: Option<String>,
-    /// Models that failed, and until when they are left alone.
+    /// Models that failed, and until when they are skipped.
     cooling: Vec<(String, Instant)>,
 }
 
@@ -149,7 +149,7 @@ fn fits(session: &Session, name: &str, listed: bool) -> bool {
     }
     let client = &session.services.client;
     let (now, info) = (client.resolve(session.model()), client.resolve(name));
-    // Local may have been chosen for privacy; only a listed name with its provider says that a remote one is meant.
+    // A local model may have been chosen for privacy, so a remote one must be listed as `provider/model`.
     let is_explicit = listed && name.starts_with(&format!("{}/", info.provider.as_str()));
     let stays = info.local || is_explicit || !client.resolve(&session.model_settings.name).local;
     info.id != now.id && stays && session.size() < info.context_window
@@ -203,7 +203,7 @@ fn reason(error: &ModelError) -> String {
     format!("{}{status}", one_line(line).trim_end_matches('.'))
 }
 
-/// What the target does not get of the conversation.
+/// The parts of the conversation that the target cannot receive.
 fn lost(history: &History, from: &ModelInfo, to: &ModelInfo) -> Vec<String> {
     let parts = || history.entries().iter().flat_map(|entry| &entry.content.parts);
     let sealed = from.id != to.id && parts().any(|part| part.seal.is_some() || part.is_sealed_reasoning());
@@ -243,7 +243,7 @@ async fn ask(session: &mut Session, error: &ModelError, cancel: &CancellationTok
     let model = session.services.client.resolve(session.model()).id;
     let question = Question {
         header: "Model".to_owned(),
-        text: format!("{model} cannot answer: {}. How do you want to continue?", reason(error)),
+        text: format!("{model} is unavailable: {}. How do you want to continue?", reason(error)),
         form: QuestionForm::Choice {
             options: labels.into_iter().map(|label| Choice { label, description: String::new() }).collect(),
             several: false,

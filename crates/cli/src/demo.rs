@@ -1,4 +1,4 @@
-//! `pollux demo`: Pollux on a throw-away project with a scripted model, or with a real one on this machine.
+//! `pollux demo`: Pollux on a throwaway project with a scripted model, or with a real one on this machine.
 //!
 //! Without `--model` the model's responses come from a script; agent, tools, approvals and recorder are real. Nothing
 //! outside the given folder is touched: it holds both the demo's project and its home.
@@ -125,7 +125,7 @@ reply can take minutes.
     };
     format!(
         "\
-This is a demo of Pollux on a throw-away project.
+This is a demo of Pollux on a throwaway project.
 
 {about}
 

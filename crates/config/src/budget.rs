@@ -109,8 +109,8 @@ fn amount(unit: Unit, value: &Value) -> Option<u64> {
 /// What a limit may be.
 fn wanted(unit: Unit) -> &'static str {
     match unit {
-        Unit::Usd | Unit::Minutes => "a number that is not negative",
-        Unit::Tokens | Unit::Requests => "a whole number that is not negative",
+        Unit::Usd | Unit::Minutes => "a non-negative number",
+        Unit::Tokens | Unit::Requests => "a non-negative whole number",
     }
 }
 
@@ -233,10 +233,13 @@ mod tests {
         for (budget, message) in [
             (
                 json!({"session": {"usd": -1}}),
-                "invalid value for `budget.session.usd`: expected a number that is not negative, got -1",
+                "invalid value for `budget.session.usd`: expected a non-negative number, got -1",
             ),
             (json!({"session": {"usd": "5"}}), "got \"5\""),
-            (json!({"session": {"requests": 1.5}}), "`budget.session.requests`: expected a whole number"),
+            (
+                json!({"session": {"requests": 1.5}}),
+                "`budget.session.requests`: expected a non-negative whole number",
+            ),
             (json!({"session": {"dollars": 5}}), "`budget.session.dollars`: expected `usd`, `tokens`"),
             (json!({"month": {"usd": 5}}), "`budget.month`"),
             (json!({"session": 5}), "`budget.session`: expected an object"),

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::JsonObject;
 use crate::model::{MicroUsd, ModelClient, Usage};
+use crate::plural::counted;
 
 const MILLIS_PER_MINUTE: u64 = 60_000;
 /// Below this limit, cents are too coarse.
@@ -94,7 +95,7 @@ impl Unit {
         }
     }
 
-    /// Reads an amount in the form of settings: a number that is not negative, whole where only that makes sense.
+    /// Reads an amount in the form of settings: a non-negative number, whole where only that makes sense.
     pub fn amount(self, number: f64) -> Option<u64> {
         let scaled = match self {
             Self::Usd => (number * 1e6).round(),
@@ -231,6 +232,8 @@ pub struct Exceeded {
     pub unit: Unit,
     pub limit: u64,
     pub spent: Spent,
+    /// What the refused request takes at least; `None` where nothing was about to be sent.
+    pub needed: Option<u64>,
     /// System settings set the limit, so that nobody can raise it here.
     pub fixed: bool,
     /// The session to resume, if it can be.
@@ -248,8 +251,20 @@ impl Exceeded {
         ])
     }
 
-    /// By how much the limit might be raised: about 40 %, in round numbers.
+    /// By how much the limit might be raised: about 40 %, and enough for the refused request, in round numbers.
     pub fn step(&self) -> u64 {
+        let spent = self.spent.get(self.unit);
+        let missing = self.needed.map_or(0, |needed| needed.saturating_add(spent).saturating_sub(self.limit));
+        let grain = match self.unit {
+            Unit::Usd => 10_000,
+            Unit::Minutes => MILLIS_PER_MINUTE,
+            Unit::Tokens => 1_000,
+            Unit::Requests => 1,
+        };
+        self.usual_step().max(missing.div_ceil(grain).saturating_mul(grain))
+    }
+
+    fn usual_step(&self) -> u64 {
         let one = match self.unit {
             Unit::Usd => 1_000_000,
             Unit::Minutes => MILLIS_PER_MINUTE,
@@ -265,7 +280,7 @@ impl Exceeded {
     /// How to go on.
     fn advice(&self) -> String {
         if self.fixed {
-            return "The limit comes from system settings.".to_owned();
+            return "The limit is set in system settings.".to_owned();
         }
         let key = format!("budget.{}.{}", self.scope.as_str(), self.unit.as_str());
         match self.scope {
@@ -296,20 +311,29 @@ impl Exceeded {
 impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sum = sum(self.scope, self.unit, self.limit, &self.spent);
-        write!(f, "Budget reached: {sum}. Nothing was lost. {}", self.advice())
+        let needed = self.needed.filter(|_| self.spent.get(self.unit) < self.limit).map(|needed| {
+            let needed = shown(self.unit, self.limit.min(needed), needed);
+            format!("; the next request needs at least {needed} {}", self.unit.label())
+        });
+        write!(f, "Budget reached: {sum}{}. Nothing was lost. {}", needed.unwrap_or_default(), self.advice())
     }
 }
 
-/// `session 5.00 of 5.00 USD (412 k tokens, 37 requests)`
+/// `session 5.00 of 5.00 USD (412k tokens, 37 requests)`
 fn sum(scope: Scope, unit: Unit, limit: u64, spent: &Spent) -> String {
     let scope = if scope == Scope::Subagent { "sub-agent" } else { scope.as_str() };
     let of = of(unit, limit, spent.get(unit));
-    format!("{scope} {of} ({} tokens, {} requests)", short(spent.tokens), spent.requests)
+    format!("{scope} {of} ({} tokens, {})", short(spent.tokens), counted(spent.requests, "request"))
 }
 
 /// `5.00 of 5.00 USD`
 fn of(unit: Unit, limit: u64, spent: u64) -> String {
-    let shown = |amount: u64| match unit {
+    format!("{} of {} {}", shown(unit, limit, spent), shown(unit, limit, limit), unit.label())
+}
+
+/// An amount without its unit; money is shown to the cent unless the limit is small.
+fn shown(unit: Unit, limit: u64, amount: u64) -> String {
+    match unit {
         Unit::Usd if limit < SMALL_LIMIT => dollars(amount, 4),
         Unit::Usd => dollars(amount, 2),
         Unit::Tokens => short(amount),
@@ -318,8 +342,7 @@ fn of(unit: Unit, limit: u64, spent: u64) -> String {
             let tenths = amount.saturating_mul(10) / MILLIS_PER_MINUTE;
             format!("{}.{}", tenths / 10, tenths % 10)
         }
-    };
-    format!("{} of {} {}", shown(spent), shown(limit), unit.label())
+    }
 }
 
 /// Never less than was spent.
@@ -329,9 +352,9 @@ fn dollars(micro: u64, digits: u32) -> String {
     format!("{}.{:0width$}", amount / one, amount % one, width = digits as usize)
 }
 
-/// `412 k`
+/// `412k`
 fn short(count: u64) -> String {
-    if count < 10_000 { count.to_string() } else { format!("{} k", count / 1000) }
+    if count < 10_000 { count.to_string() } else { format!("{}k", count / 1000) }
 }
 
 /// An amount as it can be typed.
@@ -393,10 +416,10 @@ impl BudgetStatus {
         json!({"limits": limits, "spent": self.session.to_json(), "wasted": self.wasted.to_json()})
     }
 
-    /// `0.4213 USD, 412 k tokens, 37 requests`
+    /// `0.4213 USD, 412k tokens, 37 requests`
     pub fn in_words(spent: &Spent) -> String {
         let money = dollars(spent.usd.0, 4);
-        format!("{money} USD, {} tokens, {} requests", short(spent.tokens), spent.requests)
+        format!("{money} USD, {} tokens, {}", short(spent.tokens), counted(spent.requests, "request"))
     }
 
     /// `0.42 of 5.00 USD`: the money limit that most is spent of.
@@ -460,14 +483,14 @@ mod tests {
 
     fn exceeded(scope: Scope, unit: Unit, limit: u64) -> Exceeded {
         let spent = Spent { usd: MicroUsd(4_996_000), tokens: 412_345, requests: 37, millis: 90_000 };
-        Exceeded { scope, unit, limit, spent, fixed: false, session: Some("6f1c".to_owned()) }
+        Exceeded { scope, unit, limit, spent, needed: None, fixed: false, session: Some("6f1c".to_owned()) }
     }
 
     #[test]
     fn a_reached_limit_says_how_to_go_on() {
         assert_eq!(
             exceeded(Scope::Session, Unit::Usd, 5_000_000).to_string(),
-            "Budget reached: session 5.00 of 5.00 USD (412 k tokens, 37 requests). Nothing was lost. \
+            "Budget reached: session 5.00 of 5.00 USD (412k tokens, 37 requests). Nothing was lost. \
              Continue: /budget +2 or pollux --resume 6f1c --max-budget-usd 7."
         );
         let cases = [
@@ -503,8 +526,20 @@ mod tests {
             let text = exceeded(scope, unit, limit).to_string();
             assert!(text.ends_with(&format!("Nothing was lost. Continue: {advice}")), "{text}");
         }
+        let short = Exceeded { needed: Some(31_200), ..exceeded(Scope::Session, Unit::Usd, 5_010_000) };
+        assert_eq!(
+            short.to_string(),
+            "Budget reached: session 5.00 of 5.01 USD (412k tokens, 37 requests); the next request needs at least \
+             0.0312 USD. Nothing was lost. Continue: /budget +3 or pollux --resume 6f1c --max-budget-usd 8.01."
+        );
+        let first = Exceeded {
+            needed: Some(5_400),
+            spent: Spent::default(),
+            ..exceeded(Scope::Session, Unit::Tokens, 100)
+        };
+        assert!(first.to_string().ends_with("--max-tokens-total 6100."), "{first}");
         let fixed = Exceeded { fixed: true, ..exceeded(Scope::Session, Unit::Usd, 5_000_000) };
-        assert!(fixed.to_string().ends_with("The limit comes from system settings."), "{fixed}");
+        assert!(fixed.to_string().ends_with("The limit is set in system settings."), "{fixed}");
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub mod model;
 pub mod panel;
 pub mod path_display;
 pub mod percent;
+pub mod plural;
 pub mod redact;
 pub mod remote_agent;
 pub mod session_observer;

@@ -35,6 +35,8 @@ pub struct ListOptions {
     pub stays_open: bool,
     /// Typing searches at once.
     pub type_to_search: bool,
+    /// Columns that a narrow screen omits, in this order.
+    pub optional_columns: &'static [usize],
     /// The person did not ask for the list, so keys meant for the prompt must not answer it.
     pub unrequested: bool,
 }

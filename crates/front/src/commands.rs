@@ -5,6 +5,7 @@ mod auth;
 mod browser;
 mod budget;
 mod chat;
+mod context;
 mod copy;
 mod custom;
 mod editor;

@@ -68,8 +68,8 @@ async fn allows_project_model(loaded: &pollux_host::Loaded, ui: &mut UserInterfa
     let title = format!("Let this project use {}?", wish.provider_name);
     let mut choice = Choice::of(&title, [("yes", "Yes, in this folder"), ("no", "No, use my own model")]);
     choice.about = vec![
-        format!("Its `{}` names {}, of another provider than yours.", wish.key, one_line(&wish.model)),
-        "Prompts and files would go there and be paid by your account.".to_owned(),
+        format!("Its `{}` names {}, a model of another provider.", wish.key, one_line(&wish.model)),
+        "Prompts and files would be sent there and billed to your account.".to_owned(),
     ];
     choice.options.unrequested = true;
     choice.marked = Some("no".to_owned());

@@ -1,4 +1,4 @@
-//! The budget of a session: limits from settings and flags, and what the session has spent before.
+//! The budget of a session: limits from settings and flags, and its spending so far.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::{Loaded, Prepared};
 use crate::models::list_price;
 use crate::providers::own_env;
 
-/// The meter that every request of the session is paid from. Lines for the user are added to `warnings`.
+/// The meter that charges every request of the session. Lines for the user are added to `warnings`.
 pub(crate) fn meter(turn: &Prepared<'_>, warnings: &mut Vec<String>) -> Result<Arc<Meter>, Failure> {
     let loaded = turn.loaded;
     let settings = read(&loaded.groups.model.budget)?;
@@ -55,12 +55,13 @@ fn lower(loaded: &Loaded, scope: Scope, limits: &mut Limits, most: &Limits, warn
         limits.set(unit, Some(asked.map_or(most, |limit| limit.min(most))));
         let key = format!("budget.{}.{}", scope.as_str(), unit.as_str());
         if asked.is_some_and(|limit| limit > most) && loaded.settings.origin(&key).layer == Layer::Arguments {
-            warnings.push(format!("`{key}` stays at {}: system settings limit it.", unit.json(most)));
+            warnings.push(format!("`{key}` stays at {}: it is limited by system settings.", unit.json(most)));
         }
     }
 }
 
-/// What a resumed session has spent. Replies from before it had a budget count at the prices that would be paid now.
+/// What a resumed session has spent. Replies from before it had a budget are counted at today's prices, the user's own
+/// first.
 pub(crate) fn spent(loaded: &Loaded, spending: &Spending) -> Spent {
     let (own, _) = read_settings(&loaded.groups.model.providers);
     let env = own_env(loaded);

@@ -1,8 +1,8 @@
 //! A model server that the program starts itself for a GGUF file.
 //!
 //! Use [`LocalServer::start`] and keep the value: the server and all its children end with it, and also when this
-//! program is killed. It listens on a random loopback port and wants a random key, so that no other user of the
-//! machine can ask it. Which program is started is the user's choice alone (`local.serverCommand`).
+//! program is killed. It listens on a random loopback port and requires a random key, so that no other user of the
+//! machine can use it. Only the user can choose the program (`local.serverCommand`).
 
 mod listener;
 mod serve;
@@ -33,13 +33,13 @@ use tokio::time::Instant;
 
 pub use serve::serve;
 
-/// The program that is started where the settings name none.
+/// The program to start if the settings name none.
 const PROGRAM: &str = "llama-server";
-/// How often a server that starts is asked whether it is ready, and how long that may take: a large model is read from
-/// a slow disk.
+/// How often a starting server is polled, and how long it may take to be ready: a large model may be read from a slow
+/// disk.
 const PACE: Duration = Duration::from_millis(200);
 const START_LIMIT: Duration = Duration::from_secs(900);
-/// How much of what it prints is kept for error messages.
+/// How much of its output is kept for error messages.
 const KEPT_LINES: usize = 8;
 const MAX_LINE: usize = 300;
 
@@ -50,11 +50,11 @@ pub struct ServerOptions {
     pub model: PathBuf,
     /// `local.serverCommand`: a program and its first arguments; empty for `llama-server` from `PATH`.
     pub command: Vec<String>,
-    /// A port to listen on; any free one where none is given.
+    /// Port to listen on; any free one if `None`.
     pub port: Option<u16>,
-    /// The context window; as large as the model and the memory allow where none is given.
+    /// The context window; if `None`, as large as the model and the memory allow.
     pub context: Option<u64>,
-    /// Without what a project adds to it.
+    /// Without variables from the project.
     pub env: Env,
     /// What of it no child gets.
     pub redaction: Redaction,
@@ -72,11 +72,11 @@ pub enum LocalServerError {
          `local.serverCommand` in your user settings"
     )]
     NotInstalled,
-    #[error("refusing to run {0}: others can write to its folder")]
+    #[error("refusing to run {0}: other users can write to its folder")]
     Unsafe(String),
     #[error("could not start {program}")]
     Start { program: String, source: io::Error },
-    #[error("{program} ended before it was ready ({ending}){output}")]
+    #[error("{program} exited before it was ready ({ending}){output}")]
     Ended { program: String, ending: String, output: String },
     #[error("port {port} is used by another user's program; nothing was sent to it")]
     Taken { port: u16 },
@@ -115,7 +115,7 @@ impl LocalServer {
         command.extend(["--host", "127.0.0.1", "--port"].map(str::to_owned));
         command.extend([port.to_string(), "-c".to_owned(), context.to_string(), "--jinja".to_owned()]);
         let mut environment = for_command(&options.env, &options.redaction, "cat");
-        // Not an argument: everyone on the machine can read those.
+        // Not an argument: other users can read the arguments of a process.
         environment.push(("LLAMA_API_KEY".to_owned(), key.clone()));
         // Not the project's folder: the program may load libraries from the one that it is started in.
         let folder = options.logs.clone();
@@ -142,7 +142,7 @@ impl LocalServer {
         format!("http://127.0.0.1:{}/v1", self.port)
     }
 
-    /// Waits until it answers; `told` hears now and then for how long that has been going on.
+    /// Waits until it answers; calls `told` from time to time with the elapsed time.
     pub async fn ready(&self, http: &HttpClient, told: impl Fn(Duration)) -> Result<(), LocalServerError> {
         let began = Instant::now();
         let address = format!("http://127.0.0.1:{}/health", self.port);
@@ -179,7 +179,7 @@ impl LocalServer {
         }
     }
 
-    /// How it ended, if it has.
+    /// How it exited, if it has.
     pub async fn ended(&self) -> Option<String> {
         let mut child = self.child.lock().await;
         tokio::select! {
@@ -189,13 +189,13 @@ impl LocalServer {
         }
     }
 
-    /// Waits for its end.
+    /// Waits until it exits.
     pub async fn wait(&self) -> String {
         in_words(self.child.lock().await.ended().await)
     }
 }
 
-/// `llama-server` from `PATH`, unless others could have put it there.
+/// `llama-server` from `PATH`, unless other users could have put it there.
 fn installed(env: &Env) -> Result<PathBuf, LocalServerError> {
     match SearchPath::new(env.get("PATH").map(AsRef::as_ref), &[env.cwd().to_path_buf()]).find(PROGRAM) {
         Lookup::Safe(path) => Ok(path),
@@ -217,9 +217,9 @@ fn in_words(ending: Ending) -> String {
     }
 }
 
-/// Reads what it prints, so that it never waits for a reader, and keeps the last lines.
+/// Reads its output, so that it never blocks, and keeps the last lines.
 fn keep_output(pipes: Pipes, output: &Arc<Mutex<VecDeque<String>>>) {
-    // It reads nothing; a closed input would end some programs.
+    // Some programs exit if their input is closed.
     let input = pipes.input;
     tokio::spawn(keep_lines(pipes.output, Arc::clone(output)));
     let output = Arc::clone(output);
@@ -249,7 +249,7 @@ async fn keep_lines(pipe: impl AsyncRead + Unpin, output: Arc<Mutex<VecDeque<Str
     }
 }
 
-/// Memory that a new program can use, if the system says.
+/// Memory available to a new program, if known.
 fn free_memory() -> Option<u64> {
     let text = std::fs::read_to_string(Path::new("/proc/meminfo")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -282,13 +282,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_ends_at_once_says_why() {
+    async fn a_server_that_exits_at_once_reports_why() {
         let folder = tempfile::tempdir().unwrap();
         let options = options(folder.path(), &["/bin/sh", "-c", "echo \"no room for $2\" >&2; exit 3", "x"]);
         let server = LocalServer::start(&options).unwrap();
         let http = pollux_net::client::client(&pollux_net::client::ClientOptions::new("test")).unwrap();
         let error = server.ready(&http, |_| {}).await.unwrap_err().to_string();
-        assert!(error.starts_with("/bin/sh ended before it was ready (exit code 3)"), "{error}");
+        assert!(error.starts_with("/bin/sh exited before it was ready (exit code 3)"), "{error}");
         assert!(error.contains("no room for ") && error.contains("m.gguf"), "{error}");
     }
 
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_started_is_named() {
+    async fn start_errors_name_the_cause() {
         let folder = tempfile::tempdir().unwrap();
         let error = |options: &ServerOptions| LocalServer::start(options).err().unwrap().to_string();
         assert!(error(&options(folder.path(), &[])).contains("`llama-server` is not installed"));

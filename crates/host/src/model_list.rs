@@ -1,4 +1,4 @@
-//! The models and providers that a person can choose from, and servers on this machine that answer.
+//! The models and providers that the user can choose, and the local servers that respond.
 
 use std::collections::HashSet;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -46,13 +46,13 @@ pub struct ProviderRow {
     pub id: String,
     pub name: String,
     pub local: bool,
-    /// What its key is, without the key.
+    /// The source of its key, never the key.
     pub key: String,
     /// The model to start with there.
     pub model: Option<String>,
 }
 
-/// The providers that can be used as things are: with a key, configured by the user, or Google's with credentials.
+/// The providers that can be used now: with a key, configured by the user, or Google's with credentials.
 pub fn usable_providers(loaded: &Loaded) -> Vec<ProviderRow> {
     let (settings, _) = read_settings(&loaded.groups.model.providers);
     let env = own_env(loaded);
@@ -92,7 +92,7 @@ fn stored_accounts(loaded: &Loaded) -> Vec<String> {
     listing.map(|found| found.entries.into_iter().map(|entry| entry.account).collect()).unwrap_or_default()
 }
 
-/// The known models of all usable providers; nothing is asked.
+/// The known models of all usable providers; contacts no server.
 pub fn known_models(loaded: &Loaded) -> Vec<ModelRow> {
     let mut rows = Vec::new();
     for row in usable_providers(loaded) {
@@ -132,7 +132,7 @@ fn provider_models(loaded: &Loaded, row: &ProviderRow) -> Vec<ModelRow> {
     let mut names: Vec<String> = own.chain(known::models(&row.id).map(str::to_owned)).chain(served).collect();
     let mut seen = HashSet::new();
     names.retain(|name| seen.insert(name.clone()));
-    // The provider's first choice stands first.
+    // The provider's default model comes first.
     let first = provider.default_model();
     names.sort_by_key(|name| Some(name.as_str()) != first);
     names.into_iter().map(|name| model_row(row, &facts(&name))).collect()
@@ -177,7 +177,7 @@ pub async fn local_servers(loaded: &Loaded) -> Vec<ProviderRow> {
 
 async fn answers(host: &str, port: u16) -> bool {
     let is_loopback = |address: &SocketAddr| address.ip().is_loopback();
-    // A name other than this would have to be looked up in the network.
+    // Any other name would need a DNS lookup.
     let host = if host == "localhost" { "127.0.0.1" } else { host };
     if host.parse::<std::net::IpAddr>().is_err() {
         return false;
@@ -200,7 +200,7 @@ pub async fn served_models(loaded: &Loaded, provider: &ProviderRow) -> Result<Ve
     Ok(listed.iter().map(|info| model_row(provider, info)).collect())
 }
 
-/// The providers with a key, where several have one, none was named and the first one would be used.
+/// The providers with a key, if several have one and none was chosen, so that the first would be used.
 pub fn undecided(loaded: &Loaded) -> Vec<ProviderRow> {
     let undecided = matches!(
         start_provider(loaded),

@@ -1,7 +1,7 @@
-//! A project's `model.name` that would move prompts to another provider than the user's own.
+//! A project's `model.name` that would send prompts to a provider other than the user's own.
 //!
-//! Such a name counts only if the user configured that provider, and a paid one only if the user allowed it for this
-//! folder. Otherwise the user's own choice holds.
+//! Such a name takes effect only if the user configured that provider, and for a paid one only if the user allowed it
+//! for this folder. Otherwise the user's own choice is used.
 
 use pollux_config::env::{Env, name};
 use pollux_config::settings::Layer;
@@ -24,7 +24,7 @@ const STATE: &str = "projectProviders";
 /// Where settings change the models of sub-agents.
 const OVERRIDES: &str = "agents.overrides";
 
-/// A model that the project names and that is not used.
+/// A model that the project names but that is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectModel {
     pub model: String,
@@ -47,7 +47,7 @@ impl ProjectModel {
     /// Says that it is ignored, and why.
     pub fn line(&self) -> String {
         let Self { model, key, reason, .. } = self;
-        format!("Ignoring `{key}` of this project ({}): {reason}.", one_line(model))
+        format!("Ignoring this project's `{key}` ({}): {reason}.", one_line(model))
     }
 }
 
@@ -189,7 +189,7 @@ fn judge(loaded: &Loaded, model: &str) -> Judgement {
     match decision(loaded, &id) {
         Some(true) => counts(),
         Some(false) => ignored("you did not allow that provider for this folder", false),
-        None => ignored("it is another provider than yours; allow it in a conversation", true),
+        None => ignored("it uses another provider; allow it in an interactive session", true),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The model providers of a run: the one that it starts with, and clients for the others when they are asked for.
-//! [`set`] has the operations behind `pollux providers` and `pollux models`.
+//! The model providers of a run: the one it starts with, and clients for the others on demand. [`set`] has the
+//! operations behind `pollux providers` and `pollux models`.
 
 mod key_command;
 pub mod set;
@@ -43,7 +43,7 @@ use crate::memory::is_of_project;
 use crate::project_model;
 use key_command::KeyCommand;
 
-/// The providers of Google, whose credentials are chosen in `auth`.
+/// Google's providers, whose credentials are chosen in `auth`.
 pub(crate) const GOOGLE: [&str; 2] = ["gemini", "vertex"];
 
 /// The provider that a run starts with.
@@ -67,13 +67,14 @@ pub fn account(provider: &str) -> String {
     format!("provider:{provider}")
 }
 
-/// The environment without variables from the project's `.env` files: a project chooses neither keys nor addresses.
+/// The environment without variables from the project's `.env` files: a project must choose neither keys nor
+/// addresses.
 pub(crate) fn own_env(loaded: &Loaded) -> Env {
     let kept = loaded.env.iter().filter(|(name, _)| !is_of_project(loaded, name));
     Env::new(kept.map(|(name, value)| (name.to_owned(), value.to_owned())), loaded.env.cwd().to_path_buf())
 }
 
-/// Where a provider's key is, if the environment has one.
+/// The source of a provider's key in the environment, if any.
 pub(crate) fn users_key(providers: &Providers<'_>, id: &str) -> Option<String> {
     let provider = providers.find(id)?;
     match providers.key_in_environment(&provider, None)?.source {
@@ -119,7 +120,7 @@ fn allowed_providers(loaded: &Loaded, providers: &Providers<'_>, start: &str) ->
     let mut allowed: BTreeSet<String> = GOOGLE.iter().map(|id| (*id).to_owned()).collect();
     allowed.insert(start.to_owned());
     if let Value::Object(own) = &model.providers {
-        // The result of a test alone chooses nothing.
+        // A test result alone does not select a provider.
         let chosen =
             |entry: &Value| !entry.as_object().is_some_and(|entry| entry.keys().all(|key| key == "probed"));
         allowed.extend(own.iter().filter(|(_, entry)| chosen(entry)).map(|(id, _)| id.clone()));
@@ -130,7 +131,7 @@ fn allowed_providers(loaded: &Loaded, providers: &Providers<'_>, start: &str) ->
     allowed
 }
 
-/// Finds the provider of a run. `None` means one of Google's, whose credentials decide about everything else.
+/// Finds the provider of a run. `None` means one of Google's, selected by the credentials.
 pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, Failure> {
     let (settings, errors) = read_settings(&loaded.groups.model.providers);
     if let Some(error) = errors.first() {
@@ -200,11 +201,11 @@ pub(crate) fn named_key(loaded: &Loaded) -> Result<Option<Secret>, Failure> {
     match env.get(name).map(str::trim).filter(|key| !key.is_empty()) {
         Some(key) => Ok(Some(Secret::new(key))),
         None => Err(Failure::new(ExitKind::Auth, format!("`--api-key-env` names {name}, which is not set"))
-            .hint(format!("export {name} before running, or leave the flag out"))),
+            .hint(format!("export {name} before running, or omit the flag"))),
     }
 }
 
-/// What is known of the model of a run without a key; `None` if it is one of Google's.
+/// What is known about a run's model without a key, and how it is offered tools; `None` for Google's.
 pub(crate) fn known_model(loaded: &Loaded) -> Result<Option<(ModelInfo, Option<ToolMode>)>, Failure> {
     let (settings, _) = read_settings(&loaded.groups.model.providers);
     let env = own_env(loaded);
@@ -212,7 +213,7 @@ pub(crate) fn known_model(loaded: &Loaded) -> Result<Option<(ModelInfo, Option<T
     let Some(start) = start_provider(loaded)? else { return Ok(None) };
     let provider = providers.find(&start.id).ok_or_else(|| unknown(&start.id, &providers))?;
     let split = providers.split(&loaded.groups.model.name, |_| false);
-    // An alias of Gemini's is no model of another provider.
+    // A Gemini alias is not a model of another provider.
     let named = split.provider.as_deref() == Some(start.id.as_str()) || !is_alias(&split.model);
     let model = if named { Some(split.model) } else { provider.default_model().map(str::to_owned) };
     let model = model.unwrap_or_else(|| "default".to_owned());
@@ -228,7 +229,7 @@ pub(crate) fn known_model(loaded: &Loaded) -> Result<Option<(ModelInfo, Option<T
     Ok(Some((ModelInfo { id: full_name(&start.id, &info.id), ..info }, tools)))
 }
 
-/// Checks that a provider outside Google can be used (exit code 41).
+/// Checks that a provider other than Google can be used (exit code 41).
 pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Result<Credentials, Failure> {
     named_key(loaded)?;
     let (settings, _) = read_settings(&loaded.groups.model.providers);
@@ -276,13 +277,13 @@ fn start_model(loaded: &Loaded, providers: &Providers<'_>, id: &str) -> Result<S
     }
 }
 
-/// A provider of the user's own without `envKey` may need no key.
+/// A user-defined provider without `envKey` may need no key.
 fn needs_key(provider: &Provider<'_>) -> bool {
     !provider.is_local()
         && (provider.is_built_in() || provider.settings().is_some_and(|own| own.env_key.is_some()))
 }
 
-/// Whether Google's API can be used, without asking the keychain twice.
+/// Whether Google's API can be used, without reading the keychain twice.
 pub(crate) fn has_google_credentials(loaded: &Loaded) -> bool {
     let file = loaded.home.settings_file();
     auth::choose(&loaded.env, &loaded.groups.security, || store(loaded).api_key(), &file).is_ok()
@@ -294,7 +295,7 @@ fn unknown(id: &str, providers: &Providers<'_>) -> Failure {
         .hint(format!("known providers: {}; add others under `providers` in your settings", known.join(", ")))
 }
 
-/// Everything that clients are made from.
+/// Everything needed to create clients.
 pub(crate) struct RunProviders {
     env: Env,
     settings: BTreeMap<String, ProviderSettings>,
@@ -318,7 +319,7 @@ pub(crate) struct RunProviders {
     named: Option<(String, String)>,
     /// `local.serverCommand`
     server_command: Vec<String>,
-    /// Where processes that this program started are registered, and their logs are.
+    /// Where child processes are registered and their logs are kept.
     logs: PathBuf,
     user_home: PathBuf,
     /// What of the environment no child gets.
@@ -373,7 +374,7 @@ impl RunProviders {
         Ok(Some((Key::Source(Arc::new(source.map_err(refused)?)), KeyPlace::Command)))
     }
 
-    /// How the models of a provider get tools: as its settings say, or as a server that is not a vendor's own can.
+    /// How a provider's models get tools: from its settings, or detected for servers other than a vendor's own.
     fn tool_plan(&self, provider: &Provider<'_>) -> Option<ToolPlan> {
         let own = provider.settings();
         let is_set = own.is_some_and(|own| {
@@ -389,7 +390,7 @@ impl RunProviders {
         Some(ToolPlan { mode: Arc::new(mode), grammar: provider.is_local() })
     }
 
-    /// A client that starts a server for the file that a model's name is.
+    /// A client that starts a server for the file named by the model.
     fn connect_gguf(&self, provider: &Provider<'_>) -> Arc<dyn ModelClient> {
         let facts = model_facts(provider, &Dialect::CHAT, LiveModels::new());
         let models = provider.settings().map(|own| own.models.clone()).unwrap_or_default();
@@ -427,7 +428,7 @@ impl RunProviders {
         }))
     }
 
-    /// The server of a provider outside Google, and the wire that it speaks.
+    /// The server of a provider other than Google, and its wire format.
     pub(crate) fn endpoint(&self, id: &str) -> Result<(Endpoint, &'static Wire), ModelError> {
         let providers = self.providers();
         let provider = providers.find(id).ok_or_else(|| refused(format!("unknown provider `{id}`")))?;
@@ -453,8 +454,9 @@ impl RunProviders {
             http: self.http.clone(),
             facts: model_facts(&provider, &location.dialect, live_models(&self.live, &provider, &location)),
         };
-        let wire = Wire::of(&location.dialect)
-            .ok_or_else(|| refused(format!("`{}` cannot speak `{}`", id, location.dialect.as_str())))?;
+        let wire = Wire::of(&location.dialect).ok_or_else(|| {
+            refused(format!("`{}` does not support the `{}` dialect", id, location.dialect.as_str()))
+        })?;
         Ok((parts.endpoint(), wire))
     }
 
@@ -504,12 +506,12 @@ impl RunProviders {
     }
 }
 
-/// What the server of a provider said when it was asked last.
+/// The last answer of a provider's server.
 pub(crate) fn live_models(file: &LiveFile, provider: &Provider<'_>, location: &Location) -> LiveModels {
     file.read(provider.id, location.base.as_str()).map(|said| said.models).unwrap_or_default()
 }
 
-/// The file that keeps what servers said about their models.
+/// The file that caches the servers' answers about their models.
 pub(crate) fn live_file(loaded: &Loaded) -> LiveFile {
     LiveFile::new(loaded.home.model_cache_file())
 }
@@ -574,7 +576,7 @@ impl ProviderSource for RunProviders {
     }
 }
 
-/// What to do without a key.
+/// The error for a missing key.
 fn missing_key(provider: &Provider<'_>) -> ModelError {
     let (name, variable, id) = (provider.name(), provider.main_key_variable(), provider.id);
     refused(format!("no API key for {name}; set {variable} or run `pollux providers login {id}`"))

@@ -125,7 +125,7 @@ const NEWCOMER: &str = "\
 To get started, do one of the following:
   - Get a key from Google AI Studio (https://aistudio.google.com/apikey) and run
       export GEMINI_API_KEY=\"<your key>\"
-  - Store the key in the keychain with `pollux auth login`; a key stored by Gemini CLI is found as well.
+  - Store the key in the keychain with `pollux auth login`; a key stored by Gemini CLI also works.
   - Use another provider: set ANTHROPIC_API_KEY or OPENAI_API_KEY.
   - Use a local model: `pollux -m ollama/<model>`.
   - Try `pollux demo`, which needs no key and no network.";

@@ -1,11 +1,11 @@
-//! What may be spent, and what has been.
+//! Limits on spending, and what was spent.
 //!
-//! Before a request leaves, the most it can cost is reserved in every scope that has a limit; afterwards the true cost
-//! takes the reservation's place. Callers that run in parallel draw from the same counters, so that together they
-//! cannot spend more than the limits allow, but for errors of the input's estimate. Day and project are counted in a
-//! file that all processes share. A reservation there counts as spent from the beginning, so that a process that dies
-//! leaves it spent. [`Meter`] puts all of it around any client.
-//! Not here: reading limits from settings, and what a session does when a limit is reached.
+//! Before a request is sent, the most it can cost is reserved in every scope that has a limit; afterwards the actual
+//! cost replaces the reservation. Callers that run in parallel draw from the same counters, so that together they
+//! cannot exceed the limits, apart from errors in the estimated input. Day and project are counted in a file that all
+//! processes share. A reservation there counts as spent from the beginning, so if a process dies, it stays spent.
+//! [`Meter`] wraps any client with all of this. Not here: reading limits from settings, and what a session does when
+//! a limit is reached.
 
 mod attempts;
 mod counter_file;
@@ -29,40 +29,40 @@ pub use embedding::MeteredEmbedder;
 pub use meter::{Meter, UnknownPrice};
 pub use metered::Metered;
 
-/// A reply is not cut below this many tokens; the request is refused instead.
+/// A reply is not shortened below this many tokens; the request is refused instead.
 pub const MIN_OUTPUT: u64 = 1024;
-/// People are told when so much of a limit is spent.
+/// The user is warned when this share of a limit is spent.
 const NOTICE_PERCENT: u64 = 80;
 
-/// A request that wants to leave.
+/// A request to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
-    /// How many tokens it has, as far as that can be told.
+    /// Its tokens, estimated if necessary.
     pub input: u64,
     /// How many tokens its reply may have.
     pub max_output: u64,
-    /// `None` if nobody knows what it costs; then only tokens and requests are limited.
+    /// `None` if the price is unknown; then only tokens and requests are limited.
     pub prices: Option<Prices>,
 }
 
-/// Why a request may not leave.
+/// Why a request must not be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum BudgetError {
     #[error("{exceeded}")]
     Exceeded {
         exceeded: Box<Exceeded>,
-        /// It would fit if what is reserved for requests under way were not needed.
+        /// It would fit if the reservations of running requests were released.
         may_pass: bool,
     },
-    /// Nothing is sent that could not be counted.
-    #[error("the budget cannot be counted: {0}")]
+    /// Requests that cannot be counted are not sent.
+    #[error("could not track the budget: {0}")]
     File(#[from] CounterFileError),
 }
 
-/// What may be spent in every scope, and what has been. Shared by all callers of a session.
+/// Limits and spending in every scope. Shared by all callers of a session.
 pub struct Budget {
     state: Mutex<State>,
-    /// Limits of the system's settings, which nobody can raise.
+    /// Limits in system settings, which cannot be raised.
     fixed: BTreeMap<Scope, Limits>,
     file: Option<CounterFile>,
     session: Option<String>,
@@ -73,28 +73,28 @@ struct State {
     limits: BTreeMap<Scope, Limits>,
     /// Reservations included.
     spent: BTreeMap<Scope, Spent>,
-    /// What is reserved for requests under way.
+    /// Reserved for running requests.
     held: Spent,
     wasted: Spent,
-    /// Scopes whose notice was given.
+    /// Scopes whose warning was given.
     told: BTreeSet<Scope>,
     notices: Vec<String>,
     /// The day of the file when it was last read.
     today: String,
-    /// Until when the time of the turn under way was counted.
+    /// Until when the time of the running turn was counted.
     counted_until: Option<Instant>,
-    /// Time that the file does not have yet.
+    /// Time not yet written to the file.
     unfiled_millis: u64,
 }
 
-/// Money and tokens that are set aside for one request. Dropping it leaves them spent.
+/// Money and tokens reserved for one request. If dropped, they stay spent.
 #[derive(Debug)]
 #[must_use = "what is not settled stays spent"]
 pub struct Reservation {
     held: Spent,
     /// How many tokens the reply may have now.
     pub max_output: u64,
-    /// The day it was made on; it is settled there.
+    /// The day it was made, on which it is settled.
     day: String,
 }
 
@@ -117,21 +117,21 @@ impl Budget {
         self
     }
 
-    /// Limits that nobody can raise.
+    /// Limits that cannot be raised.
     #[must_use]
     pub fn with_fixed(mut self, limits: impl IntoIterator<Item = (Scope, Limits)>) -> Self {
         self.fixed = limits.into_iter().collect();
         self
     }
 
-    /// The session to name where it can be resumed.
+    /// The session to name in the advice on how to resume.
     #[must_use]
     pub fn of_session(mut self, id: impl Into<String>) -> Self {
         self.session = Some(id.into());
         self
     }
 
-    /// What an earlier part of the session spent.
+    /// Spending of an earlier part of the session.
     pub fn resume(&self, spent: Spent) {
         self.state.locked().spent.insert(Scope::Session, spent);
     }
@@ -195,12 +195,12 @@ impl Budget {
         state.limits.iter().filter_map(left).min().map(Duration::from_millis)
     }
 
-    /// Whether requests are counted in a file, for which others may have to be waited for.
+    /// Whether requests are counted in a file, whose lock another process may hold.
     fn has_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// All limits and what was spent, without what is only reserved.
+    /// All limits and what was spent, without reservations.
     pub fn status(&self) -> BudgetStatus {
         let mut state = self.state.locked();
         state.count_time();
@@ -224,15 +224,22 @@ impl Budget {
         state.limits.iter().find_map(|(scope, limits)| {
             let spent = state.settled(*scope);
             let unit = limits.reached(&spent)?;
-            Some(self.exceeded(*scope, unit, limits, spent))
+            Some(self.exceeded(*scope, unit, limits, spent, None))
         })
     }
 
-    fn exceeded(&self, scope: Scope, unit: Unit, limits: &Limits, spent: Spent) -> Exceeded {
+    fn exceeded(
+        &self,
+        scope: Scope,
+        unit: Unit,
+        limits: &Limits,
+        spent: Spent,
+        needed: Option<u64>,
+    ) -> Exceeded {
         let limit = limits.get(unit).unwrap_or_default();
         let fixed =
             self.fixed.get(&scope).and_then(|fixed| fixed.get(unit)).is_some_and(|most| limit >= most);
-        Exceeded { scope, unit, limit, spent, fixed, session: self.session.clone() }
+        Exceeded { scope, unit, limit, spent, needed, fixed, session: self.session.clone() }
     }
 
     /// Changes the limits of the session; the error says why not.
@@ -245,11 +252,11 @@ impl Budget {
                 let limits = state.limits.get_mut(&Scope::Session);
                 let Some((limits, limit)) = limits.and_then(|own| own.get(unit).map(|limit| (own, limit)))
                 else {
-                    return Err(format!("the session has no limit in {}", unit.as_str()));
+                    return Err(format!("the session has no `{}` limit", unit.as_str()));
                 };
                 let most = fixed(Scope::Session).get(unit).unwrap_or(u64::MAX);
                 if limit >= most {
-                    return Err("the limit comes from system settings".to_owned());
+                    return Err("the limit is set in system settings".to_owned());
                 }
                 limits.set(unit, Some(limit.saturating_add(by).min(most)));
             }
@@ -266,23 +273,23 @@ impl Budget {
         Ok(())
     }
 
-    /// Something that was paid for brought nothing.
+    /// Counts spending as wasted.
     pub fn waste(&self, spent: Spent) {
         let mut state = self.state.locked();
         state.wasted = state.wasted.plus(spent);
     }
 
-    /// A line for people.
+    /// A notice for the user.
     fn tell(&self, line: String) {
         self.state.locked().notices.push(line);
     }
 
-    /// Lines for people that were not told yet.
+    /// Notices that the user has not seen yet.
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut self.state.locked().notices)
     }
 
-    /// Sets aside the most that a request can cost. A reply that would be too dear is made shorter, down to
+    /// Reserves the most that a request can cost. A reply that would cost too much is shortened, down to
     /// [`MIN_OUTPUT`] tokens.
     pub fn reserve(&self, ask: &Ask) -> Result<Reservation, BudgetError> {
         let mut state = self.state.locked();
@@ -302,7 +309,7 @@ impl Budget {
         for (scope, limits) in &state.limits {
             let spent = state.spent_in(*scope);
             max_output = fitting(ask, max_output, limits, spent).map_err(|unit| BudgetError::Exceeded {
-                exceeded: Box::new(self.exceeded(*scope, unit, limits, spent)),
+                exceeded: Box::new(self.exceeded(*scope, unit, limits, spent, ask.least(unit))),
                 may_pass: fitting(ask, ask.max_output, limits, state.settled(*scope)).is_ok(),
             })?;
         }
@@ -324,7 +331,7 @@ impl Budget {
         Ok(Reservation { held, max_output, day })
     }
 
-    /// Puts what a request truly cost in the place of its reservation.
+    /// Replaces a reservation with the actual cost of the request.
     pub fn settle(&self, reservation: Reservation, actual: Spent) -> Result<(), BudgetError> {
         let mut state = self.state.locked();
         state.held = state.held.minus(reservation.held);
@@ -348,7 +355,7 @@ impl State {
         self.spent.get(&scope).copied().unwrap_or_default()
     }
 
-    /// Without what is only reserved.
+    /// Without reservations.
     fn settled(&self, scope: Scope) -> Spent {
         self.spent_in(scope).minus(self.held)
     }
@@ -360,7 +367,7 @@ impl State {
         }
     }
 
-    /// Counts the time of the turn under way.
+    /// Counts the time of the running turn.
     fn count_time(&mut self) {
         let Some(since) = self.counted_until else { return };
         let millis = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -386,8 +393,21 @@ impl State {
     }
 }
 
-/// How long the reply of a request may be within a limit; the unit of which there is too little, if even the shortest
-/// one would be too much.
+impl Ask {
+    /// What the request takes with the shortest reply.
+    fn least(&self, unit: Unit) -> Option<u64> {
+        let output = MIN_OUTPUT.min(self.max_output);
+        match unit {
+            Unit::Usd => self.prices.as_ref().map(|prices| worst_cost(self.input, output, prices).0),
+            Unit::Tokens => Some(self.input.saturating_add(output)),
+            Unit::Requests => Some(1),
+            Unit::Minutes => None,
+        }
+    }
+}
+
+/// How long the reply of a request may be within a limit; or the exhausted unit, if even the shortest reply does not
+/// fit.
 fn fitting(ask: &Ask, max_output: u64, limits: &Limits, spent: Spent) -> Result<u64, Unit> {
     let rest = |limit: u64, spent: u64| limit.saturating_sub(spent);
     for unit in [Unit::Requests, Unit::Minutes] {
@@ -395,7 +415,7 @@ fn fitting(ask: &Ask, max_output: u64, limits: &Limits, spent: Spent) -> Result<
             return Err(unit);
         }
     }
-    // A request that wants less than the shortest reply is not made longer.
+    // A request for less than the shortest reply is not extended.
     let shortest = MIN_OUTPUT.min(max_output);
     let mut output = max_output;
     if let Some(limit) = limits.tokens {
@@ -415,7 +435,7 @@ fn fitting(ask: &Ask, max_output: u64, limits: &Limits, spent: Spent) -> Result<
     if output >= shortest { Ok(output) } else { Err(Unit::Usd) }
 }
 
-/// The first limit that most is spent of.
+/// The first limit that is mostly spent.
 fn nearly_spent(limits: &Limits, spent: &Spent) -> Option<(Unit, u64)> {
     Unit::ALL.into_iter().find_map(|unit| {
         let limit = limits.get(unit)?;

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::io;
 
+use rustls::CertificateError;
+
 /// A transfer that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransportFailure {
@@ -60,12 +62,32 @@ fn innermost(causes: &[&(dyn Error + 'static)], otherwise: &str) -> String {
 fn certificate_problem(cause: &(dyn Error + 'static)) -> Option<String> {
     match tls_error(cause)? {
         rustls::Error::InvalidCertificate(problem) => Some(format!(
-            "the server's certificate was refused ({problem:?}); behind a proxy that inspects TLS, \
-             set `NODE_EXTRA_CA_CERTS` to its certificate file"
+            "the server's certificate was refused: {}; behind a proxy that inspects TLS, \
+             set `NODE_EXTRA_CA_CERTS` to its certificate file",
+            certificate_fault(problem)
         )),
         rustls::Error::General(text) => Some(text.clone()),
         _ => None,
     }
+}
+
+fn certificate_fault(problem: &CertificateError) -> String {
+    use CertificateError as Fault;
+    let text = match problem {
+        Fault::Expired | Fault::ExpiredContext { .. } => "it has expired",
+        Fault::NotValidYet | Fault::NotValidYetContext { .. } => "it is not valid yet",
+        Fault::NotValidForName | Fault::NotValidForNameContext { .. } => "it belongs to another host",
+        Fault::UnknownIssuer => "its issuer is not trusted",
+        Fault::Revoked => "it was revoked",
+        Fault::BadEncoding => "it cannot be read",
+        // The verifier of certificates names its faults by identifiers only.
+        Fault::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "it is the certificate of an authority, not of a server"
+        }
+        Fault::Other(other) => return other.to_string(),
+        other => return format!("{other:?}"),
+    };
+    text.to_owned()
 }
 
 /// The error of TLS inside errors of I/O, which may be wrapped several times and do not name what they wrap as
@@ -104,7 +126,7 @@ mod tests {
     fn a_certificate_is_found_however_deep_it_is_wrapped() {
         let refused = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
         let wrapped = io::Error::other(io::Error::other(io::Error::other(refused)));
-        assert!(certificate_problem(&wrapped).is_some_and(|text| text.contains("UnknownIssuer")));
+        assert!(certificate_problem(&wrapped).is_some_and(|text| text.contains("its issuer is not trusted")));
         assert_eq!(certificate_problem(&io::Error::other("something else")), None);
     }
 

@@ -1,4 +1,4 @@
-//! `bwrap`, another way to a view of the file system of one's own, for systems that permit it and not us.
+//! `bwrap` provides a private view of the file system on systems that let it, but not us, create namespaces.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,8 +14,7 @@ use crate::{LevelError, SandboxRequest};
 /// Where the program itself appears inside, to hold the session.
 pub(crate) const HOLDER: &str = "/run/pollux/pollux";
 
-/// Finds it where neither a command nor another user can have written it, and not among the files that accumulate
-/// in homes.
+/// Finds it in a place that neither commands nor other users can write, and not in a home directory.
 pub(crate) fn find(places: &SandboxPaths, request: &SandboxRequest) -> Result<PathBuf, LevelError> {
     let open: Vec<PathBuf> =
         places.writable.iter().chain(&places.temp).chain(&places.homes).cloned().collect();
@@ -24,14 +23,14 @@ pub(crate) fn find(places: &SandboxPaths, request: &SandboxRequest) -> Result<Pa
         .ok_or(LevelError::NotInstalled("bwrap"))
 }
 
-/// The options for a holder. `own` is the program's own file.
+/// The options to start a holder. `own` is the program's own file.
 pub(crate) fn arguments(program: &Path, mounts: &[Placed], network: bool, own: &Path) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]
         .into_iter()
         .chain(["--as-pid-1", "--cap-drop", "ALL"])
         .map(OsString::from)
         .collect();
-    // A setuid program cannot do it, and the system call filter does it too.
+    // A setuid `bwrap` cannot do this, and the system call filter does it too.
     let is_setuid = fs::metadata(program).is_ok_and(|meta| meta.mode() & 0o4000 != 0);
     if !is_setuid {
         arguments.push("--disable-userns".into());
@@ -40,7 +39,7 @@ pub(crate) fn arguments(program: &Path, mounts: &[Placed], network: bool, own: &
         arguments.push("--unshare-net".into());
     }
     arguments.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"].map(OsString::from));
-    // Its own check looks at the folder, which nobody can write, and not at the switches in it, which root can.
+    // bubblewrap checks only the folder, which is read-only, not the files in it, which root can write.
     arguments.extend(["--ro-bind", "/proc/sys", "/proc/sys"].map(OsString::from));
     // Empty folders are sealed last: until then, mount points are created in them for visible paths.
     let mut seals: Vec<OsString> = Vec::new();
@@ -56,7 +55,7 @@ pub(crate) fn arguments(program: &Path, mounts: &[Placed], network: bool, own: &
                 arguments.extend(["--tmpfs".into(), path.clone()]);
                 seals.extend(["--remount-ro".into(), path]);
             }
-            // A device that the mount does not let anyone open.
+            // A device that cannot be opened on this mount.
             Mount::Blocked => arguments.extend(["--ro-bind".into(), "/dev/null".into(), path]),
         }
     }

@@ -32,14 +32,14 @@ use crate::new_session::keep_standard_streams_only;
 use crate::wire::{self, Reader, Writer};
 use setup::Setup;
 
-/// The first argument of a holder's command line.
+/// The first argument on a holder's command line.
 pub const ARGUMENT: &str = "__sandbox-init";
 
-/// This program, even if its file was replaced meanwhile.
+/// This program, even if its file has been replaced since.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 /// How long a holder may take to set itself up, or a command to start.
 const START_LIMIT: Duration = Duration::from_secs(30);
-/// How long the end of everything may take.
+/// How long it may take to end everything.
 const END_LIMIT: Duration = Duration::from_secs(6);
 
 /// A program to start in a sandbox, with exactly this environment.
@@ -49,7 +49,7 @@ pub struct Start<'a> {
     pub arguments: Vec<&'a OsStr>,
     pub directory: &'a Path,
     pub environment: &'a [(String, String)],
-    /// Input, output, errors.
+    /// Standard input, output and error.
     pub streams: [BorrowedFd<'a>; 3],
 }
 
@@ -79,7 +79,7 @@ pub fn run_if_asked(arguments: &mut dyn Iterator<Item = OsString>) -> Option<u8>
 }
 
 impl Holder {
-    /// Starts a holder, by another program if one is named with its arguments.
+    /// Starts a holder, through another program if one is given with its arguments.
     pub(crate) fn start(setup: &Setup, by: Option<(&Path, Vec<OsString>)>) -> Result<Self, LevelError> {
         let (control, far_control) = UnixStream::pair().map_err(LevelError::Start)?;
         let (monitor, far_monitor) = UnixStream::pair().map_err(LevelError::Start)?;
@@ -96,13 +96,13 @@ impl Holder {
         command.stdin(input).stdout(output).stderr(Stdio::piped()).process_group(0);
         keep_standard_streams_only(&mut command);
         let mut process = command.spawn().map_err(LevelError::Start)?;
-        // The command owns the far ends: the sockets would never end.
+        // The command owns the far ends; while it exists, the sockets do not close.
         drop(command);
         let errors = process.stderr.take();
         let answer = exchange(&control, setup);
         match answer {
             Ok((id, namespaces)) => {
-                // Neither a wrapper's complaints nor a full pipe matter any more.
+                // From here on, a wrapper's output and a full pipe do not matter.
                 drop(errors);
                 let (control, monitor) = (Some(Mutex::new(control)), Some(Mutex::new(monitor)));
                 Ok(Self { control, monitor, process: Mutex::new(process), id, namespaces })
@@ -155,7 +155,7 @@ impl Holder {
         Ok(Held { id: id.ok_or_else(gone)?, own_id, status: near })
     }
 
-    /// Mounts files that appeared or were replaced.
+    /// Adds mounts for files that appeared or were replaced.
     pub(crate) fn mount(&self, mounts: &[Placed]) -> io::Result<()> {
         let monitor = self.monitor.as_ref().ok_or_else(gone)?.locked();
         let mut body = Writer::default();
@@ -169,12 +169,12 @@ impl Holder {
         Err(io::Error::other(body.text()?.to_string_lossy().into_owned()))
     }
 
-    /// Whether it can start anything.
+    /// Whether it can start programs.
     pub(crate) fn is_alive(&self) -> bool {
         self.process.locked().try_wait().is_ok_and(|status| status.is_none())
     }
 
-    /// The number of the process that starts commands.
+    /// The process ID of the process that starts commands.
     pub(crate) fn id(&self) -> i32 {
         self.id
     }
@@ -182,7 +182,7 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // Their end is the sign.
+        // The closed sockets signal the end.
         drop((self.control.take(), self.monitor.take()));
         let mut process = self.process.locked();
         let deadline = Instant::now() + END_LIMIT;
@@ -198,23 +198,23 @@ impl Drop for Holder {
 }
 
 impl Held {
-    /// The number by which this program can signal it and its group.
+    /// The process ID by which this program can signal it and its group.
     pub fn id(&self) -> i32 {
         self.id
     }
 
-    /// The number by which it knows itself, and other commands of the sandbox know it.
+    /// The process ID inside the sandbox.
     pub fn own_id(&self) -> u32 {
         self.own_id
     }
 
-    /// A socket that receives [`ExitStatus`] as the four bytes of its raw value, when the program ends. It ends
-    /// without them if the holder does.
+    /// A socket that receives [`ExitStatus`] as the four bytes of its raw value, when the program ends. It closes
+    /// without them if the holder ends.
     pub fn into_status(self) -> UnixStream {
         self.status
     }
 
-    /// Waits for its end.
+    /// Waits until it exits.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         let mut raw = [0; 4];
         match self.status.read_exact(&mut raw) {
@@ -229,10 +229,10 @@ impl Held {
 }
 
 fn gone() -> io::Error {
-    io::Error::new(io::ErrorKind::BrokenPipe, "the process that holds the sandbox has exited")
+    io::Error::new(io::ErrorKind::BrokenPipe, "the sandbox process has exited")
 }
 
-/// Tells a holder its setup and waits until it is done.
+/// Sends a holder its setup and waits for the confirmation.
 fn exchange(control: &UnixStream, setup: &Setup) -> Result<(i32, Vec<OwnedFd>), LevelError> {
     let (body, descriptors) = setup.write();
     let failed = |error: io::Error| LevelError::Start(error);

@@ -43,17 +43,17 @@ const WRITE: u64 = READ
     | REFER
     | TRUNCATE;
 const HANDLED: u64 = WRITE | MAKE_CHAR | MAKE_BLOCK;
-/// The rights that a rule for a file can have.
+/// The rights that a rule for a file can grant.
 const OF_FILES: u64 = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE;
 
 const SCOPE_ABSTRACT_UNIX_SOCKET: u64 = 1;
 const SCOPE_SIGNAL: u64 = 1 << 1;
 const CREATE_VERSION: u32 = 1;
 const RULE_PATH_BENEATH: i32 = 1;
-/// Before it, files outside could still be truncated.
+/// With older versions, files outside could still be truncated.
 const ABI_OF_TRUNCATE: i64 = 3;
 const ABI_OF_SCOPES: i64 = 6;
-/// As many as a set can have.
+/// The maximum number of rules in a set.
 const MAX_CAPABILITIES: u64 = 64;
 /// A home with more entries than this is not walked.
 const MAX_RULES: usize = 20_000;
@@ -115,7 +115,7 @@ pub(crate) fn check() -> Result<(), LevelError> {
     Ok(())
 }
 
-/// Whether the kernel keeps signals and abstract sockets inside.
+/// Whether the kernel confines signals and abstract sockets.
 pub(crate) fn has_scopes() -> bool {
     scopes() != 0
 }
@@ -135,7 +135,7 @@ fn rules(places: &SandboxPaths) -> Result<Vec<(PathBuf, u64)>, LevelError> {
         Ok(())
     };
     add(Path::new("/"), &unread, READ)?;
-    // A home in it must not become writable with it.
+    // A home directory inside it must not become writable too.
     let temp = places.temp.iter().filter(|temp| refuse_broad(temp, &places.homes).is_ok());
     for tree in places.writable.iter().chain(temp) {
         // An explicitly allowed path may itself be in a hidden folder.
@@ -168,7 +168,7 @@ fn beside(tree: &Path, without: &[PathBuf], found: &mut Vec<PathBuf>) -> Result<
     Ok(())
 }
 
-/// The scopes that the kernel knows.
+/// The scopes that the kernel supports.
 fn scopes() -> u64 {
     let has_scopes = abi().is_ok_and(|abi| abi >= ABI_OF_SCOPES);
     if has_scopes { SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL } else { 0 }
@@ -222,8 +222,8 @@ fn allow(ruleset: &OwnedFd, path: &Path, access: u64) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Commands of root become those of an ordinary user who owns root's files. Other users have no capabilities
-/// to drop, and the kernel reports that.
+/// Commands of root run as an ordinary user who owns root's files. Other users have no capabilities to drop, and the
+/// kernel reports that.
 #[expect(unsafe_code, reason = "the standard library has no prctl")]
 pub(crate) fn give_up_capabilities() {
     for capability in 0..MAX_CAPABILITIES {

@@ -17,14 +17,14 @@ use crate::syscalls::Sockets;
 use crate::tripwire::{self, Armed, Tripwire};
 use crate::{Confinement, Level, LevelError, SandboxError, SandboxRequest, Trial, bubblewrap, landlock};
 
-/// A working sandbox. Its commands share a folder for temporary files, processes and, without the network, a
-/// loopback of their own. All of it ends when this value is dropped.
+/// A working sandbox. Its commands share a folder for temporary files, processes and, without network access, a
+/// private loopback interface. All of it ends when this value is dropped.
 #[derive(Debug)]
 pub struct Sandbox {
     means: Means,
     network: bool,
     places: SandboxPaths,
-    /// The workspace's directories, and what they were at the start.
+    /// The workspace's directories, and their identities at the start.
     roots: Vec<(PathBuf, Option<(u64, u64)>)>,
     held: Mutex<Session>,
     tripwire: Tripwire,
@@ -37,7 +37,7 @@ pub struct Sandbox {
 struct Session {
     holder: Option<Arc<Holder>>,
     mounted: Vec<Placed>,
-    /// Replaced ones; commands that they started may still run.
+    /// Replaced holders, whose commands may still run.
     older: Vec<Arc<Holder>>,
 }
 
@@ -48,7 +48,7 @@ enum Means {
     Landlock,
 }
 
-/// Ends what commands leave behind, without confining them.
+/// Ends processes that commands leave behind, without confining them.
 #[derive(Debug)]
 pub struct Guard {
     holder: Holder,
@@ -72,7 +72,7 @@ impl Guard {
         self.holder.run(start, start.environment)
     }
 
-    /// Whether it can start anything.
+    /// Whether it can start programs.
     pub fn is_alive(&self) -> bool {
         self.holder.is_alive()
     }
@@ -118,7 +118,7 @@ impl Sandbox {
     }
 
     /// Another set of rights in the same session: it has its own view of the file system, and shares processes,
-    /// loopback and temporary files. Not for the namespaces of bubblewrap, which nobody else can enter.
+    /// loopback and temporary files. Not for bubblewrap, whose namespaces cannot be entered.
     pub fn with_rights(&self, request: &SandboxRequest) -> Result<Self, SandboxError> {
         let places = SandboxPaths::survey(request)?;
         let level = self.level();
@@ -173,7 +173,7 @@ impl Sandbox {
                 session.mounted = plan;
                 return Ok(holder);
             }
-            // Nobody but bubblewrap itself can mount there.
+            // Only bubblewrap itself can mount there.
             session.older.push(holder);
         }
         let holder = Arc::new(self.start_holder(&plan)?);
@@ -206,7 +206,7 @@ impl Sandbox {
                 Holder::start(&setup, Some((program, arguments)))
             }
             Means::Landlock => {
-                // Daemons' sockets are not hidden here, so they are out of reach by their kind.
+                // Daemon sockets are not hidden here, so all Unix sockets are blocked.
                 let sockets = Sockets { unix: false, internet: self.network };
                 let setup = setup(Kind::Rules, sockets, Vec::new(), Some(landlock::full(&self.places)?));
                 Holder::start(&setup, None)
@@ -231,7 +231,7 @@ impl Sandbox {
         Ok((holder.run(start, &self.environment(start.environment))?, watch))
     }
 
-    /// Permits a protected name that did not exist: the program itself, not a command, is about to create it.
+    /// Permits a protected name that did not exist: Pollux itself, not a command, is about to create it.
     pub fn permit(&self, path: &Path) {
         self.tripwire.permit(path);
     }
@@ -258,7 +258,7 @@ impl Sandbox {
     pub fn confinement(&self) -> Confinement {
         let level = self.level();
         let signals_outside = level == Level::Landlock && !landlock::has_scopes();
-        // A network namespace keeps them out too.
+        // A network namespace blocks them too.
         let has_own_network = level != Level::Landlock && !self.network;
         let abstract_sockets = level != Level::Landlock && !has_own_network && !landlock::has_scopes();
         Confinement { level, network: self.network, signals_outside, abstract_sockets }
@@ -272,7 +272,7 @@ fn roots(request: &SandboxRequest) -> Vec<(PathBuf, Option<(u64, u64)>)> {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        // Everything in it ends before its temporary files go.
+        // Everything in it ends before its temporary files are removed.
         let session = std::mem::take(&mut *self.held.locked());
         drop((session.holder, session.older));
     }

@@ -1,7 +1,7 @@
 //! Sandboxes for the commands that tools start.
 //!
-//! Each command is confined; the program itself is not. There are several levels: namespaces of our own, bubblewrap,
-//! then Landlock (Linux), and Seatbelt (macOS). They differ in what they can block; see `docs/src/sandbox.md`. On
+//! Each command is confined; the program itself is not. There are several levels: Pollux's own namespaces, bubblewrap
+//! and Landlock (Linux), and Seatbelt (macOS). They differ in what they can block; see `docs/src/sandbox.md`. On
 //! Linux, a small process per session, the [`holder`], sets the confinement up once and starts the commands.
 //! [`Sandbox::open`] tests the levels; [`Sandbox::open_lazily`] leaves what it can to the first command.
 //!
@@ -61,7 +61,7 @@ pub struct SandboxRequest {
     pub gemini_dir: PathBuf,
     /// The system's folder for temporary files.
     pub temp: PathBuf,
-    /// Where programs are looked for: a value of `PATH`.
+    /// The search path for programs, as in `PATH`.
     pub search_path: String,
     pub network: bool,
     /// `None` for the best that works.
@@ -71,7 +71,7 @@ pub struct SandboxRequest {
 /// A level of confinement, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Namespaces that this program makes itself.
+    /// Namespaces that this program creates itself.
     Namespaces,
     Bubblewrap,
     Landlock,
@@ -118,11 +118,11 @@ impl fmt::Display for Level {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confinement {
     pub level: Level,
-    /// Whether commands reach the network.
+    /// Whether commands can reach the network.
     pub network: bool,
     /// Whether commands can send signals to processes outside.
     pub signals_outside: bool,
-    /// Whether commands reach sockets that have no file.
+    /// Whether commands can reach abstract sockets.
     pub abstract_sockets: bool,
 }
 
@@ -130,7 +130,7 @@ impl Confinement {
     /// The permissions of commands, as the end of a sentence that begins with the level's name.
     pub fn rights(&self) -> String {
         let network = if self.network { "the network is open" } else { "no network" };
-        format!("commands can write only the workspace, caches and temporary files; {network}")
+        format!("commands can write only to the workspace, caches and temporary files; {network}")
     }
 }
 
@@ -156,7 +156,7 @@ pub enum LevelError {
     TooOld { found: i64, needed: i64 },
     #[error("could not prepare `{}`: {source}", path.display())]
     Path { path: PathBuf, source: io::Error },
-    #[error("too many folders next to the ones to hide")]
+    #[error("too many folders next to hidden ones")]
     TooManyPaths,
     #[error("could not start a trial run: {0}")]
     Start(io::Error),
@@ -164,7 +164,7 @@ pub enum LevelError {
     Trial(String),
 }
 
-/// A level, and what it holds or why it cannot be used.
+/// A level, and its restrictions or why it cannot be used.
 pub type Probed = (Level, Result<Confinement, LevelError>);
 
 /// When to test whether a level works.
@@ -232,10 +232,10 @@ const NETWORK_REFUSALS: &[&str] = &[
     "unable to resolve",
 ];
 
-/// How much of a failed command's output is searched for them.
+/// How much of a failed command's output is searched for these messages.
 const EXPLAINED_BYTES: usize = 256 << 10;
 
-/// What differs between systems stands in their own modules.
+/// Code that differs between systems is in their own modules.
 impl Sandbox {
     /// Finds the best level that works, by trying it. Takes some milliseconds; call it once.
     pub fn open(request: &SandboxRequest) -> Result<Self, SandboxError> {
@@ -272,7 +272,7 @@ impl Sandbox {
         Ok(tried.filter(|(_, result)| !matches!(result, Err(LevelError::OtherSystem))).collect())
     }
 
-    /// A line for the model if the output of a failed command may be caused by the sandbox.
+    /// A note for the model if the sandbox may have caused a command to fail.
     pub fn explanation(&self, output: &str) -> Option<String> {
         // Refusals are near the end, and the output may be long.
         let end = output.get(output.floor_char_boundary(output.len().saturating_sub(EXPLAINED_BYTES))..);
@@ -285,14 +285,14 @@ impl Sandbox {
         let allow_network =
             if self.network() { "" } else { "the network with `tools.sandboxNetworkAccess`, " };
         Some(format!(
-            "Sandbox: the command ran in {}: it can write only the workspace, caches and temporary files{network}. \
+            "Sandbox: the command ran in {}: it can write only to the workspace, caches and temporary files{network}. \
              If that is why it failed, the user can allow a path with `tools.sandboxAllowedPaths`, \
              {allow_network}or disable the sandbox with `--sandbox=false`.",
             self.level()
         ))
     }
 
-    /// The environment without ways out of the sandbox. `SANDBOX` tells programs that they are in one.
+    /// The environment without variables that lead out of the sandbox. `SANDBOX` tells programs that they are in one.
     fn environment(&self, given: &[(String, String)]) -> Vec<(String, String)> {
         let mut kept: Vec<(String, String)> =
             given.iter().filter(|(name, _)| !leads_out(name)).cloned().collect();
@@ -303,7 +303,7 @@ impl Sandbox {
         set("SANDBOX", self.level().as_str());
         set("POLLUX_SANDBOX_NETWORK", if self.network() { "open" } else { "none" });
         if matches!(self.level(), Level::Namespaces | Level::Bubblewrap) {
-            // Whatever its path outside, inside it is here.
+            // Inside the sandbox, it is always at this path.
             set("TMPDIR", "/tmp");
         }
         kept

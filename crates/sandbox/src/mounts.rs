@@ -1,4 +1,4 @@
-//! The view of the file system at the levels that have one of their own: which path appears how.
+//! The private view of the file system that some levels have: how each path appears.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -30,7 +30,7 @@ pub(crate) enum Mount {
     From(PathBuf),
 }
 
-/// A path, how it appears, and what it was when that was decided.
+/// A path, how it appears, and its identity when that was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placed {
     pub(crate) path: PathBuf,
@@ -40,7 +40,7 @@ pub(crate) struct Placed {
 
 impl Placed {
     pub(crate) fn new(path: PathBuf, mount: Mount) -> Self {
-        // What is covered by another folder does not matter.
+        // Paths covered by another folder do not matter.
         let looked_at = !matches!(mount, Mount::From(_));
         let identity = looked_at.then(|| identity(&path)).flatten();
         Self { path, mount, identity }
@@ -74,13 +74,13 @@ impl Placed {
     }
 }
 
-/// Which file a path names now.
+/// The identity of the file at a path.
 pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
     path.symlink_metadata().ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// Every path that differs from the read-only root, parents first, so that the deeper one wins. Reads the disk, so
-/// that new files are considered.
+/// Every path that differs from the read-only root, parents first, so that the deeper one takes effect. Reads the
+/// disk to include new files.
 pub(crate) fn mounts(places: &SandboxPaths, scratch: &Path) -> Vec<Placed> {
     let mut mounts = vec![(PathBuf::from("/run"), Mount::Empty)];
     let kept = KEPT_OF_RUN.iter().filter(|path| Path::new(path).exists());
@@ -136,7 +136,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Not worth reporting: it is temporary and harmless.
+        // A leftover folder is temporary and harmless, so the error is ignored.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What a child becomes between fork and exec: the leader of a new session that inherits only its streams.
+//! Between fork and exec, makes a child the leader of a new session that inherits only its streams.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal};
 
-/// Makes the child the leader of a new session, lets the kernel kill it together with us, and lets it inherit
+/// Makes the child the leader of a new session, lets the kernel kill it when this process dies, and lets it inherit
 /// only its three streams.
 pub fn lead_new_session(command: &mut Command) {
     let parent = std::process::id();
@@ -15,7 +15,7 @@ pub fn lead_new_session(command: &mut Command) {
         #[cfg(target_os = "linux")]
         {
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-            // We may have died before that took effect.
+            // The parent may have died before that took effect.
             let is_ours = |id: Pid| u32::try_from(id.as_raw_nonzero().get()) == Ok(parent);
             if !rustix::process::getppid().is_some_and(is_ours) {
                 return Err(io::ErrorKind::BrokenPipe.into());
@@ -33,9 +33,9 @@ pub fn lead_new_session(command: &mut Command) {
     keep_standard_streams_only(command);
 }
 
-/// Lets the child inherit nothing but its three streams: not what was left open for this program.
+/// Lets the child inherit nothing but its three streams, and no other open files of this program.
 ///
-/// Where the kernel cannot do it here, the marks that the program set at its start have to do.
+/// On kernels that cannot do this here, the flags set at program start must suffice.
 pub fn keep_standard_streams_only(command: &mut Command) {
     #[cfg(target_os = "linux")]
     {

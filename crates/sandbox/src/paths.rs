@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::SandboxRequest;
 
-/// Below a home: keys, tokens, browsers, mail. `.npmrc` because tokens to publish with are in it.
+/// Below a home: keys, tokens, browsers, mail. `.npmrc` because it contains publishing tokens.
 const SECRETS: &[&str] = &[
     ".aws",
     ".azure",
@@ -118,7 +118,7 @@ const PROTECTED: &[&str] = &[".gemini", ".vscode", ".envrc"];
 /// The same in a repository's own folder.
 const PROTECTED_IN_GIT: &[&str] = &["hooks", "config"];
 
-/// A directory that cannot be given to sandboxed commands.
+/// A directory that sandboxed commands must not get.
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
     #[error("`{}` contains the home directory; a sandbox with write access to it would protect nothing", .0.display())]

@@ -1,4 +1,4 @@
-//! The system's process table: who started whom.
+//! The system's process table, with parents.
 
 /// A row of the process table.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ fn descendants(process: i32, table: &[ProcessEntry]) -> Vec<i32> {
     family
 }
 
-/// The number of a process in the innermost namespace that it is in, as it knows itself.
+/// The process ID in the process's innermost PID namespace, as the process itself sees it.
 pub fn own_number(process: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));

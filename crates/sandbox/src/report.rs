@@ -1,8 +1,8 @@
-//! What a sandbox holds, in words for people and programs.
+//! The report of what a sandbox blocks, for users and programs.
 
 use crate::{Confinement, Level};
 
-/// Whether something is kept from commands.
+/// Whether an access is blocked for commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holding {
     Held,
@@ -25,14 +25,14 @@ impl Holding {
 pub struct Right {
     pub name: &'static str,
     pub holding: Holding,
-    /// What is missing, if anything.
+    /// What is not blocked, if anything.
     pub missing: &'static str,
 }
 
 const SIGNALS: &str = "your processes can be signalled";
 
 impl Confinement {
-    /// Every kind of access, and whether this sandbox keeps it from commands.
+    /// Every kind of access, and whether this sandbox blocks it.
     pub fn report(&self) -> Vec<Right> {
         let by_rules = self.level == Level::Landlock;
         let on_macos = self.level == Level::Seatbelt;
@@ -56,22 +56,22 @@ impl Confinement {
                 "existing ones can be changed, new ones are renamed",
             ),
             unless("temporary files", by_rules || on_macos, Holding::Open, "shared with your other programs"),
-            unless("devices", on_macos, Holding::Open, "as without a sandbox"),
+            unless("devices", on_macos, Holding::Open, "not restricted"),
             held("system settings"),
             unless("processes outside", self.signals_outside, Holding::Partly, SIGNALS),
             unless(
                 "daemon sockets",
                 self.abstract_sockets,
                 Holding::Partly,
-                "sockets without a file, such as X11's, can be reached",
+                "abstract sockets, such as X11's, can be reached",
             ),
             unless(
                 "network",
                 self.network,
                 Holding::Open,
-                "as without a sandbox, with services of this machine and its network",
+                "not restricted, including services on this machine and its network",
             ),
-            unless("unusual sockets", on_macos, Holding::Open, "as without a sandbox"),
+            unless("unusual sockets", on_macos, Holding::Open, "not restricted"),
             held("kernel interfaces"),
             held("mounts and namespaces"),
             held("privileges"),
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weaker_levels_say_what_they_lack() {
+    fn weaker_levels_report_what_they_lack() {
         let open = |level, network| {
             let confinement = Confinement { level, network, signals_outside: false, abstract_sockets: false };
             let report = confinement.report();

@@ -1,4 +1,4 @@
-//! The level on macOS, and none elsewhere.
+//! The level on macOS, and no level elsewhere.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -50,7 +50,7 @@ impl Sandbox {
         Err(LevelError::OtherSystem)
     }
 
-    /// A command that will run inside.
+    /// A command to run inside.
     pub fn command(
         &self,
         program: &OsStr,

@@ -1,9 +1,9 @@
 //! The system call filter of every level.
 //!
-//! It closes what neither mounts nor Landlock rules control: sockets that leave the machine without a network
-//! interface, calls that do the work of others unseen, key rings, new namespaces and mounts, and input faked for a
-//! terminal. Refused calls get the error that programs expect from a kernel without the feature, so that they fall
-//! back.
+//! It blocks what neither mounts nor Landlock rules control: sockets that leave the machine without a network
+//! interface, calls that do the work of others unseen by the filter, key rings, new namespaces and mounts, and input
+//! faked for a terminal. Refused calls get the error that programs expect from a kernel without the feature, so that
+//! they fall back.
 
 use std::io;
 
@@ -105,9 +105,9 @@ const ICMP6: u32 = 58;
 /// Sockets that a command may make, beyond what every level forbids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sockets {
-    /// Unix sockets. Where daemons' sockets are not hidden by mounts, they are the way out.
+    /// Unix sockets. If daemon sockets are not hidden by mounts, they are a way out.
     pub(crate) unix: bool,
-    /// Where the network is not cut off by a namespace, its sockets are refused.
+    /// If no namespace cuts off the network, its sockets are refused.
     pub(crate) internet: bool,
 }
 
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn other_architectures_and_abis_have_no_calls_at_all() {
+    fn calls_of_other_architectures_and_abis_are_refused() {
         let (filter, own) = (filter(NAMESPACES).unwrap(), ARCHITECTURE.unwrap());
         assert_eq!(verdict(&filter, own ^ 1, number(libc::SYS_openat), [0; 3]), error(libc::ENOSYS));
         if cfg!(target_arch = "x86_64") {

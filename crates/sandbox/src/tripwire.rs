@@ -1,9 +1,9 @@
 //! Watches for protected files that sandboxed commands must not create.
 //!
-//! A mount cannot cover a name that does not exist, and an empty placeholder would be visible to everyone who
-//! lists the folder. So the folder is watched instead: a protected name that appears while a command runs is
-//! renamed at once in the same folder, so that no program acts on it and nothing is lost. Files that existed
-//! before are left alone.
+//! A mount cannot cover a name that does not exist, and an empty placeholder would be visible to everyone who lists
+//! the folder. So the folder is watched instead: a protected name that appears while a command runs is renamed
+//! immediately within the folder, so that no program uses it and nothing is lost. Files that existed before are left
+//! alone.
 
 use std::fmt;
 use std::fs;
@@ -84,7 +84,7 @@ impl fmt::Display for Blocked {
         match self.renamed.as_deref().and_then(Path::file_name) {
             Some(name) => write!(
                 f,
-                "`{path}` was created by a sandboxed command, which is not allowed; renamed it to `{}`",
+                "`{path}` was created by a sandboxed command, which is not allowed; renamed to `{}`",
                 name.display()
             ),
             None => {
@@ -150,7 +150,7 @@ impl State {
     }
 
     fn disarm(&mut self) {
-        // A process may have done it as its last action.
+        // A process may have created it just before it ended.
         sweep(self);
         self.watcher = None;
         self.absent.clear();
@@ -195,10 +195,10 @@ impl Absent {
         rustix::fs::statat(&*self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Gives it a name that no program uses.
+    /// Renames it to a name that no program uses.
     fn rename(&self) -> Option<PathBuf> {
         let unguessed = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
-        // A command may have taken all the small numbers in advance.
+        // A command may have created all the low numbers in advance.
         let numbers = (1..=SMALL_NUMBERS).chain(std::iter::repeat_with(unguessed).take(ATTEMPTS));
         for number in numbers {
             let name = format!("{}.{SUFFIX}-{number}", self.name);
@@ -223,7 +223,7 @@ fn sweep(state: &mut State) {
     let State { absent, blocked, .. } = state;
     for entry in absent.iter().filter(|entry| entry.exists()) {
         let found = Blocked { path: entry.path.clone(), renamed: entry.rename() };
-        // A file that cannot be renamed would be reported in every round.
+        // Otherwise a file that cannot be renamed would be reported repeatedly.
         if found.renamed.is_some() || !blocked.contains(&found) {
             blocked.push(found);
         }

@@ -23,7 +23,7 @@ const MAX_BODY: usize = 64 << 20;
 pub(crate) struct Message {
     pub(crate) body: Vec<u8>,
     pub(crate) descriptors: Vec<OwnedFd>,
-    /// The number of the process that sent it, as seen from here, if the socket was asked to tell.
+    /// The sender's process ID, as seen from here, if the socket passes credentials.
     pub(crate) sender: Option<i32>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn send(socket: &UnixStream, body: &[u8], descriptors: &[BorrowedFd<'
     socket.write_all(body)
 }
 
-/// Receives a message; `None` if the other side is gone.
+/// Receives a message; `None` if the other side has closed.
 pub(crate) fn receive(socket: &UnixStream) -> io::Result<Option<Message>> {
     let mut length = [0; 4];
     let mut space =
@@ -103,7 +103,7 @@ impl Writer {
     }
 }
 
-/// Reads a body; everything after a mistake is one too.
+/// Reads a body; after one error, every read fails.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     pub(crate) bytes: &'a [u8],

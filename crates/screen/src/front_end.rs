@@ -363,8 +363,9 @@ impl Screen {
 }
 
 fn picker_options(options: ListOptions) -> PickerOptions {
-    let ListOptions { counted, numbered, stays_open, type_to_search, unrequested } = options;
-    PickerOptions { counted, numbered, stays_open, type_to_search, unrequested }
+    let ListOptions { counted, numbered, stays_open, type_to_search, optional_columns, unrequested } =
+        options;
+    PickerOptions { counted, numbered, stays_open, type_to_search, optional_columns, unrequested }
 }
 
 fn item(said: HistoryItem) -> Item {

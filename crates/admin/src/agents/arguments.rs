@@ -10,7 +10,7 @@ use crate::usage::UsageError;
 #[command(
     arg_required_else_help = false,
     after_help = "A sub-agent is a Markdown file in ~/.gemini/agents, or in .gemini/agents of a trusted project: front matter with \
-                  a name and a description, followed by the agent's instructions. In a prompt, @name asks for a sub-agent.
+                  a name and a description, followed by the agent's instructions. In a prompt, @name calls a sub-agent.
 
 Examples:
   pollux agents list
@@ -47,7 +47,7 @@ pub enum AgentsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Let the model use a sub-agent again
+    /// Enable a sub-agent
     #[command(after_help = "Examples:
   pollux agents enable generalist")]
     Enable {
@@ -58,7 +58,7 @@ pub enum AgentsCommand {
         #[arg(long, value_name = "scope", default_value = "user", value_parser = scopes())]
         scope: Scope,
     },
-    /// Keep the model from using a sub-agent
+    /// Disable a sub-agent
     ///
     /// Sets `agents.overrides.<name>.enabled` to false in the settings file.
     #[command(after_help = "Examples:
@@ -72,7 +72,7 @@ pub enum AgentsCommand {
         #[arg(long, value_name = "scope", default_value = "user", value_parser = scopes())]
         scope: Scope,
     },
-    /// Approve a project's sub-agent as it is
+    /// Approve the current version of a project sub-agent
     ///
     /// Interactive sessions ask for this approval when they start.
     #[command(after_help = "Examples:

@@ -40,7 +40,7 @@ pub enum AuthCommand {
 enum AuthLeaf {
     /// Store an API key
     ///
-    /// Asks for a Gemini API key and stores it in the keychain, or in an encrypted file where there is no keychain.
+    /// Asks for a Gemini API key and stores it in the keychain, or in an encrypted file if there is no keychain.
     #[command(after_help = "Examples:
   pollux auth login
   pass show gemini | pollux auth login --api-key-stdin")]
@@ -54,7 +54,7 @@ enum AuthLeaf {
     },
     /// Remove the stored API key
     ///
-    /// Exits with 1 if a key may be left in a keychain that cannot be reached.
+    /// Exits with 1 if the keychain cannot be reached and may still hold a key.
     #[command(after_help = "Examples:
   pollux auth logout
   pollux auth logout --all")]

@@ -70,8 +70,8 @@ pub enum ExtensionsCommand {
 enum ExtensionsLeaf {
     /// Install an extension
     ///
-    /// From a folder, an archive (.zip, .tar.gz), a git repository, or a GitHub repository (owner/repo), whose latest release
-    /// is used if it has one. Shows everything the extension would run and asks first.
+    /// Installs from a folder, an archive (.zip, .tar.gz), a git repository, or a GitHub repository (owner/repo). For
+    /// GitHub, uses the latest release if there is one. Shows everything the extension would run and asks first.
     #[command(after_help = "Examples:
   pollux extensions install https://github.com/gemini-cli-extensions/security
   pollux extensions install owner/repo --ref v1.2.0")]
@@ -141,13 +141,13 @@ enum ExtensionsLeaf {
         /// Setting to change
         #[arg(value_name = "setting")]
         setting: Option<String>,
-        /// For you, or for this folder and those below it
+        /// Apply to all projects, or to this folder and its subfolders
         #[arg(long, value_name = "scope", ignore_case = true, value_parser = switch_scopes())]
         scope: Option<SwitchScope>,
     },
     /// Create an extension
     ///
-    /// Without a template: just a manifest.
+    /// Without a template, creates only a manifest.
     #[command(after_help = "Templates:
   custom-commands, exclude-tools, hooks, mcp-server, policies, skills, themes-example
 
@@ -162,23 +162,23 @@ Examples:
         #[arg(value_name = "template")]
         template: Option<String>,
     },
-    /// Check an extension for mistakes
+    /// Check an extension for problems
     ///
     /// Exits with 1 if there are any.
     #[command(after_help = "Examples:
   pollux extensions validate my-tools")]
     Validate {
-        /// Folder of the extension
+        /// Extension folder
         #[arg(value_name = "path")]
         path: String,
     },
     /// Link an extension instead of copying it
     ///
-    /// For extensions you are writing: changes take effect at once.
+    /// For development: changes take effect immediately.
     #[command(after_help = "Examples:
   pollux extensions link my-tools")]
     Link {
-        /// Folder of the extension
+        /// Extension folder
         #[arg(value_name = "path")]
         path: String,
         /// Approve without being asked; required without a terminal
@@ -214,7 +214,7 @@ struct SwitchArgs {
     /// Name of the extension
     #[arg(value_name = "name")]
     name: String,
-    /// For you, or for this folder and those below it
+    /// Apply to all projects, or to this folder and its subfolders
     #[arg(long, value_name = "scope", ignore_case = true, value_parser = switch_scopes())]
     scope: Option<SwitchScope>,
 }

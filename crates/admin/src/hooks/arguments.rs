@@ -40,7 +40,7 @@ pub enum HooksCommand {
         /// Name of the hook, or its command if it has no name
         #[arg(value_name = "name")]
         name: String,
-        /// Settings file to change; `project` only for hooks of the project
+        /// Settings file to change; `project` only for the project's hooks
         #[arg(long, value_name = "scope", default_value = "user", value_parser = scopes())]
         scope: Scope,
     },
@@ -52,21 +52,21 @@ pub enum HooksCommand {
         /// Name of the hook, or its command if it has no name
         #[arg(value_name = "name")]
         name: String,
-        /// Settings file to change; `project` only for hooks of the project
+        /// Settings file to change; `project` only for the project's hooks
         #[arg(long, value_name = "scope", default_value = "user", value_parser = scopes())]
         scope: Scope,
     },
-    /// Import the hooks of Claude Code
+    /// Import hooks from Claude Code
     ///
-    /// Writes the hooks of .claude/settings.json into .gemini/settings.json.
+    /// Converts the hooks in .claude/settings.json and writes them to .gemini/settings.json.
     #[command(after_help = "Examples:
   pollux hooks migrate --from-claude")]
     Migrate {
-        /// Import from Claude Code, the only source so far
+        /// Import from Claude Code, the only supported source
         #[arg(long)]
         from_claude: bool,
     },
-    /// Run the hooks of an event
+    /// Run the hooks for an event
     ///
     /// Runs them for real with sample input, and shows each hook's response and its effect.
     #[command(

@@ -7,10 +7,11 @@ use pollux_foreign::ForeignAgent;
 use crate::command_line::{RootOptions, SubcommandArgs};
 use crate::usage::UsageError;
 
-/// Convert settings of Claude Code or Codex
+/// Import settings from Claude Code or Codex
 ///
-/// Converts settings, approval rules, hooks, MCP servers, commands, sub-agents and skills. Nothing that exists is
-/// overwritten, and approval rules come only from your home directory. Without an agent, shows what was found.
+/// Converts settings, approval rules, hooks, MCP servers, commands, sub-agents and skills. Existing settings and
+/// files are never overwritten, and approval rules are imported only from your home directory. Without an agent,
+/// shows what was found.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux import
@@ -20,7 +21,7 @@ pub struct ImportArgs {
     /// Program to import from
     #[arg(value_name = "agent")]
     agent: Option<ImportAgent>,
-    /// Show what would be written and write nothing
+    /// Show what would be written without writing anything
     #[arg(long)]
     dry_run: bool,
     /// Output JSON

@@ -1,4 +1,4 @@
-//! Collects what Claude Code has: settings, permissions, hooks, servers, commands, sub-agents, skills and notes.
+//! Collects Claude Code's files: settings, permissions, hooks, servers, commands, sub-agents, skills and notes.
 
 use std::path::Path;
 
@@ -44,8 +44,7 @@ pub(super) fn project(source: &SourceFolder, root: &Path, items: &mut Vec<Import
     }
     let personal = source.root.join("settings.local.json");
     if personal.exists() {
-        let reason =
-            "a personal file of this project; `pollux hooks migrate --from-claude` converts its hooks";
+        let reason = "personal settings; `pollux hooks migrate --from-claude` converts its hooks";
         Collector::new(items, source.scope, &personal).skipped(
             ImportKind::Setting,
             "settings.local.json",
@@ -82,14 +81,15 @@ fn user_settings(found: &JsonObject, out: &mut Collector<'_>) {
     }
 }
 
-/// A project gets neither permissions nor a say about models and variables.
+/// A project cannot grant permissions or choose models and variables.
 fn project_settings(found: &JsonObject, out: &mut Collector<'_>) {
     for (key, value) in found {
         match (key.as_str(), value) {
             ("$schema" | "disableAllHooks", _) => {}
             ("hooks", Value::Object(hooks)) => self::hooks(found, hooks, out),
             ("permissions", _) => {
-                let reason = "a project cannot grant permissions; only those in your home are converted";
+                let reason =
+                    "a project cannot grant permissions; only those in your home directory are converted";
                 out.skipped(ImportKind::Rule, key, reason);
             }
             _ => out.skipped(ImportKind::Setting, key, "not converted from a project"),
@@ -109,7 +109,7 @@ fn model(model: &str, out: &mut Collector<'_>) {
     if model.starts_with("claude-") && !model.contains('[') {
         out.setting("model.name", json!(format!("anthropic/{model}")));
     } else {
-        let reason = "an alias; choose a model with `pollux config set model.name anthropic/MODEL`";
+        let reason = "model aliases are not supported; run `pollux config set model.name anthropic/MODEL`";
         out.skipped(ImportKind::Setting, format!("model {model}"), reason);
     }
 }
@@ -159,7 +159,7 @@ fn permissions(found: &JsonObject, out: &mut Collector<'_>) {
     }
 }
 
-/// Variables are not settings here; the base URL has a setting of its own. Values may be secrets.
+/// Pollux has no settings for variables, only one for the base URL. Values may be secrets.
 fn environment(variables: &JsonObject, out: &mut Collector<'_>) {
     for (name, value) in variables {
         match (name.as_str(), value.as_str()) {

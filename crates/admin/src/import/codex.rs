@@ -1,4 +1,4 @@
-//! Collects what Codex has: settings, providers, rules, hooks, servers, prompts, sub-agents, skills and notes.
+//! Collects Codex's files: settings, providers, rules, hooks, servers, prompts, sub-agents, skills and notes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,7 +39,7 @@ pub(super) fn project(source: &SourceFolder, root: &Path, items: &mut Vec<Import
     }
     for below in source.files(&source.root.join("rules"), "rules") {
         let file = source.root.join("rules").join(&below);
-        let reason = "a project cannot grant permissions; only those in your home are converted";
+        let reason = "a project cannot grant permissions; only those in your home directory are converted";
         let name = below.display().to_string();
         Collector::new(items, source.scope, &file).skipped(ImportKind::Rule, name, reason);
     }
@@ -87,7 +87,7 @@ fn user_settings(found: &JsonObject, out: &mut Collector<'_>) {
     }
 }
 
-/// A project gets neither permissions nor a say about models and providers.
+/// A project cannot grant permissions or choose models and providers.
 fn project_settings(found: &JsonObject, out: &mut Collector<'_>) {
     for (key, value) in found {
         match (key.as_str(), value) {

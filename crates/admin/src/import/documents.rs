@@ -1,4 +1,4 @@
-//! The settings in the manual's pages on providers and on other programs are accepted as they are printed.
+//! The settings in the manual's pages on providers and migration are valid as printed.
 
 use std::fs;
 use std::path::Path;
@@ -48,7 +48,7 @@ fn every_settings_block_of_the_pages_is_accepted() {
 }
 
 #[test]
-fn settings_with_a_mistake_would_be_noticed() {
+fn invalid_settings_are_detected() {
     let home = TestHome::new().user_settings(r#"{"model": {"efort": "high", "effort": "enormous"}}"#);
     let loaded = load_settings(&home.request, &home.environment()).ok().unwrap();
     assert_eq!(loaded.settings.warnings.len(), 2, "{:?}", loaded.settings.warnings);

@@ -1,4 +1,4 @@
-//! How an import is shown.
+//! Prints the result of an import.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub(super) fn text(import: &Import, dry_run: bool) -> String {
     let done = if dry_run { "Would be converted" } else { "Converted" };
     for (title, wanted) in [
         (done, &is_new as &dyn Fn(&ImportState) -> bool),
-        ("Already there", &|state| matches!(state, ImportState::Present)),
+        ("Already present", &|state| matches!(state, ImportState::Present)),
         ("Not overwritten", &|state| matches!(state, ImportState::Conflict(_))),
         ("Not converted", &|state| matches!(state, ImportState::Skipped(_))),
         ("Failed", &|state| matches!(state, ImportState::Failed(_))),
@@ -30,7 +30,7 @@ pub(super) fn text(import: &Import, dry_run: bool) -> String {
     let of_project = |item: &ImportItem| item.scope == ImportScope::Project && is_new(&item.state);
     if import.items.iter().any(of_project) {
         text.push_str(
-            "\nThe project's files take effect once you trust the folder with them: run `pollux trust show`, then \
+            "\nThe project's files take effect once you trust the folder: run `pollux trust show`, then \
              `pollux trust allow`.\n",
         );
     }
@@ -59,7 +59,7 @@ fn sessions(import: &Import) -> String {
     let word = import.agent.store().as_str();
     match import.sessions {
         0 => String::new(),
-        1 => format!("\n1 session: `pollux sessions list --source {word}` lists it.\n"),
+        1 => format!("\n1 session: `pollux sessions list --source {word} --all-projects` lists it.\n"),
         count => format!(
             "\n{count} sessions: `pollux sessions list --source {word} --all-projects` lists them, and \
              `pollux sessions import ID --source {word}` converts one.\n"
@@ -67,10 +67,10 @@ fn sessions(import: &Import) -> String {
     }
 }
 
-/// What was found, without an import.
+/// What was found, without importing it.
 pub(super) fn overview(imports: &[Import]) -> String {
     if imports.is_empty() {
-        return "No files of Claude Code or Codex found.\n".to_owned();
+        return "No Claude Code or Codex files found.\n".to_owned();
     }
     let mut text = String::new();
     for import in imports {
@@ -79,7 +79,7 @@ pub(super) fn overview(imports: &[Import]) -> String {
         text.push_str(&format!("{} ({})\n", import.agent.label(), import.folders()));
         for (title, count) in [
             ("to convert", count(|state| matches!(state, ImportState::Ready(_)))),
-            ("already there", count(|state| matches!(state, ImportState::Present))),
+            ("already present", count(|state| matches!(state, ImportState::Present))),
             ("not overwritten", count(|state| matches!(state, ImportState::Conflict(_)))),
             ("not converted", count(|state| matches!(state, ImportState::Skipped(_)))),
             ("sessions", import.sessions),

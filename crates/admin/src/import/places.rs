@@ -1,6 +1,6 @@
 //! Reads the files of another program within limits.
 //!
-//! Links in your own home are followed. A project's files are read only where they are really in the project: a link
+//! Links in your own home are followed. A project's files are read only if they are really inside the project: a link
 //! must not copy a private file into it.
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub(super) struct SourceFolder {
     pub(super) scope: ImportScope,
     /// `~/.claude`, or `.claude` in the project.
     pub(super) root: PathBuf,
-    /// The folder that files must not lead out of.
+    /// The folder that files must be inside.
     bound: Option<PathBuf>,
 }
 
@@ -39,7 +39,7 @@ impl SourceFolder {
         Self { scope: ImportScope::Project, root, bound: Some(bound) }
     }
 
-    /// Whether a path is where it seems to be.
+    /// Whether a path stays inside the bound after links are resolved.
     pub(super) fn holds(&self, path: &Path) -> bool {
         match &self.bound {
             None => true,
@@ -106,6 +106,6 @@ impl SourceFolder {
 
     fn checked(&self, path: &Path) -> Result<(), String> {
         let leads_out = path.symlink_metadata().is_ok() && !self.holds(path);
-        if leads_out { Err("a link that leads out of the project".to_owned()) } else { Ok(()) }
+        if leads_out { Err("a link that points outside the project".to_owned()) } else { Ok(()) }
     }
 }

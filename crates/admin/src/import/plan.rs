@@ -1,11 +1,11 @@
-//! The items of an import: what was found, where it goes, and what became of it.
+//! The items of an import: what was found, its destination and the result.
 
 use std::path::{Path, PathBuf};
 
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
-/// Whose file an item comes from; it is written to the same owner's files.
+/// The owner of the file that an item comes from; it is written to the same owner's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImportScope {
     User,
@@ -21,7 +21,7 @@ impl ImportScope {
     }
 }
 
-/// What an item is in Pollux.
+/// The kind of item in Pollux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImportKind {
     Setting,
@@ -66,21 +66,21 @@ pub(super) enum ImportChange {
     CopySkill { folder: PathBuf, name: String },
 }
 
-/// What becomes of an item.
+/// The result for an item.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ImportState {
     Ready(ImportChange),
     Written,
-    /// The destination already says the same.
+    /// The destination already has the same content.
     Present,
-    /// The destination has other content, which stays.
+    /// The destination has different content, which is kept.
     Conflict(String),
     /// Not converted, for this reason.
     Skipped(String),
     Failed(String),
 }
 
-/// Something that was found.
+/// An item that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ImportItem {
     pub(super) kind: ImportKind,
@@ -90,7 +90,7 @@ pub(super) struct ImportItem {
     pub(super) from: PathBuf,
     /// The destination, once it is known.
     pub(super) to: Option<PathBuf>,
-    /// What of it is lost.
+    /// The part that is lost.
     pub(super) note: Option<String>,
     pub(super) state: ImportState,
 }

@@ -1,7 +1,7 @@
 //! Converts Markdown commands into command files, and definitions of sub-agents.
 //!
-//! A text is converted only if every placeholder in it has an equivalent. A text that already contains our signs is
-//! refused: `!{…}` would become a command that its author did not write.
+//! A text is converted only if every placeholder in it has an equivalent. A text that already contains Pollux
+//! placeholders is refused: `!{…}` would become a command that its author did not write.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -14,7 +14,7 @@ use toml::Table;
 use super::places::{MAX_PROMPT, SourceFolder};
 use super::plan::{Collector, ImportChange, ImportItem, ImportKind};
 
-/// Whose placeholders a command uses.
+/// The program whose placeholders a command uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommandSyntax {
     /// `$ARGUMENTS`, `` !`command` ``, `@file`.
@@ -23,7 +23,7 @@ pub(super) enum CommandSyntax {
     Codex,
 }
 
-/// A file to create, and what of the original is lost.
+/// A file to create, and the part of the original that is lost.
 type Converted = (ImportChange, Option<String>);
 
 /// Collects the commands of a folder.
@@ -71,7 +71,7 @@ pub(super) fn codex_agents(source: &SourceFolder, items: &mut Vec<ImportItem>) {
     }
 }
 
-/// A project's file does not choose the provider that prompts go to.
+/// A project's file must not choose the provider that prompts go to.
 fn may_choose_model(source: &SourceFolder) -> bool {
     source.scope == super::plan::ImportScope::User
 }
@@ -112,7 +112,9 @@ fn command_name(below: &Path) -> Option<String> {
 fn command(below: &Path, text: &str, syntax: CommandSyntax) -> Result<Converted, String> {
     let (front, body) = frontmatter::split(text).unwrap_or(("", text));
     if ["!{", "@{", "{{args}}"].iter().any(|sign| body.contains(sign)) {
-        return Err("its text contains `!{`, `@{` or `{{args}}`, which have a meaning here".to_owned());
+        return Err(
+            "its text contains `!{`, `@{` or `{{args}}`, which have a special meaning in Pollux".to_owned()
+        );
     }
     let prompt = match syntax {
         CommandSyntax::Claude => with_files(&with_commands(body)?),
@@ -202,7 +204,7 @@ fn claude_agent(text: &str, may_choose_model: bool) -> Result<Converted, String>
     const KNOWN: &[&str] = &["name", "description", "tools", "model", "color", "maxTurns"];
     let (front, body) = frontmatter::split(text).ok_or("it has no front matter")?;
     let fields: JsonObject = frontmatter::parse(front).or_else(|_| {
-        // A description with a colon is not valid YAML, but common.
+        // A description with a colon is invalid YAML, but common.
         let lines = ["name", "description", "tools", "model", "disallowedTools", "permissionMode"];
         let found = lines
             .iter()
@@ -218,7 +220,7 @@ fn claude_agent(text: &str, may_choose_model: bool) -> Result<Converted, String>
     if let Some(tools) = fields.get("tools") {
         let (ours, lost) = tools_of(tools);
         if ours.is_empty() {
-            return Err("none of its tools is available here".to_owned());
+            return Err("none of its tools are available in Pollux".to_owned());
         }
         if !lost.is_empty() {
             notes.push(format!("without the tools {}", lost.join(", ")));
@@ -271,13 +273,13 @@ fn agent_file(
 ) -> Result<ImportChange, String> {
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
-        return Err("its name needs lower-case letters, digits, `-` and `_`".to_owned());
+        return Err("its name may contain only lower-case letters, digits, `-` and `_`".to_owned());
     }
     if description.trim().is_empty() || body.trim().is_empty() {
-        return Err("it has no description or no instructions".to_owned());
+        return Err("its description or instructions are missing".to_owned());
     }
     if body.contains("${") {
-        return Err("its text contains `${`, which has a meaning here".to_owned());
+        return Err("its text contains `${`, which has a special meaning in Pollux".to_owned());
     }
     let mut text = format!("---\nname: {name}\ndescription: {}\n", json!(description.trim()));
     keys.iter().for_each(|(key, value)| text.push_str(&format!("{key}: {value}\n")));
@@ -285,7 +287,7 @@ fn agent_file(
     Ok(ImportChange::CreateFile { file: PathBuf::from(format!("agents/{name}.md")), text })
 }
 
-/// The tools by our names, and those that have none.
+/// The tools by their Pollux names, and those without an equivalent.
 fn tools_of(tools: &Value) -> (Vec<String>, Vec<String>) {
     let named: Vec<&str> = match tools {
         Value::String(list) => list.split(',').map(str::trim).filter(|word| !word.is_empty()).collect(),

@@ -1,8 +1,8 @@
-//! Converts approval rules, where the meaning is exactly the same.
+//! Converts approval rules whose meaning is exactly the same.
 //!
 //! A rule that cannot be expressed exactly is reported instead: a rule that allows a little more than before is worse
-//! than none. In both programs a rule that denies beats one that asks, which beats one that allows; the priorities of
-//! the converted rules keep that order.
+//! than none. In both programs, deny takes precedence over ask, and ask over allow; the priorities of the converted
+//! rules keep that order.
 
 use pollux_hooks::claude_tool_name;
 use serde_json::Value;
@@ -10,11 +10,11 @@ use toml::Table;
 
 const SHELL: &str = "run_shell_command";
 
-/// Tools of Claude Code whose bare name means the same call here. Reading and editing are missing: their rules also
-/// cover other tools, and allowing them would skip protected files.
+/// Tools of Claude Code whose bare name means the same call here. Reading and editing are excluded: their rules also
+/// cover other tools, and allowing them would bypass the protection of files.
 const SAME_TOOLS: &[&str] = &["WebFetch", "WebSearch"];
 
-/// Tools that can be denied or asked for by their bare name.
+/// Tools that a bare name can deny or require approval for.
 const RESTRICTABLE: &[&str] = &["Write", "Glob", "Grep", "LS"];
 
 /// The decision of a rule.
@@ -53,7 +53,7 @@ impl RuleDecision {
     }
 }
 
-/// A rule of Claude Code as a `[[rule]]` block; the error is the reason why it has no equivalent.
+/// A rule of Claude Code as a `[[rule]]` block; the error says why it has no equivalent.
 pub(super) fn from_claude(rule: &str, decision: RuleDecision) -> Result<String, &'static str> {
     let (tool, inner) = match rule.split_once('(') {
         Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').ok_or("not a valid rule")?)),
@@ -70,7 +70,7 @@ pub(super) fn from_claude(rule: &str, decision: RuleDecision) -> Result<String, 
             || server.contains('*')
             || name.is_some_and(|name| name != "*" && name.contains('*'))
         {
-            return Err("this pattern of MCP tools has no equivalent");
+            return Err("this MCP tool pattern has no equivalent");
         }
         put(&mut keys, "mcpName", server);
         put(&mut keys, "toolName", name.filter(|name| !name.is_empty()).unwrap_or("*"));
@@ -96,7 +96,7 @@ pub(super) fn from_claude(rule: &str, decision: RuleDecision) -> Result<String, 
             return Err("it would also allow protected files; use `--approval-mode auto_edit`");
         }
         ("Read" | "Edit" | "Write", _) => return Err("path patterns have no exact equivalent"),
-        ("WebFetch", Some(_)) => return Err("rules for single domains have no equivalent"),
+        ("WebFetch", Some(_)) => return Err("domain rules have no equivalent"),
         _ => return Err("no equivalent tool"),
     }
     Ok(block(rule, decision, keys))
@@ -131,7 +131,7 @@ pub(super) fn from_codex(line: &str) -> Option<Result<String, &'static str>> {
         let (words, decision) = prefix_rule(line)?;
         let mut keys = Table::new();
         if words.is_empty() || !words.iter().all(|word| is_plain(word)) {
-            return Err("its words contain characters that a prefix cannot contain");
+            return Err("its prefix contains unsupported characters");
         }
         put(&mut keys, "toolName", SHELL);
         put(&mut keys, "commandPrefix", &words.join(" "));
@@ -175,7 +175,7 @@ fn shell(command: &str, keys: &mut Table) -> Result<(), &'static str> {
     let prefix = command.strip_suffix(":*").or_else(|| command.strip_suffix(" *"));
     let words = prefix.unwrap_or(command);
     if words.split(' ').any(|word| !is_plain(word)) {
-        return Err("this pattern of commands has no equivalent");
+        return Err("this command pattern has no equivalent");
     }
     put(keys, "toolName", SHELL);
     match prefix {

@@ -133,7 +133,7 @@ fn codex_entry(entry: &Value) -> Result<(Value, Option<String>), String> {
     Ok((Value::Object(converted), note))
 }
 
-/// Puts a reference to a variable into an object of the entry.
+/// Adds a reference to a variable to an object of the entry.
 fn into(entry: &mut Map<String, Value>, key: &str, name: &str, value: &str) -> Result<(), String> {
     let object = entry.entry(key).or_insert_with(|| json!({}));
     let object = object.as_object_mut().ok_or_else(|| format!("`{key}` is not a table"))?;

@@ -1,4 +1,4 @@
-//! What is collected from both programs in the same way.
+//! Items that are collected from both programs in the same way.
 
 use std::path::Path;
 
@@ -101,7 +101,7 @@ pub(super) fn skills(source: &SourceFolder, items: &mut Vec<ImportItem>) {
         return;
     }
     if !source.holds(&folder) {
-        let reason = "a link that leads out of the project";
+        let reason = "a link that points outside the project";
         Collector::new(items, source.scope, &folder).skipped(ImportKind::Skill, "skills", reason);
         return;
     }
@@ -113,7 +113,7 @@ pub(super) fn skills(source: &SourceFolder, items: &mut Vec<ImportItem>) {
             let change = ImportChange::CopySkill { folder: inner.to_path_buf(), name: skill.name.clone() };
             out.ready(ImportKind::Skill, &skill.name, change);
         } else {
-            out.skipped(ImportKind::Skill, &skill.name, "a link that leads out of the project");
+            out.skipped(ImportKind::Skill, &skill.name, "a link that points outside the project");
         }
     }
     for warning in &found.warnings {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::test_home::TestHome;
 
-/// A home with one of everything that Claude Code has.
+/// A home with one of each kind of Claude Code item.
 fn claude_home() -> TestHome {
     TestHome::new()
         .home_file(
@@ -87,7 +87,7 @@ fn snapshot(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn everything_of_claude_code_that_has_an_equivalent_is_converted() {
+fn claude_code_settings_with_an_equivalent_are_converted() {
     let home = claude_home();
     let found = items(&home, &["claude-code"]);
     let written = settings(&home);
@@ -180,7 +180,7 @@ fn a_dry_run_and_an_overview_write_nothing() {
     let before = snapshot(&home.home());
     let dry = home.line(&["import", "claude-code", "--dry-run"]).out;
     assert!(dry.contains("\nWould be converted:\n  setting   model.name -> "), "{dry}");
-    assert!(dry.contains("\n1 session: `pollux sessions list --source claude`"), "{dry}");
+    assert!(dry.contains("\n1 session: `pollux sessions list --source claude --all-projects`"), "{dry}");
     let overview = home.line(&["import"]).out;
     assert!(overview.starts_with("Claude Code ("), "{overview}");
     assert!(overview.contains("`pollux import claude-code --dry-run` shows the details."), "{overview}");
@@ -201,7 +201,7 @@ fn secrets_are_never_printed() {
 }
 
 #[test]
-fn existing_values_are_kept_and_named() {
+fn existing_values_are_kept_and_reported() {
     let home = claude_home()
         .user_settings(
             "{\n  // mine\n  \"model\": {\"name\": \"flash\"},\n  \"context\": {\"fileName\": \"AGENTS.md\"},\n  \"mcpServers\": {\"github\": {\"command\": \"other\"}}\n}\n",
@@ -226,7 +226,7 @@ fn existing_values_are_kept_and_named() {
 }
 
 #[test]
-fn everything_of_codex_that_has_an_equivalent_is_converted() {
+fn codex_settings_with_an_equivalent_are_converted() {
     let home = TestHome::new()
         .home_file(
             ".codex/config.toml",
@@ -383,12 +383,12 @@ fn a_project_gets_no_permissions_models_or_providers() {
     assert!(!home.project().join(".gemini/policies").exists());
     let agent = fs::read_to_string(home.project().join(".gemini/agents/a.md")).unwrap();
     assert!(!agent.contains("model:"), "{agent}");
-    // To write hooks down is not to agree to them.
+    // Importing hooks does not trust them.
     assert_eq!(home.line(&["hooks", "list"]).out, "No hooks configured.\n");
 }
 
 #[test]
-fn links_of_a_project_lead_neither_in_nor_out() {
+fn project_links_do_not_reach_outside_the_project() {
     let home = TestHome::new()
         .home_file("secret.md", "my diary")
         .home_file("private/SKILL.md", "---\nname: private\ndescription: d\n---\nx\n")
@@ -405,7 +405,7 @@ fn links_of_a_project_lead_neither_in_nor_out() {
     let before = snapshot(&home.home());
     let out = home.line(&["import", "claude-code"]).out;
     assert_eq!(snapshot(&home.home()), before, "{out}");
-    assert!(!out.contains("Converted:") && out.contains("leads out of the project"), "{out}");
+    assert!(!out.contains("Converted:") && out.contains("points outside the project"), "{out}");
     fs::remove_file(project.join(".gemini")).unwrap();
     let out = home.line(&["import", "claude-code"]).out;
     assert!(project.join(".gemini/commands/fine.toml").exists(), "{out}");
@@ -434,8 +434,8 @@ fn unreadable_files_are_reported_and_the_rest_is_converted() {
 fn an_agent_without_files_is_an_error() {
     let home = TestHome::new();
     let failure = home.line(&["import", "codex"]).result.unwrap_err();
-    assert_eq!(failure.summary, "no files of Codex found");
-    assert_eq!(home.line(&["import"]).out, "No files of Claude Code or Codex found.\n");
+    assert_eq!(failure.summary, "no Codex files found");
+    assert_eq!(home.line(&["import"]).out, "No Claude Code or Codex files found.\n");
     let failure = home.line(&["import", "opencode"]).result.unwrap_err();
     assert!(failure.summary.contains("Argument: agent, Given: \"opencode\""), "{}", failure.summary);
 }

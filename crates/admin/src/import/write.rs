@@ -20,7 +20,7 @@ pub(super) struct ScopeFiles {
     pub(super) skills: PathBuf,
     /// The policy file of imported rules.
     pub(super) rules: PathBuf,
-    /// The project, which a destination must not lead out of.
+    /// The project that a destination must be inside.
     pub(super) bound: Option<PathBuf>,
 }
 
@@ -39,7 +39,7 @@ impl Destinations {
         }
     }
 
-    /// Finds out which items are already there or would replace something.
+    /// Determines which items already exist or would replace something.
     pub(super) fn compare(&self, items: &mut [ImportItem]) {
         for item in items {
             let files = self.of(item.scope);
@@ -57,7 +57,7 @@ impl Destinations {
         for item in items {
             let files = self.of(item.scope);
             if let ImportState::Ready(change) = &item.state {
-                // An item before this one may have written the same.
+                // An earlier item may have written the same value.
                 item.state = match files.state(change) {
                     Some(state) => state,
                     None => match files.write(change) {
@@ -81,11 +81,11 @@ impl ScopeFiles {
         }
     }
 
-    /// Why a change is not made; `None` if it is.
+    /// Why a change is not made; `None` if it is made.
     fn state(&self, change: &ImportChange) -> Option<ImportState> {
         let target = self.target(change);
         if !self.contains(&target) {
-            let text = format!("`{}` leads out of the project", target.display());
+            let text = format!("`{}` points outside the project", target.display());
             return Some(ImportState::Conflict(text));
         }
         let exists = || ImportState::Conflict(format!("`{}` exists and differs", target.display()));
@@ -167,7 +167,8 @@ impl ScopeFiles {
         Ok(Some(value))
     }
 
-    /// Whether a destination is really in this scope: a project's link must not lead an import into the home.
+    /// Whether a destination is really in this scope: a project's link must not redirect an import into the home
+    /// directory.
     fn contains(&self, target: &Path) -> bool {
         let Some(bound) = &self.bound else { return true };
         let existing = target.ancestors().find(|path| fs::symlink_metadata(path).is_ok());

@@ -147,7 +147,7 @@ enum McpLeaf {
     Disable(SwitchArgs),
     /// Connect to a server and show its tools
     ///
-    /// If it does not connect, shows why, with the last lines of its stderr.
+    /// If the connection fails, shows the reason and the last lines of the server's stderr.
     #[command(after_help = "Examples:
   pollux mcp test docs")]
     Test {
@@ -155,7 +155,7 @@ enum McpLeaf {
         #[arg(value_name = "name")]
         name: String,
     },
-    /// List server tools
+    /// List the tools of MCP servers
     ///
     /// Shows the names that policies and the model use.
     #[command(after_help = "Examples:
@@ -168,7 +168,7 @@ enum McpLeaf {
     },
     /// Sign in to a server with OAuth
     ///
-    /// In the browser, or by pasting an address.
+    /// Opens a browser. If it runs on another machine, paste the address it ends at.
     #[command(after_help = "Examples:
   pollux mcp auth docs")]
     Auth {
@@ -186,13 +186,13 @@ struct AddArgs {
     /// Command that starts the server, or its URL
     #[arg(value_name = "commandOrUrl")]
     target: String,
-    /// Arguments of the command
+    /// Arguments for the command
     #[arg(value_name = "args")]
     args: Vec<String>,
     /// Settings file to change
     #[arg(short, long, value_name = "scope", value_enum, default_value_t)]
     scope: ServerScope,
-    /// How the server is reached
+    /// Transport to connect with
     #[arg(short, long, visible_alias = "type", value_name = "transport", value_enum, default_value_t)]
     transport: ServerTransport,
     /// Environment variable for the server; `$NAME` in the value is expanded at every start
@@ -204,7 +204,7 @@ struct AddArgs {
     /// Timeout for connecting and for each request, in milliseconds
     #[arg(long, value_name = "ms", value_parser = count::<u64>)]
     timeout: Option<u64>,
-    /// Run its tools without asking (user settings only)
+    /// Run its tools without approval (user settings only)
     #[arg(long)]
     trust: bool,
     /// Description of the server
@@ -213,7 +213,7 @@ struct AddArgs {
     /// Use only these tools
     #[arg(long, value_name = "list")]
     include_tools: Vec<String>,
-    /// Use all tools but these
+    /// Use all tools except these
     #[arg(long, value_name = "list")]
     exclude_tools: Vec<String>,
 }

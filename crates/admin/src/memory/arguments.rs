@@ -65,7 +65,7 @@ pub enum MemoryCommand {
         json: bool,
     },
     Adopt {
-        /// Where the workspace was before it was moved.
+        /// Previous location of the workspace.
         folder: String,
     },
     Doctor {
@@ -180,7 +180,7 @@ enum MemoryLeaf {
         #[arg(long)]
         json: bool,
     },
-    /// Show what was learned about your preferences
+    /// Show learned preferences
     ///
     /// Prints LEARNINGS.md, which you may edit.
     #[command(after_help = "Examples:
@@ -197,11 +197,11 @@ enum MemoryLeaf {
   pollux memory forget --query \"project falcon\"
   pollux memory forget --session 0f9d --yes")]
     Forget(ForgetArgs),
-    /// Take over the memory of a moved workspace
+    /// Adopt the memory of a moved workspace
     #[command(after_help = "Examples:
   pollux memory adopt ~/src/old-name")]
     Adopt {
-        /// Where the workspace was before
+        /// Previous location of the workspace
         #[arg(value_name = "folder", value_parser = FilledParser)]
         folder: String,
     },
@@ -228,7 +228,7 @@ enum MemoryLeaf {
     },
     /// Manage local embedding models
     ///
-    /// Small models that run on this machine, without a network.
+    /// These small models run on this machine, without network access.
     #[command(after_help = "Examples:
   pollux memory model list")]
     Model {
@@ -277,7 +277,7 @@ struct SearchArgs {
     /// Use memory not tied to a known workspace, such as from earlier versions
     #[arg(long)]
     unassigned: bool,
-    /// Show how each score is composed
+    /// Show how each score is calculated
     #[arg(long)]
     explain: bool,
     /// Output JSON

@@ -7,9 +7,9 @@ use pollux_domain::terminal_text::one_line;
 use pollux_host::sessions::Proposal;
 use serde_json::{Value, json};
 
-use super::page::counted;
 use super::{Traces, show, show_json};
 use crate::context::Context;
+use pollux_domain::plural::counted;
 
 pub(super) fn run(
     proposal: Proposal<Traces, Traces>,

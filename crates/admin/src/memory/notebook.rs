@@ -25,11 +25,11 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use super::page::counted;
 use super::{
     Finding, Forgettable, Hit, Installed, Learned, Level, Lines, Model, Passage as Shown, Question, Reach,
     SearchResults, Traces, models,
 };
+use pollux_domain::plural::counted;
 
 /// How long a command waits for another process that brings the index up to date.
 const WAIT: Duration = Duration::from_secs(30);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use pollux_domain::plural::counted;
 use pollux_domain::terminal_text::one_line;
 use pollux_memory::Synced;
 use serde_json::{Value, json};
@@ -206,9 +207,4 @@ pub(super) fn models_json(models: &[Model]) -> Value {
         })
     };
     Value::Array(models.iter().map(one).collect())
-}
-
-/// `1 file`, `2 files`.
-pub(crate) fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

@@ -31,10 +31,10 @@ pub enum ModelsCommand {
 
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ListArgs {
-    /// Only the models of this provider
+    /// List only this provider's models
     #[arg(long, value_name = "id")]
     pub provider: Option<String>,
-    /// Ask the servers for their models first, and keep the answers
+    /// Query the servers for their models and cache the answers
     #[arg(long)]
     pub refresh: bool,
     /// Output JSON
@@ -44,9 +44,9 @@ pub struct ListArgs {
 
 #[derive(Debug, Subcommand)]
 enum ModelsLeaf {
-    /// List models with context window, price and abilities
+    /// List models with context window, price and capabilities
     ///
-    /// Opens no connection without `--refresh`.
+    /// Works offline unless `--refresh` is given.
     #[command(after_help = "Examples:
   pollux models list
   pollux models list --provider openai --json")]

@@ -1,4 +1,4 @@
-//! What the command prints.
+//! The output of the command.
 
 use pollux_domain::model::{InfoSource, MicroUsd, ModelInfo, Prices};
 use pollux_domain::terminal_text::plain;
@@ -13,9 +13,9 @@ pub(super) fn list(rows: &[ModelRow], as_json: bool) -> String {
         return format!("{:#}\n", Value::Array(rows));
     }
     if rows.is_empty() {
-        return "No models known. `pollux models --refresh` asks the servers.\n".to_owned();
+        return "No known models. Run `pollux models --refresh` to query the servers.\n".to_owned();
     }
-    let heading = ["model", "context", "output", "price", "abilities", "source"].map(str::to_owned);
+    let heading = ["model", "context", "output", "price", "capabilities", "source"].map(str::to_owned);
     let lines = rows.iter().map(|row| {
         let info = &row.info;
         [
@@ -23,13 +23,13 @@ pub(super) fn list(rows: &[ModelRow], as_json: bool) -> String {
             tokens(info.context_window),
             info.max_output.map_or_else(|| "-".to_owned(), tokens),
             price(row),
-            abilities(row),
+            capabilities(row),
             source(info.source).to_owned(),
         ]
     });
     let mut text = columns(std::iter::once(heading).chain(lines), &[1, 2, 3]);
     text.push_str(&format!(
-        "\nPrices are USD per million input/output tokens, as of {}; `≈` where sources disagree.\n",
+        "\nPrices are USD per million input/output tokens, as of {}; `≈` marks prices that sources disagree on.\n",
         prices_as_of()
     ));
     plain(&text).into_owned()
@@ -82,7 +82,7 @@ fn source(source: InfoSource) -> &'static str {
     }
 }
 
-fn abilities(row: &ModelRow) -> String {
+fn capabilities(row: &ModelRow) -> String {
     let caps = &row.info.caps;
     let words = [("tools", caps.tools), ("images", caps.images), ("reasoning", caps.reasoning)];
     let words: Vec<&str> = words.into_iter().filter(|(_, able)| *able).map(|(word, _)| word).collect();
@@ -102,7 +102,7 @@ fn price(row: &ModelRow) -> String {
     }
 }
 
-/// USD. A million dollars for a million tokens has few enough digits for a float.
+/// USD. Prices are small enough to be exact as a float.
 #[expect(clippy::cast_precision_loss, reason = "prices are far below 2^52 millionths")]
 fn dollars(amount: MicroUsd) -> f64 {
     amount.0 as f64 / 1e6

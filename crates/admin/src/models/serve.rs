@@ -11,12 +11,12 @@ pub struct ServeArgs {
     /// Port to listen on; a free one by default
     #[arg(long, value_name = "port")]
     pub port: Option<u16>,
-    /// A GGUF file, or a model name such as gguf//models/qwen3-8b.gguf
+    /// GGUF file, or a model name such as gguf//models/qwen3-8b.gguf
     #[arg(value_name = "model")]
     pub model: String,
 }
 
-/// Serves until the server ends or the program is stopped, which ends the server, too.
+/// Serves until the server exits or the program is stopped, which also stops the server.
 pub(super) fn run(args: &ServeArgs, context: &mut Context<'_>) -> Result<(), Failure> {
     let out = &mut *context.out;
     serve(context.request, context.env, &args.model, args.port, &mut |text| print_result(out, text))

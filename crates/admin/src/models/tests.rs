@@ -53,7 +53,7 @@ fn models_of_the_catalogue_are_listed_without_a_connection() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[0],
-        "model                       context  output       price  abilities               source"
+        "model                       context  output       price  capabilities            source"
     );
     assert!(
         lines.contains(
@@ -99,13 +99,13 @@ fn the_user_comes_before_the_server_and_the_server_before_the_catalogue() {
     );
     assert_eq!(model(&rows, "lab/silent")["source"], "guess");
     assert_eq!(rows.len(), 3, "a name that steers the terminal is not kept");
-    // The answers stay for runs without a connection.
+    // The answers are cached for offline runs.
     drop(server);
     assert_eq!(run(&home, Some("lab"), false).1, rows);
 }
 
 #[test]
-fn anthropic_and_ollama_tell_more_about_their_models() {
+fn anthropic_and_ollama_describe_their_models() {
     let anthropic = FakeHttp::start(|request| {
         assert_eq!(request.header("x-api-key"), Some(KEY));
         HttpAnswer::json(&json!({"data": [{"id": "claude-sonnet-5-5", "max_input_tokens": 500_000,
@@ -137,7 +137,7 @@ fn anthropic_and_ollama_tell_more_about_their_models() {
     );
 }
 
-/// What a refresh of `lab` says when its server answers like this.
+/// The error of a refresh of `lab` when its server sends this reply.
 fn failed(answer: impl Fn(&HttpRequest) -> HttpAnswer + Send + Sync + 'static) -> String {
     let server = FakeHttp::start(answer);
     let (done, rows) = run(&lab(&server.url()), Some("lab"), true);
@@ -148,7 +148,7 @@ fn failed(answer: impl Fn(&HttpRequest) -> HttpAnswer + Send + Sync + 'static) -
 }
 
 #[test]
-fn servers_that_do_not_list_models_get_one_clear_line() {
+fn invalid_model_lists_are_reported_in_one_line() {
     let said = failed(|_| HttpAnswer::status(200).body("<html><head><title>Portal</title>"));
     assert!(said.contains("a web page with the title \"Portal\""), "{said}");
     let said =
@@ -163,7 +163,7 @@ fn servers_that_do_not_list_models_get_one_clear_line() {
 }
 
 #[test]
-fn a_redirect_to_another_origin_takes_no_key_along() {
+fn a_redirect_to_another_origin_does_not_get_the_key() {
     let trap = FakeHttp::start(|_| HttpAnswer::json(&json!({"data": [{"id": "trapped"}]})));
     let target = format!("{}/v1/models", trap.url());
     let said = failed(move |_| HttpAnswer::status(307).header("Location", &target));
@@ -186,7 +186,7 @@ fn a_project_supplies_neither_addresses_nor_prices() {
 }
 
 #[test]
-fn nothing_to_ask_is_said() {
+fn a_refresh_without_a_key_is_an_error() {
     let home = TestHome::new().env("GEMINI_FORCE_FILE_STORAGE", "true").env("OLLAMA_HOST", "127.0.0.1:9");
     let (done, _) = run(&home, Some("openai"), true);
     let failure = done.result.unwrap_err();

@@ -147,9 +147,9 @@ enum PolicyLeaf {
         #[command(flatten)]
         flags: PolicyFlags,
     },
-    /// Check policy files for mistakes
+    /// Check policy files for problems
     ///
-    /// Without files: those that a run would load. Exits with 1 on errors.
+    /// Without files, checks those that a run would load. Exits with 1 on errors.
     #[command(after_help = "Examples:
   pollux policy lint
   pollux policy lint .gemini/policies")]
@@ -167,7 +167,7 @@ struct ViewArgs {
     /// Approval mode to assume: default, auto_edit, yolo or plan
     #[arg(long, value_name = "mode", value_parser = approval_modes(), hide_possible_values = true)]
     approval_mode: Option<ApprovalMode>,
-    /// Assume a run without approvals, as with `pollux -p`
+    /// Assume a headless run, as with `pollux -p`
     #[arg(long)]
     headless: bool,
 }

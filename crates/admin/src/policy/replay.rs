@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use pollux_domain::JsonObject;
 use pollux_domain::failure::Failure;
+use pollux_domain::plural::counted;
 use pollux_domain::terminal_text::plain;
 use serde_json::{Value, json};
 
@@ -225,10 +226,6 @@ impl Counts {
     fn json(&self) -> Value {
         json!({"allow": self.allow, "ask": self.ask, "deny": self.deny})
     }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Arguments without the bulk of a file's content.

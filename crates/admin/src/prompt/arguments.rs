@@ -34,7 +34,7 @@ enum PromptLeaf {
   pollux prompt show
   pollux prompt show --model anthropic/claude-sonnet-5-5 --json")]
     Show {
-        /// Model to show it for
+        /// Model to show the prompt for
         #[arg(short, long, value_name = "model")]
         model: Option<String>,
         /// Show the prompt of a headless run

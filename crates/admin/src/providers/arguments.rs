@@ -49,7 +49,7 @@ struct ListArgs {
     /// Output JSON
     #[arg(long)]
     json: bool,
-    /// Ask every provider that has a key, and local servers, whether they answer
+    /// Check that local servers and providers with a key respond
     #[arg(long)]
     check: bool,
 }
@@ -58,28 +58,28 @@ struct ListArgs {
 enum ProvidersLeaf {
     /// List providers, their key sources and state
     ///
-    /// Opens no connection without `--check`.
+    /// Works offline unless `--check` is given.
     #[command(after_help = "Examples:
   pollux providers list
   pollux providers list --check --json")]
     List(ListArgs),
     /// Add a provider to your user settings
     ///
-    /// Changes the given values if the provider exists already, and keeps the others.
+    /// If the provider already exists, changes only the given values.
     #[command(after_help = "Examples:
   pollux providers add lab --base-url https://llm.lab.example/v1 --env-key LAB_KEY
   pollux providers add box --base-url http://192.168.1.5:8080/v1 --tools prompt")]
     Add {
-        /// Name of the provider, used as in `--model id/model`
+        /// Provider id, as in `--model id/model`
         #[arg(value_name = "id")]
         id: String,
-        /// Root of the API
+        /// Base URL of the API
         #[arg(long, value_name = "url")]
         base_url: String,
-        /// Variable that holds the key
+        /// Environment variable that holds the key
         #[arg(long, value_name = "variable", value_parser = variable_names())]
         env_key: Option<String>,
-        /// API of the server
+        /// API that the server implements
         #[arg(long, value_name = "name", value_parser = ["chat", "responses", "messages"])]
         dialect: Option<String>,
         /// How tools are offered to the model
@@ -88,44 +88,44 @@ enum ProvidersLeaf {
         /// Display name
         #[arg(long, value_name = "text")]
         name: Option<String>,
-        /// Additional header as name=value; repeatable
+        /// Additional HTTP header as name=value; repeatable
         #[arg(long, value_name = "header", value_parser = header)]
         header: Vec<(String, String)>,
         /// Allow sending the key over plain HTTP to a public address
         #[arg(long)]
         allow_insecure: bool,
     },
-    /// Store the API key of a provider
+    /// Store a provider's API key
     ///
     /// Asks for the key without showing it, or reads it from standard input. It is stored in the keychain, or in an
-    /// encrypted file where there is no keychain. Only API keys work, not ChatGPT or Claude subscriptions.
+    /// encrypted file if there is no keychain. Only API keys work, not ChatGPT or Claude subscriptions.
     #[command(after_help = "Examples:
   pollux providers login anthropic
   pass show openai | pollux providers login openai")]
     Login {
-        /// Provider
+        /// Provider id
         #[arg(value_name = "id")]
         id: String,
-        // Taken only to be refused without being shown.
+        // Accepted only to be rejected without being shown.
         #[arg(hide = true)]
         key: Vec<String>,
     },
-    /// Remove the stored API key of a provider
+    /// Remove a provider's stored API key
     #[command(after_help = "Examples:
   pollux providers logout anthropic")]
     Logout {
-        /// Provider
+        /// Provider id
         #[arg(value_name = "id")]
         id: String,
     },
     /// Test streaming, tool calls and JSON output
     ///
-    /// Sends three short requests, and stores what works in your user settings as `providers.<id>.probed`.
+    /// Sends three short requests and stores the results in your user settings as `providers.<id>.probed`.
     #[command(after_help = "Examples:
   pollux providers test openai
   pollux providers test ollama --model qwen3:8b")]
     Test {
-        /// Provider
+        /// Provider id
         #[arg(value_name = "id")]
         id: String,
         /// Model to test
@@ -179,7 +179,7 @@ impl SubcommandArgs for ProvidersArgs {
             Some(ProvidersLeaf::Login { id, .. }) => ProvidersCommand::Login { id },
             Some(ProvidersLeaf::Logout { id }) => ProvidersCommand::Logout { id },
             Some(ProvidersLeaf::Test { id, model, json }) => {
-                // `--model` before the command means the same.
+                // `--model` before the command has the same effect.
                 let before = || {
                     let named = root.request.overrides.iter().find(|(key, _)| key == "model.name");
                     named.and_then(|(_, value)| value.as_str().map(str::to_owned))

@@ -1,5 +1,6 @@
-//! What the command prints.
+//! The output of the command.
 
+use pollux_domain::plural::counted;
 use pollux_domain::terminal_text::{one_line, plain};
 use pollux_host::providers::set::{Probe, ProbeResult, ProviderRow};
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ pub(super) fn list(rows: &[ProviderRow], as_json: bool) -> String {
     let lines = rows.iter().map(|row| {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
         let state = match row.models {
-            Some(count) => format!("{} ({count} models)", row.state.as_str()),
+            Some(count) => format!("{} ({})", row.state.as_str(), counted(count, "model")),
             None => row.state.as_str().to_owned(),
         };
         [row.id.clone(), row.dialect.clone(), text(&row.origin), text(&row.key), state]

@@ -69,7 +69,7 @@ fn providers_are_listed_with_the_source_of_their_key() {
         assert!(lines.iter().any(|line| line == expected), "{expected:?}\n{}", done.out);
     }
     assert!(
-        done.out.contains("\n  refusing to send the key of `plain` to http://llm.example"),
+        done.out.contains("\n  refusing to send the key for `plain` to http://llm.example"),
         "{}",
         done.out
     );
@@ -88,7 +88,7 @@ fn a_list_as_json_has_every_field() {
 }
 
 #[test]
-fn a_check_tells_whether_a_server_answers_and_takes_the_key() {
+fn a_check_reports_whether_the_server_responds_and_accepts_the_key() {
     let models = json!({"data": [{"id": "a"}, {"id": "b"}]});
     let server = FakeHttp::start(move |request| match request.header("authorization") {
         Some(given) if given == format!("Bearer {KEY}") => HttpAnswer::json(&models),
@@ -146,12 +146,12 @@ fn a_provider_is_added_and_changed_without_touching_the_rest_of_the_file() {
 }
 
 #[test]
-fn what_cannot_work_is_not_added() {
+fn invalid_providers_are_not_added() {
     let home = home().user_settings(r#"{"providers": {"my-lab": {"baseUrl": "https://a.example/v1"}}}"#);
     let before = home.settings_text();
     for (words, expected) in [
         (&["lab", "--base-url", "llm.example"][..], "invalid address for provider `lab`"),
-        (&["lab", "--base-url", "https://me:secret@x/v1"], "not into the address"),
+        (&["lab", "--base-url", "https://me:secret@x/v1"], "not in the address"),
         (&["my.lab", "--base-url", "https://b.example/v1"], "share the variable POLLUX_MY_LAB_API_KEY"),
         (&["a/b", "--base-url", "https://b.example/v1"], "invalid provider id"),
         (&["gemini", "--base-url", "https://b.example/v1"], "is not supported"),
@@ -176,7 +176,7 @@ fn a_key_is_stored_used_and_removed() {
     let done = home.run(login("anthropic"), &format!("  {KEY}\n"));
     assert_eq!(done.result, Ok(()));
     assert!(
-        done.out.starts_with("The key of `anthropic` is stored in ") && !done.out.contains(KEY),
+        done.out.starts_with("Stored the key for `anthropic` in ") && !done.out.contains(KEY),
         "{}",
         done.out
     );
@@ -185,9 +185,9 @@ fn a_key_is_stored_used_and_removed() {
     let done = home.run(login("groq"), KEY);
     assert_eq!(done.err, "Note: GROQ_API_KEY is set and takes precedence over the stored key.\n");
     let logout = |id: &str| home.run(ProvidersCommand::Logout { id: id.into() }, "").out;
-    assert_eq!(logout("groq"), "The stored key of `groq` was removed.\nStill in effect: GROQ_API_KEY\n");
-    assert_eq!(logout("anthropic"), "The stored key of `anthropic` was removed.\n");
-    assert_eq!(logout("anthropic"), "No key of `anthropic` was stored.\n");
+    assert_eq!(logout("groq"), "Removed the stored key for `groq`.\nStill in effect: GROQ_API_KEY\n");
+    assert_eq!(logout("anthropic"), "Removed the stored key for `anthropic`.\n");
+    assert_eq!(logout("anthropic"), "No key is stored for `anthropic`.\n");
     assert_eq!(listed(&home, "anthropic", false)["state"], "no key");
 }
 
@@ -202,7 +202,7 @@ fn ids_that_look_alike_have_their_own_stored_keys() {
 }
 
 #[test]
-fn what_is_no_key_is_refused_without_being_shown() {
+fn invalid_keys_are_rejected_without_being_shown() {
     let home = home();
     for (id, typed, expected) in [
         ("openai", "", "it is empty"),
@@ -234,7 +234,7 @@ fn call() -> ChatReply {
 }
 
 #[test]
-fn a_test_tells_what_works_and_keeps_it() {
+fn a_test_reports_and_stores_what_works() {
     let server = FakeChat::start([
         ChatReply::said("ready"),
         ChatReply::said("I would call it."),
@@ -249,7 +249,7 @@ fn a_test_tells_what_works_and_keeps_it() {
         [
             "lab/m.1",
             "  streaming    works",
-            "  tool calls   does not work: the model answered in words instead of calling the tool",
+            "  tool calls   does not work: the model replied with text instead of calling the tool",
             "  JSON output  works"
         ]
     );
@@ -266,7 +266,7 @@ fn a_test_tells_what_works_and_keeps_it() {
 }
 
 #[test]
-fn a_test_names_its_results_as_json_and_asks_for_a_model_itself() {
+fn a_test_outputs_json_and_picks_a_listed_model() {
     let models = ChatReply::json(200, &json!({"data": [{"id": "only"}]}));
     let server =
         FakeChat::start([models, ChatReply::said("ready"), call(), ChatReply::error(400, "no schemas here")]);
@@ -281,13 +281,13 @@ fn a_test_names_its_results_as_json_and_asks_for_a_model_itself() {
 }
 
 #[test]
-fn a_test_that_reaches_nobody_keeps_nothing() {
+fn a_test_without_a_reply_stores_nothing() {
     let server = FakeChat::start([ChatReply::error(401, &format!("bad key {KEY}"))]);
     let home = lab(&server.url(), json!({}));
     let before = home.settings_text();
     let done = home.run(test(Some("m"), false), "");
     let failure = done.result.unwrap_err();
-    assert_eq!(failure.summary, "`lab/m` did not answer; nothing was stored");
+    assert_eq!(failure.summary, "no reply from `lab/m`; nothing was stored");
     assert!(done.out.contains("streaming    unknown: bad key ***"), "{}", done.out);
     assert_eq!((home.settings_text(), server.requests().len()), (before, 1));
     let failure =
@@ -298,7 +298,7 @@ fn a_test_that_reaches_nobody_keeps_nothing() {
 }
 
 #[test]
-fn a_key_command_is_asked_again_when_its_key_is_refused() {
+fn a_key_command_runs_again_when_its_key_is_rejected() {
     let script = "echo x >> \"$HOME/count\"; echo sk-$(wc -l < \"$HOME/count\")";
     let server = FakeHttp::start(|request| match request.header("authorization") {
         Some("Bearer sk-2") => HttpAnswer::json(&json!({"data": []})),

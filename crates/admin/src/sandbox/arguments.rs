@@ -34,8 +34,8 @@ pub enum SandboxCommand {
 enum SandboxLeaf {
     /// Show the active sandbox and its limits
     ///
-    /// Tries every sandbox of this system, best first, and lists what the one in use keeps from commands: held, partly
-    /// or open.
+    /// Tries every sandbox type of this system, best first. For the one in use, lists which kinds of access are
+    /// blocked (held), partly blocked (partly) or open.
     #[command(after_help = "Examples:
   pollux sandbox status
   pollux sandbox status --json")]
@@ -46,7 +46,7 @@ enum SandboxLeaf {
     },
     /// Try to break out of the sandbox
     ///
-    /// Runs harmless attempts inside it and reports each that succeeds.
+    /// Runs harmless escape attempts and prints each result. Exits with 44 if one succeeds unexpectedly.
     #[command(after_help = "Examples:
   pollux sandbox check")]
     Check,

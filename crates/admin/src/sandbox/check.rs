@@ -1,4 +1,4 @@
-//! Harmless attempts to break out, for the machine of a user.
+//! Harmless escape attempts to run on a user's machine.
 
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
@@ -7,7 +7,7 @@ use pollux_sandbox::{Holding, Sandbox};
 
 use super::{Streams, in_sandbox};
 
-/// A script that succeeds only if it gets what the right of this name should keep from it.
+/// A script that succeeds only if it gains access that the named right should block.
 struct Attempt {
     right: &'static str,
     what: &'static str,
@@ -18,12 +18,12 @@ struct Attempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Held,
-    /// It succeeded, and the report says that it does.
+    /// It succeeded, as the report predicts.
     Open,
     Broken,
 }
 
-/// An attempt and its end.
+/// An attempt and its outcome.
 #[derive(Debug)]
 pub(super) struct Checked {
     pub(super) right: &'static str,

@@ -1,4 +1,4 @@
-//! What `pollux sandbox` prints.
+//! The output of `pollux sandbox`.
 
 use std::fmt::Write as _;
 

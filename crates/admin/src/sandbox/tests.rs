@@ -8,7 +8,7 @@ fn landlock() -> Confinement {
 }
 
 #[test]
-fn the_status_names_the_level_why_better_ones_are_out_and_what_is_open() {
+fn the_status_lists_the_levels_and_what_is_open() {
     let tried =
         [(Level::Bubblewrap, Err(LevelError::NotInstalled("bwrap"))), (Level::Landlock, Ok(landlock()))];
     let text = page::status(&tried, Some(&landlock()));
@@ -26,7 +26,7 @@ fn the_status_names_the_level_why_better_ones_are_out_and_what_is_open() {
 }
 
 #[test]
-fn an_attempt_that_succeeds_against_the_report_stands_out() {
+fn an_unexpected_success_is_shown_as_broken() {
     let result = |outcome| Checked { right: "files outside", what: "create a file", outcome };
     let text = page::checked(Level::Namespaces, &[result(Outcome::Held), result(Outcome::Broken)]);
     assert!(text.contains("  held    create a file (files outside)\n  BROKEN  create a file"), "{text}");

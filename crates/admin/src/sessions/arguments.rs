@@ -11,8 +11,8 @@ use crate::usage::UsageError;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A session is named by its number in `pollux sessions list`, its id, the first four or more characters of its \
-                        id, or `latest`. Reading sessions needs no key and no network.
+    after_help = "Refer to a session by its number in `pollux sessions list`, its id, the first four or more characters of its \
+                        id, or `latest`. Reading sessions needs no API key or network.
 
 Examples:
   pollux sessions list
@@ -129,7 +129,7 @@ enum SessionsLeaf {
         /// List the sessions of all projects
         #[arg(long)]
         all_projects: bool,
-        /// Agent whose sessions to list; `gemini` is Pollux and gemini-cli
+        /// Agent whose sessions to list; `gemini` covers Pollux and gemini-cli
         #[arg(long, value_name = "name", default_value = "gemini", value_parser = any_sources())]
         source: AnySource,
         /// Include the sessions of sub-agents
@@ -155,8 +155,8 @@ enum SessionsLeaf {
     },
     /// Search all sessions
     ///
-    /// Finds messages that contain all the words, best and latest first. The last word may be a prefix, and '\"two words\"' is a
-    /// phrase. The first search reads every session; later ones read what changed.
+    /// Finds messages that contain all the words, best and latest first. The last word may be a prefix, and '"two
+    /// words"' is a phrase. The first search reads every session; later searches read only what changed.
     #[command(after_help = "Examples:
   pollux sessions search database migration
   pollux sessions search '\"connection refused\"' --this-project")]
@@ -247,7 +247,7 @@ enum SessionsLeaf {
     #[command(after_help = "Examples:
   pollux sessions prune --dry-run")]
     Prune {
-        /// Only list the files and why they would be deleted
+        /// List the files that would be deleted, and why
         #[arg(long)]
         dry_run: bool,
         /// Do not ask; required without a terminal
@@ -259,19 +259,19 @@ enum SessionsLeaf {
     },
     /// Check the session files of all projects
     ///
-    /// Exits with 1 if something is damaged.
+    /// Exits with 1 if any file is damaged.
     #[command(after_help = "Examples:
   pollux sessions verify
   pollux sessions verify --repair")]
     Verify {
-        /// Repair truncated files, missing or repeated ids and stale locks, keeping a copy
+        /// Repair truncated files, missing or duplicate ids and stale locks, keeping a copy
         #[arg(long)]
         repair: bool,
         /// Output JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show how many sessions there are
+    /// Show totals over all sessions
     #[command(after_help = "Examples:
   pollux sessions stats
   pollux sessions stats --json")]

@@ -133,8 +133,8 @@ enum SkillsLeaf {
     },
     /// Install skills
     ///
-    /// Copies skills from a folder, a .skill, .zip or .tar.gz file, a git URL, or GitHub's owner/repo. Shows what would be
-    /// installed and asks first.
+    /// Copies skills from a folder, a .skill, .zip or .tar.gz file, a git URL, or a GitHub repository (owner/repo).
+    /// Shows what would be installed and asks first.
     #[command(after_help = "Examples:
   pollux skills install https://github.com/anthropics/skills --path skills/pdf
   pollux skills install ./my-skill --scope workspace")]
@@ -147,7 +147,7 @@ enum SkillsLeaf {
     },
     /// Link skills instead of copying them
     ///
-    /// For skills you are writing: changes take effect at once.
+    /// For development: changes take effect immediately.
     #[command(after_help = "Examples:
   pollux skills link ./my-skill --scope workspace")]
     Link {
@@ -156,7 +156,7 @@ enum SkillsLeaf {
     },
     /// Remove an installed or linked skill
     ///
-    /// The target of a link stays.
+    /// For a linked skill, removes only the link.
     #[command(after_help = "Examples:
   pollux skills uninstall pdf")]
     Uninstall {
@@ -182,7 +182,7 @@ enum SkillsLeaf {
     },
     /// Reload skills and report problems
     ///
-    /// In a session, `/skills reload` does this.
+    /// Same as `/skills reload` in a session.
     #[command(
         alias = "refresh",
         after_help = "Examples:

@@ -78,7 +78,7 @@ enum TrustLeaf {
     },
     /// Never trust a folder
     ///
-    /// Overrides trust in the folders above it.
+    /// Overrides trust in its parent folders.
     #[command(after_help = "Examples:
   pollux trust deny
   pollux trust deny ~/Downloads/project")]

@@ -53,7 +53,7 @@ async fn a_listed_model_stands_in_until_the_chosen_one_has_cooled_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_failures_that_another_model_may_cure_are_passed_on() {
+async fn only_failures_that_another_model_may_avoid_cause_a_fallback() {
     for kind in [
         ModelErrorKind::Auth,
         ModelErrorKind::BadRequest,
@@ -96,7 +96,7 @@ async fn every_listed_model_is_tried_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_local_model_is_left_for_a_remote_one_only_by_its_full_name() {
+async fn a_local_model_falls_back_to_a_remote_one_only_by_its_full_name() {
     let lines = || vec![fails(ModelErrorKind::Network), says("yes")];
     let mut scene = Scene::with(listing(lines(), "local/x", &["bare"]));
     assert!(matches!(scene.prompt("go").await, TurnEnd::Failed(_)));
@@ -111,7 +111,7 @@ async fn a_local_model_is_left_for_a_remote_one_only_by_its_full_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn long_waits_are_cut_short_where_another_model_is_listed() {
+async fn long_waits_are_cut_short_if_another_model_is_listed() {
     let wait = |attempt, kind, seconds| {
         Ok(ReplyEvent::Waiting(Wait {
             attempt,
@@ -153,7 +153,7 @@ async fn answer(scene: &mut Scene, choice: usize) -> Arc<ApprovalRequest> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_person_is_asked_where_nothing_is_listed() {
+async fn the_user_is_asked_if_no_fallback_is_listed() {
     let scene = |lines| {
         let mut options = listing(lines, "a/x", &[]);
         (options.alternatives, options.interactive) = (vec!["b/y".into()], true);
@@ -163,7 +163,7 @@ async fn a_person_is_asked_where_nothing_is_listed() {
     once.send("go").await;
     let request = answer(&mut once, 0).await;
     let Subject::Questions(questions) = &request.subject else { panic!() };
-    assert!(questions[0].text.starts_with("a/x cannot answer: Overloaded (status 529)."));
+    assert!(questions[0].text.starts_with("a/x is unavailable: Overloaded (status 529)."));
     once.end().await;
     assert_eq!(asked(&once), ["a/x", "b/y"]);
     assert!(!switches(&once)[0].for_session);
@@ -190,7 +190,7 @@ async fn a_person_is_asked_where_nothing_is_listed() {
 }
 
 #[tokio::test]
-async fn an_effort_becomes_the_nearest_level_and_is_said_once() {
+async fn an_effort_becomes_the_nearest_level_with_one_notice() {
     let mut options = listing(vec![says("one"), says("two")], "a/x", &[]);
     options.model.effort = Some("max".into());
     let mut scene = Scene::with(options);

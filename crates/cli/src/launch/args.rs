@@ -27,7 +27,7 @@ const AFTER_HELP: &str = r#"Examples:
 
 Environment:
   GEMINI_API_KEY         API key for the Gemini API
-  GEMINI_MODEL           model to use without --model
+  GEMINI_MODEL           model to use if --model is not given
   GEMINI_CLI_HOME        folder that holds .gemini, instead of the home directory
   POLLUX_OUTPUT_DIALECT  pollux or gemini-cli
   NO_COLOR               disable colours
@@ -35,7 +35,7 @@ Environment:
 Exit codes:
   0 success   1 failure   41 no credentials   42 invalid input   44 sandbox error
   52 settings error   53 turn or budget limit   54 fatal tool error   55 folder not trusted
-  130 cancelled   143 and 129 ended by SIGTERM and SIGHUP"#;
+  129 ended by SIGHUP   130 cancelled   143 ended by SIGTERM"#;
 
 /// The whole command line.
 pub(crate) fn tree(purpose: Purpose) -> Command {
@@ -88,10 +88,10 @@ pub(super) struct RootArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Prompt")]
 pub(super) struct PromptArgs {
-    /// Prompt, as words without a flag
+    /// Prompt, given without a flag
     #[arg(value_name = "prompt")]
     pub(super) words: Vec<String>,
-    /// Run this prompt and exit; piped input is prepended to it
+    /// Run this prompt and exit; piped input is prepended
     #[arg(short, long, value_name = "text")]
     pub(super) prompt: Option<String>,
     /// Start the terminal interface with this prompt
@@ -112,7 +112,7 @@ pub(super) struct OutputArgs {
     /// Models to switch to when the chosen one is unavailable
     #[arg(long, value_name = "list")]
     pub(super) fallback: Vec<String>,
-    /// Variable that holds the API key of the model's provider
+    /// Environment variable that holds the provider's API key
     #[arg(long, value_name = "variable", value_parser = variable_names())]
     pub(super) api_key_env: Option<String>,
     #[command(flatten)]
@@ -129,16 +129,16 @@ pub(super) struct OutputArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct BudgetArgs {
-    /// Most the session may cost, in USD
+    /// Maximum cost of the session, in USD
     #[arg(long, value_name = "n", allow_hyphen_values = true)]
     pub(super) max_budget_usd: Option<String>,
-    /// Most tokens the session may use
+    /// Maximum number of tokens in the session
     #[arg(long, value_name = "n", allow_hyphen_values = true)]
     pub(super) max_tokens_total: Option<String>,
-    /// Most requests the session may send
+    /// Maximum number of requests in the session
     #[arg(long, value_name = "n", allow_hyphen_values = true)]
     pub(super) max_requests: Option<String>,
-    /// Limits as a list, such as usd=5,tokens=200k,day.usd=20
+    /// Budget limits, such as usd=5,tokens=200k,day.usd=20
     #[arg(long, value_name = "list", allow_hyphen_values = true)]
     pub(super) budget: Option<String>,
 }
@@ -179,7 +179,7 @@ pub(super) struct ApprovalArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sessions")]
 pub(super) struct SessionArgs {
-    /// Resume a session: latest, a number, an id or the start of one
+    /// Resume a session: latest, a number, an id or an id prefix
     #[arg(short, long, value_name = "session", num_args = 0..=1, default_missing_value = "latest")]
     pub(super) resume: Option<String>,
     /// With --resume: resume into a new session
@@ -197,7 +197,7 @@ pub(super) struct SessionArgs {
     /// List the sessions that can be resumed
     #[arg(long)]
     pub(super) list_sessions: bool,
-    /// Delete a session: a number, an id or the start of one
+    /// Delete a session: a number, an id or an id prefix
     #[arg(long, value_name = "session")]
     pub(super) delete_session: Option<String>,
 }
@@ -205,7 +205,7 @@ pub(super) struct SessionArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Other")]
 pub(super) struct OtherArgs {
-    /// Extensions to use; `none` for none
+    /// Extensions to use, or `none`
     #[arg(short, long, value_name = "list")]
     pub(super) extensions: Vec<String>,
     /// List extensions
@@ -248,17 +248,17 @@ pub(super) struct GlobalArgs {
     help: Option<bool>,
 }
 
-/// Try Pollux on a throw-away project
+/// Try Pollux on a throwaway project
 ///
-/// Model responses are scripted unless `--model` names a model on this machine; the agent, tools, approvals and
-/// recorded session are real. Needs no API key or network and does not touch your files.
+/// Model responses are scripted unless `--model` names a local model; the agent, tools, approvals and recorded
+/// session are real. Needs no API key or network and does not touch your files.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux demo
   pollux demo --model local
   pollux demo --output-format stream-json")]
 pub(super) struct DemoArgs {
-    /// Real model on this machine: local, gguf//path/model.gguf, ollama/name
+    /// Local model to use: local, gguf//path/model.gguf, ollama/name
     #[arg(short, long, value_name = "name")]
     pub(super) model: Option<String>,
     #[command(flatten)]
@@ -272,20 +272,20 @@ pub(super) struct DemoArgs {
   pollux completions zsh > ~/.zfunc/_pollux
   pollux completions fish > ~/.config/fish/completions/pollux.fish")]
 pub(super) struct CompletionsArgs {
-    /// Shell to complete in
+    /// Shell to generate completions for
     #[arg(value_name = "shell", value_enum)]
     pub(super) shell: Shell,
 }
 
 /// Print or write manual pages
 ///
-/// Without a folder: prints the main page. With one: writes a page for every command into it.
+/// Prints the main page, or writes a page for every command to a folder.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux man | man -l -
   pollux man ~/.local/share/man/man1")]
 pub(super) struct ManArgs {
-    /// Folder to write the pages into
+    /// Folder to write the pages to
     #[arg(value_name = "DIR")]
     pub(super) folder: Option<PathBuf>,
 }

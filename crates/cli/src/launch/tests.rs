@@ -141,10 +141,10 @@ fn every_command_has_a_summary_a_usage_line_and_an_example() {
 
 /// What summaries begin with.
 const VERBS: &[&str] = &[
-    "Add", "Approve", "Change", "Check", "Connect", "Convert", "Create", "Delete", "Disable", "Enable",
-    "Explain", "Find", "Go", "Import", "Install", "Judge", "Keep", "Let", "Link", "List", "Manage", "Never",
-    "Print", "Reload", "Remove", "Review", "Rewind", "Run", "Search", "Serve", "Show", "Sign", "Store",
-    "Take", "Test", "Trust", "Try", "Turn", "Update", "Use", "Write",
+    "Add", "Adopt", "Approve", "Change", "Check", "Connect", "Convert", "Create", "Delete", "Disable",
+    "Enable", "Explain", "Find", "Go", "Import", "Install", "Judge", "Keep", "Let", "Link", "List", "Manage",
+    "Never", "Print", "Reload", "Remove", "Review", "Rewind", "Run", "Search", "Serve", "Show", "Sign",
+    "Store", "Take", "Test", "Trust", "Try", "Turn", "Update", "Use", "Write",
 ];
 
 #[test]

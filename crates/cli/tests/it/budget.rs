@@ -33,7 +33,7 @@ fn asked(scene: &Scene) -> usize {
 }
 
 #[test]
-fn a_runaway_with_parallel_subagents_stops_and_goes_on_with_a_higher_limit() {
+fn a_runaway_with_parallel_subagents_stops_and_resumes_with_a_higher_limit() {
     let mut first = reply().usage(1_000, 10);
     for number in 0..4 {
         first =
@@ -112,7 +112,7 @@ fn a_killed_process_leaves_its_reservation_spent() {
 }
 
 #[test]
-fn void_attempts_are_spent_and_told_as_wasted() {
+fn void_attempts_are_counted_and_reported_as_wasted() {
     let void = reply().text("half of it").text("more").usage(700, 9).without_finish();
     let scene = Scene::with(
         TestHome::new().settings(priced(json!({"session": {"usd": 5}}))),
@@ -127,17 +127,12 @@ fn void_attempts_are_spent_and_told_as_wasted() {
 }
 
 #[test]
-fn an_unknown_price_is_told_once_or_refused() {
+fn an_unknown_price_is_reported_once_or_refused() {
     let replies = || [busy(1), reply().text("Done.").usage(1_000, 10)];
     let scene = Scene::new(replies());
     let run = scene.run(&["-p", "x", "-o", "json", "--max-budget-usd", "0.000001"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    assert_eq!(
-        run.stderr.matches("The price of model `test-model` is not known").count(),
-        1,
-        "{}",
-        run.stderr
-    );
+    assert_eq!(run.stderr.matches("The price of model `test-model` is unknown").count(), 1, "{}", run.stderr);
     let spent = parse(&run.stdout)["stats"]["budget"]["spent"].clone();
     assert_eq!((&spent["tokens"], &spent["usd"]), (&json!(2_020), &json!(0.0)));
 
@@ -147,10 +142,7 @@ fn an_unknown_price_is_told_once_or_refused() {
     assert_eq!((run.code, asked(&scene)), (Some(53), 0));
     let error = parse(&run.stdout)["error"].clone();
     assert_eq!(error["type"], "BudgetExceeded");
-    assert!(
-        error["message"].as_str().unwrap().contains("price of model `test-model` is not known"),
-        "{error}"
-    );
+    assert!(error["message"].as_str().unwrap().contains("price of model `test-model` is unknown"), "{error}");
     let run = scene.run(&["-p", "x"]);
     assert_eq!(run.code, Some(0), "without a limit in money no price is needed: {}", run.stderr);
 }
@@ -194,7 +186,7 @@ fn processes_share_the_counters_of_a_day() {
 }
 
 #[test]
-fn upstreams_dialect_names_the_limit_too() {
+fn the_gemini_cli_dialect_reports_the_limit_too() {
     for (format, at) in [("json", "stderr"), ("stream-json", "stdout")] {
         let scene = Scene::new((0..3).map(busy));
         let run =
@@ -213,14 +205,14 @@ fn upstreams_dialect_names_the_limit_too() {
 }
 
 #[test]
-fn limits_that_cannot_be_read_are_errors() {
+fn invalid_limits_are_errors() {
     let scene = Scene::new([]);
     for (flag, value, text) in [
-        ("--max-budget-usd", "-1", "`--max-budget-usd` takes a number that is not negative, not `-1`"),
+        ("--max-budget-usd", "-1", "`--max-budget-usd` takes a non-negative number, not `-1`"),
         ("--max-budget-usd", "NaN", "not `NaN`"),
         ("--max-budget-usd", "inf", "not `inf`"),
-        ("--max-tokens-total", "many", "`--max-tokens-total` takes a whole number"),
-        ("--max-requests", "1.5", "`--max-requests` takes a whole number"),
+        ("--max-tokens-total", "many", "`--max-tokens-total` takes a non-negative whole number"),
+        ("--max-requests", "1.5", "`--max-requests` takes a non-negative whole number"),
         ("--budget", "euro=5", "`--budget` takes a list such as"),
     ] {
         let run = scene.run(&["-p", "x", flag, value]);
@@ -228,10 +220,7 @@ fn limits_that_cannot_be_read_are_errors() {
         assert!(run.stderr.contains(text), "{flag} {value}: {}", run.stderr);
     }
     for (budget, text) in [
-        (
-            json!({"session": {"usd": -1}}),
-            "`budget.session.usd`: expected a number that is not negative, got -1",
-        ),
+        (json!({"session": {"usd": -1}}), "`budget.session.usd`: expected a non-negative number, got -1"),
         (json!({"session": {"usd": "5"}}), "`budget.session.usd`"),
         (json!({"month": {"usd": 5}}), "`budget.month`"),
         (json!({"unknownPrice": "free"}), "`budget.unknownPrice`"),
@@ -265,7 +254,7 @@ fn a_project_lowers_limits_and_cannot_raise_them() {
 }
 
 #[test]
-fn nobody_raises_a_limit_of_the_system() {
+fn a_system_limit_cannot_be_raised() {
     let home = TestHome::new().settings(priced(json!({})));
     let system = home.home().join("system.json");
     fs::write(&system, json!({"budget": {"session": {"requests": 2}}}).to_string()).unwrap();
@@ -273,12 +262,12 @@ fn nobody_raises_a_limit_of_the_system() {
     let scene = Scene::with(home, (0..9).map(busy));
     let run = scene.run(&["-p", "x", "--max-requests", "50"]);
     assert_eq!((run.code, asked(&scene)), (Some(53), 2), "{}", run.stderr);
-    assert!(run.stderr.contains("system settings limit it"), "{}", run.stderr);
-    assert!(run.stderr.contains("The limit comes from system settings."), "{}", run.stderr);
+    assert!(run.stderr.contains("limited by system settings"), "{}", run.stderr);
+    assert!(run.stderr.contains("The limit is set in system settings."), "{}", run.stderr);
 }
 
 #[test]
-fn what_cannot_be_counted_is_not_sent() {
+fn requests_that_cannot_be_counted_are_not_sent() {
     for spoil in [
         |scene: &Scene| fs::write(scene.home.gemini_dir().join("budget.json"), "{").unwrap(),
         // A folder in its place can be neither read nor replaced.
@@ -289,7 +278,7 @@ fn what_cannot_be_counted_is_not_sent() {
         spoil(&scene);
         let run = scene.run(&["-p", "x"]);
         assert_eq!((run.code, asked(&scene)), (Some(53), 0), "{}", run.stderr);
-        assert!(run.stderr.contains("the budget cannot be counted"), "{}", run.stderr);
+        assert!(run.stderr.contains("could not track the budget"), "{}", run.stderr);
     }
 }
 
@@ -318,7 +307,7 @@ fn hooks_read_the_budget() {
 }
 
 #[test]
-fn a_session_without_a_budget_is_recorded_as_before_and_counted_when_it_gets_one() {
+fn a_session_without_a_budget_is_counted_when_it_gets_one() {
     let scene = Scene::with(
         TestHome::new().settings(priced(json!({}))),
         [reply().text("Hi.").usage(1_000, 10), busy(1)],
@@ -332,7 +321,7 @@ fn a_session_without_a_budget_is_recorded_as_before_and_counted_when_it_gets_one
 }
 
 #[test]
-fn a_person_shows_and_raises_the_limit_in_a_conversation() {
+fn the_limit_can_be_shown_and_raised_in_a_session() {
     let scene = Scene::with(
         TestHome::new().settings(priced(json!({}))),
         [reply().text("One.").usage(1_000, 10), reply().text("Two.").usage(1_000, 10)],

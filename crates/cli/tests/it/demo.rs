@@ -6,7 +6,7 @@ use pollux_test_support::{Run, TestHome};
 
 use crate::scene::{all_files, binary, lines, of_type, parse};
 
-/// Runs the demo with its throw-away folder inside the scratch home.
+/// Runs the demo with its throwaway folder inside the scratch home.
 fn demo(args: &[&str]) -> (TestHome, Run) {
     let home = TestHome::new();
     let tmp = home.home().join("tmp");

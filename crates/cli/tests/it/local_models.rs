@@ -37,7 +37,7 @@ fn tool_names(body: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_fenced_call_cut_over_chunks_runs_once_and_is_not_shown() {
+fn a_fenced_call_split_across_chunks_runs_once_and_is_not_shown() {
     let call = [
         "I look",
         " around.\n`",
@@ -105,7 +105,7 @@ fn three_invalid_calls_in_a_row_end_the_turn_with_advice() {
 }
 
 #[test]
-fn ollama_gets_no_tool_choice_and_a_forced_call_is_asked_for_in_words() {
+fn ollama_gets_no_tool_choice_and_a_forced_call_is_requested_in_the_prompt() {
     let show = ChatReply::json(200, &json!({"model_info": {}, "capabilities": ["tools"]}));
     let running = ChatReply::json(200, &json!({"models": []}));
     let server = FakeChat::start([show, running, ChatReply::said("no")]);
@@ -124,7 +124,7 @@ fn ollama_gets_no_tool_choice_and_a_forced_call_is_asked_for_in_words() {
 }
 
 #[test]
-fn a_server_that_loads_its_model_is_waited_for_and_that_is_said_once() {
+fn a_run_waits_for_a_server_that_loads_its_model_with_one_notice() {
     let loading = || {
         let error = json!({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}});
         ChatReply::json(503, &error)
@@ -139,7 +139,7 @@ fn a_server_that_loads_its_model_is_waited_for_and_that_is_said_once() {
 }
 
 #[test]
-fn a_small_window_of_ollama_is_told_once_with_the_fix() {
+fn a_small_ollama_window_is_reported_once_with_the_fix() {
     let show =
         ChatReply::json(200, &json!({"model_info": {"q.context_length": 40960}, "capabilities": ["tools"]}));
     let running = ChatReply::json(200, &json!({"models": [{"name": "m:latest", "context_length": 4096}]}));
@@ -161,7 +161,7 @@ fn a_local_server_that_is_not_running_is_named_with_its_start_command_at_once() 
 }
 
 #[test]
-fn a_local_model_gets_few_tools_in_short_words_and_others_get_all() {
+fn a_local_model_gets_few_tools_with_short_descriptions() {
     let props = json!({"default_generation_settings": {"n_ctx": 8192},
         "chat_template_caps": {"supports_tools": true, "supports_tool_calls": true}});
     let server = FakeChat::start([ChatReply::json(200, &props), ChatReply::said("ok")]);
@@ -189,7 +189,7 @@ fn a_local_model_gets_few_tools_in_short_words_and_others_get_all() {
 }
 
 #[test]
-fn a_model_without_tools_is_announced_and_only_talks() {
+fn a_model_without_tools_is_announced_and_gets_none() {
     let server = FakeChat::start([ChatReply::said("hello")]);
     let run = run(home(), "lab", json!({"tools": "none"}), &server, &[]);
     assert_eq!((run.stdout.as_str(), run.code), ("hello\n", Some(0)), "{}", run.stderr);

@@ -127,7 +127,7 @@ fn no_child_log_session_or_recording_sees_a_key() {
 }
 
 #[test]
-fn a_project_its_dotenv_and_an_extension_redirect_nothing() {
+fn a_project_its_dotenv_and_an_extension_cannot_redirect_requests() {
     let trap = FakeHttp::start(|_| HttpAnswer::status(200));
     let trap_url = trap.url();
     let lab = json!({"providers": {"lab": {"baseUrl": trap_url, "dialect": "chat", "envKey": "PATH",
@@ -199,7 +199,7 @@ fn a_redirect_to_another_origin_is_not_followed() {
 }
 
 #[test]
-fn a_projects_texts_that_are_sent_take_no_variables() {
+fn variables_are_not_expanded_in_a_projects_texts() {
     let bad = json!({
         "model": {"name": "test-model-$LAB_ACCESS-${GITHUB_TOKEN}"},
         "context": {"fileName": ["$GITHUB_TOKEN.md", "$LAB_ACCESS.md"]},
@@ -254,7 +254,7 @@ fn a_projects_model_name_stays_a_model_name() {
                 let request = &asked[0];
                 assert!(wire.generates(request), "{wire:?} {name}: {}", request.path);
                 assert!(!request.query.contains("key="), "{wire:?} {name}: {}", request.query);
-            } else if run.stderr.contains("Ignoring `model.name` of this project") {
+            } else if run.stderr.contains("Ignoring this project's `model.name`") {
                 // It looks like a model of another provider: the user's own model is used.
                 assert!(
                     asked.iter().all(|request| !format!("{request:?}").contains(*name)),
@@ -269,7 +269,7 @@ fn a_projects_model_name_stays_a_model_name() {
 }
 
 #[test]
-fn a_project_names_no_model_of_another_account() {
+fn a_project_cannot_choose_a_model_of_another_account() {
     let server = FakeWire::start(Wire::Gemini, [Said::text("here")]);
     let home = TestHome::new().project_settings(json!({"model": {"name": "tunedModels/theirs"}}));
     let run = home.command(binary(), ["-p", "hi"]).env("GEMINI_CLI_TRUST_WORKSPACE", "true");
@@ -370,6 +370,6 @@ fn a_project_moves_no_subagent_to_another_provider() {
     let run = run_with_openai(&home, &trap, &["-p", "hi", "--yolo", "--sandbox=false"]);
     assert!(trap.requests().is_empty(), "{}", run.stderr);
     assert!(server.requests().len() > 1, "{}", run.stderr);
-    let line = "Ignoring the model of agent `generalist` (openai/gpt-5): it is another provider than yours";
+    let line = "Ignoring the model of agent `generalist` (openai/gpt-5): it uses another provider";
     assert_eq!(run.stderr.matches(line).count(), 1, "{}", run.stderr);
 }

@@ -31,13 +31,13 @@ fn a_model_of_another_provider_is_used_when_the_user_names_it() {
 }
 
 #[test]
-fn a_gemini_credential_wins_over_keys_of_others() {
+fn a_gemini_credential_takes_precedence_over_other_keys() {
     let (run, gemini, anthropic) = asked(TestHome::new(), &["-p", "hi"]);
     assert_eq!((run.stdout.as_str(), gemini, anthropic), ("from Gemini\n", 1, 0), "{}", run.stderr);
 }
 
 #[test]
-fn a_project_moves_prompts_to_no_other_provider() {
+fn a_project_cannot_move_prompts_to_another_provider() {
     let projects = [
         TestHome::new().project_settings(json!({"model": {"name": "anthropic/claude-x"}})),
         TestHome::new().project_settings(json!({"model": "anthropic/claude-x"})),

@@ -144,7 +144,7 @@ fn tools_do_not_see_the_variables_that_hold_keys() {
 }
 
 #[test]
-fn what_the_server_said_counts_in_later_runs() {
+fn cached_answers_are_used_in_later_runs() {
     let listed = ChatReply::json(200, &json!({"data": [{"id": "m", "context_length": 77_000}]}));
     let server = FakeChat::start([listed]);
     let home = lab(&server.url(), &json!({}));
@@ -159,7 +159,7 @@ fn what_the_server_said_counts_in_later_runs() {
 }
 
 #[test]
-fn a_key_in_a_settings_file_is_refused_with_the_way_to_store_it() {
+fn a_key_in_a_settings_file_is_refused_with_a_hint() {
     let home = lab("http://127.0.0.1:9", &json!({"apiKey": KEY}));
     let refused = run(&home, &hello("lab/m"));
     assert_eq!(refused.code, Some(52));
@@ -170,7 +170,7 @@ fn a_key_in_a_settings_file_is_refused_with_the_way_to_store_it() {
 }
 
 #[test]
-fn vertex_gets_its_own_tokens_where_a_gemini_key_is_set() {
+fn vertex_gets_its_own_tokens_even_with_a_gemini_key() {
     let tokens =
         FakeHttp::start(|_| HttpAnswer::json(&json!({"access_token": "ya29.own", "expires_in": 3600})));
     let account = json!({"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r",

@@ -63,7 +63,7 @@ fn events_and_statistics_name_the_concrete_model() {
 }
 
 #[test]
-fn the_only_key_decides_and_one_line_says_so() {
+fn the_only_provider_with_a_key_is_used_and_announced() {
     let server = FakeMessages::start([claude("from Claude")]);
     let run = with_claude(&TestHome::new(), &server, &["-p", "hi"]);
     assert_eq!((run.stdout.as_str(), run.code), ("from Claude\n", Some(0)), "{}", run.stderr);
@@ -107,7 +107,7 @@ fn a_local_server_that_is_down_is_named_at_once_with_its_start_command() {
 }
 
 #[test]
-fn an_overloaded_model_is_replaced_by_the_listed_one_with_a_line() {
+fn an_overloaded_model_is_replaced_by_the_listed_one_with_a_notice() {
     let overloaded = MessagesReply::error(529, "overloaded_error", "Overloaded");
     let down = FakeMessages::start([]).forever(overloaded);
     let server = FakeChat::start([ChatReply::said("from the lab"), ChatReply::said("again")]);
@@ -138,7 +138,7 @@ fn a_refused_key_is_never_passed_on() {
 }
 
 #[test]
-fn an_effort_reaches_every_wire_in_its_own_words() {
+fn an_effort_is_translated_for_every_wire_format() {
     let server = FakeMessages::start([claude("hi")]);
     with_claude(&TestHome::new(), &server, &["--effort", "high", "-p", "hi"]);
     assert_eq!(server.request(0).body["output_config"]["effort"], "high");
@@ -155,7 +155,7 @@ fn an_effort_reaches_every_wire_in_its_own_words() {
 }
 
 #[test]
-fn a_project_may_choose_another_paid_provider_only_where_it_is_allowed() {
+fn a_project_can_choose_another_paid_provider_only_if_allowed() {
     let wish = json!({"model": {"name": "anthropic/claude-x"}});
     let run = |home: TestHome| {
         let gemini = Scene::with(home, [reply().text("from Gemini")]);
@@ -171,7 +171,7 @@ fn a_project_may_choose_another_paid_provider_only_where_it_is_allowed() {
     };
     let (ignored, asked) = run(TestHome::new().project_settings(wish.clone()));
     assert_eq!((ignored.stdout.as_str(), asked), ("from Gemini\n", 0), "{}", ignored.stderr);
-    let line = "Ignoring `model.name` of this project (anthropic/claude-x)";
+    let line = "Ignoring this project's `model.name` (anthropic/claude-x)";
     assert_eq!(ignored.stderr.matches(line).count(), 1, "{}", ignored.stderr);
     let home = TestHome::new().project_settings(wish);
     let folder = std::fs::canonicalize(home.project()).unwrap().display().to_string();

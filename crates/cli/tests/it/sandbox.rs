@@ -28,7 +28,7 @@ fn has_sandbox(run: &Run) -> bool {
 }
 
 #[test]
-fn yolo_runs_commands_in_a_sandbox_where_there_is_one() {
+fn yolo_runs_commands_in_a_sandbox_if_one_is_available() {
     let home = home("touch made; touch $HOME/outside");
     let run = prompt(&home, &["-y", "-o", "stream-json"], &[]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
@@ -53,7 +53,7 @@ fn session(home: &TestHome) -> String {
 }
 
 #[test]
-fn it_can_be_switched_off_in_three_ways() {
+fn the_sandbox_can_be_disabled_in_three_ways() {
     let command = "touch $HOME/outside";
     let setting = home(command).settings(json!({"tools": {"sandbox": false}}));
     let inside = home(command);
@@ -71,7 +71,7 @@ fn it_can_be_switched_off_in_three_ways() {
 }
 
 #[test]
-fn other_modes_have_one_only_if_asked() {
+fn other_modes_use_a_sandbox_only_on_request() {
     // A place outside in the command itself would be a reason to ask.
     let command = "sh write.sh";
     let home = |command| home(command).file("write.sh", "touch $HOME/outside");
@@ -115,7 +115,7 @@ fn a_sandbox_that_was_asked_for_and_cannot_be_had_is_exit_44() {
 }
 
 #[test]
-fn a_home_is_no_workspace_for_a_sandbox() {
+fn a_home_directory_cannot_be_sandboxed() {
     let home = home("true");
     std::fs::copy(home.project().join("script.jsonl"), home.home().join("script.jsonl")).unwrap();
     let run = |flags: &[&str], folder: &Path| {
@@ -139,7 +139,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn nothing_of_the_sandbox_is_in_the_project_not_even_after_a_crash() {
+fn the_sandbox_leaves_nothing_in_the_project_even_after_a_crash() {
     let home = home("touch begun; while [ ! -e go ]; do sleep 0.05; done; ls -A > seen");
     let args = ["-m", MODEL, "--skip-trust", "--fake-responses", "script.jsonl", "-p", "x", "-y"];
     let first = home.command(binary(), args).spawn();
@@ -160,7 +160,7 @@ fn nothing_of_the_sandbox_is_in_the_project_not_even_after_a_crash() {
 }
 
 #[test]
-fn a_name_that_a_command_must_not_make_is_renamed_and_the_model_is_told() {
+fn a_protected_name_that_a_command_creates_is_renamed_and_reported() {
     let home = home("echo 'echo owned' > .envrc; ls -A");
     let run = prompt(&home, &["-y"], &[]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);

@@ -87,6 +87,13 @@ pub const BUILT_IN_PROVIDERS: &[BuiltInProvider] = &[
         ..CHAT
     },
     BuiltInProvider {
+        id: "fireworks",
+        name: "Fireworks",
+        base: "https://api.fireworks.ai/inference/v1",
+        keys: &["FIREWORKS_API_KEY"],
+        ..CHAT
+    },
+    BuiltInProvider {
         id: "groq",
         name: "Groq",
         base: "https://api.groq.com/openai/v1",

@@ -87,7 +87,13 @@ fn question(exceeded: &Exceeded) -> Choice {
 }
 
 fn amount(unit: Unit, amount: u64) -> String {
-    format!("{} {}", unit.json(amount), if unit == Unit::Usd { "USD" } else { unit.as_str() })
+    let number = unit.json(amount);
+    let noun = unit.as_str().trim_end_matches('s');
+    match unit {
+        Unit::Usd => format!("{number} USD"),
+        _ if number.as_f64() == Some(1.0) => format!("{number} {noun}"),
+        _ => format!("{number} {noun}s"),
+    }
 }
 
 /// What the words behind `/budget` ask for.

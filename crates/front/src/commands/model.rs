@@ -14,10 +14,11 @@ use crate::Front;
 use crate::choice::{Choice, ChoiceRow, Chosen, ListKey, ListOptions, RowAction};
 use crate::user_interface::UserInterface;
 
-const USAGE: &str = "Usage: /model set <name> [--persist]";
+const USAGE: &str = "Usage: /model [<name>] [--persist]";
 const AUTO: &str = "auto";
-const MANUAL: &str = "manual";
 const GEMINI: &str = "gemini";
+/// What a narrow list of models omits: the provider, which the name begins with, then price and window.
+const NARROW: [usize; 3] = [1, 3, 2];
 
 /// A list of models.
 #[derive(Default)]
@@ -93,7 +94,11 @@ pub(super) async fn choose_served(
             let choice = Choice {
                 rows: models.iter().map(model_row).collect(),
                 headings: vec!["Model", "Provider", "Context", "Price"],
-                options: ListOptions { type_to_search: true, ..ListOptions::default() },
+                options: ListOptions {
+                    type_to_search: true,
+                    optional_columns: &NARROW,
+                    ..ListOptions::default()
+                },
                 ..Choice::of::<&str, &str>(&format!("Select Model · {}", provider.name), [])
             };
             ui.choose(choice).await.map(|chosen| chosen.key)
@@ -110,46 +115,47 @@ impl Front<'_, '_> {
             (Some("set"), Some(name), kept @ (None | Some("--persist"))) if !name.starts_with('-') => {
                 self.set_model(name, kept.is_some(), conversation).await;
             }
+            (Some(name), kept @ (None | Some("--persist")), None)
+                if !name.starts_with('-') && name != "set" =>
+            {
+                self.set_model(name, kept.is_some(), conversation).await;
+            }
             _ => self.ui.note(USAGE),
         }
     }
 
     async fn choose_model(&mut self, conversation: &mut pollux_host::Conversation) {
         let mut kept = false;
+        let models = all_models(self.turn.loaded).await;
+        let mut rows: Vec<ChoiceRow> = models.iter().map(model_row).collect();
         // Automatic choice is Gemini's.
         if self.turn.credentials.auth.is_some() {
             let models = pollux_host::models(self.turn.loaded);
             let auto = models.iter().find(|(name, _)| name.starts_with(AUTO));
             let stands_for = auto.map(|(_, id)| id.as_str()).unwrap_or_default();
-            let is_auto = self.model.starts_with(AUTO);
-            let now = if is_auto { String::new() } else { format!(" ({})", one_line(&self.model)) };
-            let row = |key: &str, text: String| ChoiceRow {
-                key: key.to_owned(),
-                columns: vec![text],
-                ..ChoiceRow::default()
-            };
-            let rows = vec![
-                row(AUTO, format!("Auto: selected by rules, currently {stands_for}")),
-                row(MANUAL, format!("Manual{now}: choose a model")),
+            let columns = vec![
+                format!("{AUTO} (now {stands_for})"),
+                "Gemini".to_owned(),
+                String::new(),
+                "by rules".to_owned(),
             ];
-            let list = ModelDialog { title: "Select Model", rows, ..ModelDialog::default() };
-            let marked = if is_auto { AUTO } else { MANUAL };
-            let Some(chosen) = self.remembering(&list, marked, &mut kept).await else { return };
-            if chosen == AUTO {
-                let name = self.gemini_name(AUTO);
-                return self.set_model(&name, kept, conversation).await;
-            }
+            rows.retain(|row| row.key != AUTO);
+            rows.insert(0, ChoiceRow { key: AUTO.to_owned(), columns, ..ChoiceRow::default() });
         }
-        let models = all_models(self.turn.loaded).await;
+        if rows.iter().all(|row| row.key != self.model) && !self.model.starts_with(AUTO) {
+            let columns = vec![one_line(&self.model), String::new(), String::new(), "unknown".to_owned()];
+            rows.insert(0, ChoiceRow { key: self.model.clone(), columns, ..ChoiceRow::default() });
+        }
         let list = ModelDialog {
-            title: "Select Model · Manual",
+            title: "Select Model",
             headings: vec!["Model", "Provider", "Context", "USD per 1M tokens, in / out"],
-            rows: models.iter().map(model_row).collect(),
+            rows,
             foot: Some(format!("List prices as of {}. Type to search.", prices_as_of())),
         };
         let marked = self.model.clone();
         if let Some(name) = self.remembering(&list, &marked, &mut kept).await {
-            let is_gemini = models.iter().any(|row| row.name == name && row.provider == GEMINI);
+            let is_gemini =
+                name == AUTO || models.iter().any(|row| row.name == name && row.provider == GEMINI);
             let name = if is_gemini { self.gemini_name(&name) } else { name };
             self.set_model(&name, kept, conversation).await;
         }
@@ -224,6 +230,7 @@ impl Front<'_, '_> {
                 options: ListOptions {
                     numbered: !searched,
                     type_to_search: searched,
+                    optional_columns: &NARROW,
                     ..ListOptions::default()
                 },
                 ..Choice::default()

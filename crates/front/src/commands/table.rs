@@ -176,6 +176,7 @@ const COMMANDS: &[SlashCommand] = &[
         sub(&["reload", "refresh"], "Reload custom commands"),
     ], done!(|f, r, c| f.custom_commands(r, c))),
     plain(&["/compress", "/summarize", "/compact"], "Compress the conversation to a summary", then!(|_f, _r, _c| CommandOutcome::Turn(Op::Compress))),
+    plain(&["/context"], "Show what fills the context window", told!(|f, _r, c| f.context(c).await)),
     plain(&["/copy"], "Copy the last answer to the clipboard", done!(|f, _r, c| f.copy_answer(c).await)),
     with(&["/directory", "/dir"], "[show|add <paths>]", "Show or add workspace directories", &[
         sub(&["show"], "List workspace directories"),
@@ -224,7 +225,7 @@ const COMMANDS: &[SlashCommand] = &[
         sub(&["plan"], "Plan without changing anything"),
         sub(&["yolo"], "Approve everything"),
     ], done!(|f, r, c| f.change_mode(r, c).await)),
-    with(&["/model"], "[set <name> [--persist]]", "Choose the model", &[
+    with(&["/model"], "[<name> [--persist]]", "Choose the model", &[
         of(&["set"], "Set the model (`--persist` to save it)"),
         sub(&["manage"], "Choose from a list"),
     ], done!(|f, r, c| f.model(r, c).await)),

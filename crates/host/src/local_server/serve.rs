@@ -11,7 +11,7 @@ use crate::providers::own_env;
 use crate::request::Request;
 use crate::{cannot_start, load_settings};
 
-/// Starts a server for a file, tells where it is, and waits for its end, which is a failure.
+/// Starts a server for a file, prints its address, and waits until it exits, which is a failure.
 pub fn serve(
     request: &Request,
     env: &Env,
@@ -52,6 +52,6 @@ pub fn serve(
             server.key.reveal()
         ))?;
         let ending = server.wait().await;
-        Err(Failure::new(ExitKind::Failure, format!("the server ended ({ending})")))
+        Err(Failure::new(ExitKind::Failure, format!("the server exited ({ending})")))
     })
 }

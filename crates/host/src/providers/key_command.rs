@@ -1,4 +1,4 @@
-//! Keys that a program of the user prints (`keyCommand`).
+//! Keys printed by a program of the user's choice (`keyCommand`).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::helpers::helper;
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// More output than this is not a key.
 const MAX_OUTPUT: usize = 16 * 1024;
-/// Maximum characters of the program's complaint that are passed on.
+/// Maximum characters of the program's stderr in an error.
 const MAX_COMPLAINT: usize = 200;
 
-/// Runs the program when the first request needs the key, and again when the server refuses it.
+/// Runs the program when the first request needs the key, and again when the server rejects it.
 pub(crate) struct KeyCommand {
     provider: String,
     program: Program,
@@ -30,8 +30,8 @@ pub(crate) struct KeyCommand {
 }
 
 impl KeyCommand {
-    /// Finds the program; the error is for people. It runs in the home directory, so that a project cannot supply a
-    /// file that it reads.
+    /// Finds the program; the error is shown to the user. It runs in the home directory, so that a project cannot
+    /// supply a file that it reads.
     pub(crate) fn new(
         provider: &str,
         command: &[String],
@@ -91,7 +91,7 @@ impl KeySource for KeyCommand {
     }
 }
 
-/// The key in what the program printed; the error never repeats it.
+/// The key in the program's output; errors never contain it.
 fn read(end: &ProgramEnd) -> Result<Secret, String> {
     match end.ending {
         ProgramEnding::Exited(0) => {}
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_key_is_what_is_printed_without_the_space_around_it() {
+    async fn the_key_is_the_trimmed_output() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(key("printf ' sk-1\\r\\n\\n'", folder.path()).await.as_deref(), Ok("sk-1"));
         assert_eq!(
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_key_is_refused_without_being_shown() {
+    async fn invalid_keys_are_rejected_without_being_shown() {
         let folder = tempfile::tempdir().unwrap();
         for (script, expected) in [
             ("true", "it printed nothing"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_command_is_given_up() {
+    async fn a_slow_command_times_out() {
         let folder = tempfile::tempdir().unwrap();
         let mut slow = command(&["sh", "-c", "sleep 60; echo sk-1"], folder.path()).unwrap();
         slow.program.time_limit = Some(Duration::from_millis(100));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_runs_once_and_again_for_a_key_that_was_refused() {
+    async fn it_runs_again_only_for_a_rejected_key() {
         let folder = tempfile::tempdir().unwrap();
         let script = "echo x >> count; echo sk-$(wc -l < count)";
         let command = command(&["sh", "-c", script], folder.path()).unwrap();

@@ -34,9 +34,9 @@ use crate::{Loaded, load_settings};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderRow {
     pub id: String,
-    /// The name that people know it by.
+    /// The display name.
     pub name: String,
-    /// The wire language it speaks.
+    /// The wire format.
     pub dialect: String,
     /// Scheme, host and port of its server.
     pub origin: Option<String>,
@@ -44,7 +44,7 @@ pub struct ProviderRow {
     pub key: Option<String>,
     pub local: bool,
     pub state: ProviderState,
-    /// What is wrong with it.
+    /// The problem, if any.
     pub problem: Option<String>,
     /// How many models its server lists, if it was asked.
     pub models: Option<usize>,
@@ -53,10 +53,10 @@ pub struct ProviderRow {
 /// Whether a provider can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderState {
-    /// It has all it needs; after a check, its server answered.
+    /// It is configured; after a check, its server has answered.
     Ok,
     NoKey,
-    /// It needs no key, so that only a check can tell.
+    /// It needs no key, so only a check can tell.
     NotChecked,
     Unreachable,
     KeyRejected,
@@ -115,7 +115,7 @@ impl ProviderSet {
         self.stored.get_or_init(|| stored_providers(&self.loaded)).contains(&account_entry(id))
     }
 
-    /// Every provider, as far as that can be told without a connection.
+    /// Every provider, with what is known without a connection.
     pub fn rows(&self) -> Vec<ProviderRow> {
         self.providers().all().map(|provider| self.row(&provider)).collect()
     }
@@ -125,7 +125,7 @@ impl ProviderSet {
             return self.google_row(provider);
         }
         let mut row = blank(provider);
-        // Its server is started with the file, so that there is none to ask before.
+        // Its server is started with the file, so there is none to query before.
         if provider.id == GGUF {
             return row;
         }
@@ -145,7 +145,7 @@ impl ProviderSet {
                     (row.state, row.problem) = (ProviderState::Failed, Some(error.to_string()));
                 }
             }
-            // Without a key, nobody misses the address.
+            // Without a key, a missing address does not matter.
             Err(_) if provider.settings().is_none() && self.key_source(provider).is_none() => {
                 row.state = ProviderState::NoKey;
             }
@@ -176,7 +176,7 @@ impl ProviderSet {
             auth::choose(&self.env, security, || store(&self.loaded).api_key(), &file)
         };
         match chosen {
-            // The Gemini API is not what was chosen here.
+            // The user chose Vertex AI, not the Gemini API.
             Ok(auth) if provider.id == "gemini" && auth.vertex.is_some() => row.state = ProviderState::NoKey,
             Ok(auth) => {
                 row.origin = Some(address(&auth));

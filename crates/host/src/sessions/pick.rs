@@ -195,7 +195,7 @@ fn refused(places: &Places, which: &Which, error: &SelectError) -> Failure {
         ),
         SelectError::NoSessions => failure(
             "no sessions found for this project".to_owned(),
-            "run `pollux sessions list --all-projects` to see those of other projects",
+            "run `pollux sessions list --all-projects` to include other projects",
         ),
         SelectError::NoMatch { .. } if which.all_projects => failure(
             format!("no session of any project matches `{given}`"),

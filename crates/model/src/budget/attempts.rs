@@ -1,7 +1,7 @@
-//! The attempts that one request takes: retries leave the process too, so each is counted and may be refused.
+//! The attempts of one request: retries are sent too, so each is counted and may be refused.
 //!
-//! A client sends again on its own, far below the meter that wraps it. The meter therefore leaves a gate in the task,
-//! and the connection passes it before every attempt.
+//! A client retries on its own, far below the meter that wraps it. The meter therefore leaves a gate in the task,
+//! which the connection passes before every attempt.
 
 use std::sync::{Arc, Mutex};
 
@@ -56,8 +56,8 @@ impl Gate {
         self.seen.locked().answered
     }
 
-    /// The first attempt has its reservation; every other one needs its own. What the attempt before it cost is
-    /// settled as far as it can be told.
+    /// The first attempt has its reservation; every other one needs its own. The cost of the previous attempt is
+    /// settled as far as it is known.
     fn pass(&self) -> Result<(), BudgetError> {
         let billed = {
             let mut seen = self.seen.locked();
@@ -78,14 +78,14 @@ impl Gate {
     }
 }
 
-/// Another attempt is about to leave; an error if the budget does not allow it.
+/// Another attempt is about to be sent; an error if the budget does not allow it.
 pub(crate) fn before_attempt() -> Result<(), ModelError> {
     if UNCOUNTED.try_with(|()| ()).is_ok() {
         return Ok(());
     }
     match GATE.try_with(|gate| gate.pass()) {
         Ok(passed) => passed.map_err(ModelError::from),
-        // Nobody counts.
+        // Not metered.
         Err(_) => Ok(()),
     }
 }

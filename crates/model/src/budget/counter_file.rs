@@ -1,4 +1,4 @@
-//! What days and projects have spent, in a file that all processes share.
+//! Spending per day and project, in a file that all processes share.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use pollux_domain::model::MicroUsd;
 use pollux_domain::time::Clock;
 use serde::{Deserialize, Serialize};
 
-/// Older days are forgotten.
+/// Older days are removed.
 const MAX_DAYS: usize = 31;
 
 /// Why the file cannot be used.
@@ -32,7 +32,7 @@ pub struct CounterFile {
     clock: Arc<dyn Clock>,
 }
 
-/// The file while nobody else can change it.
+/// The locked file.
 pub(super) struct OpenFile<'a> {
     file: &'a CounterFile,
     counters: Counters,
@@ -61,7 +61,7 @@ struct Row {
 }
 
 impl CounterFile {
-    /// A file that is made when something is spent. `project` names the project in it.
+    /// A file that is created when something is spent. `project` names the project in it.
     pub fn new(path: impl Into<PathBuf>, project: impl Into<String>, clock: Arc<dyn Clock>) -> Self {
         Self { path: path.into(), project: project.into(), clock }
     }
@@ -71,7 +71,7 @@ impl CounterFile {
         &self.path
     }
 
-    /// Waits until nobody else changes the file, and reads it.
+    /// Locks the file and reads it.
     pub(super) fn open(&self) -> Result<OpenFile<'_>, CounterFileError> {
         let lock = FileLock::acquire(&self.path)?;
         let counters = match read_text(&self.path)? {
@@ -101,7 +101,7 @@ impl OpenFile<'_> {
         self.counters.projects.get(&self.file.project).copied().unwrap_or_default().into()
     }
 
-    /// Puts one amount in the place of another and writes the file.
+    /// Replaces one amount with another and writes the file.
     pub(super) fn change(&mut self, day: &str, before: Spent, after: Spent) -> Result<(), CounterFileError> {
         let days = self.counters.days.entry(day.to_owned()).or_default();
         *days = Spent::from(*days).minus(before).plus(after).into();

@@ -1,4 +1,4 @@
-//! Embeddings that are paid from a budget. Their prices are not listed, so that tokens and requests are what counts.
+//! Embeddings charged to a budget. Their prices are not listed, so only tokens and requests count.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::meter::Meter;
 use crate::catalogue::cost::worst_cost;
 use crate::catalogue::known;
 
-/// An embedder whose requests are paid from a budget.
+/// An embedder whose requests are charged to a budget.
 pub struct MeteredEmbedder {
     inner: Arc<dyn Embedder>,
     meter: Arc<Meter>,

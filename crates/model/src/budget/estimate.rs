@@ -1,14 +1,14 @@
-//! How large a request is, before anybody has counted its tokens.
+//! Estimates the size of a request whose tokens are not counted yet.
 
 use pollux_domain::content::{Body, Part};
 use pollux_domain::model::ModelRequest;
 
-/// Letters of a token, roughly.
+/// Approximate bytes per token.
 pub(super) const BYTES_PER_TOKEN: u64 = 4;
-/// A picture or a page, roughly.
+/// Approximate tokens of an image or a page.
 const TOKENS_PER_MEDIUM: u64 = 1_500;
 
-/// How many bytes a request has, roughly.
+/// Approximate bytes of a request.
 pub(super) fn request_bytes(request: &ModelRequest) -> u64 {
     let system = request.system.as_ref().map_or(0, |text| text.len() as u64);
     let contents: u64 = request.contents.iter().flat_map(|content| &content.parts).map(part_bytes).sum();

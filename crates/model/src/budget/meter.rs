@@ -1,4 +1,4 @@
-//! Pays for requests: what they may cost, what they did cost, and what is done about unknown prices.
+//! Charges requests to a budget: what they may cost, what they did cost, and how to treat unknown prices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -16,18 +16,18 @@ use crate::catalogue::cost::cost;
 use crate::catalogue::known;
 use crate::router::full_name;
 
-/// What is done about a model whose price nobody knows, where money is limited.
+/// How to treat a model with an unknown price if there is a limit in USD.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum UnknownPrice {
-    /// Counts its tokens and says once that money is not counted.
+    /// Counts its tokens and warns once that its cost is not counted.
     #[default]
     Warn,
     Refuse,
-    /// Takes this price.
+    /// Assumes this price.
     Assume(Prices),
 }
 
-/// Pays for the requests of a session from its budget.
+/// Charges the requests of a session to its budget.
 pub struct Meter {
     budget: Budget,
     unknown_price: UnknownPrice,
@@ -36,16 +36,16 @@ pub struct Meter {
     models: Mutex<Models>,
     /// Woken when a reservation is settled.
     settled: Notify,
-    /// The limit that refused a request of the turn under way.
+    /// The limit that refused a request of the running turn.
     refused: Mutex<Option<Exceeded>>,
 }
 
-/// What was learnt about models.
+/// What was learned about models.
 #[derive(Default)]
 struct Models {
     /// Bytes and tokens of the last request of each, and its prices.
     seen: BTreeMap<String, (u64, u64, Option<Prices>)>,
-    /// Those without a price that were told about.
+    /// Models without a price that the user was warned about.
     told: BTreeSet<String>,
 }
 
@@ -72,12 +72,12 @@ impl Meter {
         &self.budget
     }
 
-    /// The same client, with its requests paid for.
+    /// Wraps a client so that its requests are charged.
     pub fn client(self: &Arc<Self>, inner: Arc<dyn ModelClient>) -> Arc<dyn ModelClient> {
         Arc::new(Metered::new(inner, Arc::clone(self)))
     }
 
-    /// Sets aside what a request can cost. Waits where only requests under way are in the way.
+    /// Reserves what a request can cost. Waits if only running requests are in the way.
     pub(super) async fn reserve(
         self: &Arc<Self>,
         ask: Ask,
@@ -129,7 +129,7 @@ impl Meter {
         }
     }
 
-    /// Puts the true cost in the place of a reservation.
+    /// Replaces a reservation with the actual cost.
     pub(super) fn settle(&self, reservation: Reservation, spent: Spent) {
         // If the file cannot be written, the reservation stays spent there.
         let _ = self.budget.settle(reservation, spent);
@@ -146,13 +146,13 @@ impl Meter {
         self.unknown(&info.id)
     }
 
-    /// What is taken for the price of a model that nobody knows.
+    /// The price to assume for a model whose price is unknown.
     pub(super) fn unknown(&self, model: &str) -> Result<Option<Prices>, ModelError> {
         match &self.unknown_price {
             UnknownPrice::Assume(prices) => Ok(Some(prices.clone())),
             UnknownPrice::Refuse => {
                 let message = format!(
-                    "the price of model `{model}` is not known, and `budget.unknownPrice` is `refuse`; \
+                    "the price of model `{model}` is unknown, and `budget.unknownPrice` is `refuse`; \
                      set a price there or in `providers`"
                 );
                 Err(ModelError::new(ModelErrorKind::BudgetExceeded, None, message))
@@ -160,7 +160,7 @@ impl Meter {
             UnknownPrice::Warn => {
                 if self.models.locked().told.insert(model.to_owned()) {
                     self.budget.tell(format!(
-                        "The price of model `{model}` is not known: its tokens are counted, its cost is not. \
+                        "The price of model `{model}` is unknown: its tokens are counted, but not its cost. \
                          Set `budget.unknownPrice` to a price or to `refuse`."
                     ));
                 }
@@ -178,7 +178,7 @@ impl Meter {
             let tokens = u128::from(bytes) * u128::from(*last_tokens);
             tokens.checked_div(u128::from(*last_bytes))
         });
-        // What a provider's own tools add to a short request must not be expected of a long one.
+        // The tokens that a provider's own tools add to a short request must not be scaled to a long one.
         let most = bytes.div_ceil(2);
         learnt
             .and_then(|tokens| u64::try_from(tokens).ok())
@@ -260,7 +260,7 @@ impl SessionBudget for Meter {
             return Arc::clone(client);
         }
         let share = Budget::new([(Scope::Subagent, self.subagent)]);
-        // An unknown price is told or refused by the session's own meter below.
+        // An unknown price is handled by the session's own meter below.
         let unknown = match &self.unknown_price {
             UnknownPrice::Assume(prices) => UnknownPrice::Assume(prices.clone()),
             UnknownPrice::Warn | UnknownPrice::Refuse => UnknownPrice::Warn,

@@ -1,4 +1,4 @@
-//! A client whose requests are paid from a budget.
+//! A client whose requests are charged to a budget.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use super::estimate::{BYTES_PER_TOKEN, part_bytes, request_bytes};
 use super::meter::{self, Meter};
 use super::{Ask, MIN_OUTPUT, Reservation};
 
-/// A reply is taken for no longer than this where neither the request nor the model says.
+/// The assumed maximum reply if neither the request nor the model sets one.
 const USUAL_OUTPUT: u64 = 65_536;
 
 /// A reply with more bytes than this for each token that it may have comes from a server that ignores the limit.
 const MOST_BYTES_PER_TOKEN: u64 = 6;
 
-/// A client whose requests are paid from a budget. A request that the budget does not allow fails before it is sent.
+/// A client whose requests are charged to a budget. A request that the budget does not allow fails before it is sent.
 pub struct Metered {
     inner: Arc<dyn ModelClient>,
     meter: Arc<Meter>,
 }
 
 impl Metered {
-    /// Pays for what `inner` sends.
+    /// Charges what `inner` sends.
     pub fn new(inner: Arc<dyn ModelClient>, meter: Arc<Meter>) -> Self {
         Self { inner, meter }
     }
 }
 
-/// Sets aside what the request can cost, and shortens its reply to what can be paid.
+/// Reserves what the request can cost, and shortens its reply to fit.
 async fn reserve(
     inner: &dyn ModelClient,
     meter: &Arc<Meter>,
@@ -44,7 +44,7 @@ async fn reserve(
 ) -> Result<Bill, ModelError> {
     let info = inner.resolve(&request.model);
     let prices = meter.prices(&info)?;
-    // Without a limit the size matters only if nobody counts the tokens.
+    // Without a limit, the size matters only if the server does not count the tokens.
     let (bytes, kept) = match meter.budget().is_limited() {
         true => (request_bytes(request), None),
         false => (0, Some(Box::new(request.clone()))),
@@ -82,7 +82,7 @@ async fn reserve(
     })
 }
 
-/// What one request has come to so far. Paid when it is dropped, whatever became of the request.
+/// The cost of one request so far. Charged when dropped, whatever the outcome.
 struct Bill {
     meter: Arc<Meter>,
     gate: Arc<Gate>,
@@ -208,7 +208,7 @@ impl ModelClient for Metered {
     }
 
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'_, Result<u64, ModelError>> {
-        // At a limit nothing is sent, not even what is free.
+        // At a limit nothing is sent, not even free requests.
         match self.meter.exceeded() {
             Some(exceeded) => Box::pin(async { Err(ModelError::over_budget(exceeded)) }),
             None => self.inner.count_tokens(request),
@@ -220,7 +220,7 @@ impl ModelClient for Metered {
     }
 }
 
-/// A reply under way and what it costs.
+/// A reply in progress and its cost.
 type Begun = (Box<dyn ReplyStream>, Bill);
 
 struct MeteredStream {

@@ -53,7 +53,7 @@ fn exceeded(result: Result<Reservation, BudgetError>) -> Exceeded {
 }
 
 #[test]
-fn a_reservation_is_the_worst_case_and_its_settlement_the_truth() {
+fn a_settlement_replaces_the_worst_case_with_the_actual_cost() {
     let budget = Budget::new([(Scope::Session, usd(100_000))]);
     let reservation = budget.reserve(&ask(1_000, 2_000)).unwrap();
     assert_eq!(reservation.max_output, 2_000);
@@ -67,7 +67,7 @@ fn a_reservation_is_the_worst_case_and_its_settlement_the_truth() {
 }
 
 #[test]
-fn a_reply_is_made_shorter_before_a_request_is_refused() {
+fn a_reply_is_shortened_before_a_request_is_refused() {
     let budget = Budget::new([(Scope::Session, usd(50_000))]);
     let reservation = budget.reserve(&ask(10_000, 100_000)).unwrap();
     assert_eq!(reservation.max_output, 4_000, "40,000 of 50,000 are left for the reply");
@@ -75,7 +75,7 @@ fn a_reply_is_made_shorter_before_a_request_is_refused() {
     let refused = exceeded(budget.reserve(&ask(10_000, 100_000)));
     assert!(
         refused.to_string().starts_with(
-            "Budget reached: session 0.0350 of 0.0500 USD (12 k tokens, 1 requests). Nothing was lost. Continue: /budget +0.05"
+            "Budget reached: session 0.0350 of 0.0500 USD (12k tokens, 1 request); the next request needs at least 0.0203 USD. Nothing was lost. Continue: /budget +0.05"
         ),
         "{refused}"
     );
@@ -101,7 +101,7 @@ fn tokens_and_requests_are_limits_too() {
 }
 
 #[test]
-fn a_budget_of_nothing_lets_only_free_models_answer() {
+fn a_zero_budget_allows_only_free_models() {
     let budget = Budget::new([(Scope::Session, usd(0))]);
     assert_eq!(exceeded(budget.reserve(&ask(1, 1))).limit, 0);
     let free = MicroUsd(0);
@@ -134,7 +134,7 @@ fn time_is_counted_while_a_turn_runs() {
 }
 
 #[test]
-fn people_are_told_once_when_most_is_spent() {
+fn a_warning_is_given_once_near_the_limit() {
     let budget = Budget::new([(Scope::Session, usd(100_000)), (Scope::Day, usd(1_000_000))]);
     for (amount, expected) in [(79_999, 0), (1, 1), (1, 0)] {
         let reservation = budget.reserve(&ask(10, 100)).unwrap();
@@ -154,14 +154,14 @@ fn a_resumed_session_keeps_what_it_spent() {
 }
 
 #[test]
-fn a_limit_is_raised_but_not_one_of_the_system() {
+fn a_session_limit_can_be_raised_but_a_system_limit_cannot() {
     let raise = BudgetChange::Raise { unit: Unit::Usd, by: 20_000 };
     let budget = Budget::new([(Scope::Session, usd(10_000)), (Scope::Day, usd(50_000))]);
     exceeded(budget.reserve(&ask(10_000, 2_000)));
     assert_eq!(budget.change(raise), Ok(()));
     assert!(budget.reserve(&ask(10_000, 2_000)).is_ok());
     let tokens = BudgetChange::Raise { unit: Unit::Tokens, by: 1 };
-    assert_eq!(budget.change(tokens), Err("the session has no limit in tokens".to_owned()));
+    assert_eq!(budget.change(tokens), Err("the session has no `tokens` limit".to_owned()));
     assert_eq!(budget.change(BudgetChange::Off), Ok(()));
     let scopes: Vec<Scope> = budget.status().scopes.iter().map(|status| status.scope).collect();
     assert_eq!(scopes, [Scope::Day], "a day is not the session's to change");
@@ -170,7 +170,7 @@ fn a_limit_is_raised_but_not_one_of_the_system() {
     let budget = Budget::new([(Scope::Session, usd(10_000))]).with_fixed(fixed);
     assert_eq!(budget.change(raise), Ok(()));
     assert_eq!(budget.status().scopes[0].limits, usd(15_000), "up to the system's limit");
-    assert_eq!(budget.change(raise), Err("the limit comes from system settings".to_owned()));
+    assert_eq!(budget.change(raise), Err("the limit is set in system settings".to_owned()));
     assert_eq!(budget.change(BudgetChange::Off), Ok(()));
     assert_eq!(budget.status().scopes[0].limits, usd(15_000));
     assert!(exceeded(budget.reserve(&ask(20_000, 2_000))).fixed);
@@ -233,7 +233,7 @@ fn days_of_a_wrong_clock_do_not_push_today_out() {
 }
 
 #[test]
-fn a_damaged_file_lets_nothing_leave() {
+fn a_damaged_file_blocks_all_requests() {
     let folder = tempfile::tempdir().unwrap();
     for text in ["{", "[]", "{\"days\": 3}", "{\"days\": {\"2026-11-16\": {\"tokens\": -1}}}"] {
         replace(&folder.path().join("budget.json"), text.as_bytes(), Mode::Private).unwrap();
@@ -246,14 +246,14 @@ fn a_damaged_file_lets_nothing_leave() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_lets_nothing_leave() {
+fn an_unwritable_file_blocks_all_requests() {
     let folder = tempfile::tempdir().unwrap();
     // A file where the folder should be: also root cannot write below it.
     let blocked = folder.path().join("state");
     replace(&blocked, b"", Mode::Private).unwrap();
     let file = CounterFile::new(blocked.join("budget.json"), "project", Arc::new(HandClock::default()));
     let error = Budget::new([(Scope::Day, usd(1_000_000))]).with_file(file).reserve(&ask(1, 1)).unwrap_err();
-    assert!(error.to_string().starts_with("the budget cannot be counted: "), "{error}");
+    assert!(error.to_string().starts_with("could not track the budget: "), "{error}");
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn quota(facts: &Facts, hint: Option<Duration>) -> Verdict {
     let quota_named = |word: &str| quota_ids.iter().any(|id| id.contains(word));
     if quota_named("PerDay") || quota_named("Daily") {
         return Verdict {
-            advice: Some("\nThe daily quota is exhausted; another model may still answer."),
+            advice: Some("\nThe daily quota is exhausted; another model may still be available."),
             ..exhausted
         };
     }

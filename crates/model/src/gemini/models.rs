@@ -29,7 +29,7 @@ pub(super) fn address(base: &str, token: Option<&str>) -> Result<Url, ModelError
 
 pub(super) fn read_page(value: Value) -> Result<Page, Failure> {
     let list = value.get("models").and_then(Value::as_array);
-    let list = list.ok_or_else(|| Failure::malformed("the list of models is missing in the answer"))?;
+    let list = list.ok_or_else(|| Failure::malformed("the list of models is missing from the answer"))?;
     let next = value.get("nextPageToken").and_then(Value::as_str).filter(|token| !token.is_empty());
     Ok(Page { models: list.iter().filter_map(said).collect(), next: next.map(str::to_owned) })
 }

@@ -124,5 +124,6 @@ pub(super) fn read_count(value: Value) -> Result<u64, Failure> {
     if let Some(error) = error::in_body(&value) {
         return Err(error);
     }
-    reply::total_tokens(&value).ok_or_else(|| Failure::malformed("the token count is missing in the answer"))
+    reply::total_tokens(&value)
+        .ok_or_else(|| Failure::malformed("the token count is missing from the answer"))
 }

@@ -141,7 +141,7 @@ impl Levels {
         self.facts.locked().insert(model.to_owned(), facts);
         if before == Level::Native && self.level(model) != Level::Native {
             lines.push(format!(
-                "{model} has no tool calls of its own on this server; tools are described in the prompt instead."
+                "This server has no native tool calls for {model}; tools are described in the prompt instead."
             ));
         }
         lines

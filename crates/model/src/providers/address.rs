@@ -31,7 +31,7 @@ pub enum LocationError {
     #[error("invalid address for provider `{provider}`: `{value}` (from {from}): {reason}")]
     Invalid { provider: String, value: String, from: String, reason: &'static str },
     #[error(
-        "refusing to send the key of `{provider}` to {origin} without encryption; use https, or set \
+        "refusing to send the key for `{provider}` to {origin} without encryption; use https, or set \
          `providers.{provider}.allowInsecure` in your user settings"
     )]
     Insecure { provider: String, origin: String },
@@ -119,11 +119,11 @@ fn parse(provider: &Provider<'_>, value: &str, source: &AddressSource) -> Result
             provider: provider.id.to_owned(),
             value: url.origin().ascii_serialization(),
             from: "the address".to_owned(),
-            reason: "put the key into a variable or the credential store, not into the address",
+            reason: "put the key in a variable or the credential store, not in the address",
         });
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(invalid("use `query` for parameters of the address"));
+        return Err(invalid("use `query` for URL parameters"));
     }
     Ok(url)
 }

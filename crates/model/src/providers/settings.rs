@@ -184,7 +184,7 @@ pub fn is_provider_id(id: &str) -> bool {
 fn read(id: &str, entry: &Value) -> Result<ProviderSettings, SettingsError> {
     let invalid = |path: String, reason: &str| SettingsError::Invalid { path, reason: reason.to_owned() };
     if !is_provider_id(id) {
-        return Err(invalid(id.to_owned(), "an id has letters, digits, `-`, `_` and `.` only"));
+        return Err(invalid(id.to_owned(), "use only letters, digits, `-`, `_` and `.`"));
     }
     let Value::Object(object) = entry else {
         return Err(invalid(id.to_owned(), "expected an object"));

@@ -42,7 +42,7 @@ fn known() -> UnknownPrice {
 }
 
 #[tokio::test]
-async fn a_reply_costs_what_its_usage_says() {
+async fn a_reply_is_charged_by_its_reported_usage() {
     let server = FakeResponses::start([
         responses_reply().text(&["x"]).usage(1_000, 50),
         responses_reply().text(&["x"]).usage(2_000, 50),
@@ -58,7 +58,7 @@ async fn a_reply_costs_what_its_usage_says() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_paid_is_never_sent() {
+async fn a_request_over_the_limit_is_never_sent() {
     let server = FakeResponses::start([responses_reply().text(&["x"]).usage(10, 1)]);
     let meter = meter(usd(100), known());
     let client = meter.client(Arc::new(client(&server)));
@@ -75,7 +75,7 @@ async fn what_cannot_be_paid_is_never_sent() {
 }
 
 #[tokio::test]
-async fn a_reply_is_asked_to_be_as_short_as_can_be_paid() {
+async fn a_reply_is_limited_to_what_can_be_paid() {
     let server = FakeResponses::start([responses_reply().text(&["x"]).usage(10, 1)]);
     let meter = meter(usd(50_000), known());
     drain(meter.client(Arc::new(client(&server))).stream(prompt("hi"))).await;
@@ -141,7 +141,7 @@ async fn a_reply_ends_with_the_time_of_the_budget() {
 }
 
 #[tokio::test]
-async fn a_broken_reply_is_paid_by_estimate_and_a_refused_one_is_not() {
+async fn a_broken_reply_is_estimated_and_a_refused_one_is_free() {
     let text = "a reply of forty letters that breaks off";
     let server = FakeResponses::start([
         responses_reply().text(&[text]).breaks(),
@@ -192,7 +192,7 @@ impl ModelClient for Unpriced {
 }
 
 #[tokio::test]
-async fn an_unknown_price_is_told_once_refused_or_assumed() {
+async fn an_unknown_price_is_reported_once_refused_or_assumed() {
     let server = FakeResponses::start((0..3).map(|_| responses_reply().text(&["x"]).usage(1_000, 10)));
     let inner: Arc<dyn ModelClient> = Arc::new(Unpriced(Arc::new(client(&server))));
     let warning = meter(usd(5_000_000), UnknownPrice::Warn);
@@ -212,7 +212,7 @@ async fn an_unknown_price_is_told_once_refused_or_assumed() {
 }
 
 #[tokio::test]
-async fn every_attempt_is_counted_and_one_too_many_never_leaves() {
+async fn every_attempt_is_counted_and_one_too_many_is_not_sent() {
     let busy = || pollux_test_support::ResponsesReply::error(503, "server_error", "", "busy");
     for (streamed, limit) in [(true, 2), (false, 2), (true, 3), (false, 3)] {
         let server = FakeResponses::start([busy(), busy(), responses_reply().text(&["x"]).usage(10, 1)]);
@@ -229,7 +229,7 @@ async fn every_attempt_is_counted_and_one_too_many_never_leaves() {
 }
 
 #[tokio::test]
-async fn a_subagent_has_its_share_and_draws_from_the_whole() {
+async fn a_subagent_has_its_own_limit_and_counts_in_the_session() {
     let server = FakeResponses::start((0..9).map(|_| responses_reply().text(&["x"]).usage(1_000, 100)));
     let budget = Budget::new([(Scope::Session, usd(5_000_000))]);
     let meter = Arc::new(Meter::new(budget, known()).with_subagent_share(usd(30_000)));
@@ -250,7 +250,7 @@ async fn a_subagent_has_its_share_and_draws_from_the_whole() {
 }
 
 #[tokio::test]
-async fn a_request_waits_for_money_that_others_only_reserve() {
+async fn a_request_waits_for_reservations_of_others() {
     let server = FakeResponses::start((0..2).map(|_| responses_reply().text(&["x"]).usage(10, 1)));
     // Not enough for two replies of full length at once.
     let meter = meter(usd(60_000), known());

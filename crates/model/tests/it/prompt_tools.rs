@@ -86,7 +86,7 @@ async fn calls_are_read_as_small_models_write_them() {
 }
 
 #[tokio::test]
-async fn history_is_told_in_words() {
+async fn tool_calls_in_the_history_become_text() {
     let server = FakeChat::start([ChatReply::said("ok")]);
     let history = vec![
         Content::user_text("hi"),
@@ -132,7 +132,7 @@ async fn invalid_calls_are_explained_and_the_third_in_a_row_ends_the_turn() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_tools_is_asked_in_words_from_then_on() {
+async fn a_server_that_refuses_tools_gets_them_in_the_prompt_from_then_on() {
     let refusal = "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set";
     let call =
         || pieces(&["<tool_call>{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}</tool_call>"]);
@@ -203,7 +203,7 @@ fn notices(told: &Told) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_template_without_tools_is_noticed_before_the_first_request() {
+async fn a_template_without_tools_is_detected_before_the_first_request() {
     let server = FakeChat::start([props(false), fenced(), fenced()]);
     let client = probing(&server, "llamacpp", None, false);
     let told = drain(client.stream(asked(vec![Content::user_text("hi")]))).await;
@@ -211,7 +211,7 @@ async fn a_template_without_tools_is_noticed_before_the_first_request() {
     assert_eq!(
         notices(&told),
         [
-            "gemini-2.5-pro has no tool calls of its own on this server; tools are described in the prompt instead."
+            "This server has no native tool calls for gemini-2.5-pro; tools are described in the prompt instead."
         ]
     );
     assert_eq!(client.resolve("gemini-2.5-pro").context_window, 4096);
@@ -222,7 +222,7 @@ async fn a_template_without_tools_is_noticed_before_the_first_request() {
 }
 
 #[tokio::test]
-async fn the_user_knows_better_than_the_server() {
+async fn user_settings_take_precedence_over_the_server() {
     let native =
         ChatReply::stream().role().call(0, "1", "read_file", "{\"path\": \"a\"}").finish("tool_calls").done();
     let server = FakeChat::start([props(false), native]);
@@ -246,7 +246,7 @@ async fn a_server_that_loads_its_model_is_asked_again_before_the_request() {
 }
 
 #[tokio::test]
-async fn a_small_window_of_ollama_is_told_once_with_the_fix() {
+async fn a_small_ollama_window_is_reported_once_with_the_fix() {
     let show =
         ChatReply::json(200, &json!({"model_info": {"x.context_length": 40960}, "capabilities": ["tools"]}));
     let running =
@@ -264,7 +264,7 @@ async fn a_small_window_of_ollama_is_told_once_with_the_fix() {
 }
 
 #[tokio::test]
-async fn a_model_that_only_describes_calls_is_moved_to_the_prompt_and_that_is_said_once() {
+async fn a_model_that_only_describes_calls_gets_tools_in_the_prompt_with_one_notice() {
     let described = || {
         let text = "```json\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}\n```";
         [Content::user_text("go on"), Content::model(vec![Part::text(text)])]
@@ -288,7 +288,7 @@ async fn a_model_that_only_describes_calls_is_moved_to_the_prompt_and_that_is_sa
 }
 
 #[tokio::test]
-async fn a_model_without_tools_is_only_talked_to() {
+async fn a_model_without_tools_gets_none() {
     let block = "<tool_call>{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}</tool_call>";
     let (told, server) = told(ToolPlan::fixed(ToolMode::None), pieces(&[block])).await;
     assert_eq!((told.text().as_str(), called(&told).len()), (block, 0));
@@ -298,7 +298,7 @@ async fn a_model_without_tools_is_only_talked_to() {
 }
 
 #[tokio::test]
-async fn a_call_is_written_under_a_grammar_where_the_server_has_one() {
+async fn a_call_is_constrained_by_a_grammar_if_the_server_supports_it() {
     let begun = ChatReply::stream()
         .role()
         .text("I look.\n")
@@ -326,7 +326,7 @@ async fn a_call_is_written_under_a_grammar_where_the_server_has_one() {
 }
 
 #[tokio::test]
-async fn a_server_without_a_grammar_is_asked_for_the_call_in_words() {
+async fn a_server_without_grammars_gets_the_call_request_in_the_prompt() {
     let begun = || ChatReply::stream().role().text("<tool_call>{").wait(50).text("x").finish("stop").done();
     let call = || pieces(&["Here: {\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}"]);
     let server = FakeChat::start([begun(), ChatReply::error(400, "grammars are off"), call(), fenced()]);

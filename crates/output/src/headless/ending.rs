@@ -176,14 +176,14 @@ fn api_code(kind: &ModelErrorKind) -> &'static str {
 fn api_hint(kind: &ModelErrorKind) -> Option<&'static str> {
     match kind {
         ModelErrorKind::Auth => {
-            Some("check `GEMINI_API_KEY` and `pollux config get security.auth.selectedType`")
+            Some("check the API key; `pollux auth status` and `pollux providers` show its source")
         }
-        ModelErrorKind::NotFound => Some("check the model's name: `pollux config get model.name`"),
+        ModelErrorKind::NotFound => Some("check the model name; `pollux models` lists known models"),
         ModelErrorKind::RateLimited => Some("wait a while, or use another model with `--model`"),
         ModelErrorKind::QuotaExhausted => {
             Some("use another model with `--model`, or wait until the quota resets")
         }
-        ModelErrorKind::Network => Some("check the connection and, if you use one, the proxy"),
+        ModelErrorKind::Network => Some("check your network connection and proxy settings"),
         ModelErrorKind::BadRequest
         | ModelErrorKind::ContextOverflow { .. }
         | ModelErrorKind::Unsupported { .. }

@@ -1,7 +1,7 @@
 //! The holder's own process: sets itself up as it is told, confirms, and serves.
 //!
-//! Two processes at the levels that confine: the outer one is out of the commands' reach and ends everything when
-//! the program is gone; the inner one is confined itself and starts the commands.
+//! Two processes at the levels that confine: the outer one is out of the commands' reach and ends everything when the
+//! program has exited; the inner one is confined itself and starts the commands.
 
 use std::fmt;
 use std::fs::File;
@@ -24,10 +24,10 @@ use crate::wire::{self, Message, Reader, Writer};
 pub(super) const READY: u32 = 1;
 pub(super) const FAILED: u32 = 2;
 
-/// How long the end of all children may take.
+/// How long it may take to end all children.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// What could not be done, and why.
+/// What failed, and why.
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub(super) what: String,
@@ -45,7 +45,7 @@ pub(super) fn doing<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(
     move |why| Trouble { what: what.into(), why: why.into() }
 }
 
-/// Runs a holder on the sockets that stand in for its input and output, until the program is gone.
+/// Runs a holder on the sockets that replace its input and output, until the program has exited.
 pub(crate) fn run() -> u8 {
     let (Some(control), monitor) = (take_stream(0), take_stream(1)) else { return 1 };
     let Ok(Some(Message { body, descriptors, .. })) = wire::receive(&control) else { return 1 };
@@ -68,7 +68,7 @@ pub(crate) fn run() -> u8 {
     }
 }
 
-/// A standard stream as the socket that it is, out of the way of the commands' streams.
+/// A standard stream as a socket, moved away from the numbers of the commands' streams.
 fn take_stream(number: i32) -> Option<UnixStream> {
     #[expect(unsafe_code, reason = "the descriptor is known by its number")]
     // SAFETY: takes a number; the copy is new, and nobody else knows it.
@@ -117,10 +117,10 @@ fn hold(setup: Setup, control: &mut Option<UnixStream>, monitor: Option<UnixStre
             inner(&setup, socket, own)
         }
         Some(child) => {
-            // The program sees the end of the inner process by the end of this socket.
+            // When this socket closes, the program knows that the inner process has ended.
             drop(control.take());
             outer(monitor, child, &mut view);
-            // In a namespace of processes, the others end with the first one. Their numbers there say nothing here.
+            // In a PID namespace, all processes end with the first one. Their process IDs there mean nothing here.
             if setup.kind == Kind::Rules {
                 end_all_children();
             }
@@ -131,10 +131,10 @@ fn hold(setup: Setup, control: &mut Option<UnixStream>, monitor: Option<UnixStre
 
 /// The process that starts commands.
 fn inner(setup: &Setup, control: &UnixStream, outer: Pid) -> Result<(), Trouble> {
-    // Without the outer one nobody would end what is left.
+    // Without the outer process, nothing would end what is left.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(doing("could not follow the outer process"))?;
-    // In a new namespace of processes the parent has no number.
+    // In a new PID namespace, the parent has no process ID.
     if rustix::process::getppid().is_some_and(|parent| parent != outer) {
         return Ok(());
     }
@@ -154,7 +154,7 @@ fn inner(setup: &Setup, control: &UnixStream, outer: Pid) -> Result<(), Trouble>
     Ok(())
 }
 
-/// Gives up rights for good.
+/// Permanently drops rights.
 fn confine(setup: &Setup) -> Result<(), Trouble> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(doing("could not close the memory"))?;
@@ -179,8 +179,8 @@ fn ready(control: &UnixStream, joinable: &[OwnedFd]) -> Result<(), Trouble> {
     wire::send(control, &body.bytes, &descriptors).map_err(doing("could not answer"))
 }
 
-/// Waits for the end of the program or of the inner process, which it ends too. Until then, it mounts what has to
-/// be added: the inner one gave up the right to.
+/// Waits until the program or the inner process ends, and then ends the other. Until then, it adds mounts: the inner
+/// process dropped the right to.
 fn outer(monitor: Option<UnixStream>, inner: Pid, view: &mut view::View) {
     let process = rustix::process::pidfd_open(inner, rustix::process::PidfdFlags::empty());
     while let (Some(monitor), Ok(process)) = (&monitor, &process) {
@@ -214,13 +214,13 @@ fn mount_more(monitor: &UnixStream, view: &mut view::View) -> bool {
     wire::send(monitor, &answer.bytes, &[]).is_ok()
 }
 
-/// Makes processes that lost their parent children of this one, where they can be found.
+/// Adopts orphaned processes, so that they can be found.
 fn adopt_orphans() -> Result<(), Trouble> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(doing("could not adopt orphans"))
 }
 
-/// Kills children, and those that they leave behind, until none is left.
+/// Kills children and their descendants until none are left.
 fn end_all_children() {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let deadline = Instant::now() + END_LIMIT;
@@ -244,7 +244,7 @@ fn end_all_children() {
     }
 }
 
-/// The child's id in the parent, nothing in the child.
+/// The child's process ID in the parent, `None` in the child.
 #[expect(unsafe_code, reason = "the standard library has no fork")]
 pub(super) fn fork() -> io::Result<Option<Pid>> {
     // SAFETY: this process has one thread, so the child's copy of memory is consistent.

@@ -5,9 +5,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::setup::Kind;
 
 const MAX_FILES: u64 = 65_536;
-/// Processes of one user in a user namespace; outside of one, the user's other programs would count.
+/// Processes of one user in a user namespace; outside of one, the user's other processes would count.
 const MAX_PROCESSES: u64 = 4096;
-/// If memory runs out, commands go first.
+/// If memory runs out, commands are killed first.
 const OUT_OF_MEMORY_SCORE: &str = "500";
 
 pub(super) fn lower(kind: Kind) {

@@ -1,4 +1,4 @@
-//! Namespaces of a holder: makes them, or enters those of another one.
+//! Creates the namespaces of a holder, or enters those of another one.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::thread::UnshareFlags;
 use super::init::{Trouble, doing};
 use super::setup::Setup;
 
-/// Moves this process into the namespaces of its commands; that of processes applies to its children.
+/// Moves this process into the namespaces of its commands; the PID namespace applies to its children.
 pub(super) fn enter(setup: &Setup) -> Result<(), Trouble> {
     if setup.join.is_empty() {
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -23,7 +23,7 @@ pub(super) fn enter(setup: &Setup) -> Result<(), Trouble> {
             all |= UnshareFlags::NEWNET;
         }
         unshare(all).map_err(doing("could not create namespaces"))?;
-        // Everyone keeps their own number; nobody else has one.
+        // The user and group keep their IDs; no others are mapped.
         write("/proc/self/setgroups", "deny").map_err(doing("could not keep groups from changing"))?;
         write("/proc/self/uid_map", &format!("{user} {user} 1")).map_err(doing("could not map the user"))?;
         return write("/proc/self/gid_map", &format!("{group} {group} 1"))
@@ -36,7 +36,8 @@ pub(super) fn enter(setup: &Setup) -> Result<(), Trouble> {
     unshare(UnshareFlags::NEWNS).map_err(doing("could not create a mount namespace"))
 }
 
-/// The namespaces that another holder may enter, the one of users first: it gives the right to the others.
+/// The namespaces that another holder may enter, the user namespace first, because it grants the right to enter the
+/// others.
 pub(super) fn descriptors(own_network: bool) -> io::Result<Vec<OwnedFd>> {
     let mut names = vec!["user", "ipc", "uts", "pid"];
     if own_network {

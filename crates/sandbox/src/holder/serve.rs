@@ -1,4 +1,4 @@
-//! The loop of a holder: starts what it is asked to, and reports how it ended.
+//! The main loop of a holder: starts requested programs and reports how they ended.
 
 use std::collections::HashMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -14,17 +14,17 @@ use super::signals::Signals;
 use super::spawn::{self, Exec};
 use crate::wire::{self, Message, Reader, Writer};
 
-/// The answer to a request: the process runs, or why not.
+/// The answer to a request: the process runs, or why it does not.
 pub(super) const STARTED: u32 = 1;
 pub(super) const REFUSED: u32 = 2;
-/// What the child itself says before: the kernel tells the program the number of who said it, which is another one
-/// for the holder.
+/// Sent first by the child itself: the kernel tells the program the sender's process ID, which the holder sees as a
+/// different one.
 pub(super) const HELLO: u32 = 3;
 
-/// Where programs are looked for if the request does not say.
+/// The search path for programs if the request has none.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Serves until the program is gone.
+/// Serves until the program has exited.
 pub(super) fn serve(control: &UnixStream) {
     let Ok(signals) = Signals::hold_back() else { return };
     let mut running: HashMap<Pid, UnixStream> = HashMap::new();
@@ -45,11 +45,11 @@ pub(super) fn serve(control: &UnixStream) {
     }
 }
 
-/// Collects everything that ended, adopted processes too.
+/// Reaps everything that ended, including adopted processes.
 fn collect(running: &mut HashMap<Pid, UnixStream>) {
     while let Ok(Some((id, status))) = rustix::process::wait(WaitOptions::NOHANG) {
         if let Some(mut waiting) = running.remove(&id) {
-            // Nobody may wait for it any more.
+            // The waiting side may be gone.
             let _ = waiting.write_all(&status.as_raw().to_le_bytes());
         }
     }
@@ -75,7 +75,7 @@ fn start(body: &[u8], descriptors: Vec<OwnedFd>, running: &mut HashMap<Pid, Unix
     running.insert(id, answer);
 }
 
-/// Everything that the child needs, made before there is one.
+/// Everything that the child needs, prepared before the fork.
 fn request(body: &[u8]) -> io::Result<Exec> {
     let mut body = Reader { bytes: body };
     let directory = body.text()?;

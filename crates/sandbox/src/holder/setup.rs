@@ -1,4 +1,4 @@
-//! What a holder is told before anything else.
+//! The first message to a holder.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -10,27 +10,27 @@ use crate::wire::{Reader, Writer};
 /// How a holder confines what it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Not at all: it only makes sure that everything ends.
+    /// No confinement: it only makes sure that everything ends.
     Guard,
-    /// By rules for files and a filter.
+    /// Landlock rules and a system call filter.
     Rules,
-    /// It makes namespaces and mounts first.
+    /// Creates namespaces and mounts first.
     Namespaces,
-    /// It was started in namespaces that another program made.
+    /// Was started in namespaces that another program created.
     Inside,
 }
 
-/// The plan of a holder.
+/// The setup of a holder.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) kind: Kind,
-    /// A network namespace with a loopback of its own.
+    /// A network namespace with its own loopback interface.
     pub(crate) own_network: bool,
     pub(crate) sockets: Option<Sockets>,
     pub(crate) mounts: Vec<Placed>,
     /// A Landlock rule set to enter.
     pub(crate) ruleset: Option<OwnedFd>,
-    /// The namespaces of another holder to enter instead of making them, the one of users first.
+    /// Namespaces of another holder to enter instead of creating new ones, the user namespace first.
     pub(crate) join: Vec<OwnedFd>,
 }
 

@@ -1,4 +1,4 @@
-//! Signals of a holder: held back, so that none of them ends it, and the end of a child made readable.
+//! Signals of a holder: blocked, so that none ends it, with the end of a child as a readable descriptor.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,7 +12,7 @@ const SIGNALS: i32 = 65;
 pub(super) struct Signals(OwnedFd);
 
 impl Signals {
-    /// Holds all signals back, for good.
+    /// Permanently blocks all signals.
     #[expect(unsafe_code, reason = "the standard library has no signal sets")]
     pub(super) fn hold_back() -> io::Result<Self> {
         let (mut all, mut children) = (MaybeUninit::uninit(), MaybeUninit::uninit());
@@ -41,7 +41,7 @@ impl AsFd for Signals {
     }
 }
 
-/// Gives every signal its default meaning and lets all through. For use between fork and exec: allocates nothing.
+/// Resets all signal handlers and unblocks all signals. For use between fork and exec: allocates nothing.
 #[expect(unsafe_code, reason = "the standard library has no signal sets")]
 pub(super) fn reset() {
     for signal in 1..SIGNALS {

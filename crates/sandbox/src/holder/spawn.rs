@@ -1,4 +1,4 @@
-//! One command between fork and exec. Everything it needs is made before; nothing is allocated in the child.
+//! One command between fork and exec. Everything it needs is prepared before; the child allocates nothing.
 
 use std::ffi::{CString, c_char};
 use std::io::{self, Read as _};
@@ -12,10 +12,10 @@ use super::serve::HELLO;
 use super::signals;
 use crate::new_session::mark_all_descriptors;
 
-/// The exit code of a child that could not become its program.
+/// The exit code of a child that could not execute its program.
 const NOT_STARTED: i32 = 127;
 
-/// A program, ready to be executed. The arrays point into the texts.
+/// A program, ready to be executed. The arrays point into the strings.
 pub(super) struct Exec {
     candidates: Vec<CString>,
     directory: CString,
@@ -41,7 +41,7 @@ impl Exec {
     }
 }
 
-/// Starts it as the leader of its own session; returns when it runs.
+/// Starts it as the leader of its own session; returns when it is running.
 pub(super) fn spawn(exec: &Exec, answer: &UnixStream, streams: [&OwnedFd; 3]) -> io::Result<Pid> {
     let hello = hello();
     let (mut reader, writer) = io::pipe()?;
@@ -61,7 +61,7 @@ pub(super) fn spawn(exec: &Exec, answer: &UnixStream, streams: [&OwnedFd; 3]) ->
             drop(writer);
             let mut error = [0; 4];
             match reader.read_exact(&mut error) {
-                // The end of the pipe without an error is the program's start.
+                // If the pipe closes without an error, the program has started.
                 Err(_) => Ok(child),
                 Ok(()) => {
                     let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
@@ -72,7 +72,7 @@ pub(super) fn spawn(exec: &Exec, answer: &UnixStream, streams: [&OwnedFd; 3]) ->
     }
 }
 
-/// A message, in one piece.
+/// The greeting as one message: its length, then its body.
 fn hello() -> [u8; 8] {
     let mut message = [0; 8];
     let (length, body) = message.split_at_mut(4);
@@ -81,7 +81,7 @@ fn hello() -> [u8; 8] {
     message
 }
 
-/// Returns only if that is impossible, with the system's number for the reason.
+/// Returns only on failure, with the `errno`.
 fn become_program(exec: &Exec, streams: [&OwnedFd; 3], parent: Pid) -> i32 {
     let prepared = rustix::process::setsid()
         .and_then(|_| rustix::process::set_parent_process_death_signal(Some(Signal::KILL)))
@@ -101,7 +101,7 @@ fn become_program(exec: &Exec, streams: [&OwnedFd; 3], parent: Pid) -> i32 {
             return libc::EBADF;
         }
     }
-    // What a kernel without the call would leave is marked by its own flag.
+    // On a kernel without this call, the descriptors' own flags close them.
     mark_all_descriptors();
     signals::reset();
     let mut error = libc::ENOENT;

@@ -1,8 +1,8 @@
 //! Builds the holder's view of the file system, in a mount namespace of its own.
 //!
-//! Everything becomes read-only in place; then copies of what may be written, taken before, are attached over it, and
-//! what is hidden is covered. Every path is opened without following links, so that a folder that is replaced by a
-//! link meanwhile leads nowhere else.
+//! Everything becomes read-only in place; then copies of the writable paths, taken before, are mounted over it, and
+//! hidden paths are covered. Every path is opened without following links, so that a folder that is replaced by a
+//! link in the meantime cannot lead elsewhere.
 
 use std::ffi::CStr;
 use std::fs;
@@ -42,11 +42,11 @@ const LINKS: &[(&str, &str)] = &[
     ("/proc/self/fd/2", "/dev/stderr"),
     ("pts/ptmx", "/dev/ptmx"),
 ];
-/// Parts of `/proc` that change the system when they are written, by a superuser even without privileges.
+/// Parts of `/proc` that change the system when written, which root can do even without capabilities.
 const SYSTEM_SWITCHES: &[&str] = &["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
 const SHARED_MEMORY: &CStr = c"mode=1777,size=1g";
 
-/// What later mounts need.
+/// State that later mounts need.
 #[derive(Debug, Default)]
 pub(super) struct View {
     covers: Option<Covers>,
@@ -61,7 +61,7 @@ struct Covers {
 
 /// Builds the view.
 pub(super) fn build(mounts: &[Placed]) -> Result<View, Trouble> {
-    // What the host mounts later must not appear here, where it would be writable.
+    // Later mounts of the host must not appear here, where they would be writable.
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(doing("could not detach the mounts"))?;
     let devices = DEVICES.iter().map(|name| copy(&Path::new("/dev").join(name)).ok()).collect::<Vec<_>>();
@@ -85,7 +85,8 @@ impl View {
             if placed.mount == Mount::Writable
                 && let Some(source) = &source
             {
-                // Its copy was taken from the read-only view. A file system that was read-only before stays it.
+                // Its copy was taken from the read-only view. A file system that was read-only before stays
+                // read-only.
                 let _ =
                     change(source, c"", EMPTY_PATH, Attributes { clear: READ_ONLY, ..Attributes::default() });
             }
@@ -126,7 +127,7 @@ impl View {
                     // Removed since it was listed: nothing is left to hide.
                     return Ok(());
                 }
-                // The folder that it is in was replaced by another one, which has to get it.
+                // Its parent folder was replaced, so the new one needs the mount.
                 create_target(path, &source).and_then(|()| attach(&source, path)).map_err(doing(trouble()))
             }
             Err(error) => Err(doing(trouble())(error)),
@@ -134,7 +135,7 @@ impl View {
     }
 }
 
-/// A copy of what a mount shows; nothing if it does not exist or is a cover.
+/// A copy of what a mount shows; `None` if it does not exist or is a cover.
 fn source(placed: &Placed) -> Result<Option<OwnedFd>, Trouble> {
     let path = match &placed.mount {
         Mount::Empty | Mount::Blocked => return Ok(None),
@@ -178,7 +179,7 @@ fn attach(source: &OwnedFd, path: &Path) -> io::Result<()> {
     Ok(rustix::mount::move_mount(source, c"", &target, c"", flags)?)
 }
 
-/// Makes a place to mount something at.
+/// Creates a mount point.
 fn create_target(path: &Path, source: &OwnedFd) -> io::Result<()> {
     let is_folder = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(source)?.st_mode).is_dir();
     if is_folder {
@@ -190,7 +191,7 @@ fn create_target(path: &Path, source: &OwnedFd) -> io::Result<()> {
     fs::File::create_new(path).map(drop)
 }
 
-/// An empty folder with places for what stays visible in it.
+/// An empty folder with mount points for the paths that stay visible.
 fn sparse(path: &Path, all: &[Placed]) -> Result<(), Trouble> {
     let trouble = || format!("could not hide `{}`", path.display());
     let inside: Vec<&Placed> =
@@ -216,7 +217,7 @@ fn sparse(path: &Path, all: &[Placed]) -> Result<(), Trouble> {
     change(CWD, path, 0, Attributes { set: READ_ONLY, ..Attributes::default() }).map_err(doing(trouble()))
 }
 
-/// Makes the covers in a file system that the devices will cover.
+/// Creates the covers in a file system that the devices will cover.
 fn covers() -> Result<Covers, Trouble> {
     let place = Path::new("/dev");
     let make = || -> io::Result<Covers> {
@@ -255,7 +256,8 @@ fn build_devices(devices: Vec<Option<OwnedFd>>) -> Result<(), Trouble> {
     make().map_err(doing("could not create the devices"))
 }
 
-/// The processes of the namespace, and nothing that changes the system. Call it in the namespace.
+/// Mounts a `/proc` with the namespace's processes and without files that change the system. Call it inside the
+/// namespace.
 pub(super) fn mount_processes() -> Result<(), Trouble> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount(c"proc", c"/proc", c"proc", flags, None)
@@ -280,7 +282,7 @@ fn temporary(path: &Path, options: &CStr) -> io::Result<()> {
     Ok(rustix::mount::mount(c"tmpfs", path, c"tmpfs", flags, Some(options))?)
 }
 
-/// Changes what may be done with mounts.
+/// Changes the attributes of mounts.
 fn change(
     folder: impl AsFd,
     path: impl rustix::path::Arg,

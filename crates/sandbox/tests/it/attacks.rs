@@ -1,4 +1,4 @@
-//! Runs every attack at every level, as whoever runs the tests, and again as another user.
+//! Runs every attack at every level, as the current user and again as another user.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -44,7 +44,7 @@ fn attack_everything(network: bool) {
             }
         }
         assert!(wrong.is_empty(), "{level}, network {network}:\n{}", wrong.join("\n"));
-        // What is said to be open is the mode and the times of files, which an attack may have changed.
+        // The report leaves only the mode and times of files open, which an attack may have changed.
         if level != Level::Landlock {
             assert_eq!(scene.canary(), before, "{level}");
         }

@@ -1,4 +1,4 @@
-//! The attacks themselves, run inside: each returns whether it reached its aim.
+//! The attacks, run inside: each returns whether it succeeded.
 
 #![expect(unsafe_code, reason = "attacks are system calls")]
 
@@ -191,7 +191,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         let none = ["CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"]
             .iter()
             .all(|name| field(name).chars().all(|digit| digit == '0'));
-        // Whoever had none before keeps a bounding set that cannot be used.
+        // A user without capabilities keeps a bounding set that cannot be used.
         let bounded = none
             || (field("CapPrm:").chars().all(|digit| digit == '0')
                 && rustix::process::geteuid().as_raw() != 0);
@@ -225,7 +225,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     }),
     attack(30, "signal-everyone", PROCESSES, |_| {
         unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
-        // Whether it reached anyone is seen outside.
+        // The caller outside sees whether it reached a process.
         unsafe { libc::kill(-1, libc::SIGTERM) };
         Err(Error::other("see outside"))
     }),
@@ -341,7 +341,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     }),
 ];
 
-/// What Landlock cannot hold. The report says so.
+/// Attacks that Landlock cannot block, as the report says.
 pub(crate) const OPEN_AT_LANDLOCK: &[&str] = &[
     "change-mode",
     "change-times",

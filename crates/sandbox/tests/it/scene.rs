@@ -1,4 +1,4 @@
-//! A home with secrets, a workspace with a repository, and things outside to be reached.
+//! A home with secrets, a workspace with a repository, and targets outside.
 
 #![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
 
@@ -27,7 +27,7 @@ pub(crate) struct Scene {
     pub(crate) outside: Outside,
 }
 
-/// What must stay out of reach.
+/// The targets that must stay out of reach.
 pub(crate) struct Outside {
     pub(crate) process: Child,
     pub(crate) tcp: std::net::TcpListener,

@@ -1,4 +1,4 @@
-//! What lasts between the commands of a session, and that nothing outlasts it.
+//! What persists between the commands of a session, and that nothing outlives it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -127,7 +127,7 @@ fn session(level: &str, base: &Path, word: &str) -> Child {
 }
 
 #[test]
-fn everything_ends_with_a_program_that_is_killed_at_every_level_and_without_one() {
+fn killing_the_program_ends_everything_at_every_level_and_without_one() {
     let Some(folder) = scratch() else { return };
     for path in ["w", "home/.gemini"] {
         fs::create_dir_all(folder.path().join(path)).unwrap();

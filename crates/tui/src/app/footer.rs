@@ -63,6 +63,17 @@ impl FooterItem {
     fn is_telling(self) -> bool {
         matches!(self, Self::Workspace | Self::Model)
     }
+
+    /// How long it stays in a window that gets narrower; what costs money or guards the machine stays longest.
+    fn rank(self) -> u8 {
+        match self {
+            Self::Workspace | Self::Model => 4,
+            Self::Budget => 3,
+            Self::Sandbox => 2,
+            Self::ContextUsed | Self::Quota => 1,
+            _ => 0,
+        }
+    }
 }
 
 /// The content of the footer; empty texts are left out.
@@ -147,11 +158,12 @@ impl Tally {
     }
 }
 
-/// A column: its label, its text, and whether it must be seen.
+/// A column: its label, its text, whether it must be seen, and its rank among those that need not be.
 struct Column {
     label: &'static str,
     text: String,
     telling: bool,
+    rank: u8,
 }
 
 impl Column {
@@ -204,11 +216,12 @@ impl Footer {
                 label: item.label(),
                 text: self.text(*item, facts, tally),
                 telling: item.is_telling(),
+                rank: item.rank(),
             })
             .filter(|column| !column.text.is_empty())
             .collect();
         if let Some(mode) = vim {
-            columns.insert(0, Column { label: "", text: mode.to_owned(), telling: true });
+            columns.insert(0, Column { label: "", text: mode.to_owned(), telling: true, rank: u8::MAX });
         }
         let room = usize::from(width);
         fit(&mut columns, room, labels);
@@ -244,8 +257,9 @@ fn fit(columns: &mut Vec<Column>, room: usize, labels: bool) {
         texts + 2 * columns.len().saturating_sub(1)
     };
     while total(columns) > room {
-        match columns.iter().rposition(|column| !column.telling) {
-            Some(place) => drop(columns.remove(place)),
+        let optional = columns.iter().enumerate().rev().filter(|(_, column)| !column.telling);
+        match optional.min_by_key(|(_, column)| column.rank) {
+            Some((place, _)) => drop(columns.remove(place)),
             None => break,
         }
     }

@@ -34,6 +34,8 @@ pub struct PickerOptions {
     pub stays_open: bool,
     /// Typing searches at once.
     pub type_to_search: bool,
+    /// Columns that a narrow screen omits, in this order.
+    pub optional_columns: &'static [usize],
     /// The person did not ask for it; keys meant for the prompt do not answer it.
     pub unrequested: bool,
 }

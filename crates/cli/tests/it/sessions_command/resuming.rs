@@ -117,7 +117,7 @@ fn a_session_is_resumed_from_another_folder_when_that_is_said() {
     for flag in ["--fork", "--all-projects"] {
         let run = scene.run(&[flag, "-p", "x"]);
         assert_eq!(run.code, Some(1));
-        assert!(run.stderr.starts_with(&format!("`{flag}` needs `--resume`")), "{}", run.stderr);
+        assert!(run.stderr.starts_with(&format!("`{flag}` requires `--resume`")), "{}", run.stderr);
     }
 }
 

@@ -121,7 +121,7 @@ fields! {
     ScopeStatus { scope, limits, spent, fixed }
     Limits { usd, tokens, requests, millis }
     Spent { usd, tokens, requests, millis }
-    Exceeded { scope, unit, limit, spent, fixed, session }
+    Exceeded { scope, unit, limit, spent, needed, fixed, session }
 }
 
 words! {

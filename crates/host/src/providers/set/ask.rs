@@ -1,4 +1,4 @@
-//! Asking servers: whether they answer, and which models they have.
+//! Queries servers: whether they respond, and which models they have.
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ const LIST_LIMIT: Duration = Duration::from_secs(30);
 /// Maximum characters of a server's message.
 const MAX_MESSAGE: usize = 300;
 
-/// How asking one provider for its models ended.
+/// The result of querying one provider for its models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refreshed {
     pub provider: String,
-    /// How many models it has, or why it did not say.
+    /// The number of models, or why they could not be listed.
     pub models: Result<usize, String>,
 }
 
@@ -64,7 +64,7 @@ impl ProviderSet {
         let mut refreshed = Vec::new();
         for (row, found) in runtime()?.block_on(join_all(asked)) {
             let models = match found {
-                // A local server that nobody started is no failure unless it was named.
+                // A local server that is not running is a failure only if it was named.
                 Err(_) if only.is_none() && row.key.is_none() => continue,
                 Err(error) => Err(in_short(&error.message)),
                 Ok(models) => self.keep(&row.id, models),
@@ -86,14 +86,14 @@ impl ProviderSet {
         }
     }
 
-    /// Why a provider cannot be asked.
+    /// Why a provider cannot be queried.
     pub(super) fn unusable(&self, row: &ProviderRow) -> Failure {
         if let Some(problem) = &row.problem {
             return Failure::new(ExitKind::Config, problem.clone());
         }
         if row.id == GGUF {
-            return Failure::new(ExitKind::Input, "model files have no list of models")
-                .hint("name a file as in `pollux -m gguf/path/to/model.gguf`");
+            return Failure::new(ExitKind::Input, "`gguf` models are files and cannot be listed")
+                .hint("name a file, as in `pollux -m gguf//path/model.gguf`");
         }
         let variable = self.find(&row.id).map(|provider| provider.main_key_variable()).unwrap_or_default();
         let hint = match row.id.as_str() {
@@ -154,7 +154,7 @@ pub(super) async fn models_of(
     tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// A server's words on one line of a list.
+/// A server's message, on one line.
 pub(super) fn in_short(message: &str) -> String {
     shortened(&one_line(message), MAX_MESSAGE)
 }

@@ -16,7 +16,7 @@ use super::ProviderSet;
 use crate::auth::{Reached, failed, place_of, store};
 use crate::settings::unwritten;
 
-/// Names that people try for subscriptions, which work with their own programs only.
+/// Names that users try for subscriptions, which work only with their own programs.
 const SUBSCRIPTIONS: &[&str] =
     &["chatgpt", "chat-gpt", "codex", "claude", "claude-code", "claude-ai", "claude.ai", "claude-pro"];
 const MAX_KEY: usize = 8 * 1024;
@@ -49,7 +49,7 @@ impl ProviderSet {
         let invalid = |text: String| Failure::new(ExitKind::Input, text);
         if !is_provider_id(&new.id) {
             let text = format!("invalid provider id `{}`", new.id);
-            return Err(invalid(text).hint("an id has letters, digits, `-`, `_` and `.` only"));
+            return Err(invalid(text).hint("use only letters, digits, `-`, `_` and `.`"));
         }
         if GOOGLE.contains(&new.id.as_str()) {
             return Err(invalid(format!("`providers.{}.baseUrl` is not supported", new.id))
@@ -104,7 +104,7 @@ impl ProviderSet {
         }
     }
 
-    /// Stores the key of a provider in place of the one before.
+    /// Stores a provider's key, replacing the previous one.
     pub fn login(&self, id: &str, typed: &str) -> Result<StoredKey, Failure> {
         self.can_login(id)?;
         let key = check_key(id, typed)?;
@@ -120,7 +120,7 @@ impl ProviderSet {
         Ok(StoredKey { place: place_of(&store, &backend), notes })
     }
 
-    /// Checks that a key can be stored for a provider, before anybody is asked for one.
+    /// Checks that a key can be stored for a provider, before asking for one.
     pub fn can_login(&self, id: &str) -> Result<(), Failure> {
         if SUBSCRIPTIONS.contains(&id.to_ascii_lowercase().as_str()) {
             return Err(subscription());
@@ -172,7 +172,7 @@ fn fields(new: &NewProvider) -> Vec<(String, Value)> {
     fields
 }
 
-/// The key in what was typed; the error never repeats any of it.
+/// The key in the input; errors never contain any of it.
 fn check_key(id: &str, typed: &str) -> Result<Secret, Failure> {
     let invalid = |problem: &str| Failure::new(ExitKind::Input, format!("invalid API key: {problem}"));
     let key = typed.trim();
@@ -201,7 +201,7 @@ fn check_key(id: &str, typed: &str) -> Result<Secret, Failure> {
 fn subscription() -> Failure {
     Failure::new(
         ExitKind::Input,
-        "ChatGPT and Claude subscriptions cannot be used here; only API keys work",
+        "ChatGPT and Claude subscriptions cannot be used; only API keys work",
     )
     .hint(
         "create a key at https://platform.openai.com/api-keys or https://platform.claude.com/settings/keys, then run \

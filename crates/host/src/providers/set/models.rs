@@ -1,4 +1,4 @@
-//! The models of all providers, as far as they are known without asking.
+//! The models of all providers that are known without contacting a server.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::{ProviderSet, ProviderState};
 
 pub use known::as_of as prices_as_of;
 
-/// A model and what is known of it.
+/// A model and what is known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelRow {
     /// The name for `--model`.
@@ -36,7 +36,7 @@ impl ProviderSet {
         Ok(providers.iter().flat_map(|provider| self.models_of(provider)).collect())
     }
 
-    /// A provider with the models of another one is listed only where it is used.
+    /// A provider that offers another one's models is listed only if it is used.
     fn is_listed(&self, provider: &Provider<'_>) -> bool {
         known::model_source(provider.id).is_none() || self.row(provider).state == ProviderState::Ok
     }

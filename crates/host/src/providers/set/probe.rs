@@ -1,4 +1,4 @@
-//! What a model of a provider can do, found out by asking it.
+//! Tests what a provider's model can do.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ const MAX_OUTPUT: u64 = 2_048;
 const TOOL: &str = "report_word";
 const WORD: &str = "ready";
 
-/// What was found out about a model.
+/// The results for a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
     pub provider: String,
@@ -47,14 +47,14 @@ pub struct Probe {
 pub enum ProbeResult {
     /// After so long.
     Works(Duration),
-    /// The model or the server cannot do it; why.
+    /// The model or the server lacks it, and why.
     Lacks(String),
-    /// It could not be found out; why.
+    /// Unknown, and why.
     Unknown(String),
 }
 
 impl ProbeResult {
-    /// `None` if it could not be found out.
+    /// `None` if unknown.
     pub fn works(&self) -> Option<bool> {
         match self {
             Self::Works(_) => Some(true),
@@ -98,14 +98,14 @@ impl ProviderSet {
         }
         let listed = models_of(clients, id, LIST_LIMIT).await.map_err(|error| {
             Failure::new(ExitKind::Failure, error.message)
-                .prefixed(&format!("could not ask `{id}` for its models: "))
+                .prefixed(&format!("could not list the models of `{id}`: "))
         })?;
         listed.into_keys().next().ok_or_else(|| {
             Failure::new(ExitKind::Input, format!("`{id}` lists no models")).hint("name one with `--model`")
         })
     }
 
-    /// Keeps what is certain. A provider that did not answer at all taught nothing.
+    /// Stores what is certain; nothing if the provider did not answer at all.
     fn keep_probe(&self, probe: &Probe) -> Result<(), Failure> {
         if probe.stream.works() != Some(true) {
             return Ok(());
@@ -122,7 +122,7 @@ impl ProviderSet {
     }
 }
 
-/// A client that speaks the server's own words: tools in the prompt would hide what the server lacks.
+/// A client that uses the server's native tools: tools in the prompt would hide what the server lacks.
 fn wire_client(clients: &RunProviders, id: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
     if id == GGUF || GOOGLE.contains(&id) {
         return clients.connect(id);
@@ -146,7 +146,7 @@ async fn probe(client: Arc<dyn ModelClient>, id: &str, model: &str) -> Probe {
     Probe { provider: id.to_owned(), model: model.to_owned(), stream, tools, json }
 }
 
-/// What is found out, with the time that it took.
+/// The result, with the time it took.
 async fn timed(test: impl Future<Output = Result<(), ProbeResult>>) -> ProbeResult {
     let begun = Instant::now();
     match tokio::time::timeout(REPLY_LIMIT, test).await {
@@ -183,7 +183,7 @@ async fn call(client: &dyn ModelClient, model: &str) -> Result<(), ProbeResult> 
     })]);
     let reply = reply(client, request).await?;
     match reply.calls {
-        0 => Err(ProbeResult::Lacks("the model answered in words instead of calling the tool".to_owned())),
+        0 => Err(ProbeResult::Lacks("the model replied with text instead of calling the tool".to_owned())),
         _ => Ok(()),
     }
 }
@@ -196,7 +196,7 @@ async fn structured(client: &dyn ModelClient, model: &str) -> Result<(), ProbeRe
     let value: Option<Value> = serde_json::from_str(reply.text.trim()).ok();
     match value.as_ref().and_then(|value| value.get("word")?.as_str()) {
         Some(_) => Ok(()),
-        None => Err(ProbeResult::Lacks("the reply is not JSON of the schema".to_owned())),
+        None => Err(ProbeResult::Lacks("the reply does not match the JSON schema".to_owned())),
     }
 }
 
@@ -223,7 +223,7 @@ fn request(model: &str, prompt: &str, mut settings: GenerationSettings) -> Model
     }
 }
 
-/// What of a reply matters here.
+/// The parts of a reply that matter here.
 #[derive(Default)]
 struct Reply {
     text: String,

@@ -7,6 +7,8 @@ use serde_json::Value;
 use crate::http::web_page;
 
 const MAX_MESSAGE_CHARS: usize = 4000;
+/// Of a body that is not an API error, its beginning says enough.
+const MAX_FOREIGN_CHARS: usize = 300;
 /// A message may quote another server's error, which may quote another one.
 const MAX_DEPTH: usize = 4;
 
@@ -202,6 +204,6 @@ fn status_of_word(word: &str) -> Option<u16> {
 fn foreign(text: &str) -> String {
     match web_page(text) {
         Some(title) => format!("the server sent a web page instead of an API error: {title}"),
-        None => shortened(text.trim(), MAX_MESSAGE_CHARS),
+        None => shortened(text.trim(), MAX_FOREIGN_CHARS),
     }
 }

@@ -105,16 +105,22 @@ impl Picker {
         self.top = self.top.min(self.marked).max((self.marked + 1).saturating_sub(fits));
         // A list that shrank is shown from where it is full.
         self.top = self.top.min(self.found.len().saturating_sub(fits));
-        let widths = self.widths(room.width);
+        let shown = self.shown_columns(room.width);
+        let of = |texts: &[String]| {
+            shown.iter().filter_map(|place| texts.get(*place).cloned()).collect::<Vec<_>>()
+        };
+        let widths = self.widths(&shown, room.width);
         let mut lines = Vec::new();
         if !self.headings.is_empty() {
-            let text = format!("  {}", columns(&self.headings, &widths));
+            let indent = if self.options.numbered { "     " } else { "  " };
+            let text = format!("{indent}{}", columns(&of(&self.headings), &widths));
             lines.push(Line::from(Span::styled(cut(&text, room.width), theme.secondary())));
         }
         for (index, place) in self.found.iter().enumerate().skip(self.top).take(fits) {
             let marked = index == self.marked;
             let style = if marked { theme.focused() } else { theme.text() };
-            let text = self.rows.get(*place).map(|row| columns(&row.columns, &widths)).unwrap_or_default();
+            let text =
+                self.rows.get(*place).map(|row| columns(&of(&row.columns), &widths)).unwrap_or_default();
             let sign = if marked { "● " } else { "  " };
             let number = if self.options.numbered { format!("{}. ", index + 1) } else { String::new() };
             lines.push(Line::from(Span::styled(cut(&format!("{sign}{number}{text}"), room.width), style)));
@@ -170,20 +176,41 @@ impl Picker {
         all.join(" · ")
     }
 
-    /// The widths of all columns but the last, which keeps some room.
-    fn widths(&self, width: u16) -> Vec<usize> {
-        let count = self.rows.iter().map(|row| row.columns.len()).max().unwrap_or_default().saturating_sub(1);
-        let shown = self.found.iter().skip(self.top).take(200).filter_map(|place| self.rows.get(*place));
-        let mut widths: Vec<usize> =
-            self.headings.iter().take(count).map(|heading| heading.width()).collect();
-        widths.resize(count, 0);
-        for PickerRow { columns, .. } in shown {
-            for (width, column) in widths.iter_mut().zip(columns) {
-                *width = (*width).max(column.width()).min(COLUMN);
+    /// The columns that fit; optional ones are omitted before any other is cut.
+    fn shown_columns(&self, width: u16) -> Vec<usize> {
+        let count = self.rows.iter().map(|row| row.columns.len()).max().unwrap_or_default();
+        let mut shown: Vec<usize> = (0..count).collect();
+        for omitted in self.options.optional_columns {
+            let needed: usize = self.natural_widths(&shown).iter().map(|width| width + 3).sum();
+            if needed <= usize::from(width) {
+                break;
             }
+            shown.retain(|place| place != omitted);
         }
-        // On a narrow screen the widest gives way.
-        let most = usize::from(width).saturating_sub(3 * count + 2) * 3 / 4;
+        shown
+    }
+
+    /// The widths of these columns with all their text, up to a limit.
+    fn natural_widths(&self, shown: &[usize]) -> Vec<usize> {
+        let rows = self.found.iter().skip(self.top).take(200).filter_map(|place| self.rows.get(*place));
+        let widest = |column: usize| {
+            let texts = rows.clone().filter_map(|row: &PickerRow| row.columns.get(column));
+            let texts = texts.chain(self.headings.get(column));
+            texts.map(|text| text.width().min(COLUMN)).max().unwrap_or_default()
+        };
+        shown.iter().map(|column| widest(*column)).collect()
+    }
+
+    /// The widths of all these columns but the last, which keeps some room.
+    fn widths(&self, shown: &[usize], width: u16) -> Vec<usize> {
+        let count = shown.len().saturating_sub(1);
+        let mut widths = self.natural_widths(shown.get(..count).unwrap_or_default());
+        // On a narrow screen the widest gives way; where columns can be omitted, the last one needs its own width only.
+        let room = usize::from(width).saturating_sub(3 * count + 2);
+        let last =
+            self.natural_widths(shown.get(count..).unwrap_or_default()).first().copied().unwrap_or_default();
+        let most =
+            if self.options.optional_columns.is_empty() { room * 3 / 4 } else { room.saturating_sub(last) };
         while widths.iter().sum::<usize>() > most.max(count) {
             let Some(widest) = widths.iter_mut().max() else { break };
             *widest = widest.saturating_sub(1);

@@ -35,6 +35,26 @@ fn a_digit_chooses_in_a_short_list_and_letters_mark() {
 }
 
 #[test]
+fn a_narrow_list_omits_optional_columns_and_keeps_names_whole() {
+    let columns = |texts: [&str; 4]| texts.map(str::to_owned).to_vec();
+    let row = |name: &str| PickerRow {
+        key: name.to_owned(),
+        columns: columns([name, "Anthropic", "1M", "3 / 15"]),
+        ..PickerRow::default()
+    };
+    let rows = vec![row("anthropic/claude-sonnet-5-5"), row("anthropic/claude-haiku-5-5")];
+    let options = PickerOptions { optional_columns: &[1, 3, 2], ..PickerOptions::default() };
+    let picker = Picker::new("Models", &["Model", "Provider", "Context", "Price"], rows).options(options);
+    let mut dialog = Dialog::Picker(Box::new(picker));
+    assert!(
+        shown(&mut dialog, 80, 12).contains("● anthropic/claude-sonnet-5-5 │ Anthropic │ 1M      │ 3 / 15\n")
+    );
+    let narrow = shown(&mut dialog, 40, 12);
+    assert!(narrow.contains("● anthropic/claude-sonnet-5-5"), "{narrow}");
+    assert!(narrow.contains("  anthropic/claude-haiku-5-5") && !narrow.contains("Anthropic"), "{narrow}");
+}
+
+#[test]
 fn where_typing_searches_no_letter_does_anything_else() {
     let typed = PickerOptions { type_to_search: true, ..PickerOptions::default() };
     let mut dialog = listed(&["quiet", "loud"], typed);
