@@ -128,6 +128,7 @@ pub(crate) fn request(history: &History, plan: &Plan, window: u64) -> ModelReque
     contents.push(Arc::new(Content::user_text(instruction)));
     ModelRequest {
         model: ALIAS.to_owned(),
+        chosen_by: Default::default(),
         role: RequestRole::Compressor,
         system: Some(Arc::from(SYSTEM)),
         contents,

@@ -94,8 +94,8 @@ impl Conversation {
     /// The size of the next request: as counted by the model, otherwise an estimate.
     pub(crate) fn size(&self) -> u64 {
         match self.counters.last_request {
-            Some((tokens, turns)) => tokens + self.history.tokens_from(turns),
-            None => self.history.tokens() + self.overhead,
+            Some((tokens, turns)) => tokens.saturating_add(self.history.tokens_from(turns)),
+            None => self.history.tokens().saturating_add(self.overhead),
         }
     }
 }

@@ -77,6 +77,7 @@ async fn new_tokens(session: &Session) -> u64 {
     }
     let request = ModelRequest {
         model: session.model().to_owned(),
+        chosen_by: Default::default(),
         role: RequestRole::Main,
         system: None,
         contents: new.iter().map(|entry| entry.content.clone()).collect(),

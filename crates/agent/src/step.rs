@@ -186,6 +186,7 @@ fn request(session: &mut Session, nudge: bool) -> ModelRequest {
     }
     ModelRequest {
         model: session.model().to_owned(),
+        chosen_by: Default::default(),
         role: session.role(),
         system: Some(system),
         contents,

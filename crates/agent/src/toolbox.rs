@@ -133,7 +133,9 @@ impl Toolbox {
     pub(crate) fn look_again(&mut self, approvals: &Approvals) {
         let (shown, hidden): (Vec<_>, Vec<_>) =
             self.all.iter().cloned().partition(|tool| approvals.exposes(&**tool));
-        self.tools = shown;
+        // What is not offered cannot be called either, whatever the model makes up.
+        self.tools =
+            shown.into_iter().filter(|tool| self.offer.includes(tool.spec(), self.is_subagents)).collect();
         let for_approval = hidden.iter().filter(|tool| approvals.lacks_person(&***tool));
         self.for_approval = for_approval.map(|tool| tool.spec().name.clone()).collect();
         let mut names = HashSet::new();
@@ -233,6 +235,8 @@ impl Toolbox {
                 spec.name,
                 if self.trusted { "" } else { ", in a trusted folder or with --skip-trust" },
             )
+        } else if !self.offer.includes(spec, self.is_subagents) {
+            format!("Tool \"{name}\" is not available to this model.")
         } else {
             format!(
                 "Tool \"{name}\" is not available: settings, a policy rule or the approval mode exclude it."

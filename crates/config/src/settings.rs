@@ -84,7 +84,7 @@ pub struct Settings {
     // Dotted path → origin; what is not here is a default.
     origins: BTreeMap<String, Origin>,
     hooks: Vec<(Origin, Value)>,
-    /// `model.name` as it would be without the project's file.
+    /// `model.name` of all files but the project's.
     pub own_model: Option<String>,
 }
 
@@ -229,7 +229,7 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
     let mut origins = BTreeMap::new();
     let mut withheld = Vec::new();
     let mut hooks = Vec::new();
-    let mut own_model = None;
+    let mut own_model = lookup(&effective, "model.name").and_then(Value::as_str).map(str::to_owned);
     let widening = project::widening(&layers);
     let mut system_budget = Value::Null;
     for mut layer in layers {
@@ -261,8 +261,9 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
             forget_below(&mut origins, path);
             origins.insert(path.to_owned(), layer.origin(path));
         });
-        if layer.layer < Layer::Project {
-            own_model = lookup(&effective, "model.name").and_then(Value::as_str).map(str::to_owned);
+        let is_own = layer.layer != Layer::Project && layer.layer <= Layer::System;
+        if let Some(name) = lookup(&layer.values, "model.name").and_then(Value::as_str).filter(|_| is_own) {
+            own_model = Some(name.to_owned());
         }
         if !kept_back.is_empty() {
             withheld.push((kept_back, layer));

@@ -21,7 +21,7 @@ pub use grounding::{Citation, GroundingInfo, GroundingSource, GroundingSupport, 
 pub use info::{Capabilities, InfoSource, ModelInfo, Prices};
 pub use provider::{Dialect, Origin, ProviderId};
 pub use reply::{ReplyChunk, ReplyEvent, ReplyStream, Wait};
-pub use request::{Grounding, ModelRequest, RequestRole};
+pub use request::{Chooser, Grounding, ModelRequest, RequestRole};
 pub use settings::{Effort, GenerationSettings, OutputFormat, Sampling, Setting, ToolChoice};
 pub use usage::{MicroUsd, Usage};
 

@@ -10,6 +10,9 @@ use pollux_config::groups::Redaction;
 use pollux_domain::redact::holds_secret;
 
 /// Upstream's list of names that are never removed.
+/// A value that is shorter may be in other variables by chance.
+const MIN_KEY: usize = 12;
+
 const ALWAYS_KEPT: &[&str] = &[
     "PATH",
     "SYSTEMROOT",
@@ -153,8 +156,19 @@ pub fn for_command(env: &Env, redaction: &Redaction, pager: &str) -> Vec<(String
 /// The environment without secrets, for hooks and all other children.
 pub fn sanitised(env: &Env, redaction: &Redaction) -> Vec<(String, String)> {
     let is_strict = env.non_empty("GITHUB_SHA").is_some() || env.get("SURFACE") == Some("Github");
+    let keys: Vec<&str> = env
+        .iter()
+        .filter(|(name, value)| redaction.provider_keys.contains(name) && value.trim().len() >= MIN_KEY)
+        .map(|(_, value)| value.trim())
+        .collect();
+    let holds_key = |name: &str, value: &str| {
+        let wanted = |entry: &String| entry.eq_ignore_ascii_case(name);
+        !redaction.allowed.iter().any(wanted)
+            && !ALWAYS_KEPT.contains(&name.to_uppercase().as_str())
+            && keys.iter().any(|key| value.contains(key))
+    };
     env.iter()
-        .filter(|(name, value)| is_kept(name, value, redaction, is_strict))
+        .filter(|(name, value)| is_kept(name, value, redaction, is_strict) && !holds_key(name, value))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
 }
@@ -209,6 +223,23 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+
+    #[test]
+    fn a_copy_of_a_key_is_removed_like_the_key() {
+        let mut redaction = Redaction::default();
+        redaction.provider_keys.add("MY_ODD");
+        redaction.provider_keys.add("GEMINI_CLI_ODD");
+        let env = env(&[
+            ("MY_ODD", "a-key-of-a-provider"),
+            ("GEMINI_CLI_ODD", "another-key-of-one"),
+            ("COPY_OF", "a-key-of-a-provider"),
+            ("LINE", "--header=another-key-of-one"),
+            ("OTHER", "a-key"),
+            ("GEMINI_CLI_X", "1"),
+        ]);
+        let names: Vec<String> = sanitised(&env, &redaction).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["GEMINI_CLI_X", "OTHER"]);
+    }
 
     fn env(names: &[(&str, &str)]) -> Env {
         Env::new(names.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())), PathBuf::from("/"))

@@ -52,6 +52,8 @@ pub struct HookAnswer {
     pub suppress_output: bool,
     /// `hookSpecificOutput`
     pub specific: JsonObject,
+    /// A hook of a project or an extension chose the model in it.
+    pub chose_foreign_model: bool,
 }
 
 impl HookAnswer {
@@ -227,6 +229,7 @@ fn of_object(object: &JsonObject) -> ParsedAnswer {
         system_message: text("systemMessage"),
         suppress_output: object.get("suppressOutput") == Some(&Value::Bool(true)),
         specific,
+        chose_foreign_model: false,
     };
     ParsedAnswer { answer, failed: warning.is_some(), warning }
 }

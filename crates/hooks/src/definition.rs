@@ -47,6 +47,11 @@ impl HookSource {
         }
     }
 
+    /// Whether somebody else than the user and the administrator wrote it.
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(self, Self::Project | Self::Extension(_))
+    }
+
     /// Precedence among duplicates: a project must not change a user's hook of the same name.
     pub(crate) fn authority(&self) -> u8 {
         match self {

@@ -176,7 +176,13 @@ fn again(mut one: HookRun) -> HookRun {
 
 fn sum(event: Event, asked: &[HookRun]) -> HookAnswer {
     let answers: Vec<&HookAnswer> = asked.iter().map(|one| &one.answer).collect();
-    merge(event, &answers)
+    let chooser = asked.iter().rev().find(|one| {
+        one.answer.specific.get("llm_request").is_some_and(|request| request.get("model").is_some())
+    });
+    HookAnswer {
+        chose_foreign_model: chooser.is_some_and(|one| one.hook.source.is_foreign()),
+        ..merge(event, &answers)
+    }
 }
 
 /// The arguments that a hook substituted in a call, if the call will still be made.

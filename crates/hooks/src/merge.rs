@@ -24,6 +24,7 @@ pub(crate) fn merge(event: Event, answers: &[&HookAnswer]) -> HookAnswer {
         system_message: joined(answers.iter().map(|answer| &answer.system_message)),
         suppress_output: answers.iter().any(|answer| answer.suppress_output),
         specific: JsonObject::new(),
+        chose_foreign_model: false,
     };
     if merged.stop && merged.stop_reason.is_none() {
         let stopping = answers.iter().filter(|answer| answer.stop);

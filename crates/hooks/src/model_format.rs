@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Content, Part, Role};
 use pollux_domain::model::{
-    Dialect, Finish, FinishReason, GenerationSettings, ModelRequest, ReplyChunk, Setting, Usage,
+    Chooser, Dialect, Finish, FinishReason, GenerationSettings, ModelRequest, ReplyChunk, Setting, Usage,
 };
 use serde_json::{Number, Value, json};
 
@@ -49,6 +49,7 @@ pub struct Candidate {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestChange {
     pub model: Option<String>,
+    pub model_by: Chooser,
     pub messages: Option<Vec<LlmMessage>>,
     /// Replaces all four settings: those that are missing become unset, also where the model has a default.
     pub config: Option<JsonObject>,
@@ -94,6 +95,7 @@ impl RequestChange {
         let messages = object.get("messages").and_then(Value::as_array);
         Some(Self {
             model: object.get("model").and_then(Value::as_str).map(str::to_owned),
+            model_by: Chooser::Anyone,
             messages: messages.map(|messages| messages.iter().filter_map(message).collect()),
             config: object.get("config").and_then(Value::as_object).cloned(),
         })
@@ -102,8 +104,9 @@ impl RequestChange {
     /// Changes a request: texts position by position, other parts stay behind their turn's text, further
     /// messages are added.
     pub fn apply(&self, request: &mut ModelRequest) {
-        if let Some(model) = &self.model {
+        if let Some(model) = self.model.as_ref().filter(|model| **model != request.model) {
             request.model.clone_from(model);
+            request.chosen_by = self.model_by;
         }
         if let Some(config) = &self.config {
             let number = |key: &str| config.get(key).and_then(Value::as_number).cloned();
@@ -298,6 +301,7 @@ mod tests {
         ];
         ModelRequest {
             model: "auto".into(),
+            chosen_by: Default::default(),
             role: RequestRole::Main,
             system: None,
             contents: turns.into_iter().map(Arc::new).collect(),

@@ -4,6 +4,7 @@ mod outcome;
 mod tool;
 
 use pollux_domain::JsonObject;
+use pollux_domain::model::Chooser;
 use serde_json::{Value, json};
 
 use crate::answer::HookAnswer;
@@ -174,7 +175,12 @@ impl Payload for BeforeModel {
     fn outcome(answer: HookAnswer) -> BeforeModelOutcome {
         BeforeModelOutcome {
             verdict: Verdict::of(&answer),
-            request: answer.specific.get("llm_request").and_then(crate::RequestChange::from_json),
+            request: answer.specific.get("llm_request").and_then(crate::RequestChange::from_json).map(
+                |change| match answer.chose_foreign_model {
+                    true => crate::RequestChange { model_by: Chooser::Project, ..change },
+                    false => change,
+                },
+            ),
             response: answer.specific.get("llm_response").and_then(LlmResponse::from_json),
         }
     }

@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 
 use super::hooks::refused;
 use super::mcp::reached;
+use super::project_model;
 use super::remote_agents::RemoteAgents;
 use super::{Loaded, agent_servers, extensions, load_settings};
 use crate::VERSION;
@@ -104,7 +105,7 @@ fn read(loaded: &Loaded) -> Registry {
         items.filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let overrides = loaded.settings.get("agents.overrides").and_then(|(value, _)| value.as_object());
-    Registry::load(&Sources {
+    let mut registry = Registry::load(&Sources {
         user: loaded.home.agents_dir(),
         project: own.then(|| (root, loaded.project.gemini_dir().join("agents"))),
         extensions: &extensions::readable(loaded),
@@ -114,7 +115,9 @@ fn read(loaded: &Loaded) -> Registry {
             enabled: texts("agents.enabled"),
             disabled: texts("agents.disabled"),
         },
-    })
+    });
+    registry.refuse_models(|agent, model| project_model::refused_for_agent(loaded, agent, model));
+    registry
 }
 
 /// Names of remote agents, which always require approval.

@@ -7,12 +7,17 @@ use pollux_config::settings::Layer;
 use pollux_domain::budget::{Limits, Scope, Spent, Unit};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::model::{Dialect, Usage};
 use pollux_domain::time::SystemClock;
 use pollux_model::budget::{Budget, CounterFile, Meter, UnknownPrice};
+use pollux_model::catalogue::cost::cost;
+use pollux_model::catalogue::live::LiveModels;
+use pollux_model::providers::{Providers, model_facts, read_settings};
 use pollux_session::Spending;
 
 use super::{Loaded, Prepared};
 use crate::models::list_price;
+use crate::providers::own_env;
 
 /// The meter that charges every request of the session. Lines for the user are added to `warnings`.
 pub(crate) fn meter(turn: &Prepared<'_>, warnings: &mut Vec<String>) -> Result<Arc<Meter>, Failure> {
@@ -55,11 +60,31 @@ fn lower(loaded: &Loaded, scope: Scope, limits: &mut Limits, most: &Limits, warn
     }
 }
 
-/// What a resumed session has spent. Replies from before it had a budget are counted at list prices.
-pub(crate) fn spent(spending: &Spending) -> Spent {
+/// What a resumed session has spent. Replies from before it had a budget are counted at today's prices, the user's own
+/// first.
+pub(crate) fn spent(loaded: &Loaded, spending: &Spending) -> Spent {
+    let (own, _) = read_settings(&loaded.groups.model.providers);
+    let env = own_env(loaded);
+    let providers = Providers::new(&env, &own);
+    let users_price = |model: &str| {
+        let split = providers.split(model, |_| false);
+        let id = split.provider?;
+        let provider = providers.find(&id)?;
+        model_facts(&provider, &Dialect::CHAT, LiveModels::new())(&split.model).prices
+    };
+    let assumed = read(&loaded.groups.model.budget).ok().and_then(|settings| match settings.unknown_price {
+        PriceOfUnknown::Price(prices) => Some(prices),
+        PriceOfUnknown::Warn | PriceOfUnknown::Refuse => None,
+    });
+    let price = |model: &str, usage: &Usage| match users_price(model) {
+        Some(prices) => Some(cost(usage, &prices)),
+        None => list_price(model, usage)
+            .or_else(|| assumed.as_ref().map(|prices| cost(usage, prices)))
+            .or(usage.cost_reported),
+    };
     let replies = spending.since.iter().map(|(model, usage)| Spent {
-        usd: list_price(model, usage).unwrap_or_default(),
-        tokens: usage.input.saturating_add(usage.output).saturating_add(usage.reasoning).max(usage.total),
+        usd: price(model, usage).unwrap_or_default(),
+        tokens: usage.input.saturating_add(usage.written()).max(usage.total),
         requests: 1,
         millis: 0,
     });

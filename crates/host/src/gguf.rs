@@ -76,15 +76,16 @@ impl GgufClient {
 
     /// The client of a server that runs this model; `told` gets lines for people.
     async fn client(&self, model: &str, told: impl Fn(String)) -> Result<Arc<dyn ModelClient>, ModelError> {
+        let failed =
+            |error: &dyn std::error::Error| ModelError::new(ModelErrorKind::NotFound, None, chain(error));
         let mut running = self.running.lock().await;
         if let Some(found) = running.as_ref().filter(|found| found.model == model)
             && found.server.ended().await.is_none()
         {
+            found.server.check_port().map_err(|error| failed(&error))?;
             return Ok(Arc::clone(&found.client));
         }
         *running = None;
-        let failed =
-            |error: &dyn std::error::Error| ModelError::new(ModelErrorKind::NotFound, None, chain(error));
         let mut options = ServerOptions { model: self.file(model), ..self.options.clone() };
         options.context = (self.user_context)(model);
         let server = LocalServer::start(&options).map_err(|error| failed(&error))?;

@@ -41,8 +41,6 @@ pub struct Loaded {
     pub binding: Binding,
     /// A model that the project names and that is not used.
     pub project_model: Option<ProjectModel>,
-    /// The model is the project's choice, and that counts.
-    pub(crate) project_may_choose_model: bool,
     /// Lines for stderr.
     pub notes: Vec<String>,
     pub installation: Option<String>,
@@ -119,7 +117,6 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
         servers: Kept::default(),
         agents: OnceLock::new(),
         project_model: None,
-        project_may_choose_model: false,
     };
     project_model::settle(&mut loaded);
     Ok(loaded)

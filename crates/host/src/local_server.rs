@@ -4,6 +4,7 @@
 //! program is killed. It listens on a random loopback port and requires a random key, so that no other user of the
 //! machine can use it. Only the user can choose the program (`local.serverCommand`).
 
+mod listener;
 mod serve;
 
 use std::collections::VecDeque;
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pollux_config::env::Env;
+use pollux_config::files::{Mode, create_folder};
 use pollux_config::groups::{Redaction, Secret};
 use pollux_config::search_path::{Lookup, SearchPath};
 use pollux_domain::id::SessionId;
@@ -54,6 +56,8 @@ pub struct ServerOptions {
     pub context: Option<u64>,
     /// Without variables from the project.
     pub env: Env,
+    /// What of it no child gets.
+    pub redaction: Redaction,
     /// Where logs of child processes go.
     pub logs: PathBuf,
 }
@@ -74,6 +78,8 @@ pub enum LocalServerError {
     Start { program: String, source: io::Error },
     #[error("{program} exited before it was ready ({ending}){output}")]
     Ended { program: String, ending: String, output: String },
+    #[error("port {port} is used by another user's program; nothing was sent to it")]
+    Taken { port: u16 },
     #[error("{program} was not ready within {limit} s")]
     Late { program: String, limit: u64 },
 }
@@ -108,10 +114,12 @@ impl LocalServer {
         command.extend(["-m".to_owned(), options.model.display().to_string()]);
         command.extend(["--host", "127.0.0.1", "--port"].map(str::to_owned));
         command.extend([port.to_string(), "-c".to_owned(), context.to_string(), "--jinja".to_owned()]);
-        let mut environment = for_command(&options.env, &Redaction::default(), "cat");
+        let mut environment = for_command(&options.env, &options.redaction, "cat");
         // Not an argument: other users can read the arguments of a process.
         environment.push(("LLAMA_API_KEY".to_owned(), key.clone()));
-        let folder = options.env.cwd().to_path_buf();
+        // Not the project's folder: the program may load libraries from the one that it is started in.
+        let folder = options.logs.clone();
+        create_folder(&folder, Mode::Private).map_err(|error| failed(io::Error::other(error)))?;
         let background = Background::guarded(options.logs.clone());
         let program = Program::new(program, command, folder, environment);
         let (child, pipes) = piped_child::start(&program, &background).map_err(failed)?;
@@ -147,7 +155,12 @@ impl LocalServer {
             }
             let asked = http.get(&address).timeout(Duration::from_secs(5)).send().await;
             if asked.is_ok_and(|answer| answer.status().is_success()) {
-                return Ok(());
+                self.check_port()?;
+                // It ends when another program has taken its port.
+                if self.ended().await.is_none() {
+                    return Ok(());
+                }
+                continue;
             }
             if began.elapsed() > START_LIMIT {
                 let limit = START_LIMIT.as_secs();
@@ -155,6 +168,14 @@ impl LocalServer {
             }
             told(began.elapsed());
             tokio::time::sleep(PACE).await;
+        }
+    }
+
+    /// Whether its port is still its own: between the choice of a port and its use another user may take it.
+    pub fn check_port(&self) -> Result<(), LocalServerError> {
+        match listener::is_own(self.port) {
+            Some(false) => Err(LocalServerError::Taken { port: self.port }),
+            Some(true) | None => Ok(()),
         }
     }
 
@@ -250,7 +271,12 @@ mod tests {
             command: command.iter().map(|word| (*word).to_owned()).collect(),
             port: None,
             context: None,
-            env: Env::new([("PATH".to_owned(), "/nowhere".to_owned())], folder.to_path_buf()),
+            env: Env::new(
+                [("PATH", "/nowhere"), ("MY_ODD", "secret words"), ("GEMINI_CLI_ODD", "secret words")]
+                    .map(|(name, value)| (name.to_owned(), value.to_owned())),
+                folder.to_path_buf(),
+            ),
+            redaction: Redaction::default(),
             logs: folder.join("logs"),
         }
     }
@@ -264,6 +290,20 @@ mod tests {
         let error = server.ready(&http, |_| {}).await.unwrap_err().to_string();
         assert!(error.starts_with("/bin/sh exited before it was ready (exit code 3)"), "{error}");
         assert!(error.contains("no room for ") && error.contains("m.gguf"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn it_starts_outside_of_the_project_and_without_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "echo \"in $PWD with $MY_ODD$GEMINI_CLI_ODD.\" >&2; exit 3";
+        let mut options = options(folder.path(), &["/bin/sh", "-c", script, "x"]);
+        for name in ["MY_ODD", "GEMINI_CLI_ODD"] {
+            options.redaction.provider_keys.add(name);
+        }
+        let server = LocalServer::start(&options).unwrap();
+        let http = pollux_net::client::client(&pollux_net::client::ClientOptions::new("test")).unwrap();
+        let error = server.ready(&http, |_| {}).await.unwrap_err().to_string();
+        assert!(error.contains("/logs with ."), "{error}");
     }
 
     #[tokio::test]

@@ -43,7 +43,8 @@ pub fn prepare<'a>(
     let credentials = check_credentials(loaded)?;
     let permission = check_trust(request, loaded)?;
     let sandbox = check_sandbox(loaded, permission.approval)?;
-    if let Some(ignored) = &loaded.project_model {
+    // What an agent does not get is told with the other problems of agents.
+    if let Some(ignored) = loaded.project_model.as_ref().filter(|ignored| !ignored.is_of_agent()) {
         note(&ignored.line());
     }
     model_list::mistyped(loaded).iter().for_each(|line| note(line));

@@ -10,11 +10,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::env::Env;
-use pollux_config::groups::{General, Secret, Security};
-use pollux_config::settings::Layer;
+use pollux_config::groups::{General, Redaction, Secret, Security};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::model::{Dialect, ModelClient, ModelError, ModelErrorKind, ModelInfo};
+use pollux_domain::model::{Chooser, Dialect, ModelClient, ModelError, ModelErrorKind, ModelInfo};
 use pollux_domain::time::SystemClock;
 use pollux_model::auth::{self, Auth, VertexPlace};
 use pollux_model::catalogue::Catalogue;
@@ -26,7 +25,7 @@ use pollux_model::providers::{
     ToolMode, model_facts, read_settings,
 };
 use pollux_model::registry::Wire;
-use pollux_model::router::{Chooser, ProviderSource, full_name, is_alias};
+use pollux_model::router::{GGUF, ProviderSource, full_name, is_alias};
 use pollux_model::shared::endpoint::{Endpoint, Key};
 use pollux_net::client::HttpClient;
 use pollux_net::credentials::{API_KEY_SERVICE, CredentialError, CredentialStore};
@@ -41,13 +40,11 @@ use crate::gguf::{GgufClient, GgufSetup};
 use crate::loaded::Loaded;
 use crate::local_server::{LocalServer, ServerOptions};
 use crate::memory::is_of_project;
+use crate::project_model;
 use key_command::KeyCommand;
 
 /// Google's providers, whose credentials are chosen in `auth`.
 pub(crate) const GOOGLE: [&str; 2] = ["gemini", "vertex"];
-
-/// The provider whose models are files, each served by a program started for it.
-const GGUF: &str = "gguf";
 
 /// The provider that a run starts with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,15 +83,33 @@ pub(crate) fn users_key(providers: &Providers<'_>, id: &str) -> Option<String> {
     }
 }
 
-/// Whether the user chose the model's name or allowed the project to.
-fn is_users_choice(loaded: &Loaded) -> bool {
-    if loaded.project_model.is_some() || loaded.project_may_choose_model {
-        return true;
+/// Which providers the user has a key for: in the environment, from a command, or stored.
+pub(crate) struct Keys<'a> {
+    loaded: &'a Loaded,
+    providers: &'a Providers<'a>,
+    /// The accounts of the credential store, which is read only if it matters.
+    stored: OnceCell<BTreeSet<String>>,
+}
+
+impl<'a> Keys<'a> {
+    pub(crate) fn new(loaded: &'a Loaded, providers: &'a Providers<'a>) -> Self {
+        Self { loaded, providers, stored: OnceCell::new() }
     }
-    match loaded.settings.origin("model.name").layer {
-        Layer::Project => false,
-        Layer::Environment => !is_of_project(loaded, "GEMINI_MODEL"),
-        _ => true,
+
+    pub(crate) fn has(&self, id: &str) -> bool {
+        let Some(provider) = self.providers.find(id) else { return false };
+        self.providers.key_in_environment(&provider, None).is_some()
+            || !provider.key_command().is_empty()
+            || self.stored.get_or_init(|| stored_providers(self.loaded)).contains(&account_entry(id))
+    }
+
+    /// The provider that a model's name means; `None` if the name alone does not tell.
+    pub(crate) fn provider_of(&self, name: &str) -> Option<String> {
+        // An explicit provider wins over what a bare name suggests.
+        let explicit = self.loaded.groups.model.provider.is_some();
+        // A key that the command line names is that of the model's family.
+        let has_family = |id: &str| self.loaded.api_key_env.is_some() || self.has(id);
+        self.providers.split(name, |id| !explicit && has_family(id)).provider
     }
 }
 
@@ -112,6 +127,7 @@ fn allowed_providers(loaded: &Loaded, providers: &Providers<'_>, start: &str) ->
     }
     let named = model.small.iter().chain(&model.fallback);
     allowed.extend(named.filter_map(|name| providers.split(name, |_| false).provider));
+    allowed.extend(project_model::allowed(loaded));
     allowed
 }
 
@@ -127,21 +143,9 @@ pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, F
     }
     let env = own_env(loaded);
     let providers = Providers::new(&env, &settings);
-    let explicit = loaded.groups.model.provider.is_some();
-    let stored = OnceCell::new();
-    let has_key = |id: &str| {
-        let Some(provider) = providers.find(id) else { return false };
-        providers.key_in_environment(&provider, None).is_some()
-            || !provider.key_command().is_empty()
-            || stored.get_or_init(|| stored_providers(loaded)).contains(&account_entry(id))
-    };
+    let keys = Keys::new(loaded, &providers);
     let model = &loaded.groups.model;
-    // A key named on the command line belongs to the model's provider.
-    let has_family = |id: &str| loaded.api_key_env.is_some() || has_key(id);
-    // An explicit provider takes precedence over what a bare name suggests.
-    let by_name = is_users_choice(loaded)
-        .then(|| providers.split(&model.name, |id| !explicit && has_family(id)).provider);
-    let named = by_name.flatten().or_else(|| model.provider.clone());
+    let named = keys.provider_of(&model.name).or_else(|| model.provider.clone());
     if let Some(id) = named {
         if providers.find(&id).is_none() {
             return Err(unknown(&id, &providers));
@@ -155,7 +159,7 @@ pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, F
     if loaded.groups.security.auth_selected.is_some() || has_google_credentials(loaded) {
         return Ok(None);
     }
-    let choice = providers.default_choice(false, |provider| has_key(provider.id));
+    let choice = providers.default_choice(false, |provider| keys.has(provider.id));
     if GOOGLE.contains(&choice.provider.as_str()) {
         return Ok(None);
     }
@@ -187,8 +191,7 @@ pub(crate) fn account_entry(provider: &str) -> String {
 /// Whether the user names Vertex AI as the provider.
 pub(crate) fn wants_vertex(loaded: &Loaded) -> bool {
     let model = &loaded.groups.model;
-    let by_name = is_users_choice(loaded) && model.name.starts_with("vertex/");
-    by_name || model.provider.as_deref() == Some("vertex")
+    model.name.starts_with("vertex/") || model.provider.as_deref() == Some("vertex")
 }
 
 /// The value of the variable that `--api-key-env` names; a project's `.env` cannot supply it (exit code 41).
@@ -310,6 +313,8 @@ pub(crate) struct RunProviders {
     /// `model.provider` is set: bare names stay with it.
     explicit: bool,
     allowed: BTreeSet<String>,
+    /// The provider that the run starts with.
+    start: String,
     /// The provider that `--api-key-env` is for, and the variable that it names.
     named: Option<(String, String)>,
     /// `local.serverCommand`
@@ -317,6 +322,8 @@ pub(crate) struct RunProviders {
     /// Where child processes are registered and their logs are kept.
     logs: PathBuf,
     user_home: PathBuf,
+    /// What of the environment no child gets.
+    redaction: Redaction,
 }
 
 impl RunProviders {
@@ -328,6 +335,7 @@ impl RunProviders {
             env,
             settings,
             allowed,
+            start: start.to_owned(),
             server_command: loaded.groups.model.server_command.clone(),
             logs: loaded.home.tmp_dir().join("background-processes"),
             explicit: loaded.groups.model.provider.is_some(),
@@ -335,6 +343,7 @@ impl RunProviders {
             security: loaded.groups.security.clone(),
             settings_file: loaded.home.settings_file(),
             user_home: loaded.home.user_home().to_path_buf(),
+            redaction: loaded.groups.tools.redaction.clone(),
             named: loaded.api_key_env.clone().map(|variable| (start.to_owned(), variable)),
             store: store(loaded),
             live: live_file(loaded),
@@ -408,6 +417,7 @@ impl RunProviders {
                 port: None,
                 context: None,
                 env: self.env.clone(),
+                redaction: self.redaction.clone(),
                 logs: self.logs.clone(),
             },
             http: self.http.clone(),
@@ -509,14 +519,17 @@ pub(crate) fn live_file(loaded: &Loaded) -> LiveFile {
 
 impl ProviderSource for RunProviders {
     fn split(&self, name: &str, by: Chooser) -> ModelName {
-        let is_users = by == Chooser::User;
         let providers = self.providers();
-        let has_key =
-            |id: &str| self.allowed.contains(id) || (is_users && users_key(&providers, id).is_some());
-        let split = providers.split(name, |id| !self.explicit && has_key(id));
+        let is_local = |id: &str| providers.find(id).is_some_and(|provider| provider.is_local());
+        let may_use = |id: &str| match by {
+            Chooser::User => self.allowed.contains(id) || users_key(&providers, id).is_some(),
+            Chooser::Anyone => self.allowed.contains(id),
+            Chooser::Project => id == self.start || (self.allowed.contains(id) && is_local(id)),
+        };
+        let split = providers.split(name, |id| !self.explicit && may_use(id));
         match split.provider {
-            // A name that only the project chose stays with the provider in use.
-            Some(id) if !is_users && !self.allowed.contains(&id) => {
+            // A name that the user did not choose stays with the provider in use.
+            Some(id) if by != Chooser::User && !may_use(&id) => {
                 ModelName { provider: None, model: name.to_owned() }
             }
             _ => split,

@@ -164,6 +164,7 @@ async fn ask_model(
 ) -> Option<String> {
     let request = ModelRequest {
         model: asked.to_owned(),
+        chosen_by: Default::default(),
         role: RequestRole::Summarizer,
         system: None,
         contents: vec![Arc::new(Content::user_text(question))],

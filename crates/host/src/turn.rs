@@ -135,7 +135,7 @@ async fn assemble(
     tools.extend(recall.iter().flat_map(memory::tools));
     let sessions::Continued { mut recorder, history, spending } =
         sessions::resume_or_create(&turn.session, loaded)?;
-    meter.budget().resume(budget::spent(&spending));
+    meter.budget().resume(budget::spent(loaded, &spending));
     let directory = workspace.root().to_path_buf();
     let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
     let shadow = rewind::open_shadow(loaded, &background, interactive).await?;

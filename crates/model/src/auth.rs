@@ -66,7 +66,7 @@ impl AuthKind {
 const API_KEY: &str = "gemini-api-key";
 const GATEWAY: &str = "gateway";
 const GOOGLE_LOGIN: &str = "oauth-personal";
-const VERTEX: &str = "vertex-ai";
+pub const VERTEX: &str = "vertex-ai";
 const COMPUTE: &str = "compute-default-credentials";
 const CLOUD_SHELL: &str = "cloud-shell";
 

@@ -16,14 +16,14 @@ mod metered;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pollux_domain::budget::{BudgetChange, BudgetStatus, Exceeded, Limits, Scope, ScopeStatus, Spent, Unit};
 use pollux_domain::model::{MicroUsd, ModelError, ModelErrorKind, Prices};
 use pollux_domain::sync::Locked;
 
 use crate::catalogue::cost::{affordable_output, worst_cost};
-pub(crate) use attempts::{attempt_answered, before_attempt};
+pub(crate) use attempts::{attempt_answered, before_attempt, output_cap, received, uncounted};
 pub use counter_file::{CounterFile, CounterFileError};
 pub use embedding::MeteredEmbedder;
 pub use meter::{Meter, UnknownPrice};
@@ -175,6 +175,24 @@ impl Budget {
     /// Whether anything is limited by money.
     pub fn limits_money(&self) -> bool {
         self.state.locked().limits.values().any(|limits| limits.usd.is_some())
+    }
+
+    /// Whether anything limits how long replies may be.
+    fn limits_output(&self) -> bool {
+        self.state.locked().limits.values().any(|limits| limits.usd.is_some() || limits.tokens.is_some())
+    }
+
+    /// How long the turn may still run, if that is limited.
+    fn time_left(&self) -> Option<Duration> {
+        let mut state = self.state.locked();
+        if state.limits.values().all(|limits| limits.millis.is_none()) {
+            return None;
+        }
+        state.count_time();
+        let left = |(scope, limits): (&Scope, &Limits)| {
+            limits.millis.map(|limit| limit.saturating_sub(state.spent_in(*scope).millis))
+        };
+        state.limits.iter().filter_map(left).min().map(Duration::from_millis)
     }
 
     /// Whether requests are counted in a file, whose lock another process may hold.

@@ -23,6 +23,7 @@ use pollux_domain::model::{
 };
 use serde_json::{Value, json};
 
+use crate::budget::uncounted;
 use crate::catalogue::live::LiveModels;
 use crate::prompt_tools::{LocalFacts, LocalProbe};
 use crate::shared::endpoint::{Endpoint, EndpointError};
@@ -88,12 +89,12 @@ impl ChatClient {
     async fn ollama_show(&self, model: &str) -> Result<Value, ModelError> {
         let request = self.server.post("api/show", json!({"model": model}))?;
         let request = self.server.at_root(request, "api/show");
-        self.server.ask_once(&request).await
+        uncounted(self.server.ask_once(&request)).await
     }
 
     async fn get_at_root(&self, path: &str) -> Result<Value, ModelError> {
         let request = self.server.at_root(self.server.get(path), path);
-        self.server.ask_once(&request).await
+        uncounted(self.server.ask_once(&request)).await
     }
 
     fn quirks(&self, model: &str) -> Quirks {

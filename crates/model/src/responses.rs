@@ -28,6 +28,7 @@ use sha2::{Digest, Sha256};
 use crate::catalogue::known::ModelOverride;
 use crate::catalogue::live::LiveModels;
 use crate::http::Failure;
+use crate::shared::count::tokens;
 use crate::shared::endpoint::{Endpoint, EndpointError};
 use crate::shared::model_list;
 use crate::shared::server::Server;
@@ -150,6 +151,6 @@ impl ModelClient for ResponsesClient {
 fn read_count(value: Value) -> Result<u64, Failure> {
     value
         .get("input_tokens")
-        .and_then(Value::as_u64)
+        .and_then(tokens)
         .ok_or_else(|| Failure::malformed("the token count is missing from the answer"))
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use pollux_domain::BoxFuture;
 use pollux_domain::model::{
-    GenerationSettings, ModelClient, ModelError, ModelInfo, ModelRequest, ProviderId, ReplyChunk, ReplyEvent,
-    ReplyStream, RequestRole,
+    Chooser, GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest,
+    ProviderId, ReplyChunk, ReplyEvent, ReplyStream, RequestRole,
 };
 use pollux_domain::sync::Locked;
 
@@ -30,15 +30,6 @@ pub trait ProviderSource: Send + Sync {
 
     /// The model for background work, as `provider/model`, for a conversation with this provider.
     fn small_model(&self, provider: &str) -> Option<String>;
-}
-
-/// Who chose a model's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chooser {
-    /// The user: any provider that exists.
-    User,
-    /// Perhaps a project, in the definition of a sub-agent or an alias: only providers that the user named.
-    Anyone,
 }
 
 /// One client over several providers.
@@ -91,10 +82,10 @@ impl Router {
         client
     }
 
-    fn route(&self, name: &str, role: RequestRole) -> Route {
+    fn route(&self, name: &str, role: RequestRole, by: Chooser) -> Route {
         let current = self.current.locked().clone();
         let background = !matches!(role, RequestRole::Main | RequestRole::Subagent) || is_utility(name);
-        let split = self.split(name, role, &current);
+        let split = self.split(name, role, by, &current);
         if let Some(provider) = split.provider {
             return Route { provider, model: split.model };
         }
@@ -109,13 +100,44 @@ impl Router {
         Route { provider: current, model }
     }
 
-    /// Sub-agents and background work may use the provider of the conversation and those that the user named.
-    fn split(&self, name: &str, role: RequestRole, current: &str) -> ModelName {
+    /// Sub-agents, background work and hooks may use the provider of the conversation and those that the user named.
+    fn split(&self, name: &str, role: RequestRole, by: Chooser, current: &str) -> ModelName {
         let by_user = self.source.split(name, Chooser::User);
-        if role == RequestRole::Main || by_user.provider.as_deref() == Some(current) {
-            return by_user;
+        let is_own = by_user.provider.as_deref() == Some(current);
+        match by {
+            Chooser::User if role == RequestRole::Main || is_own => by_user,
+            Chooser::Anyone | Chooser::Project if is_own => by_user,
+            Chooser::User | Chooser::Anyone => self.source.split(name, Chooser::Anyone),
+            Chooser::Project => self.source.split(name, Chooser::Project),
         }
-        self.source.split(name, Chooser::Anyone)
+    }
+
+    /// Refuses a name that a hook chose and that leads to a provider that it may not choose.
+    fn check_choice(&self, request: &ModelRequest) -> Result<(), ModelError> {
+        if request.chosen_by == Chooser::User {
+            return Ok(());
+        }
+        let current = self.current.locked().clone();
+        let meant = self.source.split(&request.model, Chooser::User).provider;
+        let allowed = self.split(&request.model, request.role, request.chosen_by, &current).provider;
+        let refused = match (meant, allowed) {
+            // A program would read whatever file the name says.
+            (_, Some(id)) if id == GGUF => Some(id),
+            (None, None) if current == GGUF => Some(current),
+            (meant, None) => meant,
+            (_, Some(_)) => None,
+        };
+        match refused {
+            None => Ok(()),
+            Some(provider) => {
+                let shown: String = request.model.chars().take(60).flat_map(char::escape_debug).collect();
+                let message = format!(
+                    "a hook chose the model `{shown}`, but hooks cannot move a conversation to `{provider}`; use \
+                     `--model` or `/model` to choose it yourself"
+                );
+                Err(ModelError::new(ModelErrorKind::BadRequest, None, message))
+            }
+        }
     }
 
     fn client(&self, provider: &str) -> Result<Arc<dyn ModelClient>, ModelError> {
@@ -141,7 +163,8 @@ impl Router {
 
     /// The client of a request, and the request as that client knows it.
     fn send(&self, mut request: ModelRequest) -> Result<(Arc<dyn ModelClient>, ModelRequest), ModelError> {
-        let route = self.route(&request.model, request.role);
+        self.check_choice(&request)?;
+        let route = self.route(&request.model, request.role, request.chosen_by);
         // The name of a file is checked when it is opened.
         if route.provider != GGUF {
             check_model_name(&route.model)?;
@@ -177,11 +200,11 @@ pub fn full_name(provider: &str, model: &str) -> String {
 
 impl ModelClient for Router {
     fn resolve(&self, name: &str) -> ModelInfo {
-        self.info(self.route(name, RequestRole::Main))
+        self.info(self.route(name, RequestRole::Main, Chooser::User))
     }
 
     fn recipient(&self, request: &ModelRequest) -> ModelInfo {
-        self.info(self.route(&request.model, request.role))
+        self.info(self.route(&request.model, request.role, request.chosen_by))
     }
 
     fn check(&self, name: &str) -> Result<(), ModelError> {
@@ -191,7 +214,7 @@ impl ModelClient for Router {
     }
 
     fn settings(&self, request: &ModelRequest) -> GenerationSettings {
-        let route = self.route(&request.model, request.role);
+        let route = self.route(&request.model, request.role, request.chosen_by);
         match self.client(&route.provider) {
             Ok(client) => client.settings(&ModelRequest { model: route.model, ..request.clone() }),
             Err(_) => request.settings.clone(),
@@ -259,15 +282,18 @@ mod tests {
     use crate::catalogue::Catalogue;
     use crate::scripted::{ScriptedClient, Strictness};
     use pollux_domain::content::{Content, Part};
-    use pollux_domain::model::ModelErrorKind;
     use serde_json::json;
 
     /// Providers that answer with their own name; `locked` has no key.
     struct Named;
 
     impl ProviderSource for Named {
-        fn split(&self, name: &str, _: Chooser) -> ModelName {
-            let known = ["gemini", "anthropic", "local", "locked"];
+        fn split(&self, name: &str, by: Chooser) -> ModelName {
+            let known = match by {
+                Chooser::User => ["gemini", "anthropic", "local", "locked"].as_slice(),
+                Chooser::Anyone => &["gemini", "anthropic", "local"],
+                Chooser::Project => &["local"],
+            };
             match name.split_once('/') {
                 Some((provider, model)) if known.contains(&provider) => {
                     ModelName { provider: Some(provider.into()), model: model.into() }
@@ -303,6 +329,7 @@ mod tests {
     fn request(model: &str, role: RequestRole) -> ModelRequest {
         ModelRequest {
             model: model.into(),
+            chosen_by: Default::default(),
             role,
             system: None,
             contents: vec![Arc::new(Content::user_text("hi"))],
@@ -339,7 +366,23 @@ mod tests {
             answer(&Router::new("anthropic", Arc::new(Named)), "chat-compression", utility).await,
             [Part::text("anthropic")]
         );
-        assert_eq!(router.route("chat-compression", utility).model, "haiku");
+        assert_eq!(router.route("chat-compression", utility, Chooser::User).model, "haiku");
+    }
+
+    #[tokio::test]
+    async fn a_hook_moves_a_conversation_only_to_providers_it_may_choose() {
+        let asked = async |model: &str, by: Chooser| {
+            let router = Router::new("gemini", Arc::new(Named));
+            let request = ModelRequest { chosen_by: by, ..request(model, RequestRole::Main) };
+            router.generate(request).await.map(|reply| reply.parts)
+        };
+        assert_eq!(asked("anthropic/x", Chooser::Anyone).await.unwrap(), [Part::text("anthropic")]);
+        assert_eq!(asked("local/x", Chooser::Project).await.unwrap(), [Part::text("local")]);
+        assert_eq!(asked("gemini/gemini-2.5-pro", Chooser::Project).await.unwrap(), [Part::text("gemini")]);
+        for (model, by) in [("anthropic/x", Chooser::Project), ("locked/x", Chooser::Anyone)] {
+            let error = asked(model, by).await.unwrap_err();
+            assert!(error.message.starts_with(&format!("a hook chose the model `{model}`")), "{error:?}");
+        }
     }
 
     #[test]

@@ -88,6 +88,7 @@ impl Call {
         let query = &self.query;
         let request = ModelRequest {
             model: ALIAS.to_owned(),
+            chosen_by: Default::default(),
             role: RequestRole::Tool,
             system: None,
             contents: vec![Arc::new(Content::user_text(query))],

@@ -274,6 +274,7 @@ fn no_page_was_read(reply: &ReplyChunk) -> bool {
 fn request(alias: &str, text: String, grounding: Grounding) -> ModelRequest {
     ModelRequest {
         model: alias.to_owned(),
+        chosen_by: Default::default(),
         role: RequestRole::Tool,
         system: None,
         contents: vec![Arc::new(Content::user_text(text))],

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::places::SourceFolder;
 use super::plan::{Collector, ImportChange, ImportItem, ImportKind, object, texts};
 use super::prompts::{self, CommandSyntax};
-use super::rules::{RuleDecision, from_claude};
+use super::rules::{RuleDecision, from_claude, overlaps};
 use super::{hooks, servers, shared};
 
 const NOTES: &str = "CLAUDE.md";
@@ -116,9 +116,19 @@ fn model(model: &str, out: &mut Collector<'_>) {
 
 fn permissions(found: &JsonObject, out: &mut Collector<'_>) {
     let lists = [("allow", RuleDecision::Allow), ("ask", RuleDecision::Ask), ("deny", RuleDecision::Deny)];
+    let mut lost = Vec::new();
+    for (key, decision) in &lists[1..] {
+        lost.extend(texts(found.get(*key)).filter(|rule| from_claude(rule, *decision).is_err()));
+    }
     for (key, decision) in lists {
         for rule in texts(found.get(key)) {
             let name = format!("{key} {rule}");
+            let narrower = lost.iter().find(|lost| decision == RuleDecision::Allow && overlaps(rule, lost));
+            if let Some(narrower) = narrower {
+                let reason = format!("it would allow more than before: `{narrower}` has no equivalent");
+                out.skipped(ImportKind::Rule, name, reason);
+                continue;
+            }
             match from_claude(rule, decision) {
                 Ok(block) => out.ready(ImportKind::Rule, name, ImportChange::AddRule(block)),
                 Err(reason) => out.skipped(ImportKind::Rule, name, reason),

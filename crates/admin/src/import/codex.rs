@@ -1,15 +1,17 @@
 //! Collects Codex's files: settings, providers, rules, hooks, servers, prompts, sub-agents, skills and notes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use pollux_config::env::Env;
 use pollux_domain::JsonObject;
-use pollux_model::providers::read_settings;
+use pollux_model::providers::{Providers, read_settings};
 use serde_json::{Map, Value, json};
 
 use super::places::SourceFolder;
 use super::plan::{Collector, ImportChange, ImportItem, ImportKind, texts};
 use super::prompts::{self, CommandSyntax};
-use super::rules::from_codex;
+use super::rules::{allows_more, from_codex};
 use super::{hooks, servers, shared};
 
 const NOTES: &str = "AGENTS.md";
@@ -104,12 +106,28 @@ fn events(found: &JsonObject) -> JsonObject {
 
 fn model(found: &JsonObject, out: &mut Collector<'_>) {
     let text = |key: &str| found.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    if let Some(id) = text("model_provider").filter(|id| !is_usable(id, found)) {
+        let reason = format!("its provider `{id}` could not be converted");
+        for key in ["model", "model_provider"].into_iter().filter(|key| text(key).is_some()) {
+            out.skipped(ImportKind::Setting, key, &reason);
+        }
+        return;
+    }
     match (text("model"), text("model_provider")) {
         (None, None) => {}
         (Some(model), provider) => {
             out.setting("model.name", json!(format!("{}/{model}", provider.unwrap_or("openai"))));
         }
         (None, Some(provider)) => out.setting("model.provider", json!(provider)),
+    }
+}
+
+/// Whether there is a provider of this name after the import.
+fn is_usable(id: &str, found: &JsonObject) -> bool {
+    let own = found.get("model_providers").and_then(|entries| entries.get(id));
+    match own {
+        Some(entry) => provider(id, entry).is_ok(),
+        None => Providers::new(&Env::default(), &BTreeMap::new()).find(id).is_some(),
     }
 }
 
@@ -180,10 +198,17 @@ fn rules(source: &SourceFolder, items: &mut Vec<ImportItem>) {
                 continue;
             }
         };
+        // A rule that is lost may have restricted what another one allows.
+        let is_lost = |line: &&str| from_codex(line).is_some_and(|rule| rule.is_err());
+        let lost: Vec<&str> = text.lines().filter(is_lost).collect();
         for (number, line) in text.lines().enumerate() {
             let name = format!("{}:{}", below.display(), number + 1);
             match from_codex(line) {
                 None => {}
+                Some(Ok(_)) if lost.iter().any(|lost| allows_more(line, lost)) => {
+                    let reason = "it would allow more than before: a narrower rule has no equivalent";
+                    out.skipped(ImportKind::Rule, name, reason);
+                }
                 Some(Ok(block)) => out.ready(ImportKind::Rule, name, ImportChange::AddRule(block)),
                 Some(Err(reason)) => out.skipped(ImportKind::Rule, name, reason),
             }

@@ -102,6 +102,28 @@ pub(super) fn from_claude(rule: &str, decision: RuleDecision) -> Result<String, 
     Ok(block(rule, decision, keys))
 }
 
+/// Whether a rule covers calls that another one is about, as far as their texts tell.
+pub(super) fn overlaps(allowed: &str, restricted: &str) -> bool {
+    let parts = |rule: &str| {
+        let (tool, inner) = rule.split_once('(').unwrap_or((rule, ""));
+        (tool.to_owned(), inner.strip_suffix(')').unwrap_or(inner).to_owned())
+    };
+    let ((tool, allowed), (other, restricted)) = (parts(allowed), parts(restricted));
+    if let (Some(server), Some(named)) = (tool.strip_prefix("mcp__"), other.strip_prefix("mcp__")) {
+        let (server, named) = (literal(server), literal(named));
+        return server.starts_with(named) || named.starts_with(server);
+    }
+    let (allowed, restricted) = (literal(&allowed), literal(&restricted));
+    tool == other && (tool != "Bash" || allowed.starts_with(restricted) || restricted.starts_with(allowed))
+}
+
+/// What a pattern begins with, before anything that could stand for something else.
+fn literal(pattern: &str) -> &str {
+    let pattern = pattern.strip_suffix(":*").unwrap_or(pattern);
+    let end = pattern.find(|c: char| !c.is_ascii_alphanumeric() && !"_-./:=@+, ".contains(c));
+    pattern.get(..end.unwrap_or(pattern.len())).unwrap_or_default().trim_end()
+}
+
 /// A line of a `.rules` file of Codex as a `[[rule]]` block; `None` for comments and empty lines.
 pub(super) fn from_codex(line: &str) -> Option<Result<String, &'static str>> {
     let line = line.trim();
@@ -115,6 +137,16 @@ pub(super) fn from_codex(line: &str) -> Option<Result<String, &'static str>> {
         put(&mut keys, "commandPrefix", &words.join(" "));
         Ok(block(&words.join(" "), decision, keys))
     })
+}
+
+/// Whether a line of Codex allows commands that a line without an equivalent may have been about.
+pub(super) fn allows_more(line: &str, lost: &str) -> bool {
+    let Ok((words, RuleDecision::Allow)) = prefix_rule(line.trim()) else { return false };
+    let Some(rest) = lost.trim().strip_prefix("prefix_rule(") else { return false };
+    // The first word of its pattern, if that is one word.
+    let first =
+        rest.split_once('[').and_then(|(_, list)| list.trim_start().strip_prefix('"')?.split('"').next());
+    first.is_none_or(|first| words.first().is_none_or(|word| word == first))
 }
 
 /// `prefix_rule(pattern=["git", "push"], decision="allow")`, the form that Codex writes itself.

@@ -313,6 +313,43 @@ fn codex_settings_with_an_equivalent_are_converted() {
 }
 
 #[test]
+fn a_model_is_not_converted_without_its_provider() {
+    for (config, expected) in [
+        ("model = \"gpt-6\"\nmodel_provider = \"corp\"\n[model_providers.corp]\nname = \"Corp\"\n", false),
+        ("model = \"gpt-6\"\nmodel_provider = \"nowhere\"\n", false),
+        ("model_provider = \"nowhere\"\n", false),
+        (
+            "model = \"m\"\nmodel_provider = \"corp\"\n[model_providers.corp]\nbase_url = \"https://corp.example/v1\"\n",
+            true,
+        ),
+        ("model = \"gpt-6\"\n", true),
+    ] {
+        let home = TestHome::new().home_file(".codex/config.toml", config);
+        let done = home.line(&["import", "codex", "--yes"]);
+        let text = fs::read_to_string(home.home().join(".gemini/settings.json")).unwrap_or_default();
+        assert_eq!(text.contains("\"model\""), expected, "{config}: {text} {done:?}");
+    }
+}
+
+#[test]
+fn a_broad_permission_is_not_converted_without_its_exception() {
+    let rules = r#"{"permissions": {
+        "allow": ["WebFetch", "WebSearch", "Bash(git:*)", "Bash(make check)", "mcp__x__read", "mcp__y__read"],
+        "deny": ["WebFetch(domain:evil.example)", "Bash(git push $REMOTE)", "mcp__x__del*"]}}"#;
+    let home = TestHome::new().home_file(".claude/settings.json", rules);
+    let found = items(&home, &["claude-code", "--yes"]);
+    let written: Vec<&str> =
+        found.iter().filter(|(_, _, status)| status == "written").map(|(_, name, _)| name.as_str()).collect();
+    assert_eq!(written, ["allow WebSearch", "allow Bash(make check)", "allow mcp__y__read"], "{found:?}");
+
+    let lines = "prefix_rule(pattern=[\"git\"], decision=\"allow\")\nprefix_rule(pattern=[\"git\", [\"push\", \"pull\"]], decision=\"forbidden\")\nprefix_rule(pattern=[\"ls\"], decision=\"allow\")\n";
+    let home = TestHome::new().home_file(".codex/rules/default.rules", lines);
+    let found = items(&home, &["codex", "--yes"]);
+    let rules = ["default.rules:1: skipped", "default.rules:2: skipped", "default.rules:3: written"];
+    assert_eq!(statuses(&found, "rule"), rules);
+}
+
+#[test]
 fn a_project_gets_no_permissions_models_or_providers() {
     let home = TestHome::new()
         .untrusted()

@@ -161,6 +161,7 @@ mod tests {
         };
         ModelRequest {
             model: "m".into(),
+            chosen_by: Default::default(),
             role: RequestRole::Main,
             system: None,
             contents: Vec::new(),

@@ -32,15 +32,21 @@ impl ToolOffer {
         }
     }
 
-    /// A tool as it is declared, if it is. The tools of a sub-agent were chosen for it, so all of them are.
-    pub(super) fn of(self, spec: &Arc<ToolSpec>, is_subagents: bool) -> Option<Arc<ToolSpec>> {
+    /// Whether a tool can be called. The tools of a sub-agent were chosen for it, so all of them can.
+    pub(super) fn includes(self, spec: &ToolSpec, is_subagents: bool) -> bool {
         match self {
-            Self::All => Some(Arc::clone(spec)),
-            Self::Compact if is_subagents || COMPACT.contains(&spec.name.as_str()) => {
-                Some(Arc::new(shortened(spec)))
-            }
-            Self::Compact | Self::Nothing => None,
+            Self::All => true,
+            Self::Compact => is_subagents || COMPACT.contains(&spec.name.as_str()),
+            Self::Nothing => false,
         }
+    }
+
+    /// A tool as it is declared, if it is.
+    pub(super) fn of(self, spec: &Arc<ToolSpec>, is_subagents: bool) -> Option<Arc<ToolSpec>> {
+        self.includes(spec, is_subagents).then(|| match self {
+            Self::Compact => Arc::new(shortened(spec)),
+            Self::All | Self::Nothing => Arc::clone(spec),
+        })
     }
 }
 

@@ -1,11 +1,13 @@
 //! Hard budgets: what is counted, where a run stops, and how it goes on.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
+use pollux_test_support::chat::{ChatReply, FakeChat};
 use pollux_test_support::{Reply, Run, TestHome, reply};
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, lines, of_type, parse, until};
+use crate::scene::{Scene, binary, lines, of_type, parse, until};
 
 const SCOUT: &str =
     "---\nname: scout\ndescription: looks around\ntools: [glob]\nmax_turns: 50\n---\nScout.\n";
@@ -347,4 +349,128 @@ fn after_a_limit_is_raised_the_same_request_is_sent() {
     let body = scene.server.request(1).body.to_string();
     assert!(body.contains("second"), "{body}");
     assert!(!body.contains("interrupted") && !body.contains("Continue."), "{body}");
+}
+
+/// A run with a model at one dollar for a million tokens read and ten for a million written.
+fn run_lab(server: &FakeChat, provider: Value, args: &[&str]) -> Run {
+    let home = TestHome::new();
+    run_in(&home.settings(lab(server, provider)), args)
+}
+
+fn lab(server: &FakeChat, mut provider: Value) -> Value {
+    provider["baseUrl"] = json!(server.url());
+    provider["models"] =
+        json!({"m": {"context": 100_000, "output": 4096, "price": {"input": 1, "output": 10}}});
+    json!({"providers": {"lab": provider}, "general": {"maxAttempts": 1}})
+}
+
+fn run_in(home: &TestHome, args: &[&str]) -> Run {
+    let args: Vec<&str> = ["-m", "lab/m", "-p", "hi"].into_iter().chain(args.iter().copied()).collect();
+    home.command(binary(), args).without_env("GEMINI_API_KEY").run()
+}
+
+#[test]
+fn the_reserved_length_is_on_the_wire_whatever_extra_body_says() {
+    for extra in [json!({}), json!({"max_tokens": 40_000, "n": 3}), json!({"max_tokens": 40_000.5})] {
+        let server = FakeChat::start([ChatReply::said("hello")]);
+        let run = run_lab(&server, json!({"extraBody": extra}), &["--max-tokens-total", "70000"]);
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let body = server.body(0);
+        assert_eq!((&body["max_tokens"], body.get("n")), (&json!(4096), None), "{extra}: {body}");
+    }
+    let server = FakeChat::start([ChatReply::said("hello")]);
+    run_lab(&server, json!({"extraBody": {"max_tokens": 40_000}}), &[]);
+    assert_eq!(server.body(0)["max_tokens"], 40_000, "without a budget it is the user's choice");
+}
+
+#[test]
+fn a_server_that_writes_without_end_is_cut() {
+    let thought = json!({"reasoning_content": "pondering the question ".repeat(200)});
+    let piece =
+        |number: usize| format!("{number} words that never repeat {number}, and more of them. ").repeat(40);
+    type Endless = fn(ChatReply, usize, &Value, &str) -> ChatReply;
+    let kinds: [(&str, Endless); 3] = [
+        ("thoughts", |reply, _, thought, _| reply.delta(thought)),
+        ("text", |reply, _, _, text| reply.text(text)),
+        ("calls", |reply, number, _, text| {
+            reply.call(number as u64, &format!("c{number}"), "glob", &json!({"pattern": text}).to_string())
+        }),
+    ];
+    for (kind, add) in kinds {
+        let endless = || {
+            (0..200).fold(ChatReply::stream().role(), |reply, number| {
+                add(reply, number, &thought, &piece(number))
+            })
+        };
+        let server = FakeChat::start((0..6).map(|_| endless().wait(60_000)));
+        let args = ["--max-tokens-total", "40000", "-o", "json"];
+        let began = Instant::now();
+        let run = run_lab(&server, json!({}), &args);
+        assert!(began.elapsed() < Duration::from_secs(50), "{kind}: {:?}", began.elapsed());
+        let spent = parse(&run.stdout)["stats"]["budget"]["spent"]["tokens"].as_u64().unwrap();
+        assert!(spent <= 48_000, "{kind}: {spent} {}", run.stderr);
+        assert!(run.stderr.contains("ignores the limit of the output"), "{kind}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_reply_ends_with_the_time_of_the_budget() {
+    let slow = (0..40).fold(ChatReply::stream().role(), |reply, _| reply.text("x").wait(500));
+    let server = FakeChat::start([slow.finish("stop").done()]);
+    let began = Instant::now();
+    let run = run_lab(&server, json!({}), &["--budget", "minutes=0.03"]);
+    assert_eq!(run.code, Some(53), "{}", run.stderr);
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
+
+#[test]
+fn usage_that_says_nothing_is_estimated_and_huge_usage_does_no_harm() {
+    let call = |number: usize, usage: &Value| {
+        let args = json!({"pattern": format!("*.{number}")}).to_string();
+        ChatReply::stream()
+            .role()
+            .call(0, &format!("c{number}"), "glob", &args)
+            .finish("tool_calls")
+            .event(&json!({"choices": [], "usage": usage}))
+            .done()
+    };
+    let zero = json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0});
+    let free = json!({"prompt_tokens": 9_000, "completion_tokens": 20, "cost": 0});
+    for usage in [zero, json!({"prompt_tokens": -5, "completion_tokens": -7}), json!({}), free] {
+        let server = FakeChat::start((0..30).map(|number| call(number, &usage)));
+        let run = run_lab(
+            &server,
+            json!({}),
+            &["--max-budget-usd", "0.06", "--yolo", "--sandbox=false", "-o", "json"],
+        );
+        assert_eq!(run.code, Some(53), "{usage}: {}", run.stderr);
+        assert!(server.requests().len() < 20, "{usage}: {}", server.requests().len());
+        assert!(parse(&run.stdout)["stats"]["budget"]["spent"]["usd"].as_f64().unwrap() > 0.0, "{usage}");
+    }
+    let huge = json!({"prompt_tokens": u64::MAX, "completion_tokens": u64::MAX, "total_tokens": u64::MAX});
+    let replies = [call(0, &huge), call(1, &huge), ChatReply::said("hello")];
+    let run = run_lab(&FakeChat::start(replies), json!({}), &["--yolo", "--sandbox=false", "-o", "json"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(parse(&run.stdout)["response"], "hello", "{}", run.stdout);
+}
+
+#[test]
+fn a_resumed_session_counts_what_it_spent_at_the_users_prices() {
+    let reply = || ChatReply::stream().role().text("x").finish("stop").usage(200_000, 20_000).done();
+    let server = FakeChat::start([reply(), reply(), reply()]);
+    let home = TestHome::new();
+    let home = home.settings(lab(&server, json!({})));
+    assert_eq!(run_in(&home, &[]).code, Some(0));
+    assert_eq!(run_in(&home, &["--resume", "latest"]).code, Some(0));
+    let run = run_in(&home, &["--resume", "latest", "--max-budget-usd", "0.1"]);
+    assert_eq!((run.code, server.requests().len()), (Some(53), 2), "{}", run.stderr);
+}
+
+#[test]
+fn a_question_about_the_server_is_no_request_of_a_model() {
+    let server = FakeChat::start([ChatReply::json(200, &json!({})), ChatReply::said("hello")]);
+    let home = TestHome::new().settings(json!({"providers": {"llamacpp": {"baseUrl": server.url()}}}));
+    let args = ["-m", "llamacpp/m", "-p", "hi", "--max-requests", "1"];
+    let run = home.command(binary(), args).without_env("GEMINI_API_KEY").run();
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "hello\n"), "{}", run.stderr);
 }

@@ -64,6 +64,28 @@ fn a_fenced_call_split_across_chunks_runs_once_and_is_not_shown() {
 }
 
 #[test]
+fn a_tool_that_was_not_offered_is_not_called() {
+    let call = |name: &str, args: &str| {
+        ChatReply::stream().role().call(0, "c1", name, args).finish("tool_calls").done()
+    };
+    for (own, name, args) in [
+        (json!({"tools": "none"}), "read_file", r#"{"file_path":"secret.txt"}"#),
+        (json!({"tools": "none"}), "run_shell_command", r#"{"command":"touch ran.txt"}"#),
+        (json!({"models": {"m": {"compact": true}}}), "save_memory", r#"{"fact":"made up"}"#),
+    ] {
+        let server = FakeChat::start([call(name, args), ChatReply::said("done")]);
+        let home = home().file("secret.txt", "canary-words");
+        let (project, gemini) = (home.project(), home.gemini_dir());
+        let run = run(home, "lab", own, &server, &["--yolo", "--sandbox=false"]);
+        assert_eq!(run.code, Some(0), "{name}: {}", run.stderr);
+        assert!(!project.join("ran.txt").exists() && !gemini.join("GEMINI.md").exists(), "{name}");
+        let answer = server.body(1).to_string();
+        assert!(answer.contains("is not available to this model"), "{name}: {answer}");
+        assert!(!answer.contains("canary-words"), "{name}");
+    }
+}
+
+#[test]
 fn three_invalid_calls_in_a_row_end_the_turn_with_advice() {
     let wrong = [
         "read_file\", \"arguments\": {}",
@@ -201,8 +223,11 @@ fn a_file_is_served_by_the_users_command_and_never_by_the_projects() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_server_ends_with_the_program_even_when_that_is_killed() {
-    let script = "echo $$ > pid; env | grep -c LLAMA_API_KEY > key; while :; do sleep 1; done";
-    let home = home()
+    let home = home();
+    let folder = home.project().display().to_string();
+    let script =
+        format!("cd {folder}; echo $$ > pid; env | grep -c LLAMA_API_KEY > key; while :; do sleep 1; done");
+    let home = home
         .file("m.gguf", "GGUF\u{3}\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")
         .settings(json!({"local": {"serverCommand": ["/bin/sh", "-c", script]}}));
     let project = home.project();

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use pollux_test_support::chat::{ChatReply, FakeChat};
 use pollux_test_support::wires::{FakeWire, KEY_VARIABLE, Said, Wire};
 use pollux_test_support::{FakeHttp, HttpAnswer, Run, TestHome, TestRun};
 use serde_json::{Value, json};
@@ -276,4 +277,99 @@ fn a_project_cannot_choose_a_model_of_another_account() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(run.stderr.contains("`model.name`"), "{}", run.stderr);
     assert!(server.all_requests().iter().all(|request| !request.path.contains("tunedModels")));
+}
+
+/// A home whose user has chosen `lab/m` by name alone, and has a key of OpenAI in the environment.
+fn with_lab(server: &FakeChat, more: &Value) -> TestHome {
+    let mut all = json!({
+        "general": {"maxAttempts": 1},
+        "model": {"name": "lab/m"},
+        "providers": {"lab": {"baseUrl": server.url(), "models": {"m": {"context": 64_000}}}},
+    });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        all[key] = value.clone();
+    }
+    TestHome::new().settings(all)
+}
+
+fn run_with_openai(home: &TestHome, openai: &FakeHttp, args: &[&str]) -> Run {
+    let run = home.command(binary(), args).env("GEMINI_CLI_TRUST_WORKSPACE", "true");
+    let run = run.without_env("GEMINI_API_KEY").env("OPENAI_API_KEY", KEY);
+    run.env("POLLUX_OPENAI_BASE_URL", &format!("{}/v1", openai.url())).run()
+}
+
+#[test]
+fn a_project_does_not_move_prompts_away_from_a_model_that_the_user_named() {
+    // What the project names, the model that is asked, and whether a line says that it is ignored.
+    for (wish, asked, ignored) in [
+        ("openai/gpt-6.1-sol", "m", true),
+        ("gpt-5", "m", true),
+        ("gguf/m.gguf", "m", true),
+        ("lab/BIG", "BIG", false),
+        ("BIG", "BIG", false),
+        ("flash", "m", false),
+        ("auto", "m", false),
+    ] {
+        for place in ["settings", "GEMINI_MODEL"] {
+            let trap = FakeHttp::start(|_| HttpAnswer::status(200));
+            let server = FakeChat::start([ChatReply::said("here")]);
+            let home = with_lab(&server, &json!({}));
+            let home = match place {
+                "settings" => home.project_settings(json!({"model": {"name": wish}})),
+                variable => home.file(".env", &format!("{variable}={wish}\n")),
+            };
+            let run = run_with_openai(&home, &trap, &["-p", "hi"]);
+            assert!(trap.requests().is_empty(), "{wish} {place}: {}", run.stderr);
+            assert_eq!(
+                (run.code, run.stdout.as_str()),
+                (Some(0), "here\n"),
+                "{wish} {place}: {}",
+                run.stderr
+            );
+            assert_eq!(server.body(0)["model"], asked, "{wish} {place}: {}", run.stderr);
+            assert_eq!(run.stderr.contains("Ignoring `"), ignored, "{wish} {place}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_projects_hook_chooses_neither_a_provider_nor_a_file() {
+    for model in ["openai/gpt-5", "gpt-5", "gguf/m.gguf", "gemini/gemini-2.5-pro"] {
+        let trap = FakeHttp::start(|_| HttpAnswer::status(200));
+        let server = FakeChat::start([ChatReply::said("here")]);
+        let script = json!({"hookSpecificOutput": {"llm_request": {"model": model}}});
+        let hook = json!({"hooks": {"BeforeModel": [{"hooks": [{"type": "command", "command": format!("echo '{script}'")}]}]}});
+        let own = json!({"local": {"serverCommand": ["/bin/sh", "-c", "touch /tmp/never; exit 1"]}});
+        let home = with_lab(&server, &own).project_settings(hook);
+        let run = run_with_openai(&home, &trap, &["-p", "hi"]);
+        assert!(trap.requests().is_empty(), "{model}: {}", run.stderr);
+        assert!(run.stderr.contains("a hook chose the model"), "{model}: {}", run.stderr);
+        assert!(server.requests().is_empty() && run.code == Some(1), "{model}: {}", run.stderr);
+    }
+    let server = FakeChat::start([ChatReply::said("here")]);
+    let script = json!({"hookSpecificOutput": {"llm_request": {"model": "lab/BIG"}}});
+    let hook = json!({"hooks": {"BeforeModel": [{"hooks": [{"type": "command", "command": format!("echo '{script}'")}]}]}});
+    let home = with_lab(&server, &json!({})).project_settings(hook);
+    let run = run_with_openai(&home, &FakeHttp::start(|_| HttpAnswer::status(200)), &["-p", "hi"]);
+    assert_eq!((run.stdout.as_str(), &server.body(0)["model"]), ("here\n", &json!("BIG")), "{}", run.stderr);
+}
+
+#[test]
+fn a_project_moves_no_subagent_to_another_provider() {
+    let trap = FakeHttp::start(|_| HttpAnswer::status(200));
+    let call = json!({"agent_name": "generalist", "prompt": "look"}).to_string();
+    let call = ChatReply::stream().role().call(0, "c1", "invoke_agent", &call).finish("tool_calls").done();
+    let server =
+        FakeChat::start([call, ChatReply::said("seen"), ChatReply::said("seen"), ChatReply::said("here")]);
+    let home = with_lab(&server, &json!({}));
+    let text = fs::read_to_string(home.gemini_dir().join("settings.json")).unwrap();
+    let mut own: Value = serde_json::from_str(&text).unwrap();
+    own["providers"]["openai"] = json!({"maxAttempts": 1});
+    let wish = json!({"agents": {"overrides": {"generalist": {"modelConfig": {"model": "openai/gpt-5"}}}}});
+    let home = home.settings(own).project_settings(wish);
+    let run = run_with_openai(&home, &trap, &["-p", "hi", "--yolo", "--sandbox=false"]);
+    assert!(trap.requests().is_empty(), "{}", run.stderr);
+    assert!(server.requests().len() > 1, "{}", run.stderr);
+    let line = "Ignoring the model of agent `generalist` (openai/gpt-5): it uses another provider";
+    assert_eq!(run.stderr.matches(line).count(), 1, "{}", run.stderr);
 }

@@ -11,6 +11,7 @@ use crate::tool::ToolSpec;
 pub struct ModelRequest {
     /// A model's name or an alias, as the user or the program chose it.
     pub model: String,
+    pub chosen_by: Chooser,
     pub role: RequestRole,
     pub system: Option<Arc<str>>,
     pub contents: Vec<Arc<Content>>,
@@ -19,6 +20,18 @@ pub struct ModelRequest {
     pub settings: GenerationSettings,
     /// What the model may look up by itself before it answers.
     pub grounding: Grounding,
+}
+
+/// Who chose the name of a model, and so which providers it may lead to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Chooser {
+    /// The user, or the program on the user's behalf: any provider that exists.
+    #[default]
+    User,
+    /// Something that the user set up, such as a sub-agent or a hook: providers that the user named.
+    Anyone,
+    /// A project or an extension: the user's own provider and what runs on the user's machine.
+    Project,
 }
 
 /// A look-up that the provider does for the model.

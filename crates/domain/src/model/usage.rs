@@ -40,17 +40,27 @@ impl AddAssign for MicroUsd {
 }
 
 impl Usage {
+    /// All that the model wrote.
+    pub fn written(&self) -> u64 {
+        self.output.saturating_add(self.reasoning)
+    }
+
+    /// All that was written into the provider's cache.
+    pub fn cache_written(&self) -> u64 {
+        self.cache_write_short.saturating_add(self.cache_write_long)
+    }
+
     /// Adds another request's counts.
     pub fn add(&mut self, other: Usage) {
-        self.input += other.input;
-        self.output += other.output;
-        self.cached += other.cached;
-        self.cache_write_short += other.cache_write_short;
-        self.cache_write_long += other.cache_write_long;
-        self.reasoning += other.reasoning;
-        self.tool_input += other.tool_input;
-        self.server_tool_calls += other.server_tool_calls;
-        self.total += other.total;
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cached = self.cached.saturating_add(other.cached);
+        self.cache_write_short = self.cache_write_short.saturating_add(other.cache_write_short);
+        self.cache_write_long = self.cache_write_long.saturating_add(other.cache_write_long);
+        self.reasoning = self.reasoning.saturating_add(other.reasoning);
+        self.tool_input = self.tool_input.saturating_add(other.tool_input);
+        self.server_tool_calls = self.server_tool_calls.saturating_add(other.server_tool_calls);
+        self.total = self.total.saturating_add(other.total);
         if let Some(cost) = other.cost_reported {
             *self.cost_reported.get_or_insert_default() += cost;
         }
@@ -61,6 +71,21 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sum_of_huge_counts_does_not_overflow() {
+        let huge = Usage {
+            input: u64::MAX,
+            output: u64::MAX,
+            reasoning: u64::MAX,
+            server_tool_calls: u32::MAX,
+            total: u64::MAX,
+            ..Usage::default()
+        };
+        let mut sum = huge;
+        sum.add(huge);
+        assert_eq!((sum, sum.written()), (huge, u64::MAX));
+    }
 
     #[test]
     fn a_sum_knows_what_was_charged_and_whether_any_of_it_is_a_guess() {

@@ -7,7 +7,7 @@ use pollux_domain::JsonObject;
 use serde_json::Value;
 
 use super::definition_file::{self, Owner};
-use super::{Acknowledgements, Definition, Kind, builtin, fields, same_name};
+use super::{Acknowledgements, Definition, Kind, ModelChoice, builtin, fields, same_name};
 use crate::extension::Extension;
 
 /// Where agents are looked for.
@@ -132,6 +132,19 @@ impl Registry {
             None => Status::Enabled,
         };
         self.entries.push(AgentEntry { definition: Arc::new(definition), status });
+    }
+
+    /// Lets agents use the model of the conversation where `refused` says why not their own.
+    pub fn refuse_models(&mut self, refused: impl Fn(&Definition, &str) -> Option<String>) {
+        for entry in &mut self.entries {
+            let Kind::Local(local) = &entry.definition.kind else { continue };
+            let ModelChoice::Named(model) = &local.model else { continue };
+            let Some(line) = refused(&entry.definition, model) else { continue };
+            self.problems.push(line);
+            if let Kind::Local(local) = &mut Arc::make_mut(&mut entry.definition).kind {
+                local.model = ModelChoice::Inherit;
+            }
+        }
     }
 
     /// An override without an agent is probably a typo, except for agents that only upstream has.

@@ -111,7 +111,7 @@ fn performance(stats: &Stats, wall: Duration) -> Vec<PanelRow> {
 fn usage(stats: &Stats) -> Vec<PanelRow> {
     let row = |name: String, api: &ApiCounts| {
         let usage = &api.usage;
-        let written = usage.output + usage.reasoning;
+        let written = usage.written();
         vec![name, api.requests.to_string(), grouped(usage.input), grouped(usage.cached), grouped(written)]
     };
     let mut table =
@@ -139,10 +139,10 @@ fn usage(stats: &Stats) -> Vec<PanelRow> {
         );
         rows.push(PanelRow::Text(saved));
     }
-    let written = all.cache_write_short + all.cache_write_long;
+    let written = all.cache_written();
     if written > 0 {
         let write = |usage: &Usage| Usage {
-            input: usage.cache_write_short + usage.cache_write_long,
+            input: usage.cache_written(),
             cache_write_short: usage.cache_write_short,
             cache_write_long: usage.cache_write_long,
             ..Usage::default()

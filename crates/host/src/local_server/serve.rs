@@ -32,6 +32,7 @@ pub fn serve(
         port,
         context: None,
         env: own,
+        redaction: loaded.groups.tools.redaction.clone(),
         logs: loaded.home.tmp_dir().join("background-processes"),
     };
     let failed = |error: &(dyn std::error::Error + 'static)| Failure::from_error(ExitKind::Failure, error);

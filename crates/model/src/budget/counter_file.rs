@@ -108,7 +108,12 @@ impl OpenFile<'_> {
         let project = self.counters.projects.entry(self.file.project.clone()).or_default();
         *project = Spent::from(*project).minus(before).plus(after).into();
         while self.counters.days.len() > MAX_DAYS {
-            self.counters.days.pop_first();
+            // Days that are still to come are of a clock that was wrong.
+            let wrong = self.counters.days.keys().next_back().filter(|last| **last > self.today).cloned();
+            match wrong {
+                Some(day) => drop(self.counters.days.remove(&day)),
+                None => drop(self.counters.days.pop_first()),
+            }
         }
         let text = serde_json::to_string_pretty(&self.counters)
             .map_err(|source| CounterFileError::Damaged { path: self.file.path.clone(), source })?;

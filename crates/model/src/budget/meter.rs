@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use pollux_domain::budget::{BudgetChange, BudgetStatus, Exceeded, Limits, Scope, SessionBudget, Spent};
+use pollux_domain::budget::{
+    BudgetChange, BudgetStatus, Exceeded, Limits, Scope, SessionBudget, Spent, Unit,
+};
 use pollux_domain::model::{ModelClient, ModelError, ModelErrorKind, ModelInfo, Prices, RequestRole, Usage};
 use pollux_domain::sync::Locked;
 use tokio::sync::Notify;
@@ -108,6 +110,25 @@ impl Meter {
         }
     }
 
+    /// The error for a request that runs longer than the budget's time.
+    pub(super) fn out_of_time(&self, role: RequestRole) -> Option<ModelError> {
+        let exceeded = self.budget.reached().filter(|exceeded| exceeded.unit == Unit::Minutes)?;
+        if matches!(role, RequestRole::Main | RequestRole::Subagent) {
+            *self.refused.locked() = Some(exceeded.clone());
+        }
+        Some(ModelError::over_budget(exceeded))
+    }
+
+    /// Says once that a model's server writes more than requests allow.
+    pub(super) fn tell_cut(&self, model: &str) {
+        if self.models.locked().told.insert(format!("{model}: cut")) {
+            self.budget.tell(format!(
+                "The server of model `{model}` ignores the limit of the output; replies are cut to stay within the \
+                 budget."
+            ));
+        }
+    }
+
     /// Replaces a reservation with the actual cost.
     pub(super) fn settle(&self, reservation: Reservation, spent: Spent) {
         // If the file cannot be written, the reservation stays spent there.
@@ -178,7 +199,7 @@ pub(super) fn key(info: &ModelInfo) -> String {
 /// What a request cost.
 pub(super) fn spent(usage: &Usage, prices: Option<&Prices>) -> Spent {
     let priced = prices.map(|prices| cost(usage, prices)).or(usage.cost_reported);
-    let written = usage.output.saturating_add(usage.reasoning);
+    let written = usage.written();
     Spent {
         usd: priced.unwrap_or_default(),
         tokens: usage.input.saturating_add(written).max(usage.total),

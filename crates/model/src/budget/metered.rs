@@ -1,21 +1,27 @@
 //! A client whose requests are charged to a budget.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pollux_domain::BoxFuture;
 use pollux_domain::budget::{SessionBudget, Spent};
+use pollux_domain::content::Body;
 use pollux_domain::model::{
-    GenerationSettings, ModelClient, ModelError, ModelInfo, ModelRequest, Prices, ReplyChunk, ReplyEvent,
-    ReplyStream, Setting, Usage,
+    Finish, FinishReason, GenerationSettings, ModelClient, ModelError, ModelInfo, ModelRequest, Prices,
+    ReplyChunk, ReplyEvent, ReplyStream, RequestRole, Setting, Usage,
 };
 
 use super::attempts::Gate;
 use super::estimate::{BYTES_PER_TOKEN, part_bytes, request_bytes};
 use super::meter::{self, Meter};
-use super::{Ask, Reservation};
+use super::{Ask, MIN_OUTPUT, Reservation};
 
 /// The assumed maximum reply if neither the request nor the model sets one.
 const USUAL_OUTPUT: u64 = 65_536;
+
+/// A reply with more bytes than this for each token that it may have comes from a server that ignores the limit.
+const MOST_BYTES_PER_TOKEN: u64 = 6;
 
 /// A client whose requests are charged to a budget. A request that the budget does not allow fails before it is sent.
 pub struct Metered {
@@ -44,15 +50,23 @@ async fn reserve(
         false => (0, Some(Box::new(request.clone()))),
     };
     let wanted = inner.settings(request).max_output.value().copied();
-    let max_output = wanted.or(info.max_output).unwrap_or(USUAL_OUTPUT);
     let input = meter.tokens(&info, bytes);
+    let is_capped = meter.budget().limits_output();
+    let most = info.max_output.unwrap_or(USUAL_OUTPUT);
+    // Servers refuse a limit that does not fit into the window next to the request.
+    let fitting = || most.min(info.context_window.saturating_sub(input).max(MIN_OUTPUT));
+    let max_output = wanted.unwrap_or_else(|| if is_capped { fitting() } else { most });
     let ask = Ask { input, max_output, prices: prices.clone() };
     let reservation = meter.reserve(ask, request.role).await?;
-    if reservation.max_output < max_output {
-        request.settings.max_output = Setting::Set(reservation.max_output);
+    // Always sent: what a server writes on its own accord is not reserved.
+    let cap = is_capped.then_some(reservation.max_output);
+    if let Some(cap) = cap {
+        request.settings.max_output = Setting::Set(cap);
     }
     Ok(Bill {
-        gate: Gate::new(meter, input, prices.clone()),
+        gate: Gate::new(meter, input, prices.clone(), cap),
+        cap,
+        role: request.role,
         meter: Arc::clone(meter),
         reservation: Some(reservation),
         model: meter::key(&info),
@@ -60,7 +74,9 @@ async fn reserve(
         request_bytes: bytes,
         kept,
         input,
-        bytes: 0,
+        said: 0,
+        called: 0,
+        calling: BTreeMap::new(),
         usage: None,
         failed: false,
     })
@@ -78,8 +94,15 @@ struct Bill {
     kept: Option<Box<ModelRequest>>,
     /// The estimate of the input.
     input: u64,
-    /// How much of the reply has arrived.
-    bytes: u64,
+    /// How many tokens the reply may have, if that is limited.
+    cap: Option<u64>,
+    role: RequestRole,
+    /// How many bytes have come back, but for calls.
+    said: u64,
+    /// How many bytes complete calls have.
+    called: u64,
+    /// How many bytes calls have that are being written, the complete ones included.
+    calling: BTreeMap<usize, u64>,
     usage: Option<Usage>,
     /// The reply broke off, or never came.
     failed: bool,
@@ -87,25 +110,55 @@ struct Bill {
 
 impl Bill {
     fn note(&mut self, chunk: &ReplyChunk) {
-        self.bytes = self.bytes.saturating_add(chunk.parts.iter().map(part_bytes).sum());
+        for part in &chunk.parts {
+            let bytes = part_bytes(part);
+            let count = if matches!(part.body, Body::Call(_)) { &mut self.called } else { &mut self.said };
+            *count = count.saturating_add(bytes);
+        }
         self.usage = chunk.usage.or(self.usage);
     }
 
+    /// A call is being written; it is complete only at the end of the reply.
+    fn note_call(&mut self, index: usize, name: &str, bytes: u64) {
+        self.calling.insert(index, bytes.saturating_add(name.len() as u64));
+    }
+
+    /// How much has come back.
+    fn bytes(&self) -> u64 {
+        let calls = self.calling.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        self.said.saturating_add(self.called.max(calls))
+    }
+
+    /// Whether more came than the request allowed.
+    fn is_over(&self) -> bool {
+        self.cap.is_some_and(|cap| self.bytes() > cap.saturating_mul(MOST_BYTES_PER_TOKEN))
+    }
+
     fn spent(&mut self) -> Spent {
-        let nothing_came = self.bytes == 0 && self.usage.is_none();
+        let nothing_came = self.bytes() == 0 && self.usage.is_none();
         if nothing_came && self.failed && !self.gate.answered() {
             // A request that was refused is not billed.
             return Spent { requests: 1, ..Spent::default() };
         }
-        if let Some(request) = self.kept.take().filter(|_| self.usage.is_none()) {
-            self.input = request_bytes(&request).div_ceil(BYTES_PER_TOKEN);
+        meter::spent(&self.counted(), self.prices.as_ref())
+    }
+
+    /// What the server counted, and estimates in the place of what it counted as nothing.
+    fn counted(&mut self) -> Usage {
+        let mut usage = self.usage.unwrap_or_default();
+        if usage.input == 0 {
+            if let Some(request) = self.kept.take() {
+                self.input = request_bytes(&request).div_ceil(BYTES_PER_TOKEN);
+            }
+            usage.input = self.input;
+            usage.estimated = true;
         }
-        let usage = self.usage.unwrap_or_else(|| {
-            let output = self.bytes.div_ceil(BYTES_PER_TOKEN);
-            let total = self.input.saturating_add(output);
-            Usage { input: self.input, output, total, estimated: true, ..Usage::default() }
-        });
-        meter::spent(&usage, self.prices.as_ref())
+        if usage.written() == 0 {
+            usage.output = self.bytes().div_ceil(BYTES_PER_TOKEN);
+            usage.estimated |= usage.output > 0;
+        }
+        usage.total = usage.total.max(usage.input.saturating_add(usage.written()));
+        usage
     }
 }
 
@@ -142,7 +195,10 @@ impl ModelClient for Metered {
         Box::pin(async move {
             let mut bill = reserve(&*self.inner, &self.meter, &mut request).await?;
             let gate = Arc::clone(&bill.gate);
-            let reply = gate.watch(self.inner.generate(request)).await;
+            let reply = match in_time(&bill, gate.watch(self.inner.generate(request))).await {
+                Ok(reply) => reply,
+                Err(error) => Err(error),
+            };
             match &reply {
                 Ok(chunk) => bill.note(chunk),
                 Err(_) => bill.failed = true,
@@ -176,6 +232,8 @@ enum State {
     Ready(Box<(Arc<dyn ModelClient>, Arc<Meter>, ModelRequest)>),
     Reserving(BoxFuture<'static, Result<Begun, ModelError>>),
     Reading(Box<dyn ReplyStream>, Box<Bill>),
+    /// More came than was allowed; the reply ends as it would have at a server that heeds the limit.
+    Cut,
     Done,
 }
 
@@ -197,19 +255,35 @@ impl MeteredStream {
                 },
                 State::Reading(stream, bill) => {
                     let gate = Arc::clone(&bill.gate);
-                    let event = gate.watch(stream.next()).await;
+                    let event = match in_time(bill, gate.watch(stream.next())).await {
+                        Ok(event) => event,
+                        Err(error) => Some(Err(error)),
+                    };
                     match &event {
                         Some(Ok(ReplyEvent::Chunk(chunk))) => bill.note(chunk),
-                        Some(Ok(
-                            ReplyEvent::Waiting(_) | ReplyEvent::CallProgress { .. } | ReplyEvent::Alive,
-                        )) => {}
+                        Some(Ok(ReplyEvent::CallProgress { index, name, bytes })) => {
+                            bill.note_call(*index, name, *bytes);
+                        }
+                        Some(Ok(ReplyEvent::Waiting(_) | ReplyEvent::Alive)) => {}
                         Some(Err(_)) => {
                             bill.failed = true;
                             self.state = State::Done;
                         }
                         None => self.state = State::Done,
                     }
+                    if let State::Reading(_, bill) = &self.state
+                        && bill.is_over()
+                    {
+                        bill.meter.tell_cut(&bill.model);
+                        self.state = State::Cut;
+                    }
                     return event;
+                }
+                State::Cut => {
+                    self.state = State::Done;
+                    let finish = Finish { reason: FinishReason::MaxTokens, message: None };
+                    let last = ReplyChunk { finish: Some(finish), ..ReplyChunk::default() };
+                    return Some(Ok(ReplyEvent::Chunk(last)));
                 }
                 State::Done => return None,
             }
@@ -221,7 +295,26 @@ async fn begin(
     (inner, meter, mut request): (Arc<dyn ModelClient>, Arc<Meter>, ModelRequest),
 ) -> Result<Begun, ModelError> {
     let bill = reserve(&*inner, &meter, &mut request).await?;
-    Ok((inner.stream(request), bill))
+    let gate = Arc::clone(&bill.gate);
+    Ok((gate.watch(async { inner.stream(request) }).await, bill))
+}
+
+/// Waits for no longer than the budget's time; the error says that it is over.
+async fn in_time<F: Future>(bill: &Bill, work: F) -> Result<F::Output, ModelError> {
+    tokio::pin!(work);
+    loop {
+        let Some(left) = bill.meter.budget().time_left() else { return Ok(work.await) };
+        tokio::select! {
+            biased;
+            done = &mut work => return Ok(done),
+            // The limit may be raised meanwhile.
+            () = tokio::time::sleep(left.max(Duration::from_millis(1))) => {
+                if let Some(error) = bill.meter.out_of_time(bill.role) {
+                    return Err(error);
+                }
+            }
+        }
+    }
 }
 
 impl ReplyStream for MeteredStream {

@@ -220,6 +220,19 @@ fn a_day_ends_at_midnight_and_a_request_belongs_to_the_day_it_began_on() {
 }
 
 #[test]
+fn days_of_a_wrong_clock_do_not_push_today_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let days: Vec<String> =
+        (1..=31).map(|day| format!("\"2027-01-{day:02}\": {{\"micro_usd\": 1}}")).collect();
+    let text = format!("{{\"days\": {{{}}}}}", days.join(", "));
+    replace(&folder.path().join("budget.json"), text.as_bytes(), Mode::Private).unwrap();
+    let budget = Budget::new([(Scope::Day, usd(30_000))]).with_file(file(&folder));
+    let reservation = budget.reserve(&ask(1_000, 2_000)).unwrap();
+    budget.settle(reservation, spent(20_000, 3_000)).unwrap();
+    assert_eq!(exceeded(budget.reserve(&ask(1_000, 2_000))).spent.usd, MicroUsd(20_000));
+}
+
+#[test]
 fn a_damaged_file_blocks_all_requests() {
     let folder = tempfile::tempdir().unwrap();
     for text in ["{", "[]", "{\"days\": 3}", "{\"days\": {\"2026-11-16\": {\"tokens\": -1}}}"] {

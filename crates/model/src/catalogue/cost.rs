@@ -4,9 +4,9 @@ use pollux_domain::model::{MicroUsd, Prices, Usage};
 
 const MILLION: u128 = 1_000_000;
 
-/// What a request cost. What the provider says it charged wins.
+/// What a request cost. What the provider says it charged wins, but for nothing: gateways that bill elsewhere say 0.
 pub fn cost(usage: &Usage, prices: &Prices) -> MicroUsd {
-    if let Some(charged) = usage.cost_reported {
+    if let Some(charged) = usage.cost_reported.filter(|charged| charged.0 > 0) {
         return charged;
     }
     let prices = tier(prices, usage.input);
@@ -110,6 +110,8 @@ mod tests {
         assert_eq!(cost(&usage, &prices()), MicroUsd(20 + 20 + 25 + 40 + 84));
         let charged = Usage { cost_reported: Some(MicroUsd(3)), ..usage };
         assert_eq!(cost(&charged, &prices()), MicroUsd(3));
+        let uncounted = Usage { cost_reported: Some(MicroUsd(0)), ..usage };
+        assert_eq!(cost(&uncounted, &prices()), cost(&usage, &prices()), "the price counts");
         let long = Usage { input: 200_001, ..Usage::default() };
         assert_eq!(cost(&long, &prices()), MicroUsd(800_004));
         let one = Usage { cached: 1, input: 1, ..Usage::default() };

@@ -8,6 +8,9 @@ use super::quirks::Echo;
 /// A passage that has no blank line is shown at the end of a line from this length on.
 const LONG_PASSAGE: usize = 600;
 
+/// A passage without any line is shown from this length on, so that it neither grows nor hides without end.
+const MAX_PASSAGE: usize = 8_192;
+
 /// Collects reasoning into passages that people can read.
 #[derive(Debug)]
 pub(super) struct Reasoning {
@@ -32,6 +35,9 @@ impl Reasoning {
         let mut end = self.passage.rfind("\n\n").map(|at| at + 2);
         if end.is_none() && self.passage.len() >= LONG_PASSAGE {
             end = self.passage.rfind('\n').map(|at| at + 1);
+        }
+        if end.is_none() && self.passage.len() >= MAX_PASSAGE {
+            end = self.passage.rfind(' ').map(|at| at + 1).or(Some(self.passage.len()));
         }
         if let Some(end) = end {
             let rest = self.passage.split_off(end);

@@ -3,6 +3,8 @@
 use pollux_domain::model::{MicroUsd, Usage};
 use serde_json::Value;
 
+use crate::shared::count::tokens;
+
 /// Reads `usage`; `None` for anything but an object.
 pub(super) fn read(value: &Value) -> Option<Usage> {
     let fields = value.as_object()?;
@@ -27,11 +29,8 @@ pub(super) fn read(value: &Value) -> Option<Usage> {
     })
 }
 
-/// A count in any form; what is none counts nothing.
 fn number(value: &Value) -> u64 {
-    let text = || value.as_str().and_then(|text| text.trim().parse().ok());
-    let float = || value.as_f64().filter(|count| (0.0..1e15).contains(count)).map(|count| count as u64);
-    value.as_u64().or_else(text).or_else(float).unwrap_or(0)
+    tokens(value).unwrap_or(0)
 }
 
 fn micro_usd(dollars: f64) -> Option<MicroUsd> {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{error, finish, grounding};
 use crate::http::Failure;
+use crate::shared::count::tokens;
 
 /// Reads one response object. An `error` object in its place is the API's error.
 pub(crate) fn read(value: Value) -> Result<ReplyChunk, Failure> {
@@ -80,7 +81,7 @@ fn ending(candidate: &Value) -> Option<Finish> {
 
 fn usage(value: &Value) -> Option<Usage> {
     let fields = value.as_object()?;
-    let count = |key: &str| fields.get(key).and_then(number).unwrap_or(0);
+    let count = |key: &str| fields.get(key).and_then(tokens).unwrap_or(0);
     Some(Usage {
         input: count("promptTokenCount"),
         output: count("candidatesTokenCount"),
@@ -90,14 +91,6 @@ fn usage(value: &Value) -> Option<Usage> {
         total: count("totalTokenCount"),
         ..Usage::default()
     })
-}
-
-/// Some gateways write counts as text or as a float.
-fn number(value: &Value) -> Option<u64> {
-    value
-        .as_u64()
-        .or_else(|| value.as_str().and_then(|text| text.parse().ok()))
-        .or_else(|| value.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64))
 }
 
 fn citations(candidate: &Value) -> Vec<Citation> {
@@ -115,7 +108,7 @@ fn citations(candidate: &Value) -> Vec<Citation> {
 
 /// The answer to `countTokens`.
 pub(crate) fn total_tokens(value: &Value) -> Option<u64> {
-    value.get("totalTokens").and_then(number)
+    value.get("totalTokens").and_then(tokens)
 }
 
 /// The object that reads back as this chunk, with only what a recording keeps.

@@ -156,6 +156,7 @@ mod tests {
         };
         ModelRequest {
             model: "gemini-2.5-pro".into(),
+            chosen_by: Default::default(),
             role: RequestRole::Main,
             system: Some("Be kind.".into()),
             contents: vec![Arc::new(Content::user_text("context")), Arc::new(Content::user_text("prompt"))],

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::attempts::{Attempts, loading_notice};
 use super::connection::Connection;
 use super::{Decoder, Exchange, Failure, Mend, Retry};
+use crate::budget::received;
 
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 /// How long the end of a stream is awaited once the model has said why it stopped.
@@ -337,6 +338,7 @@ impl Reading {
         };
         match next {
             Some(bytes) => {
+                received(bytes.len()).map_err(|error| Failure::new(error, Retry::Never))?;
                 if !std::mem::replace(&mut self.any_byte, true) && is_json(&bytes) {
                     self.is_json = true;
                     self.head = bytes.to_vec();

@@ -3,6 +3,8 @@
 use pollux_domain::model::Usage;
 use serde_json::Value;
 
+use crate::shared::count::tokens;
+
 /// The counts of one reply so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Counts {
@@ -59,13 +61,9 @@ impl Counts {
     }
 }
 
-/// Some gateways write counts as text; anything else that is no count is none.
+/// Anything that is no count is none.
 pub(super) fn number(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .or_else(|| value.as_str().and_then(|text| text.parse().ok()))
-        .or_else(|| value.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64))
-        .unwrap_or(0)
+    tokens(value).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -104,9 +102,9 @@ mod tests {
             "output_tokens_details": {"thinking_tokens": u64::MAX}, "cache_creation_input_tokens": u64::MAX,
             "server_tool_use": {"a": u64::MAX, "b": 3}, "cache_creation": 3}));
         let usage = counts.usage();
-        assert_eq!((usage.output, usage.reasoning, usage.input), (0, 0, u64::MAX));
+        assert_eq!((usage.output, usage.reasoning, usage.input), (0, 0, 1));
         counts.update(&json!("nonsense"));
         counts.update(&json!({"output_tokens": 2}));
-        assert_eq!((counts.usage().output, counts.usage().reasoning), (0, 2));
+        assert_eq!((counts.usage().output, counts.usage().reasoning), (2, 0));
     }
 }

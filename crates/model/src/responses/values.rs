@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::shared::count::tokens;
+
 /// A text field.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key)?.as_str()
@@ -14,5 +16,5 @@ pub(super) fn entries<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &
 
 /// A count; anything but a number that counts something is 0.
 pub(super) fn count(value: &Value, key: &str) -> u64 {
-    value.get(key).and_then(Value::as_u64).unwrap_or(0)
+    value.get(key).and_then(tokens).unwrap_or(0)
 }

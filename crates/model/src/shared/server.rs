@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::endpoint::{Credential, Endpoint, EndpointError, EndpointTraits, Key, ModelFacts};
 use super::fault;
+use crate::budget::output_cap;
 use crate::http::{
     Connection, Exchange, Failure, HttpOptions, HttpStream, Protocol, Refusal, Retry, SignedStream,
     name_of_answer,
@@ -24,6 +25,11 @@ const RESERVED: &[&str] =
     &["authorization", "host", "content-length", "x-api-key", "api-key", "x-goog-api-key"];
 /// A header value shorter than this is not treated as a secret in messages.
 const MIN_HEADER_SECRET: usize = 16;
+
+/// Fields for the length of a reply.
+const OUTPUT_LIMITS: &[&str] = &["max_tokens", "max_completion_tokens", "max_output_tokens"];
+/// Fields for several replies to one request.
+const SEVERAL_REPLIES: &[&str] = &["n", "best_of"];
 
 /// How long a question about the server itself may take.
 const ASK_ONCE: Duration = Duration::from_secs(5);
@@ -128,10 +134,18 @@ impl Server {
     }
 
     /// A request with a JSON body, to which the endpoint's own fields are added. A field that is null there is left
-    /// out.
+    /// out. Under a budget they cannot make the reply dearer than what was reserved for it.
     pub(crate) fn post(&self, path: &str, mut body: Value) -> Result<Request, ModelError> {
         if let Value::Object(fields) = &mut body {
-            fields.extend(self.extra_body.clone());
+            let mut extra = self.extra_body.clone();
+            if let Some(cap) = output_cap() {
+                let is_within = |value: &Value| value.as_f64().is_some_and(|limit| limit <= cap as f64);
+                extra.retain(|key, value| match key.as_str() {
+                    key if OUTPUT_LIMITS.contains(&key) => is_within(value) || value.is_null(),
+                    key => !SEVERAL_REPLIES.contains(&key),
+                });
+            }
+            fields.extend(extra);
             for key in self.extra_body.iter().filter(|(_, value)| value.is_null()).map(|(key, _)| key) {
                 fields.remove(key);
             }

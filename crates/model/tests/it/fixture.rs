@@ -52,6 +52,7 @@ pub(crate) fn request(contents: Vec<Content>) -> ModelRequest {
     };
     ModelRequest {
         model: "gemini-2.5-pro".into(),
+        chosen_by: Default::default(),
         role: RequestRole::Main,
         system: Some("Be kind.".into()),
         contents: contents.into_iter().map(Arc::new).collect(),

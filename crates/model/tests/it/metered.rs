@@ -84,6 +84,63 @@ async fn a_reply_is_limited_to_what_can_be_paid() {
 }
 
 #[tokio::test]
+async fn the_limit_of_the_output_is_sent_under_every_budget_that_it_matters_for() {
+    let limits = [
+        (usd(900_000_000), true),
+        (Limits { tokens: Some(5_000_000), ..Limits::default() }, true),
+        (Limits { requests: Some(9), ..Limits::default() }, false),
+        (Limits::default(), false),
+    ];
+    for (limits, sent) in limits {
+        let server = FakeResponses::start([responses_reply().text(&["x"]).usage(10, 1)]);
+        let meter = meter(limits, known());
+        drain(meter.client(Arc::new(client(&server))).stream(prompt("hi"))).await;
+        assert_eq!(server.body(0).get("max_output_tokens").is_some(), sent, "{limits:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_ignores_the_limit_is_cut_and_paid() {
+    let piece = "word ".repeat(400);
+    let pieces = vec![piece.as_str(); 60];
+    let server = FakeResponses::start([responses_reply().text(&pieces).usage(10, 30_000)]);
+    let limits = Limits { tokens: Some(1_500), ..Limits::default() };
+    let meter = meter(limits, known());
+    let told = drain(meter.client(Arc::new(client(&server))).stream(prompt("hi"))).await;
+    let cap = server.body(0)["max_output_tokens"].as_u64().unwrap();
+    let length = told.text().len() as u64;
+    assert!(length > cap * 4 && length < cap * 6 + 4_000, "{length} bytes for {cap} tokens");
+    assert!((1_000..3_000).contains(&paid(&meter).tokens), "{:?}", paid(&meter));
+    assert!(meter.take_notices().iter().any(|line| line.contains("ignores the limit of the output")));
+}
+
+#[tokio::test]
+async fn a_count_of_nothing_is_no_count() {
+    for (input, output) in [(0, 0), (0, 7)] {
+        let server = FakeResponses::start([responses_reply()
+            .text(&["forty bytes of text that was not counted"])
+            .usage(input, output)]);
+        let meter = meter(usd(5_000_000), known());
+        drain(meter.client(Arc::new(client(&server))).stream(prompt(&"long ".repeat(400)))).await;
+        let spent = paid(&meter);
+        assert!(spent.tokens >= 500 + 7 && spent.usd > MicroUsd(0), "{spent:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_ends_with_the_time_of_the_budget() {
+    let server = FakeResponses::start([responses_reply().text(&["x"]).falls_silent()]);
+    let limits = Limits { millis: Some(300), ..Limits::default() };
+    let meter = meter(limits, known());
+    meter.begin_turn();
+    let began = std::time::Instant::now();
+    let told = drain(meter.client(Arc::new(client(&server))).stream(prompt("hi"))).await;
+    assert_eq!(told.error().kind, ModelErrorKind::BudgetExceeded);
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(meter.exceeded().is_some());
+}
+
+#[tokio::test]
 async fn a_broken_reply_is_estimated_and_a_refused_one_is_free() {
     let text = "a reply of forty letters that breaks off";
     let server = FakeResponses::start([

@@ -158,7 +158,7 @@ pub(crate) fn stats_object(stats: &Stats) -> Value {
                 },
             });
             // Most providers do not report these.
-            let written = usage.cache_write_short + usage.cache_write_long;
+            let written = usage.cache_written();
             if written > 0 {
                 counts["tokens"]["cacheWrite"] = written.into();
             }

@@ -254,7 +254,7 @@ fn a_listener_inside_is_handed_out_and_nothing_else_leads_out() {
             stream.write_all(b"answer").unwrap();
             said
         });
-        let scene = Scene { sandbox, outside: crate::scene::Outside::new(), folder };
+        let scene = Scene { sandbox, outside: crate::scene::Outside::new(), folder, _sockets: [None, None] };
         let ask = "import socket as s\nc = s.create_connection((\"127.0.0.1\", 3128))\nc.sendall(b\"hello\")\nprint(c.recv(9))";
         let (status, said) =
             scene.shell(&format!("echo $HTTP_PROXY $POLLUX_SANDBOX_NETWORK; python3 -c '{ask}'"));

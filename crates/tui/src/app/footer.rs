@@ -142,7 +142,7 @@ impl Tally {
     pub(super) fn take(&mut self, event: &Event) {
         match event {
             Event::RequestEnded(ended) => {
-                self.tokens += ended.usage.total;
+                self.tokens = self.tokens.saturating_add(ended.usage.total);
                 if ended.role == RequestRole::Main && ended.usage.input > 0 {
                     self.last = ended.usage.input;
                 }

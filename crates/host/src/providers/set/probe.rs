@@ -213,6 +213,7 @@ fn request(model: &str, prompt: &str, mut settings: GenerationSettings) -> Model
     settings.max_output = Setting::Set(MAX_OUTPUT);
     ModelRequest {
         model: model.to_owned(),
+        chosen_by: Default::default(),
         role: RequestRole::Main,
         system: None,
         contents: vec![Arc::new(Content::user_text(prompt))],

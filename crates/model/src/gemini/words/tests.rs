@@ -11,6 +11,7 @@ fn object(value: Value) -> JsonObject {
 fn request(model: &str, settings: GenerationSettings) -> ModelRequest {
     ModelRequest {
         model: model.into(),
+        chosen_by: Default::default(),
         role: RequestRole::Main,
         system: None,
         contents: vec![Arc::new(Content::user_text("hi"))],

@@ -204,7 +204,7 @@ async fn counts_are_converted_and_odd_ones_are_nothing() {
             total: 150,
             ..Usage::default()
         }),
-        Some(Usage::default()),
+        Some(Usage { reasoning: 7, total: 7, ..Usage::default() }),
         Some(Usage { input: 1, reasoning: 2, total: 3, ..Usage::default() }),
         None,
     ];
