@@ -47,7 +47,7 @@ impl HookSource {
         }
     }
 
-    /// Whether somebody else than the user and the administrator wrote it.
+    /// Whether a project or an extension defines it, not the user or the administrator.
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(self, Self::Project | Self::Extension(_))
     }

@@ -327,7 +327,12 @@ fn a_project_does_not_move_prompts_away_from_a_model_that_the_user_named() {
                 run.stderr
             );
             assert_eq!(server.body(0)["model"], asked, "{wish} {place}: {}", run.stderr);
-            assert_eq!(run.stderr.contains("Ignoring `"), ignored, "{wish} {place}: {}", run.stderr);
+            assert_eq!(
+                run.stderr.contains("Ignoring this project's `"),
+                ignored,
+                "{wish} {place}: {}",
+                run.stderr
+            );
         }
     }
 }
