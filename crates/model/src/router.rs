@@ -48,6 +48,13 @@ struct Route {
     model: String,
 }
 
+impl Route {
+    fn check_name(&self) -> Result<(), ModelError> {
+        // The name of a file is checked when it is opened.
+        if self.provider == GGUF { Ok(()) } else { check_model_name(&self.model) }
+    }
+}
+
 impl Router {
     /// Names without a provider go to `main`, until the conversation moves to another one.
     pub fn new(main: impl Into<String>, source: Arc<dyn ProviderSource>) -> Self {
@@ -165,10 +172,7 @@ impl Router {
     fn send(&self, mut request: ModelRequest) -> Result<(Arc<dyn ModelClient>, ModelRequest), ModelError> {
         self.check_choice(&request)?;
         let route = self.route(&request.model, request.role, request.chosen_by);
-        // The name of a file is checked when it is opened.
-        if route.provider != GGUF {
-            check_model_name(&route.model)?;
-        }
+        route.check_name()?;
         let client = self.client(&route.provider)?;
         if request.role == RequestRole::Main {
             *self.current.locked() = route.provider;
@@ -208,8 +212,8 @@ impl ModelClient for Router {
     }
 
     fn check(&self, name: &str) -> Result<(), ModelError> {
-        let route = self.route(name, RequestRole::Main);
-        check_model_name(&route.model)?;
+        let route = self.route(name, RequestRole::Main, Chooser::User);
+        route.check_name()?;
         self.client(&route.provider).map(drop)
     }
 
