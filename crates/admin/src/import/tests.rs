@@ -334,7 +334,7 @@ fn a_model_is_not_converted_without_its_provider() {
 #[test]
 fn a_broad_permission_is_not_converted_without_its_exception() {
     let rules = r#"{"permissions": {
-        "allow": ["WebFetch", "WebSearch", "Bash(git:*)", "Bash(make check)", "mcp__x__read", "mcp__y__read"],
+        "allow": ["WebFetch", "WebSearch", "Bash(git:*)", "Bash(make check)", "mcp__x__delete", "mcp__y__read"],
         "deny": ["WebFetch(domain:evil.example)", "Bash(git push $REMOTE)", "mcp__x__del*"]}}"#;
     let home = TestHome::new().home_file(".claude/settings.json", rules);
     let found = items(&home, &["claude-code"]);
