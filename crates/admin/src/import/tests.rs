@@ -325,7 +325,7 @@ fn a_model_is_not_converted_without_its_provider() {
         ("model = \"gpt-6\"\n", true),
     ] {
         let home = TestHome::new().home_file(".codex/config.toml", config);
-        let done = home.line(&["import", "codex", "--yes"]);
+        let done = home.line(&["import", "codex"]);
         let text = fs::read_to_string(home.home().join(".gemini/settings.json")).unwrap_or_default();
         assert_eq!(text.contains("\"model\""), expected, "{config}: {text} {done:?}");
     }
@@ -334,17 +334,17 @@ fn a_model_is_not_converted_without_its_provider() {
 #[test]
 fn a_broad_permission_is_not_converted_without_its_exception() {
     let rules = r#"{"permissions": {
-        "allow": ["WebFetch", "WebSearch", "Bash(git:*)", "Bash(make check)", "mcp__x__read", "mcp__y__read"],
+        "allow": ["WebFetch", "WebSearch", "Bash(git:*)", "Bash(make check)", "mcp__x__delete", "mcp__y__read"],
         "deny": ["WebFetch(domain:evil.example)", "Bash(git push $REMOTE)", "mcp__x__del*"]}}"#;
     let home = TestHome::new().home_file(".claude/settings.json", rules);
-    let found = items(&home, &["claude-code", "--yes"]);
+    let found = items(&home, &["claude-code"]);
     let written: Vec<&str> =
         found.iter().filter(|(_, _, status)| status == "written").map(|(_, name, _)| name.as_str()).collect();
     assert_eq!(written, ["allow WebSearch", "allow Bash(make check)", "allow mcp__y__read"], "{found:?}");
 
     let lines = "prefix_rule(pattern=[\"git\"], decision=\"allow\")\nprefix_rule(pattern=[\"git\", [\"push\", \"pull\"]], decision=\"forbidden\")\nprefix_rule(pattern=[\"ls\"], decision=\"allow\")\n";
     let home = TestHome::new().home_file(".codex/rules/default.rules", lines);
-    let found = items(&home, &["codex", "--yes"]);
+    let found = items(&home, &["codex"]);
     let rules = ["default.rules:1: skipped", "default.rules:2: skipped", "default.rules:3: written"];
     assert_eq!(statuses(&found, "rule"), rules);
 }

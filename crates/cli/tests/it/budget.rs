@@ -386,8 +386,9 @@ fn the_reserved_length_is_on_the_wire_whatever_extra_body_says() {
 #[test]
 fn a_server_that_writes_without_end_is_cut() {
     let thought = json!({"reasoning_content": "pondering the question ".repeat(200)});
-    let piece =
-        |number: usize| format!("{number} words that never repeat {number}, and more of them. ").repeat(40);
+    // No passage repeats, which would end the turn as a loop.
+    let word = |number: usize| format!("w{:x} ", (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let piece = |number: usize| (0..100).map(|at| word(number * 100 + at)).collect::<String>();
     type Endless = fn(ChatReply, usize, &Value, &str) -> ChatReply;
     let kinds: [(&str, Endless); 3] = [
         ("thoughts", |reply, _, thought, _| reply.delta(thought)),
