@@ -8,43 +8,28 @@ pub mod set;
 pub(crate) use run::{RunProviders, missing_key};
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use pollux_config::env::Env;
-use pollux_config::groups::{General, Redaction, Secret, Security};
+use pollux_config::groups::Secret;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::model::{Chooser, Dialect, ModelClient, ModelError, ModelErrorKind, ModelInfo};
-use pollux_domain::time::SystemClock;
-use pollux_model::auth::{self, Auth, VertexPlace};
-use pollux_model::catalogue::Catalogue;
+use pollux_domain::model::{Dialect, ModelInfo};
+use pollux_model::auth::{self};
 use pollux_model::catalogue::live::{LiveFile, LiveModels};
-use pollux_model::gemini::{self, GeminiClient, GeminiSetup};
-use pollux_model::prompt_tools::ToolPlan;
 use pollux_model::providers::{
-    DefaultReason, EndpointParts, KeyPlace, Location, ModelName, Provider, ProviderSettings, Providers,
-    ToolMode, model_facts, read_settings,
+    DefaultReason, KeyPlace, Location, Provider, Providers, ToolMode, model_facts, read_settings,
 };
-use pollux_model::registry::Wire;
-use pollux_model::router::{GGUF, ProviderSource, full_name, is_alias};
-use pollux_model::shared::endpoint::{Endpoint, Key};
-use pollux_net::client::HttpClient;
+use pollux_model::router::{GGUF, full_name, is_alias};
 use pollux_net::credentials::{API_KEY_SERVICE, CredentialError, CredentialStore};
-use pollux_net::google::{CLOUD_PLATFORM, GoogleTokens, find_credentials};
 
 use serde_json::Value;
 
-use crate::VERSION;
 use crate::auth::store;
 use crate::credentials::Credentials;
-use crate::gguf::{GgufClient, GgufSetup};
 use crate::loaded::Loaded;
-use crate::local_server::{LocalServer, ServerOptions};
 use crate::memory::is_of_project;
 use crate::project_model;
-use key_command::KeyCommand;
 
 /// Google's providers, whose credentials are chosen in `auth`.
 pub(crate) const GOOGLE: [&str; 2] = ["gemini", "vertex"];

@@ -66,6 +66,8 @@ impl ModelClient for ScriptedModel {
         let provider = name.split_once('/').map_or("scripted", |(provider, _)| provider);
         let mut info = ModelInfo::unknown(name, ProviderId::new(provider), Dialect::new("scripted"));
         info.context_window = if name.ends_with("tiny") { 1 } else { self.window };
+        // A small window is for small conversations, not for few tools.
+        info.compact = Some(false);
         info.local = provider == "local";
         info.caps.efforts = vec![Effort::Low, Effort::High];
         info.caps.sealed_prefix = self.sealed;

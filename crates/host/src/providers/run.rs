@@ -22,7 +22,6 @@ use pollux_model::shared::endpoint::{Endpoint, Key};
 use pollux_net::client::HttpClient;
 use pollux_net::credentials::CredentialStore;
 use pollux_net::google::{CLOUD_PLATFORM, GoogleTokens, find_credentials};
-use serde_json::Value;
 
 use super::key_command::KeyCommand;
 use super::{GOOGLE, allowed_providers, live_file, live_models, needs_key, own_env, stored_key, users_key};
@@ -36,7 +35,7 @@ use crate::local_server::{LocalServer, ServerOptions};
 pub(crate) struct RunProviders {
     env: Env,
     settings: BTreeMap<String, ProviderSettings>,
-    general: General,
+    pub(super) general: General,
     security: Security,
     settings_file: PathBuf,
     store: Arc<CredentialStore>,
@@ -199,7 +198,7 @@ impl RunProviders {
     }
 
     /// The credentials of one of Google's providers, and tokens if it takes them.
-    fn google(&self, id: &str) -> Result<(Auth, Option<GoogleTokens>), ModelError> {
+    pub(super) fn google(&self, id: &str) -> Result<(Auth, Option<GoogleTokens>), ModelError> {
         if id != "vertex" {
             let auth = auth::choose(&self.env, &self.security, || self.store.api_key(), &self.settings_file);
             let auth = auth.map_err(|error| refused(error.to_string()))?;
