@@ -35,7 +35,7 @@ pub(crate) struct FallbackState {
     stand_in: Option<StandIn>,
     /// Models that failed, and until when they are skipped.
     cooling: Vec<(String, Instant)>,
-    /// Why the chosen model cannot answer, if the user is to be asked before the next request.
+    /// Why the chosen model cannot answer, if the user must be asked before the next request.
     unanswered: Option<ModelError>,
 }
 

@@ -150,7 +150,7 @@ mod tests {
     fn a_stand_in_is_not_the_sessions_model() {
         let local = model("ollama", "ollama/qwen3", true);
         let claude = reply("anthropic", "https://api.anthropic.com", "claude-x");
-        assert_eq!(last(&[(Some(local.clone()), &[claude.clone()])]), Some(local));
+        assert_eq!(last(&[(Some(local.clone()), std::slice::from_ref(&claude))]), Some(local));
         let gemini = model("gemini", "auto", false);
         assert_eq!(last(&[(Some(gemini.clone()), &[claude])]), Some(gemini));
     }

@@ -212,8 +212,8 @@ fn an_answer_for_one_turn_is_asked_for_again_in_the_next() {
     let server = FakeMessages::start([gone(), claude("first answer")]).forever(claude("second answer"));
     let home = TestHome::new();
     let screen = claude_on_screen(&home, &server, &["-m", "anthropic/claude-sonnet-5-5"]);
-    screen.expect(PLACEHOLDER).say("one").expect("cannot answer").key("1").expect("first answer");
-    screen.expect(PLACEHOLDER).say("two").expect("cannot answer").key("1").expect("second answer");
+    screen.expect(PLACEHOLDER).say("one").expect("is unavailable").key("1").expect("first answer");
+    screen.expect(PLACEHOLDER).say("two").expect("is unavailable").key("1").expect("second answer");
     let asked = server.requests().into_iter().filter(|request| request.body["model"] == "claude-sonnet-5-5");
     assert_eq!(asked.count(), 1, "the chosen model is left alone while it cools down");
 }
@@ -237,7 +237,7 @@ fn without_a_list_a_long_wait_becomes_a_question() {
     let server = FakeMessages::start([limited, claude("from the small one")]);
     let home = TestHome::new();
     let screen = claude_on_screen(&home, &server, &["-m", "anthropic/claude-sonnet-5-5"]);
-    screen.expect(PLACEHOLDER).say("one").expect("cannot answer").expect("Wait 1");
+    screen.expect(PLACEHOLDER).say("one").expect("is unavailable").expect("Wait 1");
     screen.key("1").expect("from the small one");
 }
 

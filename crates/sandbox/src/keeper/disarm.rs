@@ -1,4 +1,4 @@
-//! Looks at a repository that a command created: it may be there, but must not run programs when somebody enters it.
+//! Looks at a repository that a command created: it may be there, but must not run programs when someone enters it.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
