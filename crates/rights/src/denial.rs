@@ -83,6 +83,11 @@ pub(crate) fn find(output: &str, scene: &Scene<'_>) -> Vec<Found> {
 /// Texts of a line that may be paths.
 fn candidates(line: &str) -> Vec<&str> {
     let mut texts: Vec<&str> = Vec::new();
+    // The program that complains, such as `/bin/bash: line 1: `.
+    let line = match line.split_once(": ") {
+        Some((program, rest)) if !program.contains(char::is_whitespace) && rest.contains('/') => rest,
+        _ => line,
+    };
     for (open, close) in [('\'', '\''), ('"', '"'), ('`', '`'), ('‘', '’')] {
         let mut rest = line;
         while let Some((_, after)) = rest.split_once(open) {
@@ -220,6 +225,8 @@ mod tests {
         for (line, path) in table {
             assert!(candidates(line).contains(&path), "{line}: {:?}", candidates(line));
         }
+        assert_eq!(candidates("/bin/bash: line 1: /h/x: Read-only file system"), ["/h/x"]);
+        assert_eq!(candidates("/h/x: Permission denied"), ["/h/x"]);
         assert_eq!(candidates("see https://a.example/x: Permission denied"), Vec::<&str>::new());
     }
 }

@@ -227,6 +227,7 @@ async fn confined(
         if !(failed && run.expand(&finished.output).await) {
             return report(finished, &command, Some(run.finish()));
         }
+        (context.live)("\nRunning the command again with the new right.\n");
     }
 }
 
