@@ -139,11 +139,6 @@ impl Server {
         let _ = self.doors.send(door);
     }
 
-    /// The rules in force.
-    pub fn rules(&self) -> &Arc<RuleBook> {
-        &self.rules
-    }
-
     /// Whether it still accepts connections.
     pub fn is_running(&self) -> bool {
         !self.stop.is_cancelled()

@@ -295,7 +295,13 @@ fn options(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> Result<Rights
         stored: loaded.home.gemini_dir().join("policies").join("sandbox.toml"),
         project_rules: Some(root.join(".gemini").join("sandbox.toml")),
         project,
-        env: loaded.env.filtered(|name, _| !added.iter().any(|known| *known == name)),
+        env: loaded
+            .groups
+            .tools
+            .redaction
+            .provider_keys
+            .removed_from(&loaded.env)
+            .filtered(|name, _| !added.iter().any(|known| *known == name)),
         log: Some(loaded.project.temp_dir().join("sandbox-network.jsonl")),
         report: loaded.sandbox_report.as_ref().map(|file| loaded.env.cwd().join(file)),
         lazily: false,

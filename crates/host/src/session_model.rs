@@ -3,11 +3,14 @@
 //! A conversation stays with the provider that it was held with, unless the user names another one: it may have been
 //! local for privacy. Google's sessions keep following the settings within Google's models.
 
+use std::path::Path;
+
 use pollux_config::settings::Layer;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::one_line;
 use pollux_model::providers::{Providers, read_settings};
+use pollux_model::router::GGUF;
 use pollux_session::{SessionModel, StoredSession, last_model};
 
 use crate::auth::check_credentials;
@@ -34,6 +37,14 @@ pub(crate) fn settle(request: &Request, loaded: &mut Loaded, session: &Chosen) -
         ResumedModel::OfSettings => return Ok(Settled::default()),
         ResumedModel::UnlessNamed if is_named(loaded, last) => return Ok(Settled::default()),
         ResumedModel::UnlessNamed | ResumedModel::OfSession => {}
+    }
+    if last.provider == GGUF && is_in_project(loaded, &last.name) {
+        let shown = one_line(&last.name);
+        return Err(Failure::new(
+            ExitKind::Input,
+            format!("cannot continue with {shown}: the file is in the project"),
+        )
+        .hint("a session may come from someone else; to use the file, name it with `-m`"));
     }
     let is_google = |id: &str| GOOGLE.contains(&id);
     let own = start_provider(loaded)?;
@@ -77,6 +88,13 @@ pub(crate) fn check_local(loaded: &Loaded, session: &StoredSession) -> Result<()
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a model is a file that the project brings: a session that was imported could name it.
+fn is_in_project(loaded: &Loaded, name: &str) -> bool {
+    let file = name.split_once('/').map_or(name, |(_, file)| file);
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    real(&loaded.env.cwd().join(file)).starts_with(real(loaded.project.root()))
 }
 
 /// Whether the user names a model for this run. gemini-cli's own variable says nothing about other providers.

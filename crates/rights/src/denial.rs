@@ -32,6 +32,9 @@ const MAX_LINES: usize = 200;
 /// Different paths that are looked at.
 const MAX_PATHS: usize = 32;
 
+/// The longest path that Linux takes.
+const MAX_PATH: usize = 4096;
+
 /// Programs that use a daemon's socket without naming it.
 const CONTAINER_TOOLS: &[&str] = &["docker", "docker-compose", "podman", "nerdctl"];
 
@@ -98,13 +101,12 @@ fn candidates(line: &str) -> Vec<&str> {
     }
     texts.extend(line.split(": ").map(str::trim));
     texts.extend(line.split_whitespace());
-    let clean = |text: &'_ str| -> Option<usize> { (!text.is_empty()).then_some(text.len()) };
     let mut paths = Vec::new();
     for text in texts {
         let text = text.trim_matches(|c: char| "()[]<>,;\"'`‘’".contains(c)).trim_end_matches([':', '.']);
         let text = text.strip_prefix("unix://").unwrap_or(text);
         let is_path = text.contains('/') && !text.contains("://") && !text.contains('\0');
-        if is_path && clean(text).is_some_and(|length| length < 4096) && !paths.contains(&text) {
+        if is_path && text.len() < MAX_PATH && !paths.contains(&text) {
             paths.push(text);
         }
     }

@@ -27,8 +27,8 @@ pub(crate) struct Desk {
     /// What was asked and granted, by command.
     asked: Mutex<Vec<Asked>>,
     pub(crate) rules: Arc<RuleBook>,
-    machine: OwnMachine,
-    packages: OnceLock<Vec<DownloadHost>>,
+    machine: Arc<OwnMachine>,
+    packages: Arc<OnceLock<Vec<DownloadHost>>>,
     pub(crate) has_project: bool,
     /// Programs that reach every host, by the user's `sandbox.toml`.
     pub(crate) open_commands: Vec<String>,
@@ -62,8 +62,8 @@ impl Desk {
             once: Mutex::default(),
             asked: Mutex::default(),
             rules,
-            machine,
-            packages: OnceLock::new(),
+            machine: Arc::new(machine),
+            packages: Arc::default(),
             has_project,
             open_commands,
         }
@@ -104,15 +104,21 @@ impl Desk {
         self.asked.locked().retain(|asked| asked.right != *right);
     }
 
-    /// The hosts of package downloads; the first call may take a while.
+    /// The hosts of package downloads. The first call asks the package managers, which takes a while.
     pub(crate) fn packages(&self) -> &[DownloadHost] {
-        let look = || preset::package_downloads(&self.machine.env, &self.machine.home, &self.machine);
-        self.packages.get_or_init(look)
+        self.packages.get_or_init(|| self.machine.package_downloads())
     }
 
-    fn is_open_command(&self, command: &str) -> bool {
-        let program = command.split_whitespace().next().and_then(|word| word.rsplit('/').next());
-        program.is_some_and(|program| self.open_commands.iter().any(|open| open == program))
+    /// The same without holding up other connections.
+    async fn packages_in_background(&self) -> &[DownloadHost] {
+        if self.packages.get().is_none() {
+            let (packages, machine) = (Arc::clone(&self.packages), Arc::clone(&self.machine));
+            let looked = tokio::task::spawn_blocking(move || {
+                packages.get_or_init(|| machine.package_downloads());
+            });
+            let _ = looked.await;
+        }
+        self.packages.get().map(Vec::as_slice).unwrap_or_default()
     }
 
     fn running(&self, id: Option<&str>) -> Option<Running> {
@@ -127,6 +133,14 @@ impl Desk {
         let command = question.caller.command.clone();
         self.asked.locked().push(Asked { command, right, granted: grant });
     }
+}
+
+/// Whether the user opened the network for a command. One that runs several programs is not meant, and neither is a
+/// file that has the name of such a program.
+fn is_open_command(command: &str, open: &[String]) -> bool {
+    let runs_more = command.contains(['\n', ';', '&', '|', '<', '>', '$', '`', '(', '{']);
+    let program = command.split_whitespace().next();
+    !runs_more && program.is_some_and(|program| open.iter().any(|name| name == program))
 }
 
 fn right(question: &Question) -> Right {
@@ -177,14 +191,14 @@ impl Asker for Desk {
             let running = self.running(question.caller.command.as_deref());
             let key = running.as_ref().map(|run| (run.id.clone(), question.host.clone(), question.port));
             if key.as_ref().is_some_and(|key| self.once.locked().contains(key))
-                || running.as_ref().is_some_and(|run| self.is_open_command(&run.command))
+                || running.as_ref().is_some_and(|run| is_open_command(&run.command, &self.open_commands))
             {
                 return Answer::Once;
             }
             let Some((person, handle)) = self.person.read_locked().clone() else { return Answer::No };
             let right = right(question);
             let is_package = |host: &&DownloadHost| host.pattern.to_string() == right.target;
-            let packages = self.packages();
+            let packages = self.packages_in_background().await;
             let known = packages.iter().any(|host| is_package(&host)).then(|| {
                 let hosts: Vec<String> = packages.iter().map(|host| host.pattern.to_string()).collect();
                 hosts.join(", ")
@@ -204,7 +218,7 @@ impl Asker for Desk {
                 Reply::Once => Answer::Once,
                 Reply::Session => Answer::Session,
                 Reply::SessionServer => {
-                    self.rules.grant_all(&preset::rules(self.packages()));
+                    self.rules.grant_all(&preset::rules(packages));
                     Answer::Session
                 }
                 Reply::Project => Answer::Project,
@@ -229,6 +243,31 @@ impl Identify for Desk {
                 Caller { command: Some(only.id.clone()), program }
             }
             _ => Caller::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_network_is_open_for_the_named_program_alone() {
+        let open = ["git".to_owned()];
+        assert!(is_open_command("git push origin main", &open));
+        for other in [
+            "curl x",
+            "./git push",
+            "/w/git push",
+            "git push; curl x",
+            "git push && curl x",
+            "git log | curl x",
+            "git push\ncurl x",
+            "git push $(curl x)",
+            "git push `curl x`",
+            "X=1 git push",
+        ] {
+            assert!(!is_open_command(other, &open), "{other}");
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The egress proxy of a session, started with the first network that leads to it.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::net::TcpListener;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use pollux_config::files::{Mode, create_folder};
 use pollux_domain::sync::Locked as _;
 use pollux_domain::time::SystemClock;
 use pollux_egress::journal::Journal;
@@ -42,8 +44,8 @@ impl Gate {
     ) -> Self {
         let clock = Arc::new(SystemClock);
         let open = |path: PathBuf| {
-            path.parent().map(fs::create_dir_all).transpose().ok()?;
-            OpenOptions::new().create(true).append(true).open(path).ok()
+            path.parent().map(|folder| create_folder(folder, Mode::Private)).transpose().ok()?;
+            OpenOptions::new().create(true).append(true).mode(0o600).open(path).ok()
         };
         let journal = match log.and_then(open) {
             Some(file) => Journal::with_log(clock, Box::new(file)),

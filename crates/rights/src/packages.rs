@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pollux_config::credential_variables::is_credential;
 use pollux_config::env::Env;
 use pollux_config::search_path::SearchPath;
-use pollux_egress::preset::Machine;
+use pollux_egress::preset::{self, DownloadHost, Machine};
 
 /// A tool that takes longer is not asked.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -24,6 +25,11 @@ pub(crate) struct OwnMachine {
 }
 
 impl OwnMachine {
+    /// The hosts of package downloads.
+    pub(crate) fn package_downloads(&self) -> Vec<DownloadHost> {
+        preset::package_downloads(&self.env, &self.home, self)
+    }
+
     fn is_open(&self, path: &Path) -> bool {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         self.open.iter().any(|open| real.starts_with(open) || path.starts_with(open))
@@ -49,7 +55,8 @@ impl Machine for OwnMachine {
         let path = self.env.get("PATH").map(OsStr::new);
         let program = SearchPath::new(path, &self.open).find_safe(program)?;
         let mut command = Command::new(program);
-        command.args(arguments).current_dir(&self.home).env_clear().envs(self.env.iter());
+        let harmless = self.env.iter().filter(|(name, value)| !is_credential(&name.to_uppercase(), value));
+        command.args(arguments).current_dir(&self.home).env_clear().envs(harmless);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().ok()?;
         let deadline = Instant::now() + LIMIT;

@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use pollux_config::files::{self, Mode};
+use pollux_config::files::{self, FileError, Mode};
 use pollux_domain::sandbox::{Denial, DenialKind, Grant};
 use serde_json::{Value, json};
 
 use crate::right::{existing, is_broad};
 use crate::session::SessionRights;
 
-/// Replaces the file; a run goes on without it.
-pub(crate) fn write(file: &Path, rights: &SessionRights) {
+/// Replaces the file.
+pub(crate) fn write(file: &Path, rights: &SessionRights) -> Result<(), FileError> {
     let text = format!("{:#}\n", to_json(rights));
-    let _ = files::replace(file, text.as_bytes(), Mode::Private);
+    files::replace(file, text.as_bytes(), Mode::Private)
 }
 
 fn to_json(rights: &SessionRights) -> Value {

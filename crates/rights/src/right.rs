@@ -6,31 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 use pollux_domain::sandbox::{Right, RightKind};
 use pollux_egress::pattern::HostPattern;
+use pollux_sandbox::START_UP_FILES;
 
-/// Names that run code or change how programs start, below a home.
-const START_UP: &[&str] = &[
-    ".bash_login",
-    ".bash_logout",
-    ".bash_profile",
-    ".bashrc",
-    ".config/autostart",
-    ".config/fish",
-    ".config/git",
-    ".config/nvim",
-    ".config/systemd",
-    ".gitconfig",
-    ".inputrc",
-    ".local/bin",
-    ".local/share/applications",
-    ".login",
-    ".profile",
-    ".vimrc",
-    ".zlogin",
-    ".zprofile",
-    ".zshenv",
-    ".zshrc",
-    "bin",
-];
 /// Trees of the system: a change there affects every program.
 const SYSTEM: &[&str] =
     &["/bin", "/boot", "/etc", "/lib", "/lib64", "/sbin", "/usr", "/var/lib", "/var/spool"];
@@ -124,7 +101,7 @@ pub(crate) fn is_virtual(path: &Path) -> bool {
 
 /// What granting a write could lead to, beyond the files themselves.
 pub(crate) fn write_danger(path: &Path, homes: &[PathBuf]) -> Option<String> {
-    let starts = |home: &PathBuf| START_UP.iter().any(|name| path.starts_with(home.join(name)));
+    let starts = |home: &PathBuf| START_UP_FILES.iter().any(|name| path.starts_with(home.join(name)));
     if homes.iter().any(starts) {
         return Some(format!("Programs outside the sandbox run or read {} when they start", path.display()));
     }

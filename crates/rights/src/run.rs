@@ -157,6 +157,11 @@ impl CommandRun {
         true
     }
 
+    /// Problems with the proxy and with saved grants since the last call, for the user.
+    pub fn take_problems(&self) -> Vec<String> {
+        self.rights.take_problems()
+    }
+
     /// What the sandbox refused and what was granted. Ends the rights of this command.
     pub fn finish(mut self) -> SandboxReport {
         let mut denials = self.rights.network_denials(&self.id);

@@ -161,7 +161,7 @@ impl SessionRights {
             report: options.report,
             state: Mutex::new(State { grants: given, ..State::default() }),
         };
-        rights.write_report();
+        notes.extend(rights.write_report());
         Ok(Opened { rights, notes })
     }
 
@@ -317,7 +317,7 @@ impl SessionRights {
     }
 
     /// Problems with the proxy and with saving since the last call.
-    pub fn take_problems(&self) -> Vec<String> {
+    pub(crate) fn take_problems(&self) -> Vec<String> {
         self.gate.iter().flat_map(|gate| gate.take_problems()).collect()
     }
 
@@ -332,13 +332,14 @@ impl SessionRights {
                 }
             }
         }
-        self.write_report();
+        // Why it cannot be written was said when the session began.
+        let _ = self.write_report();
     }
 
-    fn write_report(&self) {
-        if let Some(file) = &self.report {
-            report::write(file, self);
-        }
+    /// Writes the report, if one is asked for. Returns why it could not be written; the run goes on without it.
+    fn write_report(&self) -> Option<String> {
+        let error = report::write(self.report.as_deref()?, self).err()?;
+        Some(format!("could not write the sandbox report: {error}"))
     }
 }
 

@@ -28,6 +28,7 @@ use pollux_domain::sync::Locked as _;
 use rustix::net::sockopt::set_socket_passcred;
 
 use crate::LevelError;
+use crate::ending::wait_or_kill;
 use crate::mounts::Placed;
 use crate::new_session::keep_standard_streams_only;
 use crate::process_table;
@@ -205,16 +206,8 @@ impl Drop for Holder {
     fn drop(&mut self) {
         // The closed sockets signal the end.
         drop((self.control.take(), self.monitor.take()));
-        let mut process = self.process.locked();
         let deadline = Instant::now() + END_LIMIT;
-        while process.try_wait().is_ok_and(|status| status.is_none()) {
-            if Instant::now() > deadline {
-                let _ = process.kill();
-                let _ = process.wait();
-                break;
-            }
-            std::thread::sleep(Duration::from_micros(500));
-        }
+        wait_or_kill(&mut self.process.locked(), deadline);
         if let Some(view) = self.shared_view {
             end_all_in(view, deadline);
         }

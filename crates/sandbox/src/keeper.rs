@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 
 use pollux_domain::sync::Locked as _;
 
+use crate::ending::wait_or_kill;
 use crate::new_session::keep_standard_streams_only;
 use crate::tripped::{TripAction, Tripped};
 use crate::wire::{self, Reader, Writer};
@@ -166,16 +167,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         drop(self.socket.take());
-        let mut process = self.process.locked();
-        let deadline = Instant::now() + END_LIMIT;
-        while process.try_wait().is_ok_and(|status| status.is_none()) {
-            if Instant::now() > deadline {
-                let _ = process.kill();
-                let _ = process.wait();
-                return;
-            }
-            std::thread::sleep(Duration::from_micros(500));
-        }
+        wait_or_kill(&mut self.process.locked(), Instant::now() + END_LIMIT);
     }
 }
 

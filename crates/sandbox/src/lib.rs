@@ -11,6 +11,8 @@
 #[cfg(target_os = "linux")]
 mod bubblewrap;
 #[cfg(target_os = "linux")]
+mod ending;
+#[cfg(target_os = "linux")]
 pub mod holder;
 #[cfg(target_os = "linux")]
 mod keeper;
@@ -48,7 +50,7 @@ use paths::SandboxPaths;
 pub use keeper::Armed;
 #[cfg(target_os = "linux")]
 pub use levels::{Guard, Sandbox};
-pub use paths::RootError;
+pub use paths::{RootError, START_UP_FILES};
 pub use report::{Holding, Right};
 #[cfg(not(target_os = "linux"))]
 pub use seatbelt_level::{Armed, Sandbox};

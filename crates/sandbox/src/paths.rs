@@ -2,13 +2,15 @@
 
 mod lists;
 
+pub(crate) use lists::PROTECTED_IN_GIT;
+pub use lists::START_UP_FILES;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::{Grants, PathAccess, SandboxRequest};
 use lists::{
-    CACHES, GEMINI_SECRETS, OF_SYSTEM, OF_WINDOWS, PROTECTED, PROTECTED_IN_GIT, PROTECTED_IN_HOMES, SECRETS,
-    SOCKETS, TOOLCHAINS, WATCHED,
+    CACHES, GEMINI_SECRETS, OF_SYSTEM, OF_WINDOWS, PROTECTED, SECRETS, SOCKETS, TOOLCHAINS, WATCHED,
 };
 
 /// A directory that sandboxed commands must not get.
@@ -138,7 +140,7 @@ impl SandboxPaths {
 
     /// Files that a shell, git or an editor reads at its start, where they can be written.
     fn protect_homes(&mut self, homes: &[PathBuf]) {
-        let all = homes.iter().flat_map(|home| PROTECTED_IN_HOMES.iter().map(|name| real_below(home, name)));
+        let all = homes.iter().flat_map(|home| START_UP_FILES.iter().map(|name| real_below(home, name)));
         let is_inside =
             |path: &PathBuf| self.writable.iter().any(|tree| path != tree && path.starts_with(tree));
         let inside: Vec<PathBuf> = all.filter(is_inside).collect();

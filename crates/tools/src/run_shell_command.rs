@@ -223,6 +223,9 @@ async fn confined(
             Ok(ShellEnd::MovedToBackground { pid }) => return moved(pid),
             Err(error) => return ToolOutcome::failed(ToolErrorKind::ShellExecuteError, error.to_string()),
         };
+        for problem in run.take_problems() {
+            (context.live)(&format!("\nSandbox: {problem}\n"));
+        }
         let failed = matches!(finished.ending, Ending::Exited(code) if code != 0);
         if !(failed && run.expand(&finished.output).await) {
             return report(finished, &command, Some(run.finish()));

@@ -33,7 +33,7 @@ fn claude_home() -> TestHome {
                 "github": {"type": "stdio", "command": "gh-mcp", "env": {"GH_TOKEN": "ghp_secretsecretsecretsecretsecretsecret"}},
                 "odd": {"command": "x", "args": ["$HOME"]},
                 "helped": {"type": "http", "url": "https://x.example", "headersHelper": "y"}},
-              "projects": {"/work/app": {"mcpServers": {"local": {"command": "z"}}}}}"#,
+              "projects": {"/home/u/app": {"mcpServers": {"local": {"command": "z"}}}}}"#,
         )
         .home_file(".claude/CLAUDE.md", "I prefer tabs.\n")
         .home_file(
@@ -259,7 +259,7 @@ fn codex_settings_with_an_equivalent_are_converted() {
             [mcp_servers.off]
             command = "x"
             enabled = false
-            [projects."/work/app"]
+            [projects."/home/u/app"]
             trust_level = "trusted"
             "#,
         )

@@ -249,3 +249,23 @@ fn a_server_ends_with_the_program_even_when_that_is_killed() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+#[test]
+fn a_session_from_a_file_does_not_choose_a_model_file_of_the_project() {
+    let session = json!({
+        "sessionId": "11111111-2222-3333-4444-555555555555", "projectHash": "x",
+        "startTime": "2026-01-01T00:00:00.000Z", "lastUpdated": "2026-01-01T00:00:00.000Z",
+        "messages": [{
+            "id": "a", "timestamp": "2026-01-01T00:00:00.000Z", "type": "user", "content": "hi",
+            "pollux": {"model": {"provider": "gguf", "name": "gguf/m.gguf", "local": true}},
+        }],
+    });
+    let home = home().file("m.gguf", "GGUF").file("theirs.json", &session.to_string());
+    let run = home.command(binary(), ["--session-file", "theirs.json", "-p", "go on"]).run();
+    assert_eq!(run.code, Some(42), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("cannot continue with gguf/m.gguf: the file is in the project"),
+        "{}",
+        run.stderr
+    );
+}

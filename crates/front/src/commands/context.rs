@@ -56,8 +56,13 @@ fn page(view: &ConversationView) -> String {
         ("Tool results", share.results),
         ("Images and other files", share.media),
     ];
-    for (name, bytes) in rows.into_iter().filter(|(_, bytes)| *bytes > 0) {
-        lines.push(format!("  {name:<30} about {} tokens", bytes.div_ceil(BYTES_PER_TOKEN)));
+    let rows = rows.map(|(name, bytes)| (name, bytes.div_ceil(BYTES_PER_TOKEN) as u64));
+    // Nobody counts it apart, so it is what the others leave.
+    let rest = view.tokens.saturating_sub(rows.iter().map(|(_, tokens)| tokens).sum());
+    for (name, tokens) in [("System prompt and overhead", rest)].into_iter().chain(rows) {
+        if tokens > 0 {
+            lines.push(format!("  {name:<30} about {tokens} tokens"));
+        }
     }
     let mut largest = share.each_result;
     largest.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
@@ -130,6 +135,7 @@ mod tests {
         let page = page(&view);
         assert!(page.starts_with("Context of gemini-x: 2000 of 10000 tokens (20%)\n"), "{page}");
         for row in [
+            "System prompt and overhead     about 1870",
             "Environment and context files  about 100",
             "Your prompts                   about 10",
             "Answers and reasoning          about 20",

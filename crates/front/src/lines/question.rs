@@ -176,7 +176,7 @@ fn label(offer: &Offer) -> String {
     let plain = match offer.outcome {
         Outcome::Once => "Yes, this once",
         Outcome::Session | Outcome::SessionServer => "Yes, and for the rest of this session",
-        Outcome::Project => "Yes, and in this project from now on",
+        Outcome::Project => "Yes, and for this project",
         Outcome::Saved => "Yes, and for all future sessions",
         Outcome::Edit => "Edit the command",
         Outcome::Refuse => "No",

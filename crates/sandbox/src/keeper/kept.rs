@@ -210,10 +210,8 @@ fn restore(
             let action = put_back(folder, name, path, now.is_some(), |temporary| {
                 write(folder, temporary, content, known)
             });
+            // The old stamp stays: a command may have replaced the file meanwhile, so the next look reads it again.
             tell(path, action, tripped);
-            if let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-                *known = stamp(&stat);
-            }
         }
         Node::Link(target) => {
             if kind == Some(FileType::Symlink) && link(folder, name).as_ref() == Some(target) {

@@ -22,6 +22,7 @@ use super::{
     ARM, COLLECT, Charge, DISARM, FOLLOW, OPEN, PERMIT, Watch, aside, disarm, read_paths, write_tripped,
 };
 use crate::holder::signals::Signals;
+use crate::paths::PROTECTED_IN_GIT;
 use crate::process_table;
 use crate::tripped::{TripAction, Tripped};
 use crate::wire::{self, Reader, Writer};
@@ -34,8 +35,7 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 const MAX_REPOSITORIES: usize = 200;
 /// More than that is not told.
 const MAX_TRIPPED: usize = 100;
-/// What a repository's folder must not change in.
-const OF_REPOSITORIES: &[&str] = &["hooks", "config", "config.worktree", "commondir"];
+/// What must not change in the folder of a work tree.
 const OF_WORK_TREES: &[&str] = &["hooks", "config.worktree", "gitdir", "commondir"];
 
 /// Runs a keeper on the socket that stands in for its input, until the program is gone.
@@ -356,7 +356,7 @@ impl Repository {
         let (place, names): (&Path, Vec<OsString>) = match kind {
             Kind::Pointer => (path.parent()?, vec![".git".into()]),
             Kind::WorkTree => (&path, OF_WORK_TREES.iter().map(OsString::from).collect()),
-            Kind::Repository | Kind::Module => (&path, OF_REPOSITORIES.iter().map(OsString::from).collect()),
+            Kind::Repository | Kind::Module => (&path, PROTECTED_IN_GIT.iter().map(OsString::from).collect()),
         };
         let folder = Arc::new(aside::open_folder(place).ok()?);
         let kept = names.iter().map(|name| {

@@ -205,9 +205,12 @@ pub(super) const PROTECTED: &[&str] = &[
     "mise.toml",
 ];
 /// The same in a repository's own folder.
-pub(super) const PROTECTED_IN_GIT: &[&str] = &["hooks", "config", "config.worktree", "commondir"];
-/// The same below a home, if a directory that can be written contains them.
-pub(super) const PROTECTED_IN_HOMES: &[&str] = &[
+pub(crate) const PROTECTED_IN_GIT: &[&str] = &["hooks", "config", "config.worktree", "commondir"];
+/// Names below a home that run code or change how programs start: protected where a directory that can be written
+/// contains them, and a danger to grant.
+pub const START_UP_FILES: &[&str] = &[
+    ".bash_login",
+    ".bash_logout",
     ".bash_profile",
     ".bashrc",
     ".config/autostart",
@@ -219,9 +222,12 @@ pub(super) const PROTECTED_IN_HOMES: &[&str] = &[
     ".gitconfig",
     ".inputrc",
     ".local/bin",
+    ".local/share/applications",
+    ".login",
     ".profile",
     ".ripgreprc",
     ".vimrc",
+    ".zlogin",
     ".zprofile",
     ".zshenv",
     ".zshrc",

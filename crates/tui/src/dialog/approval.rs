@@ -367,7 +367,7 @@ fn label(offer: &Offer, subject: &Subject) -> String {
         (Outcome::Session, _) => "Allow for this session",
         (Outcome::SessionServer, Subject::Sandbox(_)) => "Allow package downloads for this session",
         (Outcome::SessionServer, _) => "Allow all server tools for this session",
-        (Outcome::Project, _) => "Allow in this project from now on",
+        (Outcome::Project, _) => "Allow for this project",
         (Outcome::Saved, Subject::Edit { .. }) => "Allow for this file in all future sessions",
         (Outcome::Saved, Subject::Command { .. }) => "Allow this command for all future sessions",
         (Outcome::Saved, Subject::Server { .. }) => "Allow tool for all future sessions",
