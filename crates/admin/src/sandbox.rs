@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::{Failure, print_result};
 use pollux_host::helpers::helper_environment;
-use pollux_host::{Loaded, load_settings, open_rights, sandbox_request};
+use pollux_host::{Loaded, load_settings, open_rights, sandbox_request, sandbox_unavailable as unavailable};
 use pollux_rights::SessionRights;
 use pollux_sandbox::{Sandbox, SandboxRequest};
 use tokio_util::sync::CancellationToken;
@@ -28,6 +28,7 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
         SandboxCommand::Status { json } => status(&request, *json, context),
         SandboxCommand::Check => {
             let sandbox = open(&request)?;
+            sandbox.enter().map_err(|error| unavailable(&error))?;
             let results = check::run(&sandbox, &loaded)?;
             print_result(context.out, &page::checked(sandbox.level(), &results))?;
             if results.iter().any(|result| result.outcome == check::Outcome::Broken) {
@@ -38,6 +39,7 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
         SandboxCommand::Run { command } => {
             let (rights, notes) = open_rights(&loaded)?;
             context.note(&notes);
+            rights.sandbox().enter().map_err(|error| unavailable(&error))?;
             let (done, notice) = run_one(&Arc::new(rights), command, &loaded);
             context.warn(&notice.into_iter().collect::<Vec<_>>());
             done
@@ -46,12 +48,11 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
 }
 
 fn open(request: &SandboxRequest) -> Result<Sandbox, Failure> {
-    Sandbox::open(request).map_err(|error| Failure::from_error(ExitKind::Sandbox, &error))
+    Sandbox::open(request).map_err(|error| unavailable(&error))
 }
 
 fn status(request: &SandboxRequest, json: bool, context: &mut Context<'_>) -> Result<(), Failure> {
-    let all = SandboxRequest { level: None, ..request.clone() };
-    let tried = Sandbox::probe(&all).map_err(|error| Failure::from_error(ExitKind::Sandbox, &error))?;
+    let tried = Sandbox::probe(request).map_err(|error| Failure::from_error(ExitKind::Sandbox, &error))?;
     let is_chosen = |level| request.level.is_none_or(|only| only == level);
     let used = tried.iter().find(|(level, result)| is_chosen(*level) && result.is_ok());
     let used = used.and_then(|(_, result)| result.as_ref().ok());
