@@ -59,6 +59,9 @@ fn status(request: &SandboxRequest, json: bool, context: &mut Context<'_>) -> Re
     let text =
         if json { format!("{:#}\n", page::status_json(&tried, used)) } else { page::status(&tried, used) };
     print_result(context.out, &text)?;
+    if request.container.as_ref().is_some_and(|container| !container.flags.is_empty()) {
+        context.warn(&["SANDBOX_FLAGS can lift any of these restrictions.".to_owned()]);
+    }
     if used.is_none() {
         return Err(Failure::new(ExitKind::Sandbox, "no sandbox is available"));
     }

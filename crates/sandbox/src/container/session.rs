@@ -157,13 +157,15 @@ impl Container {
         // Off the way of the first command.
         std::thread::spawn(move || leftovers::remove(&client));
         let arguments = self.plan(visible, &control)?.arguments()?;
+        // From here on, whatever takes the place of something is noticed.
+        let expected = expected(visible).map_err(prepare)?;
         let mut command = self.client.command();
         let said = control.said().map_err(prepare)?;
         command.args(arguments).stdout(Stdio::null()).stderr(said);
         keep_standard_streams_only(&mut command);
         let mut process = command.spawn().map_err(LevelError::Start)?;
         match control.accept(&mut process) {
-            Ok(socket) => Holder::adopt(process, socket, &setup(expected(visible))),
+            Ok(socket) => Holder::adopt(process, socket, &setup(expected)),
             Err(error) => {
                 let _ = process.kill();
                 let _ = process.wait();
@@ -262,11 +264,14 @@ fn user(client: &Client) -> User {
 }
 
 /// The identities that mounts must have inside: between a check and a mount, a folder may be replaced.
-fn expected(visible: &Visible) -> Vec<Expected> {
+fn expected(visible: &Visible) -> io::Result<Vec<Expected>> {
     let own = visible.binds.iter().filter(|bind| bind.source != Path::new("/dev/null"));
-    own.filter_map(|bind| {
-        let meta = bind.source.symlink_metadata().ok()?;
-        Some(Expected { path: bind.target.clone(), device: meta.dev(), file: meta.ino() })
+    own.map(|bind| {
+        let meta = bind.source.symlink_metadata()?;
+        if meta.is_symlink() {
+            return Err(io::Error::other(format!("`{}` was replaced by a link", bind.source.display())));
+        }
+        Ok(Expected { path: bind.target.clone(), device: meta.dev(), file: meta.ino() })
     })
     .collect()
 }

@@ -232,6 +232,26 @@ fn system_folder() -> Option<TempDir> {
     Some(folder)
 }
 
+#[test]
+fn a_folder_that_is_swapped_while_the_engine_mounts_it_is_noticed() {
+    let (Some((folder, environment)), Some(programs)) = (with_podman(), system_folder()) else { return };
+    let base = fs::canonicalize(folder.path()).unwrap();
+    let b = base.display();
+    let real = ["/usr/bin/podman", "/usr/local/bin/podman"].into_iter().find(|path| Path::new(path).exists());
+    let Some(real) = real else { return tell("not tested: podman is in another folder") };
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" = run ] && rm -r '{b}/w/.vscode' && ln -s '{b}/home/.ssh' '{b}/w/.vscode'\n\
+         exec {real} \"$@\"\n"
+    );
+    let file = programs.path().join("podman");
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    let search_path = programs.path().to_string_lossy().into_owned();
+    let request = SandboxRequest { search_path, ..request(&base, wish(&base, &environment)) };
+    let error = Sandbox::open(&request).unwrap().enter().unwrap_err().to_string();
+    assert!(error.contains(".vscode` was replaced while the sandbox started"), "{error}");
+}
+
 /// A fake docker that writes its arguments to a file per subcommand and answers as the script says.
 fn fake(folder: &Path, log: &Path, script: &str) {
     let file = folder.join("docker");
