@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
+use super::Engine;
 use super::engine::Client;
 use crate::process_table;
 
@@ -65,7 +66,11 @@ pub(crate) fn remove(engine: &Client) {
     let filter = format!("label={LABEL}");
     let list = engine.ask(&["ps", "--all", "--filter", &filter, "--format", "{{.ID}} {{.Labels}}"]);
     for id in abandoned(&list.unwrap_or_default(), &Owner::current()) {
-        let _ = engine.ask(&["rm", "--force", &id]);
+        let _ = match engine.engine {
+            Engine::Docker => engine.ask(&["rm", "--force", &id]),
+            // It would wait for the container's first process.
+            Engine::Podman => engine.ask(&["rm", "--force", "--time=0", &id]),
+        };
     }
 }
 

@@ -19,6 +19,8 @@ const NAMES: &[&str] = &[
     "libutil.so.1",
 ];
 
+const PRELOADED: &str = "/etc/ld.so.preload";
+
 /// How to start this program inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnProgram {
@@ -58,7 +60,11 @@ impl OwnProgram {
         let command = match loader {
             // A program without libraries starts by itself.
             None => vec![program.into()],
-            Some(loader) => vec![loader.into(), "--library-path".into(), folder.into(), program.into()],
+            Some(loader) => {
+                // By this file, an image could load its own code into the program.
+                binds.push(bind(Path::new("/dev/null"), PRELOADED.into()));
+                vec![loader.into(), "--library-path".into(), folder.into(), program.into()]
+            }
         };
         Self { binds, command }
     }
@@ -111,7 +117,8 @@ mod tests {
                 "/run/pollux/pollux"
             ]
         );
-        assert!(program.binds.iter().all(|bind| !bind.writable && bind.target.starts_with(OWN)));
+        assert!(program.binds.iter().all(|bind| !bind.writable));
+        assert!(program.binds.iter().any(|bind| bind.target == Path::new(PRELOADED)));
         let alone = OwnProgram::new(Path::new("/opt/pollux"), &[]);
         assert_eq!(alone.command, ["/run/pollux/pollux"]);
     }

@@ -10,6 +10,9 @@ use super::{ContainerError, Engine};
 const MAX_PROCESSES: &str = "--pids-limit=4096";
 const SHARED_MEMORY: &str = "--shm-size=512m";
 const RUN: &str = "/run:size=64m,mode=755";
+/// Variables by which an image could load its own code into the first process, which is ours.
+const LOADER: [&str; 4] =
+    ["--env=LD_PRELOAD=", "--env=LD_AUDIT=", "--env=LD_LIBRARY_PATH=", "--env=GLIBC_TUNABLES="];
 
 /// A file or folder of this machine that appears inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +71,9 @@ impl Plan {
         }
         all.extend(["--workdir=/", "--entrypoint=", "--cap-drop=ALL"].map(OsString::from));
         all.extend(["--security-opt=no-new-privileges", MAX_PROCESSES, "--ipc=private"].map(OsString::from));
-        all.push(SHARED_MEMORY.into());
+        // What an image wants to run by itself would run before the filter of system calls.
+        all.extend([SHARED_MEMORY, "--no-healthcheck"].map(OsString::from));
+        all.extend(LOADER.map(OsString::from));
         if self.labels_files {
             all.push("--security-opt=label=disable".into());
         }
@@ -162,7 +167,8 @@ mod tests {
     const FIRST: &str = "run --rm --pull=never --attach=stderr --log-driver=none --name=pollux-0 \
          --hostname=pollux --label=pollux.owner=o";
     const CONFINED: &str = "--workdir=/ --entrypoint= --cap-drop=ALL --security-opt=no-new-privileges \
-         --pids-limit=4096 --ipc=private --shm-size=512m";
+         --pids-limit=4096 --ipc=private --shm-size=512m --no-healthcheck --env=LD_PRELOAD= --env=LD_AUDIT= \
+         --env=LD_LIBRARY_PATH= --env=GLIBC_TUNABLES=";
     const BINDS: &str = "--tmpfs /run:size=64m,mode=755 --mount type=bind,source=/w,target=/w \
          --mount type=bind,source=/w/.git/hooks,target=/w/.git/hooks,readonly";
     const LAST: &str = "i:1 /run/pollux/pollux x";

@@ -86,11 +86,17 @@ fn with_podman() -> Option<(TempDir, Vec<(String, String)>)> {
             ["sh", "id", "cat", "touch", "sleep", "ls", "env", "mv", "wget", "nc", "mount", "unshare", "ps"]
                 .map(|name| format!("COPY busybox /bin/{name}"))
                 .into();
-        let text = format!("FROM scratch\n{}\nENV PATH=/bin OF_IMAGE=1\n", links.join("\n"));
+        // An image that would like to load its own code into the first process.
+        let text = format!(
+            "FROM scratch\n{}\nENV PATH=/bin OF_IMAGE=1 LD_LIBRARY_PATH=/bin LD_PRELOAD=/bin/sh\n\
+             COPY preload /etc/ld.so.preload\nENTRYPOINT [\"/bin/nope\"]\nUSER 4242\n",
+            links.join("\n")
+        );
+        fs::write(context.join("preload"), "/bin/busybox\n").map_err(|error| error.to_string())?;
         fs::write(context.join("Dockerfile"), text).map_err(|error| error.to_string())?;
         let context = context.to_string_lossy();
         podman(&environment, &["build", "--network=none", "--tag", IMAGE, &context])?;
-        podman(&environment, &["run", "--rm", "--network=none", IMAGE, "/bin/sh", "-c", ":"])
+        podman(&environment, &["run", "--rm", "--network=none", "--entrypoint=", IMAGE, "/bin/sh", "-c", ":"])
     })();
     match prepared {
         Ok(_) => Some((folder, environment)),
