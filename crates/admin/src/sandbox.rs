@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::{Failure, print_result};
-use pollux_host::{Loaded, load_settings, open_rights, sandbox_request};
+use pollux_host::{Loaded, load_settings, open_rights, sandbox_request, sandbox_unavailable as unavailable};
 use pollux_rights::SessionRights;
 use pollux_sandbox::{Sandbox, SandboxRequest};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,7 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
         SandboxCommand::Status { json } => status(&request, *json, context),
         SandboxCommand::Check => {
             let sandbox = open(&request)?;
+            sandbox.enter().map_err(|error| unavailable(&error))?;
             let results = check::run(&sandbox, &loaded)?;
             print_result(context.out, &page::checked(sandbox.level(), &results))?;
             if results.iter().any(|result| result.outcome == check::Outcome::Broken) {
@@ -37,6 +38,7 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
         SandboxCommand::Run { command } => {
             let (rights, notes) = open_rights(&loaded)?;
             context.note(&notes);
+            rights.sandbox().enter().map_err(|error| unavailable(&error))?;
             let (done, notice) = run_one(&Arc::new(rights), command, &loaded);
             context.warn(&notice.into_iter().collect::<Vec<_>>());
             done
@@ -45,18 +47,20 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
 }
 
 fn open(request: &SandboxRequest) -> Result<Sandbox, Failure> {
-    Sandbox::open(request).map_err(|error| Failure::from_error(ExitKind::Sandbox, &error))
+    Sandbox::open(request).map_err(|error| unavailable(&error))
 }
 
 fn status(request: &SandboxRequest, json: bool, context: &mut Context<'_>) -> Result<(), Failure> {
-    let all = SandboxRequest { level: None, ..request.clone() };
-    let tried = Sandbox::probe(&all).map_err(|error| Failure::from_error(ExitKind::Sandbox, &error))?;
+    let tried = Sandbox::probe(request).map_err(|error| Failure::from_error(ExitKind::Sandbox, &error))?;
     let is_chosen = |level| request.level.is_none_or(|only| only == level);
     let used = tried.iter().find(|(level, result)| is_chosen(*level) && result.is_ok());
     let used = used.and_then(|(_, result)| result.as_ref().ok());
     let text =
         if json { format!("{:#}\n", page::status_json(&tried, used)) } else { page::status(&tried, used) };
     print_result(context.out, &text)?;
+    if request.container.as_ref().is_some_and(|container| !container.flags.is_empty()) {
+        context.warn(&["SANDBOX_FLAGS can lift any of these restrictions.".to_owned()]);
+    }
     if used.is_none() {
         return Err(Failure::new(ExitKind::Sandbox, "no sandbox is available"));
     }

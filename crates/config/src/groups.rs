@@ -241,9 +241,14 @@ pub struct Tools {
 pub struct Sandbox {
     /// `None` if unset.
     pub enabled: Option<bool>,
-    /// `namespaces`, `bwrap`, `landlock`, `sandbox-exec`, …; `None` for whatever works.
+    /// `namespaces`, `bwrap`, `landlock`, `sandbox-exec`, `docker`, `podman`; `None` for whatever works.
     pub command: Option<String>,
+    /// The image of a container.
     pub image: Option<String>,
+    /// A file to load the image from.
+    pub image_archive: Option<String>,
+    /// `command` or `process`: what a container confines.
+    pub scope: Option<String>,
     /// Further paths that may be written.
     pub allowed_paths: Vec<String>,
     /// `None` if unset.

@@ -131,5 +131,6 @@ fn request(base: &Path, level: Level) -> SandboxRequest {
         network: true,
         level: Some(level),
         grants: pollux_sandbox::Grants::default(),
+        container: None,
     }
 }

@@ -12,6 +12,7 @@ mod background_work;
 mod budget;
 mod built_in_prompts;
 pub mod checker;
+mod container;
 pub mod conversation;
 mod credentials;
 pub mod custom_commands;
@@ -95,7 +96,9 @@ pub use pollux_sandbox::run_holder_if_asked;
 pub use pollux_tools::{MAX_EXTRA_DIRECTORIES, SandboxSlot, Workspace, WorkspaceSetup, list_paths};
 pub use prepared::{Prepared, prepare, refuse_forbidden_yolo};
 pub use request::Request;
-pub use sandbox::{Sandbox, SandboxInForce, check_sandbox, open_rights, sandbox_request};
+pub use sandbox::{
+    Sandbox, SandboxInForce, check_sandbox, open_rights, sandbox_request, unavailable as sandbox_unavailable,
+};
 pub use sandbox_page::sandbox_page;
 pub use sessions::{
     Chosen, Freshness, HistoryItem, RecordedCall, RecordedItem, StoredChat, StoredChats, choose_session,

@@ -12,7 +12,7 @@ use crate::loaded::{Loaded, check_policy_files};
 use crate::model_list;
 use crate::permission::{Permission, check_trust};
 use crate::request::{RawOutput, Request};
-use crate::sandbox::{Sandbox, check_sandbox};
+use crate::sandbox::{self, Sandbox, check_sandbox};
 use crate::session_model;
 use crate::sessions::{Chosen, choose_session};
 
@@ -42,6 +42,7 @@ pub fn prepare<'a>(
     let loaded = &*loaded;
     let credentials = check_credentials(loaded)?;
     let permission = check_trust(request, loaded)?;
+    sandbox::announcement(loaded, permission.approval).iter().for_each(|line| note(line));
     let sandbox = check_sandbox(loaded, permission.approval)?;
     // What an agent does not get is told with the other problems of agents.
     if let Some(ignored) = loaded.project_model.as_ref().filter(|ignored| !ignored.is_of_agent()) {

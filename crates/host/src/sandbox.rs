@@ -16,12 +16,12 @@ use pollux_rights::{
 use pollux_sandbox::{Confinement, Doors, Level, SandboxError, SandboxRequest};
 use serde_json::{Value, json};
 
-use super::{Loaded, workspace};
+use super::{Loaded, container, workspace};
 
-/// Upstream's sandboxes that need a daemon, an image or another system.
-const CONTAINERS: &[&str] = &["docker", "podman", "runsc", "lxc", "windows-native"];
-const VALUES: &str =
-    "use `true`, `namespaces`, `bwrap` or `landlock` (Linux), `sandbox-exec` (macOS), or `false`";
+/// Upstream's sandboxes that Pollux does not have.
+const UNSUPPORTED: &[&str] = &["runsc", "lxc", "windows-native"];
+const VALUES: &str = "use `true`, `namespaces`, `bwrap`, `landlock`, `docker` or `podman` (Linux), \
+                      `sandbox-exec` (macOS), or `false`";
 
 /// The sandbox for tool commands.
 pub struct Sandbox {
@@ -135,6 +135,7 @@ pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox,
     }
     // A requested sandbox is checked at once; the implicit one of yolo mode is opened with the first command.
     let options = RightsOptions { lazily: wish == Wish::Mode, ..options(loaded, wish, approval)? };
+    let (contained, mode) = (options.request.container.clone(), options.network);
     match SessionRights::open(options) {
         Ok(Opened { rights, mut notes }) => {
             let network = match rights.network() {
@@ -143,12 +144,17 @@ pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox,
                 NetworkMode::Proxy => "; network access only to allowed hosts",
                 NetworkMode::Public => "; network access only to public hosts",
             };
+            let is_contained = matches!(rights.level(), Level::Container(_));
             let written = match rights.profile() {
+                Profile::Workspace | Profile::Strict if is_contained => "the workspace and the container",
                 Profile::Workspace | Profile::Strict => "the workspace, caches and temporary files",
                 Profile::ReadOnly => "temporary files",
             };
             let note =
                 format!("Sandbox ({}): commands can write only to {written}{network}.", rights.level());
+            if let (Some(contained), Level::Container(engine)) = (contained, rights.level()) {
+                notes.extend(container::notes(&contained, engine, mode));
+            }
             notes.insert(0, note);
             Ok(Sandbox { rights: Some(Arc::new(rights)), notes })
         }
@@ -167,8 +173,10 @@ pub fn open_rights(loaded: &Loaded) -> Result<(SessionRights, Vec<String>), Fail
     Ok((rights, notes))
 }
 
-fn unavailable(error: &SandboxError) -> Failure {
+/// The failure to report if a sandbox cannot be used (exit code 44).
+pub fn unavailable(error: &SandboxError) -> Failure {
     let hint = match error {
+        SandboxError::Container(error) => return container::unavailable(error),
         SandboxError::Root(_) => "start in the project's own folder, or use `--sandbox=false`",
         SandboxError::NoneWorks(_) => {
             "install bubblewrap, run inside a container of your own, or use `--sandbox=false`"
@@ -193,6 +201,7 @@ pub fn sandbox_request(loaded: &Loaded) -> Result<SandboxRequest, Failure> {
     let wish = asked(loaded);
     let mut request = request(loaded, level_asked(loaded)?)?;
     let (profile, network, _) = modes(loaded, wish, ApprovalMode::Default);
+    add_container(&mut request, loaded, network)?;
     request.network = network == NetworkMode::Open;
     request.grants.read_only = profile == Profile::ReadOnly;
     request.grants.bare_home = profile == Profile::Strict;
@@ -210,7 +219,11 @@ fn asked(loaded: &Loaded) -> Wish {
 }
 
 fn level_asked(loaded: &Loaded) -> Result<Option<Level>, Failure> {
-    loaded.groups.tools.sandbox.command.as_deref().map(level).transpose()
+    let asked = &loaded.groups.tools.sandbox;
+    if asked.command.is_none() && asked.image.is_some() && asked.enabled == Some(true) {
+        return Ok(Some(Level::Container(container::default_engine(loaded))));
+    }
+    asked.command.as_deref().map(level).transpose()
 }
 
 fn wish(loaded: &Loaded, approval: ApprovalMode) -> Wish {
@@ -233,8 +246,8 @@ fn level(word: &str) -> Result<Level, Failure> {
     if let Some(level) = Level::named(word) {
         return Ok(level);
     }
-    let problem = if CONTAINERS.contains(&word.to_ascii_lowercase().as_str()) {
-        format!("unsupported sandbox `{word}`: this version has no container sandbox")
+    let problem = if UNSUPPORTED.contains(&word.to_ascii_lowercase().as_str()) {
+        format!("unsupported sandbox `{word}`")
     } else {
         format!("unknown sandbox `{word}`")
     };
@@ -270,8 +283,9 @@ fn modes(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> (Profile, Netwo
 }
 
 fn options(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> Result<RightsOptions, Failure> {
-    let request = request(loaded, level_asked(loaded)?)?;
+    let mut request = request(loaded, level_asked(loaded)?)?;
     let (profile, network, network_is_default) = modes(loaded, wish, approval);
+    add_container(&mut request, loaded, network)?;
     let directory = loaded.env.cwd().to_path_buf();
     let resolve = |right: &Right| {
         resolve_right(right, &request.homes, &directory).map_err(|error| {
@@ -323,10 +337,25 @@ fn request(loaded: &Loaded, level: Option<Level>) -> Result<SandboxRequest, Fail
         network: false,
         level,
         grants: pollux_sandbox::Grants::default(),
+        container: None,
     })
 }
 
-fn absolute(path: &str, home: &Path, directory: &Path) -> PathBuf {
+/// What to say before a start that takes long.
+pub(crate) fn announcement(loaded: &Loaded, approval: ApprovalMode) -> Option<String> {
+    let is_asked = wish(loaded, approval) != Wish::Nobody;
+    container::announcement(loaded, level_asked(loaded).ok().flatten().filter(|_| is_asked))
+}
+
+/// Adds what a container needs to know, if the level is one.
+fn add_container(request: &mut SandboxRequest, loaded: &Loaded, network: NetworkMode) -> Result<(), Failure> {
+    if let Some(Level::Container(_)) = request.level {
+        request.container = Some(container::request(loaded, network)?);
+    }
+    Ok(())
+}
+
+pub(crate) fn absolute(path: &str, home: &Path, directory: &Path) -> PathBuf {
     match path.strip_prefix("~/") {
         Some(rest) => home.join(rest),
         None if path == "~" => home.to_path_buf(),

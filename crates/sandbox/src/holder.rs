@@ -81,7 +81,7 @@ pub(crate) struct Holder {
 /// exit code.
 pub fn run_if_asked(arguments: &mut dyn Iterator<Item = OsString>) -> Option<u8> {
     match arguments.next()?.to_str()? {
-        ARGUMENT => Some(init::run()),
+        ARGUMENT => Some(init::run(arguments.next().as_deref())),
         crate::keeper::ARGUMENT => Some(crate::keeper::run()),
         _ => None,
     }
@@ -132,6 +132,28 @@ impl Holder {
                 let _ = process.wait();
                 let said = said.lines().map(str::trim).find(|line| !line.is_empty());
                 Err(said.map_or(why, |said| LevelError::Trial(said.to_owned())))
+            }
+        }
+    }
+
+    /// Takes over a holder that another program started and that has connected.
+    pub(crate) fn adopt(
+        mut process: Child,
+        control: UnixStream,
+        setup: &Setup,
+    ) -> Result<(Self, Vec<TcpListener>), LevelError> {
+        match exchange(&control, setup) {
+            Ok((id, listeners)) => {
+                let (control, process) = (Some(Mutex::new(control)), Mutex::new(process));
+                let holder =
+                    Self { control, monitor: None, process, id, namespaces: Vec::new(), shared_view: None };
+                Ok((holder, listeners.into_iter().map(TcpListener::from).collect()))
+            }
+            Err(why) => {
+                // Its end ends what was started.
+                drop(control);
+                wait_or_kill(&mut process, Instant::now() + END_LIMIT);
+                Err(why)
             }
         }
     }

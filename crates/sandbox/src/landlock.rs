@@ -133,7 +133,7 @@ fn rules(places: &SandboxPaths) -> Result<Vec<(PathBuf, u64)>, LevelError> {
         let mut trees = Vec::new();
         beside(tree, without, &mut trees)?;
         rules.extend(trees.into_iter().map(|path| (path, access)));
-        Ok(())
+        Ok::<(), LevelError>(())
     };
     add(Path::new("/"), &unread, READ)?;
     // A home directory inside it must not become writable too.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use pollux_domain::sync::Locked as _;
 
+use crate::container::Container;
 use crate::holder::setup::{Kind, Setup};
 use crate::holder::{Held, Holder, Start};
 use crate::keeper::{Armed, Charge, Keeper, Watch};
@@ -56,6 +57,7 @@ enum Means {
         scratch: PathBuf,
     },
     Landlock,
+    Container(Container),
 }
 
 /// Ends processes that commands leave behind, without confining them.
@@ -74,6 +76,7 @@ impl Guard {
             ruleset: None,
             join: Vec::new(),
             listen: Vec::new(),
+            expected: Vec::new(),
         };
         Ok(Self { holder: Holder::start(&setup, None)?.0 })
     }
@@ -116,6 +119,7 @@ impl Sandbox {
                 landlock::check()?;
                 Means::Landlock
             }
+            Level::Container(engine) => Means::Container(Container::open(engine, places, request, scratch)?),
             Level::Seatbelt => return Err(LevelError::OtherSystem),
         };
         let sandbox = Self {
@@ -130,7 +134,9 @@ impl Sandbox {
             kept,
             joined: None,
         };
-        if trial == Trial::Now || level != Level::Landlock {
+        // A container takes a second, and its engine and image were checked.
+        let is_checked = matches!(level, Level::Container(_));
+        if !is_checked && (trial == Trial::Now || level != Level::Landlock) {
             sandbox.try_out()?;
         }
         Ok(sandbox)
@@ -183,6 +189,7 @@ impl Sandbox {
             Means::Namespaces(scratch) => mounts::mounts(&self.places, scratch),
             Means::Bubblewrap { scratch, .. } => mounts::mounts(&self.places, scratch),
             Means::Landlock => Vec::new(),
+            Means::Container(container) => container.placed(&self.places),
         };
         if let Some(holder) = session.holder.clone().filter(|holder| holder.is_alive()) {
             let new: Vec<Placed> =
@@ -195,7 +202,7 @@ impl Sandbox {
                 session.mounted = plan;
                 return Ok(holder);
             }
-            // Only bubblewrap itself can mount there.
+            // Only bubblewrap or the engine can mount there.
             session.older.push(holder);
         }
         let holder = Arc::new(self.start_holder(&plan)?);
@@ -213,6 +220,7 @@ impl Sandbox {
         };
         let everything = Sockets { unix: true, internet: true };
         let setup = |kind, sockets, mounts, ruleset| Setup {
+            expected: Vec::new(),
             kind,
             own_network: !self.network,
             sockets: Some(sockets),
@@ -237,6 +245,10 @@ impl Sandbox {
                 let sockets = Sockets { unix: false, internet: self.network };
                 let setup = setup(Kind::Rules, sockets, Vec::new(), Some(landlock::full(&self.places)?));
                 Holder::start(&setup, None)
+            }
+            Means::Container(container) => {
+                let setup = setup(Kind::Inside, everything, Vec::new(), None);
+                container.start(&container.visible(&self.places), |expected| Setup { expected, ..setup })
             }
         }?;
         if let Some(doors) = self.doors.as_ref().filter(|_| !listeners.is_empty()) {
@@ -291,11 +303,23 @@ impl Sandbox {
     }
 
     pub fn level(&self) -> Level {
-        match self.means {
+        match &self.means {
             Means::Namespaces(_) => Level::Namespaces,
             Means::Bubblewrap { .. } => Level::Bubblewrap,
             Means::Landlock => Level::Landlock,
+            Means::Container(container) => Level::Container(container.engine()),
         }
+    }
+
+    /// Starts what a first command would have to start. An engine may take a second for it.
+    pub fn enter(&self) -> Result<(), SandboxError> {
+        self.holder().map(drop).map_err(|error| SandboxError::of(self.level(), error))
+    }
+
+    /// The container's own variables, if there is one.
+    pub(crate) fn container_environment(&self, given: &[(String, String)]) -> Option<Vec<(String, String)>> {
+        let Means::Container(container) = &self.means else { return None };
+        Some(container.environment(given))
     }
 
     pub(crate) fn door_variables(&self) -> &[(String, String)] {
@@ -304,7 +328,15 @@ impl Sandbox {
 
     /// How the sandbox treats a real path.
     pub fn access_to(&self, path: &Path) -> PathAccess {
-        self.places.access_to(path)
+        let access = self.places.access_to(path);
+        match &self.means {
+            // The image's, not this machine's.
+            Means::Container(container) if !container.shows(path, &self.places) => match access {
+                PathAccess::Hidden => access,
+                PathAccess::Writable | PathAccess::ReadOnly | PathAccess::Protected => PathAccess::Writable,
+            },
+            Means::Container(_) | Means::Namespaces(_) | Means::Bubblewrap { .. } | Means::Landlock => access,
+        }
     }
 
     pub fn confinement(&self) -> Confinement {
@@ -312,7 +344,9 @@ impl Sandbox {
         let signals_outside = level == Level::Landlock && !landlock::has_scopes();
         // A network namespace blocks them too.
         let has_own_network = level != Level::Landlock && !self.network;
-        let abstract_sockets = level != Level::Landlock && !has_own_network && !landlock::has_scopes();
+        let is_contained = matches!(level, Level::Container(_));
+        let abstract_sockets =
+            level != Level::Landlock && !is_contained && !has_own_network && !landlock::has_scopes();
         Confinement {
             level,
             network: self.network,

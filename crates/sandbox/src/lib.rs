@@ -10,6 +10,7 @@
 
 #[cfg(target_os = "linux")]
 mod bubblewrap;
+pub mod container;
 #[cfg(target_os = "linux")]
 mod ending;
 #[cfg(target_os = "linux")]
@@ -44,6 +45,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use container::{ContainerError, ContainerRequest, Engine};
 use paths::SandboxPaths;
 
 #[cfg(target_os = "linux")]
@@ -77,6 +79,8 @@ pub struct SandboxRequest {
     pub level: Option<Level>,
     /// Rights beyond the usual ones.
     pub grants: Grants,
+    /// For the levels that are containers.
+    pub container: Option<Arc<ContainerRequest>>,
 }
 
 /// Rights that were granted, and ways out of an own network.
@@ -134,9 +138,12 @@ pub enum Level {
     Bubblewrap,
     Landlock,
     Seatbelt,
+    /// A container of an engine that the user names.
+    Container(Engine),
 }
 
 impl Level {
+    /// Those that are tried if none is named.
     pub const ALL: [Self; 4] = [Self::Namespaces, Self::Bubblewrap, Self::Landlock, Self::Seatbelt];
 
     /// The name in settings.
@@ -146,6 +153,7 @@ impl Level {
             Self::Bubblewrap => "bwrap",
             Self::Landlock => "landlock",
             Self::Seatbelt => "sandbox-exec",
+            Self::Container(engine) => engine.as_str(),
         }
     }
 
@@ -156,7 +164,7 @@ impl Level {
             "bwrap" | "bubblewrap" => Some(Self::Bubblewrap),
             "landlock" => Some(Self::Landlock),
             "sandbox-exec" | "seatbelt" => Some(Self::Seatbelt),
-            _ => None,
+            other => Engine::named(other).map(Self::Container),
         }
     }
 }
@@ -168,6 +176,8 @@ impl fmt::Display for Level {
             Self::Bubblewrap => "bubblewrap",
             Self::Landlock => "Landlock",
             Self::Seatbelt => "Seatbelt",
+            Self::Container(Engine::Docker) => "docker container",
+            Self::Container(Engine::Podman) => "podman container",
         })
     }
 }
@@ -194,7 +204,16 @@ impl Confinement {
             (false, true) => "the network only through a proxy",
             (false, false) => "no network",
         };
-        format!("commands can write only to the workspace, caches and temporary files; {network}")
+        match self.level {
+            Level::Container(_) => {
+                format!(
+                    "commands see only the workspace and the image, and write to the workspace; {network}"
+                )
+            }
+            Level::Namespaces | Level::Bubblewrap | Level::Landlock | Level::Seatbelt => {
+                format!("commands can write only to the workspace, caches and temporary files; {network}")
+            }
+        }
     }
 }
 
@@ -205,6 +224,18 @@ pub enum SandboxError {
     Root(#[from] RootError),
     #[error("no sandbox works on this machine: {}", reasons(.0))]
     NoneWorks(Vec<(Level, LevelError)>),
+    #[error(transparent)]
+    Container(#[from] ContainerError),
+}
+
+impl SandboxError {
+    /// The failure of one level.
+    fn of(level: Level, error: LevelError) -> Self {
+        match error {
+            LevelError::Container(error) => Self::Container(error),
+            error => Self::NoneWorks(vec![(level, error)]),
+        }
+    }
 }
 
 /// Why one level cannot be used.
@@ -226,6 +257,8 @@ pub enum LevelError {
     Start(io::Error),
     #[error("a trial run failed: {0}")]
     Trial(String),
+    #[error(transparent)]
+    Container(#[from] ContainerError),
 }
 
 /// A level, and its restrictions or why it cannot be used.
@@ -324,6 +357,9 @@ impl Sandbox {
 
     fn best(request: &SandboxRequest, trial: Trial) -> Result<Self, SandboxError> {
         let places = SandboxPaths::survey(request)?;
+        if let Some(level @ Level::Container(_)) = request.level {
+            return Self::at(level, &places, request, trial).map_err(|error| SandboxError::of(level, error));
+        }
         let wanted = Level::ALL.into_iter().filter(|level| request.level.is_none_or(|only| only == *level));
         let mut tried = Vec::new();
         for level in wanted {
@@ -340,7 +376,9 @@ impl Sandbox {
     /// Tries every level of this system, best first.
     pub fn probe(request: &SandboxRequest) -> Result<Vec<Probed>, RootError> {
         let places = SandboxPaths::survey(request)?;
-        let tried = Level::ALL.into_iter().map(|level| {
+        // An engine is asked only if it is named.
+        let named = request.level.filter(|level| matches!(level, Level::Container(_)));
+        let tried = named.into_iter().chain(Level::ALL).map(|level| {
             (level, Self::at(level, &places, request, Trial::Now).map(|sandbox| sandbox.confinement()))
         });
         Ok(tried.filter(|(_, result)| !matches!(result, Err(LevelError::OtherSystem))).collect())
@@ -379,8 +417,9 @@ impl Sandbox {
 
     /// The environment without variables that lead out of the sandbox. `SANDBOX` tells programs that they are in one.
     fn environment(&self, given: &[(String, String)]) -> Vec<(String, String)> {
-        let mut kept: Vec<(String, String)> =
-            given.iter().filter(|(name, _)| !leads_out(name)).cloned().collect();
+        let mut kept: Vec<(String, String)> = self
+            .container_environment(given)
+            .unwrap_or_else(|| given.iter().filter(|(name, _)| !leads_out(name)).cloned().collect());
         let mut set = |name: &str, value: &str| {
             kept.retain(|(known, _)| known != name);
             kept.push((name.to_owned(), value.to_owned()));
@@ -398,7 +437,7 @@ impl Sandbox {
         for (name, value) in self.door_variables() {
             set(name, value);
         }
-        if matches!(self.level(), Level::Namespaces | Level::Bubblewrap) {
+        if matches!(self.level(), Level::Namespaces | Level::Bubblewrap | Level::Container(_)) {
             // Inside the sandbox, it is always at this path.
             set("TMPDIR", "/tmp");
         }

@@ -65,6 +65,8 @@ impl SandboxPaths {
             places.add_root(root, &homes);
         }
         let caches = homes.iter().flat_map(|home| CACHES.iter().map(|cache| real_below(home, cache)));
+        // A container has its own.
+        let caches = caches.filter(|_| request.container.is_none());
         let caches = caches.filter(|cache| cache.exists() && refuse_broad(cache, &homes).is_ok());
         places.writable.extend(allowed.iter().cloned().chain(caches));
         places.writable = distinct(places.writable.drain(..));

@@ -56,6 +56,12 @@ pub fn own_number(process: u32) -> u32 {
     numbers.and_then(|line| line.split_ascii_whitespace().last()?.parse().ok()).unwrap_or(process)
 }
 
+/// When a process started, in ticks since the system did.
+pub fn start_of(process: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    parse_stat(process, &stat).filter(|entry| entry.is_alive).map(|entry| entry.started)
+}
+
 /// All processes; empty where the system has no `/proc`.
 pub fn processes() -> Vec<ProcessEntry> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };

@@ -40,6 +40,7 @@ impl Confinement {
     pub fn report(&self) -> Vec<Right> {
         let by_rules = self.level == Level::Landlock;
         let on_macos = self.level == Level::Seatbelt;
+        let is_contained = matches!(self.level, Level::Container(_));
         let held = |name| Right { name, holding: Holding::Held, missing: "" };
         let unless = |name, lacks: bool, holding, missing| {
             if lacks { Right { name, holding, missing } } else { held(name) }
@@ -70,7 +71,7 @@ impl Confinement {
                 "hooks and settings that run programs are disabled when the command ends",
             ),
             Right { name: "hard links", holding: Holding::Open, missing: HARD_LINKS },
-            Right { name: "package caches", holding: Holding::Open, missing: CACHES },
+            unless("package caches", !is_contained, Holding::Open, CACHES),
             Right { name: "workspace secrets", holding: Holding::Open, missing: WORKSPACE_SECRETS },
             unless("temporary files", by_rules || on_macos, Holding::Open, "shared with your other programs"),
             unless("devices", on_macos, Holding::Open, "not restricted"),

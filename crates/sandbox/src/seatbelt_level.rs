@@ -82,6 +82,16 @@ impl Sandbox {
         Level::Seatbelt
     }
 
+    /// Nothing is started beforehand on this system.
+    pub fn enter(&self) -> Result<(), SandboxError> {
+        Ok(())
+    }
+
+    /// No containers on this system.
+    pub(crate) fn container_environment(&self, _: &[(String, String)]) -> Option<Vec<(String, String)>> {
+        None
+    }
+
     pub(crate) fn door_variables(&self) -> &[(String, String)] {
         &[]
     }

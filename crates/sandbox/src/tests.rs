@@ -20,6 +20,7 @@ fn request(base: &Path) -> SandboxRequest {
         network: true,
         level: None,
         grants: crate::Grants::default(),
+        container: None,
     }
 }
 
@@ -130,5 +131,8 @@ fn levels_have_the_names_that_settings_use() {
         assert_eq!(Level::named(level.as_str()), Some(level));
     }
     assert_eq!(Level::named("Bubblewrap"), Some(Level::Bubblewrap));
-    assert_eq!(Level::named("docker"), None);
+    let container = |engine| Some(Level::Container(engine));
+    assert_eq!(Level::named("docker"), container(crate::container::Engine::Docker));
+    assert_eq!(Level::named("Podman"), container(crate::container::Engine::Podman));
+    assert_eq!(Level::named("lxc"), None);
 }

@@ -5,6 +5,8 @@
 
 #[path = "it/attacks.rs"]
 mod attacks;
+#[path = "it/containers.rs"]
+mod containers;
 #[path = "it/escapes.rs"]
 mod escapes;
 #[path = "it/escapes_files.rs"]
@@ -34,6 +36,7 @@ extern "C" fn act_if_asked() {
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
         Some(escapes::ARGUMENT) => std::process::exit(escapes::run(&arguments.collect::<Vec<_>>())),
+        Some(containers::ARGUMENT) => containers::hold(&arguments.collect::<Vec<_>>()),
         Some(sessions::ARGUMENT) => sessions::run(&arguments.collect::<Vec<_>>()),
         Some(soak::ARGUMENT) => soak::run(&arguments.collect::<Vec<_>>()),
         _ => {}

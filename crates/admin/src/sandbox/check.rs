@@ -1,9 +1,11 @@
 //! Harmless escape attempts to run on a user's machine.
 
+use std::path::Path;
+
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_host::Loaded;
-use pollux_sandbox::{Holding, Sandbox};
+use pollux_sandbox::{Holding, Level, Sandbox};
 
 use super::{Streams, in_sandbox};
 
@@ -91,12 +93,17 @@ pub(super) fn run(sandbox: &Sandbox, loaded: &Loaded) -> Result<Vec<Checked>, Fa
     let rights = sandbox.confinement().report();
     let own = std::process::id();
     let mut results = Vec::new();
-    for Attempt { right, what, script } in ATTEMPTS {
+    let contained = matches!(sandbox.level(), Level::Container(_));
+    if contained {
+        results.push(write_on_machine(sandbox, loaded)?);
+    }
+    // A container has files of its own at these places.
+    let attempts = ATTEMPTS.iter().filter(|attempt| !contained || attempt.right != "files outside");
+    for Attempt { right, what, script } in attempts {
         let script = format!("POLLUX_CHECK_PID={own}; {script}");
         let arguments = ["-c".to_owned(), script];
-        let status = in_sandbox(sandbox, "/bin/sh", &arguments, loaded, Streams::None).map_err(|error| {
-            Failure::new(ExitKind::Sandbox, "could not run a command in the sandbox").because(&error)
-        })?;
+        let status = in_sandbox(sandbox, "/bin/sh", &arguments, loaded, Streams::None)
+            .map_err(|error| failed(&error))?;
         let is_held = rights.iter().any(|known| known.name == *right && known.holding == Holding::Held);
         let outcome = match (status.success(), is_held) {
             (false, _) => Outcome::Held,
@@ -106,4 +113,26 @@ pub(super) fn run(sandbox: &Sandbox, loaded: &Loaded) -> Result<Vec<Checked>, Fa
         results.push(Checked { right, what, outcome });
     }
     Ok(results)
+}
+
+fn failed(error: &std::io::Error) -> Failure {
+    Failure::new(ExitKind::Sandbox, "could not run a command in the sandbox").because(error)
+}
+
+/// Tries to create files outside, and looks for them on this machine: inside a container they may well exist.
+fn write_on_machine(sandbox: &Sandbox, loaded: &Loaded) -> Result<Checked, Failure> {
+    let name = format!(".pollux-sandbox-check-{}", std::process::id());
+    let folders = [loaded.home.user_home(), Path::new("/usr"), Path::new("/etc"), Path::new("/var")];
+    let files = folders.map(|folder| folder.join(&name));
+    let script = "for f in \"$@\"; do : > \"$f\"; done";
+    let mut arguments = ["-c", script, "sh"].map(str::to_owned).to_vec();
+    arguments.extend(files.iter().map(|file| file.to_string_lossy().into_owned()));
+    in_sandbox(sandbox, "/bin/sh", &arguments, loaded, Streams::None).map_err(|error| failed(&error))?;
+    let made = files.iter().filter(|file| std::fs::remove_file(file).is_ok()).count();
+    let outcome = if made == 0 { Outcome::Held } else { Outcome::Broken };
+    Ok(Checked {
+        right: "files outside",
+        what: "create a file in the home directory, /usr, /etc or /var",
+        outcome,
+    })
 }

@@ -12,7 +12,6 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
-use pollux_exec::environment::for_command;
 use pollux_extend::skills::{Skills, validate};
 use pollux_host::prompter::Prompter;
 use pollux_host::request::Request;
@@ -134,7 +133,7 @@ impl SkillSet {
         let tools = &loaded.groups.tools;
         let git = Git {
             program: helpers::git(&loaded.env),
-            environment: for_command(&loaded.env, &tools.redaction, &tools.shell_pager),
+            environment: loaded.command_env(),
             background: &background,
             token: loaded.env.non_empty("GITHUB_TOKEN").map(str::to_owned),
             time_limit: PATIENCE,

@@ -34,6 +34,13 @@ fn merge_one(
     path: &mut String,
     taken: &mut dyn FnMut(&str),
 ) {
+    if path == "tools.sandbox"
+        && let Some(known) = below.get_mut(name)
+        && let Some(combined) = combined_sandbox(known, value)
+    {
+        *known = combined;
+        return taken(path);
+    }
     match (rule(path), below.get_mut(name), value) {
         (Merge::Concat, Some(Value::Array(list)), _) => {
             list.extend(items(value));
@@ -72,6 +79,26 @@ fn merge_one(
             below.insert(name.to_owned(), value.clone());
             taken(path);
         }
+    }
+}
+
+/// A wish for a sandbox keeps the one that is named below, and a name keeps what is said about it.
+fn combined_sandbox(below: &Value, above: &Value) -> Option<Value> {
+    match (below, above) {
+        (Value::String(name), Value::Bool(true)) if !name.is_empty() => Some(below.clone()),
+        (Value::Object(known), Value::Bool(true)) => {
+            let mut object = known.clone();
+            object.insert("enabled".to_owned(), Value::Bool(true));
+            Some(Value::Object(object))
+        }
+        (Value::Object(known), Value::String(name)) if !name.is_empty() => {
+            let mut object = known.clone();
+            object.shift_remove("type");
+            object.insert("enabled".to_owned(), Value::Bool(true));
+            object.insert("command".to_owned(), above.clone());
+            Some(Value::Object(object))
+        }
+        _ => None,
     }
 }
 
@@ -172,6 +199,26 @@ mod tests {
             (json!({"ui": {"theme": "a"}}), json!({"ui": {"theme": null}}), json!({"ui": {"theme": null}})),
             (json!({"ui": {"theme": "a"}}), json!({"ui": {}}), json!({"ui": {"theme": "a"}})),
             (json!({"x": 1}), json!({"x": {"y": 2}}), json!({"x": {"y": 2}})),
+            (
+                json!({"tools": {"sandbox": "docker"}}),
+                json!({"tools": {"sandbox": true}}),
+                json!({"tools": {"sandbox": "docker"}}),
+            ),
+            (
+                json!({"tools": {"sandbox": {"image": "i", "type": "docker"}}}),
+                json!({"tools": {"sandbox": "podman"}}),
+                json!({"tools": {"sandbox": {"image": "i", "enabled": true, "command": "podman"}}}),
+            ),
+            (
+                json!({"tools": {"sandbox": {"image": "i", "enabled": false}}}),
+                json!({"tools": {"sandbox": true}}),
+                json!({"tools": {"sandbox": {"image": "i", "enabled": true}}}),
+            ),
+            (
+                json!({"tools": {"sandbox": "docker"}}),
+                json!({"tools": {"sandbox": false}}),
+                json!({"tools": {"sandbox": false}}),
+            ),
         ] {
             assert_eq!(merged(&[&below, &above]), wanted, "{below} + {above}");
         }

@@ -198,6 +198,8 @@ fn sandbox(tree: &Tree<'_>) -> Sandbox {
                 enabled: object.get("enabled").and_then(Value::as_bool),
                 command,
                 image: text("image"),
+                image_archive: text("imageArchive"),
+                scope: text("scope"),
                 allowed_paths,
                 network: object.get("networkAccess").and_then(Value::as_bool).or(plain.network),
                 ..plain

@@ -64,6 +64,7 @@ impl Scene {
             network: true,
             level: Some(level),
             grants: pollux_sandbox::Grants::default(),
+            container: None,
         };
         change(&mut request);
         match Sandbox::open(&request) {

@@ -3,12 +3,14 @@
 //! Two processes at the levels that confine: the outer one is out of the commands' reach and ends everything when the
 //! program has exited; the inner one is confined itself and starts the commands.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -46,9 +48,14 @@ pub(super) fn doing<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(
     move |why| Trouble { what: what.into(), why: why.into() }
 }
 
-/// Runs a holder on the sockets that replace its input and output, until the program has exited.
-pub(crate) fn run() -> u8 {
-    let (Some(control), monitor) = (take_stream(0), take_stream(1)) else { return 1 };
+/// Runs a holder on the sockets that replace its input and output, or on the one that it is to connect to, until the
+/// program has exited.
+pub(crate) fn run(socket: Option<&OsStr>) -> u8 {
+    let (control, monitor) = match socket {
+        Some(path) => (UnixStream::connect(Path::new(path)).ok(), None),
+        None => (take_stream(0), take_stream(1)),
+    };
+    let Some(control) = control else { return 1 };
     let Ok(Some(Message { body, descriptors, .. })) = wire::receive(&control) else { return 1 };
     let mut control = Some(control);
     let done = match Setup::read(&body, descriptors) {
@@ -96,6 +103,10 @@ fn hold(setup: Setup, control: &mut Option<UnixStream>, monitor: Option<UnixStre
         if setup.kind == Kind::Guard {
             adopt_orphans()?;
         } else {
+            if let Some(replaced) = setup.expected.iter().find(|expected| !expected.is_met()) {
+                let what = format!("`{}` was replaced while the sandbox started", replaced.path.display());
+                return Err(Trouble { what, why: io::ErrorKind::InvalidData.into() });
+            }
             listeners = listen(&setup.listen)?;
             confine(&setup)?;
         }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use crate::mounts::Placed;
 use crate::syscalls::Sockets;
@@ -20,6 +21,14 @@ pub(crate) enum Kind {
     Inside,
 }
 
+/// The identity that a path must have where a holder runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expected {
+    pub(crate) path: PathBuf,
+    pub(crate) device: u64,
+    pub(crate) file: u64,
+}
+
 /// The setup of a holder.
 #[derive(Debug)]
 pub(crate) struct Setup {
@@ -34,6 +43,8 @@ pub(crate) struct Setup {
     pub(crate) join: Vec<OwnedFd>,
     /// Ports on the own loopback to listen on; the listeners are handed over.
     pub(crate) listen: Vec<u16>,
+    /// What another program mounted; anything else there is refused.
+    pub(crate) expected: Vec<Expected>,
 }
 
 impl Setup {
@@ -55,6 +66,11 @@ impl Setup {
         body.number(u32::try_from(self.listen.len()).unwrap_or_default());
         self.listen.iter().for_each(|port| body.number(u32::from(*port)));
         write_mounts(&self.mounts, &mut body);
+        body.number(u32::try_from(self.expected.len()).unwrap_or_default());
+        for Expected { path, device, file } in &self.expected {
+            body.text(path.as_os_str());
+            body.text(format!("{device} {file}").as_ref());
+        }
         let descriptors =
             self.ruleset.iter().chain(&self.join).map(|descriptor| descriptor.as_fd()).collect();
         (body.bytes, descriptors)
@@ -77,10 +93,37 @@ impl Setup {
         let listen =
             (0..body.number()?).map(|_| body.number().and_then(port)).collect::<io::Result<Vec<u16>>>()?;
         let mounts = read_mounts(&mut body)?;
+        let expected = (0..body.number()?).map(|_| Expected::read(&mut body)).collect::<io::Result<_>>()?;
         let mut descriptors = descriptors.into_iter();
         let ruleset = if has_ruleset { descriptors.next() } else { None };
         let sockets = is_filtered.then_some(sockets);
-        Ok(Self { kind, own_network, sockets, mounts, ruleset, join: descriptors.collect(), listen })
+        Ok(Self {
+            kind,
+            own_network,
+            sockets,
+            mounts,
+            ruleset,
+            join: descriptors.collect(),
+            listen,
+            expected,
+        })
+    }
+}
+
+impl Expected {
+    fn read(body: &mut Reader<'_>) -> io::Result<Self> {
+        let (path, numbers) = (body.path()?, body.text()?);
+        let numbers = numbers.to_str().and_then(|text| text.split_once(' '));
+        let (device, file) = numbers.ok_or(io::ErrorKind::InvalidData)?;
+        let read = |text: &str| text.parse().map_err(|_| io::ErrorKind::InvalidData);
+        Ok(Self { path, device: read(device)?, file: read(file)? })
+    }
+
+    /// Whether the path leads to that very file.
+    pub(crate) fn is_met(&self) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let meta = self.path.symlink_metadata();
+        meta.is_ok_and(|meta| (meta.dev(), meta.ino()) == (self.device, self.file))
     }
 }
 

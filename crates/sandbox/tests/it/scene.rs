@@ -94,6 +94,7 @@ pub(crate) fn request(base: &Path, level: Level) -> SandboxRequest {
         network: true,
         level: Some(level),
         grants: pollux_sandbox::Grants::default(),
+        container: None,
     }
 }
 

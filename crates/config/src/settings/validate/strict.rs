@@ -31,7 +31,8 @@ const AGENT_OVERRIDE: &[&str] = &["enabled", "modelConfig", "runConfig", "tools"
 const SUMMARY: &[&str] = &["tokenBudget"];
 const BUG_COMMAND: &[&str] = &["urlTemplate"];
 /// `type` is the older name of `command`.
-const SANDBOX: &[&str] = &["enabled", "command", "type", "image", "allowedPaths", "networkAccess"];
+const SANDBOX: &[&str] =
+    &["enabled", "command", "type", "image", "imageArchive", "scope", "allowedPaths", "networkAccess"];
 
 /// Keys that mean nothing in a value that otherwise fits.
 pub(super) fn unknown_keys(key: &Key, value: &Value) -> Vec<Issue> {
