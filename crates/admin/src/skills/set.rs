@@ -130,7 +130,6 @@ impl SkillSet {
     pub fn install(&mut self, source: &SkillSource, prompter: &mut Prompter<'_>) -> Result<String, Failure> {
         let loaded = &self.loaded;
         let background = Background::guarded(loaded.home.tmp_dir().join("background-processes"));
-        let tools = &loaded.groups.tools;
         let git = Git {
             program: helpers::git(&loaded.env),
             environment: loaded.command_env(),
