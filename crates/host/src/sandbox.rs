@@ -13,7 +13,7 @@ use pollux_egress::stored::ProjectKey;
 use pollux_rights::{
     NetworkMode, Opened, Profile, RightsOptions, SessionRights, parse_right, resolve_right, seatbelt_profile,
 };
-use pollux_sandbox::{Confinement, Doors, Level, SandboxError, SandboxRequest};
+use pollux_sandbox::{Confinement, Doors, Level, SandboxError, SandboxRequest, Trial};
 use serde_json::{Value, json};
 
 use super::{Loaded, workspace};
@@ -133,8 +133,9 @@ pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox,
         let note = || "No sandbox is in use: --sandbox-allow and --sandbox-report have no effect.".to_owned();
         return Ok(Sandbox { rights: None, notes: idle.then(note).into_iter().collect() });
     }
-    // A requested sandbox is checked at once; the implicit one of yolo mode is opened with the first command.
-    let options = RightsOptions { lazily: wish == Wish::Mode, ..options(loaded, wish, approval)? };
+    // The processes of a sandbox start with the first command.
+    let trial = if wish == Wish::Mode { Trial::FirstCommand } else { Trial::UnlessKnown };
+    let options = RightsOptions { trial, ..options(loaded, wish, approval)? };
     match SessionRights::open(options) {
         Ok(Opened { rights, mut notes }) => {
             let network = match rights.network() {
@@ -281,8 +282,10 @@ fn options(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> Result<Rights
     let allow = loaded.sandbox_allow.iter().map(resolve).collect::<Result<Vec<_>, _>>()?;
     let root = loaded.project.root();
     let trusted = loaded.trust.uses_project();
-    let project = trusted
-        .then(|| ProjectKey { root: root.to_path_buf(), trust: take_inventory(&loaded.home, root).digest });
+    let project = trusted.then(|| {
+        let (home, folder) = (loaded.home.clone(), root.to_path_buf());
+        ProjectKey::new(root.to_path_buf(), move || take_inventory(&home, &folder).digest)
+    });
     let added: Vec<&String> = loaded.dotenv.loaded.iter().flat_map(|file| &file.names).collect();
     Ok(RightsOptions {
         request,
@@ -304,7 +307,7 @@ fn options(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> Result<Rights
             .filtered(|name, _| !added.iter().any(|known| *known == name)),
         log: Some(loaded.project.temp_dir().join("sandbox-network.jsonl")),
         report: loaded.sandbox_report.as_ref().map(|file| loaded.env.cwd().join(file)),
-        lazily: false,
+        trial: Trial::Now,
     })
 }
 

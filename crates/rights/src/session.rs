@@ -16,7 +16,7 @@ use pollux_egress::rules::{Allow, Origin, Reach, RuleBook, RuleSet, Unlisted};
 use pollux_egress::stored::{ProjectKey, SaveError, StoredPaths, StoredRules, save_path};
 use pollux_egress::upstream::UpstreamProxies;
 use pollux_egress::variables::{Endpoint, ForCommand, variables};
-use pollux_sandbox::{Confinement, Doors, Level, Sandbox, SandboxError, SandboxRequest};
+use pollux_sandbox::{Confinement, Doors, Level, Sandbox, SandboxError, SandboxRequest, Trial};
 use tokio_util::sync::CancellationToken;
 
 use crate::desk::{Desk, Running};
@@ -52,8 +52,8 @@ pub struct RightsOptions {
     pub log: Option<PathBuf>,
     /// Where denials are written as JSON after each command.
     pub report: Option<PathBuf>,
-    /// Leave what can be left to the first command.
-    pub lazily: bool,
+    /// How much of the opening is left to the first command.
+    pub trial: Trial,
 }
 
 /// What [`SessionRights::open`] found.
@@ -132,9 +132,7 @@ impl SessionRights {
         request.grants.read_only = options.profile == Profile::ReadOnly;
         request.grants.bare_home = options.profile == Profile::Strict;
         request.grants.doors = gate.as_ref().map(|gate| doors(gate, ports, options.network));
-        let open = |request: &SandboxRequest| {
-            if options.lazily { Sandbox::open_lazily(request) } else { Sandbox::open(request) }
-        };
+        let open = |request: &SandboxRequest| Sandbox::open_at(request, options.trial);
         let mut base = open(&request)?;
         let mut network = options.network;
         if network.is_proxied() && !base.confinement().proxied {
@@ -193,6 +191,10 @@ impl SessionRights {
 
     /// The sandbox with all rights that hold for the session.
     pub fn sandbox(&self) -> Arc<Sandbox> {
+        // What the project is trusted for is fixed before a command can change it.
+        if let Some(project) = &self.project {
+            project.trust();
+        }
         let state = self.state.locked();
         state.expanded.last().map_or_else(|| Arc::clone(&self.base), |(_, sandbox)| Arc::clone(sandbox))
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pollux_domain::sync::Locked as _;
 
@@ -15,6 +15,7 @@ use crate::keeper::{Armed, Charge, Keeper, Watch};
 use crate::mounts::{self, Placed};
 use crate::paths::SandboxPaths;
 use crate::syscalls::Sockets;
+use crate::trials::Remembered;
 use crate::{
     Confinement, Doors, Level, LevelError, PathAccess, SandboxError, SandboxRequest, Trial, Tripped,
     bubblewrap, landlock, placeholders,
@@ -34,6 +35,10 @@ pub struct Sandbox {
     charge: Charge,
     /// Shared by all sets of rights of a session.
     kept: Arc<Mutex<Option<Arc<Keeper>>>>,
+    /// The folder that commands see as `/tmp`, once there is one. Shared in the same way.
+    scratch: Arc<OnceLock<PathBuf>>,
+    /// The trial that was skipped because it succeeded before.
+    skipped: Option<Remembered>,
     /// The first set of rights of the session, whose namespaces this one shares.
     joined: Option<Arc<Holder>>,
 }
@@ -49,12 +54,9 @@ struct Session {
 
 #[derive(Debug)]
 enum Means {
-    /// With the folder that commands see as `/tmp`.
-    Namespaces(PathBuf),
-    Bubblewrap {
-        program: PathBuf,
-        scratch: PathBuf,
-    },
+    Namespaces,
+    /// With the program.
+    Bubblewrap(PathBuf),
     Landlock,
 }
 
@@ -96,29 +98,21 @@ impl Sandbox {
         request: &SandboxRequest,
         trial: Trial,
     ) -> Result<Self, LevelError> {
-        let kept = Arc::<Mutex<Option<Arc<Keeper>>>>::default();
-        let scratch = || {
-            placeholders::remove(&places.protected);
-            let temp = places.temp.first().map_or(Path::new("/tmp"), PathBuf::as_path);
-            let failed = |source| LevelError::Path { path: temp.to_owned(), source };
-            let keeper = Keeper::start(&charge(places, request, Some(temp), true)).map_err(failed)?;
-            let scratch = keeper.scratch().map(Path::to_owned);
-            *kept.locked() = Some(Arc::new(keeper));
-            scratch.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
-        };
         let means = match level {
-            Level::Namespaces => Means::Namespaces(scratch()?),
-            Level::Bubblewrap => {
-                let program = bubblewrap::find(places, request)?;
-                Means::Bubblewrap { program, scratch: scratch()? }
-            }
+            Level::Namespaces => Means::Namespaces,
+            Level::Bubblewrap => Means::Bubblewrap(bubblewrap::find(places, request)?),
             Level::Landlock => {
                 landlock::check()?;
                 Means::Landlock
             }
             Level::Seatbelt => return Err(LevelError::OtherSystem),
         };
-        let sandbox = Self {
+        let remembered = (trial != Trial::Now).then(|| {
+            let program =
+                if let Means::Bubblewrap(program) = &means { Some(program.as_path()) } else { None };
+            Remembered::new(level, program, request)
+        });
+        let mut sandbox = Self {
             means,
             network: request.network,
             // Rules cannot lead connections anywhere.
@@ -126,12 +120,21 @@ impl Sandbox {
             places: places.clone(),
             roots: roots(request),
             held: Mutex::default(),
-            charge: charge(places, request, None, level != Level::Landlock),
-            kept,
+            charge: charge(places, request, level != Level::Landlock),
+            kept: Arc::default(),
+            scratch: Arc::default(),
+            skipped: None,
             joined: None,
         };
-        if trial == Trial::Now || level != Level::Landlock {
-            sandbox.try_out()?;
+        // For Landlock, kernel support is nearly always enough.
+        let is_enough = trial == Trial::FirstCommand && level == Level::Landlock;
+        match remembered {
+            _ if is_enough => {}
+            Some(known) if known.is_known() => sandbox.skipped = Some(known),
+            remembered => {
+                sandbox.try_out()?;
+                remembered.iter().for_each(Remembered::remember);
+            }
         }
         Ok(sandbox)
     }
@@ -141,12 +144,12 @@ impl Sandbox {
     pub fn with_rights(&self, request: &SandboxRequest) -> Result<Self, SandboxError> {
         let places = SandboxPaths::survey(request)?;
         let level = self.level();
-        let Means::Namespaces(scratch) = &self.means else {
+        if !matches!(self.means, Means::Namespaces) {
             return Err(SandboxError::NoneWorks(vec![(level, LevelError::OtherSystem)]));
-        };
+        }
         let failed = |error| SandboxError::NoneWorks(vec![(level, error)]);
         let sandbox = Self {
-            means: Means::Namespaces(scratch.clone()),
+            means: Means::Namespaces,
             network: self.network,
             // They are open already, in the network that both share.
             doors: self.doors.clone(),
@@ -154,6 +157,8 @@ impl Sandbox {
             held: Mutex::default(),
             charge: self.charge.clone(),
             kept: Arc::clone(&self.kept),
+            scratch: Arc::clone(&self.scratch),
+            skipped: None,
             joined: Some(self.holder().map_err(failed)?),
             places,
         };
@@ -180,8 +185,7 @@ impl Sandbox {
     fn holder(&self) -> Result<Arc<Holder>, LevelError> {
         let mut session = self.held.locked();
         let plan = match &self.means {
-            Means::Namespaces(scratch) => mounts::mounts(&self.places, scratch),
-            Means::Bubblewrap { scratch, .. } => mounts::mounts(&self.places, scratch),
+            Means::Namespaces | Means::Bubblewrap(_) => mounts::mounts(&self.places, self.scratch()?),
             Means::Landlock => Vec::new(),
         };
         if let Some(holder) = session.holder.clone().filter(|holder| holder.is_alive()) {
@@ -190,7 +194,7 @@ impl Sandbox {
             if new.is_empty() {
                 return Ok(holder);
             }
-            if matches!(self.means, Means::Namespaces(_)) {
+            if matches!(self.means, Means::Namespaces) {
                 holder.mount(&new).map_err(LevelError::Start)?;
                 session.mounted = plan;
                 return Ok(holder);
@@ -222,11 +226,11 @@ impl Sandbox {
             listen,
         };
         let (holder, listeners) = match &self.means {
-            Means::Namespaces(_) => {
+            Means::Namespaces => {
                 let setup = setup(Kind::Namespaces, everything, plan.to_vec(), landlock::scopes_only());
                 Holder::start(&setup, None)
             }
-            Means::Bubblewrap { program, .. } => {
+            Means::Bubblewrap(program) => {
                 let own = fs::read_link("/proc/self/exe").map_err(LevelError::Start)?;
                 let arguments = bubblewrap::arguments(program, plan, self.network, &own);
                 let setup = setup(Kind::Inside, everything, Vec::new(), landlock::scopes_only());
@@ -254,6 +258,8 @@ impl Sandbox {
             )));
         }
         let failed = |error: &dyn std::fmt::Display| {
+            // The next session finds out which level works.
+            self.skipped.iter().for_each(Remembered::forget);
             io::Error::other(format!(
                 "could not enter the sandbox: {error} (use `--sandbox=false` to run without it)"
             ))
@@ -272,9 +278,33 @@ impl Sandbox {
         if let Some(keeper) = kept.as_ref().filter(|keeper| keeper.is_alive()) {
             return Ok(Arc::clone(keeper));
         }
-        let keeper = Arc::new(Keeper::start(&self.charge)?);
+        let is_first = !matches!(self.means, Means::Landlock) && self.scratch.get().is_none();
+        let keeper = if is_first {
+            placeholders::remove(&self.places.protected);
+            let charge = Charge { scratch_in: Some(self.temp().to_owned()), ..self.charge.clone() };
+            let keeper = Keeper::start(&charge)?;
+            let scratch = keeper.scratch().ok_or(io::ErrorKind::NotFound)?.to_owned();
+            let _ = self.scratch.set(scratch);
+            keeper
+        } else {
+            Keeper::start(&self.charge)?
+        };
+        let keeper = Arc::new(keeper);
         *kept = Some(Arc::clone(&keeper));
         Ok(keeper)
+    }
+
+    /// The folder that commands see as `/tmp`; the keeper creates it.
+    fn scratch(&self) -> Result<&Path, LevelError> {
+        let failed = |source| LevelError::Path { path: self.temp().to_owned(), source };
+        if self.scratch.get().is_none() {
+            self.keeper().map_err(failed)?;
+        }
+        self.scratch.get().map(PathBuf::as_path).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
+    }
+
+    fn temp(&self) -> &Path {
+        self.places.temp.first().map_or(Path::new("/tmp"), PathBuf::as_path)
     }
 
     /// Permits a protected name: Pollux itself, not a command, is about to write it.
@@ -292,8 +322,8 @@ impl Sandbox {
 
     pub fn level(&self) -> Level {
         match self.means {
-            Means::Namespaces(_) => Level::Namespaces,
-            Means::Bubblewrap { .. } => Level::Bubblewrap,
+            Means::Namespaces => Level::Namespaces,
+            Means::Bubblewrap(_) => Level::Bubblewrap,
             Means::Landlock => Level::Landlock,
         }
     }
@@ -323,9 +353,9 @@ impl Sandbox {
     }
 }
 
-fn charge(places: &SandboxPaths, request: &SandboxRequest, temp: Option<&Path>, is_mounted: bool) -> Charge {
+fn charge(places: &SandboxPaths, request: &SandboxRequest, is_mounted: bool) -> Charge {
     Charge {
-        scratch_in: temp.map(Path::to_owned),
+        scratch_in: None,
         is_mounted,
         roots: roots(request).into_iter().map(|(root, _)| root).collect(),
         pinned: places.pinned.clone(),

@@ -222,7 +222,7 @@ fn a_person_is_asked_about_a_host_while_the_command_waits() {
     let home = TestHome::new().file("c.sh", &script);
     let (scene, screen) = at_the_screen(home, "bash c.sh");
     screen.say("go").expect("bash wants to connect to a.example:443").expect("Allow it? The command waits.");
-    screen.expect("Allow in this project").key("Down").key("Enter").expect("The turn goes on.");
+    screen.expect("Allow for this project").key("Down").key("Enter").expect("The turn goes on.");
     // Allowed, and then the name has no address: no refusal, and no second question.
     let answer = fs::read_to_string(scene.home.project().join("answer")).unwrap();
     assert!(!answer.contains("403") && answer.lines().count() == 2, "{answer}");
