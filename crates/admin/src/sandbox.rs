@@ -35,6 +35,21 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
             }
             Ok(())
         }
+        SandboxCommand::Explain { target, json } => {
+            let (rights, notes) = open_rights(&loaded)?;
+            context.note(&notes);
+            let explained = rights.explain(target, loaded.env.cwd()).map_err(|error| {
+                Failure::new(ExitKind::Input, format!("could not explain `{target}`: {error}"))
+                    .hint("use a path, HOST[:PORT], or KIND:TARGET as in `--sandbox-allow`")
+            })?;
+            let level = rights.level();
+            let text = if *json {
+                format!("{:#}\n", page::explained_json(level, &explained))
+            } else {
+                page::explained(level, &explained)
+            };
+            print_result(context.out, &text)
+        }
         SandboxCommand::Run { command } => {
             let (rights, notes) = open_rights(&loaded)?;
             context.note(&notes);

@@ -21,13 +21,17 @@ use super::{Loaded, workspace};
 /// Upstream's sandboxes that need a daemon, an image or another system.
 const CONTAINERS: &[&str] = &["docker", "podman", "runsc", "lxc", "windows-native"];
 const VALUES: &str =
-    "use `true`, `namespaces`, `bwrap` or `landlock` (Linux), `sandbox-exec` (macOS), or `false`";
+    "use `auto`, `true`, `namespaces`, `bwrap` or `landlock` (Linux), `sandbox-exec` (macOS), or `false`";
 
 /// The sandbox for tool commands.
 pub struct Sandbox {
     pub rights: Option<Arc<SessionRights>>,
     /// Lines for stderr.
     pub notes: Vec<String>,
+    /// Whether the approval mode decides about it, because the user did not.
+    is_implicit: bool,
+    /// Sandboxes of earlier modes, whose commands may still run.
+    earlier: Vec<Arc<SessionRights>>,
 }
 
 /// The sandbox actually in effect, whatever the settings requested.
@@ -93,6 +97,40 @@ impl SandboxInForce {
 }
 
 impl Sandbox {
+    /// Commands run directly on this machine.
+    fn none(loaded: &Loaded) -> Self {
+        let idle = !loaded.sandbox_allow.is_empty() || loaded.sandbox_report.is_some();
+        let note = || "No sandbox is in use: --sandbox-allow and --sandbox-report have no effect.".to_owned();
+        Self::new(None, idle.then(note).into_iter().collect())
+    }
+
+    fn new(rights: Option<Arc<SessionRights>>, notes: Vec<String>) -> Self {
+        Self { rights, notes, is_implicit: false, earlier: Vec::new() }
+    }
+
+    /// Applies the sandbox of a mode that is entered later, from the next command on. A sandbox that the user chose
+    /// stays, and one that is in use is never given up for none. Returns whether it changed.
+    pub fn follow_mode(&mut self, loaded: &Loaded, mode: ApprovalMode) -> Result<bool, Failure> {
+        let is_chosen = match &self.rights {
+            Some(_) => !self.is_implicit,
+            None => mode != ApprovalMode::Yolo,
+        };
+        if is_chosen || (mode == ApprovalMode::Yolo && !loaded.trust.uses_project()) {
+            return Ok(false);
+        }
+        let new = check_sandbox(loaded, mode)?;
+        let rights = |sandbox: &Self| {
+            sandbox.rights.as_ref().map(|rights| (rights.level(), rights.profile(), rights.network()))
+        };
+        if self.rights.is_some() && (new.rights.is_none() || rights(self) == rights(&new)) {
+            return Ok(false);
+        }
+        let mut earlier = std::mem::take(&mut self.earlier);
+        earlier.extend(self.rights.take());
+        *self = Self { earlier, ..new };
+        Ok(true)
+    }
+
     /// The sandbox that commands run in.
     pub fn in_force(&self, env: &Env) -> SandboxInForce {
         match (&self.rights, env.non_empty("SANDBOX")) {
@@ -117,6 +155,8 @@ impl Sandbox {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Nobody,
+    /// Nothing is configured: use one that everyday commands do not notice, if available.
+    Auto,
     /// `yolo` mode: use one if available.
     Mode,
     /// `--sandbox`, `GEMINI_SANDBOX` or `tools.sandbox`.
@@ -129,36 +169,48 @@ enum Wish {
 pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox, Failure> {
     let wish = wish(loaded, approval);
     if wish == Wish::Nobody {
-        let idle = !loaded.sandbox_allow.is_empty() || loaded.sandbox_report.is_some();
-        let note = || "No sandbox is in use: --sandbox-allow and --sandbox-report have no effect.".to_owned();
-        return Ok(Sandbox { rights: None, notes: idle.then(note).into_iter().collect() });
+        return Ok(Sandbox::none(loaded));
     }
     // The processes of a sandbox start with the first command.
-    let trial = if wish == Wish::Mode { Trial::FirstCommand } else { Trial::UnlessKnown };
+    let trial = match wish {
+        Wish::Mode | Wish::Auto => Trial::FirstCommand,
+        Wish::Nobody | Wish::Asked | Wish::EveryTool => Trial::UnlessKnown,
+    };
     let options = RightsOptions { trial, ..options(loaded, wish, approval)? };
     match SessionRights::open(options) {
+        // It forbids Unix sockets and terminals, which is too much for a sandbox that nobody asked for.
+        Ok(Opened { rights, .. }) if wish == Wish::Auto && rights.level() == Level::Landlock => {
+            Ok(Sandbox::none(loaded))
+        }
+        Err(_) if wish == Wish::Auto => Ok(Sandbox::none(loaded)),
         Ok(Opened { rights, mut notes }) => {
-            let network = match rights.network() {
-                NetworkMode::Open => "",
-                NetworkMode::None => ", without network access",
-                NetworkMode::Proxy => "; network access only to allowed hosts",
-                NetworkMode::Public => "; network access only to public hosts",
-            };
-            let written = match rights.profile() {
-                Profile::Workspace | Profile::Strict => "the workspace, caches and temporary files",
-                Profile::ReadOnly => "temporary files",
-            };
-            let note =
-                format!("Sandbox ({}): commands can write only to {written}{network}.", rights.level());
-            notes.insert(0, note);
-            Ok(Sandbox { rights: Some(Arc::new(rights)), notes })
+            if wish != Wish::Auto {
+                notes.insert(0, rights_line(&rights));
+            }
+            let is_implicit = matches!(wish, Wish::Auto | Wish::Mode);
+            Ok(Sandbox { is_implicit, ..Sandbox::new(Some(Arc::new(rights)), notes) })
         }
         Err(error) if wish == Wish::Mode => {
             let note = format!("No sandbox: commands run directly on this machine ({error}).");
-            Ok(Sandbox { rights: None, notes: vec![note] })
+            Ok(Sandbox::new(None, vec![note]))
         }
         Err(error) => Err(unavailable(&error)),
     }
+}
+
+/// The sandbox and what commands can do in it, in one line.
+fn rights_line(rights: &SessionRights) -> String {
+    let network = match rights.network() {
+        NetworkMode::Open => "",
+        NetworkMode::None => ", without network access",
+        NetworkMode::Proxy => "; network access only to allowed hosts",
+        NetworkMode::Public => "; network access only to public hosts",
+    };
+    let written = match rights.profile() {
+        Profile::Workspace | Profile::Strict => "the workspace, caches and temporary files",
+        Profile::ReadOnly => "temporary files",
+    };
+    format!("Sandbox ({}): commands can write only to {written}{network}.", rights.level())
 }
 
 /// Opens the sandbox for one command of the user (exit code 44). The second value are lines for stderr.
@@ -226,7 +278,7 @@ fn wish(loaded: &Loaded, approval: ApprovalMode) -> Wish {
     } else if loaded.groups.security.tool_sandboxing {
         Wish::EveryTool
     } else {
-        Wish::Nobody
+        Wish::Auto
     }
 }
 
@@ -264,8 +316,8 @@ fn modes(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> (Profile, Netwo
         (Wish::EveryTool, _) | (_, Profile::ReadOnly) => NetworkMode::None,
         (_, Profile::Strict) => NetworkMode::Proxy,
         (Wish::Mode, _) => NetworkMode::Open,
-        (Wish::Asked | Wish::Nobody, _) if approval == ApprovalMode::Yolo => NetworkMode::Open,
-        (Wish::Asked | Wish::Nobody, _) => NetworkMode::Proxy,
+        (Wish::Asked | Wish::Auto | Wish::Nobody, _) if approval == ApprovalMode::Yolo => NetworkMode::Open,
+        (Wish::Asked | Wish::Auto | Wish::Nobody, _) => NetworkMode::Proxy,
     };
     (profile, network, profile == Profile::Workspace)
 }
@@ -367,7 +419,7 @@ mod tests {
             own(false).summary().contains("through a proxy")
                 && own(true).summary().contains("network is open")
         );
-        let bare = Sandbox { rights: None, notes: Vec::new() };
+        let bare = Sandbox::new(None, Vec::new());
         let env = |vars: &[(&str, &str)]| {
             Env::new(vars.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())), PathBuf::from("/"))
         };

@@ -9,6 +9,7 @@
 
 mod denial;
 mod desk;
+mod explain;
 mod gate;
 mod mode;
 mod packages;
@@ -17,6 +18,7 @@ mod right;
 mod run;
 mod session;
 
+pub use explain::Explanation;
 pub use mode::{NetworkMode, Profile, seatbelt_profile};
 pub use right::{RightError, parse_right, resolve_right};
 pub use run::CommandRun;

@@ -334,7 +334,13 @@ impl Sandbox {
 
     /// How the sandbox treats a real path.
     pub fn access_to(&self, path: &Path) -> PathAccess {
-        self.places.access_to(path)
+        self.places.access_to(path).0
+    }
+
+    /// The same, and the place that decides.
+    pub fn explain(&self, path: &Path) -> (PathAccess, Option<PathBuf>) {
+        let (access, place) = self.places.access_to(path);
+        (access, place.map(Path::to_owned))
     }
 
     pub fn confinement(&self) -> Confinement {

@@ -91,6 +91,11 @@ impl Sandbox {
         PathAccess::ReadOnly
     }
 
+    /// The same, and the place that decides: unknown here.
+    pub fn explain(&self, path: &Path) -> (PathAccess, Option<std::path::PathBuf>) {
+        (self.access_to(path), None)
+    }
+
     /// Another set of rights: not on this system.
     pub fn with_rights(&self, _: &SandboxRequest) -> Result<Self, SandboxError> {
         Err(SandboxError::NoneWorks(vec![(self.level(), LevelError::OtherSystem)]))

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use pollux_domain::terminal_text::one_line;
+use pollux_rights::Explanation;
 use pollux_sandbox::{Confinement, Holding, Level, Probed};
 use serde_json::{Value, json};
 
@@ -47,6 +49,27 @@ pub(super) fn status_json(tried: &[Probed], used: Option<&Confinement>) -> Value
         "proxied": used.map(|confinement| confinement.proxied),
         "levels": levels.collect::<Vec<_>>(),
         "rights": used.map(|confinement| confinement.report().into_iter().map(right).collect::<Vec<_>>()),
+    })
+}
+
+/// What commands may do with a path or a host.
+pub(super) fn explained(level: Level, explained: &Explanation) -> String {
+    let Explanation { target, verdict, rule, allow } = explained;
+    let mut text =
+        format!("{}\n  commands ({level}): {verdict}\n  rule: {}\n", one_line(target), one_line(rule));
+    if let Some(right) = allow {
+        let _ = writeln!(text, "  to allow: --sandbox-allow {}", one_line(&right.to_string()));
+    }
+    text
+}
+
+pub(super) fn explained_json(level: Level, explained: &Explanation) -> Value {
+    json!({
+        "target": explained.target,
+        "level": level.as_str(),
+        "verdict": explained.verdict,
+        "rule": explained.rule,
+        "allow": explained.allow.as_ref().map(ToString::to_string),
     })
 }
 
