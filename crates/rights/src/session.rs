@@ -146,8 +146,10 @@ impl SessionRights {
             network = if options.network_is_default { NetworkMode::Open } else { NetworkMode::None };
         }
         notes.extend(gate.iter().flat_map(|gate| gate.take_problems()));
+        let base = Arc::new(base);
+        desk.watch(&base);
         let rights = Self {
-            base: Arc::new(base),
+            base,
             request,
             profile: options.profile,
             network,
@@ -256,6 +258,7 @@ impl SessionRights {
             Err(_) => Sandbox::open(&SandboxRequest { level: Some(self.level()), ..request })?,
         };
         let sandbox = Arc::new(sandbox);
+        self.desk.watch(&sandbox);
         if once.is_empty() {
             let rights = grants.iter().map(|grant| grant.right.clone()).collect();
             self.state.locked().expanded.push((rights, Arc::clone(&sandbox)));

@@ -18,7 +18,7 @@ use crate::syscalls::Sockets;
 use crate::trials::Remembered;
 use crate::{
     Confinement, Doors, Level, LevelError, PathAccess, SandboxError, SandboxRequest, Trial, Tripped,
-    bubblewrap, landlock, placeholders,
+    bubblewrap, landlock, placeholders, process_table,
 };
 
 /// A working sandbox. Its commands share a folder for temporary files, processes and, without network access, a
@@ -305,6 +305,13 @@ impl Sandbox {
 
     fn temp(&self) -> &Path {
         self.places.temp.first().map_or(Path::new("/tmp"), PathBuf::as_path)
+    }
+
+    /// The number of commands that run, with those that earlier ones left behind.
+    pub fn running(&self) -> usize {
+        let session = self.held.locked();
+        let holders = session.holder.iter().chain(&session.older);
+        holders.map(|holder| process_table::living_children(holder.id())).sum()
     }
 
     /// Permits a protected name: Pollux itself, not a command, is about to write it.
