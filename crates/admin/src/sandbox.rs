@@ -92,7 +92,8 @@ fn run_one(
         Failure::new(ExitKind::Failure, format!("could not run `{program}`")).because(error)
     };
     let sandbox = run.sandbox();
-    let status = in_sandbox(&sandbox, program, arguments, loaded, Streams::Inherited);
+    let variables = run.variables();
+    let status = in_sandbox(&sandbox, program, arguments, loaded, (Streams::Inherited, &variables));
     let notice = sandbox.take_notice();
     // Writes the report.
     drop(run.finish());
@@ -123,7 +124,7 @@ fn in_sandbox(
     program: &str,
     arguments: &[String],
     loaded: &Loaded,
-    streams: Streams,
+    (streams, variables): (Streams, &[(String, String)]),
 ) -> std::io::Result<std::process::ExitStatus> {
     use std::os::fd::AsFd as _;
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
@@ -132,7 +133,8 @@ fn in_sandbox(
         Streams::Inherited => [input.as_fd(), output.as_fd(), errors.as_fd()],
         Streams::None => [null.as_fd(); 3],
     };
-    let environment = helper_environment(loaded);
+    let mut environment = helper_environment(loaded);
+    environment.extend(variables.iter().cloned());
     let start = pollux_sandbox::holder::Start {
         program: OsStr::new(program),
         arguments: arguments.iter().map(OsStr::new).collect(),
@@ -150,10 +152,11 @@ fn in_sandbox(
     program: &str,
     arguments: &[String],
     loaded: &Loaded,
-    streams: Streams,
+    (streams, variables): (Streams, &[(String, String)]),
 ) -> std::io::Result<std::process::ExitStatus> {
     let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
-    let environment = helper_environment(loaded);
+    let mut environment = helper_environment(loaded);
+    environment.extend(variables.iter().cloned());
     let mut command = sandbox.command(OsStr::new(program), &arguments, loaded.env.cwd(), &environment);
     if streams == Streams::None {
         let null = std::process::Stdio::null;

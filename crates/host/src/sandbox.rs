@@ -1,5 +1,6 @@
 //! Selects the sandbox for tool commands.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use pollux_domain::failure::Failure;
 use pollux_domain::sandbox::Right;
 use pollux_egress::stored::ProjectKey;
 use pollux_rights::{
-    NetworkMode, Opened, Profile, RightsOptions, SessionRights, parse_right, resolve_right, seatbelt_profile,
+    NetworkMode, Opened, Profile, RightsOptions, SessionRights, connect_if_asked, parse_right, resolve_right,
+    seatbelt_profile,
 };
 use pollux_sandbox::{Confinement, Doors, Level, SandboxError, SandboxRequest, Trial};
 use serde_json::{Value, json};
@@ -218,6 +220,14 @@ pub fn open_rights(loaded: &Loaded) -> Result<(SessionRights, Vec<String>), Fail
     let options = options(loaded, asked(loaded), ApprovalMode::Default)?;
     let Opened { rights, notes } = SessionRights::open(options).map_err(|error| unavailable(&error))?;
     Ok((rights, notes))
+}
+
+/// Runs a process of a sandbox if this one was started as such; call it first in `main`, while there is one thread.
+/// Returns the exit code.
+pub fn run_holder_if_asked(arguments: &mut dyn Iterator<Item = OsString>) -> Option<u8> {
+    // No such process has more.
+    let arguments: Vec<OsString> = arguments.take(4).collect();
+    connect_if_asked(&arguments).or_else(|| pollux_sandbox::run_holder_if_asked(&mut arguments.into_iter()))
 }
 
 fn unavailable(error: &SandboxError) -> Failure {

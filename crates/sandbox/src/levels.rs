@@ -307,6 +307,28 @@ impl Sandbox {
         self.places.temp.first().map_or(Path::new("/tmp"), PathBuf::as_path)
     }
 
+    /// This program as commands see it, if they can.
+    pub fn own_program(&self) -> Option<PathBuf> {
+        let own = fs::read_link("/proc/self/exe").ok()?;
+        match &self.means {
+            Means::Bubblewrap(_) => Some(bubblewrap::HOLDER.into()),
+            Means::Namespaces => {
+                let is_covered = |place: &PathBuf| own.starts_with(place);
+                let is_seen = self.access_to(&own) != PathAccess::Hidden
+                    && !self.places.temp.iter().any(is_covered)
+                    && !own.starts_with("/run");
+                is_seen.then_some(own)
+            }
+            Means::Landlock => None,
+        }
+    }
+
+    /// Whether a variable names a path that was granted.
+    pub(crate) fn is_granted(&self, value: &str) -> bool {
+        let path = fs::canonicalize(value).ok();
+        path.is_some_and(|path| self.places.visible.contains(&path))
+    }
+
     /// The number of commands that run, with those that earlier ones left behind.
     pub fn running(&self) -> usize {
         let session = self.held.locked();

@@ -380,8 +380,11 @@ impl Sandbox {
 
     /// The environment without variables that lead out of the sandbox. `SANDBOX` tells programs that they are in one.
     fn environment(&self, given: &[(String, String)]) -> Vec<(String, String)> {
-        let mut kept: Vec<(String, String)> =
-            given.iter().filter(|(name, _)| !leads_out(name)).cloned().collect();
+        let is_kept = |(name, value): &&(String, String)| {
+            // The socket of an agent that was granted has to be found.
+            !leads_out(name) || (name == "SSH_AUTH_SOCK" && self.is_granted(value))
+        };
+        let mut kept: Vec<(String, String)> = given.iter().filter(is_kept).cloned().collect();
         let mut set = |name: &str, value: &str| {
             kept.retain(|(known, _)| known != name);
             kept.push((name.to_owned(), value.to_owned()));

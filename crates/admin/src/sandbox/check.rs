@@ -94,9 +94,10 @@ pub(super) fn run(sandbox: &Sandbox, loaded: &Loaded) -> Result<Vec<Checked>, Fa
     for Attempt { right, what, script } in ATTEMPTS {
         let script = format!("POLLUX_CHECK_PID={own}; {script}");
         let arguments = ["-c".to_owned(), script];
-        let status = in_sandbox(sandbox, "/bin/sh", &arguments, loaded, Streams::None).map_err(|error| {
-            Failure::new(ExitKind::Sandbox, "could not run a command in the sandbox").because(&error)
-        })?;
+        let status =
+            in_sandbox(sandbox, "/bin/sh", &arguments, loaded, (Streams::None, &[])).map_err(|error| {
+                Failure::new(ExitKind::Sandbox, "could not run a command in the sandbox").because(&error)
+            })?;
         let is_held = rights.iter().any(|known| known.name == *right && known.holding == Holding::Held);
         let outcome = match (status.success(), is_held) {
             (false, _) => Outcome::Held,
