@@ -11,6 +11,7 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::Part;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::terminal_text::visible;
 use pollux_domain::tool::Effect;
 use pollux_exec::environment::for_command;
 use pollux_exec::shell::{Ending, Finished, ShellCommand, ShellEnd, run};
@@ -55,7 +56,13 @@ impl Services {
                 let expanded = self.expand(command, turn.loaded, cancel).await?;
                 return Some(skills::before(Part::text(piped), expanded));
             }
-            None => return self.expand(prompt, turn.loaded, cancel).await,
+            None => {
+                let mut expanded = self.expand(prompt, turn.loaded, cancel).await?;
+                if let Ok((parts, notes)) = &mut expanded {
+                    notes.extend(unknown_command(command, prompt, parts));
+                }
+                return Some(expanded);
+            }
             Some(Err(failure)) => return Some(Err(failure)),
             Some(Ok(invocation)) => invocation,
         };
@@ -289,4 +296,11 @@ impl Conversation {
     pub fn commands(&self, loaded: &Loaded) -> CommandList {
         self.services.commands.list(loaded, self.services.servers.as_deref())
     }
+}
+
+/// Says that what looks like a command is sent as text, because nothing has its name.
+fn unknown_command(command: &str, prompt: &str, sent: &[Part]) -> Option<String> {
+    let (word, _) = split(command)?;
+    let as_typed = matches!(sent, [part] if part.spoken_text() == Some(prompt));
+    as_typed.then(|| format!("there is no command `/{}`; the prompt was sent as text", visible(word)))
 }

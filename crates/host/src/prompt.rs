@@ -87,6 +87,13 @@ fn read(
             Piece::Mention(mention) => mention,
         };
         let Some(request) = request(&mention, workspace) else {
+            // `@name` alone may mean a person or an annotation.
+            if Path::new(&mention.path).extension().is_some() {
+                passed_over.push(format!(
+                    "`{}` in the prompt was not read: no such file in the workspace",
+                    mention.written
+                ));
+            }
             query.push_str(&mention.written);
             continue;
         };

@@ -72,6 +72,11 @@ pub(crate) trait Protocol: Send + Sync {
         Box::pin(async {})
     }
 
+    /// Whether the server runs on this machine or next to it, and may be a small one.
+    fn is_local(&self) -> bool {
+        false
+    }
+
     /// What an answer with an error status means.
     fn refused(&self, refusal: &Refusal<'_>) -> Failure;
 

@@ -5,6 +5,12 @@ use std::io;
 
 use rustls::CertificateError;
 
+/// What a connection says that the other side ended.
+const HUNG_UP: &[io::ErrorKind] =
+    &[io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe, io::ErrorKind::UnexpectedEof];
+/// The same in the words of the HTTP library, whose error type is not public here.
+const INCOMPLETE: &str = "connection closed before message completed";
+
 /// A transfer that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransportFailure {
@@ -14,34 +20,46 @@ pub struct TransportFailure {
     pub may_pass: bool,
     /// Nothing listens there.
     pub refused: bool,
+    /// The server ended the connection without an answer.
+    pub hung_up: bool,
+}
+
+impl TransportFailure {
+    fn new(message: String, may_pass: bool) -> Self {
+        Self { message, may_pass, refused: false, hung_up: false }
+    }
 }
 
 /// Looks through an error's causes.
 pub fn describe(error: &reqwest::Error) -> TransportFailure {
     let causes = causes(error);
     if let Some(certificate) = causes.iter().find_map(|cause| certificate_problem(*cause)) {
-        return TransportFailure { message: certificate, may_pass: false, refused: false };
+        return TransportFailure::new(certificate, false);
     }
     if error.is_builder() {
-        let message = innermost(&causes, "invalid request");
-        return TransportFailure { message, may_pass: false, refused: false };
+        return TransportFailure::new(innermost(&causes, "invalid request"), false);
     }
     // A tunnel is only made through a proxy, and its failure says nothing of the server behind.
     if causes.iter().any(|cause| cause.to_string().contains("tunnel")) {
         let reason = innermost(&causes, "the connection failed");
         let may_pass = !reason.contains("authorization");
-        return TransportFailure { message: format!("the proxy failed: {reason}"), may_pass, refused: false };
+        return TransportFailure::new(format!("the proxy failed: {reason}"), may_pass);
     }
     let message = if error.is_timeout() {
         "the connection timed out".to_owned()
     } else {
         innermost(&causes, "the connection failed")
     };
-    let refused = causes.iter().any(|cause| {
-        let io = cause.downcast_ref::<io::Error>();
-        io.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-    });
-    TransportFailure { message, may_pass: true, refused }
+    let is_any = |kinds: &[io::ErrorKind]| {
+        let kind = |cause: &&(dyn Error + 'static)| cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        causes.iter().filter_map(kind).any(|kind| kinds.contains(&kind))
+    };
+    let incomplete = causes.iter().any(|cause| cause.to_string().contains(INCOMPLETE));
+    TransportFailure {
+        refused: is_any(&[io::ErrorKind::ConnectionRefused]),
+        hung_up: !error.is_connect() && (incomplete || is_any(HUNG_UP)),
+        ..TransportFailure::new(message, true)
+    }
 }
 
 /// The chain below reqwest's own error, whose text would name the address.
@@ -128,6 +146,17 @@ mod tests {
         let wrapped = io::Error::other(io::Error::other(io::Error::other(refused)));
         assert!(certificate_problem(&wrapped).is_some_and(|text| text.contains("its issuer is not trusted")));
         assert_eq!(certificate_problem(&io::Error::other("something else")), None);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_ends_without_an_answer_is_told_from_one_that_is_refused() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { drop(listener.accept().await) });
+        let client = client(&ClientOptions::new("test")).unwrap();
+        let error = client.get(format!("http://{address}/")).send().await.unwrap_err();
+        let failure = describe(&error);
+        assert!(failure.hung_up && !failure.refused, "{failure:?}");
     }
 
     #[tokio::test]

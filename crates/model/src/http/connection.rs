@@ -1,6 +1,8 @@
 //! One request over the network, and again if that helps.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use pollux_config::groups::Secret;
@@ -8,7 +10,7 @@ use pollux_domain::model::{ModelError, ModelErrorKind};
 use pollux_domain::sync::Locked;
 use pollux_net::backoff::{Cause, retry_after};
 use pollux_net::transport;
-use reqwest::header::{HeaderMap, HeaderName, LOCATION, RETRY_AFTER};
+use reqwest::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Request, Response, Url};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -38,13 +40,28 @@ pub(crate) struct Connection {
     host: String,
     /// The server has no requests or tokens left for us before then.
     not_before: Mutex<Option<Instant>>,
+    reuse: Reuse,
+}
+
+/// Whether connections serve several requests. Small servers end a connection after each reply without saying so,
+/// and the next request meets its end; that is found out once.
+#[derive(Debug, Default)]
+struct Reuse {
+    answered: AtomicBool,
+    refused: AtomicBool,
 }
 
 impl Connection {
     pub(crate) fn new(options: HttpOptions, protocol: impl Protocol + 'static, address: &Url) -> Self {
         let port = address.port().map(|port| format!(":{port}")).unwrap_or_default();
         let host = format!("{}://{}{port}", address.scheme(), address.host_str().unwrap_or_default());
-        Self { options, protocol: Box::new(protocol), host, not_before: Mutex::default() }
+        Self {
+            options,
+            protocol: Box::new(protocol),
+            host,
+            not_before: Mutex::default(),
+            reuse: Reuse::default(),
+        }
     }
 
     /// How long the server's rate limit delays the next request.
@@ -108,17 +125,32 @@ impl Connection {
         }
     }
 
-    async fn send_as_it_is(&self, request: Request) -> Result<Response, Failure> {
+    async fn send_as_it_is(&self, mut request: Request) -> Result<Response, Failure> {
         before_attempt().map_err(|error| Failure::new(error, Retry::Never))?;
-        let sent = tokio::time::timeout(self.options.first_byte, self.options.http.execute(request)).await;
+        let sent = if self.protocol.is_local() {
+            if self.reuse.refused.load(Relaxed) {
+                close_after(&mut request);
+            }
+            let mut again = copy(&request)?;
+            match self.execute(request).await {
+                Some(Err(error)) if transport::describe(&error).hung_up && self.stop_reuse() => {
+                    close_after(&mut again);
+                    self.execute(again).await
+                }
+                sent => sent,
+            }
+        } else {
+            self.execute(request).await
+        };
         let response = match sent {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.unreachable(&error)),
-            Err(_) => {
+            Some(Ok(response)) => response,
+            Some(Err(error)) => return Err(self.unreachable(&error)),
+            None => {
                 let waited = self.options.first_byte.as_secs_f32();
                 return Err(self.network(format!("{} gave no answer for {waited} s", self.host), true));
             }
         };
+        self.reuse.answered.store(true, Relaxed);
         self.note_rate_limit(response.headers());
         if response.status().is_success() {
             attempt_answered();
@@ -126,6 +158,16 @@ impl Connection {
         } else {
             Err(self.refused(response).await)
         }
+    }
+
+    /// The answer, unless there was none in time.
+    async fn execute(&self, request: Request) -> Option<reqwest::Result<Response>> {
+        tokio::time::timeout(self.options.first_byte, self.options.http.execute(request)).await.ok()
+    }
+
+    /// Whether connections were used again until now; from now on they are not.
+    fn stop_reuse(&self) -> bool {
+        self.reuse.answered.load(Relaxed) && !self.reuse.refused.swap(true, Relaxed)
     }
 
     /// Asks for a whole answer, as often as it takes.
@@ -269,6 +311,10 @@ impl Connection {
 fn hidden(mut error: Failure, token: &Secret) -> Failure {
     error.error.message = error.error.message.replace(token.reveal(), "***");
     error
+}
+
+fn close_after(request: &mut Request) {
+    request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
 }
 
 /// A request to send again; bodies of ours are in memory, so this always works.

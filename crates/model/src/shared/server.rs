@@ -8,7 +8,7 @@ use pollux_domain::BoxFuture;
 use pollux_domain::model::{
     Dialect, ModelError, ModelErrorKind, ModelInfo, Origin, ProviderId, ReplyChunk, ReplyStream, RequestRole,
 };
-use reqwest::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Url};
 use serde_json::Value;
 
@@ -170,10 +170,6 @@ impl Server {
         url.set_path(&format!("{}/{}", url.path().trim_end_matches('/'), path.trim_start_matches('/')));
         let mut request = Request::new(method, url);
         *request.headers_mut() = self.headers.clone();
-        if self.traits.local {
-            // Small servers end a connection after each reply without saying so; the next request would meet its end.
-            request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
         request
     }
 
@@ -336,6 +332,10 @@ impl Protocol for ServerProtocol {
                 source.refused(token).await;
             }
         })
+    }
+
+    fn is_local(&self) -> bool {
+        self.traits.local
     }
 
     fn refused(&self, refusal: &Refusal<'_>) -> Failure {

@@ -1,5 +1,6 @@
 //! What the client does when a server refuses.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pollux_domain::content::{Content, Part};
@@ -8,6 +9,7 @@ use pollux_model::chat::ChatClient;
 use pollux_model::prompt_tools::LocalProbe;
 use pollux_test_support::chat::{ChatReply, Close, FakeChat};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::super::fixture::{KEY, drain, prompt};
 use super::fixture::{call, client, client_of, endpoint, impatient, with_model};
@@ -257,4 +259,51 @@ async fn models_are_listed() {
     let seen: Vec<_> = models.iter().map(|info| (info.id.as_str(), info.context_window)).collect();
     assert_eq!(seen, [("a", 9000), ("b", 128_000)]);
     assert_eq!(server.requests()[0].path, "/v1/models");
+}
+
+/// Serves a fixed reply; a connection ends without an answer when it is used again.
+async fn one_reply_per_connection(listener: tokio::net::TcpListener, heads: Arc<Mutex<Vec<String>>>) {
+    const REPLY: &str = concat!(
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}\n\n",
+        "data: [DONE]\n\n"
+    );
+    while let Ok((mut socket, _)) = listener.accept().await {
+        let heads = Arc::clone(&heads);
+        tokio::spawn(async move {
+            for is_first in [true, false] {
+                let mut text = Vec::new();
+                // Bodies of these requests are objects, so their last byte ends them.
+                while !(text.ends_with(b"}") && text.windows(4).any(|bytes| bytes == b"\r\n\r\n")) {
+                    if socket.read_buf(&mut text).await.unwrap_or(0) == 0 {
+                        return;
+                    }
+                }
+                heads.lock().unwrap().push(String::from_utf8_lossy(&text).to_lowercase());
+                if is_first {
+                    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length";
+                    let answer = format!("{head}: {}\r\n\r\n{REPLY}", REPLY.len());
+                    socket.write_all(answer.as_bytes()).await.unwrap();
+                }
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_local_server_that_ends_connections_silently_is_found_out_once() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let heads = Arc::new(Mutex::new(Vec::new()));
+    tokio::spawn(one_reply_per_connection(listener, Arc::clone(&heads)));
+    let mut endpoint = endpoint(&FakeChat::start([]), "lab");
+    endpoint.base_url = url;
+    endpoint.traits.local = true;
+    let client = ChatClient::new(endpoint).unwrap();
+    for _ in 0..4 {
+        let told = drain(client.stream(prompt("hi"))).await;
+        assert_eq!((told.error, told.waits.len()), (None, 0), "nothing of it is an error");
+    }
+    let closes: Vec<bool> =
+        heads.lock().unwrap().iter().map(|head| head.contains("connection: close")).collect();
+    assert_eq!(closes, [false, false, true, true, true], "the second request was sent twice");
 }
