@@ -25,7 +25,7 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
     context.note(&loaded.notes);
     let request = sandbox_request(&loaded)?;
     match command {
-        SandboxCommand::Status { json } => status(&request, *json, context),
+        SandboxCommand::Status { json } => status(&request, &loaded, *json, context),
         SandboxCommand::Check => {
             let sandbox = open(&request)?;
             let results = check::run(&sandbox, &loaded)?;
@@ -64,14 +64,26 @@ fn open(request: &SandboxRequest) -> Result<Sandbox, Failure> {
     Sandbox::open(request).map_err(|error| Failure::from_error(ExitKind::Sandbox, &error))
 }
 
-fn status(request: &SandboxRequest, json: bool, context: &mut Context<'_>) -> Result<(), Failure> {
+fn status(
+    request: &SandboxRequest,
+    loaded: &Loaded,
+    json: bool,
+    context: &mut Context<'_>,
+) -> Result<(), Failure> {
     let all = SandboxRequest { level: None, ..request.clone() };
     let tried = Sandbox::probe(&all).map_err(|error| Failure::from_error(ExitKind::Sandbox, &error))?;
     let is_chosen = |level| request.level.is_none_or(|only| only == level);
     let used = tried.iter().find(|(level, result)| is_chosen(*level) && result.is_ok());
     let used = used.and_then(|(_, result)| result.as_ref().ok());
-    let text =
-        if json { format!("{:#}\n", page::status_json(&tried, used)) } else { page::status(&tried, used) };
+    let is_requested = match loaded.groups.tools.sandbox.enabled {
+        Some(enabled) => enabled,
+        None => loaded.groups.security.tool_sandboxing || used.is_some_and(|used| used.level.is_default()),
+    };
+    let text = if json {
+        format!("{:#}\n", page::status_json(&tried, used, is_requested))
+    } else {
+        page::status(&tried, used, is_requested)
+    };
     print_result(context.out, &text)?;
     if used.is_none() {
         return Err(Failure::new(ExitKind::Sandbox, "no sandbox is available"));

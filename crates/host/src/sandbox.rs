@@ -180,8 +180,8 @@ pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox,
     };
     let options = RightsOptions { trial, ..options(loaded, wish, approval)? };
     match SessionRights::open(options) {
-        // It forbids Unix sockets and terminals, which is too much for a sandbox that nobody asked for.
-        Ok(Opened { rights, .. }) if wish == Wish::Auto && rights.level() == Level::Landlock => {
+        // The others break some everyday programs, which is too much for a sandbox that nobody asked for.
+        Ok(Opened { rights, .. }) if wish == Wish::Auto && !rights.level().is_default() => {
             Ok(Sandbox::none(loaded))
         }
         Err(_) if wish == Wish::Auto => Ok(Sandbox::none(loaded)),

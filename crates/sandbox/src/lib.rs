@@ -151,6 +151,11 @@ impl Level {
         }
     }
 
+    /// Whether it is used without a request: everyday programs do not notice it.
+    pub fn is_default(self) -> bool {
+        matches!(self, Self::Namespaces | Self::Bubblewrap)
+    }
+
     /// The level named by a word in settings.
     pub fn named(word: &str) -> Option<Self> {
         match word.to_ascii_lowercase().as_str() {

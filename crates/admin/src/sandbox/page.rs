@@ -10,9 +10,12 @@ use serde_json::{Value, json};
 use super::check::{Checked, Outcome};
 
 /// The levels, and what the one in use holds.
-pub(super) fn status(tried: &[Probed], used: Option<&Confinement>) -> String {
+pub(super) fn status(tried: &[Probed], used: Option<&Confinement>, is_requested: bool) -> String {
     let mut text = match used {
-        Some(confinement) => format!("Sandbox: {}\n\n", confinement.level),
+        Some(confinement) if is_requested => format!("Sandbox: {}\n\n", confinement.level),
+        Some(confinement) => {
+            format!("Sandbox: {} (not used, unless requested with `--sandbox`)\n\n", confinement.level)
+        }
         None => "Sandbox: none available\n\n".to_owned(),
     };
     for (level, result) in tried {
@@ -31,7 +34,7 @@ pub(super) fn status(tried: &[Probed], used: Option<&Confinement>) -> String {
     text
 }
 
-pub(super) fn status_json(tried: &[Probed], used: Option<&Confinement>) -> Value {
+pub(super) fn status_json(tried: &[Probed], used: Option<&Confinement>, is_requested: bool) -> Value {
     let levels = tried.iter().map(|(level, result)| {
         json!({
             "level": level.as_str(),
@@ -45,6 +48,7 @@ pub(super) fn status_json(tried: &[Probed], used: Option<&Confinement>) -> Value
     };
     json!({
         "level": used.map(|confinement| confinement.level.as_str()),
+        "requested": is_requested,
         "network": used.map(|confinement| confinement.network),
         "proxied": used.map(|confinement| confinement.proxied),
         "levels": levels.collect::<Vec<_>>(),
