@@ -55,7 +55,7 @@ enum SandboxLeaf {
     #[command(after_help = "Examples:
   pollux sandbox check")]
     Check,
-    /// Explain which rule decides about a path or host
+    /// Explain the rule for a path or host
     ///
     /// Says what sandboxed commands can do with it, which rule decides, and which flag would allow more.
     #[command(after_help = "Examples:
