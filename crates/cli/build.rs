@@ -8,6 +8,8 @@
 use std::env;
 use std::process::Command;
 
+/// Builds a position-independent program if it is set.
+const PIE: &str = "POLLUX_PIE";
 /// The C library reads packed relocations from this version on.
 const PACKED_RELOCATIONS: (u32, u32) = (2, 36);
 
@@ -16,6 +18,12 @@ fn main() {
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|found| found == value);
     let native = env::var("HOST").ok() == env::var("TARGET").ok();
     let gnu = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
+    println!("cargo::rerun-if-env-changed={PIE}");
+    // Relocating a megabyte of tables would be half of the start. Heap, stack and libraries stay at random addresses.
+    if gnu && env::var_os(PIE).is_none() {
+        println!("cargo::rustc-link-arg-bins=-no-pie");
+        return;
+    }
     // A program that was linked on this machine needs this machine's C library or a newer one in any case.
     if native && gnu && glibc().is_some_and(|version| version >= PACKED_RELOCATIONS) {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::{Failure, print_result};
-use pollux_host::helpers::helper_environment;
 use pollux_host::{Loaded, load_settings, open_rights, sandbox_request};
 use pollux_rights::SessionRights;
 use pollux_sandbox::{Sandbox, SandboxRequest};
@@ -145,7 +144,7 @@ fn in_sandbox(
         Streams::Inherited => [input.as_fd(), output.as_fd(), errors.as_fd()],
         Streams::None => [null.as_fd(); 3],
     };
-    let mut environment = helper_environment(loaded);
+    let mut environment = loaded.command_env();
     environment.extend(variables.iter().cloned());
     let start = pollux_sandbox::holder::Start {
         program: OsStr::new(program),
@@ -167,7 +166,7 @@ fn in_sandbox(
     (streams, variables): (Streams, &[(String, String)]),
 ) -> std::io::Result<std::process::ExitStatus> {
     let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
-    let mut environment = helper_environment(loaded);
+    let mut environment = loaded.command_env();
     environment.extend(variables.iter().cloned());
     let mut command = sandbox.command(OsStr::new(program), &arguments, loaded.env.cwd(), &environment);
     if streams == Streams::None {

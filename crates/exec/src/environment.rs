@@ -9,10 +9,10 @@ use pollux_config::env::Env;
 use pollux_config::groups::Redaction;
 use pollux_domain::redact::holds_secret;
 
-/// Upstream's list of names that are never removed.
 /// A value that is shorter may be in other variables by chance.
 const MIN_KEY: usize = 12;
 
+/// Upstream's list of names that are never removed.
 const ALWAYS_KEPT: &[&str] = &[
     "PATH",
     "SYSTEMROOT",
@@ -135,10 +135,14 @@ const FIXED: [(&str, &str); 12] = [
 
 /// The environment of a command requested by the model.
 pub fn for_command(env: &Env, redaction: &Redaction, pager: &str) -> Vec<(String, String)> {
+    with_fixed_variables(sanitised(env, redaction), pager)
+}
+
+/// The same, made of an environment without secrets.
+pub fn with_fixed_variables(sanitised: Vec<(String, String)>, pager: &str) -> Vec<(String, String)> {
     let pager = if pager.is_empty() { "cat" } else { pager };
-    let mut variables: Vec<(String, String)> =
-        sanitised(env, redaction).into_iter().filter(|(name, _)| !is_overridden(name)).collect();
-    variables.retain(|(name, _)| !changes_commands(name));
+    let mut variables = sanitised;
+    variables.retain(|(name, _)| !is_overridden(name) && !changes_commands(name));
     let mut set = |name: &str, value: &str| variables.push((name.to_owned(), value.to_owned()));
     set("PAGER", pager);
     set("GIT_PAGER", pager);

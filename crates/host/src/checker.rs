@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use pollux_domain::BoxFuture;
 use pollux_exec::background::Background;
-use pollux_exec::environment::for_command;
 use pollux_exec::program::{Program, ProgramEnd, ProgramEnding, run};
 use pollux_policy::checker::{CheckAnswer, CheckFailure, CheckRequest, CheckerPort, ExternalCheck};
 use tokio_util::sync::CancellationToken;
@@ -29,11 +28,10 @@ pub struct Programs {
 
 /// The checkers installed in this home; they run in `directory`.
 pub fn programs(loaded: &Loaded, directory: &Path, background: Arc<Background>) -> Programs {
-    let tools = &loaded.groups.tools;
     Programs {
         folder: loaded.home.gemini_dir().join("checkers"),
         directory: directory.to_path_buf(),
-        environment: for_command(&loaded.env, &tools.redaction, &tools.shell_pager),
+        environment: loaded.command_env(),
         background,
     }
 }

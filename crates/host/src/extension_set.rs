@@ -14,7 +14,6 @@ use pollux_config::settings;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_exec::background::Background;
-use pollux_exec::environment::sanitised;
 use pollux_extend::extension::{Enablement, Installed, Kind, Metadata, Origin, Switch, switch};
 use pollux_install::extension::{
     API, Consent, ExtensionPaths, InstallError, InstallRequest, InstallServices, Releases, SettingValues,
@@ -427,7 +426,7 @@ impl ExtensionSet {
         let outside = InstallServices {
             git: Git {
                 program: helpers::git(env),
-                environment: sanitised(env, &self.loaded.groups.tools.redaction),
+                environment: self.loaded.sanitised_env(),
                 background: &background,
                 token: token.clone(),
                 time_limit: GIT_TIME,

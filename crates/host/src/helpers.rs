@@ -5,9 +5,6 @@ use std::path::PathBuf;
 
 use pollux_config::env::Env;
 use pollux_config::search_path::SearchPath;
-use pollux_exec::environment::for_command;
-
-use crate::Loaded;
 
 /// Finds a program on `PATH`, skipping workspace folders and folders writable by other users.
 pub fn helper(name: &str, env: &Env) -> Option<PathBuf> {
@@ -18,12 +15,6 @@ pub fn helper(name: &str, env: &Env) -> Option<PathBuf> {
 /// The path of git, or a path that does not exist.
 pub fn git(env: &Env) -> PathBuf {
     helper("git", env).unwrap_or_else(|| PathBuf::from("/usr/bin/git"))
-}
-
-/// The environment of such a program, the same as for tool commands.
-pub fn helper_environment(loaded: &Loaded) -> Vec<(String, String)> {
-    let tools = &loaded.groups.tools;
-    for_command(&loaded.env, &tools.redaction, &tools.shell_pager)
 }
 
 #[cfg(test)]

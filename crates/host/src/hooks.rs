@@ -11,7 +11,6 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::time::SystemClock;
 use pollux_exec::background::Background;
-use pollux_exec::environment::sanitised;
 use pollux_hooks::{HookServices, Hooks, LoadRequest, Registry, StartSource};
 use serde_json::Value;
 
@@ -61,11 +60,8 @@ pub fn port(
 
 /// The hooks of a run, ready to fire.
 pub fn hooks(loaded: &Loaded, background: Arc<Background>) -> Hooks {
-    let surroundings = HookServices {
-        environment: sanitised(&loaded.env, &loaded.groups.tools.redaction),
-        background,
-        clock: Arc::new(SystemClock),
-    };
+    let surroundings =
+        HookServices { environment: loaded.sanitised_env(), background, clock: Arc::new(SystemClock) };
     Hooks::new(Arc::new(registry(loaded)), surroundings)
 }
 

@@ -13,7 +13,6 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::visible;
 use pollux_domain::tool::Effect;
-use pollux_exec::environment::for_command;
 use pollux_exec::shell::{Ending, Finished, ShellCommand, ShellEnd, run};
 use pollux_extend::commands::template::Piece;
 use pollux_policy::request::{Decision, Request};
@@ -210,7 +209,7 @@ impl Services {
         let request = ShellCommand {
             text: line.to_owned(),
             directory: self.workspace.root().to_path_buf(),
-            environment: for_command(&turn.loaded.env, &tools.redaction, &tools.shell_pager),
+            environment: turn.loaded.command_env(),
             inactivity: (seconds > 0).then(|| Duration::from_secs(seconds)),
             background_after: None,
             sandbox: turn.sandbox.rights.as_ref().map(|rights| rights.sandbox()),

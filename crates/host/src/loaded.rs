@@ -15,6 +15,7 @@ use pollux_config::trust::{Binding, FolderTrust, TrustReason};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::sandbox::Right;
+use pollux_exec::environment::{sanitised, with_fixed_variables};
 use serde_json::Value;
 
 use crate::found_extensions::Extensions;
@@ -63,12 +64,24 @@ pub struct Loaded {
     pub(crate) servers: Kept,
     /// Read on first use; see [`agents::of`].
     pub(crate) agents: OnceLock<Arc<pollux_extend::agents::Registry>>,
+    /// Made on first use: every value is searched for secrets.
+    sanitised_env: OnceLock<Vec<(String, String)>>,
 }
 
 impl Loaded {
     /// The environment for texts that a project or an extension wrote: without the credentials of model providers.
     pub(crate) fn lent_env(&self) -> Env {
         self.groups.tools.redaction.provider_keys.removed_from(&self.env)
+    }
+
+    /// The environment without secrets, for hooks and all other children.
+    pub(crate) fn sanitised_env(&self) -> Vec<(String, String)> {
+        self.sanitised_env.get_or_init(|| sanitised(&self.env, &self.groups.tools.redaction)).clone()
+    }
+
+    /// The environment of commands.
+    pub fn command_env(&self) -> Vec<(String, String)> {
+        with_fixed_variables(self.sanitised_env(), &self.groups.tools.shell_pager)
     }
 
     /// The strings of a list setting.
@@ -116,6 +129,7 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
         client_servers: options.client_servers.clone(),
         servers: Kept::default(),
         agents: OnceLock::new(),
+        sanitised_env: OnceLock::new(),
         project_model: None,
     };
     project_model::settle(&mut loaded);

@@ -17,7 +17,6 @@ use pollux_domain::model::{
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::tool::ToolSource;
 use pollux_exec::background::Background;
-use pollux_exec::environment::for_command;
 use pollux_model::catalogue::Catalogue;
 use pollux_model::prompt_tools::explained;
 use pollux_model::providers::ToolMode;
@@ -54,7 +53,7 @@ pub fn first_request(request: &Request, loaded: &Loaded, interactive: bool) -> R
         workspace: Arc::clone(&workspace),
         filtering: loaded.groups.context.filtering.clone(),
         tools: tools.clone(),
-        child_env: for_command(&loaded.env, &tools.redaction, &tools.shell_pager),
+        child_env: loaded.command_env(),
         background: Arc::clone(&background),
         sandbox: SandboxSlot::new(None),
         clock: Arc::clone(&clock),

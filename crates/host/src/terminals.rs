@@ -6,7 +6,6 @@ use std::sync::Arc;
 use pollux_domain::BoxFuture;
 use pollux_domain::terminals::{TerminalEnd, Terminals};
 use pollux_exec::background::Background;
-use pollux_exec::environment::for_command;
 use pollux_exec::shell::{Ending, ShellCommand, ShellEnd};
 use pollux_session::add_shell_command;
 use tokio_util::sync::CancellationToken;
@@ -24,11 +23,10 @@ pub(crate) struct OwnTerminals {
 
 impl OwnTerminals {
     pub(crate) fn new(loaded: &Loaded, background: Arc<Background>) -> Self {
-        let tools = &loaded.groups.tools;
         let command = ShellCommand {
             text: String::new(),
             directory: loaded.project.root().to_path_buf(),
-            environment: for_command(&loaded.env, &tools.redaction, &tools.shell_pager),
+            environment: loaded.command_env(),
             inactivity: None,
             background_after: None,
             sandbox: None,

@@ -17,7 +17,6 @@ use pollux_domain::failure::Failure;
 use pollux_domain::model::{ModelClient, ModelInfo};
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::tool::{Tool, ToolSource, ToolSources};
-use pollux_exec::environment::for_command;
 use pollux_extend::context::ContextFiles;
 use pollux_net::client::ClientOptions;
 use pollux_policy::checker::CheckerPort;
@@ -216,7 +215,7 @@ fn tool_setup(
         workspace: Arc::clone(&services.workspace),
         filtering: loaded.groups.context.filtering.clone(),
         tools: tools.clone(),
-        child_env: for_command(&loaded.env, &tools.redaction, &tools.shell_pager),
+        child_env: loaded.command_env(),
         background: Arc::clone(&services.background),
         sandbox,
         clock: Arc::clone(clock),

@@ -36,6 +36,11 @@ impl RuleOrigin {
     pub(crate) fn of_file(tier: Tier, path: &Path) -> Self {
         Self { tier, source: path.display().to_string(), path: Some(path.to_owned()) }
     }
+
+    /// Whether the rules came with the program.
+    fn is_shipped(&self) -> bool {
+        self.tier == Tier::Default && self.path.is_none()
+    }
 }
 
 /// The content of a file.
@@ -333,6 +338,9 @@ impl Reader<'_> {
         }
         if let Some(text) = regex {
             return Ok(vec![Condition::Command(pattern("commandRegex", Pattern::for_command(&text))?)]);
+        }
+        if let Some(text) = path.as_deref().filter(|_| self.place.is_shipped()) {
+            return Ok(vec![Condition::Path(Pattern::for_own_path(text))]);
         }
         if let Some(text) = path {
             return Ok(vec![Condition::Path(pattern("pathPattern", Pattern::for_path(&text))?)]);

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -68,6 +68,8 @@ pub struct HttpAnswer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
+    /// So many bytes of the body are sent; then the server is silent until the client hangs up.
+    pub stalls_after: Option<usize>,
 }
 
 impl HttpAnswer {
@@ -78,7 +80,7 @@ impl HttpAnswer {
 
     /// An empty answer.
     pub fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: Vec::new() }
+        Self { status, headers: Vec::new(), body: Vec::new(), stalls_after: None }
     }
 
     #[must_use]
@@ -92,6 +94,12 @@ impl HttpAnswer {
         self.body = body.into();
         self
     }
+
+    #[must_use]
+    pub fn stall_after(mut self, bytes: usize) -> Self {
+        self.stalls_after = Some(bytes);
+        self
+    }
 }
 
 type Handler = dyn Fn(&HttpRequest) -> HttpAnswer + Send + Sync;
@@ -100,6 +108,7 @@ type Handler = dyn Fn(&HttpRequest) -> HttpAnswer + Send + Sync;
 pub struct FakeHttp {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<HttpRequest>>>,
+    hung_up: Arc<AtomicUsize>,
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -120,19 +129,20 @@ impl FakeHttp {
         let handler: Arc<Handler> = Arc::new(move |request| handler(&url, request));
         let requests = Arc::<Mutex<Vec<HttpRequest>>>::default();
         let stopping = Arc::new(AtomicBool::new(false));
-        let (log, stop) = (Arc::clone(&requests), Arc::clone(&stopping));
+        let hung_up = Arc::<AtomicUsize>::default();
+        let (log, stop, ended) = (Arc::clone(&requests), Arc::clone(&stopping), Arc::clone(&hung_up));
         let thread = std::thread::spawn(move || {
             for socket in listener.incoming() {
                 if stop.load(Ordering::SeqCst) {
                     return;
                 }
                 let Ok(socket) = socket else { continue };
-                let (handler, log) = (Arc::clone(&handler), Arc::clone(&log));
+                let (handler, log, ended) = (Arc::clone(&handler), Arc::clone(&log), Arc::clone(&ended));
                 // Ends with its connection.
-                std::thread::spawn(move || serve(socket, &*handler, &log));
+                std::thread::spawn(move || serve(socket, &*handler, &log, &ended));
             }
         });
-        Self { address, requests, stopping, thread: Some(thread) }
+        Self { address, requests, hung_up, stopping, thread: Some(thread) }
     }
 
     /// The base URL, without a slash at its end.
@@ -148,6 +158,11 @@ impl FakeHttp {
     /// Every request so far.
     pub fn requests(&self) -> Vec<HttpRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many clients hung up while the server was silent in the middle of an answer.
+    pub fn hung_up(&self) -> usize {
+        self.hung_up.load(Ordering::SeqCst)
     }
 
     /// The requests to a path.
@@ -167,12 +182,13 @@ impl Drop for FakeHttp {
     }
 }
 
-fn serve(socket: TcpStream, handler: &Handler, log: &Mutex<Vec<HttpRequest>>) {
+fn serve(socket: TcpStream, handler: &Handler, log: &Mutex<Vec<HttpRequest>>, hung_up: &AtomicUsize) {
     let _ = socket.set_read_timeout(Some(Duration::from_secs(30)));
     let mut reader = BufReader::new(socket);
     while let Some(request) = read(&mut reader) {
         let answer = handler(&request);
         let is_head = request.method == "HEAD";
+        let is_last = request.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
         log.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let mut head =
             format!("HTTP/1.1 {} Scripted\r\nContent-Length: {}\r\n", answer.status, answer.body.len());
@@ -184,10 +200,19 @@ fn serve(socket: TcpStream, handler: &Handler, log: &Mutex<Vec<HttpRequest>>) {
         }
         head.push_str("\r\n");
         let mut bytes = head.into_bytes();
+        let sent = answer.stalls_after.unwrap_or(usize::MAX);
         if !is_head {
-            bytes.extend(answer.body);
+            bytes.extend(answer.body.iter().take(sent));
         }
         if reader.get_mut().write_all(&bytes).is_err() {
+            return;
+        }
+        if answer.stalls_after.is_some() {
+            let _ = reader.read(&mut [0]);
+            hung_up.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        if is_last {
             return;
         }
     }

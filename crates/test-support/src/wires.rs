@@ -370,6 +370,11 @@ impl FakeWire {
         self.script.lock().unwrap_or_else(PoisonError::into_inner).0.extend(replies);
     }
 
+    /// How many clients hung up while the server was silent in the middle of a reply.
+    pub fn hung_up(&self) -> usize {
+        self.http.hung_up()
+    }
+
     /// Every request, whatever it asks for.
     pub fn all_requests(&self) -> Vec<HttpRequest> {
         self.http.requests()

@@ -3,10 +3,10 @@
 use std::fs;
 
 use pollux_test_support::wires::{FakeWire, KEY_VARIABLE, Said, Wire};
-use pollux_test_support::{Run, TestHome, TestRun};
+use pollux_test_support::{HttpAnswer, Run, TestHome, TestRun};
 use serde_json::{Value, json};
 
-use crate::scene::{all_files, binary, parse};
+use crate::scene::{all_files, binary, parse, until};
 
 const CALLS: usize = 50;
 /// Where a provider keeps what it has read; it moves to the end of every request.
@@ -267,5 +267,56 @@ fn statistics_count_what_was_read_from_and_written_to_a_cache() {
         assert_eq!((&tokens["prompt"], &tokens["cached"]), (&json!(100), &json!(60)), "{wire:?}: {document}");
         let written = if matches!(wire, Wire::Responses | Wire::Messages) { json!(20) } else { Value::Null };
         assert_eq!(tokens["cacheWrite"], written, "{wire:?}: {document}");
+    }
+}
+
+#[test]
+fn a_hook_that_speaks_geminis_words_leaves_a_valid_request_on_every_wire() {
+    let change = json!({"hookSpecificOutput": {"llm_request": {"config": {
+        "temperature": 0.25, "topK": 3, "maxOutputTokens": 77, "safetySettings": [],
+        "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["read_file"]}},
+    }}}});
+    for wire in Wire::ALL {
+        let server = FakeWire::start(wire, [Said::text("done")]);
+        let mut settings = wire.settings(&server.url());
+        settings["hooks"] =
+            json!({"BeforeModel": [{"name": "change", "command": "cat > /dev/null; cat answer.json"}]});
+        let home = TestHome::new().settings(settings).file("answer.json", &change.to_string());
+        let run = run(&home, &server, &["-p", "hi"]);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(0), "done\n"), "{wire:?}: {}", run.stderr);
+        server.assert_valid();
+        let body = server.requests()[0].json();
+        let limit = match wire {
+            Wire::Gemini => &body["generationConfig"]["maxOutputTokens"],
+            Wire::Chat | Wire::Messages => &body["max_tokens"],
+            Wire::Responses => &body["max_output_tokens"],
+        };
+        assert_eq!(limit, 77, "{wire:?}: {body:#}");
+        let foreign = ["toolConfig", "safetySettings", "topK", "generationConfig"];
+        let sent: Vec<&str> = foreign.into_iter().filter(|word| body.get(word).is_some()).collect();
+        assert!(wire == Wire::Gemini || sent.is_empty(), "{wire:?}: {sent:?}");
+    }
+}
+
+#[test]
+fn a_signal_in_the_middle_of_a_calls_arguments_hangs_up_and_the_session_goes_on() {
+    for wire in Wire::ALL {
+        let call = wire.stream(&Said::call("read_file", json!({"file_path": "half-a-name.txt"})), 1);
+        let cut = String::from_utf8_lossy(&call).find("a-name").unwrap();
+        let answer = HttpAnswer::status(200).header("Content-Type", "text/event-stream").body(call);
+        let server = FakeWire::start(wire, [Said::raw(answer.stall_after(cut)), Said::text("Going on.")]);
+        let home = TestHome::new().settings(wire.settings(&server.url()));
+        let args = ["-m", wire.model(), "-p", "read it"];
+        let running =
+            with_key(home.command(binary(), args), &server).env("GEMINI_CLI_TRUST_WORKSPACE", "true").spawn();
+        until("the request arrived", || server.requests().len() == 1);
+        running.signal("INT");
+        let ended = running.wait();
+        assert_eq!(ended.code, Some(130), "{wire:?}: {}", ended.stderr);
+        until("the connection was closed", || server.hung_up() == 1);
+        let next = run(&home, &server, &["--resume", "-p", "go on"]);
+        assert_eq!((next.code, next.stdout.as_str()), (Some(0), "Going on.\n"), "{wire:?}: {}", next.stderr);
+        server.assert_valid();
+        assert!(!String::from_utf8_lossy(&server.requests()[1].body).contains("half-"), "{wire:?}");
     }
 }

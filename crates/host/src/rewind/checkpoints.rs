@@ -10,7 +10,6 @@ use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::tool::Effect;
 use pollux_exec::background::Background;
-use pollux_exec::environment::for_command;
 use pollux_rewind::checkpoint::{self, Checkpoint};
 use pollux_rewind::shadow::{ShadowError, ShadowRepository, ShadowSetup};
 use serde_json::{Value, json};
@@ -48,11 +47,10 @@ pub(crate) async fn open_shadow(
     }
     let project = &loaded.project;
     let name = project.temp_dir().file_name().unwrap_or_default();
-    let tools = &loaded.groups.tools;
     let setup = ShadowSetup {
         folder: loaded.home.history_dir().join(name),
         root: project.root().to_path_buf(),
-        environment: for_command(&loaded.env, &tools.redaction, &tools.shell_pager),
+        environment: loaded.command_env(),
         git: git(&loaded.env).into_os_string(),
     };
     let repository = ShadowRepository::open(setup, Arc::clone(background), &CancellationToken::new()).await;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Method, Request, Url};
 use serde_json::Value;
 
@@ -139,8 +139,11 @@ impl Endpoints {
         self.send(request).await
     }
 
-    async fn send(&self, request: Request) -> Result<Answer, EndpointError> {
+    async fn send(&self, mut request: Request) -> Result<Answer, EndpointError> {
         let host = origin(request.url());
+        // A person may take minutes between two requests. On a connection that the server ends at that moment, a code
+        // that works once would be lost.
+        request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         self.client.exchange(request).await.map_err(|error| match error {
             FetchError::Refused(refusal) => EndpointError::Refused { host, refusal },
             other => EndpointError::Unreachable { host, message: other.to_string() },

@@ -194,3 +194,11 @@ fn a_broken_file_that_denies_reading_fails_closed_for_the_tools_it_names() {
     }
     assert_eq!(decide(&format!("{}[[rule\n", rule.replace("glob", "*")), "read_file"), Decision::Ask);
 }
+
+#[test]
+fn shipped_rules_would_pass_as_rules_of_a_user() {
+    for (name, text) in SHIPPED {
+        let place = RuleOrigin { tier: Tier::User, source: (*name).to_owned(), path: None };
+        assert_eq!(parse(text, &place).problems.len(), 0, "{name}: {:?}", parse(text, &place).problems);
+    }
+}
