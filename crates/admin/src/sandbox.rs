@@ -11,7 +11,7 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::{Failure, print_result};
 use pollux_host::{Loaded, load_settings, open_rights, sandbox_request, sandbox_unavailable as unavailable};
 use pollux_rights::SessionRights;
-use pollux_sandbox::{Sandbox, SandboxRequest};
+use pollux_sandbox::{Level, Sandbox, SandboxRequest};
 use tokio_util::sync::CancellationToken;
 
 pub use arguments::{SandboxArgs, SandboxCommand};
@@ -24,7 +24,7 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
     context.note(&loaded.notes);
     let request = sandbox_request(&loaded)?;
     match command {
-        SandboxCommand::Status { json } => status(&request, *json, context),
+        SandboxCommand::Status { json } => status(&request, &loaded, *json, context),
         SandboxCommand::Check => {
             let sandbox = open(&request)?;
             sandbox.enter().map_err(|error| unavailable(&error))?;
@@ -34,6 +34,21 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
                 return Err(Failure::new(ExitKind::Sandbox, "the sandbox did not block an escape attempt"));
             }
             Ok(())
+        }
+        SandboxCommand::Explain { target, json } => {
+            let (rights, notes) = open_rights(&loaded)?;
+            context.note(&notes);
+            let explained = rights.explain(target, loaded.env.cwd()).map_err(|error| {
+                Failure::new(ExitKind::Input, format!("could not explain `{target}`: {error}"))
+                    .hint("use a path, HOST[:PORT], or KIND:TARGET as in `--sandbox-allow`")
+            })?;
+            let level = rights.level();
+            let text = if *json {
+                format!("{:#}\n", page::explained_json(level, &explained))
+            } else {
+                page::explained(level, &explained)
+            };
+            print_result(context.out, &text)
         }
         SandboxCommand::Run { command } => {
             let (rights, notes) = open_rights(&loaded)?;
@@ -50,13 +65,27 @@ fn open(request: &SandboxRequest) -> Result<Sandbox, Failure> {
     Sandbox::open(request).map_err(|error| unavailable(&error))
 }
 
-fn status(request: &SandboxRequest, json: bool, context: &mut Context<'_>) -> Result<(), Failure> {
-    let tried = Sandbox::probe(request).map_err(|error| Failure::from_error(ExitKind::Sandbox, &error))?;
+fn status(
+    request: &SandboxRequest,
+    loaded: &Loaded,
+    json: bool,
+    context: &mut Context<'_>,
+) -> Result<(), Failure> {
+    let is_container = matches!(request.level, Some(Level::Container(_)));
+    let all = SandboxRequest { level: request.level.filter(|_| is_container), ..request.clone() };
+    let tried = Sandbox::probe(&all).map_err(|error| Failure::from_error(ExitKind::Sandbox, &error))?;
     let is_chosen = |level| request.level.is_none_or(|only| only == level);
     let used = tried.iter().find(|(level, result)| is_chosen(*level) && result.is_ok());
     let used = used.and_then(|(_, result)| result.as_ref().ok());
-    let text =
-        if json { format!("{:#}\n", page::status_json(&tried, used)) } else { page::status(&tried, used) };
+    let is_requested = match loaded.groups.tools.sandbox.enabled {
+        Some(enabled) => enabled,
+        None => loaded.groups.security.tool_sandboxing || used.is_some_and(|used| used.level.is_default()),
+    };
+    let text = if json {
+        format!("{:#}\n", page::status_json(&tried, used, is_requested))
+    } else {
+        page::status(&tried, used, is_requested)
+    };
     print_result(context.out, &text)?;
     if request.container.as_ref().is_some_and(|container| !container.flags.is_empty()) {
         context.warn(&["SANDBOX_FLAGS can lift any of these restrictions.".to_owned()]);
@@ -80,7 +109,8 @@ fn run_one(
         Failure::new(ExitKind::Failure, format!("could not run `{program}`")).because(error)
     };
     let sandbox = run.sandbox();
-    let status = in_sandbox(&sandbox, program, arguments, loaded, Streams::Inherited);
+    let variables = run.variables();
+    let status = in_sandbox(&sandbox, program, arguments, loaded, (Streams::Inherited, &variables));
     let notice = sandbox.take_notice();
     // Writes the report.
     drop(run.finish());
@@ -111,7 +141,7 @@ fn in_sandbox(
     program: &str,
     arguments: &[String],
     loaded: &Loaded,
-    streams: Streams,
+    (streams, variables): (Streams, &[(String, String)]),
 ) -> std::io::Result<std::process::ExitStatus> {
     use std::os::fd::AsFd as _;
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
@@ -120,7 +150,8 @@ fn in_sandbox(
         Streams::Inherited => [input.as_fd(), output.as_fd(), errors.as_fd()],
         Streams::None => [null.as_fd(); 3],
     };
-    let environment = loaded.command_env();
+    let mut environment = loaded.command_env();
+    environment.extend(variables.iter().cloned());
     let start = pollux_sandbox::holder::Start {
         program: OsStr::new(program),
         arguments: arguments.iter().map(OsStr::new).collect(),
@@ -138,10 +169,11 @@ fn in_sandbox(
     program: &str,
     arguments: &[String],
     loaded: &Loaded,
-    streams: Streams,
+    (streams, variables): (Streams, &[(String, String)]),
 ) -> std::io::Result<std::process::ExitStatus> {
     let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
-    let environment = loaded.command_env();
+    let mut environment = loaded.command_env();
+    environment.extend(variables.iter().cloned());
     let mut command = sandbox.command(OsStr::new(program), &arguments, loaded.env.cwd(), &environment);
     if streams == Streams::None {
         let null = std::process::Stdio::null;

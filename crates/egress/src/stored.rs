@@ -22,6 +22,7 @@
 mod edit;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 use toml::{Table, Value};
@@ -42,11 +43,25 @@ pub struct StoredRules {
 }
 
 /// A project and the state in which it was trusted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ProjectKey {
-    pub root: PathBuf,
-    /// Digest of what was trusted; a grant ends when it changes.
-    pub trust: String,
+    root: PathBuf,
+    trust: Arc<Digest>,
+}
+
+type Digest = LazyLock<String, Box<dyn FnOnce() -> String + Send>>;
+
+impl ProjectKey {
+    /// `trust` computes the digest of what was trusted; a grant ends when it changes. It is called once, when the
+    /// digest is needed.
+    pub fn new(root: PathBuf, trust: impl FnOnce() -> String + Send + 'static) -> Self {
+        Self { root, trust: Arc::new(LazyLock::new(Box::new(trust))) }
+    }
+
+    /// The digest, which stays the same from now on.
+    pub fn trust(&self) -> &str {
+        &self.trust
+    }
 }
 
 /// The file is not TOML.
@@ -127,7 +142,8 @@ impl StoredRules {
         let projects = network.get("projects").and_then(Value::as_table);
         let (Some(projects), Some(project)) = (projects, project) else { return };
         let granted = projects.get(&*project.root.to_string_lossy()).and_then(Value::as_table);
-        let trusted = |granted: &&Table| granted.get("trust").and_then(Value::as_str) == Some(&project.trust);
+        let trusted =
+            |granted: &&Table| granted.get("trust").and_then(Value::as_str) == Some(project.trust());
         if let Some(granted) = granted.filter(trusted) {
             for pattern in self.patterns(granted, "allow") {
                 self.rules.allow(Allow { pattern, reach: Reach::Public, origin: Origin::StoredForProject });
@@ -185,7 +201,7 @@ impl StoredPaths {
         stored.read_from(files);
         let granted = project.and_then(|project| {
             let granted = edit::lookup(files, &["projects", &project.root.to_string_lossy()])?;
-            (granted.get("trust").and_then(Value::as_str) == Some(&project.trust)).then_some(granted)
+            (granted.get("trust").and_then(Value::as_str) == Some(project.trust())).then_some(granted)
         });
         granted.into_iter().for_each(|granted| stored.read_from(granted));
         Ok(stored)
@@ -270,13 +286,13 @@ fn with_entry(text: &str, place: &Place<'_>, entry: &str) -> Result<String, Edit
     let trust = edit::lookup(&parsed(text).map_err(invalid)?, &path)
         .map(|granted| granted.get("trust").and_then(Value::as_str).map(str::to_owned));
     match trust {
-        Some(Some(trust)) if trust == project.trust => edit::add_to_list(text, &path, key, entry),
+        Some(Some(trust)) if trust == project.trust() => edit::add_to_list(text, &path, key, entry),
         // Grants of an earlier state are void; they must not come back to life with the new digest.
         Some(_) => {
             let emptied = edit::remove_table(text, &path)?;
-            edit::append_project(&emptied, &path, &project.trust, (key, entry))
+            edit::append_project(&emptied, &path, project.trust(), (key, entry))
         }
-        None => edit::append_project(text, &path, &project.trust, (key, entry)),
+        None => edit::append_project(text, &path, project.trust(), (key, entry)),
     }
 }
 

@@ -424,6 +424,7 @@ impl Front<'_, '_> {
                 event = conversation.next() => {
                     let event = event?;
                     self.take(&event);
+                    self.follow(&event, &conversation.sandbox);
                     let said = matches!(&*event, Event::HookRan(report) if report.message.is_some());
                     if said || matches!(&*event, Event::ModeChanged { .. } | Event::Notice { .. }) {
                         self.ui.await_prompt();
@@ -454,7 +455,7 @@ impl Front<'_, '_> {
             Ok(mode) if mode == self.mode => self.ui.note(&format!("Mode {mode}")),
             Ok(mode) => {
                 if mode == ApprovalMode::Yolo {
-                    self.confine(sandbox);
+                    self.confine(sandbox, mode);
                 }
                 return Some(Op::SetMode(mode));
             }
@@ -465,24 +466,19 @@ impl Front<'_, '_> {
     /// What an operation of the front end needs before it reaches the session.
     fn before_asking(&mut self, op: &Op, sandbox: &SandboxSlot) {
         if matches!(op, Op::SetMode(ApprovalMode::Yolo)) {
-            self.confine(sandbox);
+            self.confine(sandbox, ApprovalMode::Yolo);
         }
     }
 
-    /// Applies the sandbox of `--yolo` when that mode is entered later. It stays until the session ends, because commands
-    /// started inside may still run.
-    fn confine(&mut self, slot: &SandboxSlot) {
-        let loaded = self.turn.loaded;
-        if self.turn.sandbox.rights.is_some() || !loaded.trust.uses_project() {
-            return;
-        }
-        match pollux_host::check_sandbox(loaded, ApprovalMode::Yolo) {
-            Ok(sandbox) => {
-                sandbox.notes.iter().for_each(|line| self.ui.note(line));
-                slot.set(sandbox.rights.clone());
-                self.turn.sandbox = sandbox;
+    /// Applies the sandbox of a mode that is entered later.
+    fn confine(&mut self, slot: &SandboxSlot, mode: ApprovalMode) {
+        match self.turn.sandbox.follow_mode(self.turn.loaded, mode) {
+            Ok(true) => {
+                self.turn.sandbox.notes.iter().for_each(|line| self.ui.note(line));
+                slot.set(self.turn.sandbox.rights.clone());
                 self.ui.sandbox_changed(self.turn, &self.model);
             }
+            Ok(false) => {}
             Err(failure) => self.ui.error(&failure.message()),
         }
     }
@@ -546,6 +542,13 @@ impl Front<'_, '_> {
             let sandbox = conversation.sandbox.clone();
             let mut running = RunningTurn::new(self, sandbox);
             turned = conversation.turn(op, &mut running).await?;
+        }
+    }
+
+    /// Another mode may have another sandbox.
+    fn follow(&mut self, event: &Event, sandbox: &SandboxSlot) {
+        if let Event::ModeChanged { mode, .. } = event {
+            self.confine(sandbox, *mode);
         }
     }
 

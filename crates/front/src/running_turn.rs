@@ -32,6 +32,7 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
 
     async fn take(&mut self, event: &Event) -> Option<TurnRequest> {
         self.front.take(event);
+        self.front.follow(event, &self.sandbox);
         match event {
             Event::ShellStarted { call, command, .. } => {
                 let print = self.front.ui.shell_started(command);

@@ -92,12 +92,12 @@ pub use pollux_config::settings::provider_keys;
 pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, hide_credentials};
 pub use pollux_mcp::split_words;
 pub use pollux_rewind::checkpoint;
-pub use pollux_sandbox::run_holder_if_asked;
 pub use pollux_tools::{MAX_EXTRA_DIRECTORIES, SandboxSlot, Workspace, WorkspaceSetup, list_paths};
 pub use prepared::{Prepared, prepare, refuse_forbidden_yolo};
 pub use request::Request;
 pub use sandbox::{
-    Sandbox, SandboxInForce, check_sandbox, open_rights, sandbox_request, unavailable as sandbox_unavailable,
+    Sandbox, SandboxInForce, check_sandbox, open_rights, run_holder_if_asked, sandbox_request,
+    unavailable as sandbox_unavailable,
 };
 pub use sandbox_page::sandbox_page;
 pub use sessions::{

@@ -1,5 +1,6 @@
 //! Selects the sandbox for tool commands.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,16 +12,17 @@ use pollux_domain::failure::Failure;
 use pollux_domain::sandbox::Right;
 use pollux_egress::stored::ProjectKey;
 use pollux_rights::{
-    NetworkMode, Opened, Profile, RightsOptions, SessionRights, parse_right, resolve_right, seatbelt_profile,
+    NetworkMode, Opened, Profile, RightsOptions, SessionRights, connect_if_asked, parse_right, resolve_right,
+    seatbelt_profile,
 };
-use pollux_sandbox::{Confinement, Doors, Level, SandboxError, SandboxRequest};
+use pollux_sandbox::{Confinement, Doors, Level, SandboxError, SandboxRequest, Trial};
 use serde_json::{Value, json};
 
 use super::{Loaded, container, workspace};
 
 /// Upstream's sandboxes that Pollux does not have.
 const UNSUPPORTED: &[&str] = &["runsc", "lxc", "windows-native"];
-const VALUES: &str = "use `true`, `namespaces`, `bwrap`, `landlock`, `docker` or `podman` (Linux), \
+const VALUES: &str = "use `auto`, `true`, `namespaces`, `bwrap`, `landlock`, `docker` or `podman` (Linux), \
                       `sandbox-exec` (macOS), or `false`";
 
 /// The sandbox for tool commands.
@@ -28,6 +30,10 @@ pub struct Sandbox {
     pub rights: Option<Arc<SessionRights>>,
     /// Lines for stderr.
     pub notes: Vec<String>,
+    /// Whether the approval mode decides about it, because the user did not.
+    is_implicit: bool,
+    /// Sandboxes of earlier modes, whose commands may still run.
+    earlier: Vec<Arc<SessionRights>>,
 }
 
 /// The sandbox actually in effect, whatever the settings requested.
@@ -93,6 +99,40 @@ impl SandboxInForce {
 }
 
 impl Sandbox {
+    /// Commands run directly on this machine.
+    fn none(loaded: &Loaded) -> Self {
+        let idle = !loaded.sandbox_allow.is_empty() || loaded.sandbox_report.is_some();
+        let note = || "No sandbox is in use: --sandbox-allow and --sandbox-report have no effect.".to_owned();
+        Self::new(None, idle.then(note).into_iter().collect())
+    }
+
+    fn new(rights: Option<Arc<SessionRights>>, notes: Vec<String>) -> Self {
+        Self { rights, notes, is_implicit: false, earlier: Vec::new() }
+    }
+
+    /// Applies the sandbox of a mode that is entered later, from the next command on. A sandbox that the user chose
+    /// stays, and one that is in use is never given up for none. Returns whether it changed.
+    pub fn follow_mode(&mut self, loaded: &Loaded, mode: ApprovalMode) -> Result<bool, Failure> {
+        let is_chosen = match &self.rights {
+            Some(_) => !self.is_implicit,
+            None => mode != ApprovalMode::Yolo,
+        };
+        if is_chosen || (mode == ApprovalMode::Yolo && !loaded.trust.uses_project()) {
+            return Ok(false);
+        }
+        let new = check_sandbox(loaded, mode)?;
+        let rights = |sandbox: &Self| {
+            sandbox.rights.as_ref().map(|rights| (rights.level(), rights.profile(), rights.network()))
+        };
+        if self.rights.is_some() && (new.rights.is_none() || rights(self) == rights(&new)) {
+            return Ok(false);
+        }
+        let mut earlier = std::mem::take(&mut self.earlier);
+        earlier.extend(self.rights.take());
+        *self = Self { earlier, ..new };
+        Ok(true)
+    }
+
     /// The sandbox that commands run in.
     pub fn in_force(&self, env: &Env) -> SandboxInForce {
         match (&self.rights, env.non_empty("SANDBOX")) {
@@ -117,6 +157,8 @@ impl Sandbox {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Nobody,
+    /// Nothing is configured: use one that everyday commands do not notice, if available.
+    Auto,
     /// `yolo` mode: use one if available.
     Mode,
     /// `--sandbox`, `GEMINI_SANDBOX` or `tools.sandbox`.
@@ -129,41 +171,54 @@ enum Wish {
 pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox, Failure> {
     let wish = wish(loaded, approval);
     if wish == Wish::Nobody {
-        let idle = !loaded.sandbox_allow.is_empty() || loaded.sandbox_report.is_some();
-        let note = || "No sandbox is in use: --sandbox-allow and --sandbox-report have no effect.".to_owned();
-        return Ok(Sandbox { rights: None, notes: idle.then(note).into_iter().collect() });
+        return Ok(Sandbox::none(loaded));
     }
-    // A requested sandbox is checked at once; the implicit one of yolo mode is opened with the first command.
-    let options = RightsOptions { lazily: wish == Wish::Mode, ..options(loaded, wish, approval)? };
+    // The processes of a sandbox start with the first command.
+    let trial = match wish {
+        Wish::Mode | Wish::Auto => Trial::FirstCommand,
+        Wish::Nobody | Wish::Asked | Wish::EveryTool => Trial::UnlessKnown,
+    };
+    let options = RightsOptions { trial, ..options(loaded, wish, approval)? };
     let (contained, mode) = (options.request.container.clone(), options.network);
     match SessionRights::open(options) {
+        // The others break some everyday programs, which is too much for a sandbox that nobody asked for.
+        Ok(Opened { rights, .. }) if wish == Wish::Auto && !rights.level().is_default() => {
+            Ok(Sandbox::none(loaded))
+        }
+        Err(_) if wish == Wish::Auto => Ok(Sandbox::none(loaded)),
         Ok(Opened { rights, mut notes }) => {
-            let network = match rights.network() {
-                NetworkMode::Open => "",
-                NetworkMode::None => ", without network access",
-                NetworkMode::Proxy => "; network access only to allowed hosts",
-                NetworkMode::Public => "; network access only to public hosts",
-            };
-            let is_contained = matches!(rights.level(), Level::Container(_));
-            let written = match rights.profile() {
-                Profile::Workspace | Profile::Strict if is_contained => "the workspace and the container",
-                Profile::Workspace | Profile::Strict => "the workspace, caches and temporary files",
-                Profile::ReadOnly => "temporary files",
-            };
-            let note =
-                format!("Sandbox ({}): commands can write only to {written}{network}.", rights.level());
             if let (Some(contained), Level::Container(engine)) = (contained, rights.level()) {
                 notes.extend(container::notes(&contained, engine, mode));
             }
-            notes.insert(0, note);
-            Ok(Sandbox { rights: Some(Arc::new(rights)), notes })
+            if wish != Wish::Auto {
+                notes.insert(0, rights_line(&rights));
+            }
+            let is_implicit = matches!(wish, Wish::Auto | Wish::Mode);
+            Ok(Sandbox { is_implicit, ..Sandbox::new(Some(Arc::new(rights)), notes) })
         }
         Err(error) if wish == Wish::Mode => {
             let note = format!("No sandbox: commands run directly on this machine ({error}).");
-            Ok(Sandbox { rights: None, notes: vec![note] })
+            Ok(Sandbox::new(None, vec![note]))
         }
         Err(error) => Err(unavailable(&error)),
     }
+}
+
+/// The sandbox and what commands can do in it, in one line.
+fn rights_line(rights: &SessionRights) -> String {
+    let network = match rights.network() {
+        NetworkMode::Open => "",
+        NetworkMode::None => ", without network access",
+        NetworkMode::Proxy => "; network access only to allowed hosts",
+        NetworkMode::Public => "; network access only to public hosts",
+    };
+    let is_contained = matches!(rights.level(), Level::Container(_));
+    let written = match rights.profile() {
+        Profile::Workspace | Profile::Strict if is_contained => "the workspace and the container",
+        Profile::Workspace | Profile::Strict => "the workspace, caches and temporary files",
+        Profile::ReadOnly => "temporary files",
+    };
+    format!("Sandbox ({}): commands can write only to {written}{network}.", rights.level())
 }
 
 /// Opens the sandbox for one command of the user (exit code 44). The second value are lines for stderr.
@@ -171,6 +226,14 @@ pub fn open_rights(loaded: &Loaded) -> Result<(SessionRights, Vec<String>), Fail
     let options = options(loaded, asked(loaded), ApprovalMode::Default)?;
     let Opened { rights, notes } = SessionRights::open(options).map_err(|error| unavailable(&error))?;
     Ok((rights, notes))
+}
+
+/// Runs a process of a sandbox if this one was started as such; call it first in `main`, while there is one thread.
+/// Returns the exit code.
+pub fn run_holder_if_asked(arguments: &mut dyn Iterator<Item = OsString>) -> Option<u8> {
+    // No such process has more.
+    let arguments: Vec<OsString> = arguments.take(4).collect();
+    connect_if_asked(&arguments).or_else(|| pollux_sandbox::run_holder_if_asked(&mut arguments.into_iter()))
 }
 
 /// The failure to report if a sandbox cannot be used (exit code 44).
@@ -238,7 +301,7 @@ fn wish(loaded: &Loaded, approval: ApprovalMode) -> Wish {
     } else if loaded.groups.security.tool_sandboxing {
         Wish::EveryTool
     } else {
-        Wish::Nobody
+        Wish::Auto
     }
 }
 
@@ -276,8 +339,8 @@ fn modes(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> (Profile, Netwo
         (Wish::EveryTool, _) | (_, Profile::ReadOnly) => NetworkMode::None,
         (_, Profile::Strict) => NetworkMode::Proxy,
         (Wish::Mode, _) => NetworkMode::Open,
-        (Wish::Asked | Wish::Nobody, _) if approval == ApprovalMode::Yolo => NetworkMode::Open,
-        (Wish::Asked | Wish::Nobody, _) => NetworkMode::Proxy,
+        (Wish::Asked | Wish::Auto | Wish::Nobody, _) if approval == ApprovalMode::Yolo => NetworkMode::Open,
+        (Wish::Asked | Wish::Auto | Wish::Nobody, _) => NetworkMode::Proxy,
     };
     (profile, network, profile == Profile::Workspace)
 }
@@ -295,8 +358,10 @@ fn options(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> Result<Rights
     let allow = loaded.sandbox_allow.iter().map(resolve).collect::<Result<Vec<_>, _>>()?;
     let root = loaded.project.root();
     let trusted = loaded.trust.uses_project();
-    let project = trusted
-        .then(|| ProjectKey { root: root.to_path_buf(), trust: take_inventory(&loaded.home, root).digest });
+    let project = trusted.then(|| {
+        let (home, folder) = (loaded.home.clone(), root.to_path_buf());
+        ProjectKey::new(root.to_path_buf(), move || take_inventory(&home, &folder).digest)
+    });
     let added: Vec<&String> = loaded.dotenv.loaded.iter().flat_map(|file| &file.names).collect();
     Ok(RightsOptions {
         request,
@@ -318,7 +383,7 @@ fn options(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> Result<Rights
             .filtered(|name, _| !added.iter().any(|known| *known == name)),
         log: Some(loaded.project.temp_dir().join("sandbox-network.jsonl")),
         report: loaded.sandbox_report.as_ref().map(|file| loaded.env.cwd().join(file)),
-        lazily: false,
+        trial: Trial::Now,
     })
 }
 
@@ -393,7 +458,7 @@ mod tests {
             own(false).summary().contains("through a proxy")
                 && own(true).summary().contains("network is open")
         );
-        let bare = Sandbox { rights: None, notes: Vec::new() };
+        let bare = Sandbox::new(None, Vec::new());
         let env = |vars: &[(&str, &str)]| {
             Env::new(vars.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())), PathBuf::from("/"))
         };

@@ -11,7 +11,7 @@ use crate::Sandbox;
 
 /// Log lines and denials that are shown.
 const SHOWN: usize = 20;
-const USAGE: &str = "Usage: /sandbox [log | revoke KIND:TARGET]";
+const USAGE: &str = "Usage: /sandbox [log | publish PORT | revoke KIND:TARGET]";
 
 /// Runs `/sandbox` with its arguments.
 pub fn sandbox_page(sandbox: &Sandbox, env: &Env, rest: &str) -> String {
@@ -22,6 +22,7 @@ pub fn sandbox_page(sandbox: &Sandbox, env: &Env, rest: &str) -> String {
     match (word, argument.trim()) {
         ("" | "status", "") => status(sandbox, env, rights),
         ("log", "") => log(rights),
+        ("publish", port) if !port.is_empty() => publish(rights, port),
         ("revoke", target) if !target.is_empty() => revoke(rights, target),
         _ => USAGE.to_owned(),
     }
@@ -60,6 +61,18 @@ fn log(rights: &SessionRights) -> String {
     let last = lines.get(lines.len().saturating_sub(SHOWN)..).unwrap_or_default();
     let shown: Vec<String> = last.iter().map(|line| one_line(line)).collect();
     format!("{}\n{}", file.display(), shown.join("\n"))
+}
+
+fn publish(rights: &SessionRights, port: &str) -> String {
+    let Some(number) = port.parse::<u16>().ok().filter(|number| *number != 0) else {
+        return format!("Could not publish: `{}` is not a port (1 to 65535)", one_line(port));
+    };
+    match rights.publish(number) {
+        Ok(()) => format!(
+            "http://127.0.0.1:{number} leads to port {number} of the commands until the session ends."
+        ),
+        Err(error) => format!("Could not publish port {number}: {error}"),
+    }
 }
 
 fn revoke(rights: &SessionRights, target: &str) -> String {

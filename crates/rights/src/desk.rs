@@ -1,7 +1,7 @@
 //! Where questions about rights are asked: knows the person, and the commands that run.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 
 use pollux_domain::BoxFuture;
 use pollux_domain::approval::{Answer as Reply, Offer, Outcome, Person};
@@ -13,6 +13,7 @@ use pollux_egress::preset::{self, DownloadHost};
 use pollux_egress::proxy::Identify;
 use pollux_egress::question::{Answer, Asker, Question};
 use pollux_egress::rules::RuleBook;
+use pollux_sandbox::Sandbox;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +23,8 @@ use crate::packages::OwnMachine;
 pub(crate) struct Desk {
     person: RwLock<Option<(Arc<dyn Person>, Handle)>>,
     running: Mutex<Vec<Running>>,
+    /// The sandboxes of the session.
+    sandboxes: Mutex<Vec<Weak<Sandbox>>>,
     /// Hosts that a command may use until it ends.
     once: Mutex<HashSet<(String, Host, u16)>>,
     /// What was asked and granted, by command.
@@ -59,6 +62,7 @@ impl Desk {
         Self {
             person: RwLock::default(),
             running: Mutex::default(),
+            sandboxes: Mutex::default(),
             once: Mutex::default(),
             asked: Mutex::default(),
             rules,
@@ -76,6 +80,19 @@ impl Desk {
 
     pub(crate) fn person(&self) -> Option<Arc<dyn Person>> {
         self.person.read_locked().as_ref().map(|(person, _)| Arc::clone(person))
+    }
+
+    /// Adds a sandbox whose commands use the proxy.
+    pub(crate) fn watch(&self, sandbox: &Arc<Sandbox>) {
+        let mut sandboxes = self.sandboxes.locked();
+        sandboxes.retain(|known| known.strong_count() > 0);
+        sandboxes.push(Arc::downgrade(sandbox));
+    }
+
+    /// Whether something runs that an earlier command left behind.
+    fn has_leftovers(&self, commands: usize) -> bool {
+        let sandboxes: Vec<Arc<Sandbox>> = self.sandboxes.locked().iter().filter_map(Weak::upgrade).collect();
+        sandboxes.iter().map(|sandbox| sandbox.running()).sum::<usize>() > commands
     }
 
     pub(crate) fn begin(&self, running: Running) {
@@ -235,10 +252,12 @@ impl Asker for Desk {
 }
 
 impl Identify for Desk {
-    /// A connection comes from the command that runs, if there is only one.
+    /// A connection comes from the command that runs, if nothing else does. A server that an earlier command left
+    /// running must not use what was granted to this one.
     fn caller(&self, _: Option<i32>) -> Caller {
-        match self.running.locked().as_slice() {
-            [only] => {
+        let running = self.running.locked().clone();
+        match running.as_slice() {
+            [only] if !self.has_leftovers(1) => {
                 let program = only.command.split_whitespace().next().map(str::to_owned);
                 Caller { command: Some(only.id.clone()), program }
             }

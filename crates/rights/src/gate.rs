@@ -1,6 +1,7 @@
 //! The egress proxy of a session, started with the first network that leads to it.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
@@ -43,12 +44,8 @@ impl Gate {
         log: Option<PathBuf>,
     ) -> Self {
         let clock = Arc::new(SystemClock);
-        let open = |path: PathBuf| {
-            path.parent().map(|folder| create_folder(folder, Mode::Private)).transpose().ok()?;
-            OpenOptions::new().create(true).append(true).mode(0o600).open(path).ok()
-        };
-        let journal = match log.and_then(open) {
-            Some(file) => Journal::with_log(clock, Box::new(file)),
+        let journal = match log {
+            Some(path) => Journal::with_log(clock, Box::new(LogFile { path, file: None })),
             None => Journal::new(clock),
         };
         Self {
@@ -101,5 +98,29 @@ impl Gate {
     /// Problems since the last call.
     pub(crate) fn take_problems(&self) -> Vec<String> {
         std::mem::take(&mut self.problems.locked())
+    }
+}
+
+/// A file that is created with the first line.
+struct LogFile {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Write for LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let folder = self.path.parent().map(|folder| create_folder(folder, Mode::Private));
+                folder.transpose().map_err(io::Error::other)?;
+                none.insert(OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path)?)
+            }
+        };
+        file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), File::flush)
     }
 }

@@ -7,16 +7,22 @@
 //! Owns: which refusals lead to a question, grants and how long they last, the report of a run.
 //! Does not own: confinement (`sandbox`), decisions about hosts (`egress`), dialogs (`agent` and the front ends).
 
+mod connect;
 mod denial;
 mod desk;
+mod explain;
 mod gate;
 mod mode;
 mod packages;
+#[cfg(target_os = "linux")]
+mod publish;
 mod report;
 mod right;
 mod run;
 mod session;
 
+pub use connect::connect_if_asked;
+pub use explain::Explanation;
 pub use mode::{NetworkMode, Profile, seatbelt_profile};
 pub use right::{RightError, parse_right, resolve_right};
 pub use run::CommandRun;

@@ -7,10 +7,11 @@ use pollux_domain::approval::Answer;
 use pollux_domain::sandbox::{
     Denial, Grant, GrantScope, GrantedBy, Right, RightQuestion, SandboxReport, Strength,
 };
-use pollux_egress::variables::{Endpoint, ForCommand, variables};
+use pollux_egress::variables::{Endpoint, ForCommand, SshConnector, variables};
 use pollux_sandbox::Sandbox;
 use tokio_util::sync::CancellationToken;
 
+use crate::connect::ARGUMENT;
 use crate::denial::{self, Found, Scene};
 use crate::desk::offers;
 use crate::gate::PROXY_PORT;
@@ -72,7 +73,12 @@ impl CommandRun {
         let program = self.command.split_whitespace().next().and_then(|word| word.rsplit('/').next());
         let endpoint = Endpoint::inside(PROXY_PORT);
         let usual = variables(&endpoint, &ForCommand::default());
-        let own = variables(&endpoint, &ForCommand { program, ssh: None });
+        let connector = self.sandbox.own_program().map(|program| program.to_string_lossy().into_owned());
+        let command = connector.as_ref().map(|program| [program.as_str(), ARGUMENT]);
+        let known_hosts = self.rights.known_hosts.as_ref().map(|file| file.to_string_lossy());
+        let ssh = command.as_ref().zip(known_hosts.as_ref());
+        let ssh = ssh.map(|(command, known_hosts)| SshConnector { command, known_hosts });
+        let own = variables(&endpoint, &ForCommand { program, ssh });
         own.into_iter().filter(|variable| !usual.contains(variable)).collect()
     }
 

@@ -10,13 +10,14 @@ use pollux_domain::approval::Person;
 use pollux_domain::sandbox::{Denial, DenialKind, Grant, GrantScope, GrantedBy, Right, RightKind, Strength};
 use pollux_domain::sync::Locked as _;
 use pollux_egress::host::Authority;
+use pollux_egress::journal::Denial as Refused;
 use pollux_egress::pattern::HostPattern;
 use pollux_egress::preset;
 use pollux_egress::rules::{Allow, Origin, Reach, RuleBook, RuleSet, Unlisted};
 use pollux_egress::stored::{ProjectKey, SaveError, StoredPaths, StoredRules, save_path};
 use pollux_egress::upstream::UpstreamProxies;
 use pollux_egress::variables::{Endpoint, ForCommand, variables};
-use pollux_sandbox::{Confinement, Doors, Level, Sandbox, SandboxError, SandboxRequest};
+use pollux_sandbox::{Confinement, Doors, Level, Sandbox, SandboxError, SandboxRequest, Trial};
 use tokio_util::sync::CancellationToken;
 
 use crate::desk::{Desk, Running};
@@ -52,8 +53,8 @@ pub struct RightsOptions {
     pub log: Option<PathBuf>,
     /// Where denials are written as JSON after each command.
     pub report: Option<PathBuf>,
-    /// Leave what can be left to the first command.
-    pub lazily: bool,
+    /// How much of the opening is left to the first command.
+    pub trial: Trial,
 }
 
 /// What [`SessionRights::open`] found.
@@ -75,6 +76,8 @@ pub struct SessionRights {
     project: Option<ProjectKey>,
     log: Option<PathBuf>,
     report: Option<PathBuf>,
+    /// The known hosts of ssh, unless the user connects it in another way.
+    pub(crate) known_hosts: Option<PathBuf>,
     state: Mutex<State>,
 }
 
@@ -129,12 +132,12 @@ impl SessionRights {
         });
         let mut request = with_rights(options.request.clone(), &given);
         request.network = options.network == NetworkMode::Open;
+        let known_hosts = known_hosts(&options);
+        request.grants.visible.extend(known_hosts.clone().filter(|file| file.exists()));
         request.grants.read_only = options.profile == Profile::ReadOnly;
         request.grants.bare_home = options.profile == Profile::Strict;
         request.grants.doors = gate.as_ref().map(|gate| doors(gate, ports, options.network));
-        let open = |request: &SandboxRequest| {
-            if options.lazily { Sandbox::open_lazily(request) } else { Sandbox::open(request) }
-        };
+        let open = |request: &SandboxRequest| Sandbox::open_at(request, options.trial);
         let mut base = open(&request)?;
         let mut network = options.network;
         if network.is_proxied() && !base.confinement().proxied {
@@ -148,8 +151,10 @@ impl SessionRights {
             network = if options.network_is_default { NetworkMode::Open } else { NetworkMode::None };
         }
         notes.extend(gate.iter().flat_map(|gate| gate.take_problems()));
+        let base = Arc::new(base);
+        desk.watch(&base);
         let rights = Self {
-            base: Arc::new(base),
+            base,
             request,
             profile: options.profile,
             network,
@@ -159,6 +164,7 @@ impl SessionRights {
             project: options.project,
             log: options.log,
             report: options.report,
+            known_hosts,
             state: Mutex::new(State { grants: given, ..State::default() }),
         };
         notes.extend(rights.write_report());
@@ -193,6 +199,10 @@ impl SessionRights {
 
     /// The sandbox with all rights that hold for the session.
     pub fn sandbox(&self) -> Arc<Sandbox> {
+        // What the project is trusted for is fixed before a command can change it.
+        if let Some(project) = &self.project {
+            project.trust();
+        }
         let state = self.state.locked();
         state.expanded.last().map_or_else(|| Arc::clone(&self.base), |(_, sandbox)| Arc::clone(sandbox))
     }
@@ -254,6 +264,7 @@ impl SessionRights {
             Err(_) => Sandbox::open(&SandboxRequest { level: Some(self.level()), ..request })?,
         };
         let sandbox = Arc::new(sandbox);
+        self.desk.watch(&sandbox);
         if once.is_empty() {
             let rights = grants.iter().map(|grant| grant.right.clone()).collect();
             self.state.locked().expanded.push((rights, Arc::clone(&sandbox)));
@@ -295,6 +306,21 @@ impl SessionRights {
         true
     }
 
+    /// Opens a port of this machine that leads to the same port of the commands' own loopback, until the session ends.
+    pub fn publish(&self, port: u16) -> std::io::Result<()> {
+        if self.network == NetworkMode::Open {
+            return Err(std::io::Error::other(
+                "commands use the network of this machine, so it is open already",
+            ));
+        }
+        #[cfg(target_os = "linux")]
+        if self.base.own_program().is_some() {
+            return crate::publish::publish(&self.base, port);
+        }
+        let _ = port;
+        Err(std::io::Error::other(format!("{} has no network of its own", self.level())))
+    }
+
     pub(crate) fn is_refused(&self, right: &Right) -> bool {
         self.state.locked().refused.contains(right)
     }
@@ -304,8 +330,18 @@ impl SessionRights {
     }
 
     pub(crate) fn network_denials(&self, id: &str) -> Vec<Denial> {
-        let refused = self.gate.iter().flat_map(|gate| gate.journal.denials(Some(id)));
+        let refused = self.gate.iter().flat_map(|gate| gate.journal.denials(None));
+        let known = self.denials();
+        let is_told = |found: &Refused| {
+            known.iter().any(|(_, known)| (&known.target, known.port) == (&found.target, Some(found.port)))
+        };
+        // One whose command is unknown is told with the next command that ends.
+        let is_wanted = |found: &Refused| match &found.command {
+            Some(command) => command == id,
+            None => !is_told(found),
+        };
         refused
+            .filter(is_wanted)
             .map(|denial| Denial {
                 kind: DenialKind::Connect,
                 target: denial.target,
@@ -432,6 +468,13 @@ fn doors(gate: &Arc<Gate>, ports: Vec<u16>, network: NetworkMode) -> Doors {
         false => Vec::new(),
     };
     Doors { ports, open: Arc::new(move |listeners| opener.open(listeners)), variables }
+}
+
+/// Where ssh finds the keys of servers, if its connections lead through the proxy.
+fn known_hosts(options: &RightsOptions) -> Option<PathBuf> {
+    let is_own = ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| options.env.non_empty(name).is_some());
+    let home = options.request.homes.first().filter(|_| options.network.is_proxied() && !is_own);
+    home.map(|home| home.join(".ssh").join("known_hosts"))
 }
 
 /// The user's own proxy, which ours uses.

@@ -11,6 +11,7 @@
 
 mod aside;
 mod disarm;
+mod exemptions;
 mod kept;
 mod names;
 mod process;
@@ -87,6 +88,7 @@ pub(crate) struct Keeper {
 #[derive(Debug)]
 pub struct Armed {
     keeper: Arc<Keeper>,
+    number: u32,
 }
 
 impl Keeper {
@@ -118,8 +120,9 @@ impl Keeper {
         body.number(ARM);
         write_paths(&watch.protected, &mut body);
         write_paths(&watch.exempt, &mut body);
-        self.ask(&body.bytes)?;
-        Ok(Armed { keeper: Arc::clone(self) })
+        let answer = self.ask(&body.bytes)?;
+        let number = Reader { bytes: &answer }.number()?;
+        Ok(Armed { keeper: Arc::clone(self), number })
     }
 
     /// Names the process that adopts what commands leave behind, and the one that ends after all of them.
@@ -136,7 +139,7 @@ impl Keeper {
         self.ask(&body.bytes).map(drop)
     }
 
-    /// Permits a name: the program itself is about to write it.
+    /// Permits a name for a moment: the program itself is about to write it.
     pub(crate) fn permit(&self, path: &Path) {
         let mut body = Writer::default();
         body.number(PERMIT);
@@ -175,6 +178,7 @@ impl Drop for Armed {
     fn drop(&mut self) {
         let mut body = Writer::default();
         body.number(DISARM);
+        body.number(self.number);
         let _ = self.keeper.ask(&body.bytes);
     }
 }

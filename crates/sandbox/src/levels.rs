@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pollux_domain::sync::Locked as _;
 
@@ -16,9 +16,10 @@ use crate::keeper::{Armed, Charge, Keeper, Watch};
 use crate::mounts::{self, Placed};
 use crate::paths::SandboxPaths;
 use crate::syscalls::Sockets;
+use crate::trials::Remembered;
 use crate::{
     Confinement, Doors, Level, LevelError, PathAccess, SandboxError, SandboxRequest, Trial, Tripped,
-    bubblewrap, landlock, placeholders,
+    bubblewrap, landlock, placeholders, process_table,
 };
 
 /// A working sandbox. Its commands share a folder for temporary files, processes and, without network access, a
@@ -35,6 +36,10 @@ pub struct Sandbox {
     charge: Charge,
     /// Shared by all sets of rights of a session.
     kept: Arc<Mutex<Option<Arc<Keeper>>>>,
+    /// The folder that commands see as `/tmp`, once there is one. Shared in the same way.
+    scratch: Arc<OnceLock<PathBuf>>,
+    /// The trial that was skipped because it succeeded before.
+    skipped: Option<Remembered>,
     /// The first set of rights of the session, whose namespaces this one shares.
     joined: Option<Arc<Holder>>,
 }
@@ -50,12 +55,9 @@ struct Session {
 
 #[derive(Debug)]
 enum Means {
-    /// With the folder that commands see as `/tmp`.
-    Namespaces(PathBuf),
-    Bubblewrap {
-        program: PathBuf,
-        scratch: PathBuf,
-    },
+    Namespaces,
+    /// With the program.
+    Bubblewrap(PathBuf),
     Landlock,
     Container(Container),
 }
@@ -99,30 +101,22 @@ impl Sandbox {
         request: &SandboxRequest,
         trial: Trial,
     ) -> Result<Self, LevelError> {
-        let kept = Arc::<Mutex<Option<Arc<Keeper>>>>::default();
-        let scratch = || {
-            placeholders::remove(&places.protected);
-            let temp = places.temp.first().map_or(Path::new("/tmp"), PathBuf::as_path);
-            let failed = |source| LevelError::Path { path: temp.to_owned(), source };
-            let keeper = Keeper::start(&charge(places, request, Some(temp), true)).map_err(failed)?;
-            let scratch = keeper.scratch().map(Path::to_owned);
-            *kept.locked() = Some(Arc::new(keeper));
-            scratch.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
-        };
         let means = match level {
-            Level::Namespaces => Means::Namespaces(scratch()?),
-            Level::Bubblewrap => {
-                let program = bubblewrap::find(places, request)?;
-                Means::Bubblewrap { program, scratch: scratch()? }
-            }
+            Level::Namespaces => Means::Namespaces,
+            Level::Bubblewrap => Means::Bubblewrap(bubblewrap::find(places, request)?),
             Level::Landlock => {
                 landlock::check()?;
                 Means::Landlock
             }
-            Level::Container(engine) => Means::Container(Container::open(engine, places, request, scratch)?),
+            Level::Container(engine) => Means::Container(Container::open(engine, places, request)?),
             Level::Seatbelt => return Err(LevelError::OtherSystem),
         };
-        let sandbox = Self {
+        let remembered = (trial != Trial::Now).then(|| {
+            let program =
+                if let Means::Bubblewrap(program) = &means { Some(program.as_path()) } else { None };
+            Remembered::new(level, program, request)
+        });
+        let mut sandbox = Self {
             means,
             network: request.network,
             // Rules cannot lead connections anywhere.
@@ -130,14 +124,23 @@ impl Sandbox {
             places: places.clone(),
             roots: roots(request),
             held: Mutex::default(),
-            charge: charge(places, request, None, level != Level::Landlock),
-            kept,
+            charge: charge(places, request, level != Level::Landlock),
+            kept: Arc::default(),
+            scratch: Arc::default(),
+            skipped: None,
             joined: None,
         };
-        // A container takes a second, and its engine and image were checked.
-        let is_checked = matches!(level, Level::Container(_));
-        if !is_checked && (trial == Trial::Now || level != Level::Landlock) {
-            sandbox.try_out()?;
+        // For Landlock, kernel support is nearly always enough. A container takes a second, and its engine and image were
+        // checked.
+        let is_enough = matches!(level, Level::Container(_))
+            || (trial == Trial::FirstCommand && level == Level::Landlock);
+        match remembered {
+            _ if is_enough => {}
+            Some(known) if known.is_known() => sandbox.skipped = Some(known),
+            remembered => {
+                sandbox.try_out()?;
+                remembered.iter().for_each(Remembered::remember);
+            }
         }
         Ok(sandbox)
     }
@@ -147,12 +150,12 @@ impl Sandbox {
     pub fn with_rights(&self, request: &SandboxRequest) -> Result<Self, SandboxError> {
         let places = SandboxPaths::survey(request)?;
         let level = self.level();
-        let Means::Namespaces(scratch) = &self.means else {
+        if !matches!(self.means, Means::Namespaces) {
             return Err(SandboxError::NoneWorks(vec![(level, LevelError::OtherSystem)]));
-        };
+        }
         let failed = |error| SandboxError::NoneWorks(vec![(level, error)]);
         let sandbox = Self {
-            means: Means::Namespaces(scratch.clone()),
+            means: Means::Namespaces,
             network: self.network,
             // They are open already, in the network that both share.
             doors: self.doors.clone(),
@@ -160,6 +163,8 @@ impl Sandbox {
             held: Mutex::default(),
             charge: self.charge.clone(),
             kept: Arc::clone(&self.kept),
+            scratch: Arc::clone(&self.scratch),
+            skipped: None,
             joined: Some(self.holder().map_err(failed)?),
             places,
         };
@@ -186,10 +191,9 @@ impl Sandbox {
     fn holder(&self) -> Result<Arc<Holder>, LevelError> {
         let mut session = self.held.locked();
         let plan = match &self.means {
-            Means::Namespaces(scratch) => mounts::mounts(&self.places, scratch),
-            Means::Bubblewrap { scratch, .. } => mounts::mounts(&self.places, scratch),
+            Means::Namespaces | Means::Bubblewrap(_) => mounts::mounts(&self.places, self.scratch()?),
             Means::Landlock => Vec::new(),
-            Means::Container(container) => container.placed(&self.places),
+            Means::Container(container) => container.placed(&self.places, self.scratch()?),
         };
         if let Some(holder) = session.holder.clone().filter(|holder| holder.is_alive()) {
             let new: Vec<Placed> =
@@ -197,7 +201,7 @@ impl Sandbox {
             if new.is_empty() {
                 return Ok(holder);
             }
-            if matches!(self.means, Means::Namespaces(_)) {
+            if matches!(self.means, Means::Namespaces) {
                 holder.mount(&new).map_err(LevelError::Start)?;
                 session.mounted = plan;
                 return Ok(holder);
@@ -230,11 +234,11 @@ impl Sandbox {
             listen,
         };
         let (holder, listeners) = match &self.means {
-            Means::Namespaces(_) => {
+            Means::Namespaces => {
                 let setup = setup(Kind::Namespaces, everything, plan.to_vec(), landlock::scopes_only());
                 Holder::start(&setup, None)
             }
-            Means::Bubblewrap { program, .. } => {
+            Means::Bubblewrap(program) => {
                 let own = fs::read_link("/proc/self/exe").map_err(LevelError::Start)?;
                 let arguments = bubblewrap::arguments(program, plan, self.network, &own);
                 let setup = setup(Kind::Inside, everything, Vec::new(), landlock::scopes_only());
@@ -248,7 +252,10 @@ impl Sandbox {
             }
             Means::Container(container) => {
                 let setup = setup(Kind::Inside, everything, Vec::new(), None);
-                container.start(&container.visible(&self.places), |expected| Setup { expected, ..setup })
+                container.start(&container.visible(&self.places, self.scratch()?), |expected| Setup {
+                    expected,
+                    ..setup
+                })
             }
         }?;
         if let Some(doors) = self.doors.as_ref().filter(|_| !listeners.is_empty()) {
@@ -266,6 +273,8 @@ impl Sandbox {
             )));
         }
         let failed = |error: &dyn std::fmt::Display| {
+            // The next session finds out which level works.
+            self.skipped.iter().for_each(Remembered::forget);
             io::Error::other(format!(
                 "could not enter the sandbox: {error} (use `--sandbox=false` to run without it)"
             ))
@@ -284,9 +293,62 @@ impl Sandbox {
         if let Some(keeper) = kept.as_ref().filter(|keeper| keeper.is_alive()) {
             return Ok(Arc::clone(keeper));
         }
-        let keeper = Arc::new(Keeper::start(&self.charge)?);
+        let is_first = !matches!(self.means, Means::Landlock) && self.scratch.get().is_none();
+        let keeper = if is_first {
+            placeholders::remove(&self.places.protected);
+            let charge = Charge { scratch_in: Some(self.temp().to_owned()), ..self.charge.clone() };
+            let keeper = Keeper::start(&charge)?;
+            let scratch = keeper.scratch().ok_or(io::ErrorKind::NotFound)?.to_owned();
+            let _ = self.scratch.set(scratch);
+            keeper
+        } else {
+            Keeper::start(&self.charge)?
+        };
+        let keeper = Arc::new(keeper);
         *kept = Some(Arc::clone(&keeper));
         Ok(keeper)
+    }
+
+    /// The folder that commands see as `/tmp`; the keeper creates it.
+    fn scratch(&self) -> Result<&Path, LevelError> {
+        let failed = |source| LevelError::Path { path: self.temp().to_owned(), source };
+        if self.scratch.get().is_none() {
+            self.keeper().map_err(failed)?;
+        }
+        self.scratch.get().map(PathBuf::as_path).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
+    }
+
+    fn temp(&self) -> &Path {
+        self.places.temp.first().map_or(Path::new("/tmp"), PathBuf::as_path)
+    }
+
+    /// This program as commands see it, if they can.
+    pub fn own_program(&self) -> Option<PathBuf> {
+        let own = fs::read_link("/proc/self/exe").ok()?;
+        match &self.means {
+            Means::Bubblewrap(_) => Some(bubblewrap::HOLDER.into()),
+            Means::Namespaces => {
+                let is_covered = |place: &PathBuf| own.starts_with(place);
+                let is_seen = self.access_to(&own) != PathAccess::Hidden
+                    && !self.places.temp.iter().any(is_covered)
+                    && !own.starts_with("/run");
+                is_seen.then_some(own)
+            }
+            Means::Landlock | Means::Container(_) => None,
+        }
+    }
+
+    /// Whether a variable names a path that was granted.
+    pub(crate) fn is_granted(&self, value: &str) -> bool {
+        let path = fs::canonicalize(value).ok();
+        path.is_some_and(|path| self.places.visible.contains(&path))
+    }
+
+    /// The number of commands that run, with those that earlier ones left behind.
+    pub fn running(&self) -> usize {
+        let session = self.held.locked();
+        let holders = session.holder.iter().chain(&session.older);
+        holders.map(|holder| process_table::living_children(holder.id())).sum()
     }
 
     /// Permits a protected name: Pollux itself, not a command, is about to write it.
@@ -304,8 +366,8 @@ impl Sandbox {
 
     pub fn level(&self) -> Level {
         match &self.means {
-            Means::Namespaces(_) => Level::Namespaces,
-            Means::Bubblewrap { .. } => Level::Bubblewrap,
+            Means::Namespaces => Level::Namespaces,
+            Means::Bubblewrap(_) => Level::Bubblewrap,
             Means::Landlock => Level::Landlock,
             Means::Container(container) => Level::Container(container.engine()),
         }
@@ -328,14 +390,22 @@ impl Sandbox {
 
     /// How the sandbox treats a real path.
     pub fn access_to(&self, path: &Path) -> PathAccess {
-        let access = self.places.access_to(path);
+        self.explain(path).0
+    }
+
+    /// The same, and the place that decides.
+    pub fn explain(&self, path: &Path) -> (PathAccess, Option<PathBuf>) {
+        let (access, place) = self.places.access_to(path);
         match &self.means {
             // The image's, not this machine's.
-            Means::Container(container) if !container.shows(path, &self.places) => match access {
-                PathAccess::Hidden => access,
-                PathAccess::Writable | PathAccess::ReadOnly | PathAccess::Protected => PathAccess::Writable,
-            },
-            Means::Container(_) | Means::Namespaces(_) | Means::Bubblewrap { .. } | Means::Landlock => access,
+            Means::Container(container)
+                if access != PathAccess::Hidden && !container.shows(path, &self.places) =>
+            {
+                (PathAccess::Writable, None)
+            }
+            Means::Container(_) | Means::Namespaces | Means::Bubblewrap(_) | Means::Landlock => {
+                (access, place.map(Path::to_owned))
+            }
         }
     }
 
@@ -357,9 +427,9 @@ impl Sandbox {
     }
 }
 
-fn charge(places: &SandboxPaths, request: &SandboxRequest, temp: Option<&Path>, is_mounted: bool) -> Charge {
+fn charge(places: &SandboxPaths, request: &SandboxRequest, is_mounted: bool) -> Charge {
     Charge {
-        scratch_in: temp.map(Path::to_owned),
+        scratch_in: None,
         is_mounted,
         roots: roots(request).into_iter().map(|(root, _)| root).collect(),
         pinned: places.pinned.clone(),

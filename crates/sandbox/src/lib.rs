@@ -3,7 +3,7 @@
 //! Each command is confined; the program itself is not. There are several levels: Pollux's own namespaces, bubblewrap
 //! and Landlock (Linux), and Seatbelt (macOS). They differ in what they can block; see `docs/src/sandbox.md`. On
 //! Linux, a small process per session, the [`holder`], sets the confinement up once and starts the commands.
-//! [`Sandbox::open`] tests the levels; [`Sandbox::open_lazily`] leaves what it can to the first command.
+//! [`Sandbox::open`] finds the best level that works; [`Trial`] says how much of that is left to the first command.
 //!
 //! Owns: the levels, what may be written, hidden or protected, and the processes that hold a session's commands.
 //! Does not own: output, time limits and background commands (`exec`), or whether a command may run (`policy`).
@@ -35,6 +35,8 @@ mod seatbelt;
 mod seatbelt_level;
 #[cfg(target_os = "linux")]
 mod syscalls;
+#[cfg(target_os = "linux")]
+mod trials;
 mod tripped;
 #[cfg(target_os = "linux")]
 mod wire;
@@ -157,6 +159,11 @@ impl Level {
         }
     }
 
+    /// Whether it is used without a request: everyday programs do not notice it.
+    pub fn is_default(self) -> bool {
+        matches!(self, Self::Namespaces | Self::Bubblewrap)
+    }
+
     /// The level named by a word in settings.
     pub fn named(word: &str) -> Option<Self> {
         match word.to_ascii_lowercase().as_str() {
@@ -264,10 +271,14 @@ pub enum LevelError {
 /// A level, and its restrictions or why it cannot be used.
 pub type Probed = (Level, Result<Confinement, LevelError>);
 
-/// When to test whether a level works.
+/// When to test whether a level works. Where it is not tested, the first command opens the sandbox; if that fails, the
+/// command fails, and never runs unconfined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trial {
+pub enum Trial {
     Now,
+    /// Now, unless it worked before under the same conditions.
+    UnlessKnown,
+    /// The same, and for Landlock kernel support is enough.
     FirstCommand,
 }
 
@@ -346,16 +357,11 @@ const EXPLAINED_BYTES: usize = 256 << 10;
 impl Sandbox {
     /// Finds the best level that works, by trying it. Takes some milliseconds; call it once.
     pub fn open(request: &SandboxRequest) -> Result<Self, SandboxError> {
-        Self::best(request, Trial::Now)
+        Self::open_at(request, Trial::Now)
     }
 
-    /// The same for runs that may never start a command: for Landlock, kernel support is enough, and the rules
-    /// are built for the first command. If that fails, the command fails; it never runs unconfined.
-    pub fn open_lazily(request: &SandboxRequest) -> Result<Self, SandboxError> {
-        Self::best(request, Trial::FirstCommand)
-    }
-
-    fn best(request: &SandboxRequest, trial: Trial) -> Result<Self, SandboxError> {
+    /// Finds the best level that works, or can be expected to work.
+    pub fn open_at(request: &SandboxRequest, trial: Trial) -> Result<Self, SandboxError> {
         let places = SandboxPaths::survey(request)?;
         if let Some(level @ Level::Container(_)) = request.level {
             return Self::at(level, &places, request, trial).map_err(|error| SandboxError::of(level, error));
@@ -417,9 +423,13 @@ impl Sandbox {
 
     /// The environment without variables that lead out of the sandbox. `SANDBOX` tells programs that they are in one.
     fn environment(&self, given: &[(String, String)]) -> Vec<(String, String)> {
+        let is_kept = |(name, value): &&(String, String)| {
+            // The socket of an agent that was granted has to be found.
+            !leads_out(name) || (name == "SSH_AUTH_SOCK" && self.is_granted(value))
+        };
         let mut kept: Vec<(String, String)> = self
             .container_environment(given)
-            .unwrap_or_else(|| given.iter().filter(|(name, _)| !leads_out(name)).cloned().collect());
+            .unwrap_or_else(|| given.iter().filter(is_kept).cloned().collect());
         let mut set = |name: &str, value: &str| {
             kept.retain(|(known, _)| known != name);
             kept.push((name.to_owned(), value.to_owned()));

@@ -105,22 +105,31 @@ impl SandboxPaths {
         }
     }
 
-    /// How a real path appears to commands.
-    pub(crate) fn access_to(&self, path: &Path) -> PathAccess {
+    /// How a real path appears to commands, and the listed place that decides.
+    pub(crate) fn access_to(&self, path: &Path) -> (PathAccess, Option<&Path>) {
         let below = |places: &[PathBuf]| {
-            places.iter().filter(|place| path.starts_with(place)).map(|place| depth(place)).max()
+            let around = places.iter().enumerate().filter(|(_, place)| path.starts_with(place));
+            around.max_by_key(|(_, place)| depth(place)).map(|(index, place)| (depth(place), index))
         };
+        let deep = |found: Option<(usize, usize)>| found.map(|(depth, _)| depth);
         let hidden = below(&self.hidden);
-        if hidden > below(&self.visible).max(below(&self.writable)) {
-            return PathAccess::Hidden;
+        if deep(hidden) > deep(below(&self.visible)).max(deep(below(&self.writable))) {
+            return (PathAccess::Hidden, nth(&self.hidden, hidden));
         }
-        if below(&self.protected) > None {
-            return PathAccess::Protected;
+        let protected = below(&self.protected);
+        if protected.is_some() {
+            return (PathAccess::Protected, nth(&self.protected, protected));
         }
         // A home inside a folder for temporary files stays as it is.
-        let temp = below(&self.temp).filter(|temp| below(&self.homes).is_none_or(|home| home < *temp));
-        let written = below(&self.writable).max(temp);
-        if written > None { PathAccess::Writable } else { PathAccess::ReadOnly }
+        let (temp, home) = (below(&self.temp), deep(below(&self.homes)));
+        let temp = temp.filter(|(temp, _)| home.is_none_or(|home| home < *temp));
+        let written = below(&self.writable);
+        if deep(written).max(deep(temp)).is_none() {
+            return (PathAccess::ReadOnly, None);
+        }
+        let place =
+            if deep(written) >= deep(temp) { nth(&self.writable, written) } else { nth(&self.temp, temp) };
+        (PathAccess::Writable, place)
     }
 
     fn add_root(&mut self, root: &Path, homes: &[PathBuf]) {
@@ -240,6 +249,10 @@ fn real_below(folder: &Path, name: &str) -> PathBuf {
         }
     }
     whole
+}
+
+fn nth(places: &[PathBuf], found: Option<(usize, usize)>) -> Option<&Path> {
+    found.and_then(|(_, index)| places.get(index)).map(PathBuf::as_path)
 }
 
 fn depth(path: &Path) -> usize {

@@ -39,14 +39,20 @@ fn descendants(process: i32, table: &[ProcessEntry]) -> Vec<i32> {
 
 /// Whether a process has a child that still runs.
 pub fn has_living_child(process: i32) -> bool {
+    living_children(process) > 0
+}
+
+/// The number of its children that still run.
+pub fn living_children(process: i32) -> usize {
     let Ok(listed) = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")) else {
-        return processes().iter().any(|child| child.parent == process && child.is_alive);
+        return processes().iter().filter(|child| child.parent == process && child.is_alive).count();
     };
-    let mut children = listed.split_ascii_whitespace().filter_map(|id| id.parse::<i32>().ok());
-    children.any(|id| {
+    let children = listed.split_ascii_whitespace().filter_map(|id| id.parse::<i32>().ok());
+    let is_alive = |id: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat"));
-        stat.ok().and_then(|stat| parse_stat(id, &stat)).is_some_and(|child| child.is_alive)
-    })
+        stat.ok().and_then(|stat| parse_stat(*id, &stat)).is_some_and(|child| child.is_alive)
+    };
+    children.filter(is_alive).count()
 }
 
 /// The process ID in the process's innermost PID namespace, as the process itself sees it.

@@ -70,6 +70,21 @@ impl Sandbox {
         command
     }
 
+    /// This program as commands see it: not needed here.
+    pub fn own_program(&self) -> Option<std::path::PathBuf> {
+        None
+    }
+
+    /// Whether a variable names a path that was granted: unknown here.
+    pub(crate) fn is_granted(&self, _: &str) -> bool {
+        false
+    }
+
+    /// The number of commands that run: unknown here.
+    pub fn running(&self) -> usize {
+        0
+    }
+
     /// Permits a protected name that did not exist: nothing to do here.
     pub fn permit(&self, _: &Path) {}
 
@@ -99,6 +114,11 @@ impl Sandbox {
     /// How the sandbox treats a real path: unknown here.
     pub fn access_to(&self, _: &Path) -> PathAccess {
         PathAccess::ReadOnly
+    }
+
+    /// The same, and the place that decides: unknown here.
+    pub fn explain(&self, path: &Path) -> (PathAccess, Option<std::path::PathBuf>) {
+        (self.access_to(path), None)
     }
 
     /// Another set of rights: not on this system.

@@ -24,6 +24,11 @@ pub enum SandboxCommand {
         json: bool,
     },
     Check,
+    Explain {
+        /// A path, a host or a right.
+        target: String,
+        json: bool,
+    },
     Run {
         /// A program and its arguments.
         command: Vec<String>,
@@ -50,6 +55,22 @@ enum SandboxLeaf {
     #[command(after_help = "Examples:
   pollux sandbox check")]
     Check,
+    /// Explain the rule for a path or host
+    ///
+    /// Says what sandboxed commands can do with it, which rule decides, and which flag would allow more.
+    #[command(after_help = "Examples:
+  pollux sandbox explain ~/.ssh/id_ed25519
+  pollux sandbox explain .git/hooks
+  pollux sandbox explain registry.example.com
+  pollux sandbox explain port:5432")]
+    Explain {
+        /// PATH, HOST[:PORT], or KIND:TARGET as in `--sandbox-allow`
+        #[arg(value_name = "target")]
+        target: String,
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Run one command in the sandbox
     #[command(after_help = "Examples:
   pollux sandbox run -- make test
@@ -68,6 +89,7 @@ impl SubcommandArgs for SandboxArgs {
         Ok(match self.leaf {
             SandboxLeaf::Status { json } => SandboxCommand::Status { json },
             SandboxLeaf::Check => SandboxCommand::Check,
+            SandboxLeaf::Explain { target, json } => SandboxCommand::Explain { target, json },
             SandboxLeaf::Run { command } => SandboxCommand::Run { command },
         })
     }

@@ -102,7 +102,7 @@ pub(super) fn run(sandbox: &Sandbox, loaded: &Loaded) -> Result<Vec<Checked>, Fa
     for Attempt { right, what, script } in attempts {
         let script = format!("POLLUX_CHECK_PID={own}; {script}");
         let arguments = ["-c".to_owned(), script];
-        let status = in_sandbox(sandbox, "/bin/sh", &arguments, loaded, Streams::None)
+        let status = in_sandbox(sandbox, "/bin/sh", &arguments, loaded, (Streams::None, &[]))
             .map_err(|error| failed(&error))?;
         let is_held = rights.iter().any(|known| known.name == *right && known.holding == Holding::Held);
         let outcome = match (status.success(), is_held) {
@@ -127,7 +127,8 @@ fn write_on_machine(sandbox: &Sandbox, loaded: &Loaded) -> Result<Checked, Failu
     let script = "for f in \"$@\"; do : > \"$f\"; done";
     let mut arguments = ["-c", script, "sh"].map(str::to_owned).to_vec();
     arguments.extend(files.iter().map(|file| file.to_string_lossy().into_owned()));
-    in_sandbox(sandbox, "/bin/sh", &arguments, loaded, Streams::None).map_err(|error| failed(&error))?;
+    in_sandbox(sandbox, "/bin/sh", &arguments, loaded, (Streams::None, &[]))
+        .map_err(|error| failed(&error))?;
     let made = files.iter().filter(|file| std::fs::remove_file(file).is_ok()).count();
     let outcome = if made == 0 { Outcome::Held } else { Outcome::Broken };
     Ok(Checked {

@@ -17,18 +17,18 @@ fn landlock() -> Confinement {
 fn the_status_lists_the_levels_and_what_is_open() {
     let tried =
         [(Level::Bubblewrap, Err(LevelError::NotInstalled("bwrap"))), (Level::Landlock, Ok(landlock()))];
-    let text = page::status(&tried, Some(&landlock()));
+    let text = page::status(&tried, Some(&landlock()), true);
     assert!(text.starts_with("Sandbox: Landlock\n"), "{text}");
     assert!(text.contains("bwrap         unavailable: `bwrap` is not installed\n"), "{text}");
     assert!(text.contains("  files outside             held\n"), "{text}");
     assert!(text.contains("  modes and times outside   open: mode, times"), "{text}");
-    let facts = page::status_json(&tried, Some(&landlock()));
+    let facts = page::status_json(&tried, Some(&landlock()), true);
     assert_eq!(facts["level"], "landlock");
     assert_eq!(facts["levels"][0]["reason"], "`bwrap` is not installed");
     let rights = facts["rights"].as_array().unwrap();
     let network = rights.iter().find(|right| right["name"] == "network").unwrap();
     assert_eq!(network["state"], "open");
-    assert!(page::status_json(&tried[..1], None)["level"].is_null());
+    assert!(page::status_json(&tried[..1], None, true)["level"].is_null());
 }
 
 #[test]

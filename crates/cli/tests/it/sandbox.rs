@@ -71,14 +71,30 @@ fn the_sandbox_can_be_disabled_in_three_ways() {
 }
 
 #[test]
-fn other_modes_use_a_sandbox_only_on_request() {
+fn every_mode_uses_a_sandbox_that_everyday_commands_do_not_notice() {
     // A place outside in the command itself would be a reason to ask.
     let command = "sh write.sh";
     let home = |command| home(command).file("write.sh", "touch $HOME/outside");
     let tool = ["--allowed-tools", "run_shell_command"];
-    let quiet = home(command);
-    let run = prompt(&quiet, &tool, &[]);
-    assert!(!run.stderr.contains("andbox") && quiet.home().join("outside").exists(), "{}", run.stderr);
+    let status = home(command).command(binary(), ["sandbox", "status"]).run();
+    let by_default =
+        status.stdout.starts_with("Sandbox: namespaces") || status.stdout.starts_with("Sandbox: bubblewrap");
+    for mode in ["default", "auto_edit"] {
+        let quiet = home(command);
+        let run = prompt(&quiet, &[tool[0], tool[1], "--approval-mode", mode, "-o", "stream-json"], &[]);
+        assert!(!run.stderr.contains("andbox"), "{}", run.stderr);
+        assert_eq!(quiet.home().join("outside").exists(), !by_default, "{mode}: {}", run.stdout);
+        assert_eq!(run.stdout.contains(r#""network_mode":"proxy""#), by_default, "{}", run.stdout);
+    }
+    for off in [&["--sandbox=false"][..], &[]] {
+        let settings = if off.is_empty() { json!({"tools": {"sandbox": false}}) } else { json!({}) };
+        let free = home(command).settings(settings);
+        prompt(&free, &[&tool[..], off].concat(), &[]);
+        assert!(free.home().join("outside").exists());
+    }
+    let named = home(command).settings(json!({"tools": {"sandbox": "auto"}}));
+    prompt(&named, &tool, &[]);
+    assert_eq!(named.home().join("outside").exists(), !by_default);
     let every = home(command).settings(json!({"security": {"toolSandboxing": true}}));
     let run = prompt(&every, &tool, &[]);
     if run.code == Some(44) {
@@ -90,6 +106,58 @@ fn other_modes_use_a_sandbox_only_on_request() {
     let run = prompt(&asked, &["-s", tool[0], tool[1]], &[]);
     assert!(has_sandbox(&run) && !run.stderr.contains("without network"), "{}", run.stderr);
     assert!(!asked.home().join("outside").exists());
+}
+
+#[test]
+fn a_folder_that_cannot_be_sandboxed_is_used_without_a_word_by_default() {
+    let home = home("sh write.sh").file("write.sh", "touch $HOME/outside");
+    for name in ["script.jsonl", "write.sh"] {
+        std::fs::copy(home.project().join(name), home.home().join(name)).unwrap();
+    }
+    let args = ["-m", MODEL, "--skip-trust", "--fake-responses", "script.jsonl", "-p", "x"];
+    let all = args.into_iter().chain(["--allowed-tools", "run_shell_command"]);
+    let run = home.command(binary(), all).in_dir(&home.home()).run();
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(!run.stderr.contains("andbox") && home.home().join("outside").exists(), "{}", run.stderr);
+}
+
+#[test]
+fn the_rule_that_decides_about_a_path_or_a_host_is_explained() {
+    let home = TestHome::new().settings(json!({"tools": {"sandboxProfile": "workspace"}}));
+    let explain = |target: &str| home.command(binary(), ["sandbox", "explain", target]).run();
+    let first = explain(".");
+    if first.code == Some(44) {
+        return;
+    }
+    assert!(
+        first.stdout.contains("read and write") && first.stdout.contains("rule: writable"),
+        "{}",
+        first.stdout
+    );
+    for (target, expected) in [
+        ("~/.ssh/id", "no access"),
+        ("~/.bashrc", "to allow: --sandbox-allow write:"),
+        (".git/hooks", "read and write"),
+        (".gemini/settings.json", "rule: protected"),
+        ("/", "rule: only the workspace"),
+    ] {
+        let run = explain(target);
+        assert!(run.stdout.contains(expected), "{target}: {}{}", run.stdout, run.stderr);
+    }
+    assert!(!explain("/").stdout.contains("to allow"), "never offered");
+    let run = explain("a.example");
+    if !run.stdout.contains("(Landlock)") {
+        assert!(
+            run.stdout.contains("a.example:443") && run.stdout.contains("no rule names it"),
+            "{}",
+            run.stdout
+        );
+        assert!(explain("port:5432").stdout.contains("to allow: --sandbox-allow port:5432"));
+    }
+    let wrong = explain("good@evil");
+    assert_eq!(wrong.code, Some(42), "{}", wrong.stderr);
+    let json = home.command(binary(), ["sandbox", "explain", "--json", "."]).run();
+    assert!(json.stdout.contains(r#""verdict": "read and write""#), "{}", json.stdout);
 }
 
 #[test]

@@ -231,6 +231,83 @@ fn a_person_is_asked_about_a_host_while_the_command_waits() {
 }
 
 #[test]
+fn a_connection_counts_as_nobodys_while_a_daemon_runs_and_its_refusal_is_still_told() {
+    let home = TestHome::new();
+    for (script, is_known) in [
+        (connect("a.example:443"), true),
+        (format!("setsid -f sleep 30 >/dev/null 2>&1 </dev/null; {}", connect("b.example:443")), false),
+    ] {
+        let run = headless(&home, &script, &STREAM);
+        let Some(sandbox) = confined(&run) else { return };
+        let host = if is_known { "a.example" } else { "b.example" };
+        assert_eq!(sandbox["denials"][0]["target"], host, "{sandbox}");
+        let files = crate::scene::all_files(&home.gemini_dir());
+        let log = files.iter().find(|path| path.ends_with("sandbox-network.jsonl")).unwrap();
+        let log = fs::read_to_string(log).unwrap();
+        let line = log.lines().find(|line| line.contains(host)).unwrap();
+        assert_eq!(line.contains(r#""command""#), is_known, "{line}");
+    }
+}
+
+/// As ssh does it: the server speaks first.
+#[test]
+fn a_helper_inside_connects_through_the_proxy_and_ssh_is_told_to_use_it() {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"SSH-2.0-test\r\n").unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        said
+    });
+    let home = TestHome::new();
+    let connect =
+        format!("echo hello | {} __connect 127.0.0.1 {port}; echo \"$GIT_SSH_COMMAND\"", binary().display());
+    let run = |flags: &[&str], script: &str| {
+        let args = flags.iter().copied().chain(["sandbox", "run", "--", "sh", "-c"]).chain([script]);
+        home.command(binary(), args.collect::<Vec<_>>()).run()
+    };
+    let refused = run(&[], &connect);
+    if refused.code == Some(44) || !refused.stdout.contains("ProxyCommand=") {
+        return;
+    }
+    assert!(refused.stderr.contains("the sandbox does not allow 127.0.0.1"), "{}", refused.stderr);
+    let right = format!("host:127.0.0.1:{port}");
+    let allowed = run(&["--sandbox-allow", &right], &connect);
+    assert!(allowed.stdout.starts_with("SSH-2.0-test"), "{}{}", allowed.stdout, allowed.stderr);
+    assert_eq!(server.join().unwrap(), "hello\n");
+}
+
+#[test]
+fn a_published_port_leads_to_the_server_of_a_command() {
+    use std::io::{Read as _, Write as _};
+    if !has_namespaces() {
+        return;
+    }
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let script = format!(
+        "setsid -f python3 -m http.server --bind 127.0.0.1 {port} >/dev/null 2>&1 </dev/null; sleep 2"
+    );
+    let home = TestHome::new().file("serve.sh", &script).file("page.txt", "from inside");
+    let (_scene, screen) = at_the_screen(home, "bash serve.sh");
+    screen.say("go").expect("The turn goes on.");
+    let fetch = || -> std::io::Result<String> {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port))?;
+        stream.write_all(b"GET /page.txt HTTP/1.0\r\n\r\n")?;
+        let mut said = String::new();
+        stream.read_to_string(&mut said)?;
+        Ok(said)
+    };
+    assert!(fetch().is_err(), "nothing is open before");
+    screen.say("/sandbox publish x").expect("is not a port");
+    screen.say(&format!("/sandbox publish {port}")).expect("until the session ends");
+    let page = fetch().unwrap();
+    assert!(page.contains("from inside"), "{page}");
+}
+
+#[test]
 fn a_refused_path_is_asked_about_and_the_command_runs_again() {
     if !has_namespaces() {
         return;

@@ -84,14 +84,16 @@ fn merge_one(
 
 /// A wish for a sandbox keeps the one that is named below, and a name keeps what is said about it.
 fn combined_sandbox(below: &Value, above: &Value) -> Option<Value> {
+    // `auto` is what holds where nothing is set.
+    let names_one = |name: &str| !name.is_empty() && !name.eq_ignore_ascii_case("auto");
     match (below, above) {
-        (Value::String(name), Value::Bool(true)) if !name.is_empty() => Some(below.clone()),
+        (Value::String(name), Value::Bool(true)) if names_one(name) => Some(below.clone()),
         (Value::Object(known), Value::Bool(true)) => {
             let mut object = known.clone();
             object.insert("enabled".to_owned(), Value::Bool(true));
             Some(Value::Object(object))
         }
-        (Value::Object(known), Value::String(name)) if !name.is_empty() => {
+        (Value::Object(known), Value::String(name)) if names_one(name) => {
             let mut object = known.clone();
             object.shift_remove("type");
             object.insert("enabled".to_owned(), Value::Bool(true));

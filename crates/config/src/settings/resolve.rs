@@ -173,6 +173,9 @@ fn tools(tree: &Tree<'_>) -> Tools {
     }
 }
 
+/// As if nothing was set.
+const AUTO: &str = "auto";
+
 fn sandbox(tree: &Tree<'_>) -> Sandbox {
     let allowed_paths = tree.texts("tools.sandboxAllowedPaths").unwrap_or_default();
     let network = lookup(tree.0, "tools.sandboxNetworkAccess").and_then(Value::as_bool);
@@ -186,12 +189,15 @@ fn sandbox(tree: &Tree<'_>) -> Sandbox {
     };
     match lookup(tree.0, "tools.sandbox") {
         Some(Value::Bool(enabled)) => Sandbox { enabled: Some(*enabled), ..plain },
+        Some(Value::String(command)) if command == AUTO => plain,
         Some(Value::String(command)) if !command.is_empty() => {
             Sandbox { enabled: Some(true), command: Some(command.clone()), ..plain }
         }
         Some(Value::Object(object)) => {
             let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
-            let command = text("command").or_else(|| text("type")).filter(|command| command != "none");
+            let command = text("command")
+                .or_else(|| text("type"))
+                .filter(|command| command != "none" && command != AUTO);
             let mut allowed_paths = plain.allowed_paths.clone();
             allowed_paths.extend(Tree(object).texts("allowedPaths").unwrap_or_default());
             Sandbox {

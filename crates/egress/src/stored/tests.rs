@@ -3,8 +3,13 @@ use proptest::prelude::*;
 use super::*;
 use crate::rules::{Decision, RuleBook};
 
+fn project(root: &str, trust: &str) -> ProjectKey {
+    let trust = trust.to_owned();
+    ProjectKey::new(root.into(), move || trust)
+}
+
 fn key(trust: &str) -> ProjectKey {
-    ProjectKey { root: PathBuf::from("/home/me/my app"), trust: trust.to_owned() }
+    project("/home/me/my app", trust)
 }
 
 fn pattern(text: &str) -> HostPattern {
@@ -40,7 +45,7 @@ network = false
 fn paths_are_stored_for_everyone_or_for_a_trusted_project() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("sandbox.toml");
-    let key = |trust: &str| ProjectKey { root: "/p".into(), trust: trust.to_owned() };
+    let key = |trust: &str| project("/p", trust);
     save_path(&file, "write", Path::new("/a b"), None).unwrap();
     save_path(&file, "write", Path::new("/c"), Some(&key("1"))).unwrap();
     save_path(&file, "socket", Path::new("/s"), Some(&key("1"))).unwrap();
@@ -69,8 +74,7 @@ fn the_users_file_is_read() {
 
 #[test]
 fn a_project_grant_ends_with_its_trust() {
-    for project in [None, Some(key("d2")), Some(ProjectKey { root: "/other".into(), trust: "d1".to_owned() })]
-    {
+    for project in [None, Some(key("d2")), Some(project("/other", "d1"))] {
         let stored = StoredRules::parse(FILE, project.as_ref()).unwrap();
         assert!(!allows(&stored, "project.example", 443), "{project:?}");
     }

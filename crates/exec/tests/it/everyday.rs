@@ -90,6 +90,68 @@ const TASKS: &[(&str, &str, &str)] = &[
         "python3",
         "python3 -c 'import ctypes as c; l=c.CDLL(None); f=l.inotify_init(); assert l.inotify_add_watch(f, b\".\", 2) > 0'",
     ),
+    (
+        "node workers",
+        "node",
+        "node -e 'const {Worker}=require(\"worker_threads\"); new Worker(\"0\",{eval:true}).on(\"exit\",c=>process.exit(c))'",
+    ),
+    (
+        "node child processes",
+        "node",
+        "node -e 'require(\"child_process\").fork(\"-e\",[],{execArgv:[\"-e\",\"process.send(1);process.disconnect()\"]}).on(\"message\",m=>process.exit(m===1?0:1))'",
+    ),
+    (
+        "node file watch",
+        "node",
+        "node -e 'const f=require(\"fs\");const w=f.watch(\".\",()=>{w.close();process.exit(0)});setTimeout(()=>f.writeFileSync(\"seen\",\"x\"),50);setTimeout(()=>process.exit(1),5000)'",
+    ),
+    (
+        "node server",
+        "node",
+        "node -e 'const s=require(\"http\").createServer((q,r)=>r.end(\"ok\")).listen(0,\"127.0.0.1\",()=>require(\"http\").get({port:s.address().port,host:\"127.0.0.1\"},r=>process.exit(r.statusCode===200?0:1)))'",
+    ),
+    (
+        "uvicorn, as a test client uses it",
+        "python3",
+        "python3 -c 'import asyncio\nasync def main():\n  s=await asyncio.start_server(lambda r,w: w.close(),\"127.0.0.1\",0)\n  await asyncio.open_connection(*s.sockets[0].getsockname())\nasyncio.run(main())'",
+    ),
+    ("sudo is refused", "sudo", "! sudo -n true 2>/dev/null"),
+    ("locale and time zone", "locale", "locale >/dev/null && TZ=Europe/Berlin date +%Z"),
+    ("certificates", "openssl", "openssl version -d && ls /etc/ssl/certs >/dev/null"),
+    ("man", "man", "man -w ls"),
+    ("fonts", "fc-list", "fc-list >/dev/null"),
+    (
+        "go",
+        "go",
+        "mkdir -p g && cd g && go mod init x 2>/dev/null && printf 'package main\nfunc main(){}\n' > m.go && go build ./... && go vet ./...",
+    ),
+    (
+        "cmake",
+        "cmake",
+        "mkdir -p cm && cd cm && printf 'cmake_minimum_required(VERSION 3.10)\nproject(x C)\n' > CMakeLists.txt && cmake -S . -B b >/dev/null",
+    ),
+    (
+        "ninja",
+        "ninja",
+        "printf 'rule t\n command = touch $out\nbuild nn: t\n' > build.ninja && ninja && test -e nn",
+    ),
+    ("ccache", "ccache", "printf 'int main(){return 0;}' > cc.c && ccache gcc -c cc.c"),
+    (
+        "redis",
+        "redis-server",
+        "redis-server --port 0 --unixsocket /tmp/r.sock --save '' --daemonize yes && sleep 1 && redis-cli -s /tmp/r.sock ping | grep PONG && redis-cli -s /tmp/r.sock shutdown",
+    ),
+    ("java", "java", "java -version"),
+    ("mvn", "mvn", "mvn -o -v"),
+    ("ruby", "ruby", "ruby -e 'puts 1'"),
+    ("php", "php", "php -r 'echo 1;'"),
+    ("perl", "perl", "perl -MSocket -e 'socketpair(my $a, my $b, AF_UNIX, SOCK_STREAM, 0) or die'"),
+    ("deno", "deno", "deno eval '0'"),
+    ("bun", "bun", "bun -e '0'"),
+    ("zig", "zig", "zig version"),
+    ("uv", "uv", "uv --offline venv -q uvenv"),
+    ("direnv", "direnv", "direnv version"),
+    ("pre-commit", "pre-commit", "pre-commit --version"),
     ("strace", "strace", "strace -o log true && grep -q exit log"),
     ("gdb", "gdb", "gdb -batch -nx -ex run --args /bin/true 2>&1 | grep -q 'exited normally'"),
     ("script", "script", "script -qec 'tty && echo inside' /dev/null | grep inside"),
@@ -127,6 +189,13 @@ fn is_installed(program: &str) -> bool {
 
 /// The same for those that take seconds; they run once.
 const SLOW: &[(&str, &str, &str)] = &[
+    (
+        "npm install, ci, test, exec",
+        "npm",
+        "mkdir -p js && cd js && printf '{\"name\":\"x\",\"version\":\"1.0.0\",\"scripts\":{\"test\":\"node -e 0\"}}' > package.json \
+     && npm install --offline --silent && npm ci --offline --silent && npm test --silent && npm exec --offline -c 'node -v'",
+    ),
+    ("rustup", "rustup", "rustup show"),
     ("pip", "pip3", "python3 -m venv env2 && env2/bin/pip --version && env2/bin/pip list"),
     (
         "cargo build, test, clippy, doc",

@@ -266,8 +266,9 @@ const COMMANDS: &[SlashCommand] = &[
     with(&["/restore"], "[name]", "Restore a checkpoint", &[], then!(|f, r, c| f.restore(r, c).await)),
     with(&["/resume"], "[list|save|resume|delete|share]", "Browse and resume earlier sessions", CHATS, then!(|f, r, c| f.chats(r, c).await)),
     plain(&["/rewind"], "Rewind conversation, files or both", done!(|f, _r, c| f.rewind(c).await)),
-    with(&["/sandbox"], "[log|revoke]", "Show the sandbox, its grants and denials", &[
+    with(&["/sandbox"], "[log|publish|revoke]", "Show the sandbox, its grants and denials", &[
         sub(&["log"], "Show the last connections"),
+        of(&["publish"], "Open a port of the commands on this machine"),
         of(&["revoke"], "Take a granted right back"),
     ], told!(|f, r, _c| f.sandbox(r))),
     plain(&["/settings"], "Show and change settings", then!(|f, _r, _c| f.settings().await)),

@@ -71,7 +71,6 @@ pub(crate) struct Container {
     network: bool,
     user: User,
     temp: PathBuf,
-    scratch: PathBuf,
 }
 
 impl Container {
@@ -80,7 +79,6 @@ impl Container {
         engine: Engine,
         places: &SandboxPaths,
         request: &SandboxRequest,
-        scratch: impl FnOnce() -> Result<PathBuf, LevelError>,
     ) -> Result<Self, LevelError> {
         let wish = request.container.clone().unwrap_or_default();
         if wish.image.is_none() {
@@ -97,23 +95,22 @@ impl Container {
         let image = image::provide(&client, &wish)?;
         let user = user(&client);
         let temp = places.temp.first().cloned().unwrap_or_else(|| "/tmp".into());
-        let scratch = scratch()?;
         let network = request.network;
-        Ok(Self { client, request: wish, image, roots, wished, network, user, temp, scratch })
+        Ok(Self { client, request: wish, image, roots, wished, network, user, temp })
     }
 
     pub(crate) fn engine(&self) -> Engine {
         self.client.engine
     }
 
-    /// What appears inside now.
-    pub(crate) fn visible(&self, places: &SandboxPaths) -> Visible {
-        binds::visible(places, &self.roots, [&self.scratch, &self.request.home], &self.wished)
+    /// What appears inside now; `scratch` is its `/tmp`.
+    pub(crate) fn visible(&self, places: &SandboxPaths, scratch: &Path) -> Visible {
+        binds::visible(places, &self.roots, [scratch, &self.request.home], &self.wished)
     }
 
     /// The same as a list that shows whether something has changed.
-    pub(crate) fn placed(&self, places: &SandboxPaths) -> Vec<Placed> {
-        let Visible { binds, empty } = self.visible(places);
+    pub(crate) fn placed(&self, places: &SandboxPaths, scratch: &Path) -> Vec<Placed> {
+        let Visible { binds, empty } = self.visible(places, scratch);
         let bound = binds.into_iter().map(|bind| {
             let mount = if bind.writable { Mount::Writable } else { Mount::ReadOnly };
             Placed::new(bind.target, mount)
@@ -152,7 +149,7 @@ impl Container {
     ) -> Result<(Holder, Vec<TcpListener>), LevelError> {
         let control = Control::create(&self.temp).map_err(prepare)?;
         create_home(&self.request.home).map_err(prepare)?;
-        self.create_mount_points(visible).map_err(prepare)?;
+        Self::create_mount_points(visible).map_err(prepare)?;
         let client = self.client.clone();
         // Off the way of the first command.
         std::thread::spawn(move || leftovers::remove(&client));
@@ -176,10 +173,12 @@ impl Container {
 
     /// What is mounted inside the folder for temporary files gets its place there by us: an engine would leave places
     /// that only it can remove.
-    fn create_mount_points(&self, visible: &Visible) -> io::Result<()> {
+    fn create_mount_points(visible: &Visible) -> io::Result<()> {
+        let scratch = visible.binds.iter().find(|bind| bind.target == Path::new("/tmp"));
+        let Some(scratch) = scratch.map(|bind| &bind.source) else { return Ok(()) };
         for bind in &visible.binds {
             let Ok(below) = bind.target.strip_prefix("/tmp") else { continue };
-            let place = self.scratch.join(below);
+            let place = scratch.join(below);
             if below.as_os_str().is_empty() || place.symlink_metadata().is_ok() {
                 continue;
             }

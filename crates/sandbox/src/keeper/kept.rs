@@ -96,9 +96,33 @@ impl Kept {
         matches!(self.state, Node::Missing)
     }
 
+    /// Accepts what a path at, in or around it is now.
+    pub(super) fn accept(&mut self, open: &Path, budget: &mut Budget) {
+        if self.path.starts_with(open) {
+            accept(&self.folder, &self.name, &mut self.state, Path::new(""), budget, 0);
+        } else if let Ok(rest) = open.strip_prefix(&self.path) {
+            accept(&self.folder, &self.name, &mut self.state, rest, budget, 0);
+        }
+    }
+
     /// Restores it if it changed.
     pub(super) fn sweep(&mut self, rules: &Rules<'_>, tripped: &mut Vec<Tripped>) {
         restore(&self.folder, &self.name, &self.path, &mut self.state, rules, tripped);
+    }
+}
+
+/// Looks again at one entry of a tree; everything else in it stays as it was.
+fn accept(folder: &OwnedFd, name: &OsStr, node: &mut Node, rest: &Path, budget: &mut Budget, depth: usize) {
+    let mut parts = rest.components();
+    let (Some(first), Node::Folder { entries, .. }) = (parts.next(), &mut *node) else {
+        *node = look(folder, name, Some(&*node), budget, depth);
+        return;
+    };
+    let Ok(inner) = aside::open_inner(folder, name) else { return };
+    let entry = entries.entry(first.as_os_str().to_owned()).or_insert(Node::Missing);
+    accept(&inner, first.as_os_str(), entry, parts.as_path(), budget, depth + 1);
+    if matches!(entry, Node::Missing) {
+        entries.remove(first.as_os_str());
     }
 }
 

@@ -68,6 +68,16 @@ impl Names {
         self.absent.clear();
     }
 
+    /// Adds a name that does not exist.
+    pub(super) fn add(&mut self, path: &Path) {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
+        let Ok(folder) = aside::open_folder(parent) else { return };
+        let entry = Absent { folder: Arc::new(folder), path: path.to_owned(), name: name.to_owned() };
+        // Without events, the names are looked at in every round.
+        let _ = self.events.as_ref().map(|events| watch(events, std::slice::from_ref(&entry)));
+        self.absent.push(entry);
+    }
+
     /// Forgets names that may be created after all.
     pub(super) fn permit(&mut self, is_permitted: impl Fn(&Path) -> bool) {
         self.absent.retain(|entry| !is_permitted(&entry.path));

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags};
 
+use super::exemptions::Exemptions;
 use super::kept::{Budget, Kept, Rules};
 use super::names::Names;
 use super::repositories::{Finder, Kind, identity};
@@ -72,12 +73,13 @@ struct Repository {
 struct State {
     charge: Charge,
     scratch: Option<Scratch>,
-    groups: usize,
     is_armed: bool,
     looked: Instant,
     /// The processes that adopt what commands leave behind, and those that end last.
     holders: Vec<(i32, i32)>,
-    exempt: Vec<PathBuf>,
+    exemptions: Exemptions,
+    /// The protected paths of the first command.
+    protected: Vec<PathBuf>,
     names: Names,
     kept: Vec<Kept>,
     pins: Vec<(PathBuf, OwnedFd)>,
@@ -105,11 +107,11 @@ impl State {
             finder: Finder::new(&charge.roots, &charge.pinned),
             charge,
             scratch,
-            groups: 0,
             is_armed: false,
             looked: Instant::now(),
             holders: Vec::new(),
-            exempt: Vec::new(),
+            exemptions: Exemptions::default(),
+            protected: Vec::new(),
             names: Names::default(),
             kept: Vec::new(),
             pins: Vec::new(),
@@ -136,6 +138,8 @@ impl State {
         // By time, not by silence: a command that creates files all the time must not keep this from happening.
         if self.is_armed && self.looked.elapsed() >= ROUND {
             self.sweep(false);
+            let ended = self.exemptions.expire();
+            self.protect_again(&ended);
             self.disarm_if_over();
         }
         !is_asked || self.answer(socket).is_ok()
@@ -146,12 +150,18 @@ impl State {
         let mut body = Reader { bytes: &message.body };
         let mut answer = Vec::new();
         match body.number()? {
-            ARM => self.arm(&Watch { protected: read_paths(&mut body)?, exempt: read_paths(&mut body)? }),
+            ARM => {
+                let watch = Watch { protected: read_paths(&mut body)?, exempt: read_paths(&mut body)? };
+                let mut number = Writer::default();
+                number.number(self.arm(watch));
+                answer = number.bytes;
+            }
             DISARM => {
-                self.groups = self.groups.saturating_sub(1);
-                if !self.disarm_if_over() {
-                    self.sweep(true);
-                }
+                // What the command was allowed to change counts before its exception ends.
+                self.sweep(true);
+                let ended = self.exemptions.end(body.number()?);
+                self.protect_again(&ended);
+                self.disarm_if_over();
             }
             PERMIT => self.permit(body.path()?),
             COLLECT => {
@@ -164,32 +174,67 @@ impl State {
         wire::send(socket, &answer, &[])
     }
 
-    fn arm(&mut self, watch: &Watch) {
+    fn arm(&mut self, watch: Watch) -> u32 {
         if self.is_armed {
             self.sweep(true);
         } else {
-            self.exempt.clear();
-        }
-        self.exempt.extend(watch.exempt.iter().cloned());
-        if !self.is_armed {
+            self.exemptions.clear_permits();
             self.look(&watch.protected);
+            self.protected = watch.protected;
             self.looked = Instant::now();
             self.is_armed = true;
         }
-        let exempt = self.exempt.clone();
+        let number = self.exemptions.add(watch.exempt);
+        let exempt = self.exemptions.all();
         self.names.permit(|path| exempt.iter().any(|open| open.starts_with(path)));
-        self.groups += 1;
+        number
     }
 
     /// The program itself writes a protected file, or one in a protected folder.
     fn permit(&mut self, path: PathBuf) {
         self.names.permit(|name| path.starts_with(name));
-        self.exempt.push(path);
+        self.exemptions.permit(path);
+    }
+
+    /// Protects paths, as they are now, whose exception ended.
+    fn protect_again(&mut self, ended: &[PathBuf]) {
+        if !self.is_armed || ended.is_empty() {
+            return;
+        }
+        let mut budget = Budget::default();
+        let of_repositories = self.repositories.iter_mut().flat_map(|repository| &mut repository.kept);
+        for kept in self.kept.iter_mut().chain(of_repositories) {
+            ended.iter().for_each(|path| kept.accept(path, &mut budget));
+        }
+        let left = self.exemptions.all();
+        let is_open = |paths: &[PathBuf], name: &Path| paths.iter().any(|open| open.starts_with(name));
+        let names = self.protected.iter().filter(|name| is_open(ended, name) && !is_open(&left, name));
+        for path in names
+            .filter(|path| !self.kept.iter().any(|kept| kept.path == **path))
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
+            let Ok(folder) = aside::open_folder(parent) else { continue };
+            let kept = Kept::new(&Arc::new(folder), name, path.clone(), None, &mut budget);
+            if kept.is_missing() {
+                self.names.add(&path);
+            } else {
+                self.kept.push(kept);
+            }
+        }
+        let is_below = |path: &Path| ended.iter().any(|open| path.starts_with(open));
+        for (path, kind) in self.finder.find().into_iter().filter(|(path, _)| is_below(path)) {
+            if !self.repositories.iter().any(|known| known.path == path) {
+                let record = Repository::new(path, kind, None, &mut budget);
+                self.repositories.extend(record.filter(|_| self.repositories.len() < MAX_REPOSITORIES));
+            }
+        }
     }
 
     /// Looks for the last time if no command runs any more, and returns whether that is so.
     fn disarm_if_over(&mut self) -> bool {
-        if !self.is_armed || self.groups > 0 || self.has_leftovers() {
+        if !self.is_armed || self.exemptions.has_commands() || self.has_leftovers() {
             return false;
         }
         self.sweep(true);
@@ -248,7 +293,7 @@ impl State {
         for (path, folder) in &self.pins {
             put_in_place(path, folder, &mut tripped);
         }
-        let exempt = std::mem::take(&mut self.exempt);
+        let exempt = self.exemptions.all();
         let is_exempt = |path: &Path| exempt.iter().any(|open| path.starts_with(open));
         let rules = Rules { is_exempt: &is_exempt, is_thorough };
         for kept in &mut self.kept {
@@ -267,7 +312,6 @@ impl State {
         }
         tripped.truncate(MAX_TRIPPED);
         self.tripped = tripped;
-        self.exempt = exempt;
     }
 
     /// Repositories and editors' workspaces that commands created.

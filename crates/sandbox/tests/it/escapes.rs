@@ -341,6 +341,22 @@ const ATTACKS: &[Attack] = &[
     }),
     attack(57, "raw-sockets", FAMILIES, |_| socket(libc::AF_INET, libc::SOCK_RAW, 1)),
     attack(57, "packet-sockets", FAMILIES, |_| socket(libc::AF_PACKET, libc::SOCK_RAW, 0x300)),
+    offline(59, "tcp-fast-open", |aim| {
+        let stream =
+            rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)?;
+        let address = libc::sockaddr_in {
+            sin_family: libc::AF_INET as libc::sa_family_t,
+            sin_port: aim.port.to_be(),
+            sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+            sin_zero: [0; 8],
+        };
+        let size = size_of_val(&address) as libc::socklen_t;
+        let to = (&raw const address).cast();
+        let sent = unsafe {
+            libc::sendto(stream.as_raw_fd(), c"x".as_ptr().cast(), 1, libc::MSG_FASTOPEN, to, size)
+        };
+        check(sent as i32)
+    }),
     attack(59, "mptcp", FAMILIES, |_| socket(libc::AF_INET, libc::SOCK_STREAM, 262)),
     attack(59, "sctp", FAMILIES, |_| socket(libc::AF_INET, libc::SOCK_SEQPACKET, 0)),
     attack(60, "vsock", FAMILIES, |_| socket(libc::AF_VSOCK, libc::SOCK_STREAM, 0)),

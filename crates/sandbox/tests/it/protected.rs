@@ -1,7 +1,10 @@
 //! Files that other programs act on: what commands do to them is undone, also if the program is killed.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::fd::AsFd as _;
 
+use pollux_sandbox::holder::Start;
 use pollux_sandbox::{Level, Sandbox, SandboxRequest, TripAction, Tripped};
 
 use crate::scene::{LEVELS, Scene, request, tell};
@@ -104,6 +107,36 @@ fn the_user_can_allow_a_protected_file() {
         assert!(scene.path("w/.git/hooks/pre-commit").exists() && scene.path("w/.envrc").exists(), "{level}");
         assert_eq!(fs::read_to_string(scene.path("w/.gemini/settings.json")).unwrap(), "{}", "{level}");
     }
+}
+
+#[test]
+fn a_right_to_write_a_protected_file_ends_with_its_command_while_others_run_on() {
+    // Only these share the process that watches with another set of rights.
+    let Some(scene) = Scene::new(Level::Namespaces, true) else { return };
+    let script = "echo early > .envrc; while [ ! -e go ]; do sleep 0.05; done; echo evil > .envrc; : > done; sleep 600";
+    let other = scene.start(OsStr::new("/bin/sh"), &["-c", script]);
+    let envrc = || fs::read_to_string(scene.path("w/.envrc")).unwrap_or_default();
+    eventually("the first attempt is undone", || scene.path("w/.envrc.sandbox-blocked-1").exists());
+    let allowed = vec![scene.path("w/.envrc")];
+    let request = SandboxRequest { allowed, ..request(scene.folder.path(), Level::Namespaces) };
+    let second = scene.sandbox.with_rights(&request).unwrap();
+    let null = fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+    let start = Start {
+        program: OsStr::new("/bin/sh"),
+        arguments: ["-c", "echo mine > .envrc; sleep 0.5"].map(OsStr::new).to_vec(),
+        directory: &scene.path("w"),
+        environment: &[],
+        streams: [null.as_fd(), null.as_fd(), null.as_fd()],
+    };
+    let (mut held, armed) = second.start(&start).unwrap();
+    assert!(held.wait().unwrap().success());
+    drop(armed);
+    assert_eq!(envrc(), "mine\n");
+    fs::create_dir(scene.path("w/go")).unwrap();
+    eventually("the other command did it", || scene.path("w/done").exists());
+    eventually("it is undone", || envrc() == "mine\n");
+    assert!(scene.path("w/.envrc.sandbox-blocked-2").exists(), "it was written");
+    drop(other);
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pollux_sandbox::{Guard, Level, Sandbox, SandboxRequest, process_table};
+use pollux_sandbox::holder::Start;
+use pollux_sandbox::{Guard, Level, Sandbox, SandboxRequest, Trial, process_table};
 
 use crate::scene::{LEVELS, Scene, request, scratch};
 
@@ -299,4 +301,50 @@ fn a_right_ends_with_its_holder_whatever_its_commands_do() {
     fs::remove_file(folder.path().join("extra/alive")).unwrap();
     std::thread::sleep(Duration::from_millis(200));
     assert!(!folder.path().join("extra/alive").exists());
+}
+
+#[test]
+fn a_level_that_worked_before_starts_no_process_until_the_first_command() {
+    for first in levels(true) {
+        let level = first.sandbox.level();
+        let temp = first.path("temp");
+        fs::create_dir(&temp).unwrap();
+        let asked = SandboxRequest { temp: temp.clone(), ..request(first.folder.path(), level) };
+        let open = || Sandbox::open_at(&asked, Trial::UnlessKnown).unwrap();
+        let known = || fs::read_to_string(first.path("home/.gemini/sandbox-trials")).unwrap_or_default();
+        let folders = || fs::read_dir(&temp).unwrap().count();
+        drop(open());
+        assert_eq!(known().lines().count(), 1, "{level}");
+        let sandbox = open();
+        assert_eq!((sandbox.level(), folders()), (level, 0));
+        let scene = Scene { sandbox, ..first };
+        assert!(scene.shell("echo x > new").0.success() && !scene.shell("echo x > $HOME/new").0.success());
+    }
+}
+
+#[test]
+fn a_remembered_level_that_fails_runs_no_command_and_is_forgotten() {
+    for scene in levels(true).filter(|scene| scene.sandbox.level() != Level::Landlock) {
+        let temp = scene.path("temp");
+        fs::create_dir(&temp).unwrap();
+        let asked =
+            SandboxRequest { temp: temp.clone(), ..request(scene.folder.path(), scene.sandbox.level()) };
+        let open = || Sandbox::open_at(&asked, Trial::UnlessKnown).unwrap();
+        drop(open());
+        let sandbox = open();
+        fs::remove_dir(&temp).unwrap();
+        let null = fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+        let made = scene.path("w/made");
+        let start = Start {
+            program: "/usr/bin/touch".as_ref(),
+            arguments: vec![made.as_os_str()],
+            directory: Path::new("/"),
+            environment: &[],
+            streams: [null.as_fd(), null.as_fd(), null.as_fd()],
+        };
+        let error = sandbox.start(&start).unwrap_err().to_string();
+        assert!(error.starts_with("could not enter the sandbox: "), "{error}");
+        assert!(!made.exists());
+        assert_eq!(fs::read_to_string(scene.path("home/.gemini/sandbox-trials")).unwrap(), "");
+    }
 }
