@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 
 use pollux_domain::sync::Locked as _;
+use pollux_front::stdio::Outbox;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::error::RpcError;
-use crate::outbox::Outbox;
 
 /// The client. Cheap to clone.
 #[derive(Clone)]

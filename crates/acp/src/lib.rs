@@ -5,7 +5,7 @@
 //! and keeps no state of its own beyond what the protocol needs.
 //!
 //! Start at `server.rs` (which method does what), then `front_end.rs` (events as updates). Lines are read in `wire.rs`
-//! and written in `outbox.rs`.
+//! and written by `front::stdio`.
 
 mod asking;
 mod client;
@@ -15,7 +15,6 @@ mod front_end;
 mod history;
 mod methods;
 mod options;
-mod outbox;
 mod params;
 mod prompt;
 mod server;
@@ -26,7 +25,6 @@ mod wire;
 
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::os::fd::OwnedFd;
 
 use pollux_config::env::Env;
 use pollux_domain::exit::ExitKind;
@@ -34,16 +32,14 @@ use pollux_front::Subcommands;
 use pollux_front::early_style;
 use pollux_front::screen_provider::ScreenProvider;
 use pollux_front::signals::Signals;
+use pollux_front::stdio::{Outbox, private_streams};
 use pollux_host::cannot_start;
 use pollux_host::request::Request;
 use pollux_output::Console;
-use rustix::io::fcntl_dupfd_cloexec;
-use rustix::stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use crate::client::Client;
-use crate::outbox::Outbox;
 use crate::server::{Program, Server};
 use crate::wire::{MAX_LINE, read_messages};
 
@@ -83,14 +79,4 @@ pub fn run(
     });
     runtime.shutdown_background();
     exit
-}
-
-/// The client's streams under numbers that no child inherits. From now on, whatever reads standard input reads
-/// nothing, and whatever writes to standard output writes to standard error.
-fn private_streams() -> io::Result<(OwnedFd, OwnedFd)> {
-    let input = fcntl_dupfd_cloexec(stdin(), 3)?;
-    let output = fcntl_dupfd_cloexec(stdout(), 3)?;
-    dup2_stdout(stderr())?;
-    dup2_stdin(File::open("/dev/null")?)?;
-    Ok((input, output))
 }

@@ -24,15 +24,7 @@ fn id(mode: ApprovalMode) -> &'static str {
 
 /// Why a mode is not available, if it is not.
 pub(crate) fn forbidden(mode: ApprovalMode, facts: &Facts) -> Option<&'static str> {
-    match mode {
-        ApprovalMode::Yolo if facts.yolo_is_forbidden => {
-            Some("Yolo mode is disabled by `security.disableYoloMode`.")
-        }
-        ApprovalMode::Yolo | ApprovalMode::AutoEdit if !facts.is_trusted => {
-            Some("This folder is not trusted; run `pollux trust` to trust it.")
-        }
-        _ => None,
-    }
+    pollux_host::forbidden_mode(mode, facts.yolo_is_forbidden, facts.is_trusted)
 }
 
 fn available(

@@ -2,7 +2,7 @@
 
 use pollux_domain::content::{Blob, Body, Part};
 use pollux_domain::percent;
-use pollux_front::input::Typed;
+use pollux_front::input::{Typed, mention};
 use serde_json::Value;
 
 use crate::error::RpcError;
@@ -22,7 +22,7 @@ pub(crate) fn read(blocks: &Value) -> Result<Prompt, RpcError> {
         return Err(RpcError::invalid_params("prompt", "`prompt` must be an array of content blocks"));
     };
     let mut prompt = Prompt {
-        typed: Typed { text: String::new(), parts: Vec::new(), may_be_shell: false },
+        typed: Typed { text: String::new(), parts: Vec::new(), may_be_shell: false, may_be_command: true },
         unread: Vec::new(),
     };
     for (index, block) in blocks.iter().enumerate() {
@@ -86,19 +86,6 @@ fn file(uri: &str) -> Option<(String, Option<String>)> {
     let path = String::from_utf8(percent::decode(path)).ok()?;
     let lines = fragment.strip_prefix('L').map(|lines| lines.replace(":L", "-").replace("-L", "-"));
     path.starts_with('/').then_some((path, lines))
-}
-
-/// A mention as a person would type it.
-fn mention(path: &str, lines: Option<&str>) -> String {
-    // A quote in a name cannot be written inside quotes.
-    let path = match path.contains('"') {
-        true => path.replace(' ', "\\ ").replace('"', "\\\""),
-        false => format!("\"{path}\""),
-    };
-    match lines {
-        Some(lines) => format!("@{path} (lines {lines})"),
-        None => format!("@{path}"),
-    }
 }
 
 #[cfg(test)]

@@ -121,7 +121,7 @@ impl Server {
         }
         // Answers of requests that have just ended are written by tasks of their own.
         tokio::task::yield_now().await;
-        self.client.outbox().flush(FLUSHING);
+        let _ = self.client.outbox().flush(FLUSHING);
     }
 
     fn take(self: &Rc<Self>, message: Incoming) {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
+use pollux_front::stdio::{Line, read_line};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -56,44 +57,6 @@ pub(crate) fn read_messages(
         };
         if message.is_some_and(|message| !take(message)) {
             return Ok(());
-        }
-    }
-}
-
-enum Line {
-    Whole(Vec<u8>),
-    TooLong,
-}
-
-/// The next line without its end; what is too long is skipped without being kept.
-fn read_line(input: &mut impl BufRead, longest: usize) -> io::Result<Option<Line>> {
-    let mut line = Vec::new();
-    let mut too_long = false;
-    loop {
-        let found = match input.fill_buf() {
-            Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        if found.is_empty() {
-            return Ok(match (too_long, line.is_empty()) {
-                (true, _) => Some(Line::TooLong),
-                (false, false) => Some(Line::Whole(line)),
-                (false, true) => None,
-            });
-        }
-        let end = found.iter().position(|byte| *byte == b'\n');
-        let piece = found.get(..end.unwrap_or(found.len())).unwrap_or_default();
-        if !too_long && line.len() + piece.len() <= longest {
-            line.extend_from_slice(piece);
-        } else if !too_long {
-            too_long = true;
-            line = Vec::new();
-        }
-        let used = end.map_or(found.len(), |end| end + 1);
-        input.consume(used);
-        if end.is_some() {
-            return Ok(Some(if too_long { Line::TooLong } else { Line::Whole(line) }));
         }
     }
 }

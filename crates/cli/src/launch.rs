@@ -15,6 +15,7 @@ use pollux_admin::command_line::{self, Purpose};
 use pollux_admin::extensions::ExtensionsCommand;
 use pollux_config::env::Env;
 use pollux_host::request::Request;
+use pollux_stream::StreamOptions;
 
 pub(crate) use args::tree;
 pub(crate) use pollux_admin::UsageError;
@@ -51,6 +52,10 @@ pub(crate) enum Launch {
     Interactive(Box<Request>),
     /// An editor drives the program over the Agent Client Protocol.
     Acp(Box<Request>),
+    /// A program drives the session over standard input and output.
+    Stream(Box<Request>, StreamOptions),
+    /// The schema of that protocol.
+    Schema,
     Demo(Box<Request>),
 }
 
@@ -123,6 +128,10 @@ fn route(run: request::RunRequest, facts: &Terminal, env: &Env) -> Result<Launch
         request::Action::ListSessions => return Ok(Launch::ListSessions),
         request::Action::DeleteSession(which) => return Ok(Launch::DeleteSession { which }),
         request::Action::Serve => return Ok(Launch::Acp(options)),
+        request::Action::Stream(_) if source == request::PromptSource::InteractiveFlag => {
+            return Err(UsageError::InteractivePiped);
+        }
+        request::Action::Stream(stream) => return Ok(Launch::Stream(options, stream)),
         request::Action::Converse => {}
     }
     match source {

@@ -48,6 +48,10 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
             return pollux_front::run(options, env, &Admin, &pollux_screen::Screens);
         }
         Launch::Acp(options) => return pollux_acp::run(options, env, &Admin, &pollux_screen::Screens),
+        Launch::Stream(options, stream) => {
+            return pollux_stream::run(options, stream, env, &Admin, &pollux_screen::Screens);
+        }
+        Launch::Schema => say(&format!("{:#}\n", pollux_stream::schema())),
         Launch::Demo(options) => return run_demo(options, env),
         Launch::Headless(options) => {
             let piped = !io::stdin().is_terminal();

@@ -16,6 +16,8 @@ mod leaving;
 mod peer;
 #[path = "acp/schema.rs"]
 mod schema;
+#[path = "peers/script.rs"]
+mod script;
 #[path = "acp/sessions.rs"]
 mod sessions;
 #[path = "acp/turns.rs"]

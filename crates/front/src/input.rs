@@ -34,10 +34,25 @@ pub struct Typed {
     pub parts: Vec<Part>,
     /// Whether `!` runs a shell command.
     pub may_be_shell: bool,
+    /// Whether `/` runs a built-in command. Custom commands always run.
+    pub may_be_command: bool,
 }
 
 impl From<String> for Typed {
     fn from(text: String) -> Self {
-        Self { text, parts: Vec::new(), may_be_shell: true }
+        Self { text, parts: Vec::new(), may_be_shell: true, may_be_command: true }
+    }
+}
+
+/// A mention as a person would type it.
+pub fn mention(path: &str, lines: Option<&str>) -> String {
+    // A quote in a name cannot be written inside quotes.
+    let path = match path.contains('"') {
+        true => path.replace(' ', "\\ ").replace('"', "\\\""),
+        false => format!("\"{path}\""),
+    };
+    match lines {
+        Some(lines) => format!("@{path} (lines {lines})"),
+        None => format!("@{path}"),
     }
 }

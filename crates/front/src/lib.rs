@@ -16,6 +16,7 @@ mod running_turn;
 pub mod screen_provider;
 pub mod signals;
 mod start;
+pub mod stdio;
 mod user_interface;
 
 use std::ops::ControlFlow;
@@ -375,6 +376,7 @@ impl Front<'_, '_> {
         let line = match commands::read(&typed.text) {
             TypedLine::Shell(_) if !typed.may_be_shell => TypedLine::Prompt,
             TypedLine::Empty if !typed.parts.is_empty() => TypedLine::Prompt,
+            TypedLine::Command(..) | TypedLine::Unknown(_) if !typed.may_be_command => TypedLine::Prompt,
             line => line,
         };
         match line {

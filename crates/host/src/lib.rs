@@ -85,7 +85,7 @@ pub use mcp::Detail;
 pub use mcp_login::{ServerLogin, begin_server_login};
 pub use models::models;
 pub use offers::Offers;
-pub use permission::{Permission, check_trust};
+pub use permission::{Permission, check_trust, forbidden_mode};
 /// Whether arguments match a tool's schema.
 pub use pollux_agent::check_arguments;
 pub use pollux_config::settings::provider_keys;

@@ -2,10 +2,13 @@
 //!
 //! A command line, an editor or a server fills a [`Request`]; the host reads nothing else from them.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::id::SessionId;
+use pollux_domain::tool::ToolSource;
 use serde_json::Value;
 
 /// The options of a run.
@@ -47,12 +50,30 @@ pub struct Request {
     pub reserved: Reserved,
     /// MCP servers of the session's client: names and entries as in `mcpServers`. Never saved.
     pub client_servers: Vec<(String, Value)>,
+    /// Tools that the session's client runs itself.
+    pub client_tools: Option<ClientTools>,
     /// Instructions of the session's client, after those of the program.
     pub client_instructions: Option<String>,
     /// Nobody can answer the model's own questions, so it is not offered to ask any.
     pub without_questions: bool,
     /// Lines for stderr about flags that have no effect yet.
     pub remarks: Vec<String>,
+}
+
+/// Tools of a session's client. Equal if they are the same source.
+#[derive(Clone)]
+pub struct ClientTools(pub Arc<dyn ToolSource>);
+
+impl fmt::Debug for ClientTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientTools")
+    }
+}
+
+impl PartialEq for ClientTools {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// Which session a run uses.

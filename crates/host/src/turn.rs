@@ -173,7 +173,7 @@ async fn assemble(
         budget: Some(meter),
         tools,
         late_tools,
-        session_tools: None,
+        session_tools: turn.request.client_tools.as_ref().map(|tools| Arc::clone(&tools.0)),
         terminals: Some(Arc::new(OwnTerminals::new(loaded, Arc::clone(&background)))),
         clock,
         recorder,

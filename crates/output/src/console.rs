@@ -118,6 +118,32 @@ impl Console {
         }
     }
 
+    /// A turn is over and another may follow; statistics count from here on.
+    pub fn end_turn(&mut self, end: &TurnEnd) -> ExitKind {
+        self.conclude(|renderer, out, err| renderer.finish(end, None, out, err))
+    }
+
+    /// What was asked for failed without a turn, and another may follow.
+    pub fn fail_turn(&mut self, failure: &Failure) -> ExitKind {
+        self.conclude(|renderer, out, err| renderer.fail(failure, out, err))
+    }
+
+    fn conclude(
+        &mut self,
+        write: impl FnOnce(&mut Renderer, &mut dyn Write, &mut dyn Write) -> io::Result<ExitKind>,
+    ) -> ExitKind {
+        let exit = match self.broken.take() {
+            Some(error) => Err(error),
+            None => write(&mut self.renderer, &mut *self.out, &mut *self.err),
+        };
+        self.renderer.next_turn();
+        exit.unwrap_or_else(|error| {
+            let exit = self.unwritable(&error);
+            self.broken = Some(error);
+            exit
+        })
+    }
+
     /// The run failed outside a turn.
     pub fn fail(mut self, failure: &Failure) -> ExitKind {
         self.close_export();

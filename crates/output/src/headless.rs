@@ -104,6 +104,11 @@ impl Renderer {
         Ok(exit)
     }
 
+    /// Begins the output of another turn of the same session.
+    pub(crate) fn next_turn(&mut self) {
+        self.run.next_turn();
+    }
+
     /// Ends the output of a run that failed outside a turn, for instance before it began.
     pub(crate) fn fail(
         &mut self,

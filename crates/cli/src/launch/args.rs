@@ -52,6 +52,7 @@ pub(crate) fn tree(purpose: Purpose) -> Command {
         purpose.fit(DemoArgs::augment_args(Command::new("demo"))),
         purpose.fit(CompletionsArgs::augment_args(Command::new("completions"))),
         purpose.fit(ManArgs::augment_args(Command::new("man"))),
+        purpose.fit(SchemaArgs::augment_args(Command::new("schema"))),
     ]);
     match purpose {
         Purpose::Show => root,
@@ -119,6 +120,8 @@ pub(super) struct OutputArgs {
     #[command(flatten)]
     pub(super) format: FormatArgs,
     #[command(flatten)]
+    pub(super) stream: StreamArgs,
+    #[command(flatten)]
     pub(super) budget: BudgetArgs,
     /// Keep terminal control sequences in the response
     #[arg(long)]
@@ -152,6 +155,24 @@ pub(super) struct FormatArgs {
     /// Event dialect of stream-json output
     #[arg(long, value_name = "name", value_parser = ["pollux", "gemini-cli"])]
     pub(super) output_dialect: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct StreamArgs {
+    /// Input format; stream-json lets a program drive the session
+    #[arg(long, value_name = "format", value_parser = ["text", "stream-json"])]
+    pub(super) input_format: Option<String>,
+    /// With --input-format stream-json: also send live output of tool calls
+    #[arg(long, alias = "include-partial-messages")]
+    pub(super) include_partial: bool,
+    /// With --input-format stream-json: refuse approvals after this many seconds
+    #[arg(long, value_name = "seconds")]
+    pub(super) approval_timeout: Option<u64>,
+    // Flags of Claude Code that its SDKs always pass and that change nothing here.
+    #[arg(long, hide = true)]
+    pub(super) verbose: bool,
+    #[arg(long, hide = true, value_name = "tool")]
+    pub(super) permission_prompt_tool: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -306,4 +327,17 @@ pub(super) struct ManArgs {
     /// Folder to write the pages to
     #[arg(value_name = "DIR")]
     pub(super) folder: Option<PathBuf>,
+}
+
+/// Print the JSON schema of a protocol
+///
+/// Generated from the types of the messages, in both directions.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pollux schema stream-json
+  pollux schema stream-json | jq '.\"$defs\".input'")]
+pub(super) struct SchemaArgs {
+    /// Protocol to describe
+    #[arg(value_name = "protocol", value_parser = ["stream-json"])]
+    pub(super) protocol: String,
 }

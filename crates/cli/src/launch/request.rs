@@ -1,5 +1,7 @@
 //! From the flags that were typed to a [`Launch`].
 
+use std::time::Duration;
+
 use clap::{ArgMatches, FromArgMatches};
 use pollux_admin::command_line::{self, Reading, RootOptions, items, mistyped_command};
 use pollux_admin::{UsageError, mcp, subcommand};
@@ -11,12 +13,13 @@ use pollux_front::reserved;
 use pollux_host::request::{
     RawOutput, Replies, ReplyOrder, Request, Resumed, ResumedModel, ScriptedModel, SessionChoice,
 };
+use pollux_stream::StreamOptions;
 use serde_json::Value;
 
 use super::Launch;
 use super::args::{
     ApprovalArgs, BudgetArgs, CompletionsArgs, DemoArgs, FormatArgs, ManArgs, PromptArgs, RootArgs,
-    ScriptedArgs, SessionArgs, tree,
+    ScriptedArgs, SessionArgs, StreamArgs, tree,
 };
 use command_line::Purpose;
 
@@ -46,6 +49,8 @@ pub(super) enum Action {
     Converse,
     /// `--acp`
     Serve,
+    /// `--input-format stream-json`
+    Stream(StreamOptions),
     ListExtensions,
     ListSessions,
     DeleteSession(String),
@@ -89,6 +94,7 @@ fn launch(root: RootArgs, name: &str, inner: &ArgMatches) -> Result<Launch, Usag
         // Only for its help, and after other flags.
         "acp" => route_acp(root),
         "completions" => Ok(Launch::Completions(typed::<CompletionsArgs>(inner)?.shell)),
+        "schema" => Ok(Launch::Schema),
         "man" => Ok(Launch::Man(typed::<ManArgs>(inner)?.folder)),
         _ => {
             let Some(subcommand) = subcommand(name) else {
@@ -146,6 +152,8 @@ fn join_dashed_prompts(words: Vec<String>) -> Vec<String> {
 }
 
 fn run_request(root: RootArgs) -> Result<RunRequest, UsageError> {
+    let streams = root.output.stream.input_format.as_deref() == Some("stream-json");
+    let stream = stream(&root.output.stream, root.output.format.output_format.as_deref())?;
     let mut options = shared_options(&root);
     options.overrides.extend(budget(&root.output.budget)?);
     let (prompt, source) = prompt(root.prompt)?;
@@ -165,9 +173,29 @@ fn run_request(root: RootArgs) -> Result<RunRequest, UsageError> {
         _ if list_sessions => Action::ListSessions,
         Some(which) => Action::DeleteSession(which.trim().to_owned()),
         None if root.other.acp => Action::Serve,
+        None if streams => Action::Stream(stream),
         None => Action::Converse,
     };
     Ok(RunRequest { options, source, action })
+}
+
+/// How a program drives the session.
+fn stream(args: &StreamArgs, output: Option<&str>) -> Result<StreamOptions, UsageError> {
+    let streams = args.input_format.as_deref() == Some("stream-json");
+    let needs = |flag: &str, other: &str| Err(UsageError::Malformed(format!("`{flag}` requires `{other}`")));
+    if streams && output != Some("stream-json") {
+        return needs("--input-format stream-json", "--output-format stream-json");
+    }
+    if !streams && args.approval_timeout.is_some() {
+        return needs("--approval-timeout", "--input-format stream-json");
+    }
+    if !streams && args.include_partial {
+        return needs("--include-partial", "--input-format stream-json");
+    }
+    Ok(StreamOptions {
+        includes_partial: args.include_partial,
+        approval_timeout: args.approval_timeout.map(Duration::from_secs),
+    })
 }
 
 /// The options that runs and subcommands share.
@@ -197,6 +225,7 @@ fn shared_options(root: &RootArgs) -> Request {
         ignore_env: root.other.ignore_env,
         script: script(&root.scripted),
         client_servers: Vec::new(),
+        client_tools: None,
         client_instructions: None,
         without_questions: false,
         remarks: Vec::new(),

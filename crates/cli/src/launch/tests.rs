@@ -503,14 +503,20 @@ fn an_argument_that_is_no_text_is_named_by_its_place() {
 }
 
 #[test]
-fn only_flags_for_tests_and_later_versions_are_hidden() {
+fn only_flags_for_tests_later_versions_and_other_programs_are_hidden() {
     let hidden: Vec<String> = tree(Purpose::Parse)
         .get_arguments()
         .filter(|arg| arg.is_hide_set())
         .filter_map(|arg| arg.get_long().map(str::to_owned))
         .collect();
-    let expected =
-        ["worktree", "fake-responses", "fake-responses-non-strict", "record-responses"].map(str::to_owned);
+    let expected = [
+        "verbose",
+        "permission-prompt-tool",
+        "worktree",
+        "fake-responses",
+        "fake-responses-non-strict",
+        "record-responses",
+    ];
     assert_eq!(hidden, expected);
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -13,6 +13,7 @@ use pollux_test_support::TestHome;
 use serde_json::{Value, json};
 
 use crate::schema;
+pub(crate) use crate::script::{binary, calls, home, reply, says};
 
 /// How long anything may take that the program does by itself.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,34 +32,6 @@ pub(crate) struct Peer {
     asked: HashMap<String, String>,
     /// Every message that arrived.
     pub(crate) log: Vec<Value>,
-}
-
-/// A home whose project is trusted, where only the script decides what the model says.
-pub(crate) fn home() -> TestHome {
-    TestHome::new()
-        .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
-        .settings(json!({"general": {"sessionSummaries": false}}))
-}
-
-pub(crate) fn binary() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_pollux"))
-}
-
-/// A reply of the scripted model.
-pub(crate) fn reply(parts: &[Value]) -> String {
-    let chunk = json!({
-        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
-        "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15},
-    });
-    json!({"method": "generateContentStream", "response": [chunk]}).to_string() + "\n"
-}
-
-pub(crate) fn says(text: &str) -> String {
-    reply(&[json!({"text": text})])
-}
-
-pub(crate) fn calls(name: &str, args: Value) -> String {
-    reply(&[json!({"functionCall": {"name": name, "args": args}})])
 }
 
 impl Peer {

@@ -84,7 +84,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tui", &["domain"]),
     ("screen", &["domain", "config", "session", "host", "output", "front", "tui"]),
     ("acp", &["domain", "config", "host", "output", "front"]),
-    ("cli", &["domain", "config", "host", "front", "screen", "acp", "admin", "output"]),
+    ("stream", &["domain", "config", "host", "output", "front"]),
+    ("cli", &["domain", "config", "host", "front", "screen", "acp", "stream", "admin", "output"]),
     ("test-support", &[]),
 ];
 
@@ -127,7 +128,8 @@ const PARTS: &[(&str, &str, &[&str])] = &[
     ("screen", "", &["front", "tui", "output"]),
     ("screen", "services", &["front", "tui", "session"]),
     ("acp", "", &["front", "output"]),
-    ("cli", "", &["front", "screen", "acp", "admin", "output", "cli"]),
+    ("stream", "", &["front", "output"]),
+    ("cli", "", &["front", "screen", "acp", "stream", "admin", "output", "cli"]),
 ];
 
 /// What a library never does: values come in, results go out.

@@ -450,6 +450,11 @@ fn the_page_on_the_command_line_is_generated_from_the_program() {
 }
 
 #[test]
+fn the_page_on_messages_is_generated_from_their_types() {
+    assert_generated("stream-json.md", &pollux_stream::reference());
+}
+
+#[test]
 fn the_main_help_page_is_kept_as_it_is_rendered() {
     let file = root().join("crates/cli/src/launch/main_help.txt");
     let rendered = help_page(pollux_cli::command_line().term_width(100), &[]);

@@ -113,6 +113,17 @@ impl Run {
         self.filter = Stripper::default();
     }
 
+    /// Forgets the turn that is over; the session goes on.
+    pub(super) fn next_turn(&mut self) {
+        self.started = self.now();
+        self.answer = Answer::default();
+        self.stats = Stats::default();
+        self.warnings.clear();
+        self.failed_call = None;
+        self.loop_message = None;
+        self.next_attempt();
+    }
+
     /// The turn is over: a loop leaves its warning, and text of a finished turn counts.
     pub(super) fn close(&mut self, end: &TurnEnd, err: &mut dyn Write) {
         match end {

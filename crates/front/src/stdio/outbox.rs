@@ -1,4 +1,4 @@
-//! Lines to the client, written by a thread of their own.
+//! Lines to a client, written by a thread of their own.
 //!
 //! A client that does not read delays nothing but this thread. States that replace each other, such as the output of a
 //! running call so far, are kept only once, so that the queue stays short.
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 /// The queue of lines to the client. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Outbox(Arc<Shared>);
+pub struct Outbox(Arc<Shared>);
 
 struct Shared {
     queue: Mutex<Queue>,
@@ -26,6 +26,8 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     lines: VecDeque<Entry>,
+    /// The size of `lines`.
+    bytes: usize,
     /// A line is being written.
     writing: bool,
     broken: bool,
@@ -39,7 +41,7 @@ struct Entry {
 
 impl Outbox {
     /// Starts the thread that writes to `out`.
-    pub(crate) fn start(mut out: impl Write + Send + 'static) -> Self {
+    pub fn start(mut out: impl Write + Send + 'static) -> Self {
         let shared =
             Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new(), gone: Notify::new() });
         let own = Arc::clone(&shared);
@@ -52,6 +54,7 @@ impl Outbox {
                 if written.is_err() {
                     queue.broken = true;
                     queue.lines.clear();
+                    queue.bytes = 0;
                 }
                 drop(queue);
                 own.changed.notify_all();
@@ -65,18 +68,18 @@ impl Outbox {
     }
 
     /// Queues a line.
-    pub(crate) fn send(&self, line: String) {
+    pub fn send(&self, line: String) {
         self.push(Entry { state: None, line });
     }
 
     /// Queues a state; one of the same name that is not written yet is dropped.
-    pub(crate) fn send_state(&self, name: &str, line: String) {
+    pub fn send_state(&self, name: &str, line: String) {
         self.push(Entry { state: Some(name.to_owned()), line });
     }
 
     /// Drops a state that is not written yet.
-    pub(crate) fn drop_state(&self, name: &str) {
-        self.0.queue.locked().lines.retain(|entry| entry.state.as_deref() != Some(name));
+    pub fn drop_state(&self, name: &str) {
+        self.0.queue.locked().retain(|entry| entry.state.as_deref() != Some(name));
     }
 
     fn push(&self, entry: Entry) {
@@ -85,31 +88,52 @@ impl Outbox {
             return;
         }
         let same = |other: &Entry| other.state.is_some() && other.state == entry.state;
-        queue.lines.retain(|other| !same(other));
+        if entry.state.is_some() {
+            queue.retain(|other| !same(other));
+        }
+        queue.bytes += entry.line.len();
         queue.lines.push_back(entry);
         drop(queue);
         self.0.changed.notify_all();
     }
 
+    /// The size of the lines that are not written yet.
+    pub fn waiting(&self) -> usize {
+        self.0.queue.locked().bytes
+    }
+
+    /// Whether the client's end is closed.
+    pub fn is_broken(&self) -> bool {
+        self.0.queue.locked().broken
+    }
+
     /// Waits until the client's end is closed.
-    pub(crate) async fn client_gone(&self) {
+    pub async fn client_gone(&self) {
         self.0.gone.notified().await;
     }
 
-    /// Waits until everything is written, for a limited time.
-    pub(crate) fn flush(&self, limit: Duration) {
+    /// Waits until everything is written, for a limited time; returns whether nothing is left to do.
+    pub fn flush(&self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         let mut queue = self.0.queue.locked();
         while !queue.broken && (queue.writing || !queue.lines.is_empty()) {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return;
+                return false;
             }
             queue = match self.0.changed.wait_timeout(queue, left) {
                 Ok((queue, _)) => queue,
-                Err(_) => return,
+                Err(_) => return true,
             };
         }
+        true
+    }
+}
+
+impl Queue {
+    fn retain(&mut self, kept: impl Fn(&Entry) -> bool) {
+        self.lines.retain(kept);
+        self.bytes = self.lines.iter().map(|entry| entry.line.len()).sum();
     }
 }
 
@@ -120,6 +144,7 @@ impl Shared {
         loop {
             if let Some(entry) = queue.lines.pop_front() {
                 queue.writing = true;
+                queue.bytes -= entry.line.len();
                 return Some(entry.line);
             }
             queue = self.changed.wait(queue).ok()?;
