@@ -6,7 +6,7 @@
 //! proxy's listeners, the system call filter, the end of everything when the socket closes.
 //!
 //! Use it if the user names an engine. It never pulls an image, and reads nothing of a project that is not trusted:
-//! that is up to whoever fills in the [`ContainerRequest`].
+//! that is up to the caller that fills in the [`ContainerRequest`].
 
 #[cfg(target_os = "linux")]
 mod binds;

@@ -12,6 +12,7 @@ use pollux_domain::sync::Locked as _;
 use crate::container::Container;
 use crate::holder::setup::{Kind, Setup};
 use crate::holder::{Held, Holder, Start};
+use crate::identity::Identity;
 use crate::keeper::{Armed, Charge, Keeper, Watch};
 use crate::mounts::{self, Placed};
 use crate::paths::SandboxPaths;
@@ -31,7 +32,7 @@ pub struct Sandbox {
     doors: Option<Doors>,
     places: SandboxPaths,
     /// The workspace's directories, and their identities at the start.
-    roots: Vec<(PathBuf, Option<(u64, u64)>)>,
+    roots: Vec<(PathBuf, Option<Identity>)>,
     held: Mutex<Session>,
     charge: Charge,
     /// Shared by all sets of rights of a session.
@@ -266,7 +267,7 @@ impl Sandbox {
 
     /// Starts a program inside. Keep the second value as long as the program's group.
     pub fn start(&self, start: &Start<'_>) -> io::Result<(Held, Armed)> {
-        if let Some((root, _)) = self.roots.iter().find(|(root, was)| mounts::identity(root) != *was) {
+        if let Some((root, _)) = self.roots.iter().find(|(root, was)| Identity::of(root) != *was) {
             return Err(io::Error::other(format!(
                 "`{}` was replaced by another folder since the session began; start a new session",
                 root.display()
@@ -437,9 +438,9 @@ fn charge(places: &SandboxPaths, request: &SandboxRequest, is_mounted: bool) -> 
     }
 }
 
-fn roots(request: &SandboxRequest) -> Vec<(PathBuf, Option<(u64, u64)>)> {
+fn roots(request: &SandboxRequest) -> Vec<(PathBuf, Option<Identity>)> {
     let real = request.roots.iter().filter_map(|root| fs::canonicalize(root).ok());
-    real.map(|root| (root.clone(), mounts::identity(&root))).collect()
+    real.map(|root| (root.clone(), Identity::of(&root))).collect()
 }
 
 impl Drop for Sandbox {

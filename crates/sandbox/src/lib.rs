@@ -16,6 +16,8 @@ mod ending;
 #[cfg(target_os = "linux")]
 pub mod holder;
 #[cfg(target_os = "linux")]
+mod identity;
+#[cfg(target_os = "linux")]
 mod keeper;
 #[cfg(target_os = "linux")]
 mod landlock;

@@ -1,9 +1,9 @@
 //! The private view of the file system that some levels have: how each path appears.
 
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::identity::Identity;
 use crate::paths::SandboxPaths;
 use crate::wire::{Reader, Writer};
 
@@ -34,14 +34,14 @@ pub(crate) enum Mount {
 pub(crate) struct Placed {
     pub(crate) path: PathBuf,
     pub(crate) mount: Mount,
-    identity: Option<(u64, u64)>,
+    identity: Option<Identity>,
 }
 
 impl Placed {
     pub(crate) fn new(path: PathBuf, mount: Mount) -> Self {
         // Paths covered by another folder do not matter.
         let looked_at = !matches!(mount, Mount::From(_));
-        let identity = looked_at.then(|| identity(&path)).flatten();
+        let identity = looked_at.then(|| Identity::of(&path)).flatten();
         Self { path, mount, identity }
     }
 
@@ -71,11 +71,6 @@ impl Placed {
         };
         Ok(Self { path, mount, identity: None })
     }
-}
-
-/// The identity of the file at a path.
-pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
-    path.symlink_metadata().ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
 /// Every path that differs from the read-only root, parents first, so that the deeper one takes effect. Reads the

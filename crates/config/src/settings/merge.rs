@@ -84,7 +84,7 @@ fn merge_one(
 
 /// A wish for a sandbox keeps the one that is named below, and a name keeps what is said about it.
 fn combined_sandbox(below: &Value, above: &Value) -> Option<Value> {
-    // `auto` is what holds where nothing is set.
+    // `auto` means the same as no setting.
     let names_one = |name: &str| !name.is_empty() && !name.eq_ignore_ascii_case("auto");
     match (below, above) {
         (Value::String(name), Value::Bool(true)) if names_one(name) => Some(below.clone()),

@@ -152,7 +152,7 @@ fn checked_target(bind: Bind, places: &SandboxPaths, roots: &[PathBuf]) -> Resul
     let shown = target.display();
     let is_of_container =
         OF_CONTAINER.iter().any(|place| target.starts_with(place) || Path::new(place).starts_with(target));
-    // The workspace of somebody whose projects are in `/tmp` is there too.
+    // A workspace below `/tmp` is there too.
     if is_of_container && !(bind.source == *target && target.starts_with("/tmp/")) {
         return Err(format!("`{shown}` belongs to the container"));
     }

@@ -24,6 +24,7 @@ use super::plan::{Bind, Plan, User};
 use super::{ContainerError, ContainerRequest, Engine};
 use crate::holder::setup::{Expected, Setup};
 use crate::holder::{ARGUMENT, Holder};
+use crate::identity::Identity;
 use crate::mounts::{Mount, Placed};
 use crate::new_session::keep_standard_streams_only;
 use crate::paths::SandboxPaths;
@@ -270,7 +271,7 @@ fn expected(visible: &Visible) -> io::Result<Vec<Expected>> {
         if meta.is_symlink() {
             return Err(io::Error::other(format!("`{}` was replaced by a link", bind.source.display())));
         }
-        Ok(Expected { path: bind.target.clone(), device: meta.dev(), file: meta.ino() })
+        Ok(Expected { path: bind.target.clone(), identity: Identity::from(&meta) })
     })
     .collect()
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+use crate::identity::Identity;
 use crate::mounts::Placed;
 use crate::syscalls::Sockets;
 use crate::wire::{Reader, Writer};
@@ -25,8 +26,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) path: PathBuf,
-    pub(crate) device: u64,
-    pub(crate) file: u64,
+    pub(crate) identity: Identity,
 }
 
 /// The setup of a holder.
@@ -67,9 +67,9 @@ impl Setup {
         self.listen.iter().for_each(|port| body.number(u32::from(*port)));
         write_mounts(&self.mounts, &mut body);
         body.number(u32::try_from(self.expected.len()).unwrap_or_default());
-        for Expected { path, device, file } in &self.expected {
+        for Expected { path, identity } in &self.expected {
             body.text(path.as_os_str());
-            body.text(format!("{device} {file}").as_ref());
+            body.text(identity.to_text().as_ref());
         }
         let descriptors =
             self.ruleset.iter().chain(&self.join).map(|descriptor| descriptor.as_fd()).collect();
@@ -112,18 +112,14 @@ impl Setup {
 
 impl Expected {
     fn read(body: &mut Reader<'_>) -> io::Result<Self> {
-        let (path, numbers) = (body.path()?, body.text()?);
-        let numbers = numbers.to_str().and_then(|text| text.split_once(' '));
-        let (device, file) = numbers.ok_or(io::ErrorKind::InvalidData)?;
-        let read = |text: &str| text.parse().map_err(|_| io::ErrorKind::InvalidData);
-        Ok(Self { path, device: read(device)?, file: read(file)? })
+        let (path, identity) = (body.path()?, body.text()?);
+        let identity = identity.to_str().and_then(Identity::parse).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { path, identity })
     }
 
     /// Whether the path leads to that very file.
     pub(crate) fn is_met(&self) -> bool {
-        use std::os::unix::fs::MetadataExt as _;
-        let meta = self.path.symlink_metadata();
-        meta.is_ok_and(|meta| (meta.dev(), meta.ino()) == (self.device, self.file))
+        Identity::of(&self.path) == Some(self.identity)
     }
 }
 

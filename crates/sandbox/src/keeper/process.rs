@@ -16,13 +16,14 @@ use rustix::process::{DumpableBehavior, Pid, PidfdFlags};
 use super::exemptions::Exemptions;
 use super::kept::{Budget, Kept, Rules};
 use super::names::Names;
-use super::repositories::{Finder, Kind, identity};
+use super::repositories::{Finder, Kind};
 use super::scratch::{Scratch, remove_abandoned};
 use super::watched::Watched;
 use super::{
     ARM, COLLECT, Charge, DISARM, FOLLOW, OPEN, PERMIT, Watch, aside, disarm, read_paths, write_tripped,
 };
 use crate::holder::signals::Signals;
+use crate::identity::Identity;
 use crate::paths::PROTECTED_IN_GIT;
 use crate::process_table;
 use crate::tripped::{TripAction, Tripped};
@@ -64,7 +65,7 @@ pub(crate) fn run() -> u8 {
 struct Repository {
     path: PathBuf,
     kind: Kind,
-    identity: (u64, u64),
+    identity: Identity,
     folder: Arc<OwnedFd>,
     kept: Vec<Kept>,
 }
@@ -328,7 +329,7 @@ impl State {
         for (path, kind) in found {
             let is_known = |known: &Repository| match kind {
                 Kind::Pointer => known.path == path,
-                _ => Some(known.identity) == identity(&path),
+                _ => Some(known.identity) == Identity::of(&path),
             };
             if self.repositories.iter().any(is_known) || is_exempt(&path) {
                 continue;
@@ -396,7 +397,7 @@ fn timespec(time: Duration) -> Timespec {
 
 impl Repository {
     fn new(path: PathBuf, kind: Kind, old: Option<&Self>, budget: &mut Budget) -> Option<Self> {
-        let identity = identity(&path)?;
+        let identity = Identity::of(&path)?;
         let (place, names): (&Path, Vec<OsString>) = match kind {
             Kind::Pointer => (path.parent()?, vec![".git".into()]),
             Kind::WorkTree => (&path, OF_WORK_TREES.iter().map(OsString::from).collect()),
@@ -429,7 +430,7 @@ fn move_aside(path: &Path, tripped: &mut Vec<Tripped>) {
 fn put_in_place(path: &Path, folder: &OwnedFd, tripped: &mut Vec<Tripped>) {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
     let Ok(own) = rustix::fs::fstat(folder) else { return };
-    if identity(path) == Some((own.st_dev, own.st_ino)) {
+    if Identity::of(path).is_some_and(|now| now.is_open_as(own.st_dev, own.st_ino)) {
         return;
     }
     // One that was removed cannot come back; what took its place is looked at as new.

@@ -6,7 +6,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -149,11 +148,6 @@ fn read(folder: &Path) -> Listed {
     }
     listed.is_bare = parts == 3;
     listed
-}
-
-/// Which folder or file a path names now.
-pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
-    path.symlink_metadata().ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
 #[cfg(test)]
