@@ -58,7 +58,6 @@ impl From<&Metadata> for Identity {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "scratch files need no care")]
 mod tests {
     use super::*;
     use std::fs;
