@@ -120,7 +120,7 @@ impl UsageError {
             Self::NotUtf8 { .. } => Some("give the text on stdin instead, or name the file inside it".into()),
             Self::Unknown { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::UnknownCommand { nearest, words, .. } => Some(format!(
-                "did you mean `pollux {nearest}`? To send a prompt, write `pollux -p \"{words}\"`"
+                "did you mean `pollux {nearest}`? To send a prompt, run `pollux -p \"{words}\"`"
             )),
             Self::CommandUnavailable { name } => {
                 Some(format!("to send these words to the model, write `pollux -p \"{name} …\"`"))

@@ -100,7 +100,7 @@ fn check_scope(scope: Option<&str>) -> Result<(), Failure> {
         Some("process") => "unsupported sandbox scope `process`".to_owned(),
         Some(other) => format!("unknown sandbox scope `{other}`"),
     };
-    let hint = "use `command`, or start Pollux in a container of your own with `SANDBOX` set";
+    let hint = "set the sandbox scope to `command`, or start Pollux in your own container with `SANDBOX` set";
     Err(Failure::new(ExitKind::Sandbox, problem).hint(hint))
 }
 

@@ -301,5 +301,5 @@ impl Conversation {
 fn unknown_command(command: &str, prompt: &str, sent: &[Part]) -> Option<String> {
     let (word, _) = split(command)?;
     let as_typed = matches!(sent, [part] if part.spoken_text() == Some(prompt));
-    as_typed.then(|| format!("there is no command `/{}`; the prompt was sent as text", visible(word)))
+    as_typed.then(|| format!("unknown command `/{}`; sent as a plain prompt", visible(word)))
 }

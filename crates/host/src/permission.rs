@@ -52,7 +52,9 @@ fn ways(loaded: &Loaded, changed: bool) -> String {
         TrustReason::Environment => format!("unset `{}` or set it to `true`", name::TRUST_WORKSPACE),
         TrustReason::SkipFlag | TrustReason::FeatureOff | TrustReason::Rule(_) | TrustReason::NoRule => {
             let look = if changed { "diff" } else { "show" };
-            format!("see `pollux trust {look}`, then use `pollux trust allow`, or `--skip-trust` for one run")
+            format!(
+                "review the folder with `pollux trust {look}` and run `pollux trust allow`, or pass `--skip-trust` for a single run"
+            )
         }
     }
 }

@@ -25,7 +25,7 @@ pub fn start(options: &Request, env: &Env) -> Result<Start, Failure> {
         let hint = match &error {
             StartError::Home(error) => error.hint(),
             StartError::Settings(_) => "Pollux did not modify the file",
-            StartError::Trust(_) => "fix or delete the file that lists trusted folders",
+            StartError::Trust(_) => "fix or delete `trustedFolders.json`",
         };
         Failure::from_error(ExitKind::Config, &error).hint(hint)
     })

@@ -197,8 +197,7 @@ impl TrustedFolder {
             feature_enabled: early.folder_trust,
         };
         let standing = trust::standing(&request).map_err(|error| {
-            Failure::from_error(ExitKind::Config, &error)
-                .hint("fix or delete the file that lists trusted folders")
+            Failure::from_error(ExitKind::Config, &error).hint("fix or delete `trustedFolders.json`")
         })?;
         Ok(View {
             folder: self.folder.clone(),

@@ -34,11 +34,11 @@ pub enum Strictness {
 /// Why a script cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    #[error("could not read the scripted responses `{}`", path.display())]
+    #[error("could not read scripted responses from `{}`", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
-    #[error("line {line} of the scripted responses `{}` is not valid JSON", path.display())]
+    #[error("line {line} of `{}` is not valid JSON", path.display())]
     NotJson { path: PathBuf, line: usize, source: serde_json::Error },
-    #[error("line {line} of the scripted responses `{}` needs a `method` and a `response`", path.display())]
+    #[error("line {line} of `{}` needs a `method` and a `response`", path.display())]
     Shape { path: PathBuf, line: usize },
 }
 

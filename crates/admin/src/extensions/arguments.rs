@@ -181,7 +181,7 @@ Examples:
         /// Extension folder
         #[arg(value_name = "path")]
         path: String,
-        /// Approve without being asked; required without a terminal
+        /// Skip the confirmation prompt; required without a terminal
         #[arg(long)]
         consent: bool,
     },
@@ -195,13 +195,13 @@ struct InstallArgs {
     /// Branch, tag or commit
     #[arg(long = "ref", value_name = "name")]
     reference: Option<String>,
-    /// Mark for automatic updates by gemini-cli; Pollux updates with `update --all`
+    /// Let gemini-cli update it automatically (in Pollux, run `extensions update --all`)
     #[arg(long)]
     auto_update: bool,
     /// Include pre-releases
     #[arg(long)]
     pre_release: bool,
-    /// Approve without being asked; required without a terminal
+    /// Skip the confirmation prompt; required without a terminal
     #[arg(long)]
     consent: bool,
     /// Do not ask for the extension's settings

@@ -80,7 +80,7 @@ Examples:
   echo '{\"tool_name\": \"write_file\"}' | pollux hooks run BeforeTool --input -"
     )]
     Run {
-        /// Event whose hooks to run
+        /// Event to run hooks for
         #[arg(value_name = "event")]
         event: String,
         /// JSON object that overrides keys of the sample input; `-` for stdin

@@ -157,7 +157,7 @@ impl HookSet {
             let all: Vec<&str> = Event::ALL.iter().map(|event| event.name()).collect();
             let hint = match unknown.near {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("available events: {}", all.join(", ")),
+                None => format!("use one of: {}", all.join(", ")),
             };
             Failure::new(ExitKind::Input, format!("unknown event `{event}`")).hint(hint)
         })?;

@@ -127,7 +127,7 @@ enum McpLeaf {
         #[arg(short, long, value_name = "scope", value_enum, default_value_t)]
         scope: ServerScope,
     },
-    /// List servers and whether they connect
+    /// List servers and their connection status
     ///
     /// Waits a few seconds at most.
     #[command(after_help = "Examples:
@@ -155,7 +155,7 @@ enum McpLeaf {
         #[arg(value_name = "name")]
         name: String,
     },
-    /// List the tools of MCP servers
+    /// List MCP server tools
     ///
     /// Shows the names that policies and the model use.
     #[command(after_help = "Examples:
@@ -168,7 +168,7 @@ enum McpLeaf {
     },
     /// Sign in to a server with OAuth
     ///
-    /// Opens a browser. If it runs on another machine, paste the address it ends at.
+    /// Opens a browser. If the browser is on another machine, paste the final URL here.
     #[command(after_help = "Examples:
   pollux mcp auth docs")]
     Auth {

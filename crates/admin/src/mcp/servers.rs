@@ -295,7 +295,7 @@ impl ServerSet {
         if !prompter.at_terminal {
             let _ = writeln!(
                 screen,
-                "Open it in a browser. If the browser runs on another machine, paste the address it ends at."
+                "Open it in a browser. If the browser is on another machine, paste the final URL here."
             );
             return true;
         }

@@ -23,7 +23,7 @@ Examples:
   pollux memory forget --query \"project falcon\""
 )]
 pub struct MemoryArgs {
-    /// Agent whose memory to use, instead of `memory.agent` (main)
+    /// Use this agent's memory (default: `memory.agent`, or main)
     #[arg(long, value_name = "name", global = true, display_order = 800)]
     agent: Option<String>,
     #[command(flatten)]
@@ -182,7 +182,7 @@ enum MemoryLeaf {
     },
     /// Show learned preferences
     ///
-    /// Prints LEARNINGS.md, which you may edit.
+    /// Prints LEARNINGS.md, which you can edit.
     #[command(after_help = "Examples:
   pollux memory learnings")]
     Learnings {
@@ -219,7 +219,7 @@ enum MemoryLeaf {
     #[command(after_help = "Examples:
   pollux memory export > memory.json")]
     Export {
-        /// Use memory not tied to a known workspace, such as from earlier versions
+        /// Use memory not tied to a known workspace, such as memory of earlier versions
         #[arg(long)]
         unassigned: bool,
         // The export is JSON in any case.
@@ -268,13 +268,13 @@ struct SearchArgs {
     /// Search only notes (`memory`) or only sessions
     #[arg(long, value_name = "source", value_parser = words(&["memory", "sessions"]))]
     source: Option<&'static str>,
-    /// Ranking; `seed` is gimli's
+    /// Ranking algorithm; `seed` ranks as gimli does
     #[arg(long, value_name = "mode", value_parser = words(&["v2", "seed"]))]
     mode: Option<&'static str>,
     /// Maximum number of results
     #[arg(long, value_name = "n", value_parser = count::<usize>)]
     limit: Option<usize>,
-    /// Use memory not tied to a known workspace, such as from earlier versions
+    /// Use memory not tied to a known workspace, such as memory of earlier versions
     #[arg(long)]
     unassigned: bool,
     /// Show how each score is calculated
@@ -299,7 +299,7 @@ struct ForgetArgs {
     /// Forget in every workspace of the agent
     #[arg(long)]
     all_workspaces: bool,
-    /// Use memory not tied to a known workspace, such as from earlier versions
+    /// Use memory not tied to a known workspace, such as memory of earlier versions
     #[arg(long)]
     unassigned: bool,
     /// Do not ask; required without a terminal

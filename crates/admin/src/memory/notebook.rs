@@ -90,7 +90,7 @@ impl Notebook {
         if self.is_on() {
             return Ok(());
         }
-        Err(Failure::new(ExitKind::Failure, "durable memory is off").hint("run `pollux memory enable`"))
+        Err(Failure::new(ExitKind::Failure, "memory is off").hint("run `pollux memory enable`"))
     }
 
     /// The folders, with modes that keep others out.

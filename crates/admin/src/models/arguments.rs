@@ -34,7 +34,7 @@ pub struct ListArgs {
     /// List only this provider's models
     #[arg(long, value_name = "id")]
     pub provider: Option<String>,
-    /// Query the servers for their models and cache the answers
+    /// Fetch model lists from the providers and cache them
     #[arg(long)]
     pub refresh: bool,
     /// Output JSON

@@ -149,7 +149,7 @@ enum PolicyLeaf {
     },
     /// Check policy files for problems
     ///
-    /// Without files, checks those that a run would load. Exits with 1 on errors.
+    /// If no files are given, checks the ones a run would load. Exits with 1 on errors.
     #[command(after_help = "Examples:
   pollux policy lint
   pollux policy lint .gemini/policies")]

@@ -39,7 +39,7 @@ pub enum SandboxCommand {
 enum SandboxLeaf {
     /// Show the active sandbox and its limits
     ///
-    /// Tries every sandbox type of this system, best first. For the one in use, lists which kinds of access are
+    /// Tries every sandbox type available on this system, best first. For the one in use, lists which kinds of access are
     /// blocked (held), partly blocked (partly) or open.
     #[command(after_help = "Examples:
   pollux sandbox status

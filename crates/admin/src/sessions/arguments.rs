@@ -126,13 +126,13 @@ enum SessionsLeaf {
   pollux sessions list
   pollux sessions list --all-projects --source all")]
     List {
-        /// List the sessions of all projects
+        /// List sessions in all projects
         #[arg(long)]
         all_projects: bool,
-        /// Agent whose sessions to list; `gemini` covers Pollux and gemini-cli
+        /// List only this agent's sessions; `gemini` covers Pollux and gemini-cli
         #[arg(long, value_name = "name", default_value = "gemini", value_parser = any_sources())]
         source: AnySource,
-        /// Include the sessions of sub-agents
+        /// Include sub-agent sessions
         #[arg(long)]
         subagents: bool,
         /// Output JSON
@@ -179,7 +179,7 @@ enum SessionsLeaf {
     },
     /// Find a project by part of its name
     ///
-    /// Session files hold only a hash of the project's path. It is looked up among known projects, in the usual folders (~, ~/dev,
+    /// Session files hold only a hash of the project's path. Pollux looks for the matching path among known projects, in the usual folders (~, ~/dev,
     /// ~/projects, ~/src, ~/code, …), and in the arguments of tool calls.
     #[command(after_help = "Examples:
   pollux sessions find-project shop
@@ -264,14 +264,14 @@ enum SessionsLeaf {
   pollux sessions verify
   pollux sessions verify --repair")]
     Verify {
-        /// Repair truncated files, missing or duplicate ids and stale locks, keeping a copy
+        /// Repair truncated files and ids, and remove stale locks; keeps a copy of the originals
         #[arg(long)]
         repair: bool,
         /// Output JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show totals over all sessions
+    /// Show totals across all sessions
     #[command(after_help = "Examples:
   pollux sessions stats
   pollux sessions stats --json")]
@@ -280,7 +280,7 @@ enum SessionsLeaf {
         #[arg(long)]
         json: bool,
     },
-    /// Rewind a session to before a prompt
+    /// Rewind a session to an earlier prompt
     ///
     /// Shows what would change and asks first. Removes the prompt and everything after it; `pollux sessions show` prints
     /// the numbers and ids.
@@ -292,7 +292,7 @@ enum SessionsLeaf {
 
 #[derive(Debug, Args)]
 struct SessionArg {
-    /// Session number, id, id prefix or `latest` (`import`: also a file)
+    /// Session number, id, id prefix or `latest`; for `import` also a session file
     #[arg(value_name = "id", value_parser = FilledParser)]
     id: String,
     /// Look in all projects
@@ -320,10 +320,10 @@ struct SearchArgs {
     // All projects are searched anyway.
     #[arg(long, hide = true)]
     all_projects: bool,
-    /// Agent whose sessions to search
+    /// Search only this agent's sessions
     #[arg(long, value_name = "name", default_value = "all", value_parser = any_sources())]
     source: AnySource,
-    /// Include the sessions of sub-agents
+    /// Include sub-agent sessions
     #[arg(long)]
     subagents: bool,
     /// Maximum number of results
@@ -338,7 +338,7 @@ struct SearchArgs {
 struct RewindArgs {
     #[command(flatten)]
     session: SessionArg,
-    /// Number of the prompt, or id of the message, to go back to
+    /// Prompt number or message id; it and everything after it are removed
     #[arg(long, value_name = "prompt", value_parser = FilledParser)]
     to: String,
     /// Rewind the conversation

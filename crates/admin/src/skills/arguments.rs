@@ -193,13 +193,13 @@ enum SkillsLeaf {
 
 #[derive(Debug, Args)]
 struct SourceArgs {
-    /// Folder, archive or repository
+    /// Folder, archive or repository; `link` takes a folder only
     #[arg(value_name = "source")]
     source: String,
     /// Where to install: ~/.gemini or the project's .gemini
     #[arg(short, long, value_name = "scope", value_enum, default_value_t = SkillScope::User)]
     scope: SkillScope,
-    /// Approve without being asked; required without a terminal
+    /// Skip the confirmation prompt; required without a terminal
     #[arg(long)]
     consent: bool,
 }

@@ -60,9 +60,9 @@ enum TrustLeaf {
         #[arg(long)]
         json: bool,
     },
-    /// Trust a folder with its current contents
+    /// Trust a folder and its current contents
     ///
-    /// Asks first. If what the folder would run changes, you must allow it again.
+    /// Asks first. If the commands it would run change, you must trust it again.
     #[command(after_help = "Examples:
   pollux trust allow
   pollux trust allow ~/src/project --yes")]
@@ -78,7 +78,7 @@ enum TrustLeaf {
     },
     /// Never trust a folder
     ///
-    /// Overrides trust in its parent folders.
+    /// Takes precedence over trust granted to a parent folder.
     #[command(after_help = "Examples:
   pollux trust deny
   pollux trust deny ~/Downloads/project")]

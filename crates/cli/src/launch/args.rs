@@ -104,7 +104,7 @@ pub(super) struct PromptArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model and output")]
 pub(super) struct OutputArgs {
-    /// Model to use, or auto, pro, flash or flash-lite
+    /// Model or alias to use (aliases: auto, pro, flash, flash-lite)
     #[arg(short, long, value_name = "name")]
     pub(super) model: Option<String>,
     /// Reasoning effort: none, minimal, low, medium, high, xhigh or max
@@ -165,7 +165,7 @@ pub(super) struct StreamArgs {
     /// With --input-format stream-json: also send live output of tool calls
     #[arg(long, alias = "include-partial-messages")]
     pub(super) include_partial: bool,
-    /// With --input-format stream-json: refuse approvals after this many seconds
+    /// With --input-format stream-json: deny approval requests after this many seconds
     #[arg(long, value_name = "seconds")]
     pub(super) approval_timeout: Option<u64>,
     // Flags of Claude Code that its SDKs always pass and that change nothing here.
@@ -190,10 +190,10 @@ pub(super) struct ApprovalArgs {
     #[arg(short, long, value_name = "bool", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(hide_possible_values = true)]
     pub(super) sandbox: Option<bool>,
-    /// Give sandboxed commands a right: write:PATH, read:PATH, host:NAME[:PORT], port:N or socket:PATH
+    /// Grant sandboxed commands access: write:PATH, read:PATH, host:NAME[:PORT], port:N or socket:PATH
     #[arg(long, value_name = "kind:target")]
     pub(super) sandbox_allow: Vec<String>,
-    /// Write what the sandbox refused to this file, as JSON
+    /// Write a JSON report of blocked accesses to this file
     #[arg(long, value_name = "file")]
     pub(super) sandbox_report: Option<PathBuf>,
     /// Trust this folder for this run
@@ -279,8 +279,8 @@ pub(super) struct GlobalArgs {
 
 /// Serve an editor over the Agent Client Protocol
 ///
-/// The editor starts this command and talks to it on stdin and stdout. Flags of a run, such as `--model` and
-/// `--approval-mode`, are the defaults of new sessions.
+/// The editor starts this command and talks to it on stdin and stdout. Options such as `--model` and
+/// `--approval-mode` set the defaults for new sessions.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux acp
@@ -331,7 +331,7 @@ pub(super) struct ManArgs {
 
 /// Print the JSON schema of a protocol
 ///
-/// Generated from the types of the messages, in both directions.
+/// Covers messages in both directions.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux schema stream-json

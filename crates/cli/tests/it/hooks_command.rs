@@ -159,7 +159,7 @@ fn an_input_or_event_that_makes_no_sense_is_refused() {
     let scene = Scene::with(TestHome::new().file("list.json", "[]"), []);
     for (args, said) in [
         (&["run", "BeforTool"][..], "did you mean `BeforeTool`?"),
-        (&["run", "zzzzzzzzzzzzzz"], "available events: SessionStart, SessionEnd,"),
+        (&["run", "zzzzzzzzzzzzzz"], "use one of: SessionStart, SessionEnd,"),
         (&["run", "BeforeTool", "--input", "gone.json"], "could not read the input from `gone.json`"),
         (&["run", "BeforeTool", "--input", "list.json"], "not a JSON object"),
         (&["run"], "missing argument `<event>`"),

@@ -85,7 +85,7 @@ fn description(arg: &Arg) -> String {
         .map(|value| format!("`{}`", value.get_name()))
         .collect();
     if !values.is_empty() {
-        let _ = write!(text, ": {}", values.join(", "));
+        let _ = write!(text, " (values: {})", values.join(", "));
     }
     if let [default] = arg.get_default_values()
         && arg.get_action().takes_values()

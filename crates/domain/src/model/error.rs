@@ -97,13 +97,11 @@ impl ModelError {
         let provider = self.details.provider.as_ref().filter(|provider| !is_google(provider));
         match (&self.kind, provider) {
             (ModelErrorKind::Auth, None) => Some(Cow::Borrowed(
-                "check `GEMINI_API_KEY` and `pollux config get security.auth.selectedType`",
+                "check `GEMINI_API_KEY` and the output of `pollux config get security.auth.selectedType`",
             )),
             (ModelErrorKind::NotFound, provider) => {
                 let id = provider.map_or(ProviderId::GEMINI.as_str(), ProviderId::as_str);
-                Some(Cow::Owned(format!(
-                    "check the model's name: `pollux models --provider {id}` lists them"
-                )))
+                Some(Cow::Owned(format!("run `pollux models --provider {id}` to list available models")))
             }
             _ => None,
         }

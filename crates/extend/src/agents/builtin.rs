@@ -44,9 +44,9 @@ fn codebase_investigator() -> Definition {
         max_turns: 50,
         ..local("objective", "What to find out, with everything known so far.")
     };
-    let description = "Investigates a codebase and reports: how something works, where it is, what depends on it, what a \
-                       change would touch. Good for vague requests, root causes of bugs and plans for larger changes. \
-                       It only reads. Give it the whole objective; it does not see this conversation.";
+    let description = "Investigates a codebase and reports how it works, where something is, what depends on it and what \
+                       a change would affect. Good for vague requests, root causes of bugs and plans for larger changes. \
+                       It is read-only. Give it the whole objective; it does not see this conversation.";
     definition("codebase_investigator", "Codebase Investigator", description, local)
 }
 
@@ -87,7 +87,7 @@ fn generalist() -> Definition {
         max_turns: 20,
         ..local("request", "The task, complete: the agent does not see this conversation.")
     };
-    let description = "Works on a separate task with all tools and reports back. Good for work with many steps or much output whose details do not matter here, such as making the same change in many files, or a long command whose output only needs a verdict.";
+    let description = "Works on a separate task with all tools and reports back. Good for work with many steps or a lot of output whose details do not matter here, such as making the same change in many files, or a long command where only the outcome matters.";
     definition("generalist", "Generalist", description, local)
 }
 

@@ -13,7 +13,7 @@ pub enum ContainerError {
     NotRunning(Engine),
     #[error("no permission to use the {0} daemon")]
     NoPermission(Engine),
-    #[error("`{variable}` names an engine on another machine: `{value}`")]
+    #[error("`{variable}` points to a remote engine: `{value}`")]
     Remote { variable: &'static str, value: String },
     #[error("no container image is set")]
     NoImage,
@@ -44,13 +44,13 @@ impl ContainerError {
     pub fn hint(&self) -> String {
         match self {
             Self::NotInstalled(engine) => format!(
-                "install {engine} outside your home and the workspace, or use `--sandbox` without an engine"
+                "install {engine} outside your home directory and the workspace, or use `--sandbox=namespaces`"
             ),
             Self::NotRunning(engine) => format!("start it, and check it with `{engine} info`"),
             Self::NoPermission(engine) => {
                 format!("use rootless {engine} or podman, or let an administrator give you access")
             }
-            Self::Remote { .. } => "the workspace can be mounted only by an engine on this machine".to_owned(),
+            Self::Remote { .. } => "use a local engine; a remote one cannot mount the workspace".to_owned(),
             Self::NoImage => {
                 "set `GEMINI_SANDBOX_IMAGE` or `tools.sandbox.image`, or add `.gemini/sandbox.Dockerfile` to a \
                  trusted project"

@@ -11,7 +11,7 @@ pub fn parse_variables(text: &str) -> Result<Vec<(String, String)>, ContainerErr
     let read = |entry: &str| {
         let named = entry.split_once('=').filter(|(name, _)| is_name(name));
         let (name, value) =
-            named.ok_or_else(|| invalid("SANDBOX_ENV", format!("`{}` is not a variable", shown(entry))))?;
+            named.ok_or_else(|| invalid("SANDBOX_ENV", format!("`{}` has no value", shown(entry))))?;
         Ok((name.to_owned(), value.to_owned()))
     };
     entries(text).map(read).collect()
