@@ -191,9 +191,19 @@ impl Background {
     }
 
     /// Takes over a running command; its output goes to a log from now on.
-    pub(crate) fn adopt(&self, running: Running, registered: Registered, command: &str, so_far: &Captured) {
-        let pid = running.group().own_id();
-        let path = self.directory.join(format!("background-{pid}.log"));
+    /// Returns the number by which it is known.
+    pub(crate) fn adopt(
+        &self,
+        running: Running,
+        registered: Registered,
+        command: &str,
+        so_far: &Captured,
+    ) -> u32 {
+        // Commands in sandboxes have small numbers of their own, so several have the same.
+        let (own, outside) = (running.group().own_id(), running.group().id());
+        let is_taken = self.find(own).is_some_and(|process| process.ending.is_none());
+        let pid = if is_taken { u32::try_from(outside).unwrap_or(own) } else { own };
+        let path = self.directory.join(format!("background-{outside}.log"));
         forget_old_logs(&self.directory);
         let mut log = Log::create(path.clone(), so_far);
         self.remember(BackgroundProcess { pid, command: command.to_owned(), log: path, ending: None });
@@ -209,6 +219,7 @@ impl Background {
                 read_to_end(pipe, stop, |bytes| log.push(bytes)).await;
             }
         });
+        pid
     }
 
     fn remember(&self, process: BackgroundProcess) {

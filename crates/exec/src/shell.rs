@@ -110,8 +110,7 @@ pub async fn run(
         }
         Why::Delayed => {
             feed.finish();
-            let pid = pid_of(&running);
-            background.adopt(running, registered, &command.text, &captured);
+            let pid = background.adopt(running, registered, &command.text, &captured);
             return Ok(ShellEnd::MovedToBackground { pid });
         }
     };

@@ -29,6 +29,7 @@ pub mod new_session;
 mod paths;
 #[cfg(target_os = "linux")]
 mod placeholders;
+mod pointer;
 pub mod process_table;
 mod report;
 #[cfg(any(test, target_os = "macos"))]

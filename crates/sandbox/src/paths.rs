@@ -8,6 +8,7 @@ pub use lists::START_UP_FILES;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::pointer::read_pointer;
 use crate::{Grants, PathAccess, SandboxRequest};
 use lists::{
     CACHES, GEMINI_SECRETS, OF_SYSTEM, OF_WINDOWS, PROTECTED, SECRETS, SOCKETS, TOOLCHAINS, WATCHED,
@@ -212,14 +213,14 @@ fn repository(root: &Path, homes: &[PathBuf]) -> Option<PathBuf> {
     if entry.is_dir() {
         return (entry.starts_with(root) || entry.join("HEAD").is_file()).then(|| real(&entry));
     }
-    let pointer = fs::read_to_string(&entry).ok()?;
+    let pointer = read_pointer(&entry)?;
     let folder = real(&entry.parent()?.join(pointer.strip_prefix("gitdir:")?.trim()));
     // A `.git` file could name any folder; the folder of a real work tree links back to it.
-    let back = fs::read_to_string(folder.join("gitdir")).ok()?;
+    let back = read_pointer(&folder.join("gitdir"))?;
     if real(&folder.join(back.trim())) != real(&entry) {
         return None;
     }
-    let common = fs::read_to_string(folder.join("commondir")).ok()?;
+    let common = read_pointer(&folder.join("commondir"))?;
     let common = real(&folder.join(common.trim()));
     (common.join("HEAD").is_file() && refuse_broad(&common, homes).is_ok()).then_some(common)
 }

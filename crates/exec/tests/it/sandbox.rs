@@ -127,6 +127,32 @@ impl Scene {
     }
 }
 
+#[tokio::test]
+async fn commands_of_several_sandboxes_in_the_background_have_logs_of_their_own() {
+    let scenes: Vec<Scene> = (0..3).filter_map(|_| Scene::new(Level::Namespaces, |_| {})).collect();
+    let logs = TempDir::new().unwrap();
+    // The first two belong to one session, as after a change of its mode.
+    let sessions = [Background::new(logs.path().join("l")), Background::new(logs.path().join("l"))];
+    let mut known = Vec::new();
+    for (index, scene) in scenes.iter().enumerate() {
+        let background = &sessions[index / 2];
+        let mut command = scene.command(&format!("echo I am {index}; sleep 60"));
+        command.background_after = Some(std::time::Duration::from_millis(300));
+        let end = run(&command, background, &|_| {}, &CancellationToken::new()).await.unwrap();
+        let ShellEnd::MovedToBackground { pid } = end else { panic!("{end:?}") };
+        known.push((background, pid, format!("I am {index}")));
+    }
+    for (background, pid, said) in known {
+        let process = background.find(pid).unwrap();
+        eventually("it is logged", || {
+            pollux_exec::background::read_log_tail(&process.log, 5)
+                .is_ok_and(|tail| tail.lines == [said.as_str()])
+        })
+        .await;
+        assert!(background.end(pid).await);
+    }
+}
+
 /// A scene for each level that works here.
 fn scenes(change: impl Fn(&mut SandboxRequest)) -> Vec<Scene> {
     [Level::Namespaces, Level::Bubblewrap, Level::Landlock]

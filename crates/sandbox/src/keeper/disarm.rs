@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use super::repositories::Kind;
 use super::{aside, kept};
+use crate::pointer::read_pointer;
 use crate::tripped::{TripAction, Tripped};
 
 const MAX_CONFIG_BYTES: u64 = 256 << 10;
@@ -194,13 +195,13 @@ fn is_harmless(section: &str, setting: &str, kind: Kind) -> bool {
 
 /// Whether the folder of a work tree belongs to the repository that it is in, and a pointer to that folder.
 pub(super) fn is_own_work_tree(folder: &Path) -> bool {
-    let common = std::fs::read_to_string(folder.join("commondir")).unwrap_or_default();
+    let common = read_pointer(&folder.join("commondir")).unwrap_or_default();
     common.trim() == "../.." || folder.ancestors().nth(2) == Some(Path::new(common.trim()))
 }
 
 /// Where a `.git` file leads.
 pub(super) fn target(pointer: &Path) -> Option<PathBuf> {
-    let text = std::fs::read_to_string(pointer).ok()?;
+    let text = read_pointer(pointer)?;
     let named = pointer.parent()?.join(text.strip_prefix("gitdir:")?.trim());
     std::fs::canonicalize(named).ok()
 }

@@ -6,8 +6,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const MAX_DEPTH: usize = 5;
 const MAX_ENTRIES: usize = 20_000;
@@ -114,7 +115,11 @@ impl Finder {
     fn list(&mut self, folder: &Path) -> &Listed {
         let entry = self.listed.entry(folder.to_owned()).or_default();
         let modified = fs::symlink_metadata(folder).ok().filter(fs::Metadata::is_dir);
-        let modified = modified.and_then(|meta| meta.modified().ok());
+        // Not its time of modification, which a command can set back.
+        let modified = modified.map(|meta| {
+            let seconds = Duration::from_secs(meta.ctime().unsigned_abs());
+            UNIX_EPOCH + seconds + Duration::from_nanos(meta.ctime_nsec().unsigned_abs())
+        });
         let is_settled = match (entry.listed, modified) {
             (Some(listed), Some(modified)) => modified + TICK < listed,
             _ => false,
@@ -141,12 +146,14 @@ fn read(folder: &Path) -> Listed {
                 parts += 1;
                 listed.folders.extend(kind.is_dir().then_some(name));
             }
+            // It names the folder that has the other parts.
+            Some("commondir") => parts += 2,
             Some(name) if SKIPPED.contains(&name) => {}
             _ if kind.is_dir() => listed.folders.push(name),
             _ => {}
         }
     }
-    listed.is_bare = parts == 3;
+    listed.is_bare = parts >= 3;
     listed
 }
 
@@ -167,10 +174,17 @@ mod tests {
             "node_modules/x/.git",
             "bare/objects",
             "bare/refs",
+            "split",
         ] {
             fs::create_dir_all(root.join(path)).unwrap();
         }
-        for path in [".git/modules/lib/HEAD", ".git/modules/group/deep/HEAD", "bare/HEAD"] {
+        for path in [
+            ".git/modules/lib/HEAD",
+            ".git/modules/group/deep/HEAD",
+            "bare/HEAD",
+            "split/HEAD",
+            "split/commondir",
+        ] {
             fs::write(root.join(path), "").unwrap();
         }
         fs::create_dir(root.join("tree")).unwrap();
@@ -191,6 +205,7 @@ mod tests {
             (".git/worktrees/t".to_owned(), Kind::WorkTree),
             ("a/b/.git".to_owned(), Kind::Repository),
             ("bare".to_owned(), Kind::Repository),
+            ("split".to_owned(), Kind::Repository),
             ("tree/.git".to_owned(), Kind::Pointer),
         ];
         assert_eq!(find(&mut finder), expected);

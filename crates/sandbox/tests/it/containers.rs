@@ -330,7 +330,7 @@ fn every_failure_of_an_engine_has_its_own_message() {
     assert!(open(mounts).starts_with("invalid mount `/` in `SANDBOX_MOUNTS`: "), "{}", open(named("i")));
     let elsewhere = vec![("DOCKER_HOST".to_owned(), "tcp://10.0.0.1:2375".to_owned())];
     let remote = ContainerRequest { environment: elsewhere, ..named("i") };
-    assert!(open(remote).starts_with("`DOCKER_HOST` names an engine on another machine"));
+    assert!(open(remote).starts_with("`DOCKER_HOST` points to a remote engine"));
 }
 
 #[test]
