@@ -66,7 +66,12 @@ fn fitting(schema: &Value) -> BoxedStrategy<Value> {
 fn field(name: String, schema: &Value, is_required: bool) -> BoxedStrategy<Option<(String, Value)>> {
     let value = fitting(schema);
     let there = value.prop_map(move |value| Some((name.clone(), value)));
-    if is_required { there.boxed() } else { prop_oneof![Just(None), there].boxed() }
+    if is_required {
+        return there.boxed();
+    }
+    // An optional field that is null is the same as none.
+    let there = there.prop_map(|member| member.filter(|(_, value)| !value.is_null()));
+    prop_oneof![Just(None), there].boxed()
 }
 
 /// A message of any of these kinds: its word and its fields.
