@@ -103,7 +103,8 @@ fn candidates(line: &str) -> Vec<&str> {
     texts.extend(line.split_whitespace());
     let mut paths = Vec::new();
     for text in texts {
-        let text = text.trim_matches(|c: char| "()[]<>,;\"'`‘’".contains(c)).trim_end_matches([':', '.']);
+        let text = text.trim_end_matches([':', '.']).trim_matches(|c: char| "()[]<>,;\"'`‘’".contains(c));
+        let text = text.trim_end_matches([':', '.']);
         let text = text.strip_prefix("unix://").unwrap_or(text);
         let is_path = text.contains('/') && !text.contains("://") && !text.contains('\0');
         if is_path && text.len() < MAX_PATH && !paths.contains(&text) {
@@ -226,6 +227,8 @@ mod tests {
         ];
         for (line, path) in table {
             assert!(candidates(line).contains(&path), "{line}: {:?}", candidates(line));
+            let has_quote = |text: &&str| text.starts_with('/') && text.ends_with(['\'', '’', '"', '`']);
+            assert!(!candidates(line).iter().any(has_quote), "{line}: {:?}", candidates(line));
         }
         assert_eq!(candidates("/bin/bash: line 1: /h/x: Read-only file system"), ["/h/x"]);
         assert_eq!(candidates("/h/x: Permission denied"), ["/h/x"]);
