@@ -20,7 +20,7 @@ use crate::access::{Access, RunCommand};
 use crate::answer::AnswerText;
 use crate::card::{self, Card};
 use crate::link::{Link, LinkError, MAX_CARD, OutgoingMessage};
-use crate::reply::{Reply, TaskState};
+use crate::protocol::{TaskState, Update};
 
 /// Time limit of one call, whatever the server sends meanwhile.
 const MAX_CALL: Duration = Duration::from_secs(2 * 60 * 60);
@@ -177,7 +177,7 @@ impl Agent {
         let ConversationIds { context, task } = self.talk().clone();
         let message = OutgoingMessage { text, id: uuid::Uuid::new_v4().to_string(), context, task };
         let mut shown: Option<Instant> = None;
-        let mut take = |reply: Reply| {
+        let mut take = |reply: Update| {
             let last = reply.is_last();
             self.remember(&reply);
             answer.take(reply);
@@ -241,7 +241,7 @@ impl Agent {
         self.talk.locked()
     }
 
-    fn remember(&self, reply: &Reply) {
+    fn remember(&self, reply: &Update) {
         let mut talk = self.talk();
         let ids = reply.ids();
         if let Some(context) = &ids.context {

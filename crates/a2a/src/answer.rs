@@ -2,7 +2,7 @@
 
 use pollux_domain::terminal_text::plain;
 
-use crate::reply::{Author, Message, Reply, TaskState};
+use crate::protocol::{ArtifactUpdate, Message, Role, TaskState, Update};
 
 /// Limit of text bytes kept of one answer.
 const MAX_TEXT: usize = 1024 * 1024;
@@ -34,7 +34,7 @@ struct ArtifactText {
 
 impl AnswerText {
     /// Takes an event in.
-    pub(crate) fn take(&mut self, reply: Reply) {
+    pub(crate) fn take(&mut self, reply: Update) {
         self.heard = true;
         if let Some(state) = reply.state() {
             self.state = Some(state);
@@ -43,18 +43,20 @@ impl AnswerText {
             }
         }
         match reply {
-            Reply::Message(message) => self.say(&message),
-            Reply::Status { status, .. } => status.message.iter().for_each(|message| self.say(message)),
-            Reply::Artifact { artifact, append, .. } => {
-                self.keep(artifact.id, artifact.name, &artifact.text, append)
+            Update::Message(message) => self.say(&message),
+            Update::Status(update) => update.status.message.iter().for_each(|message| self.say(message)),
+            Update::Artifact(ArtifactUpdate { artifact, append, .. }) => {
+                let text = artifact.text();
+                self.keep(artifact.id, artifact.name, &text, append);
             }
-            Reply::Task(task) => {
+            Update::Task(task) => {
                 task.status.message.iter().for_each(|message| self.say(message));
                 for artifact in task.artifacts {
-                    self.keep(artifact.id, artifact.name, &artifact.text, false);
+                    let text = artifact.text();
+                    self.keep(artifact.id, artifact.name, &text, false);
                 }
                 if task.status.state.is_final() && self.messages.is_empty() && self.artifacts.is_empty() {
-                    let last = task.history.iter().rev().find(|message| message.by == Author::Agent);
+                    let last = task.history.iter().rev().find(|message| message.role == Role::Agent);
                     last.into_iter().for_each(|message| self.say(message));
                 }
             }
@@ -90,10 +92,11 @@ impl AnswerText {
     }
 
     fn say(&mut self, message: &Message) {
-        if message.by == Author::User || message.text.is_empty() {
+        let text = message.text();
+        if message.role == Role::User || text.is_empty() {
             return;
         }
-        let text = self.room_for(&message.text, 0);
+        let text = self.room_for(&text, 0);
         if !text.is_empty() && self.messages.last() != Some(&text) {
             self.size += text.len();
             self.messages.push(text);
@@ -141,7 +144,7 @@ mod tests {
     fn answer(events: &[Value]) -> AnswerText {
         let mut answer = AnswerText::default();
         for event in events {
-            answer.take(Reply::read(event).unwrap());
+            answer.take(Update::read(event).unwrap());
         }
         answer
     }

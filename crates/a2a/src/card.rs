@@ -4,6 +4,8 @@ use pollux_domain::terminal_text::{one_line, plain};
 use reqwest::Url;
 use serde::Deserialize;
 
+use crate::protocol::Version;
+
 /// Length limits of an agent's description, and of its skills.
 const DESCRIPTION: usize = 2_000;
 const SKILL: usize = 300;
@@ -33,15 +35,6 @@ pub(crate) struct Endpoint {
 pub(crate) enum Transport {
     JsonRpc,
     Rest,
-}
-
-/// How messages are spelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Version {
-    /// 0.3, and cards without a version.
-    Old,
-    /// 1.0
-    One,
 }
 
 /// Why a card is unusable.

@@ -1,6 +1,6 @@
 //! Remote agents, reached over the A2A protocol.
 //!
-//! Owns: the agent card, the protocol messages (0.3, and 1.0 on input), the transports (JSON-RPC and
+//! Owns: the agent card, the protocol messages (0.3 and 1.0, shared with the server), the transports (JSON-RPC and
 //! HTTP+JSON), and the credentials of a call. Does not own: which agents exist, and whether one may be called.
 //! Start at [`remote_agent`]. Everything a server sends is bounded in size and time, and terminal control
 //! characters are removed.
@@ -10,7 +10,7 @@ mod agent;
 mod answer;
 mod card;
 mod link;
-mod reply;
+pub mod protocol;
 
 pub use access::RunCommand;
 pub use agent::{Setup, remote_agent};

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use pollux_domain::JsonObject;
 use pollux_domain::percent;
 use pollux_domain::terminal_text::one_line;
 use pollux_net::sse::{Item, Parser, SseError};
@@ -13,8 +14,8 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::access::{Access, AccessError};
-use crate::card::{Endpoint, Transport, Version};
-use crate::reply::Reply;
+use crate::card::{Endpoint, Transport};
+use crate::protocol::{self, Dialect, Ids, Message, Part, Role, Update, Version};
 
 /// How long a server may be silent; upstream's value.
 const IDLE_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -92,11 +93,10 @@ impl Link<'_> {
         &self,
         endpoint: &Endpoint,
         message: &OutgoingMessage<'_>,
-    ) -> Result<Reply, LinkError> {
+    ) -> Result<Update, LinkError> {
         let document = match endpoint.transport {
             Transport::JsonRpc => {
-                self.rpc(endpoint, method(endpoint, "message/send", "SendMessage"), message.params(endpoint))
-                    .await?
+                self.rpc(endpoint, method(endpoint, protocol::Method::Send), message.params(endpoint)).await?
             }
             Transport::Rest => {
                 self.rest(&Method::POST, endpoint, "message:send", Some(message.params(endpoint))).await?
@@ -113,10 +113,7 @@ impl Link<'_> {
     ) -> Result<IncomingEvents, LinkError> {
         let (url, body, rpc) = match endpoint.transport {
             Transport::JsonRpc => {
-                let call = call(
-                    method(endpoint, "message/stream", "SendStreamingMessage"),
-                    message.params(endpoint),
-                );
+                let call = call(method(endpoint, protocol::Method::Stream), message.params(endpoint));
                 (endpoint.url.clone(), call, true)
             }
             Transport::Rest => (rest_url(endpoint, "message:stream"), message.params(endpoint), false),
@@ -137,10 +134,10 @@ impl Link<'_> {
     }
 
     /// Queries the state of a task.
-    pub(crate) async fn task(&self, endpoint: &Endpoint, id: &str) -> Result<Reply, LinkError> {
+    pub(crate) async fn task(&self, endpoint: &Endpoint, id: &str) -> Result<Update, LinkError> {
         let document = match endpoint.transport {
             Transport::JsonRpc => {
-                self.rpc(endpoint, method(endpoint, "tasks/get", "GetTask"), json!({"id": id})).await?
+                self.rpc(endpoint, method(endpoint, protocol::Method::Get), json!({"id": id})).await?
             }
             Transport::Rest => {
                 self.rest(
@@ -159,7 +156,7 @@ impl Link<'_> {
     pub(crate) async fn cancel(&self, endpoint: &Endpoint, id: &str) -> Result<(), LinkError> {
         match endpoint.transport {
             Transport::JsonRpc => {
-                self.rpc(endpoint, method(endpoint, "tasks/cancel", "CancelTask"), json!({"id": id})).await?;
+                self.rpc(endpoint, method(endpoint, protocol::Method::Cancel), json!({"id": id})).await?;
             }
             Transport::Rest => {
                 let path = format!("tasks/{}:cancel", percent::encode(id.as_bytes(), percent::UNRESERVED));
@@ -260,29 +257,24 @@ impl Link<'_> {
 
 impl OutgoingMessage<'_> {
     fn params(&self, endpoint: &Endpoint) -> Value {
-        // HTTP+JSON spells as protocol buffers do, and 1.0 does so everywhere.
-        let spelled = endpoint.transport == Transport::Rest || endpoint.version == Version::One;
-        let mut message = match (spelled, endpoint.version) {
-            (false, _) => {
-                json!({"kind": "message", "role": "user", "parts": [{"kind": "text", "text": self.text}]})
-            }
-            (true, Version::Old) => json!({"role": "ROLE_USER", "content": [{"text": self.text}]}),
-            (true, Version::One) => json!({"role": "ROLE_USER", "parts": [{"text": self.text}]}),
+        let dialect = match endpoint.transport {
+            Transport::JsonRpc => Dialect::of_rpc(endpoint.version),
+            Transport::Rest => Dialect::of_http(endpoint.version),
         };
-        if let Some(message) = message.as_object_mut() {
-            message.insert("messageId".to_owned(), Value::from(self.id.as_str()));
-            let ids = [("contextId", &self.context), ("taskId", &self.task)];
-            for (key, id) in ids.into_iter().filter_map(|(key, id)| Some((key, id.as_ref()?))) {
-                message.insert(key.to_owned(), Value::from(id.as_str()));
-            }
-        }
-        json!({"message": message})
+        let message = Message {
+            id: self.id.clone(),
+            ids: Ids { context: self.context.clone(), task: self.task.clone() },
+            role: Role::User,
+            parts: vec![Part::text(self.text)],
+            metadata: JsonObject::new(),
+        };
+        json!({"message": message.to_json(dialect)})
     }
 }
 
 impl IncomingEvents {
     /// The next event; `None` at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Reply>, LinkError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Update>, LinkError> {
         loop {
             while let Some(item) = self.items.pop_front() {
                 let (Item::Event { data: bytes, .. } | Item::Stray(bytes)) = item;
@@ -295,7 +287,7 @@ impl IncomingEvents {
                 } else if let Some(said) = value.get("error").and_then(complaint) {
                     return Err(LinkError::Agent(said));
                 }
-                if let Some(reply) = Reply::read(&value) {
+                if let Some(reply) = Update::read(&value) {
                     return Ok(Some(reply));
                 }
             }
@@ -340,11 +332,8 @@ fn call(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-fn method<'a>(endpoint: &Endpoint, old: &'a str, one: &'a str) -> &'a str {
-    match endpoint.version {
-        Version::Old => old,
-        Version::One => one,
-    }
+fn method(endpoint: &Endpoint, method: protocol::Method) -> &'static str {
+    method.name(endpoint.version)
 }
 
 fn rest_url(endpoint: &Endpoint, path: &str) -> Url {
@@ -382,8 +371,8 @@ fn document(bytes: &[u8], origin: &str) -> Result<Value, LinkError> {
     })
 }
 
-fn read(document: &Value, endpoint: &Endpoint) -> Result<Reply, LinkError> {
-    Reply::read(document).ok_or_else(|| LinkError::Protocol {
+fn read(document: &Value, endpoint: &Endpoint) -> Result<Update, LinkError> {
+    Update::read(document).ok_or_else(|| LinkError::Protocol {
         origin: origin(&endpoint.url),
         why: "neither a message nor a task".to_owned(),
     })

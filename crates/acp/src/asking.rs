@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Question, QuestionForm, Subject};
+use pollux_domain::approval::{
+    ApprovalAnswer, ApprovalRequest, Offer, Outcome, Question, QuestionForm, Subject,
+};
 use pollux_domain::terminal_text::{one_line, visible};
 use pollux_front::choice::Choice;
 use pollux_front::input::Input;
@@ -40,14 +42,14 @@ pub(crate) fn settled(session: &Session, call: &pollux_domain::id::CallId) {
     }
 }
 
-async fn answer(session: &Session, request: &ApprovalRequest) -> Answer {
+async fn answer(session: &Session, request: &ApprovalRequest) -> ApprovalAnswer {
     match &request.subject {
         Subject::Questions(questions) => replies(session, request, questions).await,
         _ => permission(session, request).await,
     }
 }
 
-async fn permission(session: &Session, request: &ApprovalRequest) -> Answer {
+async fn permission(session: &Session, request: &ApprovalRequest) -> ApprovalAnswer {
     let offers: Vec<&Offer> = request.offers.iter().filter(|offer| option(offer).is_some()).collect();
     let mut options: Vec<Value> = offers.iter().filter_map(|offer| option(offer)).collect();
     options.push(json!({"optionId": NO, "name": "Reject", "kind": "reject_once"}));
@@ -57,15 +59,15 @@ async fn permission(session: &Session, request: &ApprovalRequest) -> Answer {
         "options": options,
     });
     let answer = session.updates.client.request("session/request_permission", params).await;
-    let refused = || Answer::Refuse(REJECTED.to_owned());
+    let refused = || ApprovalAnswer::Refuse(REJECTED.to_owned());
     let Some(chosen) = selected(answer.ok().as_ref()) else { return refused() };
     let offer = offers.into_iter().find(|offer| offer.outcome.as_str() == chosen);
     match offer.map(|offer| offer.outcome) {
-        Some(Outcome::Once) => Answer::Once,
-        Some(Outcome::Session) => Answer::Session,
-        Some(Outcome::SessionServer) => Answer::SessionServer,
-        Some(Outcome::Project) => Answer::Project,
-        Some(Outcome::Saved) => Answer::Saved,
+        Some(Outcome::Once) => ApprovalAnswer::Once,
+        Some(Outcome::Session) => ApprovalAnswer::Session,
+        Some(Outcome::SessionServer) => ApprovalAnswer::SessionServer,
+        Some(Outcome::Project) => ApprovalAnswer::Project,
+        Some(Outcome::Saved) => ApprovalAnswer::Saved,
         Some(Outcome::Edit | Outcome::Refuse) | None => refused(),
     }
 }
@@ -81,27 +83,21 @@ fn selected(answer: Option<&Value>) -> Option<String> {
 
 /// An offer as an option; its name says what it covers.
 fn option(offer: &Offer) -> Option<Value> {
-    let (name, kind) = match offer.outcome {
-        Outcome::Once => ("Allow", "allow_once"),
-        Outcome::Session => ("Allow for this session", "allow_always"),
-        Outcome::SessionServer => ("Allow all tools of this server for this session", "allow_always"),
-        Outcome::Project => ("Allow for this project", "allow_always"),
-        Outcome::Saved => ("Allow for all future sessions", "allow_always"),
-        Outcome::Edit | Outcome::Refuse => return None,
-    };
+    let name = offer.outcome.label()?;
+    let kind = if offer.outcome == Outcome::Once { "allow_once" } else { "allow_always" };
     let covers = one_line(&visible(&offer.covers));
     let name = if covers.is_empty() { name.to_owned() } else { format!("{name}: {covers}") };
     Some(json!({"optionId": offer.outcome.as_str(), "name": name, "kind": kind}))
 }
 
 /// Asks the model's or a server's questions: in one form, or one by one where the client has no forms.
-async fn replies(session: &Session, request: &ApprovalRequest, questions: &[Question]) -> Answer {
+async fn replies(session: &Session, request: &ApprovalRequest, questions: &[Question]) -> ApprovalAnswer {
     let replies = if session.updates.client.can().forms {
         form(session, Some(request), &one_line(&request.display_name), questions).await
     } else {
         one_by_one(session, request, questions).await
     };
-    replies.map_or_else(|| Answer::Refuse(REJECTED.to_owned()), Answer::Replies)
+    replies.map_or_else(|| ApprovalAnswer::Refuse(REJECTED.to_owned()), ApprovalAnswer::Replies)
 }
 
 async fn one_by_one(

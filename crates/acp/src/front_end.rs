@@ -1,6 +1,5 @@
 //! The editor as a front end of a conversation: events become updates, questions become requests.
 
-use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,6 +19,7 @@ use pollux_domain::tool::{Display, Todo, TodoStatus};
 use pollux_front::choice::{Choice, Chosen, ListEvent};
 use pollux_front::front_end::{Farewell, FrontEnd, Pending};
 use pollux_front::input::Input;
+use pollux_front::stdio::{Driver as _, Inbox};
 use pollux_host::model_list::known_models;
 use pollux_host::{Conversation, HistoryItem, Loaded, Prepared};
 use pollux_output::{Console, Style};
@@ -35,10 +35,7 @@ const LONG_WAIT: Duration = Duration::from_secs(10);
 /// The editor of one session.
 pub(crate) struct Editor {
     session: Rc<Session>,
-    input: mpsc::UnboundedReceiver<Input>,
-    /// Input for the next time a prompt is awaited.
-    deferred: VecDeque<Input>,
-    ready: VecDeque<Input>,
+    inbox: Inbox,
     console: Console,
     /// The id of the message that the model writes.
     message: String,
@@ -50,9 +47,7 @@ impl Editor {
     pub(crate) fn new(session: Rc<Session>, input: mpsc::UnboundedReceiver<Input>, style: Style) -> Self {
         Self {
             session,
-            input,
-            deferred: VecDeque::new(),
-            ready: VecDeque::new(),
+            inbox: Inbox::new(input),
             console: Console::new(style, Box::new(io::sink()), Box::new(io::stderr())),
             message: String::new(),
             presented: None,
@@ -247,6 +242,8 @@ impl FrontEnd for Editor {
 
     fn greet(&mut self, turn: &Prepared<'_>, mode: ApprovalMode) {
         self.session.updates.name_session(turn.session.id.as_str());
+        // Another session follows only under another id of the same connection.
+        let _ = self.session.files.session.set(turn.session.id.as_str().to_owned());
         let loaded = turn.loaded;
         let facts = Facts {
             mode,
@@ -335,7 +332,7 @@ impl FrontEnd for Editor {
     }
 
     fn await_prompt(&mut self) {
-        self.ready.append(&mut self.deferred);
+        self.inbox.await_prompt();
         let opened = self.session.state.borrow_mut().opened.take();
         if let Some(opened) = opened {
             self.replay();
@@ -362,34 +359,16 @@ impl FrontEnd for Editor {
     }
 
     fn input(&mut self) -> Pending<'_, Input> {
-        Box::pin(async move {
-            loop {
-                let input = match self.ready.pop_front() {
-                    Some(input) => input,
-                    // The session holds the sender, so this cannot end before the session does.
-                    None => self.input.recv().await.unwrap_or(Input::Gone),
-                };
-                match input {
-                    Input::Prompt(prompt) => {
-                        if let Some(active) = self.session.state.borrow_mut().prompt.as_mut() {
-                            active.is_taken = true;
-                        }
-                        return Input::Prompt(prompt);
-                    }
-                    // It was meant for a prompt that has ended.
-                    Input::Interrupt if !self.session.is_busy() => {}
-                    input => return input,
-                }
-            }
-        })
+        let session = Rc::clone(&self.session);
+        Box::pin(async move { self.inbox.next(&*session).await })
     }
 
     fn queue_prompt(&mut self, prompt: String) {
-        self.ready.push_back(Input::Said(prompt));
+        self.inbox.queue_prompt(prompt);
     }
 
     fn defer(&mut self, input: Input) {
-        self.deferred.push_back(input);
+        self.inbox.defer(input);
     }
 
     fn ask_line<'a>(&'a mut self, question: &'a str, secret: bool) -> Pending<'a, Option<String>> {

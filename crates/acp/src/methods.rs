@@ -10,14 +10,17 @@ use pollux_host::VERSION;
 use serde_json::{Value, json};
 
 use crate::client::Capabilities;
-use crate::error::RpcError;
 use crate::options;
-use crate::params::text;
+use crate::params::{optional, text};
 use crate::server::{Reply, Server};
 use crate::session::Session;
+use pollux_front::rpc::RpcError;
 
 /// The version of the protocol that is spoken.
 const PROTOCOL: u64 = 1;
+
+/// Ours: lists the prompts of a session, or removes one and what follows it.
+const REWIND: &str = "_pollux/rewind";
 
 /// Runs a method.
 pub(crate) async fn call(server: &Rc<Server>, method: &str, params: &Value) -> Result<Reply, RpcError> {
@@ -44,6 +47,7 @@ pub(crate) async fn call(server: &Rc<Server>, method: &str, params: &Value) -> R
             Ok(json!({}).into())
         }
         "session/set_config_option" => set_config_option(server, params).await,
+        REWIND => rewind(server, params).await,
         _ => Err(RpcError::no_such_method(method)),
     }
 }
@@ -66,7 +70,7 @@ pub(crate) fn initialize(server: &Server, params: &Value) -> Result<Value, RpcEr
         "agentCapabilities": {
             "loadSession": true,
             "promptCapabilities": {"image": true, "audio": true, "embeddedContext": true},
-            "mcpCapabilities": {"http": true, "sse": true},
+            "mcpCapabilities": {"http": true, "sse": true, "acp": true},
             "sessionCapabilities": {
                 "list": {},
                 "delete": {},
@@ -78,6 +82,7 @@ pub(crate) fn initialize(server: &Server, params: &Value) -> Result<Value, RpcEr
                 "systemPrompt": {},
             },
             "auth": {"logout": {}, "status": {}},
+            "_meta": {"pollux": {"methods": [REWIND]}},
         },
         "authMethods": methods,
     }))
@@ -120,4 +125,26 @@ async fn set_config_option(server: &Rc<Server>, params: &Value) -> Result<Reply,
     }
     let facts = session.state.borrow().facts.clone();
     Ok(json!({"configOptions": options::config_options(&facts)}).into())
+}
+
+async fn rewind(server: &Rc<Server>, params: &Value) -> Result<Reply, RpcError> {
+    let session = server.session(text(params, "sessionId")?)?;
+    let Some(to) = optional(params, "to")? else {
+        return match session.ask(Op::Describe).await? {
+            OpResult::Conversation(view) => {
+                let prompts = view.prompts.iter();
+                let prompts: Vec<Value> =
+                    prompts.map(|prompt| json!({"id": prompt.message, "text": prompt.text})).collect();
+                Ok(json!({"prompts": prompts}).into())
+            }
+            _ => Err(RpcError::internal("The session cannot be described")),
+        };
+    };
+    if session.has_prompt() {
+        return Err(RpcError::invalid_request("A prompt is already running in this session."));
+    }
+    match session.ask(Op::Rewind { to: to.to_owned() }).await? {
+        OpResult::Refused(refusal) => Err(RpcError::invalid_params("to", refusal.message)),
+        _ => Ok(json!({"to": to}).into()),
+    }
 }

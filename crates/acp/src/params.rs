@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use crate::error::RpcError;
+use pollux_front::rpc::RpcError;
 
 /// A string that must be there.
 pub(crate) fn text<'a>(params: &'a Value, field: &str) -> Result<&'a str, RpcError> {
@@ -95,6 +95,10 @@ fn entry(server: &Value, index: usize) -> Result<(String, Value), RpcError> {
             let command = given("command").ok_or_else(|| bad("needs a `command`"))?;
             let args = server.get("args").and_then(Value::as_array).cloned().unwrap_or_default();
             json!({"command": command, "args": args, "env": pairs("env")?})
+        }
+        Some("acp") => {
+            let id = given("serverId").ok_or_else(|| bad("needs a `serverId`"))?;
+            json!({"type": "acp", "serverId": id})
         }
         Some(other) => return Err(bad(&format!("has the unsupported type `{other}`"))),
     };

@@ -5,7 +5,7 @@ use pollux_domain::percent;
 use pollux_front::input::{Typed, mention};
 use serde_json::Value;
 
-use crate::error::RpcError;
+use pollux_front::rpc::RpcError;
 
 /// The largest block, in bytes as it travels.
 const MAX_BLOCK: usize = 20 * 1000 * 1000;

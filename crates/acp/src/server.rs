@@ -4,26 +4,29 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pollux_config::env::Env;
 use pollux_domain::exit::{ExitKind, Received};
+use pollux_domain::file_view::FileView;
 use pollux_front::screen_provider::ScreenProvider;
 use pollux_front::signals::Signals;
 use pollux_front::{Subcommands, early_style, run_with};
-use pollux_host::request::{Request, SessionChoice};
+use pollux_host::request::{ClientFiles, ClientLink, Request, SessionChoice};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::Client;
-use crate::error::RpcError;
+use crate::files::EditorFiles;
 use crate::front_end::Editor;
 use crate::methods;
 use crate::prompt;
 use crate::session::Session;
 use crate::updates::Updates;
-use crate::wire::Incoming;
+use pollux_front::rpc::Incoming;
+use pollux_front::rpc::RpcError;
 
 /// How long conversations may take to end when the client is gone.
 const LEAVING: Duration = Duration::from_millis(1_700);
@@ -72,6 +75,8 @@ pub(crate) struct Opening {
     pub(crate) directories: Vec<String>,
     /// MCP servers of the client.
     pub(crate) servers: Vec<(String, Value)>,
+    /// Those of them inside of the client.
+    pub(crate) links: Vec<(String, ClientLink)>,
     /// Instructions of the client.
     pub(crate) instructions: Option<String>,
     /// Whether earlier messages are sent.
@@ -234,7 +239,7 @@ impl Server {
 
     /// Opens a session and waits until it can take prompts.
     pub(crate) async fn open(&self, opening: Opening) -> Result<Rc<Session>, RpcError> {
-        let Opening { folder, choice, directories, servers, instructions, replay } = opening;
+        let Opening { folder, choice, directories, servers, links, instructions, replay } = opening;
         let mut options = self.program.options.clone();
         options.session = choice;
         options.prompt = None;
@@ -242,10 +247,16 @@ impl Server {
         options.client_servers = servers;
         options.client_instructions = instructions;
         options.without_questions = !self.client.can().forms;
+        let can = self.client.can();
+        let files = Arc::new(EditorFiles::new(self.client.clone()));
+        if can.reads_files || can.writes_files {
+            options.client_files = Some(ClientFiles(Arc::clone(&files) as Arc<dyn FileView>));
+        }
+        options.client_links = links;
         let env = self.program.env.in_folder(folder);
         let (opened, ready) = oneshot::channel();
         let (sender, input) = mpsc::unbounded_channel();
-        let session = Session::new(Updates::new(self.client.clone()), sender, opened, replay);
+        let session = Session::new(Updates::new(self.client.clone()), files, sender, opened, replay);
         let editor = Editor::new(Rc::clone(&session), input, early_style(&options, &env));
         let (subcommands, screens) = (self.program.subcommands, self.program.screens);
         let own = Rc::clone(&session);

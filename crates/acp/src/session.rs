@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Op, OpResult, RequestId, TurnEnd};
@@ -10,26 +11,30 @@ use pollux_domain::failure::Failure;
 use pollux_domain::id::CallId;
 use pollux_domain::model::{FinishReason, Usage};
 use pollux_front::input::{Input, Typed};
+use pollux_front::stdio::Driver;
 use pollux_host::RecordedItem;
 use pollux_host::model_list::ModelRow;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::error::RpcError;
+use crate::files::EditorFiles;
 use crate::updates::Updates;
+use pollux_front::rpc::RpcError;
 
 /// An open session, seen by the server and by its front end.
 pub(crate) struct Session {
     pub(crate) updates: Rc<Updates>,
+    /// Files as the editor has them.
+    pub(crate) files: Arc<EditorFiles>,
     input: mpsc::UnboundedSender<Input>,
-    pub(crate) state: RefCell<State>,
+    pub(crate) state: RefCell<SessionState>,
     /// Cancelled when the conversation has ended and freed everything.
     pub(crate) over: CancellationToken,
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct SessionState {
     /// Told when the session can take prompts, or why it cannot.
     pub(crate) opened: Option<oneshot::Sender<Result<(), Failure>>>,
     pub(crate) facts: Facts,
@@ -71,12 +76,13 @@ pub(crate) struct ActivePrompt {
 impl Session {
     pub(crate) fn new(
         updates: Rc<Updates>,
+        files: Arc<EditorFiles>,
         input: mpsc::UnboundedSender<Input>,
         opened: oneshot::Sender<Result<(), Failure>>,
         replay: bool,
     ) -> Rc<Self> {
-        let state = State { opened: Some(opened), replay, ..State::default() };
-        Rc::new(Self { updates, input, state: RefCell::new(state), over: CancellationToken::new() })
+        let state = SessionState { opened: Some(opened), replay, ..SessionState::default() };
+        Rc::new(Self { updates, files, input, state: RefCell::new(state), over: CancellationToken::new() })
     }
 
     pub(crate) fn id(&self) -> String {
@@ -131,11 +137,6 @@ impl Session {
             let title = format!("{address} cannot be read; the model gets its address only");
             self.updates.send(json!({"sessionUpdate": "notice", "severity": "warning", "title": title}));
         }
-    }
-
-    /// Whether the running prompt is being carried out.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.state.borrow().prompt.as_ref().is_some_and(|prompt| prompt.is_taken)
     }
 
     /// Whether a prompt waits or runs.
@@ -263,6 +264,18 @@ fn quota(usage: &[(String, Usage)]) -> Value {
         .map(|(model, input, output)| json!({"model": model, "token_count": tokens(input, output)}))
         .collect();
     json!({"token_count": tokens(input, output), "model_usage": models})
+}
+
+impl Driver for Session {
+    fn is_busy(&self) -> bool {
+        self.state.borrow().prompt.as_ref().is_some_and(|prompt| prompt.is_taken)
+    }
+
+    fn taken(&self) {
+        if let Some(prompt) = self.state.borrow_mut().prompt.as_mut() {
+            prompt.is_taken = true;
+        }
+    }
 }
 
 #[cfg(test)]

@@ -260,8 +260,14 @@ pub(crate) fn in_question(request: &ApprovalRequest) -> Value {
         "rawInput": raw_input(&Value::Object(request.args.clone())),
     });
     if let (Subject::Sandbox(question), Some(fields)) = (&request.subject, call.as_object_mut()) {
-        let right = json!({"kind": question.right.kind.as_str(), "target": question.right.target});
-        fields.insert("_meta".to_owned(), json!({"kind": "sandbox_expansion", "requested": [right]}));
+        let mut meta = question.to_json();
+        if let Some(meta) = meta.as_object_mut() {
+            // The right is the one in `requested`.
+            meta.remove("target");
+            meta.insert("kind".to_owned(), "sandbox_expansion".into());
+            meta.insert("requested".to_owned(), json!([question.right.to_json()]));
+        }
+        fields.insert("_meta".to_owned(), meta);
     }
     call
 }

@@ -1,10 +1,7 @@
 //! Tables of text.
 
 /// Rows with columns of equal width; `right` are the columns whose values stand at the right.
-pub(crate) fn columns<const N: usize>(
-    rows: impl IntoIterator<Item = [String; N]>,
-    right: &[usize],
-) -> String {
+pub fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>, right: &[usize]) -> String {
     let rows: Vec<[String; N]> = rows.into_iter().collect();
     let mut widths = [0; N];
     for row in &rows {

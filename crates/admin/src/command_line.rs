@@ -16,7 +16,7 @@ use crate::usage::UsageError;
 
 pub use lookup::{mistyped_command, path, positions};
 pub(crate) use values::{Expected, FilledParser, PossiblyHelpParser, count, scopes};
-pub use values::{approval_modes, items, variable_names};
+pub use values::{approval_modes, full_lists, items, variable_names};
 
 /// What a tree of commands is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -28,7 +28,7 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::redact::{redact_value, redacted};
 use pollux_domain::terminal_text::{self, plain};
-use pollux_host::sessions::places::Places;
+use pollux_host::sessions::places::SessionPlaces;
 
 pub use arguments::{ImportAgent, ImportArgs, ImportCommand};
 
@@ -52,7 +52,7 @@ pub fn run(command: &ImportCommand, context: &mut Context<'_>) -> Result<(), Fai
         .map_err(|error| Failure::from_error(ExitKind::Config, &error).hint(error.hint()))?;
     let project = Project::locate(&home, context.env.cwd());
     // Ignores `.env` files: a project must not choose the folder that is read as the user's.
-    let places = Places::new(context.env, home.clone(), false);
+    let places = SessionPlaces::new(context.env, home.clone(), false);
     let agents = match command.agent {
         Some(agent) => vec![agent],
         None => vec![ImportAgent::ClaudeCode, ImportAgent::Codex],
@@ -92,7 +92,7 @@ pub fn run(command: &ImportCommand, context: &mut Context<'_>) -> Result<(), Fai
 }
 
 /// Collects the items of a program; `None` if it has no files.
-fn collect(agent: ImportAgent, places: &Places, project: &Project) -> Option<Import> {
+fn collect(agent: ImportAgent, places: &SessionPlaces, project: &Project) -> Option<Import> {
     let store = places.store(agent.store());
     let user = store.as_ref().map(|store| SourceFolder::of_user(store.root.clone()));
     let root = project.root();

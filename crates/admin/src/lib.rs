@@ -6,7 +6,7 @@
 
 pub mod agents;
 pub mod auth;
-mod columns;
+pub mod columns;
 pub mod command_line;
 pub mod config;
 mod context;

@@ -117,7 +117,7 @@ mod tests {
         for (words, expected) in [
             (&["config", "get"][..], "missing argument `<key>`"),
             (&["config"], "`config` needs a subcommand"),
-            (&["nosuch"], "Unknown argument: nosuch"),
+            (&["nosuch"], "unknown command `nosuch`"),
             (&["memory", "forget"], "nothing to forget: give one of `--path`, `--session` and `--query`"),
         ] {
             let done = home.line(words);

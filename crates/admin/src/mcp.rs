@@ -4,6 +4,7 @@ mod arguments;
 mod page;
 mod servers;
 
+use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
@@ -84,6 +85,10 @@ pub fn run(command: &McpCommand, context: &mut Context<'_>) -> Result<(), Failur
         }
         McpCommand::Auth { name } => {
             ServerOutcome { out: servers.auth(name, &mut context.prompter)?, notes: Vec::new() }
+        }
+        McpCommand::Serve => {
+            let failure = Failure::new(ExitKind::Failure, "`mcp serve` does not run inside a session");
+            return Err(failure.hint("run `pollux mcp serve` from the client's configuration"));
         }
     };
     context.warn(&said.notes);

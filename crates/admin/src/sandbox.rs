@@ -53,7 +53,6 @@ pub fn run(command: &SandboxCommand, context: &mut Context<'_>) -> Result<(), Fa
         SandboxCommand::Run { command } => {
             let (rights, notes) = open_rights(&loaded)?;
             context.note(&notes);
-            rights.sandbox().enter().map_err(|error| unavailable(&error))?;
             let (done, notice) = run_one(&Arc::new(rights), command, &loaded);
             context.warn(&notice.into_iter().collect::<Vec<_>>());
             done
@@ -104,21 +103,37 @@ fn run_one(
 ) -> (Result<(), Failure>, Option<String>) {
     let Some((program, arguments)) = command.split_first() else { return (Ok(()), None) };
     let line = command.join(" ");
-    let run = rights.begin("sandbox-run", &line, loaded.env.cwd(), &CancellationToken::new());
-    let failed = |error: &std::io::Error| {
-        Failure::new(ExitKind::Failure, format!("could not run `{program}`")).because(error)
-    };
+    let mut run = rights.begin("sandbox-run", &line, loaded.env.cwd(), &CancellationToken::new());
     let sandbox = run.sandbox();
+    if let Err(error) = sandbox.enter() {
+        return (Err(unavailable(&error)), None);
+    }
     let variables = run.variables();
-    let status = in_sandbox(&sandbox, program, arguments, loaded, (Streams::Inherited, &variables));
+    // What was refused is found in the messages of the command.
+    let streams = if rights.has_report() { Streams::Copied } else { Streams::Inherited };
+    let ended = in_sandbox(&sandbox, program, arguments, loaded, (streams, &variables));
+    if let Ok((status, said)) = &ended {
+        run.note_denials(said, !status.success());
+    }
     let notice = sandbox.take_notice();
     // Writes the report.
     drop(run.finish());
-    let done = status.map_err(|error| failed(&error)).and_then(|status| match exit_code(status) {
-        0 => Ok(()),
-        code => Err(Failure::new(ExitKind::Program(code), format!("`{program}`: {status}"))),
-    });
+    let done =
+        ended.map_err(|error| not_started(program, &error)).and_then(|(status, _)| match exit_code(status) {
+            0 => Ok(()),
+            code => Err(Failure::new(ExitKind::Program(code), format!("`{program}`: {status}"))),
+        });
     (done, notice)
+}
+
+/// A program that could not be started, with the exit code of a shell.
+fn not_started(program: &str, error: &std::io::Error) -> Failure {
+    let (code, why) = match error.kind() {
+        std::io::ErrorKind::NotFound => (127, "command not found".to_owned()),
+        std::io::ErrorKind::PermissionDenied => (126, "permission denied".to_owned()),
+        _ => return Failure::new(ExitKind::Failure, format!("could not run `{program}`")).because(error),
+    };
+    Failure::new(ExitKind::NotStarted(code), format!("could not run `{program}`: {why}"))
 }
 
 /// The code that a shell would report.
@@ -132,7 +147,28 @@ fn exit_code(status: std::process::ExitStatus) -> u8 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Streams {
     Inherited,
+    /// The same, and messages are kept.
+    Copied,
     None,
+}
+
+/// Messages that are kept.
+const MAX_SAID: usize = 64 << 10;
+
+/// Copies messages to the program's own until their end. Returns the last of them.
+fn copy_messages(mut from: impl std::io::Read) -> String {
+    use std::io::Write as _;
+    let mut said: Vec<u8> = Vec::new();
+    let mut buffer = vec![0; 16 << 10];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        let new = buffer.get(..count).unwrap_or_default();
+        let _ = std::io::stderr().write_all(new);
+        said.extend_from_slice(new);
+        if said.len() > 2 * MAX_SAID {
+            said.drain(..said.len() - MAX_SAID);
+        }
+    }
+    String::from_utf8_lossy(&said).into_owned()
 }
 
 #[cfg(target_os = "linux")]
@@ -142,16 +178,20 @@ fn in_sandbox(
     arguments: &[String],
     loaded: &Loaded,
     (streams, variables): (Streams, &[(String, String)]),
-) -> std::io::Result<std::process::ExitStatus> {
+) -> std::io::Result<(std::process::ExitStatus, String)> {
     use std::os::fd::AsFd as _;
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+    let pipe = (streams == Streams::Copied).then(std::io::pipe).transpose()?;
+    let (reader, writer) = pipe.unzip();
     let streams = match streams {
-        Streams::Inherited => [input.as_fd(), output.as_fd(), errors.as_fd()],
+        Streams::Inherited | Streams::Copied => {
+            let errors = writer.as_ref().map_or_else(|| errors.as_fd(), |writer| writer.as_fd());
+            [input.as_fd(), output.as_fd(), errors]
+        }
         Streams::None => [null.as_fd(); 3],
     };
-    let mut environment = loaded.command_env();
-    environment.extend(variables.iter().cloned());
+    let environment = loaded.sandboxed_env(variables);
     let start = pollux_sandbox::holder::Start {
         program: OsStr::new(program),
         arguments: arguments.iter().map(OsStr::new).collect(),
@@ -160,7 +200,19 @@ fn in_sandbox(
         streams,
     };
     let (mut held, _watch) = sandbox.start(&start)?;
-    held.wait()
+    drop(writer);
+    let copying = reader.map(|reader| std::thread::spawn(move || copy_messages(reader)));
+    let status = held.wait()?;
+    // A process that it left behind may hold the pipe open.
+    let is_over = |copying: &std::thread::JoinHandle<String>| {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_millis(500);
+        while !copying.is_finished() && std::time::Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        copying.is_finished()
+    };
+    let said = copying.filter(is_over).and_then(|copying| copying.join().ok());
+    Ok((status, said.unwrap_or_default()))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -170,16 +222,15 @@ fn in_sandbox(
     arguments: &[String],
     loaded: &Loaded,
     (streams, variables): (Streams, &[(String, String)]),
-) -> std::io::Result<std::process::ExitStatus> {
+) -> std::io::Result<(std::process::ExitStatus, String)> {
     let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
-    let mut environment = loaded.command_env();
-    environment.extend(variables.iter().cloned());
+    let environment = loaded.sandboxed_env(variables);
     let mut command = sandbox.command(OsStr::new(program), &arguments, loaded.env.cwd(), &environment);
     if streams == Streams::None {
         let null = std::process::Stdio::null;
         command.stdin(null()).stdout(null()).stderr(null());
     }
-    command.status()
+    Ok((command.status()?, String::new()))
 }
 
 #[cfg(test)]

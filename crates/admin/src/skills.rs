@@ -46,10 +46,15 @@ pub fn run(command: &SkillsCommand, context: &mut Context<'_>) -> Result<(), Fai
             Some((row, body)) => show(context.out, &page::show(&row, &body)),
             None => Err(unknown(name, &skills.look().0)),
         },
-        SkillsCommand::Enable { name } => show(context.out, &skills.enable(name)?),
+        SkillsCommand::Enable { name } => {
+            skills.known_or_listed(name)?;
+            show(context.out, &skills.enable(name)?)
+        }
         SkillsCommand::Disable { name, scope } => {
-            let done = skills.disable(name, *scope)?;
-            tell(context.err, skills.unheard(*scope).as_slice());
+            skills.known_or_listed(name)?;
+            let scope = scope.unwrap_or_else(|| skills.heard_scope());
+            let done = skills.disable(name, scope)?;
+            tell(context.err, skills.unheard(scope).as_slice());
             show(context.out, &done)
         }
         SkillsCommand::Install(source) => {

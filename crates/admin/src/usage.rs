@@ -14,7 +14,7 @@ pub enum UsageError {
     #[error("Unknown argument: {given}")]
     Unknown {
         given: String,
-        /// An option, or a command with the words before it.
+        /// An option.
         nearest: Option<String>,
     },
     #[error("unknown command `{given}`")]
@@ -24,6 +24,19 @@ pub enum UsageError {
         /// All the words, should they be a prompt.
         words: String,
     },
+    /// A command of a similar program, given to this one.
+    #[error("unknown command `{given}`")]
+    ForeignCommand {
+        given: String,
+        /// What to do here instead.
+        instead: &'static str,
+    },
+    #[error("unknown command `{given}`")]
+    UnknownSubcommand {
+        /// With the words before it.
+        given: String,
+        nearest: Option<String>,
+    },
     #[error("missing value for `{0}`")]
     MissingValue(String),
     #[error("missing argument `{0}`")]
@@ -31,8 +44,13 @@ pub enum UsageError {
     /// At least two.
     #[error("missing arguments {}", joined(.0))]
     MissingArguments(Vec<String>),
-    #[error("`{name}` takes {expected}")]
-    BadValue { name: String, expected: String },
+    #[error("invalid value{} for `{name}`: expected {expected}", in_backticks(given.as_deref()))]
+    BadValue {
+        name: String,
+        /// `None` if it may be a secret.
+        given: Option<String>,
+        expected: String,
+    },
     #[error("Invalid values:\n  Argument: {argument}, Given: \"{given}\", Choices: {}", quoted(choices))]
     NotAChoice { argument: String, given: String, choices: Vec<String> },
     #[error(
@@ -89,23 +107,21 @@ impl UsageError {
         Failure { hint: self.hint(), ..Failure::new(self.exit(), self.to_string()) }
     }
 
-    /// Whether the command's help page follows: only where it helps to find the mistake.
+    /// Whether the command's help page follows: only where it lists what can stand in this place.
     pub fn shows_help(&self) -> bool {
         match self {
+            Self::UnknownSubcommand { nearest, .. } => nearest.is_none(),
+            Self::MissingSubcommand(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the hint names the command's help page, which would hide the mistake if it followed.
+    pub fn names_help(&self) -> bool {
+        match self {
             Self::Unknown { nearest, .. } => nearest.is_none(),
-            Self::InteractivePiped
-            | Self::FlagUnavailable { .. }
-            | Self::CommandUnavailable { .. }
-            | Self::UnknownCommand { .. }
-            | Self::NotUtf8 { .. }
-            | Self::BadValue { .. }
-            | Self::RewindWhat
-            | Self::ForgetWhat
-            | Self::OnlyWithResume(_)
-            | Self::KeyAsArgument
-            | Self::ProviderKeyAsArgument
-            | Self::NoExtension => false,
-            _ => true,
+            Self::MissingValue(_) | Self::NotAChoice { .. } | Self::Malformed(_) => true,
+            _ => false,
         }
     }
 
@@ -119,9 +135,15 @@ impl UsageError {
         match self {
             Self::NotUtf8 { .. } => Some("give the text on stdin instead, or name the file inside it".into()),
             Self::Unknown { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            Self::UnknownSubcommand { nearest: Some(nearest), .. } => {
+                Some(format!("did you mean `pollux {nearest}`?"))
+            }
             Self::UnknownCommand { nearest, words, .. } => Some(format!(
                 "did you mean `pollux {nearest}`? To send a prompt, run `pollux -p \"{words}\"`"
             )),
+            Self::ForeignCommand { given, instead } => {
+                Some(format!("{instead}. To send a prompt, run `pollux -p \"{given}\"`"))
+            }
             Self::CommandUnavailable { name } => {
                 Some(format!("to send these words to the model, write `pollux -p \"{name} …\"`"))
             }
@@ -145,6 +167,11 @@ fn joined(names: &[String]) -> String {
         Some((last, others)) => format!("{} and {last}", others.join(", ")),
         None => String::new(),
     }
+}
+
+/// After a space, if there is a value to show.
+fn in_backticks(value: Option<&str>) -> String {
+    value.map(|value| format!(" `{value}`")).unwrap_or_default()
 }
 
 fn quoted(choices: &[String]) -> String {

@@ -12,7 +12,7 @@ use pollux_domain::tool::{
 
 /// A call as requested by the model.
 #[derive(Debug, Clone)]
-pub(crate) struct Call {
+pub(crate) struct RequestedCall {
     pub(crate) id: CallId,
     pub(crate) name: String,
     pub(crate) args: JsonObject,
@@ -20,7 +20,7 @@ pub(crate) struct Call {
 
 /// A prepared call that may run, or has already failed.
 pub(crate) struct Ready {
-    pub(crate) call: Call,
+    pub(crate) call: RequestedCall,
     pub(crate) spec: Option<Arc<ToolSpec>>,
     pub(crate) tool: Option<Arc<dyn Tool>>,
     /// The normalised arguments.
@@ -61,7 +61,7 @@ pub(crate) struct Marks {
 
 /// A finished call.
 pub(crate) struct Finished {
-    pub(crate) call: Call,
+    pub(crate) call: RequestedCall,
     pub(crate) spec: Option<Arc<ToolSpec>>,
     pub(crate) tool: Option<Arc<dyn Tool>>,
     /// The normalised arguments.

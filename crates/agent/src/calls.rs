@@ -18,7 +18,7 @@ use pollux_policy::plan_file::placed;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{Call, Finished, Marks, Ready, Refusal};
+use crate::call::{Finished, Marks, Ready, Refusal, RequestedCall};
 use crate::schema;
 use crate::toolbox::Toolbox;
 
@@ -29,8 +29,8 @@ const CANCEL_GRACE: Duration = Duration::from_secs(5);
 const CHANGED: &str = "\n\n[System] Tool input parameters were modified by a hook before execution.";
 
 /// Prepares a call without deciding on it or running it. `plans` is the plan folder, in plan mode.
-pub(crate) fn prepare(call: Call, tools: &Toolbox, plans: Option<&Path>) -> Ready {
-    let refuse = |call: Call, tool: Option<Arc<dyn Tool>>, failure| Ready {
+pub(crate) fn prepare(call: RequestedCall, tools: &Toolbox, plans: Option<&Path>) -> Ready {
+    let refuse = |call: RequestedCall, tool: Option<Arc<dyn Tool>>, failure| Ready {
         spec: tool.as_ref().map(|tool| Arc::clone(tool.spec())),
         tool,
         args: call.args.clone(),
@@ -53,7 +53,11 @@ pub(crate) fn prepare(call: Call, tools: &Toolbox, plans: Option<&Path>) -> Read
 }
 
 /// Normalises the arguments and lets the tool validate them.
-pub(crate) fn accept(call: Call, tool: &Arc<dyn Tool>, plans: Option<&Path>) -> Result<Ready, ToolFailure> {
+pub(crate) fn accept(
+    call: RequestedCall,
+    tool: &Arc<dyn Tool>,
+    plans: Option<&Path>,
+) -> Result<Ready, ToolFailure> {
     let spec = Arc::clone(tool.spec());
     let args = tool.modernised(&call.args).unwrap_or_else(|| call.args.clone());
     let args = plans.and_then(|plans| placed(&spec.name, &args, plans)).unwrap_or(args);
@@ -193,7 +197,7 @@ async fn overdue(cancel: &CancellationToken) {
 }
 
 fn context(
-    call: &Call,
+    call: &RequestedCall,
     must_ask: bool,
     events: &mpsc::Sender<Event>,
     cancel: &CancellationToken,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::epoch::Epoch;
 use crate::history::History;
 use crate::prompt::{self, PromptInputs};
+use crate::steering::Steering;
 use crate::tokens;
 use crate::toolbox::Toolbox;
 
@@ -13,6 +14,8 @@ pub(crate) struct Conversation {
     pub(crate) history: History,
     /// The current prompt.
     pub(crate) prompted: Prompted,
+    /// What the user said since the last request.
+    pub(crate) steering: Arc<Steering>,
     pub(crate) dialogue: Dialogue,
     pub(crate) counters: Counters,
     /// Inputs of the system prompt.
@@ -69,6 +72,7 @@ impl Conversation {
         let mut conversation = Self {
             history,
             prompted: Prompted::default(),
+            steering: Arc::default(),
             dialogue: Dialogue::default(),
             counters: Counters::default(),
             prompt,
@@ -95,7 +99,13 @@ impl Conversation {
     pub(crate) fn size(&self) -> u64 {
         match self.counters.last_request {
             Some((tokens, turns)) => tokens.saturating_add(self.history.tokens_from(turns)),
-            None => self.history.tokens().saturating_add(self.overhead),
+            None => self.estimate(),
         }
+    }
+
+    /// The size as it is estimated here, whatever the model counted: two sizes can only be compared if they were
+    /// counted in one way.
+    pub(crate) fn estimate(&self) -> u64 {
+        self.history.tokens().saturating_add(self.overhead)
     }
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pollux_domain::approval::{Answer, Choice, Person, Question, QuestionForm};
+use pollux_domain::approval::{ApprovalAnswer, Choice, Person, Question, QuestionForm};
 use pollux_domain::content::Body;
 use pollux_domain::event::{Event, ModelFallback, NoticeCode, Severity};
 use pollux_domain::model::{Capabilities, ModelError, ModelErrorKind, ModelInfo, Wait};
@@ -37,6 +37,8 @@ pub(crate) struct FallbackState {
     cooling: Vec<(String, Instant)>,
     /// Why the chosen model cannot answer, if the user must be asked before the next request.
     unanswered: Option<ModelError>,
+    /// Listed models that the user knows to be skipped.
+    told: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -143,6 +145,7 @@ pub(crate) async fn find(session: &mut Session, error: &ModelError, cancel: &Can
     if !is_eligible(error) || cancel.is_cancelled() {
         return Fallback::None;
     }
+    tell_unused(session).await;
     while let Some(to) = next_listed(session) {
         match session.services.client.check(&to) {
             Ok(()) => {
@@ -193,6 +196,33 @@ fn next_listed(session: &Session) -> Option<String> {
     listed.iter().find(|name| fits(session, name, true)).cloned()
 }
 
+/// Says once which listed models are not used because they are remote and the chosen one is local.
+async fn tell_unused(session: &mut Session) {
+    let listed = session.model_settings.fallback.clone();
+    for name in &listed {
+        if stays(session, name, true) || session.fallback.told.contains(name) {
+            continue;
+        }
+        let line = format!(
+            "Skipping the fallback model {}: the chosen model is local and this one is not; list it as \
+             `provider/model` to allow it.",
+            one_line(name)
+        );
+        session.fallback.told.push(name.clone());
+        note(session, Severity::Warning, &line).await;
+        session.notice(Severity::Warning, NoticeCode::Model, line).await;
+    }
+}
+
+/// Whether a model keeps the conversation on this machine, if the chosen one does. A local model may have been chosen
+/// for privacy, so a remote one must be listed as `provider/model`.
+fn stays(session: &Session, name: &str, listed: bool) -> bool {
+    let client = &session.services.client;
+    let info = client.resolve(name);
+    let is_explicit = listed && name.starts_with(&format!("{}/", info.provider.as_str()));
+    info.local || is_explicit || !client.resolve(&session.model_settings.name).local
+}
+
 /// Whether a model may stand in for the one in use.
 fn fits(session: &Session, name: &str, listed: bool) -> bool {
     if name == session.model() || name == session.model_settings.name || session.fallback.is_cooling(name) {
@@ -200,10 +230,7 @@ fn fits(session: &Session, name: &str, listed: bool) -> bool {
     }
     let client = &session.services.client;
     let (now, info) = (client.resolve(session.model()), client.resolve(name));
-    // A local model may have been chosen for privacy, so a remote one must be listed as `provider/model`.
-    let is_explicit = listed && name.starts_with(&format!("{}/", info.provider.as_str()));
-    let stays = info.local || is_explicit || !client.resolve(&session.model_settings.name).local;
-    info.id != now.id && stays && session.size() < info.context_window
+    info.id != now.id && stays(session, name, listed) && session.size() < info.context_window
 }
 
 async fn switch(session: &mut Session, to: &str, error: &ModelError, consent: Consent) {
@@ -214,8 +241,8 @@ async fn switch(session: &mut Session, to: &str, error: &ModelError, consent: Co
     }
     let failed = session.model().to_owned();
     session.fallback.cool(&failed, cool_down(error));
-    if consent == Consent::Session {
-        session.choose_model(to);
+    if consent == Consent::Session && session.choose_model(to).is_ok() {
+        // It is the chosen model now.
     } else {
         // The chosen model's own failure is the one to tell again.
         let first = session.fallback.stand_in.take().map_or_else(|| error.clone(), |other| other.error);
@@ -313,7 +340,7 @@ async fn ask(session: &mut Session, error: &ModelError, cancel: &CancellationTok
     };
     let questions = Arc::clone(&session.authority.questions);
     let answer = Person::ask(&*questions, "Model", vec![question], cancel).await;
-    let Answer::Replies(replies) = answer else { return Fallback::None };
+    let ApprovalAnswer::Replies(replies) = answer else { return Fallback::None };
     match replies.first().map(|reply| reply.trim()) {
         Some(reply) if reply == once => switch(session, &to, error, Consent::ThisTurn).await,
         Some(reply) if reply == always => switch(session, &to, error, Consent::Session).await,

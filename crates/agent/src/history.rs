@@ -12,14 +12,14 @@ use crate::tokens;
 
 /// One turn with its metadata.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct HistoryEntry {
     /// The id of its record in the session file, if it has one.
     pub(crate) message: Option<String>,
     pub(crate) content: Arc<Content>,
     pub(crate) tokens: u64,
 }
 
-impl Entry {
+impl HistoryEntry {
     pub(crate) fn new(message: Option<String>, content: Content) -> Self {
         let tokens = tokens::of_content(&content);
         Self { message, content: Arc::new(content), tokens }
@@ -36,7 +36,7 @@ impl Entry {
 /// The turns of a session; the first one describes the environment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct History {
-    entries: Vec<Entry>,
+    entries: Vec<HistoryEntry>,
     /// What hooks added to the first turn.
     added: Vec<Part>,
     /// Another number whenever something other than the end changes.
@@ -45,9 +45,9 @@ pub(crate) struct History {
 
 impl History {
     /// Starts with the environment, followed by the history of an earlier run.
-    pub(crate) fn new(environment: Content, restored: impl IntoIterator<Item = Entry>) -> Self {
+    pub(crate) fn new(environment: Content, restored: impl IntoIterator<Item = HistoryEntry>) -> Self {
         let mut history =
-            Self { entries: vec![Entry::new(None, environment)], added: Vec::new(), revision: 0 };
+            Self { entries: vec![HistoryEntry::new(None, environment)], added: Vec::new(), revision: 0 };
         history.entries.extend(restored);
         history
     }
@@ -81,14 +81,14 @@ impl History {
             });
         if unanswered {
             let note = Part::text("[The previous response was interrupted.]");
-            self.entries.push(Entry::new(None, Content::model(vec![note])));
+            self.entries.push(HistoryEntry::new(None, Content::model(vec![note])));
         }
-        self.entries.push(Entry::new(message, Content::user(parts)));
+        self.entries.push(HistoryEntry::new(message, Content::user(parts)));
     }
 
     /// Adds a turn.
     pub(crate) fn push(&mut self, message: Option<String>, content: Content) {
-        self.entries.push(Entry::new(message, content));
+        self.entries.push(HistoryEntry::new(message, content));
     }
 
     /// The turns for a request.
@@ -111,12 +111,12 @@ impl History {
         self.revision
     }
 
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[HistoryEntry] {
         &self.entries
     }
 
     /// Replaces everything after the environment.
-    pub(crate) fn replace(&mut self, entries: Vec<Entry>) {
+    pub(crate) fn replace(&mut self, entries: Vec<HistoryEntry>) {
         self.revision += 1;
         self.entries.truncate(1);
         self.entries.extend(entries);
@@ -130,6 +130,11 @@ impl History {
             part.body = body;
         }
         entry.tokens = tokens::of_content(&entry.content);
+    }
+
+    /// Whether the last turn is the model's.
+    pub(crate) fn ends_with_reply(&self) -> bool {
+        self.entries.last().is_some_and(|entry| entry.content.role == Role::Model)
     }
 
     /// Whether the last turn answers calls.

@@ -38,6 +38,7 @@ mod services;
 mod session;
 mod shell_ran;
 mod spending;
+mod steering;
 mod step;
 mod step_end;
 mod stopwatch;

@@ -34,7 +34,7 @@ use crate::control;
 use crate::conversation::Conversation;
 use crate::emitter::Emitter;
 use crate::fallback::FallbackState;
-use crate::history::{Entry, History};
+use crate::history::{History, HistoryEntry};
 use crate::hooked::{HookPort, Hooked};
 use crate::invoke_agent;
 use crate::pending_questions::PendingQuestions;
@@ -225,7 +225,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
     if toolbox.offer(ToolOffer::to(&services.client.resolve(&spec.model.name))) {
         toolbox.look_again(&authority.approvals);
     }
-    let restored = spec.restored.into_iter().map(|turn| Entry::new(turn.message_id, turn.content));
+    let restored = spec.restored.into_iter().map(|turn| HistoryEntry::new(turn.message_id, turn.content));
     let conversation = Conversation::new(History::new(spec.first_turn, restored), prompt, &toolbox);
     for id in conversation.history.call_ids() {
         services.call_ids.claim(&id);

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pollux_domain::BoxFuture;
-use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Person, Question, Subject, Why};
+use pollux_domain::approval::{
+    ApprovalAnswer, ApprovalRequest, Offer, Outcome, Person, Question, Subject, Why,
+};
 use pollux_domain::event::{Event, FrontId, OpResult, RequestId};
 use pollux_domain::id::CallId;
 use pollux_domain::sandbox::RightQuestion;
@@ -18,7 +20,7 @@ use crate::hooked::notification::notify;
 use crate::stopwatch::Stopwatch;
 
 /// Waiting callers, by call id.
-type Open = HashMap<String, oneshot::Sender<(Answer, FrontId)>>;
+type Open = HashMap<String, oneshot::Sender<(ApprovalAnswer, FrontId)>>;
 
 /// The open questions of a session; sends them to the front ends and delivers the answers.
 pub(crate) struct PendingQuestions {
@@ -49,7 +51,7 @@ impl PendingQuestions {
     }
 
     /// Asks and waits. Cancelling the turn or disconnecting counts as no.
-    pub(crate) async fn ask(&self, request: ApprovalRequest, cancel: &CancellationToken) -> Answer {
+    pub(crate) async fn ask(&self, request: ApprovalRequest, cancel: &CancellationToken) -> ApprovalAnswer {
         self.ask_with_author(request, cancel).await.0
     }
 
@@ -58,7 +60,7 @@ impl PendingQuestions {
         &self,
         mut request: ApprovalRequest,
         cancel: &CancellationToken,
-    ) -> (Answer, Option<FrontId>) {
+    ) -> (ApprovalAnswer, Option<FrontId>) {
         let _pause = self.asker.as_ref().map(|(_, time)| time.pause());
         if let Some((name, _)) = &self.asker {
             request.display_name = format!("{} (for {name})", request.display_name);
@@ -74,15 +76,15 @@ impl PendingQuestions {
             () = cancel.cancelled() => None,
             answer = receiver => answer.ok(),
         };
-        let (answer, by) = answer.map_or((Answer::Cancel, None), |(answer, by)| (answer, Some(by)));
+        let (answer, by) = answer.map_or((ApprovalAnswer::Cancel, None), |(answer, by)| (answer, Some(by)));
         self.with(|open| open.remove(call.as_str()));
-        let answer = if request.offers(&answer) { answer } else { Answer::Cancel };
+        let answer = if request.offers(&answer) { answer } else { ApprovalAnswer::Cancel };
         self.tell(Event::ApprovalSettled { call, outcome: answer.outcome(), by: by.clone() }).await;
         (answer, by)
     }
 
     /// Delivers an answer; returns whether the question was open.
-    pub(crate) fn answer(&self, call: &CallId, answer: Answer, by: &FrontId) -> bool {
+    pub(crate) fn answer(&self, call: &CallId, answer: ApprovalAnswer, by: &FrontId) -> bool {
         let waiting = self.with(|open| open.remove(call.as_str()));
         waiting.is_some_and(|waiting| waiting.send((answer, by.clone())).is_ok())
     }
@@ -110,7 +112,7 @@ impl Person for PendingQuestions {
         who: &'a str,
         questions: Vec<Question>,
         cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Answer> {
+    ) -> BoxFuture<'a, ApprovalAnswer> {
         let number = self.asides.fetch_add(1, Ordering::Relaxed);
         let request = ApprovalRequest {
             call: CallId::new("question", &number.to_string()),
@@ -131,7 +133,7 @@ impl Person for PendingQuestions {
         danger: Option<String>,
         offers: Vec<Offer>,
         cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Answer> {
+    ) -> BoxFuture<'a, ApprovalAnswer> {
         let number = self.asides.fetch_add(1, Ordering::Relaxed);
         let request = ApprovalRequest {
             call: CallId::new("sandbox", &number.to_string()),

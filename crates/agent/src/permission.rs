@@ -1,7 +1,9 @@
 //! Decides on calls before they run: rules, safety checkers, and the user where approval is required.
 
 use pollux_domain::JsonObject;
-use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest, Offer, Outcome, Subject, Why, WhyPart};
+use pollux_domain::approval::{
+    ApprovalAnswer, ApprovalMode, ApprovalRequest, Offer, Outcome, Subject, Why, WhyPart,
+};
 use pollux_domain::event::{CallDecision, NoticeCode, Severity};
 use pollux_domain::tool::{Effect, ToolErrorKind};
 use pollux_policy::always::{self, DefinitionStatus, Grant, GrantOrigin, GrantScope};
@@ -9,7 +11,7 @@ use pollux_policy::request::{Decision, Request, Verdict};
 use tokio_util::sync::CancellationToken;
 
 use crate::authority::{Authority, GrantReach};
-use crate::call::{Call, Ready};
+use crate::call::{Ready, RequestedCall};
 use crate::calls::accept;
 use crate::changes::{self, keep_asked};
 use crate::hooked::before_tool::{apply_hook_results, before_tool, before_tools};
@@ -123,30 +125,30 @@ async fn ask_person(
     };
     keep_asked(&session.services, &session.emitter, &session.conversation, ready).await;
     let (answer, by) = session.authority.questions.ask_with_author(question, cancel).await;
-    if !matches!(answer, Answer::Edited(_) | Answer::Refuse(_) | Answer::Cancel) {
+    if !matches!(answer, ApprovalAnswer::Edited(_) | ApprovalAnswer::Refuse(_) | ApprovalAnswer::Cancel) {
         ready.decision.get_or_insert(CallDecision::Accept);
     }
     agree(session, &answer, request).await;
     match answer {
-        Answer::Once | Answer::Replies(_) => {}
-        Answer::Session if grants.auto_edit => {
+        ApprovalAnswer::Once | ApprovalAnswer::Replies(_) => {}
+        ApprovalAnswer::Session if grants.auto_edit => {
             let _ = session.authority.enter_mode(ApprovalMode::AutoEdit, by.as_ref()).await;
         }
-        Answer::Session => {
+        ApprovalAnswer::Session => {
             grants.call.iter().for_each(|grant| session.authority.approvals.allow_for_session(grant))
         }
-        Answer::SessionServer => {
+        ApprovalAnswer::SessionServer => {
             grants.server.iter().for_each(|grant| session.authority.approvals.allow_for_session(grant));
         }
         // Not offered for calls.
-        Answer::Project => {}
-        Answer::Saved => save(session, grants.call.as_ref()).await,
-        Answer::Edited(args) => return Settled::Again(args),
-        Answer::Refuse(message) => {
+        ApprovalAnswer::Project => {}
+        ApprovalAnswer::Saved => save(session, grants.call.as_ref()).await,
+        ApprovalAnswer::Edited(args) => return Settled::Again(args),
+        ApprovalAnswer::Refuse(message) => {
             ready.decision = Some(CallDecision::Reject);
             ready.refuse_by_person(&format!("{DENIED_BY_PERSON} {message}"));
         }
-        Answer::Cancel => {
+        ApprovalAnswer::Cancel => {
             ready.decision = Some(CallDecision::Reject);
             return Settled::Stop;
         }
@@ -180,14 +182,14 @@ async fn as_agreed(session: &Session, mut verdict: Verdict, request: &Request<'_
 }
 
 /// Records the approved tool definitions, if the approval covers more than this call.
-async fn agree(session: &Session, answer: &Answer, request: &Request<'_>) {
+async fn agree(session: &Session, answer: &ApprovalAnswer, request: &Request<'_>) {
     let Some(server) = request.server else { return };
     let mut tools = session.toolbox.definitions(server);
     let saved = match answer {
-        Answer::SessionServer => None,
-        Answer::Session | Answer::Saved => {
+        ApprovalAnswer::SessionServer => None,
+        ApprovalAnswer::Session | ApprovalAnswer::Saved => {
             tools.retain(|(name, _)| name == request.tool);
-            session.authority.reach.file.as_deref().filter(|_| *answer == Answer::Saved)
+            session.authority.reach.file.as_deref().filter(|_| *answer == ApprovalAnswer::Saved)
         }
         _ => return,
     };
@@ -224,7 +226,7 @@ fn grants(reach: &GrantReach, request: &Request<'_>) -> Grants {
 /// Replaces the arguments with those edited by the user. Invalid ones are reported in the next
 /// question.
 async fn exchange(session: &Session, ready: &mut Ready, args: JsonObject, cancel: &CancellationToken) {
-    let call = Call { args: args.clone(), ..ready.call.clone() };
+    let call = RequestedCall { args: args.clone(), ..ready.call.clone() };
     let changed = ready.tool.clone().map(|tool| accept(call, &tool, session.plans_now()));
     match changed {
         Some(Ok(changed)) => {

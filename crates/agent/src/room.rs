@@ -118,7 +118,7 @@ pub(crate) async fn recover(
     }
     session.conversation.counters.summary_failed = false;
     let id = next_compression(session);
-    let before = session.size();
+    let before = session.conversation.estimate();
     let protected = session.model_settings.mask_protected_tokens.min(threshold(session) / 2);
     let freed = mask_outputs(session, protected, 1);
     let (status, summary) = match summarise(session, &id, prompt_id, CompressTrigger::Auto, cancel).await {
@@ -139,7 +139,7 @@ fn next_compression(session: &mut Session) -> String {
 
 async fn compress_when_full(session: &mut Session, prompt_id: &str, cancel: &CancellationToken) {
     let id = next_compression(session);
-    let before = session.size();
+    let before = session.conversation.estimate();
     // First without any model: old tool outputs go to files. What is protected must leave room for the rest.
     let protected = session.model_settings.mask_protected_tokens.min(threshold(session) / 2);
     let freed = mask_outputs(session, protected, 1);
@@ -169,7 +169,7 @@ async fn tell_compressed(
     status: CompressionStatus,
     summary: Option<String>,
 ) {
-    let (tokens_before, tokens_after) = (before, session.size());
+    let (tokens_before, tokens_after) = (before, session.conversation.estimate());
     let compressed = Compressed { id, tokens_before, tokens_after, status, summary };
     session.emit(Event::Compressed(compressed)).await;
 }
@@ -179,7 +179,7 @@ pub(crate) async fn compress_now(session: &mut Session, cancel: &CancellationTok
     let prompt_id = session.next_prompt_id();
     session.conversation.counters.summary_failed = false;
     let id = next_compression(session);
-    let before = session.size();
+    let before = session.conversation.estimate();
     let (status, summary) = match summarise(session, &id, &prompt_id, CompressTrigger::Manual, cancel).await {
         Ok(summary) => (CompressionStatus::Compressed, Some(summary)),
         Err(_) if cancel.is_cancelled() => return TurnEnd::Cancelled,
@@ -213,8 +213,10 @@ async fn summarise(
     let before = session.size();
     session.emit(Event::Compressing { id: id.to_owned() }).await;
     before_compression(&session.services.hooked, trigger, cancel).await;
-    let window = session.services.client.resolve(compress::ALIAS).context_window;
-    let request = compress::request(&session.conversation.history, &plan, window);
+    // Never a model that the person did not choose.
+    let model = session.model_settings.small.clone().unwrap_or_else(|| session.model().to_owned());
+    let window = session.services.client.resolve(&model).context_window;
+    let request = compress::request(&session.conversation.history, &plan, &model, window);
     let mut snapshot = ask_with_notes(session, &request, prompt_id, cancel).await?;
     if !compress::is_whole(&snapshot) && !snapshot.trim().is_empty() {
         let again = compress::verification(&request, &snapshot);
@@ -262,7 +264,7 @@ async fn ask_with_notes(
 /// False if even that would not do.
 async fn forget(session: &mut Session) -> bool {
     let Some(done) = compress::forget(&session.conversation.history) else { return false };
-    let before = session.size();
+    let before = session.conversation.estimate();
     let environment = session.conversation.history.entries().first().map_or(0, |entry| entry.tokens);
     let kept: u64 = done.entries.iter().map(|entry| entry.tokens).sum();
     if session.conversation.overhead + environment + kept > session.window() {
@@ -276,10 +278,11 @@ async fn forget(session: &mut Session) -> bool {
 
 /// Adopts a shorter conversation; the session file keeps the earlier messages.
 async fn adopt(session: &mut Session, done: compress::Compressed) {
-    let before = session.size();
+    let before = session.conversation.estimate();
     session.conversation.history.replace(done.entries);
     session.conversation.counters.last_request = None;
-    let text = format!("Chat history compressed from {before} to {} tokens.", session.size());
+    let after = session.conversation.estimate();
+    let text = format!("Chat history compressed from {before} to {after} tokens.");
     let now = session.now();
     let result = session.recorder.compressed(&text, done.keep_from.as_deref(), &done.snapshot, now);
     session.recorded(result).await;

@@ -14,7 +14,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::id::SessionId;
-use pollux_domain::model::RequestRole;
+use pollux_domain::model::{ModelError, ProviderId, RequestRole};
 use pollux_domain::session_observer::SessionObserver;
 use pollux_domain::time::Timestamp;
 use pollux_extend::context::ContextFiles;
@@ -114,12 +114,20 @@ impl Session {
     }
 
     /// Asks this model from now on, also in sub-agents.
-    pub(crate) fn choose_model(&mut self, name: &str) {
-        name.clone_into(&mut self.model_settings.name);
+    pub(crate) fn choose_model(&mut self, name: &str) -> Result<(), ModelError> {
+        let client = &self.services.client;
+        client.select(name)?;
+        // A name with its provider leads to the same model from everywhere. Gemini's names stay as typed, because
+        // aliases are resolved with every prompt.
+        let info = client.resolve(name);
+        let is_full = name.starts_with(&format!("{}/", info.provider.as_str()));
+        let name = if is_full || info.provider == ProviderId::GEMINI { name.to_owned() } else { info.id };
+        self.model_settings.name.clone_from(&name);
         self.fallback.return_to_choice();
         if let Some(host) = &self.host {
-            host.set_model(name);
+            host.set_model(&name);
         }
+        Ok(())
     }
 
     /// Records prompts with the chosen model, so that a resumed session stays with it.

@@ -4,6 +4,7 @@ mod after_agent;
 mod after_tool;
 mod batch;
 mod next;
+mod steered;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use self::after_agent::after_agent;
 use self::batch::run_calls;
 use self::next::Next;
-use crate::call::{Call, Ready};
+use crate::call::{Ready, RequestedCall};
 use crate::calls;
 use crate::changes;
 use crate::conversation::{Dialogue, Prompted};
@@ -88,7 +89,7 @@ pub(crate) async fn run_turn(
 }
 
 /// The calls that follow belong to this prompt.
-fn begin_prompt(session: &mut Session, message: Option<&str>, prompt_id: &str) {
+pub(crate) fn begin_prompt(session: &mut Session, message: Option<&str>, prompt_id: &str) {
     let message = message.unwrap_or_default().to_owned();
     changes::began(&session.services, &message);
     session.set_prompted(Prompted { message, id: prompt_id.to_owned(), reply: String::new() });
@@ -190,8 +191,6 @@ async fn before_request(
     if let Some(error) = spending::exceeded(&session.services) {
         return Some(TurnEnd::Failed(error));
     }
-    session.follow_mode();
-    tell_of_waiting_tools(session).await;
     if session
         .model_settings
         .max_session_turns
@@ -199,6 +198,11 @@ async fn before_request(
     {
         return Some(TurnEnd::TurnLimit);
     }
+    if let Some(end) = steered::deliver(session, prompt_id, cancel).await {
+        return Some(end);
+    }
+    session.follow_mode();
+    tell_of_waiting_tools(session).await;
     make_room(session, prompt_id, cancel).await
 }
 
@@ -212,7 +216,7 @@ async fn commit(
     cancel: &CancellationToken,
 ) -> Next {
     let calls = name_calls(session, &mut reply.parts);
-    let unclear: Vec<&Call> =
+    let unclear: Vec<&RequestedCall> =
         calls.iter().filter(|call| session.toolbox.may_still_come(&call.name)).collect();
     if !unclear.is_empty() {
         for call in unclear {
@@ -243,6 +247,10 @@ async fn commit(
         tell_call(&session.emitter, ready).await;
     }
     if calls.is_empty() {
+        // What the user said meanwhile wants an answer.
+        if !session.conversation.steering.is_empty() && !cancel.is_cancelled() {
+            return Next::Continue;
+        }
         return Next::End(TurnEnd::Finished(reply.finish));
     }
     let looping = session.model_settings.loop_detection && {
@@ -265,7 +273,8 @@ async fn commit(
     {
         return Next::End(end);
     }
-    if looping && std::mem::replace(warned, true) {
+    // A limit, a cancellation or a fatal call says more about the end than the loop does.
+    if looping && matches!(end, Next::Continue) && std::mem::replace(warned, true) {
         let name = calls.first().map(|call| call.name.clone()).unwrap_or_default();
         return Next::End(
             loop_end(&session.emitter, format!("the same calls to `{name}` with the same results")).await,
@@ -275,7 +284,7 @@ async fn commit(
 }
 
 /// Gives every call its id, on the part itself and in the list that is run.
-fn name_calls(session: &mut Session, parts: &mut [Part]) -> Vec<Call> {
+fn name_calls(session: &mut Session, parts: &mut [Part]) -> Vec<RequestedCall> {
     let mut calls = Vec::new();
     for part in parts {
         let Body::Call(call) = &mut part.body else { continue };
@@ -292,7 +301,7 @@ fn name_calls(session: &mut Session, parts: &mut [Part]) -> Vec<Call> {
             id = CallId::new(&call.name, &format!("{raw}_{copy}"));
         }
         call.id = Some(id.as_str().to_owned());
-        calls.push(Call { id, name: call.name.clone(), args: call.args.clone() });
+        calls.push(RequestedCall { id, name: call.name.clone(), args: call.args.clone() });
     }
     calls
 }

@@ -11,6 +11,7 @@ mod it {
     mod providers;
     mod room;
     mod scene;
+    mod steering;
     mod steps;
     mod stream;
     mod subagents;

@@ -138,6 +138,40 @@ This is a demo of Pollux on a throwaway project.
     )
 }
 
+/// The text above the screen.
+pub(crate) fn screen_introduction(workspace: &DemoWorkspace) -> String {
+    format!(
+        "\
+This is a demo of Pollux on a throwaway project. The model is scripted, so it needs no key and no network; tools,
+approvals and files are real. You will be asked to approve one change. /quit or Ctrl+C twice leaves.
+
+  project    {}
+",
+        workspace.project.display()
+    )
+}
+
+/// The text below the screen.
+pub(crate) fn screen_conclusion(workspace: &DemoWorkspace, diff: &str) -> String {
+    let diff = if diff.is_empty() { "(total.sh did not change)\n" } else { diff };
+    format!(
+        "
+What changed on disk:
+
+{diff}
+List the sessions of the demo:
+
+  {}
+
+In your own project, run `{}`. To remove the demo, delete
+  {}
+",
+        workspace.command("--list-sessions"),
+        quoted(&workspace.program),
+        workspace.project.parent().unwrap_or(&workspace.project).display(),
+    )
+}
+
 /// The text after the agent is done.
 pub(crate) fn conclusion(
     workspace: &DemoWorkspace,

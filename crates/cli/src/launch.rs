@@ -4,6 +4,7 @@
 //! [`Launch`]. The flags are derived in `args`; every rule about them is in this file and `request`, and is tested with tables.
 
 mod args;
+mod claude;
 mod request;
 
 use std::borrow::Cow;
@@ -11,11 +12,16 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap_complete::Shell;
+use pollux_a2a_server::ServeOptions;
 use pollux_admin::command_line::{self, Purpose};
 use pollux_admin::extensions::ExtensionsCommand;
 use pollux_config::env::Env;
+use pollux_domain::approval::ApprovalMode;
 use pollux_host::request::Request;
+use pollux_resident::commands::RunOptions;
 use pollux_stream::StreamOptions;
+
+use claude::ClaudeFlags;
 
 pub(crate) use args::tree;
 pub(crate) use pollux_admin::UsageError;
@@ -52,11 +58,44 @@ pub(crate) enum Launch {
     Interactive(Box<Request>),
     /// An editor drives the program over the Agent Client Protocol.
     Acp(Box<Request>),
+    /// Other agents give the program tasks over A2A.
+    A2aServe(Box<Request>, Box<ServeOptions>),
+    /// Another agent uses the program as an MCP server.
+    McpServe {
+        /// Flags of every session.
+        flags: Vec<String>,
+        /// The approval mode among them.
+        mode: Option<ApprovalMode>,
+    },
     /// A program drives the session over standard input and output.
     Stream(Box<Request>, StreamOptions),
+    /// Why a program that drives sessions with an SDK of Claude Code cannot drive this one.
+    RefusedToSdk(String),
     /// The schema of that protocol.
     Schema,
     Demo(Box<Request>),
+    /// The resident core.
+    Core(CoreCommand),
+    /// Its sessions.
+    Ps {
+        json: bool,
+    },
+    /// A session of the core, maybe with a prompt.
+    Attach {
+        which: Option<String>,
+        options: Box<Request>,
+    },
+}
+
+/// `pollux core`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CoreCommand {
+    Start,
+    Stop { force: bool },
+    Restart { force: bool },
+    Status { json: bool },
+    Logs { lines: usize },
+    Run(RunOptions),
 }
 
 /// Decides what a command line asks for. `args` come without the program's name.
@@ -79,9 +118,29 @@ pub(crate) fn plan(
         .enumerate()
         .map(|(index, arg)| arg.into_string().map_err(|raw| UsageError::not_utf8(index + 1, &raw)))
         .collect::<Result<Vec<String>, UsageError>>()?;
+    if claude::is_spoken(&words, env) {
+        // Its SDK shows what is on stdout, and not what is on stderr.
+        let launch = ClaudeFlags::read(words, env).and_then(|flags| driven_by_claude_sdk(flags, facts, env));
+        return Ok(launch.unwrap_or_else(|error| Launch::RefusedToSdk(error.to_string())));
+    }
     match request::parse(request::acp_as_flag(words))? {
         request::Parsed::Done(launch) => Ok(launch),
         request::Parsed::Run(run) => route(*run, facts, env),
+    }
+}
+
+/// A run that an SDK of Claude Code drives.
+fn driven_by_claude_sdk(mut flags: ClaudeFlags, facts: &Terminal, env: &Env) -> Result<Launch, UsageError> {
+    let words = std::mem::take(&mut flags.words);
+    match request::parse(words)? {
+        request::Parsed::Done(launch) => Ok(launch),
+        request::Parsed::Run(mut run) => {
+            let claude = flags.apply(&mut run.options);
+            if let request::Action::Stream(stream) = &mut run.action {
+                stream.claude = Some(claude);
+            }
+            route(*run, facts, env)
+        }
     }
 }
 

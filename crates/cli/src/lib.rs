@@ -4,6 +4,7 @@
 //! Does not own: assembling sessions (`host`), conversations with people (`front`), subcommands (`admin`), formats (`output`).
 //! Start at [`main`], then `launch::plan` (what is asked) and `run::dispatch` (doing it).
 
+mod core_commands;
 mod demo;
 mod input;
 mod launch;
@@ -13,7 +14,7 @@ mod run;
 mod signals;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
 use std::path::Path;
@@ -30,11 +31,12 @@ pub fn command_line() -> clap::Command {
     pollux_admin::command_line::built(launch::tree)
 }
 
-/// Runs the program. `args` come without the program's name.
-pub fn main(alone: OnlyThread, args: impl Iterator<Item = OsString>) -> ExitCode {
+/// Runs the program. `args` come without the `name` under which it was called.
+pub fn main(alone: OnlyThread, name: Option<&OsStr>, args: impl Iterator<Item = OsString>) -> ExitCode {
     panic::set_hook(Box::new(report_panic));
     pollux_host::close_descriptors_on_exec();
-    let env = process_env();
+    let is_gemini = name.is_some_and(|name| Path::new(name).file_stem() == Some(OsStr::new("gemini")));
+    let env = if is_gemini { process_env().called_as_gemini() } else { process_env() };
     pollux_host::hide_credentials(alone, &pollux_host::provider_keys(&env));
     let args: Vec<OsString> = args.collect();
     let exit = panic::catch_unwind(|| started(args, &env)).unwrap_or(1);

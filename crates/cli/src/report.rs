@@ -7,14 +7,21 @@ use pollux_domain::failure::Colour;
 
 use crate::launch::{UsageError, help_page, path_of, usage_line};
 
-/// A refused command line: the reason, then the help on the command, all on stderr.
+/// A refused command line: the reason, and where it helps how the command is written, all on stderr.
 pub(crate) fn print_usage(
     error: &UsageError,
     args: &[OsString],
     err: &mut dyn Write,
     colour: Colour,
 ) -> io::Result<()> {
-    error.failure().print(err, colour)?;
+    let failure = error.failure();
+    let failure = if error.names_help() {
+        let words: Vec<String> = std::iter::once("pollux".to_owned()).chain(path_of(args)).collect();
+        failure.hint(format!("run `{} --help`", words.join(" ")))
+    } else {
+        failure
+    };
+    failure.print(err, colour)?;
     if error.shows_usage_line() {
         write!(err, "\n{}\n", usage_line(&path_of(args)))?;
     } else if error.shows_help() {
@@ -35,18 +42,21 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_command_line_is_followed_by_the_help() {
+    fn a_refused_option_is_answered_with_the_name_of_the_help_page() {
         let error = UsageError::Unknown { given: "nope".into(), nearest: None };
         for (words, expected) in [
-            (
-                &["--nope"] as &[&str],
-                "Unknown argument: nope\n\nA coding agent for the terminal\n\nUsage: pollux ",
-            ),
-            (&["mcp", "--nope"], "Unknown argument: nope\n\nManage MCP servers\n\nUsage: pollux mcp "),
+            (&["--nope"] as &[&str], "Unknown argument: nope\n\nhint: run `pollux --help`\n"),
+            (&["mcp", "list", "--nope"], "Unknown argument: nope\n\nhint: run `pollux mcp list --help`\n"),
         ] {
-            let text = printed(words, &error);
-            assert!(text.starts_with(expected), "{text}");
+            assert_eq!(printed(words, &error), expected);
         }
+    }
+
+    #[test]
+    fn a_missing_subcommand_is_followed_by_the_help() {
+        let text = printed(&["mcp"], &UsageError::MissingSubcommand("mcp".into()));
+        let expected = "`mcp` needs a subcommand\n\nManage MCP servers\n\nUsage: pollux mcp ";
+        assert!(text.starts_with(expected), "{text}");
     }
 
     #[test]

@@ -9,22 +9,25 @@ use std::path::PathBuf;
 use pollux_admin::Context;
 use pollux_config::env::Env;
 use pollux_config::groups::Dialect;
+use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::id::SessionId;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use pollux_front::signals::Signals;
+use pollux_front::stdio::private_streams;
 use pollux_front::{Captured, Subcommands, early_style, open_telemetry, stderr_colour, style};
-use pollux_host::VERSION;
 use pollux_host::prompter::Prompter;
 use pollux_host::request::{Replies, ReplyOrder, Request};
+use pollux_host::{VERSION, cannot_start};
 use pollux_output::Console;
 use tokio_util::sync::CancellationToken;
 
+use crate::core_commands::{self, CoreSessions};
 use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::input::{self, Pipe};
-use crate::launch::{Launch, help_page};
+use crate::launch::{CoreCommand, Launch, help_page};
 use crate::reference;
 use crate::signals::supervise;
 
@@ -45,14 +48,42 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
             pollux_host::delete_session(which, env).and_then(|text| say(&text))
         }
         Launch::Interactive(options) => {
-            return pollux_front::run(options, env, &Admin, &pollux_screen::Screens);
+            return pollux_front::run(options, env, &Admin, &pollux_screen::Screens, &CoreSessions);
+        }
+        Launch::Core(CoreCommand::Run(options)) => match pollux_resident::run_core(options, env) {
+            Ok(exit) => return exit,
+            Err(failure) => Err(failure),
+        },
+        Launch::Core(command) => core_commands::run(command, env).and_then(|text| say(&text)),
+        Launch::Ps { json } => core_commands::list(*json, env).and_then(|text| say(&text)),
+        Launch::Attach { which, options } => {
+            match core_commands::attach(which.as_deref(), options, env, &Admin) {
+                Ok(exit) => return exit,
+                Err(failure) => Err(failure),
+            }
         }
         Launch::Acp(options) => return pollux_acp::run(options, env, &Admin, &pollux_screen::Screens),
+        Launch::A2aServe(options, serve) => {
+            match pollux_a2a_server::run(serve, options, env, Box::new(|line| note(&[line.to_owned()]))) {
+                Ok(exit) => return exit,
+                Err(failure) => Err(failure),
+            }
+        }
         Launch::Stream(options, stream) => {
             return pollux_stream::run(options, stream, env, &Admin, &pollux_screen::Screens);
         }
+        Launch::McpServe { flags, mode } => match serve_mcp(flags, *mode, env) {
+            Ok(exit) => return exit,
+            Err(failure) => Err(failure),
+        },
+        Launch::RefusedToSdk(why) => say(&pollux_stream::claude_refusal(why))
+            .and_then(|()| Err(Failure::new(ExitKind::Failure, why.as_str()))),
         Launch::Schema => say(&format!("{:#}\n", pollux_stream::schema())),
         Launch::Demo(options) => return run_demo(options, env),
+        Launch::Headless(options) if options.attach => {
+            let pipe = (!io::stdin().is_terminal()).then(Pipe::of_process);
+            return core_commands::headless(options, env, pipe);
+        }
         Launch::Headless(options) => {
             let piped = !io::stdin().is_terminal();
             let pipe = piped.then(Pipe::of_process);
@@ -87,8 +118,19 @@ fn admin(command: &pollux_admin::Command, options: &Request, env: &Env) -> Resul
     })
 }
 
+/// Serves another agent on the streams of the process.
+fn serve_mcp(flags: &[String], mode: Option<ApprovalMode>, env: &Env) -> Result<ExitKind, Failure> {
+    let executable = std::env::current_exe().map_err(|error| cannot_start(&error))?;
+    let flags = flags.iter().map(Into::into).collect();
+    let (folder, depth) = (env.cwd().to_path_buf(), env.get("POLLUX_DEPTH"));
+    let program = pollux_mcp_server::Program::new(executable, flags, mode, folder, depth)
+        .map_err(|reason| Failure::new(ExitKind::Failure, reason))?;
+    let (input, output) = private_streams().map_err(|error| cannot_start(&error))?;
+    pollux_mcp_server::serve(program, input, output).map_err(|error| cannot_start(&error))
+}
+
 /// The subcommands, as conversations use them.
-struct Admin;
+pub(crate) struct Admin;
 
 impl Subcommands for Admin {
     fn run(&self, words: &[&str], request: &Request, env: &Env, prompter: Prompter<'_>) -> Captured {
@@ -152,7 +194,7 @@ fn headless(options: &Request, env: &Env, pipe: Option<Pipe>) -> Ended {
     }
 }
 
-fn read_prompt(
+pub(crate) fn read_prompt(
     options: &Request,
     pipe: Option<Pipe>,
     dialect: Dialect,
@@ -165,7 +207,8 @@ fn read_prompt(
     input::combine(&piped.text, options.prompt.as_deref()).ok_or_else(|| match dialect {
         Dialect::GeminiCli => Failure::new(ExitKind::Input, input::NO_INPUT),
         Dialect::Pollux => {
-            Failure::new(ExitKind::Input, "no prompt given").hint("use -p TEXT, or pipe text into pollux")
+            let summary = if options.prompt.is_some() { "the prompt is empty" } else { "no prompt given" };
+            Failure::new(ExitKind::Input, summary).hint("use `-p TEXT`, or pipe text into `pollux`")
         }
     })
 }
@@ -224,6 +267,9 @@ fn run_demo(options: &Request, env: &Env) -> ExitKind {
         Ok(real) => real,
         Err(failure) => return Console::of_process(early_style(options, env)).fail(&failure),
     };
+    if real.is_none() && prose == ProseTo::Stdout && io::stdin().is_terminal() && io::stdout().is_terminal() {
+        return demo_on_screen(options, env, &workspace);
+    }
     tell(prose, &demo::introduction(&workspace, real.as_deref()));
     let began = std::time::Instant::now();
     let options = demo_options(options, &workspace, real.as_deref());
@@ -238,6 +284,17 @@ fn run_demo(options: &Request, env: &Env) -> ExitKind {
         tell(prose, &demo::conclusion(&workspace, &diff, session.as_str(), ended.session_file.as_deref()));
     }
     ended.exit
+}
+
+/// The demo as a person meets the program: on the screen, with one change to approve.
+fn demo_on_screen(options: &Request, env: &Env, workspace: &DemoWorkspace) -> ExitKind {
+    tell(ProseTo::Stdout, &demo::screen_introduction(workspace));
+    let mut options = demo_options(options, workspace, None);
+    options.approval = Some(ApprovalMode::Default);
+    let env = demo_env(env, workspace);
+    let exit = pollux_front::run(&options, &env, &Admin, &pollux_screen::Screens, &CoreSessions);
+    tell(ProseTo::Stdout, &demo::screen_conclusion(workspace, &workspace.diff().unwrap_or_default()));
+    exit
 }
 
 /// The real model of a demo, if `--model` asks for one, with the settings that it needs.
@@ -315,7 +372,11 @@ mod tests {
         assert_eq!(env.get("GOOGLE_X"), None);
         assert_eq!(env.get("GEMINI_API_KEY"), Some("none-needed"));
         assert_eq!(env.cwd(), workspace.project);
-        let options = demo_options(&Request { sandbox: Some(true), ..Request::default() }, &workspace, None);
+        let options = demo_options(
+            &Request { sandbox: Some("true".to_owned()), ..Request::default() },
+            &workspace,
+            None,
+        );
         assert_eq!(options.script.replies.unwrap().file, workspace.replies);
         assert!(options.skip_trust);
     }

@@ -6,8 +6,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
 
+#[path = "acp/answers.rs"]
+mod answers;
 #[path = "acp/clients.rs"]
 mod clients;
+#[path = "acp/editor.rs"]
+mod editor;
 #[path = "acp/framing.rs"]
 mod framing;
 #[path = "acp/leaving.rs"]

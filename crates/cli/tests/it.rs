@@ -69,6 +69,9 @@ mod mcp;
 mod mcp_command;
 #[path = "it/mcp_real.rs"]
 mod mcp_real;
+#[cfg(target_os = "linux")]
+#[path = "it/mcp_serve.rs"]
+mod mcp_serve;
 #[path = "it/mcp_start.rs"]
 mod mcp_start;
 #[path = "it/memory.rs"]
@@ -95,6 +98,8 @@ mod policy_modes;
 mod policy_replay;
 #[path = "it/project_env.rs"]
 mod project_env;
+#[path = "it/provider_choice.rs"]
+mod provider_choice;
 #[path = "it/provider_security.rs"]
 mod provider_security;
 #[path = "it/providers.rs"]
@@ -115,6 +120,12 @@ mod rewind;
 mod routing;
 #[path = "it/sandbox.rs"]
 mod sandbox;
+#[path = "it/sandbox_attacks.rs"]
+mod sandbox_attacks;
+#[path = "it/sandbox_modes.rs"]
+mod sandbox_modes;
+#[path = "it/sandbox_questions.rs"]
+mod sandbox_questions;
 #[path = "it/sandbox_rights.rs"]
 mod sandbox_rights;
 #[path = "it/scene.rs"]

@@ -159,6 +159,29 @@ pub struct DotenvReport {
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
+impl DotenvReport {
+    /// One line for each file that tried to redirect model requests. Other ignored variables are common and harmless.
+    pub fn redirections(&self) -> Vec<String> {
+        let mut files: Vec<(&Path, Vec<String>)> = Vec::new();
+        let guarded = self.ignored.iter().filter(|ignored| ignored.reason == IgnoreReason::Guarded);
+        for IgnoredName { file, line, name, .. } in guarded.filter(|ignored| is_address(&ignored.name)) {
+            let shown = format!("`{name}` (line {line})");
+            match files.last_mut() {
+                Some((last, names)) if *last == file => names.push(shown),
+                _ => files.push((file, vec![shown])),
+            }
+        }
+        let line = |(file, names): (&Path, Vec<String>)| {
+            let names = names.join(", ");
+            format!(
+                "Warning: `{}`: ignored, because a project cannot redirect model requests: {names}",
+                file.display()
+            )
+        };
+        files.into_iter().map(line).collect()
+    }
+}
+
 /// A file and the variables it set, which may be none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedFile {
@@ -304,6 +327,14 @@ pub fn is_guarded(name: &str) -> bool {
         || BuiltInProvider::address_variables().any(|address| name == address)
         || GUARDED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || GUARDED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+}
+
+/// Whether a variable decides where model requests are sent, or what is sent along.
+pub fn is_address(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    BuiltInProvider::address_variables().any(|address| name == address)
+        || name.starts_with("POLLUX_") && name.ends_with("_BASE_URL")
+        || name.ends_with("_CUSTOM_HEADERS")
 }
 
 #[cfg(test)]

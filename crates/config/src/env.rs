@@ -36,17 +36,28 @@ pub struct Env {
     vars: BTreeMap<String, String>,
     cwd: PathBuf,
     uid: Option<u32>,
+    is_gemini: bool,
 }
 
 impl Env {
     /// An environment from given values; tests build theirs with it.
     pub fn new(vars: impl IntoIterator<Item = (String, String)>, cwd: PathBuf) -> Self {
-        Self { vars: vars.into_iter().collect(), cwd, uid: None }
+        Self { vars: vars.into_iter().collect(), cwd, uid: None, is_gemini: false }
     }
 
     /// The same for this user of the machine, whose files are looked at for their owner.
     pub fn with_uid(self, uid: u32) -> Self {
         Self { uid: Some(uid), ..self }
+    }
+
+    /// The same for a program that was called as `gemini`, whose scripts expect gemini-cli's output.
+    pub fn called_as_gemini(self) -> Self {
+        Self { is_gemini: true, ..self }
+    }
+
+    /// The dialect of output where nothing names one.
+    pub fn usual_dialect(&self) -> &'static str {
+        if self.is_gemini { "gemini-cli" } else { "pollux" }
     }
 
     /// The number of the user that the program runs as, where users have numbers.
@@ -78,7 +89,7 @@ impl Env {
     pub fn filtered(&self, keep: impl Fn(&str, &str) -> bool) -> Self {
         let kept = self.vars.iter().filter(|(name, value)| keep(name, value));
         let vars = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Self { vars, cwd: self.cwd.clone(), uid: self.uid }
+        Self { vars, cwd: self.cwd.clone(), uid: self.uid, is_gemini: self.is_gemini }
     }
 
     /// The same environment in another working directory.
@@ -87,7 +98,7 @@ impl Env {
         if let Some(pwd) = vars.get_mut("PWD") {
             *pwd = cwd.to_string_lossy().into_owned();
         }
-        Self { vars, cwd, uid: self.uid }
+        Self { vars, cwd, uid: self.uid, is_gemini: self.is_gemini }
     }
 
     /// The working directory.

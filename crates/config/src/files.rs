@@ -175,8 +175,8 @@ fn temp_file(target: &Path, folder: &Path, mode: Mode) -> io::Result<tempfile::N
     builder.tempfile_in(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
 }
 
-fn sync_folder(folder: &Path) {
-    // The new name survives a power cut only when the folder is synced too; not every system can.
+/// Syncs a folder: a new name in it survives a power cut only then. Not every system can.
+pub fn sync_folder(folder: &Path) {
     #[cfg(unix)]
     if let Ok(folder) = File::open(folder) {
         let _ = folder.sync_all();

@@ -8,7 +8,6 @@
 
 pub mod budget;
 pub mod credential_variables;
-pub mod disk;
 pub mod dotenv;
 pub mod env;
 pub mod files;

@@ -35,9 +35,10 @@ pub use crate::project_trust::ProjectTrust;
 pub use defect::{BadFile, SettingsError, SettingsWarning, WarningKind, report};
 pub use edit::{EditError, ValueError, parse_user_value, remove_path, remove_value, set_path, set_value};
 pub use interpolate::{expand, interpolate};
+pub use layers::sandbox_value;
 pub use migrate::Migrated;
 pub use origin::{Layer, Origin};
-pub use rows::Row;
+pub use rows::SettingRow;
 pub use validate::MCP_SERVER_KEYS;
 
 use layers::{LayerValues, Reading};
@@ -226,6 +227,7 @@ fn files(
 fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
     let mut warnings = reading.warnings;
     let mut effective = schema::defaults();
+    schema::insert(&mut effective, "output.dialect", reading.env.usual_dialect().into());
     let mut origins = BTreeMap::new();
     let mut withheld = Vec::new();
     let mut hooks = Vec::new();
@@ -347,13 +349,13 @@ impl Settings {
             let key = warning.key.split('[').next().unwrap_or_default();
             warning.fix = match self.get(key) {
                 Some((value, origin)) if value.is_object() => {
-                    format!("ignored; `{key}` keeps the value from {origin}")
+                    format!("value ignored; `{key}` keeps the value from {origin}")
                 }
                 Some((value, origin)) => {
                     let shown = rows::masked(key, value);
-                    format!("ignored; `{key}` is {shown} ({origin})")
+                    format!("value ignored; using {shown} ({origin})")
                 }
-                None => format!("ignored; `{key}` stays unset"),
+                None => format!("value ignored; `{key}` stays unset"),
             };
         }
         self.warnings = warnings;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::dotenv::{DotenvReport, load_dotenv};
 use crate::env::Env;
 use crate::ownership;
-use crate::paths::{self, Home, HomeError, Project};
+use crate::paths::{Home, HomeError, Project};
 use crate::project_trust::ProjectTrust;
 use crate::settings::{self, ArgOverrides, LoadRequest, Migration, Settings, SettingsError};
 use crate::trust::{
@@ -24,6 +24,8 @@ pub struct StartRequest {
     pub root: PathBuf,
     /// `--skip-trust`
     pub skip_trust: bool,
+    /// The project's settings and `.env` files are not read, trusted or not.
+    pub ignore_project: bool,
     /// `--ignore-env`
     pub ignore_env: bool,
     pub args: ArgOverrides,
@@ -64,7 +66,8 @@ pub enum StartError {
 
 /// Finds and reads everything, in the safe order.
 pub fn start(request: StartRequest) -> Result<Start, StartError> {
-    let StartRequest { mut env, root, skip_trust, ignore_env, args, migration, now } = request;
+    let StartRequest { mut env, root, skip_trust, ignore_project, ignore_env, args, migration, now } =
+        request;
     let home = Home::locate(&env)?;
     let home_notes = ownership::tighten(&home);
     let project = Project::locate(&home, &root);
@@ -72,33 +75,29 @@ pub fn start(request: StartRequest) -> Result<Start, StartError> {
     let request =
         TrustRequest { env: &env, home: &home, folder: project.root(), skip_trust, feature_enabled };
     let Standing { trust, reason: trust_reason, binding } = trust::standing(&request)?;
+    let for_project = if ignore_project { ProjectTrust::Untrusted } else { trust.for_project() };
     let first_use = match &binding {
         Binding::FirstUse(inventory) => {
             Some(Record::write(&home, inventory, now).map(|()| inventory.items.len()))
         }
         Binding::Unbound | Binding::Same | Binding::Changed(_) | Binding::Unclear(_) => None,
     };
-    let mut options = settings::dotenv_options(&env, &home, project.root(), trust.for_project())?;
+    let mut options = settings::dotenv_options(&env, &home, project.root(), for_project)?;
     options.ignore_local |= ignore_env;
     options.border = trust::refused_above(&env, &home, project.root());
     let mut own_env = env.clone();
     load_dotenv(&mut own_env, &home, home.user_home(), ProjectTrust::Untrusted, &options);
-    let dotenv = load_dotenv(&mut env, &home, project.root(), trust.for_project(), &options);
+    let dotenv = load_dotenv(&mut env, &home, project.root(), for_project, &options);
     let settings = settings::load(&LoadRequest {
         env: &env,
         offered: &dotenv.offered,
         own_env: &own_env,
         home: &home,
         project_root: project.root(),
-        trust: trust.for_project(),
+        trust: for_project,
         args,
         migration,
     })?;
-    let renamed = |file: &PathBuf| paths::same_place(file, &project.settings_file());
-    if trust.uses_project() && settings.migrated.iter().any(|migrated| renamed(&migrated.file)) {
-        // The new names of old keys are our own change. A failure shows at the next start.
-        let _ = trust::rebind(&home, project.root(), &binding, now);
-    }
     Ok(Start { env, home, project, trust, trust_reason, binding, first_use, dotenv, settings, home_notes })
 }
 

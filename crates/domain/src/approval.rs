@@ -74,17 +74,19 @@ pub struct ApprovalRequest {
     /// What would be lost permanently, for display; a front end must then not preselect yes.
     pub destroys: Option<String>,
     pub why: Why,
-    /// The offered answers. Any other answer counts as [`Answer::Cancel`].
+    /// The offered answers. Any other answer counts as [`ApprovalAnswer::Cancel`].
     pub offers: Vec<Offer>,
 }
 
 impl ApprovalRequest {
     /// Whether this answer was offered; a front end cannot grant more than that.
-    pub fn offers(&self, answer: &Answer) -> bool {
+    pub fn offers(&self, answer: &ApprovalAnswer) -> bool {
         match (answer, &self.subject) {
-            (Answer::Refuse(_) | Answer::Cancel, _) => true,
-            (Answer::Replies(replies), Subject::Questions(questions)) => replies.len() == questions.len(),
-            (Answer::Replies(_), _) => false,
+            (ApprovalAnswer::Refuse(_) | ApprovalAnswer::Cancel, _) => true,
+            (ApprovalAnswer::Replies(replies), Subject::Questions(questions)) => {
+                replies.len() == questions.len()
+            }
+            (ApprovalAnswer::Replies(_), _) => false,
             (other, _) => self.offers.iter().any(|offer| offer.outcome == other.outcome()),
         }
     }
@@ -117,7 +119,7 @@ pub enum Subject {
         path: PathBuf,
         text: String,
     },
-    /// The model's questions; answered with [`Answer::Replies`].
+    /// The model's questions; answered with [`ApprovalAnswer::Replies`].
     Questions(Vec<Question>),
     /// A sandboxed command needs another right.
     Sandbox(Box<RightQuestion>),
@@ -169,6 +171,33 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    const ALL: [Self; 7] = [
+        Self::Once,
+        Self::Session,
+        Self::SessionServer,
+        Self::Project,
+        Self::Saved,
+        Self::Edit,
+        Self::Refuse,
+    ];
+
+    /// The outcome with this serialised name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.as_str() == name)
+    }
+
+    /// The name of a choice that allows a call, for clients that show choices themselves.
+    pub fn label(self) -> Option<&'static str> {
+        match self {
+            Self::Once => Some("Allow"),
+            Self::Session => Some("Allow for this session"),
+            Self::SessionServer => Some("Allow all tools of this server for this session"),
+            Self::Project => Some("Allow for this project"),
+            Self::Saved => Some("Allow for all future sessions"),
+            Self::Edit | Self::Refuse => None,
+        }
+    }
+
     /// The digit that chooses it, the same in every question.
     pub fn digit(self) -> usize {
         match self {
@@ -198,7 +227,7 @@ impl Outcome {
 
 /// The user's answer.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum ApprovalAnswer {
     Once,
     Session,
     SessionServer,
@@ -214,7 +243,7 @@ pub enum Answer {
     Replies(Vec<String>),
 }
 
-impl Answer {
+impl ApprovalAnswer {
     /// What kind of answer it is.
     pub fn outcome(&self) -> Outcome {
         match self {
@@ -246,7 +275,7 @@ pub trait Person: Send + Sync {
         who: &'a str,
         questions: Vec<Question>,
         cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Answer>;
+    ) -> BoxFuture<'a, ApprovalAnswer>;
 
     /// Asks for a right of the sandbox, with these answers; the danger is shown as a warning.
     fn ask_right<'a>(
@@ -255,8 +284,8 @@ pub trait Person: Send + Sync {
         _danger: Option<String>,
         _offers: Vec<Offer>,
         _cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Cancel))
+    ) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::Cancel))
     }
 }
 

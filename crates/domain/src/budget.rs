@@ -193,6 +193,17 @@ impl Spent {
         }
     }
 
+    /// The larger amount of each unit.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            usd: MicroUsd(self.usd.0.max(other.usd.0)),
+            tokens: self.tokens.max(other.tokens),
+            requests: self.requests.max(other.requests),
+            millis: self.millis.max(other.millis),
+        }
+    }
+
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self {

@@ -30,14 +30,19 @@ pub use outcome::{CallFailure, CallOutcome, CallStatus};
 /// An event of a session.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// First of all: the session exists. `model` is the configured name, maybe an alias.
-    SessionReady { session: SessionId, model: String, roots: Vec<PathBuf> },
+    /// First of all: the session exists. `model` is the configured name, maybe an alias, and `resolved` the model that
+    /// it stands for.
+    SessionReady { session: SessionId, model: String, resolved: String, roots: Vec<PathBuf> },
     /// The result of an operation, for the front end that sent it.
     Acknowledged { id: RequestId, by: FrontId, result: OpResult },
     /// The queue of prompts changed; all of them, in order.
     QueueChanged(Vec<WaitingPrompt>),
+    /// Other front ends attached or detached; all that are attached now. Never sent while there is only one.
+    FrontsChanged(Vec<FrontId>),
     /// The prompt is recorded and the turn starts. `message` is its record, if it was recorded.
     PromptAccepted { typed: String, prompt_id: String, message: Option<String>, by: FrontId },
+    /// What [`Op::Steer`] said is recorded and goes to the model with the next request. `id` is that of the operation.
+    Steered { id: RequestId, typed: String, message: Option<String>, by: FrontId },
     /// The model is asked for a reply, which will be recorded under this id.
     StepBegan { message: String },
     /// A request is sent to the model.

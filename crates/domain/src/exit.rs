@@ -26,6 +26,8 @@ pub enum ExitKind {
     Signal(u8),
     /// A program that was run for the user failed with this code; it has reported its failure itself.
     Program(u8),
+    /// A program that the user named could not be started, with the code of a shell.
+    NotStarted(u8),
 }
 
 impl ExitKind {
@@ -43,7 +45,7 @@ impl ExitKind {
             Self::Untrusted => 55,
             Self::Cancelled => 130,
             Self::Signal(number) => 128u8.saturating_add(number),
-            Self::Program(code) => code,
+            Self::Program(code) | Self::NotStarted(code) => code,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The port to files as the user sees them: an editor may have unsaved text.
 
-use std::io;
 use std::path::Path;
 
-use crate::BoxFuture;
-
-/// Reads and writes files. The default is the disk (`config::disk`); an editor that is attached answers from its buffers.
+/// The files of an editor that is attached. Both methods wait for it, so they are called on threads that may wait. Without
+/// an answer the disk is used.
 pub trait FileView: Send + Sync {
-    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<u8>>>;
+    /// The text of a file, with what is not saved yet.
+    fn read(&self, path: &Path) -> Option<String>;
 
-    fn write<'a>(&'a self, path: &'a Path, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>>;
+    /// Writes a file, and its buffer if it is open; whether that was done.
+    fn write(&self, path: &Path, text: &str) -> bool;
 }

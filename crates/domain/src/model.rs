@@ -43,6 +43,13 @@ pub trait ModelClient: Send + Sync {
         Ok(())
     }
 
+    /// Makes a model the conversation's own, before it is asked; names without a provider belong to its provider from
+    /// then on. The error says why the name cannot mean a model.
+    fn select(&self, name: &str) -> Result<(), ModelError> {
+        let _ = name;
+        Ok(())
+    }
+
     /// The generation settings that a request is sent with: those of the model's alias and the request's over them.
     fn settings(&self, request: &ModelRequest) -> GenerationSettings {
         request.settings.clone()

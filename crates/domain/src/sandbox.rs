@@ -4,6 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::terminal_text;
+
 /// A kind of access that can be granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RightKind {
@@ -223,21 +225,43 @@ pub struct RightQuestion {
     pub right: Right,
     /// The command line that wants it.
     pub command: Option<String>,
+    /// The program of it that was refused, if that is known.
+    pub program: Option<String>,
+    /// The tool call that runs it.
+    pub call: Option<String>,
+    /// Why exactly this right is needed, if that is not obvious.
+    pub note: Option<String>,
     /// Whether the command runs again if the right is granted; otherwise it waits.
     pub rerun: bool,
 }
 
 impl RightQuestion {
+    /// The fields of requests for approval and of hooks.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "kind": self.right.kind.as_str(),
+            "target": self.right.target,
+            "program": self.program,
+            "callId": self.call,
+            "rerun": self.rerun,
+        })
+    }
+
     /// The question as one line.
     pub fn sentence(&self) -> String {
-        let target = &self.right.target;
-        let who = self.command.as_deref().and_then(program).unwrap_or("A command");
+        // Names can hide parts of themselves, or look like something else.
+        let target = &terminal_text::name(&self.right.target);
+        let note = self.note.as_deref().map(terminal_text::name);
+        let why = note.map(|note| format!(" ({note})")).unwrap_or_default();
+        let of_command = || self.command.as_deref().and_then(program);
+        let who = self.program.as_deref().or_else(of_command).unwrap_or("A command");
+        let who = &terminal_text::name(who);
         match self.right.kind {
-            RightKind::Write => format!("{who} was not allowed to write {target}"),
-            RightKind::Read => format!("{who} was not allowed to read {target}"),
-            RightKind::Host => format!("{who} wants to connect to {target}"),
-            RightKind::Port => format!("{who} wants to connect to port {target} of this machine"),
-            RightKind::Socket => format!("{who} was not allowed to connect to the socket {target}"),
+            RightKind::Write => format!("{who} was not allowed to write {target}{why}"),
+            RightKind::Read => format!("{who} was not allowed to read {target}{why}"),
+            RightKind::Host => format!("{who} wants to connect to {target}{why}"),
+            RightKind::Port => format!("{who} wants to connect to port {target} of this machine{why}"),
+            RightKind::Socket => format!("{who} was not allowed to connect to the socket {target}{why}"),
         }
     }
 }
@@ -292,9 +316,26 @@ mod tests {
         let right = Right { kind: RightKind::Host, target: "a.example:443".to_owned() };
         let question = |command: &str| {
             let command = Some(command.to_owned());
-            RightQuestion { right: right.clone(), command, rerun: false }.sentence()
+            let (program, call, note) = (None, None, None);
+            RightQuestion { right: right.clone(), command, program, call, note, rerun: false }.sentence()
         };
         assert_eq!(question("X=1 /usr/bin/npm install"), "npm wants to connect to a.example:443");
         assert_eq!(question(""), "A command wants to connect to a.example:443");
+        let right = Right { kind: RightKind::Write, target: "/h/a\u{2028}b\u{202e}c\nd".to_owned() };
+        let question = RightQuestion {
+            right,
+            command: Some("x\u{200b}y".to_owned()),
+            program: None,
+            call: None,
+            note: None,
+            rerun: true,
+        };
+        let expected = "x<U+200B>y was not allowed to write /h/a<U+2028>b<U+202E>c<U+000A>d";
+        assert_eq!(question.sentence(), expected);
+        let (program, note) = (Some("p\u{202e}q".to_owned()), Some("to replace a\nb".to_owned()));
+        let question = RightQuestion { program, note, ..question };
+        let expected =
+            "p<U+202E>q was not allowed to write /h/a<U+2028>b<U+202E>c<U+000A>d (to replace a<U+000A>b)";
+        assert_eq!(question.sentence(), expected);
     }
 }

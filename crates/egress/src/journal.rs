@@ -22,6 +22,8 @@ pub struct Caller {
     pub command: Option<String>,
     /// The program, as in `npm install`.
     pub program: Option<String>,
+    /// The port at its end, in the network that it is in.
+    pub port: Option<u16>,
 }
 
 /// What became of a connection.
@@ -45,7 +47,7 @@ impl Outcome {
 
 /// One connection or, for plain HTTP, one request.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct ConnectionEntry {
     pub caller: Caller,
     pub host: String,
     pub port: u16,
@@ -100,7 +102,7 @@ impl Journal {
     }
 
     /// Adds an entry.
-    pub fn record(&self, entry: &Entry) {
+    pub fn record(&self, entry: &ConnectionEntry) {
         let line = self.line(entry);
         let mut state = self.state.locked();
         state.write(&line);
@@ -116,7 +118,7 @@ impl Journal {
         state.denials.iter().filter(wanted).cloned().collect()
     }
 
-    fn line(&self, entry: &Entry) -> String {
+    fn line(&self, entry: &ConnectionEntry) -> String {
         let mut fields = Map::new();
         fields.insert("time".to_owned(), json!(self.clock.now().to_iso()));
         if let Some(command) = &entry.caller.command {
@@ -149,7 +151,7 @@ impl State {
         }
     }
 
-    fn deny(&mut self, entry: &Entry) {
+    fn deny(&mut self, entry: &ConnectionEntry) {
         let same = |known: &&mut Denial| {
             known.target == entry.host
                 && known.port == entry.port
@@ -194,10 +196,10 @@ mod tests {
         }
     }
 
-    fn entry(host: &str, outcome: Outcome) -> Entry {
-        let caller = Caller { command: Some("c1".to_owned()), program: None };
+    fn entry(host: &str, outcome: Outcome) -> ConnectionEntry {
+        let caller = Caller { command: Some("c1".to_owned()), program: None, port: None };
         let (rule, time) = ("no rule".to_owned(), Duration::from_millis(7));
-        Entry { caller, host: host.to_owned(), port: 443, outcome, rule, bytes: 12, time }
+        ConnectionEntry { caller, host: host.to_owned(), port: 443, outcome, rule, bytes: 12, time }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 
 use crate::host::{Authority, Host};
 use crate::http::{RequestHead, ResponseHead};
-use crate::journal::{Caller, Entry, Journal, Outcome};
+use crate::journal::{Caller, ConnectionEntry, Journal, Outcome};
 use crate::question::{Asker, GrantStore, Question, Questions, Verdict};
 use crate::resolve::{AddressError, Dialer, Resolver, System, checked_addresses, connect};
 use crate::rules::{Decision, Reach, RuleBook};
@@ -65,6 +65,16 @@ pub trait Identify: Send + Sync {
     /// The caller, given the process at the other end of a Unix socket. Called for each connection on the proxy's own
     /// thread, so it must be quick.
     fn caller(&self, pid: Option<i32>) -> Caller;
+
+    /// Whether the process with a connection from this port may use the proxy at all.
+    fn admits(&self, _port: Option<u16>) -> bool {
+        true
+    }
+
+    /// Whether the process with a connection from one port may use the way to a port of this machine.
+    fn admits_to(&self, _to: u16, _from: Option<u16>) -> bool {
+        true
+    }
 }
 
 /// What a proxy is made of.
@@ -282,7 +292,7 @@ impl Core {
         if peer.is_canary {
             return;
         }
-        self.journal.record(&Entry {
+        self.journal.record(&ConnectionEntry {
             caller: peer.caller.clone(),
             host: target.host.to_string(),
             port: target.port,

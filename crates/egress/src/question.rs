@@ -31,7 +31,7 @@ pub struct Question {
 
 /// The answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum HostAnswer {
     /// For the waiting connections.
     Once,
     /// Until the session ends.
@@ -54,11 +54,11 @@ impl Question {
     }
 
     /// The answers that can be given: a dangerous target is never allowed beyond the session.
-    pub fn answers(&self) -> &'static [Answer] {
+    pub fn answers(&self) -> &'static [HostAnswer] {
         if self.is_dangerous() {
-            &[Answer::Once, Answer::Session, Answer::No]
+            &[HostAnswer::Once, HostAnswer::Session, HostAnswer::No]
         } else {
-            &[Answer::Once, Answer::Session, Answer::Project, Answer::Always, Answer::No]
+            &[HostAnswer::Once, HostAnswer::Session, HostAnswer::Project, HostAnswer::Always, HostAnswer::No]
         }
     }
 }
@@ -71,14 +71,14 @@ pub trait Asker: Send + Sync {
     }
 
     /// Asks one question; waiting longer than the limit counts as a refusal.
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer>;
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, HostAnswer>;
 }
 
 /// Keeps grants beyond the session.
 pub trait GrantStore: Send + Sync {
-    /// Saves a grant for [`Answer::Project`] or [`Answer::Always`]. Failures are reported by the implementation;
+    /// Saves a grant for [`HostAnswer::Project`] or [`HostAnswer::Always`]. Failures are reported by the implementation;
     /// the grant then holds for the session.
-    fn save(&self, host: &Host, port: u16, answer: Answer);
+    fn save(&self, host: &Host, port: u16, answer: HostAnswer);
 }
 
 /// The outcome of a question.
@@ -172,24 +172,24 @@ impl Questions {
         Ok(receiver)
     }
 
-    async fn apply(&self, question: &Question, answer: Option<Answer>) -> Verdict {
+    async fn apply(&self, question: &Question, answer: Option<HostAnswer>) -> Verdict {
         let (host, port) = (&question.host, question.port);
         let answer = match answer {
             Some(given) if question.answers().contains(&given) => given,
             // What was not offered is granted for as long as could be offered.
-            Some(_) => Answer::Session,
+            Some(_) => HostAnswer::Session,
             None => return Verdict::Refused("no answer"),
         };
         match answer {
-            Answer::Once => Verdict::Once,
-            Answer::No => {
+            HostAnswer::Once => Verdict::Once,
+            HostAnswer::No => {
                 let mut state = self.state.locked();
                 state.refused.insert((host.clone(), port));
                 Verdict::Refused("refused by the user")
             }
-            Answer::Session | Answer::Project | Answer::Always => {
+            HostAnswer::Session | HostAnswer::Project | HostAnswer::Always => {
                 self.book.grant(host, port);
-                if let Some(store) = self.store.clone().filter(|_| answer != Answer::Session) {
+                if let Some(store) = self.store.clone().filter(|_| answer != HostAnswer::Session) {
                     let host = host.clone();
                     let _ = tokio::task::spawn_blocking(move || store.save(&host, port, answer)).await;
                 }
@@ -209,19 +209,19 @@ mod tests {
     use crate::rules::{Decision, RuleSet};
 
     struct Scripted {
-        answer: Answer,
+        answer: HostAnswer,
         asked: AtomicUsize,
         gate: Semaphore,
     }
 
     impl Scripted {
-        fn new(answer: Answer, open: usize) -> Arc<Self> {
+        fn new(answer: HostAnswer, open: usize) -> Arc<Self> {
             Arc::new(Self { answer, asked: AtomicUsize::new(0), gate: Semaphore::new(open) })
         }
     }
 
     impl Asker for Scripted {
-        fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Answer> {
+        fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, HostAnswer> {
             Box::pin(async {
                 self.asked.fetch_add(1, Ordering::SeqCst);
                 self.gate.acquire().await.unwrap().forget();
@@ -234,7 +234,7 @@ mod tests {
     struct Kept(Mutex<Vec<String>>);
 
     impl GrantStore for Kept {
-        fn save(&self, host: &Host, port: u16, answer: Answer) {
+        fn save(&self, host: &Host, port: u16, answer: HostAnswer) {
             self.0.lock().unwrap().push(format!("{host}:{port} {answer:?}"));
         }
     }
@@ -253,7 +253,7 @@ mod tests {
 
     #[tokio::test]
     async fn waiting_connections_share_one_question() {
-        let asker = Scripted::new(Answer::Once, 0);
+        let asker = Scripted::new(HostAnswer::Once, 0);
         let (questions, _) = questions(&asker);
         let mut waiting = JoinSet::new();
         for _ in 0..20 {
@@ -273,7 +273,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_holds_for_the_session() {
-        let asker = Scripted::new(Answer::No, 9);
+        let asker = Scripted::new(HostAnswer::No, 9);
         let (questions, _) = questions(&asker);
         assert_eq!(questions.ask(about("a.example")).await, Verdict::Refused("refused by the user"));
         assert_eq!(questions.ask(about("a.example")).await, Verdict::Refused("refused in this session"));
@@ -282,13 +282,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_answer_within_the_limit_is_a_refusal() {
-        let (questions, _) = questions(&Scripted::new(Answer::Always, 0));
+        let (questions, _) = questions(&Scripted::new(HostAnswer::Always, 0));
         assert_eq!(questions.ask(about("a.example")).await, Verdict::Refused("no answer"));
     }
 
     #[tokio::test]
     async fn always_is_stored_and_never_for_private_addresses() {
-        let (questions, kept) = questions(&Scripted::new(Answer::Always, 9));
+        let (questions, kept) = questions(&Scripted::new(HostAnswer::Always, 9));
         assert_eq!(questions.ask(about("a.example")).await, Verdict::Granted);
         assert_eq!(questions.ask(about("127.0.0.1")).await, Verdict::Granted);
         assert_eq!(*kept.0.lock().unwrap(), ["a.example:443 Always"]);
@@ -298,9 +298,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_raises_three_questions_at_most() {
-        let asker = Scripted::new(Answer::Once, 9);
+        let asker = Scripted::new(HostAnswer::Once, 9);
         let (questions, _) = questions(&asker);
-        let caller = Caller { command: Some("c".to_owned()), program: None };
+        let caller = Caller { command: Some("c".to_owned()), program: None, port: None };
         for number in 0..5 {
             let question = Question { caller: caller.clone(), ..about(&format!("h{number}.example")) };
             let verdict = questions.ask(question).await;

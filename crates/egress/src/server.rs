@@ -1,11 +1,13 @@
 //! A running proxy: its socket, its thread and its end.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
+use pollux_domain::sync::Locked as _;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc as tokio_mpsc, watch};
 use tokio::task::JoinSet;
@@ -68,7 +70,9 @@ pub struct Server {
     rules: Arc<RuleBook>,
     stop: CancellationToken,
     checked: watch::Receiver<Checked>,
-    doors: tokio_mpsc::UnboundedSender<Door>,
+    doors: tokio_mpsc::UnboundedSender<(Door, CancellationToken)>,
+    /// Ways to ports of this machine that are open. Networks that are not shared have one each.
+    ports: Mutex<HashMap<u16, Vec<CancellationToken>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -112,7 +116,7 @@ impl Server {
         };
         let spawned = std::thread::Builder::new().name("pollux-egress".to_owned()).spawn(run);
         let thread = Some(spawned.map_err(|source| ServerError::Thread { source })?);
-        let server = Self { address, rules, stop, checked, doors, thread };
+        let server = Self { address, rules, stop, checked, doors, ports: Mutex::default(), thread };
         started.recv().unwrap_or(Err(ServerError::Ended))?;
         Ok(server)
     }
@@ -136,7 +140,17 @@ impl Server {
 
     /// Accepts connections on this listener too, until the proxy ends. If it has ended, the listener is closed.
     pub fn hand(&self, door: Door) {
-        let _ = self.doors.send(door);
+        let closed = CancellationToken::new();
+        if let Door::Port(_, port) = &door {
+            self.ports.locked().entry(*port).or_default().push(closed.clone());
+        }
+        let _ = self.doors.send((door, closed));
+    }
+
+    /// Closes every way to a port of this machine, with its connections.
+    pub fn close(&self, port: u16) {
+        let ways = self.ports.locked().remove(&port).unwrap_or_default();
+        ways.iter().for_each(CancellationToken::cancel);
     }
 
     /// Whether it still accepts connections.
@@ -197,7 +211,7 @@ fn bind_unix(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
 type Ready = mpsc::SyncSender<Result<(), ServerError>>;
 
 async fn run(
-    (listener, doors): (Listener, tokio_mpsc::UnboundedReceiver<Door>),
+    (listener, doors): (Listener, tokio_mpsc::UnboundedReceiver<(Door, CancellationToken)>),
     core: Arc<Core>,
     stop: &CancellationToken,
     checked: &watch::Sender<Checked>,
@@ -241,7 +255,7 @@ async fn check(
 
 async fn accept(
     listener: Listener,
-    mut doors: tokio_mpsc::UnboundedReceiver<Door>,
+    mut doors: tokio_mpsc::UnboundedReceiver<(Door, CancellationToken)>,
     core: &Arc<Core>,
 ) -> io::Result<()> {
     let slots = Arc::new(Semaphore::new(core.limits.connections));
@@ -258,7 +272,7 @@ async fn accept(
         Listener::Handed => {}
     }
     // The sender lives as long as the server; until then, this does not end.
-    while let Some(door) = doors.recv().await {
+    while let Some((door, closed)) = doors.recv().await {
         let opened = match door {
             Door::Proxy(listener) => {
                 listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener)).map(
@@ -268,7 +282,12 @@ async fn accept(
             Door::Port(listener, port) => listener
                 .set_nonblocking(true)
                 .and_then(|()| TcpListener::from_std(listener))
-                .map(|listener| loops.spawn(forward(listener, port, Arc::clone(&slots)))),
+                .map(|listener| {
+                    let forwarding = forward(listener, port, Arc::clone(core), Arc::clone(&slots));
+                    loops.spawn(async move {
+                        closed.run_until_cancelled(forwarding).await;
+                    })
+                }),
         };
         // A listener that cannot be used is closed: nobody gets out.
         drop(opened);
@@ -282,7 +301,7 @@ async fn accept_unix(listener: UnixListener, core: Arc<Core>, slots: Arc<Semapho
         let accepted = listener.accept().await.map(|(stream, _)| stream);
         let Some(stream) = or_wait(accepted).await else { continue };
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
-        admit(&core, &slots, &mut connections, halves_unix(stream), None, pid);
+        admit(&core, &slots, &mut connections, halves_unix(stream), None, (pid, None));
     }
 }
 
@@ -292,17 +311,20 @@ async fn accept_tcp(listener: TcpListener, token: Option<Arc<str>>, core: Arc<Co
         let accepted = listener.accept().await.map(|(stream, _)| stream);
         let Some(stream) = or_wait(accepted).await else { continue };
         let _ = stream.set_nodelay(true);
-        admit(&core, &slots, &mut connections, halves_tcp(stream), token.as_ref(), None);
+        let port = stream.peer_addr().ok().map(|peer| peer.port());
+        admit(&core, &slots, &mut connections, halves_tcp(stream), token.as_ref(), (None, port));
     }
 }
 
-/// Connects each connection with a port of this machine.
-async fn forward(listener: TcpListener, port: u16, slots: Arc<Semaphore>) {
+/// Connects each connection of a process that may use it with a port of this machine.
+async fn forward(listener: TcpListener, port: u16, core: Arc<Core>, slots: Arc<Semaphore>) {
     let mut connections = JoinSet::new();
     loop {
-        let accepted = listener.accept().await.map(|(stream, _)| stream);
-        let Some(mut inside) = or_wait(accepted).await else { continue };
+        let Some((mut inside, client)) = or_wait(listener.accept().await).await else { continue };
         while connections.try_join_next().is_some() {}
+        if core.identify.as_ref().is_some_and(|identify| !identify.admits_to(port, Some(client.port()))) {
+            continue;
+        }
         let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
         connections.spawn(async move {
             if let Ok(mut outside) = TcpStream::connect(("127.0.0.1", port)).await {
@@ -338,11 +360,15 @@ fn admit(
     connections: &mut JoinSet<()>,
     (reader, writer): (Reader, Writer),
     token: Option<&Arc<str>>,
-    pid: Option<i32>,
+    (pid, port): (Option<i32>, Option<u16>),
 ) {
     while connections.try_join_next().is_some() {}
+    if core.identify.as_ref().is_some_and(|identify| !identify.admits(port)) {
+        return;
+    }
     let Ok(slot) = Arc::clone(slots).try_acquire_owned() else { return };
     let caller = core.identify.as_ref().map_or_else(Caller::default, |identify| identify.caller(pid));
+    let caller = Caller { port, ..caller };
     let peer = Peer { caller, is_canary: false };
     let serving = serve(Arc::clone(core), Source::new(reader), writer, token.cloned(), peer);
     connections.spawn(async move {

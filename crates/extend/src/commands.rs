@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::frontmatter;
 
-pub use discovery::{Found, Places, find};
+pub use discovery::{CommandFolders, FoundCommands, find};
 
 /// Size limit of a command file, far above any handwritten prompt.
 const MAX_BYTES: u64 = 1024 * 1024;

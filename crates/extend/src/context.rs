@@ -25,7 +25,7 @@ const MAX_IGNORE_BYTES: u64 = 1024 * 1024;
 
 /// Where context files may be.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct ContextFolders {
     /// The user's `.gemini` folder.
     pub gemini_dir: PathBuf,
     /// The project's own state folder, which may contain private notes.
@@ -50,7 +50,7 @@ enum Reach {
 /// Finds context files and remembers which ones the model already has.
 #[derive(Debug, Clone)]
 pub struct ContextFiles {
-    places: Places,
+    places: ContextFolders,
     names: Vec<String>,
     format: ImportFormat,
     markers: Vec<String>,
@@ -65,7 +65,7 @@ pub struct ContextFiles {
 
 impl ContextFiles {
     /// Prepares the search; nothing is read yet.
-    pub fn new(mut places: Places, settings: &Context) -> Self {
+    pub fn new(mut places: ContextFolders, settings: &Context) -> Self {
         let real = places.homes.iter().filter_map(|home| fs::canonicalize(home).ok());
         places.homes.extend(real.collect::<Vec<_>>());
         let ignored = if settings.filtering.respect_gemini_ignore {
@@ -351,7 +351,7 @@ mod tests {
                 },
                 ..Default::default()
             };
-            let places = Places {
+            let places = ContextFolders {
                 gemini_dir: self.dir.path().join("home/.gemini"),
                 project_temp: self.dir.path().join("home/.gemini/tmp/x"),
                 roots: vec![self.dir.path().join("repo/app")],

@@ -81,7 +81,7 @@ enum Content {
 
 /// Where skills are looked for.
 #[derive(Debug, Clone, Default)]
-pub struct Places<'a> {
+pub struct SkillFolders<'a> {
     pub extensions: &'a [Extension],
     /// In order of precedence: `~/.gemini/skills`, `~/.agents/skills`.
     pub user: Vec<PathBuf>,
@@ -180,7 +180,7 @@ fn named<'a>(skills: &'a [Skill], name: &str) -> Option<&'a Skill> {
 }
 
 /// Finds every skill.
-pub fn discover(places: &Places<'_>) -> Skills {
+pub fn discover(places: &SkillFolders<'_>) -> Skills {
     let mut found = Gathering::default();
     built_in::all().into_iter().for_each(|skill| found.add(skill));
     for extension in places.extensions {

@@ -10,14 +10,17 @@ mod copy;
 mod custom;
 mod editor;
 mod extensions;
+mod failed_turn;
 mod footer;
 mod mcp;
 mod model;
+mod offered;
 mod outcome;
 mod pages;
 mod plan;
 mod rewind;
 mod sandbox;
+mod setting_titles;
 mod settings;
 mod show;
 mod skills;
@@ -39,6 +42,8 @@ use super::Front;
 
 pub(crate) use self::auth::{SignedIn, settle_provider, sign_in};
 pub(crate) use self::budget::page as budget_page;
+pub use self::offered::{OfferedCommand, offered_commands};
+pub use self::setting_titles::{has_effect as setting_has_effect, without_effect as settings_without_effect};
 pub use self::subcommand::{Captured, Subcommands};
 pub use self::table::{SlashCommand, SlashSubcommand, reserved, slash_commands};
 

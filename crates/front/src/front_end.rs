@@ -5,7 +5,7 @@
 
 use std::pin::Pin;
 
-use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
@@ -150,7 +150,7 @@ pub trait FrontEnd {
     fn defer(&mut self, input: Input);
 
     /// Asks for an approval; `None` where the answer comes as [`Input::Decide`].
-    fn ask_approval<'a>(&'a mut self, _request: &'a ApprovalRequest) -> Option<Pending<'a, Answer>> {
+    fn ask_approval<'a>(&'a mut self, _request: &'a ApprovalRequest) -> Option<Pending<'a, ApprovalAnswer>> {
         None
     }
 

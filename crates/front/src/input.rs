@@ -1,6 +1,6 @@
 //! What a person does outside of questions.
 
-use pollux_domain::approval::{Answer, ApprovalMode};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode};
 use pollux_domain::content::Part;
 use pollux_domain::event::{Op, RequestId};
 use pollux_domain::id::CallId;
@@ -12,16 +12,20 @@ pub enum Input {
     Said(String),
     /// A prompt or a command with `/`, maybe with content that cannot be typed.
     Prompt(Box<Typed>),
+    /// Something said to the running turn, with the id of its acknowledgement.
+    Steer(RequestId, String),
     /// An operation, with the id of its acknowledgement.
     Ask(RequestId, Op),
     /// Cancel the running turn; without one, leave.
     Interrupt,
     /// The answer to an approval request.
-    Decide { call: CallId, answer: Answer },
+    Decide { call: CallId, answer: ApprovalAnswer },
     /// Change the approval mode.
     Mode(ApprovalMode),
     /// End the conversation.
     Leave,
+    /// Leave the session running in its other process.
+    Detach,
     /// The terminal is gone.
     Gone,
 }

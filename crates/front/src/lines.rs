@@ -14,7 +14,7 @@ mod replay;
 use std::collections::VecDeque;
 use std::io;
 
-use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
@@ -150,7 +150,7 @@ impl FrontEnd for Lines {
         }
     }
 
-    fn ask_approval<'a>(&'a mut self, request: &'a ApprovalRequest) -> Option<Pending<'a, Answer>> {
+    fn ask_approval<'a>(&'a mut self, request: &'a ApprovalRequest) -> Option<Pending<'a, ApprovalAnswer>> {
         Some(Box::pin(self.ask_request(request)))
     }
 

@@ -34,7 +34,8 @@ pub fn early_style(options: &Request, env: &Env) -> Style {
         found.and_then(|(_, value)| Value::as_str(value))
     };
     let format = OutputFormat::named(flag("output.format"));
-    let dialect = Dialect::named(flag("output.dialect").or(env.get("POLLUX_OUTPUT_DIALECT")));
+    let named = flag("output.dialect").or(env.get("POLLUX_OUTPUT_DIALECT"));
+    let dialect = Dialect::named(Some(named.unwrap_or(env.usual_dialect())));
     style(&Output { format, dialect }, options, env)
 }
 
@@ -99,6 +100,8 @@ mod tests {
             Request { overrides: vec![("output.format".to_owned(), json!("json"))], ..Request::default() };
         let style = early_style(&options, &env(&[("POLLUX_OUTPUT_DIALECT", "gemini-cli")]));
         assert_eq!((style.format, style.dialect), (OutputFormat::Json, Dialect::GeminiCli));
+        let gemini = early_style(&options, &env(&[]).called_as_gemini());
+        assert_eq!(gemini.dialect, Dialect::GeminiCli);
         let plain = early_style(&Request::default(), &env(&[]));
         assert_eq!((plain.format, plain.dialect), (OutputFormat::Text, Dialect::Pollux));
     }

@@ -1,19 +1,22 @@
 //! A turn under way: shows its events and passes on the person's input.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
-use pollux_domain::event::{Event, Op};
+use pollux_domain::event::{Event, FrontId, Op, OpResult, RefusalCode};
 use pollux_domain::id::CallId;
-use pollux_host::{SandboxSlot, TurnFront, TurnRequest};
+use pollux_host::{SandboxSlot, Services, TurnFront, TurnRequest};
 
 use crate::Front;
 use crate::input::Input;
+use crate::steering::Steering;
 
 /// A running turn: shows its events and passes on the person's input.
 pub(super) struct RunningTurn<'x, 'a, 'b> {
     front: &'x mut Front<'a, 'b>,
     sandbox: SandboxSlot,
     shell: Option<Shell>,
+    steering: Steering<'a>,
 }
 
 /// A `!` command that runs.
@@ -26,8 +29,9 @@ struct Shell {
 }
 
 impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
-    pub(super) fn new(front: &'x mut Front<'a, 'b>, sandbox: SandboxSlot) -> Self {
-        Self { front, sandbox, shell: None }
+    pub(super) fn new(front: &'x mut Front<'a, 'b>, sandbox: SandboxSlot, services: Arc<Services>) -> Self {
+        let steering = Steering::new(services, front.turn.loaded);
+        Self { front, sandbox, shell: None, steering }
     }
 
     async fn take(&mut self, event: &Event) -> Option<TurnRequest> {
@@ -68,15 +72,38 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
             return TurnRequest::Ask(Op::Cancel);
         }
         loop {
-            match self.front.ui.input().await {
+            let input = tokio::select! {
+                biased;
+                input = self.front.ui.input() => input,
+                steer = self.steering.next() => match steer {
+                    Ok((id, op)) => return TurnRequest::AskAs(id, op),
+                    Err((id, failure)) => {
+                        let result = OpResult::refused(RefusalCode::Failed, failure.message());
+                        self.front.take(&Event::Acknowledged { id, by: FrontId::local(), result });
+                        continue;
+                    }
+                },
+            };
+            match input {
                 Input::Interrupt => return TurnRequest::Ask(Op::Cancel),
                 Input::Leave | Input::Gone => return TurnRequest::Leave,
+                Input::Detach => {
+                    if self.front.may_detach() {
+                        return TurnRequest::Leave;
+                    }
+                }
                 Input::Decide { call, answer } => return TurnRequest::Ask(Op::Decide { call, answer }),
                 Input::Mode(mode) => {
                     if let Some(op) = self.front.mode_change(&mode.to_string(), &self.sandbox) {
                         return TurnRequest::Ask(op);
                     }
                 }
+                Input::Steer(id, typed) => {
+                    self.front.turn.log_prompt(&typed);
+                    self.steering.add(id, typed);
+                }
+                // It did not reach the session yet.
+                Input::Ask(_, Op::Withdraw { prompt }) if self.steering.withdraw(&prompt) => {}
                 Input::Ask(id, op) => {
                     self.front.before_asking(&op, &self.sandbox);
                     return TurnRequest::AskAs(id, op);

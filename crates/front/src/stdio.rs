@@ -3,8 +3,10 @@
 //! Use it to speak a protocol of lines: the streams are taken away from everything else in the process, lines are read up
 //! to a limit, and a client that does not read delays nothing. What the lines mean is not decided here.
 
+mod inbox;
 mod lines;
 mod outbox;
+mod serve;
 
 use std::fs::File;
 use std::io;
@@ -13,8 +15,10 @@ use std::os::fd::OwnedFd;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout};
 
-pub use lines::{Line, read_line};
+pub use inbox::{Driver, Inbox};
+pub use lines::{InputLine, PartialLine, read_line};
 pub use outbox::Outbox;
+pub use serve::serve;
 
 /// The client's streams under numbers that no child inherits. From now on, whatever reads standard input reads
 /// nothing, and whatever writes to standard output writes to standard error.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::Failure;
@@ -109,7 +109,9 @@ impl UserInterface {
                 Input::Leave | Input::Gone => std::future::pending().await,
                 Input::Said(_)
                 | Input::Prompt(_)
+                | Input::Steer(..)
                 | Input::Ask(..)
+                | Input::Detach
                 | Input::Decide { .. }
                 | Input::Mode(_) => {}
             }
@@ -145,16 +147,16 @@ impl UserInterface {
     }
 
     /// Asks for an approval; `None` where the answer comes as [`Input::Decide`].
-    pub(super) async fn ask_approval(&mut self, request: &Arc<ApprovalRequest>) -> Option<Answer> {
+    pub(super) async fn ask_approval(&mut self, request: &Arc<ApprovalRequest>) -> Option<ApprovalAnswer> {
         let asked = self.front_end.ask_approval(request)?;
         if self.ended_by.is_some() {
-            return Some(Answer::Cancel);
+            return Some(ApprovalAnswer::Cancel);
         }
         match unless_signalled(&mut self.signals, asked).await {
             Ok(answer) => Some(answer),
             Err(received) => {
                 self.signalled(received);
-                Some(Answer::Cancel)
+                Some(ApprovalAnswer::Cancel)
             }
         }
     }

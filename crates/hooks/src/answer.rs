@@ -105,6 +105,7 @@ pub(crate) fn read(said: &HookOutput<'_>) -> ParsedAnswer {
             return failure(format!("timed out after {after_ms}ms and was killed"));
         }
         HookEnding::NotStarted(why) => return failure(format!("could not be started: {why}")),
+        HookEnding::Failed(why) => return failure(format!("failed: {why}")),
         HookEnding::Cancelled => {
             let stop_reason = Some("The turn was cancelled.".to_owned());
             return ParsedAnswer {

@@ -19,10 +19,15 @@ pub struct Migrated {
 
 /// Their tools by our names.
 const TOOLS: &[(&str, &str)] = &[
+    ("Agent", "invoke_agent"),
+    ("AskUserQuestion", "ask_user"),
     ("Bash", "run_shell_command"),
     ("Edit", "replace"),
+    ("ExitPlanMode", "exit_plan_mode"),
     ("MultiEdit", "replace"),
     ("Read", "read_file"),
+    ("Skill", "activate_skill"),
+    ("Task", "invoke_agent"),
     ("Write", "write_file"),
     ("Glob", "glob"),
     ("Grep", "grep_search"),
@@ -73,9 +78,13 @@ pub fn claude_tool_name(theirs: &str) -> Option<&'static str> {
     TOOLS.iter().find(|(known, _)| *known == theirs).map(|(_, ours)| *ours)
 }
 
+/// The same in a matcher.
 fn tool(word: &str) -> String {
     if word.starts_with("mcp__") {
         return word.replace("__", "_");
+    }
+    if word == "Read" {
+        return "read_file|read_many_files".to_owned();
     }
     claude_tool_name(word).unwrap_or(word).to_owned()
 }

@@ -10,12 +10,13 @@ use pollux_config::settings::expand;
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
+use crate::callback::Callback;
 use crate::claude;
 use crate::event::Event;
 use crate::matcher::Matcher;
 
 /// Upstream's default.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// No interactive wait takes longer.
 const MAX_TIMEOUT_MS: f64 = 24.0 * 3600.0 * 1000.0;
 /// A timeout this short is probably given in seconds.
@@ -34,6 +35,8 @@ pub enum HookSource {
     System,
     /// By its name.
     Extension(String),
+    /// The program that drives the session.
+    Client,
 }
 
 impl HookSource {
@@ -44,6 +47,7 @@ impl HookSource {
             Self::User => "user",
             Self::System => "system",
             Self::Extension(_) => "extension",
+            Self::Client => "client",
         }
     }
 
@@ -59,6 +63,7 @@ impl HookSource {
             Self::Extension(_) => 1,
             Self::User => 2,
             Self::System => 3,
+            Self::Client => 4,
         }
     }
 }
@@ -67,7 +72,7 @@ impl fmt::Display for HookSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Extension(name) => write!(f, "extension {name}"),
-            Self::Project | Self::User | Self::System => f.write_str(self.word()),
+            Self::Project | Self::User | Self::System | Self::Client => f.write_str(self.word()),
         }
     }
 }
@@ -96,6 +101,8 @@ pub struct Hook {
     /// Variables of an extension that its commands refer to.
     pub(crate) variables: Vec<String>,
     pub(crate) rule: Matcher,
+    /// Set if it is a function of the program that drives the session, and no command.
+    pub(crate) callback: Option<Callback>,
 }
 
 impl Hook {
@@ -291,6 +298,7 @@ impl Reader<'_> {
             env,
             variables: origin.variables.clone(),
             rule,
+            callback: None,
         });
     }
 
@@ -324,7 +332,7 @@ impl Reader<'_> {
             return Vec::new();
         };
         let known = match origin.source {
-            HookSource::User | HookSource::System => self.env,
+            HookSource::User | HookSource::System | HookSource::Client => self.env,
             HookSource::Project | HookSource::Extension(_) => self.lent_env,
         };
         let mut env = Vec::with_capacity(variables.len());

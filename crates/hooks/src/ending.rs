@@ -13,6 +13,8 @@ pub enum HookEnding {
     Cancelled,
     /// Why.
     NotStarted(String),
+    /// Why a function gave no answer.
+    Failed(String),
 }
 
 impl fmt::Display for HookEnding {
@@ -23,6 +25,7 @@ impl fmt::Display for HookEnding {
             Self::TimedOut { after_ms } => write!(f, "timed out after {after_ms}ms"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::NotStarted(why) => write!(f, "not started: {why}"),
+            Self::Failed(why) => write!(f, "failed: {why}"),
         }
     }
 }

@@ -75,7 +75,8 @@ impl Hooks {
         if !self.listens_to(P::EVENT) {
             return Fired::default();
         }
-        let combined = self.run(P::EVENT, payload.fields(), scene, cancel).await;
+        let call = payload.call().map(str::to_owned);
+        let combined = self.run_for(P::EVENT, payload.fields(), scene, cancel, call.as_deref()).await;
         let warnings = combined.warnings();
         let CombinedAnswer { answer, runs, .. } = combined;
         Fired {
@@ -95,8 +96,20 @@ impl Hooks {
         scene: &HookScene,
         cancel: &CancellationToken,
     ) -> CombinedAnswer {
+        self.run_for(event, fields, scene, cancel, None).await
+    }
+
+    async fn run_for(
+        &self,
+        event: Event,
+        fields: JsonObject,
+        scene: &HookScene,
+        cancel: &CancellationToken,
+        call: Option<&str>,
+    ) -> CombinedAnswer {
         let subject = event.subject_key().and_then(|key| fields.get(key)).and_then(Value::as_str);
-        let plan = self.registry.plan(event, subject.unwrap_or_default());
+        let mut plan = self.registry.plan(event, subject.unwrap_or_default());
+        plan.hooks.retain(|hook| hook.callback.as_ref().is_none_or(|callback| callback.concerns(&fields)));
         if plan.hooks.is_empty() {
             return CombinedAnswer::default();
         }
@@ -104,7 +117,7 @@ impl Hooks {
         input.extend(fields);
         let ask = |hook: &Arc<Hook>, input: JsonObject| {
             let hook = Arc::clone(hook);
-            async move { run(&hook, input, scene, &self.services, cancel).await }
+            async move { run(&hook, input, scene, &self.services, cancel, call).await }
         };
         let mut asked: Vec<HookRun> = if plan.sequential {
             let mut asked = Vec::with_capacity(plan.hooks.len());

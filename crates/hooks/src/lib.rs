@@ -9,6 +9,7 @@
 //! definition marks it as `required`.
 
 mod answer;
+mod callback;
 mod chain;
 mod claude;
 mod command_line;
@@ -26,6 +27,7 @@ mod sample;
 mod scene;
 
 pub use answer::{Decision, HookAnswer};
+pub use callback::{CallbackError, CallbackPort, Callbacks};
 pub use claude::{Migrated, claude_tool_name, migrate};
 pub use definition::{Hook, HookProblem, HookSource, Severity};
 pub use ending::HookEnding;

@@ -30,6 +30,11 @@ pub trait Payload {
     /// The event's own keys of the input.
     fn fields(self) -> JsonObject;
 
+    /// The tool call that it is about. Only functions of the program that drives the session learn it.
+    fn call(&self) -> Option<&str> {
+        None
+    }
+
     /// Converts the combined answer to an outcome.
     fn outcome(answer: HookAnswer) -> Self::Outcome;
 }

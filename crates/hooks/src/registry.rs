@@ -7,6 +7,7 @@ use pollux_config::env::Env;
 use pollux_config::settings::{Layer, Settings, read_object};
 use serde_json::Value;
 
+use crate::callback::Callbacks;
 use crate::definition::{Hook, HookProblem, HookSource, Origin, Reader, Severity};
 use crate::event::Event;
 
@@ -24,6 +25,8 @@ pub struct LoadRequest<'a> {
     pub project_off: &'a [String],
     /// The present name of a tool that older releases called differently.
     pub current_name: fn(&str) -> &str,
+    /// Functions of the program that drives the session.
+    pub callbacks: Option<&'a Callbacks>,
 }
 
 /// An extension that may bring hooks along.
@@ -55,8 +58,16 @@ pub(crate) struct Plan {
 impl Registry {
     /// Loads all definitions. Bad ones are reported in [`Self::problems`]; the others stay active.
     pub fn load(request: &LoadRequest<'_>) -> Self {
-        let LoadRequest { settings, env, lent_env, extensions, workspace, project_off, current_name } =
-            *request;
+        let LoadRequest {
+            settings,
+            env,
+            lent_env,
+            extensions,
+            workspace,
+            project_off,
+            current_name,
+            callbacks,
+        } = *request;
         let mut reader = Reader { env, lent_env, current_name, hooks: Vec::new(), problems: Vec::new() };
         for (place, value) in settings.hooks_by_layer() {
             let Value::Object(events) = value else { continue };
@@ -84,9 +95,11 @@ impl Registry {
                 hook.source == HookSource::Project && project_off.iter().any(|o| o == hook.title());
             hook.enabled = !by_project && !off.contains(&hook.title());
         }
+        // No list and no switch concerns them.
+        hooks.extend(callbacks.into_iter().flat_map(Callbacks::hooks));
         // Stable: inside of a source the order of the files stays.
         hooks.sort_by_key(|hook| rank(&hook.source));
-        let on = hooks.iter().filter(|hook| enabled && hook.enabled);
+        let on = hooks.iter().filter(|hook| (enabled || hook.callback.is_some()) && hook.enabled);
         let heard = on.fold(0, |heard, hook| heard | bit(hook.event));
         Self { hooks: hooks.into_iter().map(Arc::new).collect(), problems, enabled, heard }
     }
@@ -114,7 +127,8 @@ impl Registry {
     pub(crate) fn plan(&self, event: Event, subject: &str) -> Plan {
         let mut hooks: Vec<Arc<Hook>> = Vec::new();
         let concerned = self.hooks.iter().filter(|hook| hook.enabled && hook.event == event);
-        for hook in concerned.filter(|hook| self.enabled && hook.rule.matches(subject)) {
+        let in_use = |hook: &&Arc<Hook>| self.enabled || hook.callback.is_some();
+        for hook in concerned.filter(in_use).filter(|hook| hook.rule.matches(subject)) {
             let same = |known: &&mut Arc<Hook>| known.name == hook.name && known.command == hook.command;
             match hooks.iter_mut().find(same) {
                 // Of duplicates the first wins, but a weaker source cannot change a stronger one.
@@ -140,6 +154,8 @@ fn rank(source: &HookSource) -> u8 {
         HookSource::User => 2,
         HookSource::System => 3,
         HookSource::Extension(_) => 4,
+        // Last, so that they see what the others changed.
+        HookSource::Client => 5,
     }
 }
 

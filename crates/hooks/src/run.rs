@@ -57,7 +57,8 @@ impl HookRun {
             HookEnding::Signalled(_)
             | HookEnding::TimedOut { .. }
             | HookEnding::Cancelled
-            | HookEnding::NotStarted(_) => None,
+            | HookEnding::NotStarted(_)
+            | HookEnding::Failed(_) => None,
         }
     }
 }
@@ -69,9 +70,16 @@ pub(crate) async fn run(
     scene: &HookScene,
     services: &HookServices,
     cancel: &CancellationToken,
+    call: Option<&str>,
 ) -> HookRun {
     let started = Instant::now();
-    let (ending, stdout, stderr) = started_and_ended(hook, &input, scene, services, cancel).await;
+    let (ending, stdout, stderr) = match &hook.callback {
+        Some(callback) => {
+            let (ending, answer) = callback.call(hook, call, &input, cancel).await;
+            (ending, answer, Vec::new())
+        }
+        None => started_and_ended(hook, &input, scene, services, cancel).await,
+    };
     let cut_off = stdout.len() > MAX_OUTPUT || stderr.len() > MAX_OUTPUT;
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     let mut reading = read(&HookOutput { ending: &ending, stdout: &stdout, stderr: &stderr, cut: cut_off });

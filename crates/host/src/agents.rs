@@ -249,7 +249,13 @@ impl AgentSet {
             return Ok(entry);
         }
         let nearest = entries.iter().min_by_key(|entry| distance(name, &entry.definition.name));
-        let failure = Failure::new(ExitKind::Failure, format!("no agent named \"{name}\""));
+        let failure = Failure::new(ExitKind::Failure, format!("no sub-agent named \"{name}\""));
+        // A definition that cannot be loaded mostly has the name of its file.
+        let of_file =
+            |line: &&String| ["md", "toml"].iter().any(|end| line.contains(&format!("/{name}.{end}: ")));
+        if let Some(problem) = self.registry.problems().iter().find(of_file) {
+            return Err(failure.hint(problem.as_str()));
+        }
         Err(match nearest.filter(|entry| distance(name, &entry.definition.name) <= 3) {
             Some(entry) => failure.hint(format!("did you mean `{}`?", entry.definition.name)),
             None => failure.hint("run `pollux agents list`"),

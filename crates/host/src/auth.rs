@@ -15,8 +15,8 @@ use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_model::auth::{self, Auth, AuthError, AuthKind, KEY_VARIABLES, Origin, VertexPlace};
 use pollux_net::client::HttpClient;
 use pollux_net::credentials::{
-    A2A_SERVICE, API_KEY_SERVICE, Backend, CredentialError, CredentialStore, Entry, Listing, Place,
-    StoreOptions,
+    A2A_SERVICE, API_KEY_SERVICE, Backend, CredentialEntry, CredentialError, CredentialPlace,
+    CredentialStore, Listing, StoreOptions,
 };
 use pollux_net::google::{CLOUD_PLATFORM, GoogleCredentials, GoogleError, GoogleTokens, find_credentials};
 use pollux_net::google_accounts::GoogleAccounts;
@@ -184,6 +184,7 @@ fn choose(
             | AuthError::EnforcedNothing { .. }
             | AuthError::NoKey
             | AuthError::VertexWithoutPlace
+            | AuthError::CredentialsWithoutPlace { .. }
     );
     let (env, taken) = with_offers(loaded);
     if !has_nothing || taken.is_empty() {
@@ -494,12 +495,12 @@ fn rows(listing: Listing) -> Reached<Vec<CredentialRow>> {
     }
 }
 
-fn row(entry: &Entry) -> CredentialRow {
+fn row(entry: &CredentialEntry) -> CredentialRow {
     let file = |path: &Path| path.display().to_string();
     let (place, plain_text) = match &entry.place {
-        Place::Keychain => ("the keychain".to_owned(), false),
-        Place::File(path) => (file(path), false),
-        Place::PlainFile(path) => (file(path), true),
+        CredentialPlace::Keychain => ("the keychain".to_owned(), false),
+        CredentialPlace::File(path) => (file(path), false),
+        CredentialPlace::PlainFile(path) => (file(path), true),
     };
     let kind = match entry.service.as_str() {
         API_KEY_SERVICE => "API key",

@@ -12,12 +12,12 @@ use crate::extension_updates::ExtensionUpdates;
 use crate::hub::{Companion, ExtraEvents};
 use crate::mcp;
 use crate::memory::{self, MemoryRecorder};
-use crate::services::{Manner, Services};
+use crate::services::{Interaction, Services};
 use crate::titles::Titles;
 
 /// The background work of one conversation.
 pub(crate) struct BackgroundWork {
-    pub(crate) manner: Manner,
+    pub(crate) manner: Interaction,
     /// Warnings collected while the conversation was set up.
     pub(crate) warnings: Vec<String>,
     pub(crate) services: Arc<Services>,
@@ -37,7 +37,7 @@ pub(crate) struct BackgroundWork {
 impl BackgroundWork {
     /// Starts the background work of a conversation.
     pub(crate) fn new(
-        manner: Manner,
+        manner: Interaction,
         warnings: Vec<String>,
         services: Arc<Services>,
         cancel: CancellationToken,
@@ -89,7 +89,7 @@ impl Companion for BackgroundWork {
                 }
             }
             Event::TurnEnded(end) => {
-                if self.manner == Manner::Headless {
+                if self.manner == Interaction::Headless {
                     before.extend(self.problem("pollux mcp list"));
                 }
                 if let (TurnEnd::Finished(_), Some(titles)) = (end, &mut self.titles) {
@@ -109,7 +109,7 @@ impl Companion for BackgroundWork {
             loop {
                 let Self { titles, updates, memory_recorder, services, said_problem, manner, later, .. } =
                     self;
-                let watches = *manner == Manner::Interactive && !*said_problem;
+                let watches = *manner == Interaction::Interactive && !*said_problem;
                 tokio::select! {
                     event = next(titles.as_mut().map(Titles::next_event)) => return event,
                     event = next(memory_recorder.as_mut().map(MemoryRecorder::next_event)) => return event,
@@ -139,8 +139,8 @@ impl Companion for BackgroundWork {
                 let (notes, requests) = memory_recorder.close(cancel.is_cancelled()).await;
                 events.extend(requests);
                 events.extend(notes.into_iter().map(|note| match manner {
-                    Manner::Headless => memory::notice(note),
-                    Manner::Interactive => {
+                    Interaction::Headless => memory::notice(note),
+                    Interaction::Interactive => {
                         let (severity, code) = (Severity::Info, NoticeCode::Memory);
                         Event::Notice { severity, code, message: note }
                     }

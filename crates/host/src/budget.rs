@@ -29,12 +29,9 @@ pub(crate) fn meter(turn: &Prepared<'_>, warnings: &mut Vec<String>) -> Result<A
         lower(loaded, *scope, limits.entry(*scope).or_default(), most, warnings);
     }
     let share = limits.remove(&Scope::Subagent).unwrap_or_default();
-    let shared = limits.keys().any(|scope| scope.outlives_sessions());
-    let mut budget = Budget::new(limits).with_fixed(fixed).of_session(turn.session.id.to_string());
-    if shared {
-        let file = loaded.home.budget_file();
-        budget = budget.with_file(CounterFile::new(file, loaded.project.hash(), Arc::new(SystemClock)));
-    }
+    let file = CounterFile::new(loaded.home.budget_file(), loaded.project.hash(), Arc::new(SystemClock));
+    let session = turn.session.id.to_string();
+    let budget = Budget::new(limits).with_fixed(fixed).of_session(session).with_file(file);
     let unknown = match settings.unknown_price {
         PriceOfUnknown::Warn => UnknownPrice::Warn,
         PriceOfUnknown::Refuse => UnknownPrice::Refuse,

@@ -100,7 +100,8 @@ fn check_scope(scope: Option<&str>) -> Result<(), Failure> {
         Some("process") => "unsupported sandbox scope `process`".to_owned(),
         Some(other) => format!("unknown sandbox scope `{other}`"),
     };
-    let hint = "set the sandbox scope to `command`, or start Pollux in your own container with `SANDBOX` set";
+    let hint = "set the scope to `command` (`GEMINI_SANDBOX_SCOPE` or `tools.sandbox.scope`), or run Pollux in your own container \
+                with the environment variable `SANDBOX` set";
     Err(Failure::new(ExitKind::Sandbox, problem).hint(hint))
 }
 
@@ -132,6 +133,14 @@ pub(crate) fn announcement(loaded: &Loaded, level: Option<Level>) -> Option<Stri
     request
         .needs_build(engine, search_path)
         .then(|| format!("Building the sandbox image from .gemini/sandbox.Dockerfile with {engine}…"))
+}
+
+/// The line about a project's image that a sandbox without containers does not use.
+pub(crate) fn unused_file(loaded: &Loaded, level: Level) -> Option<String> {
+    let is_container = matches!(level, Level::Container(_));
+    let is_there = loaded.trust.uses_project() && Dockerfile::exists(loaded.project.root());
+    let text = "`.gemini/sandbox.Dockerfile` is not used by this sandbox; use `--sandbox=docker` or `--sandbox=podman`.";
+    (is_there && !is_container).then(|| text.to_owned())
 }
 
 /// Lines about values that have no effect or that lift restrictions.

@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use pollux_domain::event::{Event, Op, OpResult, Refusal, RequestId, TurnEnd};
+use pollux_domain::BoxFuture;
+use pollux_domain::event::{Event, FrontId, Op, OpResult, Refusal, RequestId, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::tool::ToolSpec;
@@ -18,12 +19,83 @@ use crate::hub::{Companion, Delivery, Front, Hosted, Limits, Link, Scopes, Subsc
 use crate::prompt::Expanded;
 use crate::rewind::ChangeRecorder;
 use crate::services::Services;
-use crate::{Loaded, Sink, mcp, skills};
+use crate::turn::recorded_changes;
+use crate::{Loaded, Prepared, Sink, mcp, skills};
+
+/// A front end's connection to a session, in this process or another.
+pub trait SessionLink {
+    /// The name of the front end among those of the session.
+    fn id(&self) -> &FrontId;
+
+    /// The next event; `None` when the session has ended or is out of reach. Cancel-safe.
+    fn next(&mut self) -> BoxFuture<'_, Option<Arc<Event>>>;
+
+    /// The next event if one is ready.
+    fn try_next(&mut self) -> Option<Arc<Event>>;
+
+    /// Sends an operation; an event with this id reports the result.
+    fn ask_as(&self, id: RequestId, op: Op) -> Result<(), Refusal>;
+
+    /// Whether the session runs in another process and goes on without this front end.
+    fn is_remote(&self) -> bool {
+        true
+    }
+}
+
+/// The only front end of a session of this process.
+struct OnlyFront {
+    front: Front,
+    events: Subscription,
+}
+
+impl SessionLink for OnlyFront {
+    fn id(&self) -> &FrontId {
+        self.front.id()
+    }
+
+    fn next(&mut self) -> BoxFuture<'_, Option<Arc<Event>>> {
+        Box::pin(async move {
+            loop {
+                match self.events.next().await? {
+                    Delivery::Event(event) => return Some(event.event),
+                    // Cannot happen: the session waits for this reader.
+                    Delivery::Snapshot(_) | Delivery::Lagged { .. } => {}
+                }
+            }
+        })
+    }
+
+    fn try_next(&mut self) -> Option<Arc<Event>> {
+        match self.events.try_next()? {
+            Delivery::Event(event) => Some(event.event),
+            Delivery::Snapshot(_) | Delivery::Lagged { .. } => None,
+        }
+    }
+
+    fn ask_as(&self, id: RequestId, op: Op) -> Result<(), Refusal> {
+        self.front.ask_as(id, op)
+    }
+
+    fn is_remote(&self) -> bool {
+        false
+    }
+}
+
+/// A session that is assembled and runs, before a front end is attached.
+pub(crate) struct Assembled {
+    pub(crate) link: Link,
+    pub(crate) companion: Box<dyn Companion>,
+    pub(crate) services: Arc<Services>,
+    pub(crate) change_recorder: Arc<ChangeRecorder>,
+    pub(crate) sandbox: SandboxSlot,
+    pub(crate) session_file: Option<PathBuf>,
+}
 
 /// A running agent session with one front end.
 pub struct Conversation {
-    front: Front,
-    events: Subscription,
+    session: Box<dyn SessionLink>,
+    /// Numbers the operations.
+    asked: AtomicU64,
     pub session_file: Option<PathBuf>,
     pub services: Arc<Services>,
     pub(crate) change_recorder: Arc<ChangeRecorder>,
@@ -66,54 +138,83 @@ pub enum Turned {
 }
 
 impl Conversation {
-    pub(crate) fn new(
-        link: Link,
-        companion: Box<dyn Companion>,
-        services: Arc<Services>,
-        change_recorder: Arc<ChangeRecorder>,
-        sandbox: SandboxSlot,
-        session_file: Option<PathBuf>,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn new(assembled: Assembled) -> Result<Self, Failure> {
+        let Assembled { link, companion, services, change_recorder, sandbox, session_file } = assembled;
         // The only front end is attached from the start, so no event log is needed.
         let limits = Limits { log_events: 0, log_bytes: 0, ..Limits::default() };
         let hosted = Hosted::accompanied(link, limits, companion);
         let front = hosted.attach("local", Scopes::ALL).ok_or_else(gone)?;
         let events = front.subscribe_alone().map_err(|_| gone())?;
-        Ok(Self { front, events, session_file, services, change_recorder, sandbox })
+        let session = Box::new(OnlyFront { front, events });
+        let asked = AtomicU64::default();
+        Ok(Self { session, asked, session_file, services, change_recorder, sandbox })
+    }
+
+    /// A conversation whose session runs in another process. Prompts are expanded here, with the skills, commands and
+    /// files of the session's folder; MCP servers, background processes and the sandbox are the session's.
+    pub fn attached(
+        session: Box<dyn SessionLink>,
+        turn: &Prepared<'_>,
+        session_file: Option<PathBuf>,
+    ) -> Result<Self, Failure> {
+        let services = Arc::new(Services::of_folder(turn.loaded)?);
+        let change_recorder = Arc::new(recorded_changes(turn, None));
+        let (asked, sandbox) = (AtomicU64::default(), SandboxSlot::new(None));
+        Ok(Self { session, asked, session_file, services, change_recorder, sandbox })
+    }
+
+    /// Whether the session runs in another process and goes on without this front end.
+    pub fn is_remote(&self) -> bool {
+        self.session.is_remote()
+    }
+
+    /// The name of this front end among those of the session.
+    pub fn front_id(&self) -> &FrontId {
+        self.session.id()
     }
 
     /// The next event; `None` when the conversation has ended and its resources are closed.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
-        loop {
-            match self.events.next().await? {
-                Delivery::Event(event) => return Some(event.event),
-                // Cannot happen: the session waits for this reader.
-                Delivery::Snapshot(_) | Delivery::Lagged { .. } => {}
-            }
-        }
+        self.session.next().await
     }
 
     /// The next event if one is ready.
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
-        match self.events.try_next()? {
-            Delivery::Event(event) => Some(event.event),
-            Delivery::Snapshot(_) | Delivery::Lagged { .. } => None,
-        }
+        self.session.try_next()
     }
 
     /// Sends an operation; an event with this id reports the result.
     pub fn ask(&self, op: Op) -> Result<RequestId, Refusal> {
-        self.front.ask(op)
+        let number = self.asked.fetch_add(1, Ordering::Relaxed);
+        let id = RequestId::new(format!("{}-{number}", self.session.id()));
+        self.session.ask_as(id.clone(), op)?;
+        Ok(id)
     }
 
     /// The same, with an id chosen by the front end.
     pub fn ask_as(&self, id: RequestId, op: Op) -> Result<(), Refusal> {
-        self.front.ask_as(id, op)
+        self.session.ask_as(id, op)
     }
 
     /// Runs an operation that starts a turn or a shell command until it ends.
     pub async fn turn(&mut self, op: Op, front: &mut dyn TurnFront) -> Result<Turned, Failure> {
+        // Another front end's turn may come first.
+        let waits = self.is_remote() && matches!(op, Op::Prompt { .. });
         let asked = self.ask(op).map_err(|_| gone())?;
+        self.follow(Some(asked), waits, front).await
+    }
+
+    /// Takes part in a turn that another front end began, until it ends.
+    pub async fn join_turn(&mut self, front: &mut dyn TurnFront) -> Result<Turned, Failure> {
+        self.follow(None, false, front).await
+    }
+
+    async fn follow(
+        &mut self,
+        asked: Option<RequestId>,
+        mut waits: bool,
+        front: &mut dyn TurnFront,
+    ) -> Result<Turned, Failure> {
         let mut leaving = false;
         loop {
             let time_is_up = front.time_is_up();
@@ -130,9 +231,16 @@ impl Conversation {
             };
             let wish = front.event(&event).await;
             let end = match &*event {
+                Event::PromptAccepted { by, .. } if waits && by == self.session.id() => {
+                    waits = false;
+                    None
+                }
+                Event::TurnEnded(_) | Event::ShellEnded(_) if waits => None,
                 Event::TurnEnded(end) => Some(Some(end.clone())),
                 Event::ShellEnded(_) => Some(None),
-                Event::Acknowledged { id, result: OpResult::Refused(refusal), .. } if *id == asked => {
+                Event::Acknowledged { id, result: OpResult::Refused(refusal), .. }
+                    if asked.as_ref() == Some(id) =>
+                {
                     return Err(Failure::new(ExitKind::Failure, refusal.message.clone()));
                 }
                 _ => None,
@@ -153,6 +261,8 @@ impl Conversation {
                 let _ = self.ask_as(id, op);
                 return ControlFlow::Continue(());
             }
+            // The turn goes on without this front end.
+            TurnRequest::Leave if self.is_remote() => return ControlFlow::Break(()),
             TurnRequest::Leave => {
                 *leaving = true;
                 Op::Cancel

@@ -10,7 +10,7 @@ use pollux_domain::sync::Locked as _;
 use pollux_domain::terminal_text::visible;
 use pollux_extend::commands::names::{Candidate, Names};
 use pollux_extend::commands::template::{Piece, parse};
-use pollux_extend::commands::{CommandFile, Found, Origin, Places, find};
+use pollux_extend::commands::{CommandFile, CommandFolders, FoundCommands, Origin, find};
 use pollux_mcp::Servers;
 
 use super::{Loaded, extensions};
@@ -107,8 +107,8 @@ impl Commands {
 }
 
 impl Known {
-    fn look(places: &Places, reserved: Reserved) -> Self {
-        let Found { files, problems } = find(places);
+    fn look(places: &CommandFolders, reserved: Reserved) -> Self {
+        let FoundCommands { files, problems } = find(places);
         let candidates: Vec<Candidate> = files
             .iter()
             .map(|file| Candidate { name: file.name.clone(), origin: file.origin.clone() })
@@ -138,14 +138,14 @@ impl Known {
 }
 
 /// The command folders. In an untrusted folder there are none, since even the user's commands inject project files.
-pub fn places(loaded: &Loaded) -> Places {
+pub fn places(loaded: &Loaded) -> CommandFolders {
     if !loaded.trust.uses_project() {
-        return Places::default();
+        return CommandFolders::default();
     }
     let (user, project) =
         (loaded.home.gemini_dir().join("commands"), loaded.project.gemini_dir().join("commands"));
     let is_home = same_place(loaded.project.root(), loaded.home.user_home()) || same_place(&user, &project);
-    Places {
+    CommandFolders {
         user: Some(user),
         project: (!is_home).then_some(project),
         extensions: extensions::parts(loaded, "commands"),
@@ -153,7 +153,7 @@ pub fn places(loaded: &Loaded) -> Places {
 }
 
 /// The commands in these folders by name, with their descriptions. Invalid files are left out.
-pub fn described(places: &Places, reserved: Reserved) -> Vec<(String, String)> {
+pub fn described(places: &CommandFolders, reserved: Reserved) -> Vec<(String, String)> {
     let known = Known::look(places, reserved);
     let of = |(at, file): (usize, &CommandFile)| {
         Some((known.names.shown(at).to_owned(), file.read().ok()?.description))

@@ -27,6 +27,7 @@ pub fn registry(loaded: &Loaded) -> Registry {
         workspace: loaded.project.root(),
         project_off: &project_off,
         current_name: pollux_policy::canonical_tool_name,
+        callbacks: loaded.client_hooks.as_ref(),
     })
 }
 

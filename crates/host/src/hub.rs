@@ -23,8 +23,9 @@ use pollux_domain::sync::Locked as _;
 
 pub use fold::Snapshot;
 pub use front::Front;
-pub use hosted::{Companion, ExtraEvents, Hosted, Limits, Link, State};
+pub use hosted::{Companion, ExtraEvents, Hosted, Joined, Limits, Link, SessionState};
 pub use log::Numbered;
+pub use pollux_agent::Operations;
 pub use queue::{Delivery, Subscription};
 pub use scopes::Scopes;
 
@@ -47,7 +48,7 @@ impl Hub {
     }
 
     /// The ids and states of all sessions.
-    pub fn list(&self) -> Vec<(SessionId, State)> {
+    pub fn list(&self) -> Vec<(SessionId, SessionState)> {
         let sessions = self.sessions.locked();
         let mut list: Vec<_> =
             sessions.iter().map(|(id, hosted)| (SessionId::from_file(id), hosted.state())).collect();

@@ -7,6 +7,7 @@
 pub mod account;
 mod agent_servers;
 pub mod agents;
+mod attached;
 pub mod auth;
 mod background_work;
 mod budget;
@@ -62,6 +63,7 @@ mod start_up;
 mod system_prompt;
 mod terminals;
 mod titles;
+mod tool_entries;
 pub mod trust;
 pub mod turn;
 mod workspace;
@@ -74,9 +76,10 @@ use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 
+pub use attached::{SessionReport, stored_history};
 pub use auth::check_credentials;
 pub use built_in_prompts::begin_context_file;
-pub use conversation::{Conversation, TurnFront, TurnRequest, Turned};
+pub use conversation::{Conversation, SessionLink, TurnFront, TurnRequest, Turned};
 pub use credentials::Credentials;
 pub use custom_commands::{CommandList, Invocation};
 pub use extensions::{check_extensions, extension_themes};
@@ -100,13 +103,14 @@ pub use sandbox::{
     unavailable as sandbox_unavailable,
 };
 pub use sandbox_page::sandbox_page;
+pub use services::Services;
 pub use sessions::{
     Chosen, Freshness, HistoryItem, RecordedCall, RecordedItem, StoredChat, StoredChats, choose_session,
     delete_session, list_sessions, stored_chats, tidy_up,
 };
 pub use slash::{FilePlan, remember};
 pub use start_up::start;
-pub use turn::{open_conversation, run_turn};
+pub use turn::{HostedSession, open_conversation, open_hosted, run_attached_turn, run_turn};
 /// A finished turn.
 pub struct Done {
     pub end: TurnEnd,

@@ -16,12 +16,14 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::sandbox::Right;
 use pollux_exec::environment::{sanitised, with_fixed_variables};
+use pollux_hooks::Callbacks;
+use pollux_mcp::ClientLink;
 use serde_json::Value;
 
 use crate::found_extensions::Extensions;
 use crate::kept_servers::Kept;
 use crate::project_model::{self, ProjectModel};
-use crate::request::{Request, Reserved};
+use crate::request::{ClientFiles, Request, Reserved};
 use crate::start_up::start;
 use crate::{sandbox, settings, trust};
 
@@ -60,6 +62,14 @@ pub struct Loaded {
     pub(crate) updates: OnceLock<()>,
     /// MCP servers of the session's client.
     pub(crate) client_servers: Vec<(String, Value)>,
+    /// Those of them inside of the client.
+    pub(crate) client_links: Vec<(String, ClientLink)>,
+    /// No other servers are used.
+    pub(crate) only_client_servers: bool,
+    /// Files as the session's client has them.
+    pub(crate) client_files: Option<ClientFiles>,
+    /// Hooks of the session's client.
+    pub(crate) client_hooks: Option<Callbacks>,
     /// Servers kept when a conversation is cleared.
     pub(crate) servers: Kept,
     /// Read on first use; see [`agents::of`].
@@ -75,13 +85,20 @@ impl Loaded {
     }
 
     /// The environment without secrets, for hooks and all other children.
-    pub(crate) fn sanitised_env(&self) -> Vec<(String, String)> {
+    pub fn sanitised_env(&self) -> Vec<(String, String)> {
         self.sanitised_env.get_or_init(|| sanitised(&self.env, &self.groups.tools.redaction)).clone()
     }
 
     /// The environment of commands.
     pub fn command_env(&self) -> Vec<(String, String)> {
         with_fixed_variables(self.sanitised_env(), &self.groups.tools.shell_pager)
+    }
+
+    /// The same in a sandbox; `own` replaces variables of the same name.
+    pub fn sandboxed_env(&self, own: &[(String, String)]) -> Vec<(String, String)> {
+        let mut environment = self.command_env();
+        pollux_exec::environment::for_sandbox(&mut environment, own.to_vec());
+        environment
     }
 
     /// The strings of a list setting.
@@ -106,6 +123,7 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
     if options.without_questions {
         groups.tools.exclude.push("ask_user".to_owned());
     }
+    groups.tools.exclude.extend(options.excluded_tools.iter().cloned());
     let sandbox_allow = sandbox::flags(&options.sandbox_allow)?;
     let mut loaded = Loaded {
         groups,
@@ -127,6 +145,10 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
         extensions: OnceLock::new(),
         updates: OnceLock::new(),
         client_servers: options.client_servers.clone(),
+        client_links: options.client_links.clone(),
+        only_client_servers: options.only_client_servers,
+        client_hooks: options.client_hooks.clone(),
+        client_files: options.client_files.clone(),
         servers: Kept::default(),
         agents: OnceLock::new(),
         sanitised_env: OnceLock::new(),
@@ -144,6 +166,6 @@ pub fn check_policy_files(options: &Request, loaded: &Loaded) -> Result<(), Fail
     match paths.find(|path| !loaded.env.cwd().join(path).exists()) {
         None => Ok(()),
         Some(path) => Err(Failure::new(ExitKind::Config, format!("policy file `{path}` not found"))
-            .hint("`--policy` and `--admin-policy` take files or folders")),
+            .hint("check the paths of `--policy` and `--admin-policy`")),
     }
 }

@@ -16,7 +16,9 @@ use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{ToolSource as _, ToolSpec};
 use pollux_exec::background::Background;
 use pollux_extend::extension::tuned;
-use pollux_mcp::{ConfigError, Entry, Report, ServerConfig, Servers, Setup, SignIn, Status, split_words};
+use pollux_mcp::{
+    ConfigError, Report, ServerConfig, ServerEntry, Servers, Setup, SignIn, Status, split_words,
+};
 use pollux_net::client::ClientOptions;
 use pollux_net::oauth::{OAuth, OAuthOptions};
 use pollux_policy::qualified_tool_name;
@@ -103,7 +105,7 @@ fn found(loaded: &Loaded) -> Vec<Named> {
     for (name, entry) in entries(loaded, &of_extensions) {
         let state = match refusal(loaded, &switches, &name) {
             Some(unused) => Err(unused),
-            None => ServerConfig::parse(&name, &entry).map_err(|error| match error {
+            None => configured(loaded, &name, &entry).map_err(|error| match error {
                 ConfigError::NoTransport => Unused::Overlay,
                 other => Unused::Invalid(other.to_string()),
             }),
@@ -116,6 +118,16 @@ fn found(loaded: &Loaded) -> Vec<Named> {
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found
+}
+
+/// The configuration of a server: its entry, or its place in the session's client.
+fn configured(loaded: &Loaded, name: &str, entry: &Value) -> Result<ServerConfig, ConfigError> {
+    // An administrator's entry of the same name takes its place.
+    let is_own = loaded.client_servers.iter().any(|(known, own)| known == name && own == entry);
+    match loaded.client_links.iter().find(|(known, _)| known == name) {
+        Some((_, link)) if is_own => Ok(ServerConfig::of_client(name, link.clone())),
+        _ => ServerConfig::parse(name, entry),
+    }
 }
 
 /// The effective `mcpServers` entries, including extensions and administrator changes.
@@ -141,6 +153,9 @@ fn entries(loaded: &Loaded, of_extensions: &[ExtensionServer]) -> Vec<(String, V
             None => server.entry.clone(),
         };
         entries.insert(server.name.clone(), entry);
+    }
+    if loaded.only_client_servers {
+        entries.clear();
     }
     // The person's own client decides for its session; an administrator decides for both.
     entries.extend(loaded.client_servers.iter().cloned());
@@ -181,6 +196,10 @@ pub(crate) fn of_agent(
         // A server with a configured server's name would inherit its rules and approvals.
         if taken.iter().any(|other| other.trim().eq_ignore_ascii_case(name.trim())) {
             problems.push(unused("a configured server has the same name and takes precedence"));
+            continue;
+        }
+        if loaded.only_client_servers {
+            problems.push(unused("only the servers of the client are used"));
             continue;
         }
         if let Some(Unused::Blocked(why) | Unused::Disabled(why)) = refusal(loaded, &switches, name) {
@@ -349,7 +368,7 @@ pub fn setup(
     let sign_in = configs.iter().any(|config| config.url().is_some()).then(|| sign_in(loaded));
     let entries = configs.into_iter().map(|config| {
         let access = sign_in.as_ref().and_then(|sign_in| sign_in.access(&config));
-        Entry { config, access }
+        ServerEntry { config, access }
     });
     Setup {
         entries: entries.collect(),

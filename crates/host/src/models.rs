@@ -79,6 +79,8 @@ fn provider(turn: &Prepared<'_>, catalogue: Arc<Catalogue>) -> Result<Router, Fa
     let tokens = auth::google_tokens(&turn.credentials, &http);
     let source = RunProviders::new(loaded, &turn.credentials.provider, http.clone(), Arc::clone(&catalogue));
     let router = Router::new(turn.credentials.provider.as_str(), Arc::new(source));
+    // Background work may come before the first prompt. A name that means nothing fails with the first request.
+    let _ = router.select(&turn.credentials.model);
     let Some(auth) = turn.credentials.auth.clone() else { return Ok(router) };
     let setup = GeminiSetup {
         http,

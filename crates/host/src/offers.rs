@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_extend::agents::Registry;
-use pollux_extend::commands::Places;
+use pollux_extend::commands::CommandFolders;
 use pollux_extend::skills::SkillRegistry;
 use pollux_mcp::Servers;
 use pollux_tools::Workspace;
@@ -16,7 +16,7 @@ use crate::{Conversation, Loaded, agents, custom_commands, extensions, mcp, mode
 #[derive(Clone, Default)]
 pub struct Offers {
     pub workspace: Option<Arc<Workspace>>,
-    pub commands: Places,
+    pub commands: CommandFolders,
     pub skills: Option<Arc<SkillRegistry>>,
     pub servers: Option<Arc<Servers>>,
     /// Including disabled ones.

@@ -1,6 +1,7 @@
 //! Restricts the approval mode in untrusted folders.
 
 use pollux_config::env::name;
+use pollux_config::files::{self, Mode};
 use pollux_config::trust::TrustReason;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
@@ -37,13 +38,33 @@ pub fn check_trust(options: &Request, loaded: &Loaded) -> Result<Permission, Fai
     let mut notes = vec![format!(
         "This folder {what}{because}: its settings, hooks, commands and .env files are ignored. To trust it, {ways}."
     )];
-    if wished != ApprovalMode::Default && wished != ApprovalMode::Plan {
-        notes.push(
-            "Approval mode overridden to \"default\" because the current folder is not trusted.".to_owned(),
-        );
+    if was_told(options, loaded, &notes) {
+        notes.clear();
     }
-    let approval = if wished == ApprovalMode::Plan { wished } else { ApprovalMode::Default };
-    Ok(Permission { approval, notes })
+    // What the person asks for on the command line is not the folder's doing.
+    let is_asked = options.approval.is_some() && loaded.trust_reason != TrustReason::Restricted;
+    if is_asked || wished == ApprovalMode::Default || wished == ApprovalMode::Plan {
+        return Ok(Permission { approval: wished, notes });
+    }
+    notes.push(
+        "Approval mode overridden to \"default\" because the current folder is not trusted.".to_owned(),
+    );
+    Ok(Permission { approval: ApprovalMode::Default, notes })
+}
+
+/// Whether an earlier run in this folder said the same; what is said now is remembered.
+fn was_told(options: &Request, loaded: &Loaded, notes: &[String]) -> bool {
+    let text = notes.join("\n");
+    let temp = loaded.project.temp_dir();
+    let mark = temp.join(".trust_notice");
+    if files::read_text(&mark).is_ok_and(|told| told.as_deref() == Some(text.as_str())) {
+        return !options.debug;
+    }
+    // Where nothing can be written it is said every time.
+    if files::create_folder(temp, Mode::Private).is_ok() {
+        let _ = files::replace(&mark, text.as_bytes(), Mode::Private);
+    }
+    false
 }
 
 fn ways(loaded: &Loaded, changed: bool) -> String {

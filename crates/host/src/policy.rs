@@ -112,7 +112,7 @@ fn lists(options: &Request, loaded: &Loaded, trusted: bool) -> Lists {
         exclude: tools.exclude.iter().cloned().chain(extensions::excluded_tools(loaded)).collect(),
         core: tools.core.clone(),
         core_only_limits: !is_own(loaded, "tools.core") && !flag(loaded, "security.projectMayWiden"),
-        confirmation_required: loaded.texts("tools.confirmationRequired"),
+        confirmation_required: confirmed(options, loaded),
         excluded_servers: loaded.texts("mcp.excluded"),
         allowed_servers,
         headless_servers: flag(loaded, "mcp.autoAllowInHeadless")
@@ -120,6 +120,15 @@ fn lists(options: &Request, loaded: &Loaded, trusted: bool) -> Lists {
         trusted_servers: if trusted { trusted_servers(loaded) } else { Vec::new() },
         remote_agents: agents::remote_names(loaded),
     }
+}
+
+/// Tools that need approval, by settings and by the request.
+fn confirmed(options: &Request, loaded: &Loaded) -> Vec<String> {
+    loaded
+        .texts("tools.confirmationRequired")
+        .into_iter()
+        .chain(options.confirmed_tools.iter().cloned())
+        .collect()
 }
 
 /// Servers trusted in user or system settings; a project cannot trust its own.

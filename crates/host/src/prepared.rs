@@ -67,8 +67,8 @@ pub fn prepare<'a>(
 
 pub fn refuse_forbidden_yolo(request: &Request, groups: &Groups) -> Result<(), Failure> {
     if request.approval == Some(ApprovalMode::Yolo) && groups.security.disable_yolo {
-        return Err(Failure::new(ExitKind::Config, "approval mode `yolo` is disabled on this machine")
-            .hint("`security.disableYoloMode` is set; use `--approval-mode auto_edit` to allow edits"));
+        return Err(Failure::new(ExitKind::Config, "`yolo` mode is disabled by `security.disableYoloMode`")
+            .hint("use `--approval-mode auto_edit` to allow edits"));
     }
     Ok(())
 }

@@ -6,10 +6,16 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
+use pollux_domain::file_view::FileView;
 use pollux_domain::id::SessionId;
 use pollux_domain::tool::ToolSource;
+pub use pollux_hooks::{CallbackError, CallbackPort, Callbacks};
+pub use pollux_mcp::ClientLink;
 use serde_json::Value;
+
+pub use crate::tool_entries::{ToolList, is_known_entry, other_built_in_tools, tool_entries, tool_entry};
 
 /// The options of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,6 +23,8 @@ pub struct Request {
     /// `--prompt`, `--prompt-interactive` or the positional arguments.
     pub prompt: Option<String>,
     pub session: SessionChoice,
+    /// `--attach`: the session runs in the resident core.
+    pub attach: bool,
     /// Which model a resumed session goes on with.
     pub resumed_model: ResumedModel,
     /// `--approval-mode` or `--yolo`. Not a settings override: `yolo` may not come from settings.
@@ -25,17 +33,23 @@ pub struct Request {
     pub overrides: Vec<(String, Value)>,
     /// `--allowed-tools`
     pub allowed_tools: Vec<String>,
+    /// Tools that are denied, whatever else is said.
+    pub excluded_tools: Vec<String>,
+    /// Tools that need approval, as in `tools.confirmationRequired`.
+    pub confirmed_tools: Vec<String>,
     /// `--extensions`: only these; `none` for none.
     pub extensions: Vec<String>,
     /// `--include-directories`
     pub include_directories: Vec<String>,
-    /// `--sandbox` or `--sandbox=false`.
-    pub sandbox: Option<bool>,
+    /// `--sandbox`, or the word after `--sandbox=`.
+    pub sandbox: Option<String>,
     /// `--sandbox-allow`: `KIND:TARGET`, not yet read.
     pub sandbox_allow: Vec<String>,
     /// `--sandbox-report`
     pub sandbox_report: Option<PathBuf>,
     pub skip_trust: bool,
+    /// The project's settings and `.env` files are not read, trusted or not.
+    pub ignores_project_settings: bool,
     pub raw_output: RawOutput,
     /// `--api-key-env`: the variable that holds the key of the provider in use.
     pub api_key_env: Option<String>,
@@ -50,14 +64,30 @@ pub struct Request {
     pub reserved: Reserved,
     /// MCP servers of the session's client: names and entries as in `mcpServers`. Never saved.
     pub client_servers: Vec<(String, Value)>,
+    /// MCP servers inside of the session's client; their entries in `client_servers` say nothing but their name.
+    pub client_links: Vec<(String, ClientLink)>,
+    /// Only the servers of the session's client are used.
+    pub only_client_servers: bool,
     /// Tools that the session's client runs itself.
     pub client_tools: Option<ClientTools>,
+    /// Files as the session's client has them.
+    pub client_files: Option<ClientFiles>,
+    /// Functions of the session's client that run as hooks.
+    pub client_hooks: Option<Callbacks>,
     /// Instructions of the session's client, after those of the program.
     pub client_instructions: Option<String>,
     /// Nobody can answer the model's own questions, so it is not offered to ask any.
     pub without_questions: bool,
     /// Lines for stderr about flags that have no effect yet.
     pub remarks: Vec<String>,
+}
+
+/// Reads the functions that a session's client registers as hooks, and notes about those that are not used.
+pub fn client_hooks(
+    port: &Arc<dyn CallbackPort>,
+    events: &JsonObject,
+) -> Result<(Callbacks, Vec<String>), String> {
+    Callbacks::read(port, events, pollux_policy::canonical_tool_name)
 }
 
 /// Tools of a session's client. Equal if they are the same source.
@@ -71,6 +101,22 @@ impl fmt::Debug for ClientTools {
 }
 
 impl PartialEq for ClientTools {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// The files of a session's client. Equal if they are the same.
+#[derive(Clone)]
+pub struct ClientFiles(pub Arc<dyn FileView>);
+
+impl fmt::Debug for ClientFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientFiles")
+    }
+}
+
+impl PartialEq for ClientFiles {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -98,6 +144,8 @@ pub struct Resumed {
     pub all_projects: bool,
     /// Resume into a new session.
     pub fork: bool,
+    /// Start a session if there is none to resume.
+    pub or_new: bool,
 }
 
 /// Which model a resumed session goes on with.

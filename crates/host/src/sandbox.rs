@@ -22,8 +22,8 @@ use super::{Loaded, container, workspace};
 
 /// Upstream's sandboxes that Pollux does not have.
 const UNSUPPORTED: &[&str] = &["runsc", "lxc", "windows-native"];
-const VALUES: &str = "use `auto`, `true`, `namespaces`, `bwrap`, `landlock`, `docker` or `podman` (Linux), \
-                      `sandbox-exec` (macOS), or `false`";
+const VALUES: &str = "use `auto`, `true`, `false`, `sandbox-exec` (macOS only), or, on Linux, `namespaces`, `bwrap`, \
+                      `landlock`, `docker` or `podman`";
 
 /// The sandbox for tool commands.
 pub struct Sandbox {
@@ -34,6 +34,8 @@ pub struct Sandbox {
     is_implicit: bool,
     /// Sandboxes of earlier modes, whose commands may still run.
     earlier: Vec<Arc<SessionRights>>,
+    /// The name of the sandbox in the process that runs the session, if it is another one.
+    elsewhere: Option<String>,
 }
 
 /// The sandbox actually in effect, whatever the settings requested.
@@ -47,17 +49,31 @@ pub enum SandboxInForce {
     },
     /// Pollux itself runs inside a sandbox; the value of `SANDBOX`.
     Outer(String),
+    /// The session runs in another process, with the sandbox of this name.
+    Elsewhere(String),
     None,
 }
 
 impl SandboxInForce {
-    /// A short name for a status line.
+    /// A short name.
     pub fn name(&self) -> String {
         match self {
             Self::Own { confinement, .. } => confinement.level.to_string(),
-            Self::Outer(name) => name.clone(),
+            Self::Outer(name) | Self::Elsewhere(name) => name.clone(),
             Self::None => "no sandbox".to_owned(),
         }
+    }
+
+    /// The name and the network of commands, for a status line.
+    pub fn status(&self) -> String {
+        let Self::Own { network, .. } = self else { return self.name() };
+        let network = match network {
+            NetworkMode::None => "no network",
+            NetworkMode::Proxy => "proxy",
+            NetworkMode::Public => "public network",
+            NetworkMode::Open => "open network",
+        };
+        format!("{}, {network}", self.name())
     }
 
     /// The name and what it means for commands, in one line.
@@ -72,6 +88,7 @@ impl SandboxInForce {
                 format!("{} ({rights})", confinement.level)
             }
             Self::Outer(name) => format!("{name} (outer sandbox, shared by Pollux and its commands)"),
+            Self::Elsewhere(name) => format!("{name} (in the process of the session)"),
             Self::None => "no sandbox (commands run with your rights)".to_owned(),
         }
     }
@@ -93,7 +110,7 @@ impl SandboxInForce {
                 })
             }
             Self::Outer(name) => json!({"level": null, "outer": name}),
-            Self::None => json!({"level": null}),
+            Self::Elsewhere(_) | Self::None => json!({"level": null}),
         }
     }
 }
@@ -107,7 +124,12 @@ impl Sandbox {
     }
 
     fn new(rights: Option<Arc<SessionRights>>, notes: Vec<String>) -> Self {
-        Self { rights, notes, is_implicit: false, earlier: Vec::new() }
+        Self { rights, notes, is_implicit: false, earlier: Vec::new(), elsewhere: None }
+    }
+
+    /// The sandbox of a session that another process runs.
+    pub(crate) fn elsewhere(name: String) -> Self {
+        Self { elsewhere: Some(name), ..Self::new(None, Vec::new()) }
     }
 
     /// Applies the sandbox of a mode that is entered later, from the next command on. A sandbox that the user chose
@@ -120,21 +142,26 @@ impl Sandbox {
         if is_chosen || (mode == ApprovalMode::Yolo && !loaded.trust.uses_project()) {
             return Ok(false);
         }
-        let new = check_sandbox(loaded, mode)?;
-        let rights = |sandbox: &Self| {
-            sandbox.rights.as_ref().map(|rights| (rights.level(), rights.profile(), rights.network()))
-        };
-        if self.rights.is_some() && (new.rights.is_none() || rights(self) == rights(&new)) {
+        let new = check_after(loaded, mode, self.rights.as_deref())?;
+        let rights = |rights: &Arc<SessionRights>| (rights.level(), rights.profile(), rights.network());
+        let (before, after) = (self.rights.as_ref().map(rights), new.rights.as_ref().map(rights));
+        if before.is_some() && (after.is_none() || before == after) {
             return Ok(false);
         }
         let mut earlier = std::mem::take(&mut self.earlier);
         earlier.extend(self.rights.take());
-        *self = Self { earlier, ..new };
+        // One that is known has the processes of its commands.
+        let known = earlier.iter().position(|known| Some(rights(known)) == after);
+        let known = known.map(|known| earlier.remove(known));
+        *self = Self { earlier, rights: known.or(new.rights), ..new };
         Ok(true)
     }
 
     /// The sandbox that commands run in.
     pub fn in_force(&self, env: &Env) -> SandboxInForce {
+        if let Some(name) = &self.elsewhere {
+            return SandboxInForce::Elsewhere(name.clone());
+        }
         match (&self.rights, env.non_empty("SANDBOX")) {
             (Some(rights), _) => SandboxInForce::Own {
                 confinement: rights.confinement(),
@@ -169,6 +196,15 @@ enum Wish {
 
 /// Checks that the requested sandbox works (exit code 44).
 pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox, Failure> {
+    check_after(loaded, approval, None)
+}
+
+/// The same for a session that had these rights.
+fn check_after(
+    loaded: &Loaded,
+    approval: ApprovalMode,
+    earlier: Option<&SessionRights>,
+) -> Result<Sandbox, Failure> {
     let wish = wish(loaded, approval);
     if wish == Wish::Nobody {
         return Ok(Sandbox::none(loaded));
@@ -180,7 +216,11 @@ pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox,
     };
     let options = RightsOptions { trial, ..options(loaded, wish, approval)? };
     let (contained, mode) = (options.request.container.clone(), options.network);
-    match SessionRights::open(options) {
+    let opened = match earlier {
+        Some(earlier) => earlier.in_mode(options),
+        None => SessionRights::open(options),
+    };
+    match opened {
         // The others break some everyday programs, which is too much for a sandbox that nobody asked for.
         Ok(Opened { rights, .. }) if wish == Wish::Auto && !rights.level().is_default() => {
             Ok(Sandbox::none(loaded))
@@ -189,6 +229,9 @@ pub fn check_sandbox(loaded: &Loaded, approval: ApprovalMode) -> Result<Sandbox,
         Ok(Opened { rights, mut notes }) => {
             if let (Some(contained), Level::Container(engine)) = (contained, rights.level()) {
                 notes.extend(container::notes(&contained, engine, mode));
+            }
+            if wish == Wish::Asked {
+                notes.extend(container::unused_file(loaded, rights.level()));
             }
             if wish != Wish::Auto {
                 notes.insert(0, rights_line(&rights));
@@ -315,7 +358,7 @@ fn level(word: &str) -> Result<Level, Failure> {
         format!("unknown sandbox `{word}`")
     };
     Err(Failure::new(ExitKind::Sandbox, problem)
-        .hint(format!("check `GEMINI_SANDBOX` and `tools.sandbox`; {VALUES}")))
+        .hint(format!("check `--sandbox`, `GEMINI_SANDBOX` and `tools.sandbox`; {VALUES}")))
 }
 
 /// What commands may use, and whether nobody said so about the network.
@@ -383,6 +426,7 @@ fn options(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> Result<Rights
             .filtered(|name, _| !added.iter().any(|known| *known == name)),
         log: Some(loaded.project.temp_dir().join("sandbox-network.jsonl")),
         report: loaded.sandbox_report.as_ref().map(|file| loaded.env.cwd().join(file)),
+        copies: loaded.project.temp_dir().join("sandbox-settings"),
         trial: Trial::Now,
     })
 }
@@ -401,7 +445,11 @@ fn request(loaded: &Loaded, level: Option<Level>) -> Result<SandboxRequest, Fail
         search_path: env.get("PATH").unwrap_or_default().to_owned(),
         network: false,
         level,
-        grants: pollux_sandbox::Grants::default(),
+        // Other projects' folders of this kind are hidden.
+        grants: pollux_sandbox::Grants {
+            visible: vec![loaded.project.temp_dir().to_path_buf()],
+            ..pollux_sandbox::Grants::default()
+        },
         container: None,
     })
 }
@@ -442,11 +490,14 @@ mod tests {
                 proxied: !network,
                 signals_outside: false,
                 abstract_sockets: false,
+                late_sockets: false,
             };
             let mode = if network { NetworkMode::Open } else { NetworkMode::Proxy };
             SandboxInForce::Own { confinement, profile: Profile::Workspace, network: mode }
         };
         assert_eq!(own(true).name(), "bubblewrap");
+        assert_eq!(own(true).status(), "bubblewrap, open network");
+        assert_eq!(own(false).status(), "bubblewrap, proxy");
         assert_eq!(
             own(false).to_json(),
             json!({

@@ -33,11 +33,27 @@ pub struct Services {
 }
 
 impl Services {
-    pub(crate) fn open(loaded: &Loaded, manner: Manner) -> Result<Self, Failure> {
+    pub(crate) fn open(loaded: &Loaded, manner: Interaction) -> Result<Self, Failure> {
         let workspace = Arc::new(workspace::workspace(loaded)?);
         let background = Arc::new(Background::guarded(loaded.home.tmp_dir().join("background-processes")));
-        let interactive = manner == Manner::Interactive;
-        let (servers, mut unused) = mcp::start(loaded, workspace.directories(), interactive);
+        let interactive = manner == Interaction::Interactive;
+        let (servers, unused) = mcp::start(loaded, workspace.directories(), interactive);
+        Self::with_servers(loaded, workspace, background, (servers, unused))
+    }
+
+    /// What a folder offers to a front end whose session runs in another process: no servers.
+    pub(crate) fn of_folder(loaded: &Loaded) -> Result<Self, Failure> {
+        let workspace = Arc::new(workspace::workspace(loaded)?);
+        let background = Arc::new(Background::guarded(loaded.home.tmp_dir().join("background-processes")));
+        Self::with_servers(loaded, workspace, background, (None, Vec::new()))
+    }
+
+    fn with_servers(
+        loaded: &Loaded,
+        workspace: Arc<Workspace>,
+        background: Arc<Background>,
+        (servers, mut unused): (Option<Arc<Servers>>, Vec<String>),
+    ) -> Result<Self, Failure> {
         let (skills, wrong) = skills::shelf(loaded, &workspace);
         unused.extend(wrong);
         let kept = loaded.servers.clone();
@@ -102,7 +118,7 @@ impl Services {
 
 /// Whether a user can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum Interaction {
     Interactive,
     Headless,
 }

@@ -12,11 +12,12 @@ mod selection;
 mod upkeep;
 
 pub use browser::{Freshness, StoredChat, StoredChats, stored_chats};
+pub(crate) use history::shown;
 pub use history::{HistoryItem, RecordedCall, RecordedItem};
 pub use proposal::{Proposal, Removal, Removals, Removed, SessionRow};
 pub use saved::{SavedSession, saved_sessions};
 pub use selection::{SessionSource, Wanted, Which};
-pub use upkeep::tidy_up;
+pub use upkeep::{note_root, tidy_up};
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -100,16 +101,18 @@ pub fn choose_session(options: &Request, loaded: &Loaded) -> Result<Chosen, Fail
 }
 
 fn resume(resumed: &Resumed, loaded: &Loaded) -> Result<Chosen, Failure> {
-    let which = resumed.which.as_str();
     let found = match found(resumed, loaded) {
         Ok(found) => found,
-        Err((SelectError::NoSessions, bad)) if which.is_empty() || which == "latest" => {
+        Err((SelectError::NoSessions, bad)) if resumed.or_new => {
             let mut chosen = Chosen::new(SessionId::random());
             chosen.notes.push(SelectError::NoSessions.to_string());
             chosen.notes.extend(bad);
             return Ok(chosen);
         }
-        Err((error, bad)) => {
+        Err((error, mut bad)) => {
+            if matches!(error, SelectError::NoSessions) {
+                bad.push("use `--resume-or-new` to start a session where there is none".to_owned());
+            }
             let failure = refused(format!("Error resuming session: {error}"));
             return Err(if bad.is_empty() { failure } else { failure.hint(bad.join("\n      ")) });
         }
@@ -193,7 +196,11 @@ pub fn new_session(id: &SessionId, project: &Project, format: SessionFormat) -> 
 /// The text of `--list-sessions`. Needs no settings, no key and no network, and writes nothing.
 pub fn list_sessions(env: &Env) -> Result<(String, Vec<String>), Failure> {
     let listing = listing(&project(env)?);
-    Ok((list_text(&listing, SystemClock.now()), unreadable(&listing)))
+    let mut text = list_text(&listing, SystemClock.now());
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok((text, unreadable(&listing)))
 }
 
 /// The text of `--delete-session`.

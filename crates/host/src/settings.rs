@@ -102,6 +102,7 @@ pub fn notes(start: &Start) -> Vec<String> {
     for (file, reason) in &start.dotenv.unreadable {
         notes.push(format!("Warning: `{}` could not be read: {reason}", file.display()));
     }
+    notes.extend(start.dotenv.redirections());
     notes
 }
 

@@ -7,7 +7,7 @@ use pollux_config::paths::GEMINI_DIR;
 use pollux_domain::content::Part;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_extend::skills::{self, GrantRead, Places, Skill, SkillRegistry, Skills};
+use pollux_extend::skills::{self, GrantRead, Skill, SkillFolders, SkillRegistry, Skills};
 use pollux_tools::Workspace;
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ const FOLDER: &str = "skills";
 pub fn find(loaded: &Loaded) -> Skills {
     let (home, root) = (&loaded.home, loaded.project.root());
     let of_project = [root.join(GEMINI_DIR).join(FOLDER), root.join(AGENTS_DIR).join(FOLDER)];
-    skills::discover(&Places {
+    skills::discover(&SkillFolders {
         extensions: &extensions::readable(loaded),
         user: vec![home.skills_dir(), home.user_home().join(AGENTS_DIR).join(FOLDER)],
         workspace: if loaded.trust.uses_project() { of_project.into() } else { Vec::new() },
@@ -120,9 +120,14 @@ pub fn folder(loaded: &Loaded, of_workspace: bool) -> PathBuf {
 
 /// The skill list, in upstream's words.
 pub fn list(rows: &[SkillRow], all: bool, descriptions: bool) -> String {
+    let built_in: Vec<&str> =
+        rows.iter().filter(|row| row.is_built_in()).map(|row| row.name.as_str()).collect();
     let rows = shown(rows, all);
     if rows.is_empty() {
-        return "No skills discovered.\n".to_owned();
+        return match built_in.as_slice() {
+            [] => "No skills discovered.\n".to_owned(),
+            names => format!("No skills discovered besides the built-in ones: {}.\n", names.join(", ")),
+        };
     }
     let blocks =
         rows.into_iter().map(|row| if descriptions { block(row) } else { format!("{}\n", title(row)) });

@@ -1,7 +1,7 @@
 //! Reads home, trust, `.env` files and settings in the safe order.
 
 use pollux_config::env::Env;
-use pollux_config::settings::ArgOverrides;
+use pollux_config::settings::{ArgOverrides, sandbox_value};
 use pollux_config::startup::{self, Start, StartError, StartRequest};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
@@ -16,6 +16,7 @@ pub fn start(options: &Request, env: &Env) -> Result<Start, Failure> {
         env: env.clone(),
         root: env.cwd().to_path_buf(),
         skip_trust: options.skip_trust,
+        ignore_project: options.ignores_project_settings,
         ignore_env: options.ignore_env,
         now: Some(SystemClock.now()),
         args: ArgOverrides(overrides(options)),
@@ -24,7 +25,7 @@ pub fn start(options: &Request, env: &Env) -> Result<Start, Failure> {
     startup::start(request).map_err(|error| {
         let hint = match &error {
             StartError::Home(error) => error.hint(),
-            StartError::Settings(_) => "Pollux did not modify the file",
+            StartError::Settings(_) => "correct the file; Pollux did not modify it",
             StartError::Trust(_) => "fix or delete `trustedFolders.json`",
         };
         Failure::from_error(ExitKind::Config, &error).hint(hint)
@@ -40,8 +41,8 @@ fn overrides(options: &Request) -> Vec<(String, Value)> {
     if !options.include_directories.is_empty() {
         given.push(("context.includeDirectories".to_owned(), json!(options.include_directories)));
     }
-    if let Some(sandbox) = options.sandbox {
-        given.push(("tools.sandbox".to_owned(), json!(sandbox)));
+    if let Some(sandbox) = &options.sandbox {
+        given.push(("tools.sandbox".to_owned(), sandbox_value(sandbox)));
     }
     given
 }

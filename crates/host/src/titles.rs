@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::Prepared;
+use crate::providers::GOOGLE;
 
 /// The model alias; upstream's, as are the numbers below.
 const ALIAS: &str = "summarizer-default";
@@ -30,8 +31,9 @@ with this sentence alone.";
 pub(super) struct Titles {
     file: PathBuf,
     model: Arc<dyn ModelClient>,
-    /// The model of the conversation; no other model is used.
-    name: String,
+    /// `model.small`, or Google's model that the run started with.
+    name: Option<String>,
+    is_small: bool,
     task: Option<JoinHandle<Option<String>>>,
     /// Answered prompts of this run.
     answered: usize,
@@ -59,13 +61,13 @@ impl Titles {
         let (sender, events) = mpsc::channel(4);
         let model_settings = &turn.loaded.groups.model;
         let name = match &model_settings.small {
-            Some(small) => small.clone(),
-            None if turn.credentials.auth.is_some() => model_settings.name.clone(),
-            None => ALIAS.to_owned(),
+            Some(small) => Some(small.clone()),
+            None => turn.credentials.auth.is_some().then(|| model_settings.name.clone()),
         };
         Some(Self {
             file: file?.to_owned(),
             model: Arc::clone(model),
+            is_small: model_settings.small.is_some(),
             name,
             task: None,
             answered: 0,
@@ -80,7 +82,11 @@ impl Titles {
         if self.task.is_some() || self.answered < 2 {
             return;
         }
-        let (file, model, name) = (self.file.clone(), Arc::clone(&self.model), self.name.clone());
+        let (file, model) = (self.file.clone(), Arc::clone(&self.model));
+        // The conversation may have moved to another provider, which then is the only one to see it.
+        let is_google = GOOGLE.contains(&model.resolve(ALIAS).provider.as_str());
+        let name = self.name.clone().filter(|_| self.is_small || is_google);
+        let name = name.unwrap_or_else(|| ALIAS.to_owned());
         let sender = self.sender.clone();
         self.task = Some(tokio::spawn(async move {
             let said = spawn_blocking(move || nameless(&file)).await.ok().flatten()?;

@@ -57,7 +57,7 @@ impl Asked {
             FolderTrust::Changed => format!("\n{}", difference::text(&self.view)),
             FolderTrust::Trusted | FolderTrust::Untrusted | FolderTrust::Undecided => String::new(),
         };
-        format!("{}{changes}", page::text(&self.view)).lines().map(str::to_owned).collect()
+        format!("{}{changes}", page::question(&self.view)).lines().map(str::to_owned).collect()
     }
 
     /// Whether the folder contains anything that would run.
@@ -155,7 +155,8 @@ pub fn home(env: &Env) -> Result<Home, Failure> {
 
 /// The folder for `pollux trust`; the working directory by default.
 pub fn folder(named: Option<&Path>, options: &Request, env: &Env) -> Result<TrustedFolder, Failure> {
-    let path = named.map_or_else(|| env.cwd().to_path_buf(), |named| env.cwd().join(named));
+    let path =
+        named.map_or_else(|| env.cwd().to_path_buf(), |named| env.cwd().join(named).components().collect());
     if !path.is_dir() {
         return Err(Failure::new(ExitKind::Input, format!("folder `{}` not found", path.display())));
     }

@@ -1,7 +1,7 @@
 //! Assembles the agent with its tools and prompt, and runs one prompt or a conversation.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_agent::environment::{Environment, first_turn};
@@ -29,11 +29,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::background_work::BackgroundWork;
-use super::conversation::{Conversation, Headless, Turned};
+use super::conversation::{Assembled, Conversation, Headless, Turned};
 use super::extension_updates::ExtensionUpdates;
 use super::memory::{self, MemoryRecorder, TypedText};
 use super::rewind::{self, ChangeRecorder, CheckpointStore};
-use super::services::Manner;
+use super::services::Interaction;
 use super::terminals::OwnTerminals;
 use super::titles::Titles;
 use super::{
@@ -41,6 +41,7 @@ use super::{
     model_list, models, policy, saved_chat, sessions, system_prompt,
 };
 use crate::VERSION;
+use crate::hub::{Hosted, Limits};
 
 pub use super::prompt::Expanded;
 pub use super::services::Services;
@@ -56,7 +57,7 @@ pub async fn run_turn(
     if built_in_prompts::wants_plan(turn.request.prompt.as_deref()) {
         turn.permission.approval = ApprovalMode::Plan;
     }
-    let services = Services::open(turn.loaded, Manner::Headless)?;
+    let services = Services::open(turn.loaded, Interaction::Headless)?;
     if prompt.trim_start().starts_with('/') {
         // It may be an MCP prompt.
         mcp::wait_for_tools(services.servers.as_deref(), &cancel, sink).await;
@@ -66,7 +67,8 @@ pub async fn run_turn(
     };
     let (parts, passed_over) = expanded?;
     let opening = Opening { begin: None, noticed: passed_over, cancel: cancel.clone() };
-    let mut conversation = assemble(&turn, services, Manner::Headless, opening).await?;
+    let mut conversation =
+        Conversation::new(assemble(&turn, services, Interaction::Headless, opening).await?)?;
     let session_file = conversation.session_file.clone();
     mcp::wait_for_tools(conversation.services.servers.as_deref(), &cancel, sink).await;
     let mut front = Headless { sink, cancel, stopped: false };
@@ -78,14 +80,55 @@ pub async fn run_turn(
     }
 }
 
+/// Runs one prompt in a session of another process, which goes on afterwards. The same events go to `sink`.
+pub async fn run_attached_turn(
+    mut conversation: Conversation,
+    loaded: &Loaded,
+    prompt: String,
+    cancel: CancellationToken,
+    sink: &mut Sink<'_>,
+) -> Result<TurnEnd, Failure> {
+    let Some(expanded) = conversation.expand(&prompt, loaded, &cancel).await else {
+        return Ok(TurnEnd::Cancelled);
+    };
+    let (parts, _) = expanded?;
+    let mut front = Headless { sink, cancel, stopped: false };
+    match conversation.turn(Op::Prompt { parts, typed: prompt }, &mut front).await? {
+        Turned::Ended(end) => Ok(end.unwrap_or(TurnEnd::Cancelled)),
+        Turned::Leaving => Ok(TurnEnd::Cancelled),
+    }
+}
+
 /// Assembles the agent for an interactive conversation. A follow-up session may start with turns.
 pub async fn open_conversation(
     turn: &Prepared<'_>,
     begin: Option<&[Content]>,
 ) -> Result<Conversation, Failure> {
-    let services = Services::open(turn.loaded, Manner::Interactive)?;
+    Conversation::new(interactive(turn, begin).await?)
+}
+
+/// Assembles the agent for a session that front ends attach to and detach from.
+pub async fn open_hosted(
+    turn: &Prepared<'_>,
+    begin: Option<&[Content]>,
+    limits: Limits,
+) -> Result<HostedSession, Failure> {
+    let Assembled { link, companion, sandbox, session_file, .. } = interactive(turn, begin).await?;
+    Ok(HostedSession { hosted: Hosted::accompanied(link, limits, companion), sandbox, session_file })
+}
+
+/// A session for any number of front ends.
+pub struct HostedSession {
+    pub hosted: Arc<Hosted>,
+    /// The sandbox of its commands.
+    pub sandbox: SandboxSlot,
+    pub session_file: Option<PathBuf>,
+}
+
+async fn interactive(turn: &Prepared<'_>, begin: Option<&[Content]>) -> Result<Assembled, Failure> {
+    let services = Services::open(turn.loaded, Interaction::Interactive)?;
     let opening = Opening { begin, noticed: Vec::new(), cancel: CancellationToken::new() };
-    assemble(turn, services, Manner::Interactive, opening).await
+    assemble(turn, services, Interaction::Interactive, opening).await
 }
 
 /// How a conversation starts.
@@ -101,12 +144,12 @@ struct Opening<'a> {
 async fn assemble(
     turn: &Prepared<'_>,
     mut services: Services,
-    manner: Manner,
+    manner: Interaction,
     opening: Opening<'_>,
-) -> Result<Conversation, Failure> {
+) -> Result<Assembled, Failure> {
     let Opening { begin, noticed, cancel } = opening;
     let loaded = turn.loaded;
-    let interactive = manner == Manner::Interactive;
+    let interactive = manner == Interaction::Interactive;
     let mut budget_warnings = Vec::new();
     let meter = budget::meter(turn, &mut budget_warnings)?;
     let model = models::client(turn, &meter)?;
@@ -195,13 +238,13 @@ async fn assemble(
     let titles = if interactive { Titles::of(turn, &model, session_file.as_deref()) } else { None };
     let updates = if interactive { ExtensionUpdates::look(turn.request, loaded) } else { None };
     let services = Arc::new(services);
-    let beside = BackgroundWork {
+    let companion = Box::new(BackgroundWork {
         titles,
         updates,
         memory_recorder,
         ..BackgroundWork::new(manner, warnings, Arc::clone(&services), cancel)
-    };
-    Conversation::new(handle.into(), Box::new(beside), services, change_recorder, sandbox, session_file)
+    });
+    Ok(Assembled { link: handle.into(), companion, services, change_recorder, sandbox, session_file })
 }
 
 fn tool_setup(
@@ -222,7 +265,7 @@ fn tool_setup(
     }
 }
 
-fn recorded_changes(turn: &Prepared<'_>, shadow: Option<CheckpointStore>) -> ChangeRecorder {
+pub(crate) fn recorded_changes(turn: &Prepared<'_>, shadow: Option<CheckpointStore>) -> ChangeRecorder {
     let loaded = turn.loaded;
     let rewind = &loaded.groups.general.rewind;
     ChangeRecorder::new(&loaded.home, &loaded.project, &turn.session.id, rewind, shadow)

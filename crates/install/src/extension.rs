@@ -24,11 +24,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::archive::{Limits, UnpackError, unpack};
 use crate::fetch::{CloneError, CopyError, Git, clone, copy_folder, only_folder};
 use crate::integrity::{Integrity, IntegrityError};
 use crate::place::{self, PlaceError};
 use crate::source::{GitHubRepo, Source, SourceError, github_repo};
+use pollux_archive::{Limits, UnpackError, unpack};
 
 pub use permission::{NotAllowed, Sources};
 pub use releases::{API, Release, ReleaseError, Releases};

@@ -16,7 +16,7 @@ use pollux_exec::background::Background;
 use pollux_exec::program::{Excess, Program, ProgramEnding, run_with};
 use tokio_util::sync::CancellationToken;
 
-use crate::archive::{Limits, Refusal};
+use pollux_archive::{Limits, Refusal};
 
 mod copy;
 

@@ -4,12 +4,11 @@
 //! safely, the consent text, atomic installation, updating and removing, and integrity checks.
 //! Does not own: loading what is installed (`extend`), and prompting the user (front ends).
 
-pub mod archive;
-mod confined;
 pub mod extension;
 pub mod fetch;
 pub mod integrity;
 pub mod place;
 pub mod skill;
 pub mod source;
-mod tree;
+
+pub use pollux_archive::Limits;

@@ -56,23 +56,6 @@ pub fn remove(target: &Path) -> Result<(), PlaceError> {
     if is_link { remove_link(target) } else { fs::remove_dir_all(target) }.map_err(remove)
 }
 
-/// Makes a link to `target` at `place`.
-#[cfg(unix)]
-pub(crate) fn make_link(target: impl AsRef<Path>, place: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(target, place)
-}
-
-#[cfg(windows)]
-pub(crate) fn make_link(target: impl AsRef<Path>, place: &Path) -> io::Result<()> {
-    let target = target.as_ref();
-    let full = place.parent().map_or_else(|| target.to_owned(), |folder| folder.join(target));
-    if full.is_dir() {
-        std::os::windows::fs::symlink_dir(target, place)
-    } else {
-        std::os::windows::fs::symlink_file(target, place)
-    }
-}
-
 #[cfg(unix)]
 fn remove_link(target: &Path) -> io::Result<()> {
     fs::remove_file(target)

@@ -11,10 +11,10 @@ use pollux_extend::skills::{self, Skill};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::archive::{self, Limits, UnpackError};
 use crate::fetch::{self, CloneError, CopyError, Git};
-use crate::place::{self, PlaceError, make_link};
+use crate::place::{self, PlaceError};
 use crate::source::{Source, SourceError};
+use pollux_archive::{Limits, UnpackError, unpack};
 
 /// The warning shown before consent.
 const WARNING: &str = "The model follows the instructions of a skill and may run the programs it includes. Review the files listed above before you agree, as you would review a script before running it.";
@@ -93,7 +93,7 @@ impl SkillError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Source(SourceError::NotFound { path }) => Some(format!(
-                "`{}` does not exist; use a folder, a .skill file or the URL of a git repository",
+                "check the path `{}`, or use an archive (.skill, .zip, .tar.gz), a git URL or owner/repo",
                 path.display()
             )),
             Self::NoneFound { elsewhere: Some(folder), .. } => {
@@ -122,7 +122,7 @@ pub async fn obtain(
         Source::Archive(file) => {
             say(&format!("Extracting skill from {}...", request.source));
             let temp = temp()?;
-            archive::unpack(&file, temp.path(), &request.limits)?;
+            unpack(&file, temp.path(), &request.limits)?;
             (temp.path().to_owned(), Some(temp))
         }
         Source::Git(_) | Source::GitHub(_) => {
@@ -251,7 +251,7 @@ pub fn link(
             say(&format!("Skill \"{}\" already exists at destination. Overwriting...", skill.name));
         }
         let link = staged.path().join(index.to_string());
-        let linked = folder.canonicalize().and_then(|real| make_link(real, &link));
+        let linked = folder.canonicalize().and_then(|real| pollux_archive::make_link(real, &link));
         linked.map_err(|source| SkillError::Link { path: folder.to_owned(), source })?;
         place::put(&link, &location)?;
         placed.push(InstalledSkill { name: skill.name.clone(), location });

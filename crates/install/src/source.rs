@@ -54,7 +54,8 @@ impl Source {
         if GIT_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
             return git_address(text).ok_or_else(|| SourceError::BadAddress { text: text.to_owned() });
         }
-        let path = cwd.join(text);
+        // Without the `.` of `./name`.
+        let path: PathBuf = cwd.join(text).components().collect();
         match std::fs::metadata(&path) {
             Ok(meta) if meta.is_dir() => Ok(Self::Folder(path)),
             Ok(_) if is_archive(text) => Ok(Self::Archive(path)),

@@ -20,12 +20,12 @@ use std::time::Duration;
 use pollux_config::env::Env;
 use pollux_config::groups::Redaction;
 use pollux_domain::BoxFuture;
-use pollux_domain::approval::{Answer, Person, Question};
+use pollux_domain::approval::{ApprovalAnswer, Person, Question};
 use pollux_domain::id::CallId;
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{ToolContext, ToolOutcome, ToolSource};
 use pollux_exec::background::Background;
-use pollux_mcp::{Entry, Report, ServerConfig, Servers, Setup, SignIn, Status, oauth_server};
+use pollux_mcp::{Report, ServerConfig, ServerEntry, Servers, Setup, SignIn, Status, oauth_server};
 use pollux_net::client::ClientOptions;
 use pollux_net::credentials::{CredentialStore, StoreOptions};
 use pollux_net::oauth::{OAuth, OAuthOptions};
@@ -41,13 +41,13 @@ impl Person for Agreeable {
         _: &'a str,
         questions: Vec<Question>,
         _: &'a CancellationToken,
-    ) -> BoxFuture<'a, Answer> {
+    ) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let text = questions.first().map_or("", |question| question.text.as_str());
             if let Some(url) = text.lines().find(|line| line.starts_with("http")) {
                 browse(&self.0, url).await;
             }
-            Answer::Replies(vec![String::new(); questions.len()])
+            ApprovalAnswer::Replies(vec![String::new(); questions.len()])
         })
     }
 }
@@ -144,7 +144,7 @@ fn sign_in(folder: PathBuf) -> SignIn {
 
 fn connect(config: &ServerConfig, sign_in: &SignIn, folder: &std::path::Path) -> Servers {
     Servers::start(Setup {
-        entries: vec![Entry { config: config.clone(), access: sign_in.access(config) }],
+        entries: vec![ServerEntry { config: config.clone(), access: sign_in.access(config) }],
         env: sign_in.env.clone(),
         redaction: Redaction::default(),
         directory: folder.to_path_buf(),

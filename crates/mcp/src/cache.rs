@@ -176,6 +176,8 @@ fn key(config: &ServerConfig, directory: &Path, env: &Env) -> String {
         }
         Link::Http { url, headers, or_sse } => json!(["http", url, pairs(headers), or_sse]),
         Link::Sse { url, headers } => json!(["sse", url, pairs(headers)]),
+        // Never cached: the name says nothing about the program behind it.
+        Link::Client(_) => json!(["client"]),
     };
     let auth = &config.auth;
     let identity = json!([

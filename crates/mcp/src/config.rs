@@ -9,6 +9,8 @@ use pollux_exec::environment::sanitised;
 use pollux_net::oauth::{GrantType, IdentityProvider, OAuthConfig};
 use serde_json::{Map, Value};
 
+use crate::client_link::ClientLink;
+
 /// Upstream's.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -35,6 +37,8 @@ pub enum Link {
     Http { url: String, headers: Vec<(String, Secret)>, or_sse: bool },
     /// The HTTP transport of the protocol's first version.
     Sse { url: String, headers: Vec<(String, Secret)> },
+    /// A server inside the program that drives the session, which carries the messages.
+    Client(ClientLink),
 }
 
 /// Its sign-in settings.
@@ -90,6 +94,19 @@ impl ServerConfig {
         })
     }
 
+    /// A server inside the program that drives the session.
+    pub fn of_client(name: &str, link: ClientLink) -> Self {
+        Self {
+            name: name.to_owned(),
+            link: Link::Client(link),
+            timeout: DEFAULT_TIMEOUT,
+            description: None,
+            include_tools: None,
+            exclude_tools: Vec::new(),
+            auth: Auth::default(),
+        }
+    }
+
     /// Whether the filters leave a tool; what is excluded stays out.
     pub fn lets_through(&self, tool: &str) -> bool {
         let names = |entry: &String| {
@@ -103,7 +120,7 @@ impl ServerConfig {
     pub fn url(&self) -> Option<&str> {
         match &self.link {
             Link::Http { url, .. } | Link::Sse { url, .. } => Some(url),
-            Link::Stdio { .. } => None,
+            Link::Stdio { .. } | Link::Client(_) => None,
         }
     }
 
@@ -112,6 +129,7 @@ impl ServerConfig {
         let pairs = match &self.link {
             Link::Stdio { env, .. } => env,
             Link::Http { headers, .. } | Link::Sse { headers, .. } => headers,
+            Link::Client(_) => return Vec::new(),
         };
         pairs
             .iter()
@@ -312,6 +330,7 @@ mod tests {
             Ok(Link::Stdio { command, args, .. }) => format!("stdio {command} {}", args.join(" ")),
             Ok(Link::Http { url, or_sse, .. }) => format!("http {url} {or_sse}"),
             Ok(Link::Sse { url, .. }) => format!("sse {url}"),
+            Ok(Link::Client(_)) => "client".to_owned(),
             Err(error) => error.to_string(),
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use pollux_config::env::Env;
 use pollux_config::groups::{Redaction, Secret};
+use pollux_domain::BoxFuture;
 use pollux_exec::background::Background;
 use pollux_exec::piped_child::{self, PipedChild};
 use pollux_exec::program::Program;
@@ -18,8 +19,8 @@ use rmcp::model::{
 use rmcp::service::{
     ClientInitializeError, Peer, RoleClient, RunningService, RunningServiceCancellationToken, serve_client,
 };
-use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
@@ -27,6 +28,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::client_link::ClientLink;
 use crate::config::{Link, child_environment};
 use crate::handler::Handler;
 use crate::log::Log;
@@ -36,6 +38,7 @@ use crate::request::{RequestError, of_transport};
 use crate::rights::is_about_rights;
 use crate::server::Server;
 use crate::transport::MAX_MESSAGE;
+use crate::transport::erased::AnyTransport;
 use crate::transport::http::Http;
 use crate::transport::sse::{SseTransport, SseTransportError};
 use crate::transport::stdio::StdioTransport;
@@ -49,6 +52,8 @@ const MAX_RESTARTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// After this time a server counts as stable.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
+/// How long a server inside the program that drives the session may take to connect.
+const CLIENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for closing a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -165,6 +170,7 @@ async fn try_connect(server: &Arc<Server>, reach: &ConnectionContext) -> Result<
             other => other?,
         },
         Link::Sse { url, headers } => sse(server, reach, url, headers).await?,
+        Link::Client(link) => of_client(server, link).await?,
     };
     match discover(server, &up.peer).await {
         Ok(offer) if offer.is_empty() => {
@@ -207,7 +213,7 @@ async fn stdio(
     let limit = server.config.timeout;
     let begun = tokio::select! {
         biased;
-        begun = timeout(limit, serve_client(Handler(Arc::clone(server)), transport)) => begun,
+        begun = timeout(limit, begin(server, transport)) => begun,
         ending = child.ended() => {
             // What it said last may still be on its way.
             last_output(&mut tasks).await;
@@ -245,7 +251,7 @@ async fn streamable(
     config.max_sse_event_size = MAX_MESSAGE;
     let transport = StreamableHttpClientTransport::with_client(http, config);
     let limit = server.config.timeout;
-    match timeout(limit, serve_client(Handler(Arc::clone(server)), transport)).await {
+    match timeout(limit, begin(server, transport)).await {
         Ok(Ok(running)) => Ok(up(running)),
         Ok(Err(error)) => Err(signed_in(server, failed(&error)).await),
         Err(_) => Err(format!("`{url}` did not respond within {} s", limit.as_secs_f64()).into()),
@@ -259,26 +265,47 @@ async fn sse(
     headers: &[(String, Secret)],
 ) -> Result<Connection, Failure> {
     let http = http(server, reach, headers)?;
-    let begin = async {
+    let opening = async {
         let transport = SseTransport::open(http, url).await.map_err(|error| match &error {
             SseTransportError::AuthRequired(challenge) => {
                 Failure { text: describe(&error), sign_in: Some(challenge.www_authenticate_header.clone()) }
             }
             _ => describe(&error).into(),
         })?;
-        serve_client(Handler(Arc::clone(server)), transport).await.map_err(|error| failed(&error))
+        begin(server, transport).await.map_err(|error| failed(&error))
     };
     let limit = server.config.timeout;
-    match timeout(limit, begin).await {
+    match timeout(limit, opening).await {
         Ok(Ok(running)) => Ok(up(running)),
         Ok(Err(failure)) => Err(signed_in(server, failure).await),
         Err(_) => Err(format!("`{url}` did not respond within {} s", limit.as_secs_f64()).into()),
     }
 }
 
+async fn of_client(server: &Arc<Server>, link: &ClientLink) -> Result<Connection, Failure> {
+    let (output, input) = tokio::io::split(link.open());
+    let (transport, writing) = StdioTransport::new(output, input, Arc::clone(&server.log));
+    // Ends with the transport.
+    tokio::spawn(writing);
+    let limit = server.config.timeout.min(CLIENT_CONNECT_TIMEOUT);
+    match timeout(limit, begin(server, transport)).await {
+        Ok(Ok(running)) => Ok(up(running)),
+        Ok(Err(error)) => Err(failed(&error)),
+        Err(_) => Err(format!("it did not respond within {} s", limit.as_secs_f64()).into()),
+    }
+}
+
 fn http(server: &Server, reach: &ConnectionContext, headers: &[(String, Secret)]) -> Result<Http, Failure> {
     let client = client(&reach.http).map_err(|error| describe(&error))?;
     Http::new(client, headers, server.access.clone()).map_err(|error| describe(&error).into())
+}
+
+/// Introduces us to a server.
+fn begin<T: Transport<RoleClient> + 'static>(
+    server: &Arc<Server>,
+    transport: T,
+) -> BoxFuture<'static, Result<RunningService<RoleClient, Handler>, ClientInitializeError>> {
+    Box::pin(serve_client(Handler(Arc::clone(server)), AnyTransport::new(transport)))
 }
 
 fn up(running: RunningService<RoleClient, Handler>) -> Connection {

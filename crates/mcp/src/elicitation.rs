@@ -1,7 +1,7 @@
 //! Elicitation: turns a server's form into questions for the user, and the answers into its response.
 
 use pollux_domain::JsonObject;
-use pollux_domain::approval::{Answer, Choice, Person, Question, QuestionForm};
+use pollux_domain::approval::{ApprovalAnswer, Choice, Person, Question, QuestionForm};
 use reqwest::Url;
 use rmcp::model::{ElicitResult, ElicitationAction};
 use serde_json::{Map, Value};
@@ -27,13 +27,13 @@ pub(crate) async fn ask(
     }
     let questions = questions(server, message, &fields);
     match person.ask(server, questions, cancel).await {
-        Answer::Replies(replies) => match content(&fields, &replies) {
+        ApprovalAnswer::Replies(replies) => match content(&fields, &replies) {
             Some(content) => {
                 ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(content))
             }
             None => ElicitResult::new(ElicitationAction::Decline),
         },
-        Answer::Refuse(_) => ElicitResult::new(ElicitationAction::Decline),
+        ApprovalAnswer::Refuse(_) => ElicitResult::new(ElicitationAction::Decline),
         _ => ElicitResult::new(ElicitationAction::Cancel),
     }
 }
@@ -55,10 +55,10 @@ pub(crate) async fn show(
     );
     let question = Question { header: server.to_owned(), text, form: QuestionForm::YesNo };
     let action = match person.ask(server, vec![question], cancel).await {
-        Answer::Replies(replies) if replies.first().is_some_and(|reply| yes(reply) == Some(true)) => {
+        ApprovalAnswer::Replies(replies) if replies.first().is_some_and(|reply| yes(reply) == Some(true)) => {
             ElicitationAction::Accept
         }
-        Answer::Replies(_) | Answer::Refuse(_) => ElicitationAction::Decline,
+        ApprovalAnswer::Replies(_) | ApprovalAnswer::Refuse(_) => ElicitationAction::Decline,
         _ => ElicitationAction::Cancel,
     };
     ElicitResult::new(action)
@@ -258,7 +258,7 @@ mod tests {
     use serde_json::json;
     use std::sync::Mutex;
 
-    struct Scripted(Answer, Mutex<Vec<Question>>);
+    struct Scripted(ApprovalAnswer, Mutex<Vec<Question>>);
 
     impl Person for Scripted {
         fn ask<'a>(
@@ -266,20 +266,20 @@ mod tests {
             _: &'a str,
             questions: Vec<Question>,
             _: &'a CancellationToken,
-        ) -> BoxFuture<'a, Answer> {
+        ) -> BoxFuture<'a, ApprovalAnswer> {
             *self.1.lock().unwrap() = questions;
             Box::pin(std::future::ready(self.0.clone()))
         }
     }
 
-    async fn answered(schema: Value, answer: Answer) -> (ElicitResult, Vec<Question>) {
+    async fn answered(schema: Value, answer: ApprovalAnswer) -> (ElicitResult, Vec<Question>) {
         let person = Scripted(answer, Mutex::default());
         let result = ask(&person, "srv", "Who are you?", &schema, &CancellationToken::new()).await;
         (result, person.1.into_inner().unwrap())
     }
 
-    fn replies(texts: &[&str]) -> Answer {
-        Answer::Replies(texts.iter().map(|text| (*text).to_owned()).collect())
+    fn replies(texts: &[&str]) -> ApprovalAnswer {
+        ApprovalAnswer::Replies(texts.iter().map(|text| (*text).to_owned()).collect())
     }
 
     fn form() -> Value {
@@ -319,8 +319,11 @@ mod tests {
                 "{texts:?}"
             );
         }
-        assert_eq!(answered(form(), Answer::Refuse("no".into())).await.0.action, ElicitationAction::Decline);
-        assert_eq!(answered(form(), Answer::Cancel).await.0.action, ElicitationAction::Cancel);
+        assert_eq!(
+            answered(form(), ApprovalAnswer::Refuse("no".into())).await.0.action,
+            ElicitationAction::Decline
+        );
+        assert_eq!(answered(form(), ApprovalAnswer::Cancel).await.0.action, ElicitationAction::Cancel);
         let empty = json!({"type": "object", "properties": {}});
         assert_eq!(answered(empty.clone(), replies(&["yes"])).await.0.content, Some(json!({})));
         assert_eq!(answered(empty, replies(&["no"])).await.0.action, ElicitationAction::Decline);
@@ -331,7 +334,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_url_is_shown_with_its_host_and_never_opened_automatically() {
-        let shown = async |url: &str, answer: Answer| {
+        let shown = async |url: &str, answer: ApprovalAnswer| {
             let person = Scripted(answer, Mutex::default());
             let result = show(&person, "srv", "Pay here", url, &CancellationToken::new()).await;
             (result.action, person.1.into_inner().unwrap())
@@ -343,7 +346,7 @@ mod tests {
             assert!(text.contains(words), "{words}: {text}");
         }
         assert_eq!(shown("https://pay.example", replies(&["no"])).await.0, ElicitationAction::Decline);
-        assert_eq!(shown("https://pay.example", Answer::Cancel).await.0, ElicitationAction::Cancel);
+        assert_eq!(shown("https://pay.example", ApprovalAnswer::Cancel).await.0, ElicitationAction::Cancel);
         // Letters of another script are written out.
         assert!(shown("https://p\u{430}y.example", replies(&["y"])).await.1[0].text.contains("xn--"));
         for bad in [

@@ -9,6 +9,7 @@
 
 mod access;
 mod cache;
+mod client_link;
 mod config;
 mod connection;
 mod elicitation;
@@ -29,11 +30,12 @@ mod transport;
 mod words;
 
 pub use access::{Access, AccessError, SignIn, oauth_server};
+pub use client_link::ClientLink;
 pub use config::{Auth, ConfigError, Link, ServerConfig, child_environment};
 pub use offer::PromptSpec;
 pub use prompt::{PromptCommand, PromptError};
 pub use request::RequestError;
 pub use rights::Rights;
 pub use server::{Report, Status, ToolReport};
-pub use servers::{Entry, Servers, Setup};
+pub use servers::{ServerEntry, Servers, Setup};
 pub use words::split as split_words;

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::problem::describe;
 use crate::rights::{Rights, is_about_rights};
 use crate::server::{Progress, Server, Status};
+use crate::transport::erased::AnyTransportError;
 use crate::transport::http::HttpError;
 
 /// Upper limit for a call that reports progress, as a multiple of its timeout.
@@ -182,7 +183,8 @@ fn challenge<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e str
 /// What went wrong on the way, in our own words where they are ours; the library's begin with names of types and
 /// leave the cause out.
 pub(crate) fn of_transport(error: &DynamicTransportError) -> String {
-    match error.error.downcast_ref::<StreamableHttpError<HttpError>>() {
+    let erased = error.error.downcast_ref::<AnyTransportError>();
+    match erased.and_then(AnyTransportError::get::<StreamableHttpError<HttpError>>) {
         Some(StreamableHttpError::Client(own)) => describe(own),
         Some(_) | None => describe(&*error.error),
     }

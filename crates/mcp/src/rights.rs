@@ -1,7 +1,7 @@
 //! Handles servers that require more OAuth scopes: refreshed silently, granted by the user, or refused.
 
 use pollux_domain::BoxFuture;
-use pollux_domain::approval::{Answer, Person, Question, QuestionForm};
+use pollux_domain::approval::{ApprovalAnswer, Person, Question, QuestionForm};
 use pollux_net::oauth::{Login, OAuth, OAuthServer, WiderScopes};
 use tokio_util::sync::CancellationToken;
 
@@ -68,7 +68,7 @@ async fn granted(
             return granted.map(Some).map_err(failed);
         }
         answer = person.ask(name, vec![question], &answered) => match answer {
-            Answer::Replies(replies) => replies.into_iter().next().unwrap_or_default(),
+            ApprovalAnswer::Replies(replies) => replies.into_iter().next().unwrap_or_default(),
             _ => return Ok(None),
         }
     };

@@ -35,6 +35,16 @@ pub enum Status {
     Disconnected,
 }
 
+impl Status {
+    pub fn is_connected(self) -> bool {
+        self == Self::Connected
+    }
+
+    pub fn is_disconnected(self) -> bool {
+        self == Self::Disconnected
+    }
+}
+
 /// A status report of a server.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -107,7 +117,7 @@ pub(crate) struct Server {
     /// Something in its lists changed.
     pub(crate) relist: Notify,
     progress: Mutex<Listeners>,
-    state: watch::Sender<State>,
+    state: watch::Sender<ServerState>,
     /// Where its declarations are kept for the next run.
     cache: Option<Cache>,
     /// A wait for it timed out since its last start.
@@ -133,7 +143,7 @@ pub(crate) struct Progress {
 
 /// What is known now.
 #[derive(Clone)]
-pub(crate) struct State {
+pub(crate) struct ServerState {
     pub(crate) status: Status,
     /// When it was started, or started again.
     pub(crate) since: Instant,
@@ -157,7 +167,7 @@ impl Server {
         cache: Option<Cache>,
     ) -> Arc<Self> {
         let log = Arc::new(Log::hiding(config.secrets()));
-        let state = State {
+        let state = ServerState {
             status: Status::Connecting,
             since: Instant::now(),
             recalled: false,
@@ -199,12 +209,12 @@ impl Server {
         &self.config.name
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> ServerState {
         self.state.borrow().clone()
     }
 
     /// A change that others are to notice.
-    fn publish(&self, change: impl FnOnce(&mut State)) {
+    fn publish(&self, change: impl FnOnce(&mut ServerState)) {
         self.state.send_modify(|state| {
             change(state);
             // Publish the change before its version number.
@@ -274,7 +284,7 @@ impl Server {
 
     /// Waits until it is connected or has failed, up to this time after its start. There is no second wait
     /// for a server that timed out.
-    pub(crate) async fn settled(&self, most: Duration, cancel: &CancellationToken) -> State {
+    pub(crate) async fn settled(&self, most: Duration, cancel: &CancellationToken) -> ServerState {
         if self.state.borrow().status != Status::Connecting || self.waited.load(Ordering::Acquire) {
             return self.state();
         }
@@ -299,7 +309,7 @@ impl Server {
     }
 
     /// Waits until it can be asked for something; at most as long as a start may take.
-    pub(crate) async fn ready(&self, cancel: &CancellationToken) -> State {
+    pub(crate) async fn ready(&self, cancel: &CancellationToken) -> ServerState {
         self.settled(START_WAIT.min(self.config.timeout), cancel).await
     }
 

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
 use crate::cache::Cache;
-use crate::config::ServerConfig;
+use crate::config::{Link, ServerConfig};
 use crate::connection::{self, ConnectionContext};
 use crate::prompt::{self, PromptCommand};
 use crate::request::RequestError;
@@ -37,7 +37,7 @@ const HEAD_START: Duration = Duration::from_millis(30);
 
 /// A server and its credentials.
 #[derive(Clone)]
-pub struct Entry {
+pub struct ServerEntry {
     pub config: ServerConfig,
     pub access: Option<Arc<dyn Access>>,
 }
@@ -45,7 +45,7 @@ pub struct Entry {
 /// The configuration for starting servers.
 #[derive(Clone)]
 pub struct Setup {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ServerEntry>,
     pub env: Env,
     pub redaction: Redaction,
     /// Where programs are started.
@@ -96,8 +96,8 @@ impl Servers {
         let servers: Arc<[Arc<Server>]> = setup
             .entries
             .into_iter()
-            .map(|Entry { config, access }| {
-                let cache = setup.cache.as_deref();
+            .map(|ServerEntry { config, access }| {
+                let cache = setup.cache.as_deref().filter(|_| !matches!(config.link, Link::Client(_)));
                 let cache = cache.map(|folder| Cache::of(folder, &config, &setup.directory, &setup.env));
                 Server::new(config, access, Arc::clone(&common), cache)
             })

@@ -102,6 +102,7 @@ impl Tool for ServerTool {
                 ServerLink { command: Some(command.clone()), args: args.clone(), cwd: cwd.clone(), ..link }
             }
             Link::Http { url, .. } | Link::Sse { url, .. } => ServerLink { url: Some(url.clone()), ..link },
+            Link::Client(_) => link,
         })
     }
 

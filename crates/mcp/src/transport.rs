@@ -1,5 +1,6 @@
 //! Transports to servers.
 
+pub(crate) mod erased;
 pub(crate) mod events;
 pub(crate) mod http;
 pub(crate) mod sse;

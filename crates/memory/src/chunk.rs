@@ -4,7 +4,7 @@ use pollux_config::paths::sha256_hex;
 
 use crate::dates;
 use crate::settings::{ChunkMode, Chunking};
-use crate::source::{Document, Line, Provenance, Source};
+use crate::source::{Document, Provenance, Source, SourceLine};
 
 /// Characters for each token.
 const PER_TOKEN: usize = 4;
@@ -124,7 +124,7 @@ struct Cutter {
 }
 
 impl Cutter {
-    fn line(&mut self, line: &Line) {
+    fn line(&mut self, line: &SourceLine) {
         if self.rules.begins(&line.text) && self.held.len() > self.carried {
             self.flush();
             self.held.clear();

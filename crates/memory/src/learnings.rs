@@ -68,6 +68,9 @@ const COMMANDS: &[&str] = &[
     "rm -rf",
 ];
 
+/// Those of them that are the names of programs.
+const PROGRAMS: &[&str] = &["curl ", "wget ", "rm -rf"];
+
 /// The category of a learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Category {
@@ -409,7 +412,14 @@ fn sentence(text: &str) -> Option<String> {
     let line: String =
         line.trim().trim_start_matches(['#', '-', '*', '>', ' ']).chars().take(MAX_CHARS).collect();
     let lower = line.to_lowercase();
-    let is_command = COMMANDS.iter().any(|command| lower.contains(command));
+    // To forbid a command is no attempt to have it run.
+    let forbids = ["never ", "don't ", "do not ", "please never ", "please don't "];
+    let forbids =
+        forbids.iter().any(|start| lower.starts_with(start)) && !lower.contains(['|', ';', '&', '$', '`']);
+    let is_command = COMMANDS
+        .iter()
+        .filter(|command| !(forbids && PROGRAMS.contains(command)))
+        .any(|command| lower.contains(command));
     (!line.trim().is_empty() && !is_command).then(|| line.trim().to_owned())
 }
 

@@ -47,7 +47,7 @@ pub use lock::OwnedLockError;
 pub use memory::Memory;
 pub use recall::render;
 pub use recency::{MessageKind, recency_split};
-pub use search::answer::{Answer, Explain, Hit, Request};
+pub use search::answer::{Explain, Hit, Request, SearchAnswer};
 pub use session_key::SessionKey;
 pub use settings::{
     CacheSettings, ChunkMode, Chunking, Provider, QuerySettings, SearchMode, Settings, StoreSettings,

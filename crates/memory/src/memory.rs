@@ -10,7 +10,7 @@ use pollux_domain::sync::Locked as _;
 use crate::index::error::IndexError;
 use crate::index::sync::{self, Progress, Scope, Synced, blocking};
 use crate::redaction;
-use crate::search::answer::{Answer, Request};
+use crate::search::answer::{Request, SearchAnswer};
 use crate::search::reader::Reader;
 use crate::setup::Setup;
 use crate::source::Source;
@@ -77,7 +77,7 @@ impl Memory {
     }
 
     /// Searches the memory.
-    pub async fn search(&self, request: &Request) -> Result<Answer, IndexError> {
+    pub async fn search(&self, request: &Request) -> Result<SearchAnswer, IndexError> {
         let request =
             Request { query: redaction::clean(request.query.trim(), &[]).into_owned(), ..request.clone() };
         let (vector, degraded) = self.vector_of(&request.query).await;

@@ -17,7 +17,7 @@ use crate::learnings::Learnings;
 use crate::session_key::SessionKey;
 use crate::settings::Settings;
 use crate::source::Source;
-use crate::source::notes::{self, Places};
+use crate::source::notes::{self, NotePlaces};
 use crate::source::sessions::{self, Sorted};
 use crate::state::{self, AgentDir};
 use crate::workspace::{Belonging, Space, WorkspaceId};
@@ -148,8 +148,8 @@ impl Setup {
         self.embedder.as_ref().map_or_else(Identity::nobody, |embedder| embedder.origin().clone())
     }
 
-    pub(crate) fn places(&self) -> Places {
-        Places {
+    pub(crate) fn places(&self) -> NotePlaces {
+        NotePlaces {
             workspace: self.workspace.clone(),
             extra: self.settings.extra_paths.clone(),
             learnings: self.agent.learnings_file(),

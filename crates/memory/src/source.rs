@@ -99,7 +99,7 @@ impl Stamp {
 /// A file as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Document {
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<SourceLine>,
     /// Of the content before anything was taken out of it.
     pub(crate) hash: String,
     /// When it was said, for sessions.
@@ -107,7 +107,7 @@ pub(crate) struct Document {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct SourceLine {
     /// In the file, from 1.
     pub(crate) number: usize,
     pub(crate) text: String,

@@ -82,7 +82,7 @@ pub enum AuthError {
     // The first sentence is upstream's; scripts look for it.
     #[error(
         "Please set an Auth method in your {settings_file} or specify one of the following environment \
-         variables before running: GEMINI_API_KEY, GOOGLE_GENAI_USE_VERTEXAI, GOOGLE_GENAI_USE_GCA\n\n{NEWCOMER}"
+         variables before running: GEMINI_API_KEY, GOOGLE_GENAI_USE_VERTEXAI\n\n{NEWCOMER}"
     )]
     Nothing { settings_file: String },
     #[error("The auth type '{enforced}' is enforced, but no authentication is configured.")]
@@ -100,16 +100,21 @@ pub enum AuthError {
     GatewayWithoutUrl,
     #[error(
         "Vertex AI needs one of these:\n  \
-         - GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with Google's credentials\n  \
+         - GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with Google Cloud credentials\n  \
          - GOOGLE_API_KEY (express mode)\n\
          Set them in your environment or in a .env file and try again."
     )]
     VertexWithoutPlace,
+    #[error(
+        "GOOGLE_APPLICATION_CREDENTIALS is set, but {missing} is not. Vertex AI needs GOOGLE_CLOUD_PROJECT and \
+         GOOGLE_CLOUD_LOCATION; set them in your environment or in a .env file and try again."
+    )]
+    CredentialsWithoutPlace { missing: &'static str },
     #[error("GOOGLE_CLOUD_LOCATION is no location (one looks like `us-central1` or `global`)")]
     BadLocation,
     #[error(
         "The auth type '{kind}' ({what}) is not available in Pollux: it uses an OAuth client registered for \
-         gemini-cli, which other programs may not use. Instead, use `pollux auth login` with an API key, \
+         gemini-cli, which other programs are not allowed to use. Instead, use `pollux auth login` with an API key, \
          GEMINI_API_KEY, Vertex AI (GOOGLE_GENAI_USE_VERTEXAI=true), or a gateway set in GOOGLE_GEMINI_BASE_URL."
     )]
     Unsupported { kind: String, what: &'static str },
@@ -125,7 +130,7 @@ const NEWCOMER: &str = "\
 To get started, do one of the following:
   - Get a key from Google AI Studio (https://aistudio.google.com/apikey) and run
       export GEMINI_API_KEY=\"<your key>\"
-  - Store the key in the keychain with `pollux auth login`; a key stored by Gemini CLI also works.
+  - Store the key in the keychain with `pollux auth login`; a key stored by gemini-cli also works.
   - Use another provider: set ANTHROPIC_API_KEY or OPENAI_API_KEY.
   - Use a local model: `pollux -m ollama/<model>`.
   - Try `pollux demo`, which needs no key and no network.";
@@ -232,8 +237,16 @@ where
     if keys.find()?.is_some() {
         return Ok(Some(API_KEY));
     }
-    if env.non_empty("GOOGLE_APPLICATION_CREDENTIALS").is_some() && vertex_project(env).is_some() {
+    if vertex_project(env).is_some() {
         return Ok(Some(VERTEX));
+    }
+    if env.non_empty("GOOGLE_APPLICATION_CREDENTIALS").is_some() {
+        let has_location = env.non_empty("GOOGLE_CLOUD_LOCATION").is_some();
+        let missing = if has_location { "GOOGLE_CLOUD_PROJECT" } else { "GOOGLE_CLOUD_LOCATION" };
+        let has_project = ["GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_PROJECT_ID"];
+        let has_project = has_project.iter().any(|name| env.non_empty(name).is_some());
+        let missing = if has_project { missing } else { "GOOGLE_CLOUD_PROJECT" };
+        return Err(AuthError::CredentialsWithoutPlace { missing });
     }
     let on_google = env.is_true("CLOUD_SHELL") || env.is_true("GEMINI_CLI_USE_COMPUTE_ADC");
     Ok(on_google.then_some(COMPUTE))

@@ -3,7 +3,7 @@
 //! Before a request is sent, the most it can cost is reserved in every scope that has a limit; afterwards the actual
 //! cost replaces the reservation. Callers that run in parallel draw from the same counters, so that together they
 //! cannot exceed the limits, apart from errors in the estimated input. Day and project are counted in a file that all
-//! processes share. A reservation there counts as spent from the beginning, so if a process dies, it stays spent.
+//! processes share, and what a limited session reserves is kept there: if a process is killed, it stays spent.
 //! [`Meter`] wraps any client with all of this. Not here: reading limits from settings, and what a session does when
 //! a limit is reached.
 
@@ -23,7 +23,8 @@ use pollux_domain::model::{MicroUsd, ModelError, ModelErrorKind, Prices};
 use pollux_domain::sync::Locked;
 
 use crate::catalogue::cost::{affordable_output, worst_cost};
-pub(crate) use attempts::{attempt_answered, before_attempt, output_cap, received, uncounted};
+pub(crate) use attempts::{attempt_refused, before_attempt, output_cap, received, uncounted};
+use counter_file::OpenFile;
 pub use counter_file::{CounterFile, CounterFileError};
 pub use embedding::MeteredEmbedder;
 pub use meter::{Meter, UnknownPrice};
@@ -65,6 +66,8 @@ pub struct Budget {
     /// Limits in system settings, which cannot be raised.
     fixed: BTreeMap<Scope, Limits>,
     file: Option<CounterFile>,
+    /// Whether day and project are counted there, and not only what the session reserves.
+    counts_days: bool,
     session: Option<String>,
 }
 
@@ -106,14 +109,18 @@ impl Budget {
             state: Mutex::new(State { limits, ..State::default() }),
             fixed: BTreeMap::new(),
             file: None,
+            counts_days: false,
             session: None,
         }
     }
 
-    /// Counts day and project in a file.
+    /// Counts day and project in a file if they are limited, and keeps there what the session reserves, so that it
+    /// stays spent if the process is killed.
     #[must_use]
     pub fn with_file(mut self, file: CounterFile) -> Self {
-        self.file = Some(file);
+        let scopes: Vec<Scope> = self.state.locked().limits.keys().copied().collect();
+        self.counts_days = scopes.iter().any(|scope| scope.outlives_sessions());
+        self.file = Some(file).filter(|_| self.counts_days || scopes.contains(&Scope::Session));
         self
     }
 
@@ -124,16 +131,22 @@ impl Budget {
         self
     }
 
-    /// The session to name in the advice on how to resume.
+    /// The session to name in the advice on how to resume, and in the file.
     #[must_use]
     pub fn of_session(mut self, id: impl Into<String>) -> Self {
         self.session = Some(id.into());
         self
     }
 
-    /// Spending of an earlier part of the session.
+    /// Spending of an earlier part of the session. A killed process may have reserved more than the session's record
+    /// tells. Spending only grows, so whichever is more is right.
     pub fn resume(&self, spent: Spent) {
-        self.state.locked().spent.insert(Scope::Session, spent);
+        let killed = |file: &CounterFile| {
+            let session = self.session.as_deref()?;
+            file.open().ok().map(|shared| shared.session(session))
+        };
+        let killed = self.file.as_ref().and_then(killed).unwrap_or_default();
+        self.state.locked().spent.insert(Scope::Session, spent.max(killed));
     }
 
     /// A new turn begins.
@@ -156,7 +169,8 @@ impl Budget {
         {
             let time = Spent { millis: state.unfiled_millis, ..Spent::default() };
             let day = shared.today().to_owned();
-            if shared.change(&day, Spent::default(), time).is_ok() {
+            shared.change(&day, Spent::default(), time);
+            if shared.write().is_ok() {
                 state.unfiled_millis = 0;
             }
         }
@@ -295,8 +309,8 @@ impl Budget {
         let mut state = self.state.locked();
         state.count_time();
         // Held until the reservation is written, so that two processes do not spend the same money.
-        let mut shared = self.file.as_ref().map(CounterFile::open).transpose()?;
-        if let Some(shared) = &shared {
+        let mut shared = self.open_file()?;
+        if let Some(shared) = shared.as_ref().filter(|_| self.counts_days) {
             if state.today != shared.today() {
                 state.told.remove(&Scope::Day);
                 state.today = shared.today().to_owned();
@@ -323,7 +337,8 @@ impl Budget {
         let day = shared.as_ref().map(|shared| shared.today().to_owned()).unwrap_or_default();
         if let Some(shared) = &mut shared {
             let time = Spent { millis: state.unfiled_millis, ..Spent::default() };
-            shared.change(&day, Spent::default(), held.plus(time))?;
+            let spent = state.spent_in(Scope::Session).plus(held);
+            self.file_change(shared, &day, Spent::default(), held.plus(time), Some(spent))?;
             state.unfiled_millis = 0;
         }
         state.held = state.held.plus(held);
@@ -336,17 +351,45 @@ impl Budget {
         let mut state = self.state.locked();
         state.held = state.held.minus(reservation.held);
         state.change(reservation.held, actual);
-        let mut filed = Ok(());
-        if let Some(file) = &self.file {
-            filed = file.open().and_then(|mut shared| {
-                shared.change(&reservation.day, reservation.held, actual)?;
+        let is_running = state.held != Spent::default();
+        let of_session = is_running.then(|| state.spent_in(Scope::Session));
+        let filed = self.open_file().and_then(|shared| {
+            let Some(mut shared) = shared else { return Ok(()) };
+            self.file_change(&mut shared, &reservation.day, reservation.held, actual, of_session)?;
+            if self.counts_days {
                 state.spent.insert(Scope::Day, shared.day());
                 state.spent.insert(Scope::Project, shared.project());
-                Ok(())
-            });
-        }
+            }
+            Ok(())
+        });
         state.note_nearly_spent();
         Ok(filed?)
+    }
+
+    /// The locked file. Where only the session is limited, it is no reason not to send: without it, spending is
+    /// counted as long as the process lives.
+    fn open_file(&self) -> Result<Option<OpenFile<'_>>, CounterFileError> {
+        match self.file.as_ref().map(CounterFile::open) {
+            Some(Err(_)) if !self.counts_days => Ok(None),
+            opened => opened.transpose(),
+        }
+    }
+
+    fn file_change(
+        &self,
+        shared: &mut OpenFile<'_>,
+        day: &str,
+        before: Spent,
+        after: Spent,
+        of_session: Option<Spent>,
+    ) -> Result<(), CounterFileError> {
+        if self.counts_days {
+            shared.change(day, before, after);
+        }
+        if let Some(session) = &self.session {
+            shared.note_session(session, of_session);
+        }
+        shared.write().or_else(|error| if self.counts_days { Err(error) } else { Ok(()) })
     }
 }
 

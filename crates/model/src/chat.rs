@@ -87,7 +87,7 @@ impl ChatClient {
     }
 
     async fn ollama_show(&self, model: &str) -> Result<Value, ModelError> {
-        let request = self.server.post("api/show", json!({"model": model}))?;
+        let request = self.server.post("api/show", &[("model", json!(model))].into())?;
         let request = self.server.at_root(request, "api/show");
         uncounted(self.server.ask_once(&request)).await
     }

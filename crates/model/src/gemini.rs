@@ -35,6 +35,7 @@ use crate::catalogue::live::LiveModels;
 use crate::catalogue::{Catalogue, Resolved};
 use crate::http::{Connection, FixedRequest, HttpOptions, HttpStream, SignedStream};
 use crate::providers::check_model_name;
+use crate::shared::server::shown;
 use protocol::{GeminiDecoder, GeminiProtocol};
 use wire::{CountBody, GenerateBody};
 
@@ -296,7 +297,7 @@ impl ModelClient for GeminiClient {
 }
 
 fn connection(options: GeminiOptions, address: &Url) -> Connection {
-    let protocol = GeminiProtocol { key: options.auth.key, tokens: options.tokens };
+    let protocol = GeminiProtocol { key: options.auth.key, address: shown(address), tokens: options.tokens };
     let http = HttpOptions {
         http: options.http,
         retry_broken_streams: options.retry_broken_streams,

@@ -80,8 +80,8 @@ pub(crate) trait Protocol: Send + Sync {
     /// What an answer with an error status means.
     fn refused(&self, refusal: &Refusal<'_>) -> Failure;
 
-    /// A successful answer that is not from the API at all.
-    fn not_the_api(&self, text: &str) -> Failure;
+    /// An answer that is not from the API at all.
+    fn not_the_api(&self, status: u16, text: &str) -> Failure;
 
     /// Refines the failure when nothing listens at the server's address.
     fn connection_refused(&self, failure: Failure) -> Failure {
@@ -153,7 +153,7 @@ mod tests {
             Verdict::of_status(refusal.status).into_failure(refusal.status, message, refusal.retry_after)
         }
 
-        fn not_the_api(&self, text: &str) -> Failure {
+        fn not_the_api(&self, _status: u16, text: &str) -> Failure {
             Failure::malformed(text)
         }
     }

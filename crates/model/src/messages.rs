@@ -19,18 +19,19 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use pollux_config::groups::Secret;
+use pollux_domain::BoxFuture;
 use pollux_domain::model::{
     Dialect, GenerationSettings, ModelClient, ModelError, ModelInfo, ModelRequest, ProviderId, ReplyChunk,
     ReplyStream, RequestRole,
 };
 use pollux_domain::sync::Locked as _;
-use pollux_domain::{BoxFuture, JsonObject};
 use reqwest::{Request, Url};
 use serde_json::Value;
 
 use crate::catalogue::known::ModelOverride;
 use crate::catalogue::live::LiveModels;
 use crate::http::Failure;
+use crate::shared::body::RequestBody;
 use crate::shared::endpoint::{Credential, Endpoint, EndpointError, Key, ModelFacts};
 use crate::shared::fault;
 use crate::shared::server::Server;
@@ -135,6 +136,7 @@ impl MessagesClient {
             void: &learnt.seals,
             unknown: learnt.fields.get(&info.id).unwrap_or(&none),
             continues,
+            declarations: self.server().declarations(),
         })
     }
 
@@ -166,9 +168,9 @@ impl MessagesClient {
     }
 
     /// A request whose header names what is in beta of its body.
-    fn post(&self, path: &str, body: JsonObject) -> Result<Request, ModelError> {
-        let betas = headers::betas(&self.shared.options.betas, &body);
-        let mut request = self.server().post(path, Value::Object(body))?;
+    fn post(&self, path: &str, body: &RequestBody) -> Result<Request, ModelError> {
+        let betas = headers::betas(&self.shared.options.betas, body);
+        let mut request = self.server().post(path, body)?;
         headers::add_betas(request.headers_mut(), betas);
         Ok(request)
     }
@@ -194,7 +196,7 @@ impl ModelClient for MessagesClient {
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'_, Result<u64, ModelError>> {
         Box::pin(async move {
             let body = self.write(&request.model, false, |target| target.count(&request));
-            let sendable = self.post("messages/count_tokens", body)?;
+            let sendable = self.post("messages/count_tokens", &body)?;
             self.server().ask(&sendable, request.role, read_count).await
         })
     }

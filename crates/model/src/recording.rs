@@ -67,6 +67,10 @@ impl ModelClient for RecordingClient {
         self.inner.check(name)
     }
 
+    fn select(&self, name: &str) -> Result<(), ModelError> {
+        self.inner.select(name)
+    }
+
     fn settings(&self, request: &ModelRequest) -> GenerationSettings {
         self.inner.settings(request)
     }

@@ -17,11 +17,9 @@ use std::sync::Arc;
 use pollux_domain::BoxFuture;
 use pollux_domain::hex;
 use pollux_domain::model::{
-    Dialect, GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, Origin,
-    ReplyChunk, ReplyStream, RequestRole,
+    Dialect, GenerationSettings, ModelClient, ModelError, ModelInfo, ModelRequest, Origin, ReplyChunk,
+    ReplyStream, RequestRole,
 };
-use reqwest::Request;
-use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -34,7 +32,6 @@ use crate::shared::model_list;
 use crate::shared::server::Server;
 use crate::shared::settings;
 use crate::shared::tool_names::ToolNames;
-use body::CountBody;
 use exchange::ResponsesExchange;
 use seals::Refused;
 
@@ -82,14 +79,6 @@ impl ResponsesClient {
         }
         origin
     }
-
-    fn post(&self, path: &str, body: &impl Serialize) -> Result<Request, ModelError> {
-        let body = serde_json::to_value(body).map_err(|error| {
-            let message = format!("the request cannot be written as JSON: {error}");
-            ModelError::new(ModelErrorKind::BadRequest, None, message)
-        })?;
-        self.server.post(path, body)
-    }
 }
 
 /// A short form of the account that the endpoint names.
@@ -134,7 +123,7 @@ impl ModelClient for ResponsesClient {
             let names = ToolNames::new(&request.tools, MAX_TOOL_NAME);
             let origin = self.origin(&request.model);
             let sendable = exchange::with_plan(self, &request, &names, &origin, |plan| {
-                self.post("responses/input_tokens", &CountBody::new(&request, plan))
+                self.server.post("responses/input_tokens", &body::count(&request, plan)?)
             })?;
             self.server.ask(&sendable, request.role, read_count).await
         })

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use pollux_domain::BoxFuture;
 use pollux_domain::model::{
-    Chooser, GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest,
-    ProviderId, ReplyChunk, ReplyEvent, ReplyStream, RequestRole,
+    Chooser, GenerationSettings, InfoSource, ModelClient, ModelError, ModelErrorKind, ModelInfo,
+    ModelRequest, ProviderId, ReplyChunk, ReplyEvent, ReplyStream, RequestRole,
 };
 use pollux_domain::sync::Locked;
 
@@ -28,7 +28,8 @@ pub trait ProviderSource: Send + Sync {
     /// The model of a provider to use where a name means another provider's.
     fn default_model(&self, provider: &str) -> Option<String>;
 
-    /// The model for background work, as `provider/model`, for a conversation with this provider.
+    /// The model for background work, as `provider/model`, for a conversation with this provider: `model.small`, or
+    /// the provider's own small one.
     fn small_model(&self, provider: &str) -> Option<String>;
 }
 
@@ -36,10 +37,17 @@ pub trait ProviderSource: Send + Sync {
 pub struct Router {
     source: Arc<dyn ProviderSource>,
     clients: Mutex<BTreeMap<String, Arc<dyn ModelClient>>>,
-    /// The provider of the conversation: the one asked last on its behalf.
-    current: Mutex<String>,
+    /// The provider and model of the conversation: those selected or asked last on its behalf.
+    current: Mutex<Current>,
     /// Pays for every request of every client.
     meter: Option<Arc<Meter>>,
+}
+
+#[derive(Clone)]
+struct Current {
+    provider: String,
+    /// Unknown until a model is selected or asked.
+    model: Option<String>,
 }
 
 /// Where a request goes.
@@ -58,7 +66,8 @@ impl Route {
 impl Router {
     /// Names without a provider go to `main`, until the conversation moves to another one.
     pub fn new(main: impl Into<String>, source: Arc<dyn ProviderSource>) -> Self {
-        Self { source, clients: Mutex::default(), current: Mutex::new(main.into()), meter: None }
+        let current = Mutex::new(Current { provider: main.into(), model: None });
+        Self { source, clients: Mutex::default(), current, meter: None }
     }
 
     /// Pays for every request. Clients are wrapped one by one, so that each attempt of a routing decision is paid at
@@ -90,7 +99,7 @@ impl Router {
     }
 
     fn route(&self, name: &str, role: RequestRole, by: Chooser) -> Route {
-        let current = self.current.locked().clone();
+        let Current { provider: current, model: main } = self.current.locked().clone();
         let background = !matches!(role, RequestRole::Main | RequestRole::Subagent) || is_utility(name);
         let split = self.split(name, role, by, &current);
         if let Some(provider) = split.provider {
@@ -100,11 +109,14 @@ impl Router {
         if background && let Some(ModelName { provider: Some(provider), model }) = small() {
             return Route { provider, model };
         }
-        if current == ProviderId::GEMINI.as_str() || !is_alias(name) {
-            return Route { provider: current, model: split.model };
-        }
-        let model = self.source.default_model(&current).unwrap_or(split.model);
-        Route { provider: current, model }
+        let is_google = matches!(current.as_str(), "gemini" | "vertex");
+        let model = match () {
+            // No server but Google's knows these names.
+            () if !is_google && is_utility(name) => main.or_else(|| self.source.default_model(&current)),
+            () if !is_google && is_alias(name) => self.source.default_model(&current),
+            () => None,
+        };
+        Route { provider: current, model: model.unwrap_or(split.model) }
     }
 
     /// Sub-agents, background work and hooks may use the provider of the conversation and those that the user named.
@@ -124,7 +136,7 @@ impl Router {
         if request.chosen_by == Chooser::User {
             return Ok(());
         }
-        let current = self.current.locked().clone();
+        let current = self.current.locked().provider.clone();
         let meant = self.source.split(&request.model, Chooser::User).provider;
         let allowed = self.split(&request.model, request.role, request.chosen_by, &current).provider;
         let refused = match (meant, allowed) {
@@ -151,7 +163,11 @@ impl Router {
         if let Some(client) = self.clients.locked().get(provider) {
             return Ok(Arc::clone(client));
         }
-        Ok(self.keep(provider, self.source.connect(provider)?))
+        let client = self.source.connect(provider).map_err(|mut error| {
+            error.details.provider.get_or_insert_with(|| ProviderId::new(provider));
+            error
+        })?;
+        Ok(self.keep(provider, client))
     }
 
     /// What is known of the model at the end of a route.
@@ -164,7 +180,8 @@ impl Router {
                 ModelInfo::unknown(&route.model, ProviderId::new(route.provider.as_str()), dialect)
             }
         };
-        let small = self.source.small_model(&route.provider).or(info.small);
+        let default = || Some(full_name(&route.provider, &self.source.default_model(&route.provider)?));
+        let small = self.source.small_model(&route.provider).or_else(default).or(info.small);
         ModelInfo { id: full_name(&route.provider, &info.id), small, ..info }
     }
 
@@ -175,7 +192,7 @@ impl Router {
         route.check_name()?;
         let client = self.client(&route.provider)?;
         if request.role == RequestRole::Main {
-            *self.current.locked() = route.provider;
+            *self.current.locked() = Current { provider: route.provider, model: Some(route.model.clone()) };
         }
         request.model = route.model;
         Ok((client, request))
@@ -209,6 +226,26 @@ impl ModelClient for Router {
 
     fn recipient(&self, request: &ModelRequest) -> ModelInfo {
         self.info(self.route(&request.model, request.role, request.chosen_by))
+    }
+
+    fn select(&self, name: &str) -> Result<(), ModelError> {
+        let route = self.route(name, RequestRole::Main, Chooser::User);
+        if let Some((unknown, _)) = name.split_once('/')
+            && self.source.split(name, Chooser::User).provider.is_none()
+            && matches!(self.resolve(name).source, InfoSource::Guess)
+        {
+            let shown = |text: &str| text.chars().take(60).flat_map(char::escape_debug).collect::<String>();
+            let message = format!(
+                "unknown provider `{}`; for a model of {} with this name, use `{}/{}`",
+                shown(unknown),
+                route.provider,
+                route.provider,
+                shown(name)
+            );
+            return Err(ModelError::new(ModelErrorKind::BadRequest, None, message));
+        }
+        *self.current.locked() = Current { provider: route.provider, model: Some(route.model) };
+        Ok(())
     }
 
     fn check(&self, name: &str) -> Result<(), ModelError> {
@@ -371,6 +408,32 @@ mod tests {
             [Part::text("anthropic")]
         );
         assert_eq!(router.route("chat-compression", utility, Chooser::User).model, "haiku");
+    }
+
+    #[tokio::test]
+    async fn background_work_without_a_small_model_asks_the_main_one() {
+        let router = Router::new("local", Arc::new(Named));
+        router.select("local/qwen3").unwrap();
+        let asked = |name: &str| {
+            let route = router.route(name, RequestRole::Summarizer, Chooser::User);
+            format!("{}/{}", route.provider, route.model)
+        };
+        assert_eq!(asked("summarizer-default"), "local/qwen3");
+        assert_eq!(router.resolve("chat-compression-default").id, "local/qwen3");
+        answer(&router, "coder", RequestRole::Main).await;
+        assert_eq!(asked("web-fetch-fallback"), "local/coder");
+    }
+
+    #[tokio::test]
+    async fn bare_names_belong_to_the_selected_provider() {
+        let router = Router::new("anthropic", Arc::new(Named));
+        answer(&router, "anthropic/claude", RequestRole::Main).await;
+        router.select("local/qwen3").unwrap();
+        assert_eq!(router.resolve("coder").id, "local/coder");
+        let error = router.select("nosuch/zzz").unwrap_err();
+        assert!(error.message.starts_with("unknown provider `nosuch`"), "{error:?}");
+        assert_eq!(router.resolve("coder").id, "local/coder");
+        assert_eq!(answer(&router, "coder", RequestRole::Main).await, [Part::text("local")]);
     }
 
     #[tokio::test]

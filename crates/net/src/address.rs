@@ -92,5 +92,18 @@ fn is_public_name(name: &str) -> bool {
     plain && name.contains('.') && !INSIDE.iter().chain(METADATA_NAMES).any(|zone| is_within(zone))
 }
 
+/// Whether an address is on this machine or in a private network: plain http may carry a key there.
+pub fn is_near(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) => address.is_loopback() || address.is_private() || address.is_link_local(),
+        Ok(IpAddr::V6(address)) => {
+            address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
+        }
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
 #[cfg(test)]
 mod tests;

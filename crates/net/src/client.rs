@@ -50,7 +50,8 @@ impl std::fmt::Debug for Proxies {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error(
-        "invalid proxy address for {scheme} targets: {reason} (expected a URL such as `http://host:port`)"
+        "invalid proxy address for {scheme} ({reason}): set `{}_PROXY` to a URL such as `http://host:port`",
+        scheme.to_uppercase()
     )]
     Proxy { scheme: &'static str, reason: String },
     #[error("SOCKS proxies are not supported for {scheme} targets; use an HTTP proxy")]

@@ -153,14 +153,14 @@ pub struct Removal {
 /// Entries that were found or removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<CredentialEntry>,
     /// Why the keychain could not be reached, if it may contain more.
     pub unreached: Option<FileReason>,
 }
 
 /// Where an entry is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum CredentialPlace {
     Keychain,
     File(PathBuf),
     /// In plain text, as gemini-cli stores some by default.
@@ -169,10 +169,10 @@ pub enum Place {
 
 /// An entry without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct CredentialEntry {
     pub service: String,
     pub account: String,
-    pub place: Place,
+    pub place: CredentialPlace,
     /// `ApiKey`, `Bearer`, …; `None` for an unreadable entry.
     pub token_type: Option<String>,
     pub server_url: Option<String>,
@@ -181,7 +181,7 @@ pub struct Entry {
     pub renewable: bool,
 }
 
-impl Entry {
+impl CredentialEntry {
     /// Whether it is gemini-cli's login with Google rather than a sign-in at a server.
     pub fn is_google_login(&self) -> bool {
         self.service == MCP_SERVICE && self.account == GOOGLE_ACCOUNT
@@ -384,7 +384,7 @@ impl CredentialStore {
             }
             let accounts = file.get(service).and_then(Value::as_object).into_iter().flatten();
             for (account, value) in accounts.filter(|(account, _)| is_sign_in(account)) {
-                let place = Place::File(self.file.path().to_owned());
+                let place = CredentialPlace::File(self.file.path().to_owned());
                 all.push(entry(service, account, place, OAuthCredentials::read(value).as_ref()));
             }
             for older in self.older.entries(service)? {
@@ -392,7 +392,7 @@ impl CredentialStore {
             }
         }
         if let Some(path) = self.older.google_login() {
-            all.push(entry(MCP_SERVICE, GOOGLE_ACCOUNT, Place::PlainFile(path), None));
+            all.push(entry(MCP_SERVICE, GOOGLE_ACCOUNT, CredentialPlace::PlainFile(path), None));
         }
         let may_be_more = |reason: &FileReason| match reason {
             FileReason::Keychain(error) if !error.is_absence() => true,
@@ -412,13 +412,13 @@ impl CredentialStore {
         Ok(listing)
     }
 
-    fn keychain_entries(&self, service: &str, all: &mut Vec<Entry>) -> Result<(), FileReason> {
+    fn keychain_entries(&self, service: &str, all: &mut Vec<CredentialEntry>) -> Result<(), FileReason> {
         let keychain = self.keychain.as_ref().map_err(Clone::clone)?;
         for account in keychain.accounts(service).map_err(FileReason::Keychain)? {
             if is_sign_in(&account) {
                 let found = keychain.get(service, &account).map_err(FileReason::Keychain)?;
                 let found = found.as_deref().and_then(read_text);
-                all.push(entry(service, &account, Place::Keychain, found.as_ref()));
+                all.push(entry(service, &account, CredentialPlace::Keychain, found.as_ref()));
             }
         }
         Ok(())
@@ -526,8 +526,13 @@ fn read_text(text: &str) -> Option<OAuthCredentials> {
     OAuthCredentials::read(&serde_json::from_str(text).ok()?)
 }
 
-fn entry(service: &str, account: &str, place: Place, found: Option<&OAuthCredentials>) -> Entry {
-    Entry {
+fn entry(
+    service: &str,
+    account: &str,
+    place: CredentialPlace,
+    found: Option<&OAuthCredentials>,
+) -> CredentialEntry {
+    CredentialEntry {
         service: service.to_owned(),
         account: account.to_owned(),
         place,

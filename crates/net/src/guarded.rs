@@ -80,7 +80,7 @@ pub struct Page {
 
 /// A response with any status.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct GuardedResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Vec<u8>,
@@ -166,13 +166,13 @@ impl GuardedClient {
     }
 
     /// Sends one request and reads its answer; redirects are answers, too.
-    pub async fn exchange(&self, request: Request) -> Result<Answer, FetchError> {
+    pub async fn exchange(&self, request: Request) -> Result<GuardedResponse, FetchError> {
         tokio::time::timeout(self.limits.time, self.exchanged(request))
             .await
             .unwrap_or(Err(FetchError::TimedOut(self.limits.time)))
     }
 
-    async fn exchanged(&self, request: Request) -> Result<Answer, FetchError> {
+    async fn exchanged(&self, request: Request) -> Result<GuardedResponse, FetchError> {
         judge(request.url(), &self.guard.allowed)?;
         if self.has_proxy {
             self.screen(request.url()).await?;
@@ -180,7 +180,7 @@ impl GuardedClient {
         let response = self.http()?.execute(request).await.map_err(|error| failure(&error))?;
         let (status, headers) = (response.status(), response.headers().clone());
         let body = self.bounded_body(response).await?;
-        Ok(Answer { status, headers, body })
+        Ok(GuardedResponse { status, headers, body })
     }
 
     async fn follow(&self, mut url: Url) -> Result<Page, FetchError> {

@@ -10,6 +10,7 @@ const HUNG_UP: &[io::ErrorKind] =
     &[io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe, io::ErrorKind::UnexpectedEof];
 /// The same in the words of the HTTP library, whose error type is not public here.
 const INCOMPLETE: &str = "connection closed before message completed";
+const DNS: &str = "dns error";
 
 /// A transfer that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,13 +21,15 @@ pub struct TransportFailure {
     pub may_pass: bool,
     /// Nothing listens there.
     pub refused: bool,
+    /// The name of the host has no address, or nobody could be asked for it.
+    pub unresolved: bool,
     /// The server ended the connection without an answer.
     pub hung_up: bool,
 }
 
 impl TransportFailure {
     fn new(message: String, may_pass: bool) -> Self {
-        Self { message, may_pass, refused: false, hung_up: false }
+        Self { message, may_pass, refused: false, unresolved: false, hung_up: false }
     }
 }
 
@@ -45,18 +48,25 @@ pub fn describe(error: &reqwest::Error) -> TransportFailure {
         let may_pass = !reason.contains("authorization");
         return TransportFailure::new(format!("the proxy failed: {reason}"), may_pass);
     }
-    let message = if error.is_timeout() {
-        "the connection timed out".to_owned()
-    } else {
-        innermost(&causes, "the connection failed")
-    };
     let is_any = |kinds: &[io::ErrorKind]| {
         let kind = |cause: &&(dyn Error + 'static)| cause.downcast_ref::<io::Error>().map(io::Error::kind);
         causes.iter().filter_map(kind).any(|kind| kinds.contains(&kind))
     };
+    let refused = is_any(&[io::ErrorKind::ConnectionRefused]);
+    let unresolved = causes.iter().any(|cause| cause.to_string().starts_with(DNS));
+    let message = if error.is_timeout() {
+        "the connection timed out".to_owned()
+    } else if refused {
+        "the connection was refused (nothing listens at this address)".to_owned()
+    } else if unresolved {
+        "the host name could not be resolved (no network?)".to_owned()
+    } else {
+        without_number(&innermost(&causes, "the connection failed"))
+    };
     let incomplete = causes.iter().any(|cause| cause.to_string().contains(INCOMPLETE));
     TransportFailure {
-        refused: is_any(&[io::ErrorKind::ConnectionRefused]),
+        refused,
+        unresolved,
         hung_up: !error.is_connect() && (incomplete || is_any(HUNG_UP)),
         ..TransportFailure::new(message, true)
     }
@@ -71,6 +81,11 @@ fn causes(error: &reqwest::Error) -> Vec<&(dyn Error + 'static)> {
         next = cause.source();
     }
     causes
+}
+
+/// The text of a system error without its number, which says nothing to people.
+fn without_number(text: &str) -> String {
+    text.split_once(" (os error ").map_or(text, |(text, _)| text).to_owned()
 }
 
 fn innermost(causes: &[&(dyn Error + 'static)], otherwise: &str) -> String {
@@ -137,7 +152,16 @@ mod tests {
         let failure = describe(&error);
         assert!(failure.may_pass && failure.refused);
         assert!(failure.message.to_lowercase().contains("refused"), "{failure:?}");
-        assert!(!failure.message.contains("hunter2"));
+        assert!(!failure.message.contains("hunter2") && !failure.message.contains("os error"));
+    }
+
+    #[tokio::test]
+    async fn a_name_without_an_address_is_told_in_plain_words() {
+        let client = client(&ClientOptions::new("test")).unwrap();
+        let error = client.get("http://pollux-test.invalid/").send().await.unwrap_err();
+        let failure = describe(&error);
+        assert!(failure.may_pass && failure.unresolved && !failure.refused, "{failure:?}");
+        assert_eq!(failure.message, "the host name could not be resolved (no network?)");
     }
 
     #[test]

@@ -73,6 +73,7 @@ impl Exporter {
     pub(crate) fn configuration(&mut self, configuration: &Configuration) {
         self.approval_mode.clone_from(&configuration.approval_mode);
         self.log(&record::configuration(configuration, self.texts));
+        self.write_metrics_of_open_session();
     }
 
     /// Takes one event.
@@ -123,6 +124,15 @@ impl Exporter {
             self.log(&record::loop_detected(&self.prompt_id));
         }
         self.log(&record::conversation_finished(&self.approval_mode, self.prompts));
+        self.write_metrics_of_open_session();
+    }
+
+    /// A session that goes on for hours shows its counts before its end; they are cumulative.
+    fn write_metrics_of_open_session(&mut self) {
+        if self.identity.interactive {
+            let record = self.metrics.record(&self.identity, self.started, self.clock.now());
+            self.sink.write(record);
+        }
     }
 
     /// Writes the metrics; to be called on every way out.

@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 64 * 1024;
 pub trait Disk: Send + Sync {
     /// The entries of a folder, without following a link at its end; `None` if it is not a folder or cannot be
     /// read.
-    fn list(&self, folder: &Path) -> Option<Vec<Entry>>;
+    fn list(&self, folder: &Path) -> Option<Vec<DirectoryEntry>>;
 
     /// The kind of entry at a path, without following a link at its end.
     fn kind(&self, path: &Path) -> Option<EntryKind>;
@@ -31,7 +31,7 @@ pub trait Disk: Send + Sync {
 
 /// An entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirectoryEntry {
     pub name: OsString,
     pub kind: EntryKind,
 }
@@ -50,10 +50,10 @@ pub enum EntryKind {
 pub struct LocalDisk;
 
 impl Disk for LocalDisk {
-    fn list(&self, folder: &Path) -> Option<Vec<Entry>> {
+    fn list(&self, folder: &Path) -> Option<Vec<DirectoryEntry>> {
         let entries = fs::read_dir(folder).ok()?;
         let entry = |entry: fs::DirEntry| {
-            Some(Entry { name: entry.file_name(), kind: kind_of(entry.file_type().ok()?) })
+            Some(DirectoryEntry { name: entry.file_name(), kind: kind_of(entry.file_type().ok()?) })
         };
         Some(entries.take(MAX_NAMES + 1).filter_map(|found| entry(found.ok()?)).collect())
     }
@@ -131,7 +131,7 @@ impl<'d> BoundedDisk<'d> {
     }
 
     /// The entries of a folder.
-    pub(crate) fn list(&mut self, folder: &Path) -> Result<Vec<Entry>, Unresolved> {
+    pub(crate) fn list(&mut self, folder: &Path) -> Result<Vec<DirectoryEntry>, Unresolved> {
         let entries = self.disk.list(folder).unwrap_or_default();
         self.left = self.left.checked_sub(entries.len()).ok_or(Unresolved::TooMany)?;
         Ok(entries)

@@ -403,7 +403,7 @@ impl Reader<'_> {
             .at(Some(error.line))
             .rule(index)
             .details(details)
-            .suggest("This rule is ignored; correct it and restart")
+            .suggest("Correct the rule; until then it is ignored")
     }
 
     fn source(&self, line: u32, label: String, rank: Rank) -> RuleSource {

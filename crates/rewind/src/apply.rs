@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use crate::beneath;
-use crate::entry::Entry;
+use crate::entry::WorkspaceEntry;
 use crate::path::RelPath;
 use crate::plan::{Action, RewindStep};
 use crate::rights::Rights;
@@ -108,7 +108,7 @@ impl<'a> Applier<'a> {
             Err(error) if beneath::is_absent(&error) => return Ok(()),
             Err(error) => return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
         };
-        let is_folder = step.present.as_ref().is_some_and(Entry::is_folder);
+        let is_folder = step.present.as_ref().is_some_and(WorkspaceEntry::is_folder);
         let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         self.rights.forget(&step.path);
         match unlinkat(folder, name, flags) {
@@ -119,7 +119,7 @@ impl<'a> Applier<'a> {
 
     fn put_back(&mut self, step: &RewindStep) -> io::Result<()> {
         let Some(goal) = &step.goal else { return Ok(()) };
-        if let Entry::Folder { mode } = goal {
+        if let WorkspaceEntry::Folder { mode } = goal {
             self.make_folder(&step.path)?;
             self.rights.end_with(&step.path, *mode);
             return Ok(());
@@ -127,12 +127,12 @@ impl<'a> Applier<'a> {
         let Some((parent, name)) = step.path.split() else { return Ok(()) };
         let folder = self.open_or_make(&parent)?;
         match (goal, &step.action) {
-            (Entry::File { mode, .. }, Action::Chmod) => beneath::set_mode(folder, name, *mode),
-            (Entry::File { mode, .. }, Action::MoveBack { .. }) => {
+            (WorkspaceEntry::File { mode, .. }, Action::Chmod) => beneath::set_mode(folder, name, *mode),
+            (WorkspaceEntry::File { mode, .. }, Action::MoveBack { .. }) => {
                 renameat(self.root, aside(&step.path), &folder, name)?;
                 beneath::set_mode(folder, name, *mode)
             }
-            (Entry::File { mode, len, content }, _) => {
+            (WorkspaceEntry::File { mode, len, content }, _) => {
                 let temp = temp_name(&step.path);
                 let written = self.new_file(&folder, &temp).and_then(|mut file| {
                     self.store.fetch(content, *len, &mut file)?;
@@ -141,13 +141,13 @@ impl<'a> Applier<'a> {
                 });
                 written.inspect_err(|_| clear(&folder, &temp))
             }
-            (Entry::Link { target }, _) => {
+            (WorkspaceEntry::Link { target }, _) => {
                 let temp = temp_name(&step.path);
                 clear(&folder, &temp);
                 symlinkat(target.as_slice(), &folder, &temp)?;
                 Ok(renameat(&folder, &temp, &folder, name)?)
             }
-            (Entry::Special { .. } | Entry::Folder { .. }, _) => Ok(()),
+            (WorkspaceEntry::Special { .. } | WorkspaceEntry::Folder { .. }, _) => Ok(()),
         }
     }
 

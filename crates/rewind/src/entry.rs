@@ -10,7 +10,7 @@ pub(crate) const MODE_BITS: u32 = 0o7777;
 
 /// One thing in the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum WorkspaceEntry {
     Folder {
         mode: u32,
     },
@@ -39,7 +39,7 @@ pub(crate) enum Content {
     Unsaved { inode: u64, mtime: i64 },
 }
 
-impl Entry {
+impl WorkspaceEntry {
     pub(crate) fn is_folder(&self) -> bool {
         matches!(self, Self::Folder { .. })
     }
@@ -95,7 +95,7 @@ impl Stamp {
 /// An entry with the stamp it was read under.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
-    pub(crate) entry: Entry,
+    pub(crate) entry: WorkspaceEntry,
     pub(crate) stamp: Stamp,
     /// It changed just before it was read: an equal stamp proves nothing.
     pub(crate) fresh: bool,

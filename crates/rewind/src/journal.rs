@@ -27,7 +27,7 @@ pub use retention::{PruneOutcome, forget};
 use crate::apply::{self, Applied, Applier, Conflicts, KeptPath};
 use crate::beneath;
 use crate::coverage::{Coverage, Reason, Uncovered};
-use crate::entry::Entry;
+use crate::entry::WorkspaceEntry;
 use crate::path::RelPath;
 use crate::plan::{self, RewindPlan, RewindStep};
 use crate::scope::{Limits, Scope};
@@ -36,7 +36,7 @@ use crate::store::Store;
 
 use log::Log;
 use retention::folder_name;
-use state::{Event, Files, REWIND, State, still_open};
+use state::{Event, Files, JournalState, REWIND, still_open};
 
 /// The parameters of a journal.
 #[derive(Debug, Clone)]
@@ -91,7 +91,7 @@ pub struct Journal {
     scope: Scope,
     /// Opened when it is first needed.
     store: OnceLock<Store>,
-    state: Mutex<State>,
+    state: Mutex<JournalState>,
 }
 
 impl Journal {
@@ -116,7 +116,7 @@ impl Journal {
                 RelPath::below(&root, &path.canonicalize().unwrap_or_else(|_| path.clone()))
             });
         let scope = Scope::new(setup.limits, &setup.skip, own.filter(|path| !path.is_root()).collect());
-        let state = State {
+        let state = JournalState {
             open: still_open(&events),
             log,
             events,
@@ -247,7 +247,12 @@ impl Journal {
         Ok(applied)
     }
 
-    fn before_file(&self, state: &mut State, point: &Point, path: &Path) -> Result<Coverage, SnapshotError> {
+    fn before_file(
+        &self,
+        state: &mut JournalState,
+        point: &Point,
+        path: &Path,
+    ) -> Result<Coverage, SnapshotError> {
         let store = self.ready(state)?;
         let Some(path) = self.below(path).filter(|path| !self.scope.is_ours(path)) else {
             let uncovered = vec![Uncovered { path: path.to_owned(), reason: Reason::Outside }];
@@ -274,7 +279,7 @@ impl Journal {
         Ok(state.tell(1, uncovered))
     }
 
-    fn before_all(&self, state: &mut State, point: &Point) -> Result<Coverage, SnapshotError> {
+    fn before_all(&self, state: &mut JournalState, point: &Point) -> Result<Coverage, SnapshotError> {
         let store = self.ready(state)?;
         let others = state.open.iter().find(|open| open.files.is_none()).map(|open| open.call.clone());
         match others {
@@ -306,7 +311,7 @@ impl Journal {
     }
 
     /// Ends a call and writes its changes to the log.
-    fn close(&self, state: &mut State, call: &str, unsure: bool) -> Result<usize, SnapshotError> {
+    fn close(&self, state: &mut JournalState, call: &str, unsure: bool) -> Result<usize, SnapshotError> {
         let store = self.ready(state)?;
         let Some(at) = state.open.iter().position(|open| open.call == call) else { return Ok(0) };
         let changes = match state.open.get(at).and_then(|open| open.files.clone()) {
@@ -332,7 +337,7 @@ impl Journal {
     }
 
     /// Scans the complete workspace again; returns the changes since the last scan.
-    fn renew(&self, state: &mut State, store: &Store) -> Result<Vec<Change>, SnapshotError> {
+    fn renew(&self, state: &mut JournalState, store: &Store) -> Result<Vec<Change>, SnapshotError> {
         let before = state.known.take().unwrap_or_default();
         let root = self.open_root()?;
         let reader = self.reader(store, root.as_ref());
@@ -354,7 +359,7 @@ impl Journal {
     }
 
     /// Opens the store when it is first needed, and ends the calls that an earlier run left open.
-    fn ready(&self, state: &mut State) -> Result<&Store, SnapshotError> {
+    fn ready(&self, state: &mut JournalState) -> Result<&Store, SnapshotError> {
         if let Some(store) = self.store.get() {
             return Ok(store);
         }
@@ -364,8 +369,10 @@ impl Journal {
         state.is_indexed = own.is_some();
         let mut tree = own.or_else(|| state.log.newest_index()).unwrap_or_default();
         tree.nodes.retain(|_, node| match &node.entry {
-            Entry::File { content, .. } => store.has(content),
-            Entry::Folder { .. } | Entry::Link { .. } | Entry::Special { .. } => true,
+            WorkspaceEntry::File { content, .. } => store.has(content),
+            WorkspaceEntry::Folder { .. } | WorkspaceEntry::Link { .. } | WorkspaceEntry::Special { .. } => {
+                true
+            }
         });
         state.known = Some(tree);
         let left: Vec<String> = state.open.iter().map(|open| open.call.clone()).collect();
@@ -409,7 +416,7 @@ impl Journal {
         SnapshotError::Workspace { path: self.root.clone(), source }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, JournalState> {
         self.state.locked()
     }
 }

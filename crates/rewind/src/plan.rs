@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::coverage::Reason;
 use crate::coverage::Uncovered;
-use crate::entry::{Content, Entry};
+use crate::entry::{Content, WorkspaceEntry};
 use crate::path::RelPath;
 use crate::snapshot::Change;
 
@@ -26,8 +26,8 @@ pub struct RewindStep {
     pub action: Action,
     pub conflict: Option<Conflict>,
     pub(crate) path: RelPath,
-    pub(crate) present: Option<Entry>,
-    pub(crate) goal: Option<Entry>,
+    pub(crate) present: Option<WorkspaceEntry>,
+    pub(crate) goal: Option<WorkspaceEntry>,
 }
 
 /// The action on a path.
@@ -74,9 +74,9 @@ impl RewindPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fold {
     /// Before the first of them.
-    goal: Option<Entry>,
+    goal: Option<WorkspaceEntry>,
     /// After the last of them.
-    last: Option<Entry>,
+    last: Option<WorkspaceEntry>,
     /// The state left by one call is not the state found by the next.
     by_others: bool,
     unsure: bool,
@@ -102,7 +102,10 @@ pub(crate) fn fold<'a>(changes: impl Iterator<Item = (&'a Change, bool)>) -> BTr
 }
 
 /// Compares the present state with the goal.
-pub(crate) fn decide(folds: BTreeMap<RelPath, Fold>, present: &BTreeMap<RelPath, Entry>) -> RewindPlan {
+pub(crate) fn decide(
+    folds: BTreeMap<RelPath, Fold>,
+    present: &BTreeMap<RelPath, WorkspaceEntry>,
+) -> RewindPlan {
     let mut steps = Vec::new();
     let mut missing = Vec::new();
     for (path, fold) in folds {
@@ -147,13 +150,13 @@ pub(crate) fn decide(folds: BTreeMap<RelPath, Fold>, present: &BTreeMap<RelPath,
 }
 
 /// `None` when the goal's content is nowhere.
-fn action(present: Option<&Entry>, goal: Option<&Entry>) -> Option<Action> {
+fn action(present: Option<&WorkspaceEntry>, goal: Option<&WorkspaceEntry>) -> Option<Action> {
     match (present, goal) {
         (_, None) => Some(Action::Delete),
-        (Some(Entry::Folder { .. }), Some(Entry::Folder { .. })) => Some(Action::Chmod),
+        (Some(WorkspaceEntry::Folder { .. }), Some(WorkspaceEntry::Folder { .. })) => Some(Action::Chmod),
         (
-            Some(Entry::File { content, len, .. }),
-            Some(Entry::File { content: wanted, len: wanted_len, .. }),
+            Some(WorkspaceEntry::File { content, len, .. }),
+            Some(WorkspaceEntry::File { content: wanted, len: wanted_len, .. }),
         ) if content == wanted && len == wanted_len => Some(Action::Chmod),
         (_, Some(goal)) if !goal.is_saved() => None,
         (None, Some(_)) => Some(Action::Create),
@@ -163,13 +166,13 @@ fn action(present: Option<&Entry>, goal: Option<&Entry>) -> Option<Action> {
 
 /// A file too large to be saved that was only moved is moved back instead of being given up.
 fn move_back(step: &RewindStep, steps: &mut Vec<RewindStep>) -> Option<RewindStep> {
-    let Some(Entry::File { len, content: wanted @ Content::Unsaved { .. }, .. }) = &step.goal else {
+    let Some(WorkspaceEntry::File { len, content: wanted @ Content::Unsaved { .. }, .. }) = &step.goal else {
         return None;
     };
     let is_it = |other: &RewindStep| {
         other.action == Action::Delete
             && other.conflict.is_none()
-            && matches!(&other.present, Some(Entry::File { len: other_len, content, .. })
+            && matches!(&other.present, Some(WorkspaceEntry::File { len: other_len, content, .. })
                 if content == wanted && other_len == len)
     };
     let found = steps.iter().position(is_it)?;
@@ -177,9 +180,10 @@ fn move_back(step: &RewindStep, steps: &mut Vec<RewindStep>) -> Option<RewindSte
     Some(RewindStep { action: Action::MoveBack { from }, ..step.clone() })
 }
 
-fn reason(goal: Option<&Entry>) -> Reason {
+fn reason(goal: Option<&WorkspaceEntry>) -> Reason {
     match goal {
-        Some(Entry::Special { .. }) => Reason::Special,
-        Some(Entry::File { .. } | Entry::Folder { .. } | Entry::Link { .. }) | None => Reason::TooLarge,
+        Some(WorkspaceEntry::Special { .. }) => Reason::Special,
+        Some(WorkspaceEntry::File { .. } | WorkspaceEntry::Folder { .. } | WorkspaceEntry::Link { .. })
+        | None => Reason::TooLarge,
     }
 }

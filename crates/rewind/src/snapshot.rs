@@ -9,7 +9,7 @@ use rustix::fs::FileType;
 
 use crate::beneath;
 use crate::coverage::{Reason, Uncovered};
-use crate::entry::{Content, Entry, Node, Stamp};
+use crate::entry::{Content, Node, Stamp, WorkspaceEntry};
 use crate::parallel::map_pieces;
 use crate::path::RelPath;
 use crate::rights::Rights;
@@ -38,8 +38,8 @@ pub(crate) struct Tree {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) path: RelPath,
-    pub(crate) was: Option<Entry>,
-    pub(crate) now: Option<Entry>,
+    pub(crate) was: Option<WorkspaceEntry>,
+    pub(crate) now: Option<WorkspaceEntry>,
 }
 
 /// A node, and why it could not be brought back if so.
@@ -95,7 +95,10 @@ impl Reader<'_> {
         for (index, (path, stamp)) in scan.seen.iter().enumerate() {
             let known = self.unchanged(before, path, stamp);
             match &known {
-                Some((Node { entry: Entry::File { len, content: Content::Saved(_), .. }, .. }, _)) => {
+                Some((
+                    Node { entry: WorkspaceEntry::File { len, content: Content::Saved(_), .. }, .. },
+                    _,
+                )) => {
                     room = room.saturating_sub(*len);
                 }
                 Some(_) => {}
@@ -185,7 +188,7 @@ impl Reader<'_> {
         match stamp.kind() {
             FileType::Directory => Ok(Some(folder_node(&stamp))),
             FileType::Symlink => match beneath::link_target(folder, name) {
-                Ok(target) => Ok(Some((Node { entry: Entry::Link { target }, stamp, fresh }, None))),
+                Ok(target) => Ok(Some((Node { entry: WorkspaceEntry::Link { target }, stamp, fresh }, None))),
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput || beneath::is_absent(&error) => {
                     Ok(None)
                 }
@@ -193,7 +196,7 @@ impl Reader<'_> {
             },
             FileType::RegularFile => Ok(self.read_file(folder, path, name, stamp, fits)),
             _ => {
-                let entry = Entry::Special { inode: stamp.inode };
+                let entry = WorkspaceEntry::Special { inode: stamp.inode };
                 Ok(Some((Node { entry, stamp, fresh }, Some(Reason::Special))))
             }
         }
@@ -279,17 +282,17 @@ impl Reader<'_> {
     }
 }
 
-fn change(path: &RelPath, was: Option<&Entry>, now: Option<&Entry>) -> Change {
+fn change(path: &RelPath, was: Option<&WorkspaceEntry>, now: Option<&WorkspaceEntry>) -> Change {
     Change { path: path.clone(), was: was.cloned(), now: now.cloned() }
 }
 
 fn folder_node(stamp: &Stamp) -> Found {
-    let entry = Entry::Folder { mode: stamp.permissions() };
+    let entry = WorkspaceEntry::Folder { mode: stamp.permissions() };
     (Node { entry, stamp: *stamp, fresh: false }, None)
 }
 
 fn file_node(stamp: Stamp, content: Content, fresh: bool) -> Node {
-    Node { entry: Entry::File { mode: stamp.permissions(), len: stamp.len, content }, stamp, fresh }
+    Node { entry: WorkspaceEntry::File { mode: stamp.permissions(), len: stamp.len, content }, stamp, fresh }
 }
 
 fn unsaved(stamp: Stamp, reason: Reason) -> Found {

@@ -4,33 +4,35 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 
 use pollux_domain::BoxFuture;
-use pollux_domain::approval::{Answer as Reply, Offer, Outcome, Person};
+use pollux_domain::approval::{ApprovalAnswer, Offer, Outcome, Person};
 use pollux_domain::sandbox::{Grant, GrantScope, GrantedBy, Right, RightKind, RightQuestion};
 use pollux_domain::sync::{Locked as _, SharedLocked as _};
+use pollux_domain::terminal_text;
 use pollux_egress::host::Host;
 use pollux_egress::journal::Caller;
 use pollux_egress::preset::{self, DownloadHost};
 use pollux_egress::proxy::Identify;
-use pollux_egress::question::{Answer, Asker, Question};
+use pollux_egress::question::{Asker, HostAnswer, Question};
 use pollux_egress::rules::RuleBook;
-use pollux_sandbox::Sandbox;
+use pollux_sandbox::{Sandbox, program_of};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use crate::gate::PROXY_PORT;
 use crate::packages::OwnMachine;
 
 /// Asks about hosts while connections wait, and names the command behind them.
-pub(crate) struct Desk {
+pub(crate) struct HostDesk {
     person: RwLock<Option<(Arc<dyn Person>, Handle)>>,
     running: Mutex<Vec<Running>>,
-    /// The sandboxes of the session.
-    sandboxes: Mutex<Vec<Weak<Sandbox>>>,
+    /// The sandboxes of the session, and whether their commands may use the proxy.
+    sandboxes: Mutex<Vec<(Weak<Sandbox>, bool)>>,
     /// Hosts that a command may use until it ends.
     once: Mutex<HashSet<(String, Host, u16)>>,
     /// What was asked and granted, by command.
     asked: Mutex<Vec<Asked>>,
     pub(crate) rules: Arc<RuleBook>,
-    machine: Arc<OwnMachine>,
+    pub(crate) machine: Arc<OwnMachine>,
     packages: Arc<OnceLock<Vec<DownloadHost>>>,
     pub(crate) has_project: bool,
     /// Programs that reach every host, by the user's `sandbox.toml`.
@@ -52,7 +54,7 @@ pub(crate) struct Asked {
     pub(crate) granted: Option<Grant>,
 }
 
-impl Desk {
+impl HostDesk {
     pub(crate) fn new(
         rules: Arc<RuleBook>,
         machine: OwnMachine,
@@ -82,17 +84,26 @@ impl Desk {
         self.person.read_locked().as_ref().map(|(person, _)| Arc::clone(person))
     }
 
-    /// Adds a sandbox whose commands use the proxy.
-    pub(crate) fn watch(&self, sandbox: &Arc<Sandbox>) {
+    /// Adds a sandbox, and whether its commands may use the proxy.
+    pub(crate) fn watch(&self, sandbox: &Arc<Sandbox>, is_proxied: bool) {
         let mut sandboxes = self.sandboxes.locked();
-        sandboxes.retain(|known| known.strong_count() > 0);
-        sandboxes.push(Arc::downgrade(sandbox));
+        sandboxes.retain(|(known, _)| known.strong_count() > 0);
+        sandboxes.push((Arc::downgrade(sandbox), is_proxied));
+    }
+
+    fn sandboxes(&self) -> Vec<(Arc<Sandbox>, bool)> {
+        let known = self.sandboxes.locked();
+        known.iter().filter_map(|(known, is_proxied)| Some((known.upgrade()?, *is_proxied))).collect()
+    }
+
+    /// The process with a connection to the proxy from this port of the commands' own network.
+    fn client(&self, port: u16) -> Option<i32> {
+        self.sandboxes().iter().find_map(|(sandbox, _)| sandbox.client(port, PROXY_PORT))
     }
 
     /// Whether something runs that an earlier command left behind.
     fn has_leftovers(&self, commands: usize) -> bool {
-        let sandboxes: Vec<Arc<Sandbox>> = self.sandboxes.locked().iter().filter_map(Weak::upgrade).collect();
-        sandboxes.iter().map(|sandbox| sandbox.running()).sum::<usize>() > commands
+        self.sandboxes().iter().map(|(sandbox, _)| sandbox.running()).sum::<usize>() > commands
     }
 
     pub(crate) fn begin(&self, running: Running) {
@@ -143,7 +154,7 @@ impl Desk {
         running.iter().find(|running| Some(running.id.as_str()) == id).cloned()
     }
 
-    fn note(&self, question: &Question, answer: Option<Answer>) {
+    fn note(&self, question: &Question, answer: Option<HostAnswer>) {
         let right = right(question);
         let scope = answer.and_then(scope);
         let grant = scope.map(|scope| Grant { right: right.clone(), scope, by: GrantedBy::User });
@@ -164,18 +175,19 @@ fn right(question: &Question) -> Right {
     Right { kind: RightKind::Host, target: format!("{}:{}", question.host, question.port) }
 }
 
-fn scope(answer: Answer) -> Option<GrantScope> {
+fn scope(answer: HostAnswer) -> Option<GrantScope> {
     match answer {
-        Answer::Once => Some(GrantScope::Once),
-        Answer::Session => Some(GrantScope::Session),
-        Answer::Project => Some(GrantScope::Project),
-        Answer::Always => Some(GrantScope::Always),
-        Answer::No => None,
+        HostAnswer::Once => Some(GrantScope::Once),
+        HostAnswer::Session => Some(GrantScope::Session),
+        HostAnswer::Project => Some(GrantScope::Project),
+        HostAnswer::Always => Some(GrantScope::Always),
+        HostAnswer::No => None,
     }
 }
 
 /// The answers that a question offers.
 pub(crate) fn offers(target: &str, lasting: bool, project: bool, packages: Option<String>) -> Vec<Offer> {
+    let target = &terminal_text::name(target);
     let offer = |outcome, covers: &str| Offer { outcome, covers: covers.to_owned() };
     let mut offers = vec![offer(Outcome::Once, ""), offer(Outcome::Session, target)];
     offers.extend(packages.map(|covers| offer(Outcome::SessionServer, &covers)));
@@ -198,21 +210,21 @@ impl Drop for Withdraw {
     }
 }
 
-impl Asker for Desk {
+impl Asker for HostDesk {
     fn is_present(&self) -> bool {
         self.person.read_locked().is_some()
     }
 
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, HostAnswer> {
         Box::pin(async move {
             let running = self.running(question.caller.command.as_deref());
             let key = running.as_ref().map(|run| (run.id.clone(), question.host.clone(), question.port));
             if key.as_ref().is_some_and(|key| self.once.locked().contains(key))
                 || running.as_ref().is_some_and(|run| is_open_command(&run.command, &self.open_commands))
             {
-                return Answer::Once;
+                return HostAnswer::Once;
             }
-            let Some((person, handle)) = self.person.read_locked().clone() else { return Answer::No };
+            let Some((person, handle)) = self.person.read_locked().clone() else { return HostAnswer::No };
             let right = right(question);
             let is_package = |host: &&DownloadHost| host.pattern.to_string() == right.target;
             let packages = self.packages_in_background().await;
@@ -226,23 +238,29 @@ impl Asker for Desk {
                 dangerous.then(|| format!("{} is not on the internet but on your own network", right.target));
             let cancel = running.as_ref().map(|run| run.cancel.child_token()).unwrap_or_default();
             let withdraw = Withdraw(cancel.clone());
-            let asked = RightQuestion { right, command: running.map(|run| run.command), rerun: false };
+            let client = question.caller.port.and_then(|port| self.client(port));
+            let program = client.and_then(program_of);
+            let (command, call) = running.map(|run| (run.command, run.id)).unzip();
+            let asked = RightQuestion { right, command, program, call, note: None, rerun: false };
             // Hooks may run before the question: on the session's runtime, not on the proxy's thread.
             let reply = handle.spawn(async move { person.ask_right(asked, danger, offers, &cancel).await });
-            let reply = reply.await.unwrap_or(Reply::Cancel);
+            let reply = reply.await.unwrap_or(ApprovalAnswer::Cancel);
             drop(withdraw);
             let answer = match reply {
-                Reply::Once => Answer::Once,
-                Reply::Session => Answer::Session,
-                Reply::SessionServer => {
+                ApprovalAnswer::Once => HostAnswer::Once,
+                ApprovalAnswer::Session => HostAnswer::Session,
+                ApprovalAnswer::SessionServer => {
                     self.rules.grant_all(&preset::rules(packages));
-                    Answer::Session
+                    HostAnswer::Session
                 }
-                Reply::Project => Answer::Project,
-                Reply::Saved => Answer::Always,
-                Reply::Edited(_) | Reply::Refuse(_) | Reply::Cancel | Reply::Replies(_) => Answer::No,
+                ApprovalAnswer::Project => HostAnswer::Project,
+                ApprovalAnswer::Saved => HostAnswer::Always,
+                ApprovalAnswer::Edited(_)
+                | ApprovalAnswer::Refuse(_)
+                | ApprovalAnswer::Cancel
+                | ApprovalAnswer::Replies(_) => HostAnswer::No,
             };
-            if let (Answer::Once, Some(key)) = (answer, key) {
+            if let (HostAnswer::Once, Some(key)) = (answer, key) {
                 self.once.locked().insert(key);
             }
             self.note(question, Some(answer));
@@ -251,7 +269,7 @@ impl Asker for Desk {
     }
 }
 
-impl Identify for Desk {
+impl Identify for HostDesk {
     /// A connection comes from the command that runs, if nothing else does. A server that an earlier command left
     /// running must not use what was granted to this one.
     fn caller(&self, _: Option<i32>) -> Caller {
@@ -259,10 +277,27 @@ impl Identify for Desk {
         match running.as_slice() {
             [only] if !self.has_leftovers(1) => {
                 let program = only.command.split_whitespace().next().map(str::to_owned);
-                Caller { command: Some(only.id.clone()), program }
+                Caller { command: Some(only.id.clone()), program, port: None }
             }
             _ => Caller::default(),
         }
+    }
+
+    /// A mode without the network may share its loopback with one that has the proxy.
+    fn admits(&self, port: Option<u16>) -> bool {
+        let sandboxes = self.sandboxes();
+        let closed: Vec<&Arc<Sandbox>> =
+            sandboxes.iter().filter(|(_, is_proxied)| !is_proxied).map(|(sandbox, _)| sandbox).collect();
+        if closed.is_empty() {
+            return true;
+        }
+        let client = port.and_then(|port| self.client(port));
+        client.is_some_and(|client| !closed.iter().any(|sandbox| sandbox.is_of_these_rights(client)))
+    }
+
+    /// The way to a port is open for all processes inside, but granted only to those that started with the right.
+    fn admits_to(&self, to: u16, from: Option<u16>) -> bool {
+        from.is_some_and(|from| self.sandboxes().iter().any(|(sandbox, _)| sandbox.lets_through(from, to)))
     }
 }
 

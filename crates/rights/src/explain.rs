@@ -5,7 +5,7 @@ use std::path::Path;
 use pollux_domain::sandbox::{Right, RightKind};
 use pollux_egress::host::{Authority, HostError};
 use pollux_egress::rules::{Decision, Reach};
-use pollux_sandbox::PathAccess;
+use pollux_sandbox::{Level, PathAccess};
 
 use crate::mode::NetworkMode;
 use crate::right::{absolute, is_broad, is_virtual, parse_right, real};
@@ -56,11 +56,19 @@ impl SessionRights {
             PathAccess::Writable => ("read and write", below("writable"), None),
             PathAccess::ReadOnly => (
                 "read",
-                "only the workspace, caches and temporary files can be written".to_owned(),
+                match self.level() {
+                    Level::Container(_) => "only the workspace and temporary files can be written".to_owned(),
+                    _ => "only the workspace, caches and temporary files can be written".to_owned(),
+                },
                 Some(RightKind::Write),
             ),
             PathAccess::Protected => ("read", below("protected"), Some(RightKind::Write)),
             PathAccess::Hidden => ("no access", below("hidden"), Some(RightKind::Read)),
+            PathAccess::Elsewhere => (
+                "no access: at this path, the container has a file of its own, or none",
+                "the container shows the workspace and what is granted".to_owned(),
+                Some(RightKind::Read),
+            ),
         };
         let can_be_granted = !is_broad(&path, &self.request.homes) && !is_virtual(&path);
         let target = path.to_string_lossy().into_owned();

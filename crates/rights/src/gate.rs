@@ -17,27 +17,25 @@ use pollux_egress::server::{Door, Listen, Server};
 use pollux_egress::stored::{FileStore, ProjectKey};
 use pollux_egress::upstream::UpstreamProxies;
 
-use crate::desk::Desk;
+use crate::desk::HostDesk;
 
 /// The port of the proxy inside.
 pub(crate) const PROXY_PORT: u16 = 3128;
 
 /// Leads connections from inside to the proxy and to ports of this machine.
 pub(crate) struct Gate {
-    desk: Arc<Desk>,
+    desk: Arc<HostDesk>,
     pub(crate) journal: Arc<Journal>,
     upstream: UpstreamProxies,
     stored: PathBuf,
     project: Option<ProjectKey>,
-    ports: Vec<u16>,
     server: Mutex<Option<Server>>,
     problems: Arc<Mutex<Vec<String>>>,
 }
 
 impl Gate {
     pub(crate) fn new(
-        desk: Arc<Desk>,
-        ports: Vec<u16>,
+        desk: Arc<HostDesk>,
         upstream: UpstreamProxies,
         stored: PathBuf,
         project: Option<ProjectKey>,
@@ -54,14 +52,13 @@ impl Gate {
             upstream,
             stored,
             project,
-            ports,
             server: Mutex::default(),
             problems: Arc::default(),
         }
     }
 
     /// Takes over the listeners of a holder. If the proxy cannot be started they are closed, and nothing gets out.
-    pub(crate) fn open(&self, listeners: Vec<TcpListener>) {
+    pub(crate) fn open(&self, listeners: Vec<(u16, TcpListener)>) {
         let mut server = self.server.locked();
         if server.is_none() {
             match Server::start(&Listen::Handed, self.options()) {
@@ -73,11 +70,18 @@ impl Gate {
             }
         }
         let Some(server) = &*server else { return };
-        for (port, listener) in self.ports.iter().zip(listeners) {
-            server.hand(match *port {
+        for (port, listener) in listeners {
+            server.hand(match port {
                 PROXY_PORT => Door::Proxy(listener),
                 port => Door::Port(listener, port),
             });
+        }
+    }
+
+    /// Closes a way to a port of this machine.
+    pub(crate) fn close(&self, port: u16) {
+        if let Some(server) = &*self.server.locked() {
+            server.close(port);
         }
     }
 
@@ -89,7 +93,7 @@ impl Gate {
         let store = FileStore::new(self.stored.clone(), self.project.clone(), report);
         let mut options = ProxyOptions::new(Arc::clone(&self.desk.rules), Arc::clone(&self.journal));
         options.asker = Some(Arc::clone(&self.desk) as Arc<dyn Asker>);
-        options.identify = Some(Arc::<Desk>::clone(&self.desk));
+        options.identify = Some(Arc::<HostDesk>::clone(&self.desk));
         options.store = Some(Arc::new(store) as Arc<dyn GrantStore>);
         options.upstream = self.upstream.clone();
         options

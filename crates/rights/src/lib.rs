@@ -8,11 +8,13 @@
 //! Does not own: confinement (`sandbox`), decisions about hosts (`egress`), dialogs (`agent` and the front ends).
 
 mod connect;
+mod copies;
 mod denial;
 mod desk;
 mod explain;
 mod gate;
 mod mode;
+mod opening;
 mod packages;
 #[cfg(target_os = "linux")]
 mod publish;

@@ -52,5 +52,6 @@ fn flag(denial: &Denial, homes: &[PathBuf]) -> Option<String> {
         };
         return Some(format!("{kind}:{}", path.display()));
     }
-    Some(format!("host:{target}:{}", denial.port?))
+    let port = denial.port?;
+    Some(if target == "localhost" { format!("port:{port}") } else { format!("host:{target}:{port}") })
 }

@@ -5,12 +5,15 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use pollux_domain::sandbox::{Right, RightKind};
+use pollux_domain::terminal_text;
 use pollux_egress::pattern::HostPattern;
 use pollux_sandbox::START_UP_FILES;
 
 /// Trees of the system: a change there affects every program.
 const SYSTEM: &[&str] =
     &["/bin", "/boot", "/etc", "/lib", "/lib64", "/sbin", "/usr", "/var/lib", "/var/spool"];
+/// Folders below a home in which many programs have their files.
+const SHARED: &[&str] = &[".cache", ".config", ".local/share", ".local/state", ".ssh"];
 /// Not files of a disk; nothing in them is granted for writing.
 const VIRTUAL: &[&str] = &["/dev", "/proc", "/run", "/sys"];
 
@@ -103,10 +106,10 @@ pub(crate) fn is_virtual(path: &Path) -> bool {
 pub(crate) fn write_danger(path: &Path, homes: &[PathBuf]) -> Option<String> {
     let starts = |home: &PathBuf| START_UP_FILES.iter().any(|name| path.starts_with(home.join(name)));
     if homes.iter().any(starts) {
-        return Some(format!("Programs outside the sandbox run or read {} when they start", path.display()));
+        return Some(format!("Programs outside the sandbox run or read {} when they start", shown(path)));
     }
     if SYSTEM.iter().any(|tree| path.starts_with(tree)) {
-        return Some(format!("{} belongs to the system and affects every program", path.display()));
+        return Some(format!("{} belongs to the system and affects every program", shown(path)));
     }
     None
 }
@@ -130,6 +133,32 @@ pub(crate) fn real(path: &Path) -> Option<PathBuf> {
         Component::Normal(name) => Some(real(path.parent()?)?.join(name)),
         _ => None,
     }
+}
+
+/// A path in a sentence.
+pub(crate) fn shown(path: &Path) -> String {
+    terminal_text::name(&path.to_string_lossy()).into_owned()
+}
+
+/// The smallest place whose right lets a command write a path: the path itself if it exists, or else the first folder on
+/// the way to it that does not, which is created with the grant. A new name in a folder needs that folder, unless other
+/// programs have their files in it. `is_folder` if the command wanted to create a folder there.
+pub(crate) fn smallest(path: &Path, is_folder: bool, homes: &[PathBuf]) -> Option<PathBuf> {
+    let there = existing(path)?;
+    if there == path {
+        return Some(path.to_owned());
+    }
+    let missing = path.ancestors().find(|above| above.parent() == Some(there))?;
+    if missing != path || is_folder {
+        return Some(missing.to_owned());
+    }
+    let is_start_up = |home: &PathBuf| {
+        let mut names = START_UP_FILES.iter().chain(SHARED).map(|name| home.join(name));
+        names.any(|name| name.starts_with(there))
+    };
+    let real = |home: &PathBuf| fs::canonicalize(home).unwrap_or_else(|_| home.clone());
+    let is_shared = homes.iter().any(|home| is_start_up(home) || is_start_up(&real(home)));
+    (!is_shared).then(|| there.to_owned())
 }
 
 /// The path itself or the nearest folder above it that exists.
@@ -184,5 +213,31 @@ mod tests {
         assert!(matches!(resolve("write:/proc/self"), Err(RightError::Virtual(_))));
         assert!(write_danger(&home.join(".bashrc"), &homes).is_some());
         assert!(write_danger(&home.join("a"), &homes).is_none());
+    }
+
+    #[test]
+    fn a_missing_path_leads_to_the_smallest_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = fs::canonicalize(folder.path()).unwrap().join("home");
+        for path in ["notes", ".config", ".local/share/tool"] {
+            fs::create_dir_all(home.join(path)).unwrap();
+        }
+        let homes = [home.clone()];
+        for (path, expected) in [
+            ("notes", Some("notes")),
+            ("notes/new", Some("notes")),
+            ("notes/a/b/c", Some("notes/a")),
+            (".config/tool/settings/x", Some(".config/tool")),
+            (".config/tool", None),
+            (".local/share/x", None),
+            (".local/share/tool/x", Some(".local/share/tool")),
+            ("new", None),
+            (".ssh/x", Some(".ssh")),
+        ] {
+            let found = smallest(&home.join(path), false, &homes);
+            assert_eq!(found, expected.map(|expected| home.join(expected)), "{path}");
+            let folder = smallest(&home.join(path), true, &homes).unwrap();
+            assert!(folder.starts_with(expected.map_or(home.join(path), |expected| home.join(expected))));
+        }
     }
 }

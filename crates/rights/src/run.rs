@@ -1,18 +1,19 @@
 //! One command: its sandbox, the rights it asks for, and what is told about it afterwards.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pollux_domain::approval::Answer;
+use pollux_domain::approval::ApprovalAnswer;
 use pollux_domain::sandbox::{
-    Denial, Grant, GrantScope, GrantedBy, Right, RightQuestion, SandboxReport, Strength,
+    Denial, Grant, GrantScope, GrantedBy, Right, RightKind, RightQuestion, SandboxReport, Strength,
 };
 use pollux_egress::variables::{Endpoint, ForCommand, SshConnector, variables};
-use pollux_sandbox::Sandbox;
+use pollux_sandbox::{Level, Sandbox};
 use tokio_util::sync::CancellationToken;
 
 use crate::connect::ARGUMENT;
-use crate::denial::{self, Found, Scene};
+use crate::denial::{self, FoundDenial, Scene};
 use crate::desk::offers;
 use crate::gate::PROXY_PORT;
 use crate::session::SessionRights;
@@ -65,8 +66,20 @@ impl CommandRun {
         Arc::clone(&self.sandbox)
     }
 
-    /// Variables that only this program needs to find the proxy.
+    /// Variables of this command beyond those of all of them; they replace others of the same name.
     pub fn variables(&self) -> Vec<(String, String)> {
+        let git = self.rights.copies.of_git();
+        let mut variables = vec![("GIT_CONFIG_GLOBAL".to_owned(), git.to_string_lossy().into_owned())];
+        if !matches!(self.rights.level(), Level::Container(_)) {
+            let set = |name: &str| self.rights.desk.machine.env.non_empty(name).is_some();
+            variables.extend(missing_caches(&self.rights.desk.machine.home, set));
+        }
+        variables.extend(self.of_proxy());
+        variables
+    }
+
+    /// Variables that only this program needs to find the proxy.
+    fn of_proxy(&self) -> Vec<(String, String)> {
         if !self.rights.network().is_proxied() {
             return Vec::new();
         }
@@ -82,21 +95,35 @@ impl CommandRun {
         own.into_iter().filter(|variable| !usual.contains(variable)).collect()
     }
 
-    /// Asks for the rights that the output of a failed run shows as missing. Returns whether to run it again.
-    pub async fn expand(&mut self, output: &str) -> bool {
+    /// Notes what the output of a run shows as refused.
+    pub fn note_denials(&mut self, output: &str, failed: bool) {
+        self.find(output, failed);
+    }
+
+    fn find(&mut self, output: &str, failed: bool) -> Vec<FoundDenial> {
         let request = &self.rights.request;
+        let agent = denial::agent(&self.rights.desk.machine.env);
         let scene = Scene {
             sandbox: &self.sandbox,
             command: &self.command,
             directory: &self.directory,
             homes: &request.homes,
             own: &request.gemini_dir,
+            agent: agent.as_deref(),
         };
-        let mut granted = Vec::new();
-        for found in denial::find(output, &scene) {
-            if !self.denials.contains(&found.denial) {
-                self.denials.push(found.denial.clone());
+        let found = denial::find(output, failed, &scene);
+        for FoundDenial { denial, .. } in &found {
+            if !self.denials.contains(denial) {
+                self.denials.push(denial.clone());
             }
+        }
+        found
+    }
+
+    /// Asks for the rights that the output of a run shows as missing. Returns whether to run it again.
+    pub async fn expand(&mut self, output: &str, failed: bool) -> bool {
+        let mut granted = Vec::new();
+        for found in self.find(output, failed) {
             let Some(right) = found.right.clone() else { continue };
             if let Some(grant) = self.ask(right, &found).await {
                 granted.push(grant);
@@ -108,8 +135,10 @@ impl CommandRun {
         self.apply(granted)
     }
 
-    async fn ask(&mut self, right: Right, found: &Found) -> Option<Grant> {
-        let known = self.requested.contains(&right) || self.rights.is_refused(&right);
+    async fn ask(&mut self, right: Right, found: &FoundDenial) -> Option<Grant> {
+        // What was granted is not what is missing.
+        let is_granted = self.rights.grants().iter().any(|grant| grant.right == right);
+        let known = is_granted || self.requested.contains(&right) || self.rights.is_refused(&right);
         let person = self.rights.desk.person()?;
         if known || self.questions >= MAX_QUESTIONS || self.cancel.is_cancelled() {
             return None;
@@ -117,19 +146,26 @@ impl CommandRun {
         self.questions += 1;
         self.requested.push(right.clone());
         let command = Some(self.command.clone());
-        let question = RightQuestion { right: right.clone(), command, rerun: true };
+        let question = RightQuestion {
+            right: right.clone(),
+            command,
+            program: found.program.clone(),
+            call: Some(self.id.clone()),
+            note: found.note.clone(),
+            rerun: true,
+        };
         let has_project = self.rights.desk.has_project;
         let offers = offers(&right.target, found.danger.is_none(), has_project, None);
         let scope = match person.ask_right(question, found.danger.clone(), offers, &self.cancel).await {
-            Answer::Once => GrantScope::Once,
-            Answer::Session => GrantScope::Session,
-            Answer::Project => GrantScope::Project,
-            Answer::Saved => GrantScope::Always,
-            Answer::SessionServer
-            | Answer::Edited(_)
-            | Answer::Refuse(_)
-            | Answer::Cancel
-            | Answer::Replies(_) => {
+            ApprovalAnswer::Once => GrantScope::Once,
+            ApprovalAnswer::Session => GrantScope::Session,
+            ApprovalAnswer::Project => GrantScope::Project,
+            ApprovalAnswer::Saved => GrantScope::Always,
+            ApprovalAnswer::SessionServer
+            | ApprovalAnswer::Edited(_)
+            | ApprovalAnswer::Refuse(_)
+            | ApprovalAnswer::Cancel
+            | ApprovalAnswer::Replies(_) => {
                 self.rights.refuse(right);
                 return None;
             }
@@ -144,7 +180,12 @@ impl CommandRun {
     fn apply(&mut self, granted: Vec<Grant>) -> bool {
         let lasting = granted.iter().any(|grant| grant.scope != GrantScope::Once);
         for grant in &granted {
+            if grant.right.kind == RightKind::Write {
+                // Only what exists can be written inside. If it cannot be created, the command is refused again.
+                let _ = fs::create_dir_all(&grant.right.target);
+            }
             if grant.scope == GrantScope::Once {
+                self.rights.lend(&self.id, &grant.right);
                 self.once.push(grant.clone());
             } else if let Some(error) = self.rights.keep(grant.clone()) {
                 // The person is told with the result; the grant holds for the session.
@@ -189,8 +230,25 @@ impl CommandRun {
     }
 }
 
+/// Caches below the home that package managers create, the variables that name others, and those.
+const CACHES: &[(&str, &str, &str)] = &[
+    (".npm", "npm_config_cache", "npm"),
+    (".cache", "XDG_CACHE_HOME", "cache"),
+    (".local/share/pnpm", "npm_config_store_dir", "pnpm"),
+    ("go", "GOPATH", "go"),
+    (".gradle", "GRADLE_USER_HOME", "gradle"),
+    (".bun", "BUN_INSTALL_CACHE_DIR", "bun"),
+];
+
+/// Variables for caches that do not exist: they cannot be created in the home, and a folder for temporary files will do.
+fn missing_caches(home: &Path, is_set: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+    let missing = CACHES.iter().filter(|(folder, name, _)| !home.join(folder).exists() && !is_set(name));
+    missing.map(|(_, name, cache)| ((*name).to_owned(), format!("/tmp/.sandbox-caches/{cache}"))).collect()
+}
+
 impl Drop for CommandRun {
     fn drop(&mut self) {
         self.rights.desk.end(&self.id);
+        self.once.iter().for_each(|grant| self.rights.give_back(&self.id, &grant.right));
     }
 }

@@ -1,6 +1,6 @@
 //! The rights of a session.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -11,21 +11,19 @@ use pollux_domain::sandbox::{Denial, DenialKind, Grant, GrantScope, GrantedBy, R
 use pollux_domain::sync::Locked as _;
 use pollux_egress::host::Authority;
 use pollux_egress::journal::Denial as Refused;
-use pollux_egress::pattern::HostPattern;
 use pollux_egress::preset;
-use pollux_egress::rules::{Allow, Origin, Reach, RuleBook, RuleSet, Unlisted};
-use pollux_egress::stored::{ProjectKey, SaveError, StoredPaths, StoredRules, save_path};
-use pollux_egress::upstream::UpstreamProxies;
-use pollux_egress::variables::{Endpoint, ForCommand, variables};
-use pollux_sandbox::{Confinement, Doors, Level, Sandbox, SandboxError, SandboxRequest, Trial};
+use pollux_egress::rules::RuleBook;
+use pollux_egress::stored::{ProjectKey, SaveError, save_path};
+use pollux_sandbox::{Confinement, Level, Sandbox, SandboxError, SandboxRequest, Trial};
 use tokio_util::sync::CancellationToken;
 
-use crate::desk::{Desk, Running};
-use crate::gate::{Gate, PROXY_PORT};
+use crate::copies::Copies;
+use crate::desk::{HostDesk, Running};
+use crate::gate::Gate;
 use crate::mode::{NetworkMode, Profile};
+use crate::opening::{self, grant, known_hosts, stored_paths, stored_rules, upstream, with_rights};
 use crate::packages::OwnMachine;
 use crate::report;
-use crate::right::{is_broad, resolve_right};
 use crate::run::CommandRun;
 
 /// How the rights of a session begin.
@@ -53,6 +51,8 @@ pub struct RightsOptions {
     pub log: Option<PathBuf>,
     /// Where denials are written as JSON after each command.
     pub report: Option<PathBuf>,
+    /// Where copies of the user's settings without secrets are kept.
+    pub copies: PathBuf,
     /// How much of the opening is left to the first command.
     pub trial: Trial,
 }
@@ -64,13 +64,13 @@ pub struct Opened {
     pub notes: Vec<String>,
 }
 
-/// The sandbox of a session and all rights of its commands. Everything in it ends when it is dropped.
+/// The sandbox of a mode and all rights of its commands. What the modes of a session share ends with the last of them.
 pub struct SessionRights {
     base: Arc<Sandbox>,
     pub(crate) request: SandboxRequest,
     profile: Profile,
     network: NetworkMode,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) desk: Arc<HostDesk>,
     gate: Option<Arc<Gate>>,
     stored: PathBuf,
     project: Option<ProjectKey>,
@@ -78,21 +78,53 @@ pub struct SessionRights {
     report: Option<PathBuf>,
     /// The known hosts of ssh, unless the user connects it in another way.
     pub(crate) known_hosts: Option<PathBuf>,
-    state: Mutex<State>,
+    pub(crate) copies: Arc<Copies>,
+    /// Shared by the modes of the session.
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Rights of paths that hold for the session.
+    /// Rights that hold for the session, except for hosts.
     grants: Vec<Grant>,
     /// Sandboxes with those rights, the newest last. Commands of older ones may still run.
-    expanded: Vec<(Vec<Right>, Arc<Sandbox>)>,
+    expanded: Vec<Expanded>,
     refused: HashSet<Right>,
     denials: Vec<(String, Denial)>,
+    /// Ports of this machine that lead to commands.
+    published: BTreeSet<u16>,
+    /// Rights of single commands that run, by command.
+    lent: Vec<(String, Right)>,
+}
+
+impl State {
+    /// Ends the right of a command. Returns whether nobody has it any more.
+    fn give_back(&mut self, id: &str, right: &Right) -> bool {
+        self.lent.retain(|(command, lent)| command != id || lent != right);
+        let is_lent = self.lent.iter().any(|(_, lent)| lent == right);
+        !is_lent && !self.grants.iter().any(|grant| grant.right == *right)
+    }
+}
+
+/// What the modes of a session share.
+struct Shared {
+    desk: Arc<HostDesk>,
+    gate: Option<Arc<Gate>>,
+    copies: Arc<Copies>,
+    state: Arc<Mutex<State>>,
+}
+
+/// A sandbox of a mode with rights that the user granted.
+struct Expanded {
+    mode: (Profile, NetworkMode),
+    rights: Vec<Right>,
+    sandbox: Arc<Sandbox>,
 }
 
 /// Denials that are kept for reports.
 const MAX_DENIALS: usize = 1000;
+/// Ports of earlier commands that a change of the mode opens.
+const MAX_PUBLISHED: usize = 16;
 
 impl SessionRights {
     /// Opens the sandbox and the proxy.
@@ -107,37 +139,72 @@ impl SessionRights {
         given.extend(flags.map(|right| grant(right.clone(), GrantScope::Session, GrantedBy::Flag)));
         given.extend(stored_paths(text.as_deref(), &options, &mut notes));
         let stored = stored_rules(text.as_deref(), &options, &mut notes);
-        let mut rules = RuleSet::new(match options.network {
-            NetworkMode::Public => Unlisted::Public,
-            NetworkMode::None | NetworkMode::Proxy | NetworkMode::Open => Unlisted::Ask,
-        });
-        rules.extend(stored.rules);
-        rules.extend(flag_rules(&options.allow));
-        let rules = Arc::new(RuleBook::new(rules));
+        let rules = Arc::new(RuleBook::new(opening::rules(stored.rules, &options)));
         let machine = OwnMachine {
             env: options.env.clone(),
             home: options.request.homes.first().cloned().unwrap_or_else(|| PathBuf::from("/")),
             open: options.request.roots.clone(),
         };
-        let desk = Arc::new(Desk::new(rules, machine, options.project.is_some(), stored.open_commands));
-        if options.package_downloads && options.network.is_proxied() {
+        let desk = Arc::new(HostDesk::new(rules, machine, options.project.is_some(), stored.open_commands));
+        let state = Arc::new(Mutex::new(State { grants: given, ..State::default() }));
+        let copies = Arc::new(Copies::new(options.copies.clone(), options.directory.clone()));
+        let shared = Shared { desk, gate: None, copies, state };
+        let (rights, more) = Self::in_session(options, shared, None)?;
+        notes.extend(more);
+        Ok(Opened { rights, notes })
+    }
+
+    /// The rights of another mode of the same session. Files in `/tmp`, servers, grants and refusals stay; what was
+    /// said about flags and files when the session began is not said again.
+    pub fn in_mode(&self, options: RightsOptions) -> Result<Opened, SandboxError> {
+        let shared = Shared {
+            desk: Arc::clone(&self.desk),
+            gate: self.gate.clone(),
+            copies: Arc::clone(&self.copies),
+            state: Arc::clone(&self.state),
+        };
+        let (rights, mut notes) = Self::in_session(options, shared, Some(self))?;
+        if rights.network == NetworkMode::Open {
+            notes.extend(self.publish_servers());
+        }
+        Ok(Opened { rights, notes })
+    }
+
+    fn in_session(
+        options: RightsOptions,
+        Shared { desk, gate, copies, state }: Shared,
+        earlier: Option<&Self>,
+    ) -> Result<(Self, Vec<String>), SandboxError> {
+        let mut notes = Vec::new();
+        let was_proxied = earlier.is_some_and(|earlier| earlier.network.is_proxied());
+        if options.package_downloads && options.network.is_proxied() && !was_proxied {
             desk.rules.grant_all(&preset::rules(desk.packages()));
         }
-        let ports = ports(&options);
-        let upstream = upstream(&options.env, &mut notes);
-        let (file, project) = (options.stored.clone(), options.project.clone());
-        let gate = (options.network != NetworkMode::Open && !ports.is_empty()).then(|| {
-            let log = options.log.clone();
-            Arc::new(Gate::new(Arc::clone(&desk), ports.clone(), upstream, file, project, log))
+        let is_open = options.network == NetworkMode::Open;
+        let gate = gate.filter(|_| !is_open).or_else(|| {
+            let upstream = upstream(&options.env, &mut notes);
+            let (file, project, log) = (options.stored.clone(), options.project.clone(), options.log.clone());
+            (!is_open).then(|| Arc::new(Gate::new(Arc::clone(&desk), upstream, file, project, log)))
         });
-        let mut request = with_rights(options.request.clone(), &given);
-        request.network = options.network == NetworkMode::Open;
+        let lasting = {
+            let grants = &state.locked().grants;
+            grants.iter().filter(|grant| grant.by != GrantedBy::User).cloned().collect::<Vec<_>>()
+        };
+        let mut request = with_rights(options.request.clone(), &lasting);
+        request.network = is_open;
         let known_hosts = known_hosts(&options);
         request.grants.visible.extend(known_hosts.clone().filter(|file| file.exists()));
+        request.grants.visible.push(copies.of_git());
+        request.grants.replaced = request.homes.first().map(|home| copies.replaced(home)).unwrap_or_default();
         request.grants.read_only = options.profile == Profile::ReadOnly;
         request.grants.bare_home = options.profile == Profile::Strict;
-        request.grants.doors = gate.as_ref().map(|gate| doors(gate, ports, options.network));
-        let open = |request: &SandboxRequest| Sandbox::open_at(request, options.trial);
+        opening::open_ports(&mut request, &lasting, options.network, gate.as_ref());
+        let open = |request: &SandboxRequest| match earlier {
+            Some(earlier) if request.level.is_none_or(|level| level == earlier.level()) => {
+                earlier.base.for_mode(request).or_else(|_| Sandbox::open_at(request, options.trial))
+            }
+            _ => Sandbox::open_at(request, options.trial),
+        };
         let mut base = open(&request)?;
         let mut network = options.network;
         if network.is_proxied() && !base.confinement().proxied {
@@ -152,7 +219,7 @@ impl SessionRights {
         }
         notes.extend(gate.iter().flat_map(|gate| gate.take_problems()));
         let base = Arc::new(base);
-        desk.watch(&base);
+        desk.watch(&base, network != NetworkMode::None);
         let rights = Self {
             base,
             request,
@@ -165,10 +232,11 @@ impl SessionRights {
             log: options.log,
             report: options.report,
             known_hosts,
-            state: Mutex::new(State { grants: given, ..State::default() }),
+            copies,
+            state,
         };
         notes.extend(rights.write_report());
-        Ok(Opened { rights, notes })
+        Ok((rights, notes))
     }
 
     pub fn level(&self) -> Level {
@@ -187,9 +255,14 @@ impl SessionRights {
         self.network
     }
 
+    /// Whether a report of denials is written.
+    pub fn has_report(&self) -> bool {
+        self.report.is_some()
+    }
+
     /// The log of connections, if there is one.
     pub fn log(&self) -> Option<&Path> {
-        self.log.as_deref().filter(|_| self.gate.is_some())
+        self.log.as_deref().filter(|_| self.network.is_proxied())
     }
 
     /// The person to ask from now on; without one, everything unknown is refused.
@@ -203,8 +276,25 @@ impl SessionRights {
         if let Some(project) = &self.project {
             project.trust();
         }
-        let state = self.state.locked();
-        state.expanded.last().map_or_else(|| Arc::clone(&self.base), |(_, sandbox)| Arc::clone(sandbox))
+        let (is_expanded, known) = {
+            let state = self.state.locked();
+            let wanted: Vec<&Right> = state.grants.iter().map(|grant| &grant.right).collect();
+            let fits = |known: &&Expanded| {
+                known.mode == self.mode() && known.rights.iter().collect::<Vec<_>>() == wanted
+            };
+            let is_expanded = state.grants.iter().any(|grant| grant.by == GrantedBy::User);
+            (is_expanded, state.expanded.iter().rev().find(fits).map(|known| Arc::clone(&known.sandbox)))
+        };
+        match known {
+            _ if !is_expanded => Arc::clone(&self.base),
+            Some(sandbox) => sandbox,
+            // Granted in another mode. If that fails, the command has fewer rights.
+            None => self.expand(&[]).unwrap_or_else(|_| Arc::clone(&self.base)),
+        }
+    }
+
+    fn mode(&self) -> (Profile, NetworkMode) {
+        (self.profile, self.network)
     }
 
     /// Registers a command that is about to start.
@@ -217,6 +307,7 @@ impl SessionRights {
     ) -> CommandRun {
         let running = Running { id: id.to_owned(), command: command.to_owned(), cancel: cancel.clone() };
         self.desk.begin(running);
+        self.copies.make(&self.desk.machine);
         CommandRun::new(Arc::clone(self), id, command, directory, cancel.clone())
     }
 
@@ -257,17 +348,19 @@ impl SessionRights {
     pub(crate) fn expand(&self, once: &[Grant]) -> Result<Arc<Sandbox>, SandboxError> {
         let grants = self.state.locked().grants.clone();
         let all: Vec<Grant> = grants.iter().chain(once).cloned().collect();
-        let request = with_rights(self.request.clone(), &all);
+        let mut request = with_rights(self.request.clone(), &all);
+        opening::open_ports(&mut request, &all, self.network, self.gate.as_ref());
         let sandbox = match self.base.with_rights(&request) {
             Ok(sandbox) => sandbox,
             // Its namespaces cannot be shared: it gets its own loopback.
             Err(_) => Sandbox::open(&SandboxRequest { level: Some(self.level()), ..request })?,
         };
         let sandbox = Arc::new(sandbox);
-        self.desk.watch(&sandbox);
+        self.desk.watch(&sandbox, self.network != NetworkMode::None);
         if once.is_empty() {
             let rights = grants.iter().map(|grant| grant.right.clone()).collect();
-            self.state.locked().expanded.push((rights, Arc::clone(&sandbox)));
+            let expanded = Expanded { mode: self.mode(), rights, sandbox: Arc::clone(&sandbox) };
+            self.state.locked().expanded.push(expanded);
         }
         Ok(sandbox)
     }
@@ -292,18 +385,36 @@ impl SessionRights {
             }
             let all = std::mem::take(&mut state.expanded);
             let (with, without) =
-                all.into_iter().partition::<Vec<_>, _>(|(rights, _)| rights.contains(right));
+                all.into_iter().partition::<Vec<_>, _>(|expanded| expanded.rights.contains(right));
             state.expanded = without;
             with
         };
-        // Its processes end with it, without the lock.
+        // Its processes end with it, without the lock. The next command gets the rights that are left.
         drop(ended);
-        let is_left = self.state.locked().grants.iter().any(|grant| grant.by == GrantedBy::User);
-        if is_left {
-            // If that fails, commands have fewer rights than granted.
-            let _ = self.expand(&[]);
-        }
+        self.close(right);
         true
+    }
+
+    /// Notes the right of one command.
+    pub(crate) fn lend(&self, id: &str, right: &Right) {
+        self.state.locked().lent.push((id.to_owned(), right.clone()));
+    }
+
+    /// Ends the right of one command. What other commands have stays open.
+    pub(crate) fn give_back(&self, id: &str, right: &Right) {
+        // Locked until it is closed: a command that gets the right meanwhile has to open it again.
+        let mut state = self.state.locked();
+        if state.give_back(id, right) {
+            self.close(right);
+        }
+    }
+
+    /// Closes the way to a port of this machine.
+    fn close(&self, right: &Right) {
+        if let (RightKind::Port, Ok(port), Some(gate)) = (right.kind, right.target.parse(), &self.gate) {
+            gate.close(port);
+            self.base.forget_port(port);
+        }
     }
 
     /// Opens a port of this machine that leads to the same port of the commands' own loopback, until the session ends.
@@ -315,10 +426,30 @@ impl SessionRights {
         }
         #[cfg(target_os = "linux")]
         if self.base.own_program().is_some() {
-            return crate::publish::publish(&self.base, port);
+            crate::publish::publish(&self.base, port)?;
+            self.state.locked().published.insert(port);
+            return Ok(());
         }
         let _ = port;
         Err(std::io::Error::other(format!("{} has no network of its own", self.level())))
+    }
+
+    /// Publishes what commands left running, for a mode in which commands have the network of this machine.
+    fn publish_servers(&self) -> Vec<String> {
+        let known = self.state.locked().published.clone();
+        let new: Vec<u16> = self.base.listening().into_iter().filter(|port| !known.contains(port)).collect();
+        let told = |port: &u16| match self.publish(*port) {
+            Ok(()) => format!("Port {port} of earlier commands is open on 127.0.0.1 until the session ends."),
+            Err(error) => format!("Port {port} of earlier commands cannot be reached in this mode: {error}"),
+        };
+        let (opened, others) = new.split_at(new.len().min(MAX_PUBLISHED));
+        let mut notes: Vec<String> = opened.iter().map(told).collect();
+        if !others.is_empty() {
+            let count = others.len();
+            notes
+                .push(format!("{count} more ports of earlier commands are not opened: too many are in use."));
+        }
+        notes
     }
 
     pub(crate) fn is_refused(&self, right: &Right) -> bool {
@@ -379,111 +510,23 @@ impl SessionRights {
     }
 }
 
-fn grant(right: Right, scope: GrantScope, by: GrantedBy) -> Grant {
-    Grant { right, scope, by }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The request with the paths of these grants.
-fn with_rights(mut request: SandboxRequest, grants: &[Grant]) -> SandboxRequest {
-    for Grant { right, .. } in grants {
-        let path = PathBuf::from(&right.target);
-        match right.kind {
-            RightKind::Write => {
-                request.grants.unprotected.push(path.clone());
-                request.allowed.push(path);
-            }
-            RightKind::Read | RightKind::Socket => request.grants.visible.push(path),
-            RightKind::Host | RightKind::Port => {}
-        }
+    #[test]
+    fn a_right_of_a_command_ends_when_no_other_one_has_it() {
+        let port = |number: &str| Right { kind: RightKind::Port, target: number.to_owned() };
+        let lent = |id: &str, right: Right| (id.to_owned(), right);
+        let mut state = State {
+            lent: vec![lent("a", port("1")), lent("b", port("1")), lent("a", port("2"))],
+            ..State::default()
+        };
+        assert!(state.give_back("a", &port("2")));
+        assert!(!state.give_back("a", &port("1")), "another command has it");
+        assert!(state.give_back("b", &port("1")));
+        state.lent.push(lent("c", port("3")));
+        state.grants.push(grant(port("3"), GrantScope::Session, GrantedBy::User));
+        assert!(!state.give_back("c", &port("3")), "the session has it");
     }
-    request
-}
-
-/// The paths of `sandbox.toml` that exist and are not too broad.
-fn stored_paths(text: Option<&str>, options: &RightsOptions, notes: &mut Vec<String>) -> Vec<Grant> {
-    let Some(stored) = text.and_then(|text| StoredPaths::parse(text, options.project.as_ref()).ok()) else {
-        return Vec::new();
-    };
-    let lists = [
-        (RightKind::Write, stored.write),
-        (RightKind::Read, stored.read),
-        (RightKind::Socket, stored.socket),
-    ];
-    let mut grants = Vec::new();
-    for (kind, path) in
-        lists.into_iter().flat_map(|(kind, paths)| paths.into_iter().map(move |path| (kind, path)))
-    {
-        if is_broad(&path, &options.request.homes) {
-            notes.push(format!("`{}` of sandbox.toml is ignored: it is too broad", path.display()));
-            continue;
-        }
-        let right = Right { kind, target: path.to_string_lossy().into_owned() };
-        if let Ok(right) = resolve_right(&right, &options.request.homes, &options.directory) {
-            grants.push(grant(right, GrantScope::Always, GrantedBy::File));
-        }
-    }
-    grants
-}
-
-/// The rules of the user's and the project's files.
-fn stored_rules(text: Option<&str>, options: &RightsOptions, notes: &mut Vec<String>) -> StoredRules {
-    let parsed = text.map(|text| StoredRules::parse(text, options.project.as_ref())).transpose();
-    let mut stored = parsed.unwrap_or_else(|error| {
-        notes.push(format!("`{}` is ignored: {error}", options.stored.display()));
-        None
-    });
-    let own = stored.get_or_insert_default();
-    let project = options.project_rules.as_ref().and_then(|file| files::read_text(file).ok().flatten());
-    if let Some(Ok(project)) = project.as_deref().map(StoredRules::parse_project) {
-        own.rules.extend(project.rules);
-        own.problems.extend(project.problems);
-    }
-    notes.extend(own.problems.iter().map(|problem| format!("sandbox.toml: {problem}")));
-    stored.unwrap_or_default()
-}
-
-/// The hosts of flags.
-fn flag_rules(allow: &[Right]) -> RuleSet {
-    let mut rules = RuleSet::default();
-    for right in allow.iter().filter(|right| right.kind == RightKind::Host) {
-        if let Ok(pattern) = HostPattern::parse(&right.target) {
-            rules.allow(Allow { pattern, reach: Reach::Private, origin: Origin::Settings });
-        }
-    }
-    rules
-}
-
-/// The ports that are open inside: the proxy's, and those of this machine that were granted.
-fn ports(options: &RightsOptions) -> Vec<u16> {
-    let proxy = options.network.is_proxied().then_some(PROXY_PORT);
-    let granted = options.allow.iter().filter(|right| right.kind == RightKind::Port);
-    let granted = granted.filter_map(|right| right.target.parse().ok()).filter(|port| *port != PROXY_PORT);
-    proxy.into_iter().chain(granted).collect()
-}
-
-fn doors(gate: &Arc<Gate>, ports: Vec<u16>, network: NetworkMode) -> Doors {
-    let opener = Arc::clone(gate);
-    let variables = match network.is_proxied() {
-        true => variables(&Endpoint::inside(PROXY_PORT), &ForCommand::default()),
-        false => Vec::new(),
-    };
-    Doors { ports, open: Arc::new(move |listeners| opener.open(listeners)), variables }
-}
-
-/// Where ssh finds the keys of servers, if its connections lead through the proxy.
-fn known_hosts(options: &RightsOptions) -> Option<PathBuf> {
-    let is_own = ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| options.env.non_empty(name).is_some());
-    let home = options.request.homes.first().filter(|_| options.network.is_proxied() && !is_own);
-    home.map(|home| home.join(".ssh").join("known_hosts"))
-}
-
-/// The user's own proxy, which ours uses.
-fn upstream(env: &Env, notes: &mut Vec<String>) -> UpstreamProxies {
-    let first = |names: [&str; 2]| names.into_iter().find_map(|name| env.non_empty(name));
-    let (https, http) = (first(["https_proxy", "HTTPS_PROXY"]), first(["http_proxy", "HTTP_PROXY"]));
-    let except = first(["no_proxy", "NO_PROXY"]).unwrap_or_default();
-    UpstreamProxies::parse(https, http, except).unwrap_or_else(|error| {
-        notes.push(format!("ignoring your proxy settings inside the sandbox: {error}"));
-        UpstreamProxies::default()
-    })
 }

@@ -51,7 +51,11 @@ pub(crate) fn arguments(program: &Path, mounts: &[Placed], network: bool, own: &
             Mount::From(source) => {
                 arguments.extend(["--bind".into(), source.clone().into_os_string(), path]);
             }
-            Mount::Empty => {
+            Mount::Gone => {}
+            Mount::Copy(source) => {
+                arguments.extend(["--ro-bind".into(), source.clone().into_os_string(), path]);
+            }
+            Mount::Empty | Mount::Frame => {
                 arguments.extend(["--tmpfs".into(), path.clone()]);
                 seals.extend(["--remount-ro".into(), path]);
             }

@@ -17,6 +17,7 @@ mod error;
 mod image;
 #[cfg(target_os = "linux")]
 mod leftovers;
+mod offline;
 #[cfg(target_os = "linux")]
 mod own_program;
 #[cfg(target_os = "linux")]

@@ -4,6 +4,7 @@
 //! requests over a socket, with their streams as descriptors. Servers and jobs that a command leaves running are there
 //! for the next one. The kernel closes the socket however this program ends, and the holder then ends everything.
 
+mod frame;
 mod init;
 mod limits;
 mod namespaces;
@@ -12,6 +13,8 @@ pub(crate) mod setup;
 pub(crate) mod signals;
 mod spawn;
 mod view;
+
+pub(crate) use namespaces::SHARED;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _};
@@ -237,7 +240,7 @@ impl Drop for Holder {
 }
 
 /// The view of the file system that a process has.
-fn view_of(id: i32) -> Option<u64> {
+pub(crate) fn view_of(id: i32) -> Option<u64> {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata(format!("/proc/{id}/ns/mnt")).ok().map(|view| view.ino())
 }

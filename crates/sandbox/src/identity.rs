@@ -1,13 +1,13 @@
 //! Which file a path names.
 
-use std::fs::Metadata;
+use std::fs::{FileType, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 /// A file, as long as it exists. File systems give the number of a removed file to the next one, so its kind and its
 /// time of birth belong to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     device: u64,
     file: u64,
@@ -20,6 +20,16 @@ impl Identity {
     /// The file at a path; a link is itself one.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         path.symlink_metadata().ok().map(|meta| Self::from(&meta))
+    }
+
+    /// As a listing of its folder says, which does not look at the file: it may be on a server that does not answer.
+    pub(crate) fn listed(file: u64, kind: FileType) -> Self {
+        let kind = match (kind.is_dir(), kind.is_symlink()) {
+            (true, _) => 1,
+            (_, true) => 2,
+            _ => 0,
+        };
+        Self { device: 0, file, kind, born: 0 }
     }
 
     /// Whether it is the file of these numbers, which is open and so keeps them.

@@ -29,6 +29,8 @@ const MAKE_BLOCK: u64 = 1 << 11;
 const MAKE_SYM: u64 = 1 << 12;
 const REFER: u64 = 1 << 13;
 const TRUNCATE: u64 = 1 << 14;
+/// To connect to a socket at a path that was not created under the same rules.
+const RESOLVE_UNIX: u64 = 1 << 16;
 
 const READ: u64 = EXECUTE | READ_FILE | READ_DIR;
 const WRITE: u64 = READ
@@ -44,7 +46,7 @@ const WRITE: u64 = READ
     | TRUNCATE;
 const HANDLED: u64 = WRITE | MAKE_CHAR | MAKE_BLOCK;
 /// The rights that a rule for a file can grant.
-const OF_FILES: u64 = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE;
+const OF_FILES: u64 = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | RESOLVE_UNIX;
 
 const SCOPE_ABSTRACT_UNIX_SOCKET: u64 = 1;
 const SCOPE_SIGNAL: u64 = 1 << 1;
@@ -53,6 +55,7 @@ const RULE_PATH_BENEATH: i32 = 1;
 /// With older versions, files outside could still be truncated.
 const ABI_OF_TRUNCATE: i64 = 3;
 const ABI_OF_SCOPES: i64 = 6;
+const ABI_OF_RESOLVE_UNIX: i64 = 9;
 /// The maximum number of rules in a set.
 const MAX_CAPABILITIES: u64 = 64;
 /// A home with more entries than this is not walked.
@@ -83,11 +86,40 @@ struct PathBeneath {
     parent_fd: i32,
 }
 
-/// Only the restrictions that mounts cannot express: sockets outside the file system, such as X11's, and signals to
-/// processes outside. Kernels without support leave them open.
-pub(crate) fn scopes_only() -> Option<OwnedFd> {
-    let scopes = scopes();
+/// Only the restrictions that mounts cannot express: sockets outside the file system, such as X11's, signals to
+/// processes outside, and sockets of other programs. Kernels without support leave them open.
+pub(crate) fn scopes_only(places: &SandboxPaths, scratch: &Path) -> Option<OwnedFd> {
+    without_files(scopes(), places, scratch)
+}
+
+/// The same for commands that see no processes outside: commands with other rights may be signalled, but not traced.
+pub(crate) fn sockets_only(places: &SandboxPaths, scratch: &Path) -> Option<OwnedFd> {
+    without_files(scopes() & SCOPE_ABSTRACT_UNIX_SOCKET, places, scratch)
+}
+
+fn without_files(scopes: u64, places: &SandboxPaths, scratch: &Path) -> Option<OwnedFd> {
+    if resolves_sockets()
+        && let Ok(ruleset) = create(RESOLVE_UNIX | REFER, scopes)
+        && allow_sockets(&ruleset, places, scratch).is_ok()
+    {
+        return Some(ruleset);
+    }
     if scopes == 0 { None } else { create(0, scopes).ok() }
+}
+
+/// Whether the kernel confines connections to sockets at paths.
+pub(crate) fn resolves_sockets() -> bool {
+    abi().is_ok_and(|abi| abi >= ABI_OF_RESOLVE_UNIX)
+}
+
+/// Files can be moved as before, and sockets can be reached where commands may create them.
+fn allow_sockets(ruleset: &OwnedFd, places: &SandboxPaths, scratch: &Path) -> io::Result<()> {
+    allow(ruleset, Path::new("/"), REFER)?;
+    let places = places.open.iter().map(PathBuf::as_path).chain([scratch]);
+    for place in places.filter(|place| place.exists()) {
+        allow(ruleset, place, RESOLVE_UNIX)?;
+    }
+    Ok(())
 }
 
 /// Everything that needs no mounts.

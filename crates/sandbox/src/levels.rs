@@ -3,25 +3,30 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use pollux_domain::sync::Locked as _;
 
 use crate::container::Container;
+use crate::family::Family;
 use crate::holder::setup::{Kind, Setup};
 use crate::holder::{Held, Holder, Start};
 use crate::identity::Identity;
 use crate::keeper::{Armed, Charge, Keeper, Watch};
-use crate::mounts::{self, Placed};
+use crate::mounts::{Placed, Planner, changes};
 use crate::paths::SandboxPaths;
+use crate::renewal::{Session, renew_while_commands_run};
 use crate::syscalls::Sockets;
 use crate::trials::Remembered;
 use crate::{
     Confinement, Doors, Level, LevelError, PathAccess, SandboxError, SandboxRequest, Trial, Tripped,
     bubblewrap, landlock, placeholders, process_table,
 };
+
+/// How often a start of bubblewrap is tried.
+const BUBBLEWRAP_ATTEMPTS: usize = 5;
 
 /// A working sandbox. Its commands share a folder for temporary files, processes and, without network access, a
 /// private loopback interface. All of it ends when this value is dropped.
@@ -30,28 +35,15 @@ pub struct Sandbox {
     means: Means,
     network: bool,
     doors: Option<Doors>,
-    places: SandboxPaths,
+    places: Arc<SandboxPaths>,
+    planner: OnceLock<Arc<Planner>>,
     /// The workspace's directories, and their identities at the start.
     roots: Vec<(PathBuf, Option<Identity>)>,
-    held: Mutex<Session>,
+    held: Arc<Mutex<Session>>,
     charge: Charge,
-    /// Shared by all sets of rights of a session.
-    kept: Arc<Mutex<Option<Arc<Keeper>>>>,
-    /// The folder that commands see as `/tmp`, once there is one. Shared in the same way.
-    scratch: Arc<OnceLock<PathBuf>>,
+    family: Arc<Family>,
     /// The trial that was skipped because it succeeded before.
     skipped: Option<Remembered>,
-    /// The first set of rights of the session, whose namespaces this one shares.
-    joined: Option<Arc<Holder>>,
-}
-
-/// The processes of a session.
-#[derive(Debug, Default)]
-struct Session {
-    holder: Option<Arc<Holder>>,
-    mounted: Vec<Placed>,
-    /// Replaced holders, whose commands may still run.
-    older: Vec<Arc<Holder>>,
 }
 
 #[derive(Debug)]
@@ -120,16 +112,14 @@ impl Sandbox {
         let mut sandbox = Self {
             means,
             network: request.network,
-            // Rules cannot lead connections anywhere.
-            doors: request.grants.doors.clone().filter(|_| !request.network && level != Level::Landlock),
-            places: places.clone(),
+            doors: doors(request, level),
+            places: Arc::new(places.clone()),
+            planner: OnceLock::new(),
             roots: roots(request),
-            held: Mutex::default(),
+            held: Arc::default(),
             charge: charge(places, request, level != Level::Landlock),
-            kept: Arc::default(),
-            scratch: Arc::default(),
+            family: Arc::default(),
             skipped: None,
-            joined: None,
         };
         // For Landlock, kernel support is nearly always enough. A container takes a second, and its engine and image were
         // checked.
@@ -149,28 +139,44 @@ impl Sandbox {
     /// Another set of rights in the same session: it has its own view of the file system, and shares processes,
     /// loopback and temporary files. Not for bubblewrap, whose namespaces cannot be entered.
     pub fn with_rights(&self, request: &SandboxRequest) -> Result<Self, SandboxError> {
-        let places = SandboxPaths::survey(request)?;
-        let level = self.level();
+        let failed = |error| SandboxError::NoneWorks(vec![(self.level(), error)]);
         if !matches!(self.means, Means::Namespaces) {
-            return Err(SandboxError::NoneWorks(vec![(level, LevelError::OtherSystem)]));
+            return Err(failed(LevelError::OtherSystem));
         }
-        let failed = |error| SandboxError::NoneWorks(vec![(level, error)]);
-        let sandbox = Self {
-            means: Means::Namespaces,
-            network: self.network,
-            // They are open already, in the network that both share.
-            doors: self.doors.clone(),
-            roots: roots(request),
-            held: Mutex::default(),
-            charge: self.charge.clone(),
-            kept: Arc::clone(&self.kept),
-            scratch: Arc::clone(&self.scratch),
-            skipped: None,
-            joined: Some(self.holder().map_err(failed)?),
-            places,
-        };
+        let sandbox = self.sibling(Means::Namespaces, request)?;
+        // A right that is taken back ends its holder, so the session's processes must belong to another one.
+        self.holder().map_err(failed)?;
         sandbox.try_out().map_err(failed)?;
         Ok(sandbox)
+    }
+
+    /// The sandbox of another mode of the same session, with other files or another network. With namespaces it shares
+    /// processes, the loopback and temporary files, with bubblewrap and Landlock temporary files alone.
+    pub fn for_mode(&self, request: &SandboxRequest) -> Result<Self, SandboxError> {
+        let means = match &self.means {
+            Means::Namespaces => Means::Namespaces,
+            Means::Bubblewrap(program) => Means::Bubblewrap(program.clone()),
+            Means::Landlock => Means::Landlock,
+            Means::Container(_) => {
+                return Err(SandboxError::NoneWorks(vec![(self.level(), LevelError::OtherSystem)]));
+            }
+        };
+        self.sibling(means, request)
+    }
+
+    fn sibling(&self, means: Means, request: &SandboxRequest) -> Result<Self, SandboxError> {
+        Ok(Self {
+            network: request.network,
+            doors: doors(request, self.level()),
+            places: Arc::new(SandboxPaths::survey(request)?),
+            planner: OnceLock::new(),
+            roots: roots(request),
+            held: Arc::default(),
+            charge: self.charge.clone(),
+            family: Arc::clone(&self.family),
+            skipped: None,
+            means,
+        })
     }
 
     fn try_out(&self) -> Result<(), LevelError> {
@@ -191,39 +197,66 @@ impl Sandbox {
     /// The holder, with mounts for everything that exists now.
     fn holder(&self) -> Result<Arc<Holder>, LevelError> {
         let mut session = self.held.locked();
-        let plan = match &self.means {
-            Means::Namespaces | Means::Bubblewrap(_) => mounts::mounts(&self.places, self.scratch()?),
+        let mut plan = match &self.means {
+            Means::Namespaces | Means::Bubblewrap(_) => self.planner()?.plan(),
             Means::Landlock => Vec::new(),
             Means::Container(container) => container.placed(&self.places, self.scratch()?),
         };
+        if matches!(self.means, Means::Namespaces) {
+            plan.extend(self.planner()?.sockets().map_err(LevelError::Start)?);
+        }
         if let Some(holder) = session.holder.clone().filter(|holder| holder.is_alive()) {
-            let new: Vec<Placed> =
-                plan.iter().filter(|placed| !session.mounted.contains(placed)).cloned().collect();
-            if new.is_empty() {
+            if matches!(self.means, Means::Namespaces) {
+                session.renew(plan).map_err(LevelError::Start)?;
                 return Ok(holder);
             }
-            if matches!(self.means, Means::Namespaces) {
-                holder.mount(&new).map_err(LevelError::Start)?;
-                session.mounted = plan;
+            if changes(&session.mounted, &plan).is_empty() {
                 return Ok(holder);
             }
             // Only bubblewrap or the engine can mount there.
             session.older.push(holder);
         }
-        let holder = Arc::new(self.start_holder(&plan)?);
+        let holder = match self.means {
+            Means::Bubblewrap(_) => self.start_bubblewrap(&plan)?,
+            _ => self.start_holder(&plan)?,
+        };
         session.mounted = plan;
         session.holder = Some(Arc::clone(&holder));
         Ok(holder)
     }
 
-    fn start_holder(&self, plan: &[Placed]) -> Result<Holder, LevelError> {
-        let join = self.joined.iter().flat_map(|holder| &holder.namespaces).map(OwnedFd::try_clone);
-        let join = join.collect::<io::Result<Vec<_>>>().map_err(LevelError::Start)?;
-        let listen = match &self.doors {
-            Some(doors) if self.joined.is_none() => doors.ports.clone(),
-            _ => Vec::new(),
+    /// Starts a holder with covers over the sockets of other programs. One that vanishes meanwhile keeps bubblewrap from
+    /// starting, so it is tried again. Those that appear later do not matter enough for another holder.
+    fn start_bubblewrap(&self, plan: &[Placed]) -> Result<Arc<Holder>, LevelError> {
+        for _ in 0..BUBBLEWRAP_ATTEMPTS {
+            let sockets = self.planner()?.sockets().map_err(LevelError::Start)?;
+            let all: Vec<Placed> = plan.iter().cloned().chain(sockets).collect();
+            match self.start_holder(&all) {
+                Err(_) if all.iter().any(|placed| placed.path.symlink_metadata().is_err()) => {}
+                started => return started,
+            }
+        }
+        self.start_holder(plan)
+    }
+
+    fn planner(&self) -> Result<&Planner, LevelError> {
+        let scratch = self.scratch()?;
+        let has_frames = matches!(self.means, Means::Namespaces);
+        Ok(self.planner.get_or_init(|| Arc::new(Planner::new(&self.places, scratch, has_frames))))
+    }
+
+    fn start_holder(&self, plan: &[Placed]) -> Result<Arc<Holder>, LevelError> {
+        let mut joined = self.family.joined.locked();
+        let ports = self.doors.as_ref().map(|doors| doors.ports.clone()).unwrap_or_default();
+        let (join, listen) = match &self.means {
+            // Without a domain of its own, a set of rights could be used through the processes of another one.
+            Means::Namespaces if landlock::has_scopes() => {
+                joined.plan(!self.network, &ports).map_err(LevelError::Start)?
+            }
+            _ => (Vec::new(), ports),
         };
         let everything = Sockets { unix: true, internet: true };
+        let opened = listen.clone();
         let setup = |kind, sockets, mounts, ruleset| Setup {
             expected: Vec::new(),
             kind,
@@ -236,13 +269,19 @@ impl Sandbox {
         };
         let (holder, listeners) = match &self.means {
             Means::Namespaces => {
-                let setup = setup(Kind::Namespaces, everything, plan.to_vec(), landlock::scopes_only());
+                let ruleset = landlock::sockets_only(&self.places, self.scratch()?);
+                let setup = setup(Kind::Namespaces, everything, plan.to_vec(), ruleset);
                 Holder::start(&setup, None)
             }
             Means::Bubblewrap(program) => {
                 let own = fs::read_link("/proc/self/exe").map_err(LevelError::Start)?;
                 let arguments = bubblewrap::arguments(program, plan, self.network, &own);
-                let setup = setup(Kind::Inside, everything, Vec::new(), landlock::scopes_only());
+                let setup = setup(
+                    Kind::Inside,
+                    everything,
+                    Vec::new(),
+                    landlock::scopes_only(&self.places, self.scratch()?),
+                );
                 Holder::start(&setup, Some((program, arguments)))
             }
             Means::Landlock => {
@@ -259,8 +298,10 @@ impl Sandbox {
                 })
             }
         }?;
+        let holder = Arc::new(holder);
+        joined.started(&holder, &opened).map_err(LevelError::Start)?;
         if let Some(doors) = self.doors.as_ref().filter(|_| !listeners.is_empty()) {
-            (doors.open)(listeners);
+            (doors.open)(opened.into_iter().zip(listeners).collect());
         }
         Ok(holder)
     }
@@ -285,22 +326,26 @@ impl Sandbox {
         let watch = keeper.arm(&Watch { protected, exempt }).map_err(|error| failed(&error))?;
         let holder = self.holder().map_err(|error| failed(&error))?;
         keeper.follow(holder.id(), holder.last_id()).map_err(|error| failed(&error))?;
-        Ok((holder.run(start, &self.environment(start.environment))?, watch))
+        let held = holder.run(start, &self.environment(start.environment))?;
+        if let (Means::Namespaces, Some(planner)) = (&self.means, self.planner.get()) {
+            renew_while_commands_run(&self.held, planner);
+        }
+        Ok((held, watch))
     }
 
     /// The process that watches protected files. If it ended, which it does not by itself, it is started again.
     fn keeper(&self) -> io::Result<Arc<Keeper>> {
-        let mut kept = self.kept.locked();
+        let mut kept = self.family.keeper.locked();
         if let Some(keeper) = kept.as_ref().filter(|keeper| keeper.is_alive()) {
             return Ok(Arc::clone(keeper));
         }
-        let is_first = !matches!(self.means, Means::Landlock) && self.scratch.get().is_none();
+        let is_first = !matches!(self.means, Means::Landlock) && self.family.scratch.get().is_none();
         let keeper = if is_first {
             placeholders::remove(&self.places.protected);
             let charge = Charge { scratch_in: Some(self.temp().to_owned()), ..self.charge.clone() };
             let keeper = Keeper::start(&charge)?;
             let scratch = keeper.scratch().ok_or(io::ErrorKind::NotFound)?.to_owned();
-            let _ = self.scratch.set(scratch);
+            let _ = self.family.scratch.set(scratch);
             keeper
         } else {
             Keeper::start(&self.charge)?
@@ -313,10 +358,10 @@ impl Sandbox {
     /// The folder that commands see as `/tmp`; the keeper creates it.
     fn scratch(&self) -> Result<&Path, LevelError> {
         let failed = |source| LevelError::Path { path: self.temp().to_owned(), source };
-        if self.scratch.get().is_none() {
+        if self.family.scratch.get().is_none() {
             self.keeper().map_err(failed)?;
         }
-        self.scratch.get().map(PathBuf::as_path).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
+        self.family.scratch.get().map(PathBuf::as_path).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
     }
 
     fn temp(&self) -> &Path {
@@ -352,16 +397,40 @@ impl Sandbox {
         holders.map(|holder| process_table::living_children(holder.id())).sum()
     }
 
+    /// The process that starts commands, if one runs.
+    pub(crate) fn holder_id(&self) -> Option<i32> {
+        self.held.locked().holder.as_ref().map(|holder| holder.id())
+    }
+
+    /// The same with those that were replaced and whose commands may still run.
+    pub(crate) fn holder_ids(&self) -> Vec<i32> {
+        let session = self.held.locked();
+        session.holder.iter().chain(&session.older).map(|holder| holder.id()).collect()
+    }
+
+    /// A way out was closed; it can be opened again.
+    pub fn forget_port(&self, port: u16) {
+        self.family.joined.locked().forget(port);
+    }
+
+    pub(crate) fn has_own_network(&self) -> bool {
+        !self.network && matches!(self.means, Means::Namespaces | Means::Bubblewrap(_))
+    }
+
+    pub(crate) fn door_ports(&self) -> &[u16] {
+        self.doors.as_ref().map_or(&[], |doors| doors.ports.as_slice())
+    }
+
     /// Permits a protected name: Pollux itself, not a command, is about to write it.
     pub fn permit(&self, path: &Path) {
-        if let Some(keeper) = self.kept.locked().as_ref() {
+        if let Some(keeper) = self.family.keeper.locked().as_ref() {
             keeper.permit(path);
         }
     }
 
     /// Protected files that commands created or changed since the last call, and how they were handled.
     pub fn take_tripped(&self) -> Vec<Tripped> {
-        let keeper = self.kept.locked().clone();
+        let keeper = self.family.keeper.locked().clone();
         keeper.map(|keeper| keeper.collect()).unwrap_or_default()
     }
 
@@ -398,16 +467,22 @@ impl Sandbox {
     pub fn explain(&self, path: &Path) -> (PathAccess, Option<PathBuf>) {
         let (access, place) = self.places.access_to(path);
         match &self.means {
-            // The image's, not this machine's.
-            Means::Container(container)
-                if access != PathAccess::Hidden && !container.shows(path, &self.places) =>
-            {
-                (PathAccess::Writable, None)
+            Means::Container(container) if !container.shows(path, &self.places) => {
+                (PathAccess::Elsewhere, None)
             }
             Means::Container(_) | Means::Namespaces | Means::Bubblewrap(_) | Means::Landlock => {
                 (access, place.map(Path::to_owned))
             }
         }
+    }
+
+    /// Whether commands see a folder of their own at this path.
+    pub fn is_replaced(&self, path: &Path) -> bool {
+        let is_mounted = matches!(self.means, Means::Namespaces | Means::Bubblewrap(_));
+        let shown = || self.places.writable.iter().chain(&self.places.visible).chain(&self.places.homes);
+        is_mounted
+            && self.places.temp.iter().any(|temp| path != temp && path.starts_with(temp))
+            && !shown().any(|seen| path.starts_with(seen))
     }
 
     pub fn confinement(&self) -> Confinement {
@@ -424,8 +499,14 @@ impl Sandbox {
             proxied: self.doors.is_some(),
             signals_outside,
             abstract_sockets,
+            late_sockets: !is_contained && !landlock::resolves_sockets(),
         }
     }
+}
+
+/// Ways out of an own network. Landlock has none: its rules cannot lead connections anywhere.
+fn doors(request: &SandboxRequest, level: Level) -> Option<Doors> {
+    request.grants.doors.clone().filter(|_| !request.network && level != Level::Landlock)
 }
 
 fn charge(places: &SandboxPaths, request: &SandboxRequest, is_mounted: bool) -> Charge {

@@ -10,9 +10,13 @@
 
 #[cfg(target_os = "linux")]
 mod bubblewrap;
+#[cfg(target_os = "linux")]
+mod connections;
 pub mod container;
 #[cfg(target_os = "linux")]
 mod ending;
+#[cfg(target_os = "linux")]
+mod family;
 #[cfg(target_os = "linux")]
 pub mod holder;
 #[cfg(target_os = "linux")]
@@ -31,6 +35,8 @@ mod paths;
 mod placeholders;
 mod pointer;
 pub mod process_table;
+#[cfg(target_os = "linux")]
+mod renewal;
 mod report;
 #[cfg(any(test, target_os = "macos"))]
 mod seatbelt;
@@ -54,14 +60,16 @@ use container::{ContainerError, ContainerRequest, Engine};
 use paths::SandboxPaths;
 
 #[cfg(target_os = "linux")]
+pub use connections::program_of;
+#[cfg(target_os = "linux")]
 pub use keeper::Armed;
 #[cfg(target_os = "linux")]
 pub use levels::{Guard, Sandbox};
 pub use paths::{RootError, START_UP_FILES};
 pub use report::{Holding, Right};
 #[cfg(not(target_os = "linux"))]
-pub use seatbelt_level::{Armed, Sandbox};
-pub use tripped::{TripAction, Tripped, notice};
+pub use seatbelt_level::{Armed, Sandbox, program_of};
+pub use tripped::{TripAction, Tripped, notice, undone};
 
 /// The parameters of a sandbox.
 #[derive(Debug, Clone)]
@@ -93,6 +101,8 @@ pub struct SandboxRequest {
 pub struct Grants {
     /// Places that become readable although they are hidden or covered, sockets among them.
     pub visible: Vec<PathBuf>,
+    /// Hidden files with copies to be seen in their place, where the level can do that.
+    pub replaced: Vec<(PathBuf, PathBuf)>,
     /// Protected files that may be written.
     pub unprotected: Vec<PathBuf>,
     /// Nothing of the workspace and the caches may be written.
@@ -103,6 +113,9 @@ pub struct Grants {
     pub doors: Option<Doors>,
 }
 
+/// Gets the ports with their listeners from each holder that opens some.
+pub type OpenDoors = Arc<dyn Fn(Vec<(u16, TcpListener)>) + Send + Sync>;
+
 /// Ports on the commands' own loopback whose connections this program accepts.
 ///
 /// A holder listens on them inside its network and hands the listeners over: a socket stays in the network that it was
@@ -110,8 +123,7 @@ pub struct Grants {
 #[derive(Clone)]
 pub struct Doors {
     pub ports: Vec<u16>,
-    /// Gets the listeners of each holder that is started, in the order of the ports.
-    pub open: Arc<dyn Fn(Vec<TcpListener>) + Send + Sync>,
+    pub open: OpenDoors,
     /// Variables that tell commands about them.
     pub variables: Vec<(String, String)>,
 }
@@ -133,6 +145,8 @@ pub enum PathAccess {
     Protected,
     /// Cannot be seen.
     Hidden,
+    /// A container shows its own instead of this machine's.
+    Elsewhere,
 }
 
 /// A level of confinement, best first.
@@ -204,6 +218,8 @@ pub struct Confinement {
     pub signals_outside: bool,
     /// Whether commands can reach abstract sockets.
     pub abstract_sockets: bool,
+    /// Whether commands can reach sockets that other programs create while they run.
+    pub late_sockets: bool,
 }
 
 impl Confinement {

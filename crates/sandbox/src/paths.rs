@@ -2,16 +2,17 @@
 
 mod lists;
 
-pub(crate) use lists::PROTECTED_IN_GIT;
 pub use lists::START_UP_FILES;
+pub(crate) use lists::{PROTECTED, PROTECTED_IN_GIT};
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::pointer::read_pointer;
 use crate::{Grants, PathAccess, SandboxRequest};
 use lists::{
-    CACHES, GEMINI_SECRETS, OF_SYSTEM, OF_WINDOWS, PROTECTED, SECRETS, SOCKETS, TOOLCHAINS, WATCHED,
+    CACHES, GEMINI_SECRETS, OF_SYSTEM, OF_WINDOWS, PRIVATE_CACHE, SECRETS, SOCKETS, TOOLCHAINS, WATCHED,
 };
 
 /// A directory that sandboxed commands must not get.
@@ -43,6 +44,12 @@ pub(crate) struct SandboxPaths {
     pub(crate) homes: Vec<PathBuf>,
     /// To be seen although something around them is covered.
     pub(crate) visible: Vec<PathBuf>,
+    /// Folders of which commands get a copy of their own: what they create there is theirs, what exists is read-only.
+    pub(crate) private: Vec<PathBuf>,
+    /// The workspace and what the user allowed or granted: sockets in it may be meant for commands.
+    pub(crate) open: Vec<PathBuf>,
+    /// Hidden files with the copies to be seen in their place.
+    pub(crate) replaced: Vec<(PathBuf, PathBuf)>,
 }
 
 impl SandboxPaths {
@@ -71,6 +78,11 @@ impl SandboxPaths {
         let caches = caches.filter(|cache| cache.exists() && refuse_broad(cache, &homes).is_ok());
         places.writable.extend(allowed.iter().cloned().chain(caches));
         places.writable = distinct(places.writable.drain(..));
+        places.open = roots.iter().chain(&allowed).cloned().collect();
+        places.private = private(&homes, &places);
+        if request.container.is_some() {
+            places.private.clear();
+        }
         places.protect_homes(&homes);
         // An allowed folder around a protected file leaves it protected.
         let is_inside = |path: &&PathBuf| places.protected.iter().any(|kept| path.starts_with(kept));
@@ -84,6 +96,7 @@ impl SandboxPaths {
     /// Applies rights beyond the usual ones.
     fn grant(&mut self, grants: &Grants) {
         self.visible = distinct(grants.visible.iter().map(|path| real(path)));
+        self.open.extend(self.visible.iter().cloned());
         if grants.bare_home {
             let toolchains = self.homes.iter().flat_map(|home| TOOLCHAINS.iter().map(|name| home.join(name)));
             self.visible.extend(toolchains.map(|path| real(&path)).filter(|path| path.exists()));
@@ -95,14 +108,20 @@ impl SandboxPaths {
             self.hidden.retain(kept);
             self.hidden.extend(self.homes.iter().filter(|home| home.is_dir()).cloned());
         }
+        let copies = grants.replaced.iter().map(|(path, copy)| (real(path), real(copy)));
+        // Two of them may be links to the same file.
+        let mut seen: HashSet<PathBuf> = HashSet::new();
+        self.replaced = copies.filter(|(path, _)| seen.insert(path.clone())).collect();
         let granted = distinct(grants.visible.iter().map(|path| real(path)));
         self.hidden.retain(|path| !granted.iter().any(|seen| path.starts_with(seen)));
         let open = distinct(grants.unprotected.iter().map(|path| real(path)));
         self.protected.retain(|path| !open.iter().any(|free| path.starts_with(free)));
         self.exempt.extend(open);
         if grants.read_only {
-            self.writable.clear();
+            // A workspace in a folder for temporary files would disappear.
+            self.visible.append(&mut self.writable);
             self.pinned.clear();
+            self.private.clear();
         }
     }
 
@@ -126,11 +145,31 @@ impl SandboxPaths {
         let temp = temp.filter(|(temp, _)| home.is_none_or(|home| home < *temp));
         let written = below(&self.writable);
         if deep(written).max(deep(temp)).is_none() {
-            return (PathAccess::ReadOnly, None);
+            let private = self.private.iter().find(|cache| path.starts_with(cache));
+            // What is there already belongs to other programs.
+            let is_own = |cache: &&PathBuf| {
+                let first = path.strip_prefix(cache).ok().and_then(|inside| inside.components().next());
+                first.is_none_or(|first| cache.join(first).symlink_metadata().is_err())
+            };
+            return match private.filter(is_own) {
+                Some(cache) => (PathAccess::Writable, Some(cache)),
+                None => (PathAccess::ReadOnly, None),
+            };
         }
         let place =
             if deep(written) >= deep(temp) { nth(&self.writable, written) } else { nth(&self.temp, temp) };
         (PathAccess::Writable, place)
+    }
+
+    /// Protected paths that commands see. Those that are hidden too, or in a hidden folder, cannot be changed anyway.
+    pub(crate) fn shown_protected(&self) -> impl Iterator<Item = &PathBuf> {
+        // They were real paths: one that is a link now was replaced, and is not covered.
+        let is_covered = |place: &Path| place.symlink_metadata().is_ok_and(|meta| !meta.is_symlink());
+        let is_shown = move |path: &&PathBuf| match self.access_to(path) {
+            (PathAccess::Hidden, place) => !place.is_some_and(is_covered),
+            _ => true,
+        };
+        self.protected.iter().filter(is_shown)
     }
 
     fn add_root(&mut self, root: &Path, homes: &[PathBuf]) {
@@ -182,6 +221,7 @@ fn hidden(homes: &[PathBuf], gemini_dir: &Path) -> Vec<PathBuf> {
     let of_homes = homes.iter().flat_map(|home| SECRETS.iter().map(|name| real_below(home, name)));
     let gemini_dir = real(gemini_dir);
     let own = GEMINI_SECRETS.iter().map(|name| real_below(&gemini_dir, name));
+    let own = own.chain(extension_secrets(&gemini_dir));
     let fixed = SOCKETS.iter().chain(OF_SYSTEM).map(|path| real(Path::new(path)));
     let mut all: Vec<PathBuf> = of_homes.chain(own).chain(fixed).collect();
     all.extend(homes.iter().flat_map(|home| histories(home)));
@@ -189,10 +229,29 @@ fn hidden(homes: &[PathBuf], gemini_dir: &Path) -> Vec<PathBuf> {
     distinct(all.into_iter())
 }
 
+/// Caches that are replaced, unless they can be written as a whole.
+fn private(homes: &[PathBuf], places: &SandboxPaths) -> Vec<PathBuf> {
+    let all = homes.iter().map(|home| real_below(home, PRIVATE_CACHE));
+    let is_whole = |cache: &PathBuf| places.writable.iter().any(|tree| cache.starts_with(tree));
+    let is_own = |cache: &PathBuf| homes.iter().any(|home| cache.starts_with(home));
+    distinct(all.filter(|cache| !is_whole(cache) && is_own(cache)))
+}
+
+/// The variables of extensions, with keys among them.
+fn extension_secrets(gemini_dir: &Path) -> Vec<PathBuf> {
+    let folders = fs::read_dir(gemini_dir.join("extensions")).into_iter().flatten().flatten();
+    let real = |path: PathBuf| fs::canonicalize(path).ok();
+    folders.filter_map(|folder| real(folder.path().join(".env"))).collect()
+}
+
+/// Whether a name in a home is that of a file with what was typed into a shell or an interpreter.
+pub(crate) fn is_history(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with("_history")
+}
+
 /// What was typed into shells and interpreters.
 fn histories(home: &Path) -> Vec<PathBuf> {
     let names = fs::read_dir(home).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let is_history = |name: &str| name.starts_with('.') && name.ends_with("_history");
     let found = names.filter_map(|name| name.to_str().filter(|name| is_history(name)).map(str::to_owned));
     found.map(|name| real_below(home, &name)).collect()
 }
@@ -261,11 +320,7 @@ fn depth(path: &Path) -> usize {
 }
 
 fn distinct(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
-    let mut seen: Vec<PathBuf> = Vec::new();
-    for path in paths {
-        if path.is_absolute() && !seen.contains(&path) {
-            seen.push(path);
-        }
-    }
-    seen
+    // Comparing hundreds of paths with each other would be a large part of a short run.
+    let mut seen: HashSet<PathBuf> = HashSet::new();
+    paths.filter(|path| path.is_absolute() && seen.insert(path.clone())).collect()
 }

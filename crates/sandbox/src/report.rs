@@ -33,6 +33,11 @@ const SIGNALS: &str = "your processes can be signalled";
 const HARD_LINKS: &str = "a file outside that has a hard link in the workspace can be changed";
 const CACHES: &str = "can be changed, and your own builds use them";
 const WORKSPACE_SECRETS: &str = "files such as `.env` in the workspace can be read";
+const SOCKETS: &str = "daemon sockets";
+const ABSTRACT_SOCKETS: &str = "abstract sockets, such as X11's, can be reached";
+const LATE_SOCKETS: &str =
+    "one that is created in a readable folder while a command runs can be reached for a moment";
+const NEW_SOCKETS: &str = "one that is created in a readable folder during the session can be reached";
 const LIMITS: &str = "disk space and the limits of your user are shared with your programs";
 
 impl Confinement {
@@ -77,12 +82,14 @@ impl Confinement {
             unless("devices", on_macos, Holding::Open, "not restricted"),
             held("system settings"),
             unless("processes outside", self.signals_outside, Holding::Partly, SIGNALS),
-            unless(
-                "daemon sockets",
-                self.abstract_sockets,
-                Holding::Partly,
-                "abstract sockets, such as X11's, can be reached",
-            ),
+            match (self.abstract_sockets, self.late_sockets && !by_rules && !on_macos) {
+                (true, _) => Right { name: SOCKETS, holding: Holding::Partly, missing: ABSTRACT_SOCKETS },
+                (_, true) if self.level == Level::Bubblewrap => {
+                    Right { name: SOCKETS, holding: Holding::Partly, missing: NEW_SOCKETS }
+                }
+                (_, true) => Right { name: SOCKETS, holding: Holding::Partly, missing: LATE_SOCKETS },
+                (false, false) => held(SOCKETS),
+            },
             unless(
                 "workspace sockets",
                 !by_rules,
@@ -128,6 +135,7 @@ mod tests {
                 proxied: false,
                 signals_outside: false,
                 abstract_sockets: false,
+                late_sockets: true,
             };
             let report = confinement.report();
             let lacking = report.into_iter().filter(|right| right.holding != Holding::Held);
@@ -139,6 +147,7 @@ mod tests {
             "hard links",
             "package caches",
             "workspace secrets",
+            "daemon sockets",
             "workspace sockets",
             "shared limits",
         ];
@@ -149,6 +158,7 @@ mod tests {
             rest
         };
         assert_eq!(only(Level::Bubblewrap, true), ["network"]);
+        assert!(open(Level::Bubblewrap, true).contains(&"daemon sockets"));
         assert_eq!(
             only(Level::Landlock, false),
             ["modes and times outside", "hidden places", "temporary files"]

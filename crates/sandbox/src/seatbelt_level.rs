@@ -126,6 +126,39 @@ impl Sandbox {
         Err(SandboxError::NoneWorks(vec![(self.level(), LevelError::OtherSystem)]))
     }
 
+    /// Every path is this machine's here.
+    pub fn is_replaced(&self, _: &Path) -> bool {
+        false
+    }
+
+    /// The sandbox of another mode: a new one on this system.
+    pub fn for_mode(&self, _: &SandboxRequest) -> Result<Self, SandboxError> {
+        Err(SandboxError::NoneWorks(vec![(self.level(), LevelError::OtherSystem)]))
+    }
+
+    /// Commands have no network of their own here.
+    pub fn listening(&self) -> Vec<u16> {
+        Vec::new()
+    }
+
+    /// Nothing leads out here.
+    pub fn forget_port(&self, _: u16) {}
+
+    /// Commands have no network of their own here.
+    pub fn client(&self, _: u16, _: u16) -> Option<i32> {
+        None
+    }
+
+    /// Nothing leads out here.
+    pub fn lets_through(&self, _: u16, _: u16) -> bool {
+        false
+    }
+
+    /// Processes cannot be told apart here.
+    pub fn is_of_these_rights(&self, _: i32) -> bool {
+        false
+    }
+
     pub fn confinement(&self) -> Confinement {
         Confinement {
             level: self.level(),
@@ -133,6 +166,12 @@ impl Sandbox {
             proxied: false,
             signals_outside: true,
             abstract_sockets: false,
+            late_sockets: false,
         }
     }
+}
+
+/// The name of the program that a process runs: unknown here.
+pub fn program_of(_: i32) -> Option<String> {
+    None
 }

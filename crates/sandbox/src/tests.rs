@@ -7,7 +7,7 @@ use super::paths::SandboxPaths;
 use super::*;
 
 fn request(base: &Path) -> SandboxRequest {
-    for folder in ["home/.ssh", "home/.cache", "w", "home/.gemini"] {
+    for folder in ["home/.ssh", "home/.cache/pip", "home/.cache/other", "w", "home/.gemini"] {
         fs::create_dir_all(base.join(folder)).unwrap();
     }
     SandboxRequest {
@@ -34,7 +34,12 @@ fn scratch() -> (tempfile::TempDir, PathBuf) {
 fn the_workspace_and_caches_that_exist_can_be_written() {
     let (_folder, base) = scratch();
     let places = SandboxPaths::survey(&request(&base)).unwrap();
-    assert_eq!(places.writable, [base.join("w"), base.join("home/.cache")]);
+    assert_eq!(places.writable, [base.join("w"), base.join("home/.cache/pip")]);
+    assert_eq!(places.private, [base.join("home/.cache")]);
+    let access = |path: &str| places.access_to(&base.join(path)).0;
+    assert_eq!(access("home/.cache/pip/x"), crate::PathAccess::Writable);
+    assert_eq!(access("home/.cache/new/x"), crate::PathAccess::Writable, "its own copy");
+    assert_eq!(access("home/.cache/other/x"), crate::PathAccess::ReadOnly);
     assert!(places.hidden.contains(&base.join("home/.ssh")));
     assert!(places.hidden.contains(&base.join("home/.gemini/oauth_creds.json")));
     assert!(places.protected.contains(&base.join("w/.gemini")));

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use pollux_domain::terminal_text;
+
 /// A file that a command created or changed although it is protected, or one whose changes are only reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tripped {
@@ -40,8 +42,12 @@ impl TripAction {
 impl Tripped {
     /// One clause for the model and the user.
     fn clause(&self) -> String {
-        let path = self.path.display();
-        let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
+        let path = self.path.to_string_lossy();
+        // Commands choose names; none may look like another sentence.
+        let path = terminal_text::name(&path);
+        let name = |path: &Path| {
+            terminal_text::name(&path.file_name().unwrap_or_default().to_string_lossy()).into_owned()
+        };
         match &self.action {
             TripAction::Renamed(to) => format!(
                 "`{path}` was created by a sandboxed command, which is not allowed; renamed it to `{}`",
@@ -66,6 +72,12 @@ impl Tripped {
             ),
         }
     }
+}
+
+/// A line for the user about those that were not left as the command made them; `None` if there are none.
+pub fn undone(tripped: &[Tripped]) -> Option<String> {
+    let is_undone = |tripped: &&Tripped| !matches!(tripped.action, TripAction::Reported(_));
+    notice(&tripped.iter().filter(is_undone).cloned().collect::<Vec<_>>())
 }
 
 /// A line for the model about all of them; `None` if there are none.

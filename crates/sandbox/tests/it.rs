@@ -11,10 +11,14 @@ mod containers;
 mod escapes;
 #[path = "it/escapes_files.rs"]
 mod escapes_files;
+#[path = "it/modes.rs"]
+mod modes;
 #[path = "it/protected.rs"]
 mod protected;
 #[path = "it/races.rs"]
 mod races;
+#[path = "it/renewed.rs"]
+mod renewed;
 #[path = "it/scene.rs"]
 mod scene;
 #[path = "it/sessions.rs"]

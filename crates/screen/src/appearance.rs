@@ -175,7 +175,7 @@ pub(crate) fn footer(loaded: &Loaded, model: &str, in_force: Option<&SandboxInFo
         Ok(rest) => format!("~/{}", rest.display()),
         Err(_) => root.display().to_string(),
     };
-    let sandbox = in_force.map(SandboxInForce::name).unwrap_or_default();
+    let sandbox = in_force.map(SandboxInForce::status).unwrap_or_default();
     let sandbox = match loaded.trust.uses_project() || sandbox.is_empty() {
         true => sandbox,
         false => format!("untrusted, {sandbox}"),

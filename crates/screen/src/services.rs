@@ -33,6 +33,13 @@ const MOST: usize = 100;
 /// Earlier prompts that are kept.
 const MOST_PAST: usize = 1000;
 
+/// Said while paths are read and none is found yet.
+const READING: &str = "Reading files…";
+const NOTHING: &str = "No file matches";
+
+/// Takes completions, and a note to show below them.
+type Answer<'a> = dyn FnMut(Vec<Item>, &'static str) + 'a;
+
 /// The clipboard's content.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Clip {
@@ -91,7 +98,7 @@ impl ComposerServices {
         *self.preferred_editor.locked() = id.map(str::to_owned);
     }
 
-    fn references(&self, wanted: &Wanted, answer: &mut dyn FnMut(Vec<Item>)) {
+    fn references(&self, wanted: &Wanted, answer: &mut Answer<'_>) {
         let offers = self.offers.locked().clone();
         let is_wanted = || self.latest.load(Ordering::Relaxed) <= wanted.id;
         let (before, after) = (agents(&offers, &wanted.text), resources(&offers, &wanted.text));
@@ -102,14 +109,25 @@ impl ComposerServices {
             let paths = self.paths.find(&wanted.text, (self.loose, self.deep), MOST, &is_wanted);
             let paths =
                 paths.into_iter().map(|path| Item { label: path.clone(), insert: path, ..Item::default() });
-            answer(before.iter().cloned().chain(paths).chain(after.iter().cloned()).collect());
+            let items: Vec<Item> = before.iter().cloned().chain(paths).chain(after.iter().cloned()).collect();
+            // A short walk ends before anybody could read that it is under way.
+            let mut has_answered = !items.is_empty();
+            if has_answered {
+                answer(items.clone(), "");
+            }
             loop {
                 match self.paths.more_than(version) {
-                    Some(more) if is_wanted() && more == version => {}
+                    Some(more) if is_wanted() && more == version => {
+                        if !has_answered {
+                            answer(items.clone(), READING);
+                            has_answered = true;
+                        }
+                    }
                     Some(more) if is_wanted() => {
                         version = more;
                         break;
                     }
+                    None if items.is_empty() => return answer(items, NOTHING),
                     _ => return,
                 }
             }
@@ -117,18 +135,18 @@ impl ComposerServices {
     }
 
     /// Reports completions at the cursor, best first; again when more are known.
-    pub(crate) fn complete(&self, wanted: &Wanted, answer: &mut dyn FnMut(Vec<Item>)) {
+    pub(crate) fn complete(&self, wanted: &Wanted, answer: &mut Answer<'_>) {
         self.latest.fetch_max(wanted.id, Ordering::Relaxed);
         match wanted.kind {
             Kind::At => self.references(wanted, answer),
             Kind::Slash => {
                 let offers = self.offers.locked().clone();
-                answer(slash::complete(&wanted.text, &offers, &self.temp, &self.root, &self.home));
+                answer(slash::complete(&wanted.text, &offers, &self.temp, &self.root, &self.home), "");
             }
             Kind::Shell { command: true } if !wanted.text.contains('/') => {
-                answer(shell_words::programs(&wanted.text, &self.env));
+                answer(shell_words::programs(&wanted.text, &self.env), "");
             }
-            Kind::Shell { .. } => answer(shell_words::paths(&wanted.text, &self.root, &self.home)),
+            Kind::Shell { .. } => answer(shell_words::paths(&wanted.text, &self.root, &self.home), ""),
         }
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{Event as Typed, KeyEvent};
-use pollux_domain::approval::Answer;
+use pollux_domain::approval::ApprovalAnswer;
+use pollux_domain::event::{Op, RequestId};
 use pollux_front::choice::{Chosen, ListEvent};
 use pollux_front::input::Input;
 use pollux_tui::app::{Action, App};
@@ -373,16 +374,22 @@ impl Stage {
     fn act(&mut self, action: Action, keyboard: &mut Keyboard) {
         match action {
             Action::Submit { text, shell } => self.said(text, shell),
+            Action::Steer { id, text } => self.tell(Input::Steer(id, text)),
+            Action::Withdraw(prompt) => {
+                let id = RequestId::new(format!("withdraw-{prompt}"));
+                self.tell(Input::Ask(id, Op::Withdraw { prompt }));
+            }
             Action::Cancel => self.tell(Input::Interrupt),
             Action::Decide { call, answer } => self.tell(Input::Decide { call, answer }),
             Action::SetMode(mode) => self.tell(Input::Mode(mode)),
             Action::Rewind => self.said("/rewind".to_owned(), false),
             Action::Quit => self.tell(Input::Leave),
+            Action::Detach => self.tell(Input::Detach),
             Action::Complete(wanted) => {
                 if let Some(services) = self.services.clone() {
                     self.in_background(move |reply| {
-                        services.complete(&wanted, &mut |items| {
-                            reply(ServiceReply::Candidates(Candidates { id: wanted.id, items }));
+                        services.complete(&wanted, &mut |items, note| {
+                            reply(ServiceReply::Candidates(Candidates { id: wanted.id, items, note }));
                         });
                     });
                 }
@@ -404,7 +411,7 @@ impl Stage {
                     && let Some(args) = edit_call::changed(&request, &changed)
                 {
                     self.app.settle(&call);
-                    self.tell(Input::Decide { call, answer: Answer::Edited(args) });
+                    self.tell(Input::Decide { call, answer: ApprovalAnswer::Edited(args) });
                 }
             }
             Action::Picked { key, with } => {

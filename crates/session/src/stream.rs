@@ -32,13 +32,13 @@ pub(crate) struct Stream {
     pub(crate) format: SessionFormat,
     pub(crate) stamp: FileStamp,
     pub(crate) damage: Option<RepairNote>,
-    places: Vec<Place>,
+    places: Vec<MessagePlace>,
     file: File,
 }
 
 /// Where a message is.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum MessagePlace {
     File { at: u64, length: u64 },
     Memory(String),
 }
@@ -99,7 +99,7 @@ impl Stream {
             if let Some(at) = scanned.unfinished.filter(|_| scanned.outcome == Outcome::Torn)
                 && let Some(message) = salvaged(&file, at, stamp.length).map_err(unreadable)?
             {
-                scanned.spans.push(Place::Memory(message));
+                scanned.spans.push(MessagePlace::Memory(message));
             }
             if let Some(mut found) = single(path, scanned)? {
                 found.damage.get_or_insert(RepairNote::torn(stamp.length));
@@ -119,7 +119,11 @@ impl Stream {
             format,
             stamp,
             damage: folded.repaired,
-            places: folded.messages.into_iter().map(|message| Place::Memory(message.to_string())).collect(),
+            places: folded
+                .messages
+                .into_iter()
+                .map(|message| MessagePlace::Memory(message.to_string()))
+                .collect(),
             file,
         })
     }
@@ -148,8 +152,8 @@ impl Stream {
     pub(crate) fn text<'a>(&'a self, index: usize, buffer: &'a mut Vec<u8>) -> io::Result<Cow<'a, str>> {
         match self.places.get(index) {
             None => Err(io::ErrorKind::InvalidInput.into()),
-            Some(Place::Memory(text)) => Ok(Cow::Borrowed(text)),
-            Some(Place::File { at, length }) => {
+            Some(MessagePlace::Memory(text)) => Ok(Cow::Borrowed(text)),
+            Some(MessagePlace::File { at, length }) => {
                 let length = usize::try_from(*length).unwrap_or(0);
                 // It only grows, because shrinking would require filling it again.
                 buffer.resize(buffer.len().max(length), 0);
@@ -163,8 +167,8 @@ impl Stream {
     /// Where the bytes of a message are, if they are in the file as they should be.
     pub(crate) fn span(&self, index: usize) -> Option<(u64, u64)> {
         match self.places.get(index)? {
-            Place::File { at, length } => Some((*at, *length)),
-            Place::Memory(_) => None,
+            MessagePlace::File { at, length } => Some((*at, *length)),
+            MessagePlace::Memory(_) => None,
         }
     }
 }
@@ -172,7 +176,7 @@ impl Stream {
 /// What a pass found.
 struct Found {
     meta: JsonObject,
-    places: Vec<Place>,
+    places: Vec<MessagePlace>,
     format: SessionFormat,
     damage: Option<RepairNote>,
 }

@@ -228,7 +228,10 @@ fn called(call: &CallView<'_>) -> Entry {
 fn ending(outcome: Outcome, error: Option<&str>) -> String {
     match outcome {
         Outcome::Ok => String::new(),
-        Outcome::Error => format!(" ERROR: {}", error.unwrap_or_default()).trim_end().to_owned(),
+        Outcome::Error => {
+            let reason = error.map(str::trim).filter(|reason| !reason.is_empty());
+            format!(" ERROR: {}", reason.unwrap_or("no reason recorded"))
+        }
         Outcome::Cancelled | Outcome::Unfinished => format!(" ({})", outcome.as_str()),
     }
 }
@@ -239,4 +242,17 @@ fn code(text: &str) -> String {
     let fence = "`".repeat(longest + 1);
     let gap = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
     format!("{fence}{gap}{text}{gap}{fence}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_call_without_a_reason_says_so() {
+        assert_eq!(ending(Outcome::Error, None), " ERROR: no reason recorded");
+        assert_eq!(ending(Outcome::Error, Some(" \n")), " ERROR: no reason recorded");
+        assert_eq!(ending(Outcome::Error, Some("exit 1")), " ERROR: exit 1");
+        assert_eq!(ending(Outcome::Ok, None), "");
+    }
 }

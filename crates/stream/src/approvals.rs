@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pollux_domain::approval::{Answer, ApprovalRequest, Outcome, Question, QuestionForm, Subject};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalRequest, Outcome, Question, QuestionForm, Subject};
 use pollux_domain::terminal_text::visible;
 
 use crate::incoming::{Approve, Unusable};
@@ -10,17 +10,6 @@ use crate::outgoing::{self, Approval, Offer, QuestionOption, Why, WhyPart};
 
 /// What the model reads about a call that the host refused without a reason.
 pub(crate) const REJECTED: &str = "The user rejected this call.";
-
-/// The outcomes, by their words.
-const OUTCOMES: [Outcome; 7] = [
-    Outcome::Once,
-    Outcome::Session,
-    Outcome::SessionServer,
-    Outcome::Project,
-    Outcome::Saved,
-    Outcome::Edit,
-    Outcome::Refuse,
-];
 
 /// A request as a message.
 pub(crate) fn message(request: &ApprovalRequest) -> Approval {
@@ -73,6 +62,7 @@ pub(crate) fn no_subject(kind: &str) -> outgoing::Subject {
         server: None,
         tool: None,
         text: None,
+        right: None,
     }
 }
 
@@ -101,6 +91,13 @@ fn subject(subject: &Subject) -> outgoing::Subject {
         Subject::Sandbox(question) => outgoing::Subject {
             text: Some(shown(&question.sentence())),
             command: question.command.as_deref().map(shown),
+            right: Some(outgoing::Right {
+                kind: question.right.kind.as_str().to_owned(),
+                target: shown(&question.right.target),
+                program: question.program.as_deref().map(shown),
+                call_id: question.call.clone(),
+                rerun: question.rerun,
+            }),
             ..of("sandbox")
         },
         Subject::Other(text) => outgoing::Subject { text: Some(shown(text)), ..of("other") },
@@ -132,32 +129,30 @@ pub(crate) fn question(question: &Question) -> outgoing::Question {
 }
 
 /// The host's answer.
-pub(crate) fn answer(approve: Approve) -> Result<Answer, Unusable> {
+pub(crate) fn answer(approve: Approve) -> Result<ApprovalAnswer, Unusable> {
     let Approve { outcome, args, message, replies, .. } = approve;
-    let outcome = outcome.map(|word| outcome_named(&word).ok_or(word)).transpose();
+    let outcome = outcome.map(|word| Outcome::named(&word).ok_or(word)).transpose();
     let outcome = outcome.map_err(|word| {
         let word: String = word.chars().take(100).collect();
         Unusable::invalid(format!("unknown outcome `{word}`"))
     })?;
     match (outcome, args, replies) {
         // A refusal stays one, whatever else is said.
-        (Some(Outcome::Refuse), ..) => Ok(Answer::Refuse(message.unwrap_or_else(|| REJECTED.to_owned()))),
+        (Some(Outcome::Refuse), ..) => {
+            Ok(ApprovalAnswer::Refuse(message.unwrap_or_else(|| REJECTED.to_owned())))
+        }
         (_, Some(_), Some(_)) => Err(Unusable::invalid("`args` and `replies` exclude each other")),
-        (_, None, Some(replies)) => Ok(Answer::Replies(replies)),
-        (Some(Outcome::Edit | Outcome::Once) | None, Some(args), None) => Ok(Answer::Edited(args)),
+        (_, None, Some(replies)) => Ok(ApprovalAnswer::Replies(replies)),
+        (Some(Outcome::Edit | Outcome::Once) | None, Some(args), None) => Ok(ApprovalAnswer::Edited(args)),
         (Some(_), Some(_), None) => Err(Unusable::invalid("edited `args` are for one call only")),
-        (Some(Outcome::Once), None, None) => Ok(Answer::Once),
-        (Some(Outcome::Session), None, None) => Ok(Answer::Session),
-        (Some(Outcome::SessionServer), None, None) => Ok(Answer::SessionServer),
-        (Some(Outcome::Project), None, None) => Ok(Answer::Project),
-        (Some(Outcome::Saved), None, None) => Ok(Answer::Saved),
+        (Some(Outcome::Once), None, None) => Ok(ApprovalAnswer::Once),
+        (Some(Outcome::Session), None, None) => Ok(ApprovalAnswer::Session),
+        (Some(Outcome::SessionServer), None, None) => Ok(ApprovalAnswer::SessionServer),
+        (Some(Outcome::Project), None, None) => Ok(ApprovalAnswer::Project),
+        (Some(Outcome::Saved), None, None) => Ok(ApprovalAnswer::Saved),
         (Some(Outcome::Edit), None, None) => Err(Unusable::invalid("`modify_with_editor` needs `args`")),
         (None, None, None) => Err(Unusable::invalid("`approve` needs an `outcome`")),
     }
-}
-
-fn outcome_named(word: &str) -> Option<Outcome> {
-    OUTCOMES.into_iter().find(|outcome| outcome.as_str() == word)
 }
 
 #[cfg(test)]
@@ -166,24 +161,42 @@ mod tests {
 
     use super::*;
 
-    fn given(fields: serde_json::Value) -> Result<Answer, String> {
+    fn given(fields: serde_json::Value) -> Result<ApprovalAnswer, String> {
         let mut fields = fields;
         fields["callId"] = json!("c");
         answer(serde_json::from_value(fields).unwrap()).map_err(|unusable| unusable.message)
     }
 
     #[test]
+    fn a_question_about_a_right_names_it_with_its_call() {
+        use pollux_domain::sandbox::{Right, RightKind, RightQuestion};
+        let question = RightQuestion {
+            right: Right { kind: RightKind::Write, target: "/opt/x".to_owned() },
+            command: Some("cd a && touch /opt/x".to_owned()),
+            program: Some("touch".to_owned()),
+            call: Some("call-1".to_owned()),
+            note: None,
+            rerun: true,
+        };
+        let told = serde_json::to_value(subject(&Subject::Sandbox(Box::new(question)))).unwrap();
+        let right = json!({"kind": "write", "target": "/opt/x", "program": "touch", "callId": "call-1", "rerun": true});
+        assert_eq!((&told["kind"], &told["right"]), (&json!("sandbox"), &right));
+        assert_eq!(told["text"], "touch was not allowed to write /opt/x");
+    }
+
+    #[test]
     fn only_clear_words_allow_a_call() {
-        assert_eq!(given(json!({"outcome": "proceed_once"})), Ok(Answer::Once));
-        assert_eq!(given(json!({"outcome": "proceed_always_and_save"})), Ok(Answer::Saved));
-        assert_eq!(given(json!({"outcome": "cancel"})), Ok(Answer::Refuse(REJECTED.to_owned())));
-        let refused = Ok(Answer::Refuse("no".to_owned()));
+        assert_eq!(given(json!({"outcome": "proceed_once"})), Ok(ApprovalAnswer::Once));
+        assert_eq!(given(json!({"outcome": "proceed_always_and_save"})), Ok(ApprovalAnswer::Saved));
+        assert_eq!(given(json!({"outcome": "cancel"})), Ok(ApprovalAnswer::Refuse(REJECTED.to_owned())));
+        let refused = Ok(ApprovalAnswer::Refuse("no".to_owned()));
         assert_eq!(given(json!({"outcome": "cancel", "message": "no", "args": {}, "replies": []})), refused);
-        let Ok(Answer::Edited(args)) = given(json!({"outcome": "proceed_once", "args": {"a": 1}})) else {
+        let Ok(ApprovalAnswer::Edited(args)) = given(json!({"outcome": "proceed_once", "args": {"a": 1}}))
+        else {
             panic!()
         };
         assert_eq!(args["a"], 1);
-        assert_eq!(given(json!({"replies": ["x"]})), Ok(Answer::Replies(vec!["x".to_owned()])));
+        assert_eq!(given(json!({"replies": ["x"]})), Ok(ApprovalAnswer::Replies(vec!["x".to_owned()])));
         for unclear in [
             json!({}),
             json!({"outcome": "yes"}),

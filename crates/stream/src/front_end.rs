@@ -1,6 +1,5 @@
 //! The host as a front end of a conversation: events become lines, its messages become input.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use pollux_domain::approval::{self, ApprovalMode, Question, QuestionForm};
@@ -12,22 +11,19 @@ use pollux_domain::terminal_text::one_line;
 use pollux_front::choice::{Choice, Chosen, ListEvent};
 use pollux_front::front_end::{Farewell, FrontEnd, Pending};
 use pollux_front::input::Input;
-use pollux_front::slash_commands;
+use pollux_front::stdio::{Driver as _, Inbox};
+use pollux_front::{OfferedCommand, offered_commands};
 use pollux_host::{Conversation, HistoryItem, Loaded, Prepared};
 use pollux_output::Console;
 use tokio::sync::mpsc;
 
 use crate::outgoing::CommandInfo;
-use crate::own;
 use crate::peer::{Facts, Peer};
 
 /// The host of one conversation.
 pub(crate) struct Host {
     peer: Rc<Peer>,
-    input: mpsc::UnboundedReceiver<Input>,
-    /// Input for the next time a prompt is awaited.
-    deferred: VecDeque<Input>,
-    ready: VecDeque<Input>,
+    inbox: Inbox,
     /// Writes the events that every run has.
     console: Console,
     /// The commands, once they are known and not told yet.
@@ -40,16 +36,7 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn new(peer: Rc<Peer>, input: mpsc::UnboundedReceiver<Input>, console: Console) -> Self {
-        Self {
-            peer,
-            input,
-            deferred: VecDeque::new(),
-            ready: VecDeque::new(),
-            console,
-            commands: None,
-            is_new: false,
-            presented: None,
-        }
+        Self { peer, inbox: Inbox::new(input), console, commands: None, is_new: false, presented: None }
     }
 
     /// Ends what was carried out; every message and command ends exactly once.
@@ -62,11 +49,15 @@ impl Host {
         if matches!(outcome, Ok(TurnEnd::Cancelled)) {
             self.peer.voice.borrow().cancelled(current.id);
         }
+        self.peer.voice.borrow_mut().ended(&outcome);
         let exit = match outcome {
             Ok(end) => self.console.end_turn(&end),
             Err(why) => self.console.fail_turn(&Failure::new(ExitKind::Failure, why)),
         };
         self.peer.note_exit(exit);
+        if self.peer.is_idle() {
+            self.peer.voice.borrow_mut().idle();
+        }
     }
 
     async fn ask(&self, question: Question) -> Option<String> {
@@ -95,25 +86,6 @@ impl Host {
         let row = choice.rows.iter().find(|row| row.key == reply || label(row) == reply)?;
         Some(Chosen { key: row.key.clone(), action: None })
     }
-}
-
-/// Every command that makes sense without a terminal.
-fn available(conversation: &Conversation, loaded: &Loaded) -> Vec<CommandInfo> {
-    let mut seen = BTreeSet::new();
-    let built_in = slash_commands().iter().filter(|command| !command.needs_terminal());
-    let built_in = built_in.map(|command| (command.name().to_owned(), command.about.to_owned()));
-    let custom = conversation.commands(loaded).groups.into_iter().flat_map(|(_, lines)| lines);
-    let skills = conversation.skills().unwrap_or_default().into_iter();
-    let skills = skills.filter(|skill| skill.enabled).map(|skill| (skill.name, skill.description));
-    built_in
-        .chain(custom)
-        .chain(skills)
-        .map(|(name, about)| CommandInfo {
-            name: one_line(name.trim_start_matches('/')),
-            description: one_line(&about),
-        })
-        .filter(|command| !command.name.is_empty() && seen.insert(command.name.clone()))
-        .collect()
 }
 
 impl FrontEnd for Host {
@@ -158,7 +130,8 @@ impl FrontEnd for Host {
             }
             Event::Acknowledged { id, result, .. } => {
                 let Some(id) = self.peer.acknowledged(id) else { return };
-                own::acknowledged(&self.peer, id, result);
+                self.peer.voice.borrow_mut().acknowledged(id, result);
+                self.peer.release();
             }
             _ => {}
         }
@@ -196,11 +169,11 @@ impl FrontEnd for Host {
     }
 
     fn await_prompt(&mut self) {
-        self.ready.append(&mut self.deferred);
+        self.inbox.await_prompt();
         if std::mem::take(&mut self.is_new) {
             let facts = self.peer.state.borrow().facts.clone();
             let commands = self.commands.take().unwrap_or_default();
-            self.peer.voice.borrow().ready(&facts, commands);
+            self.peer.voice.borrow_mut().ready(&facts, commands);
         }
         self.settle(false);
         self.peer.go_on();
@@ -208,7 +181,11 @@ impl FrontEnd for Host {
 
     fn refresh_offers(&mut self, conversation: &Conversation, loaded: &Loaded) {
         if self.is_new {
-            self.commands = Some(available(conversation, loaded));
+            let offered = offered_commands(conversation, loaded).into_iter();
+            let info =
+                |command: OfferedCommand| CommandInfo { name: command.name, description: command.about };
+            self.commands = Some(offered.map(info).collect());
+            self.peer.voice.borrow_mut().opened(conversation);
         }
     }
 
@@ -219,32 +196,16 @@ impl FrontEnd for Host {
     }
 
     fn input(&mut self) -> Pending<'_, Input> {
-        Box::pin(async move {
-            loop {
-                let input = match self.ready.pop_front() {
-                    Some(input) => input,
-                    // The peer holds the sender, so this cannot end before the conversation does.
-                    None => self.input.recv().await.unwrap_or(Input::Gone),
-                };
-                match input {
-                    Input::Prompt(prompt) => {
-                        self.peer.taken();
-                        return Input::Prompt(prompt);
-                    }
-                    // It was meant for a turn that has ended.
-                    Input::Interrupt if !self.peer.is_busy() => {}
-                    input => return input,
-                }
-            }
-        })
+        let peer = Rc::clone(&self.peer);
+        Box::pin(async move { self.inbox.next(&*peer).await })
     }
 
     fn queue_prompt(&mut self, prompt: String) {
-        self.ready.push_back(Input::Said(prompt));
+        self.inbox.queue_prompt(prompt);
     }
 
     fn defer(&mut self, input: Input) {
-        self.deferred.push_back(input);
+        self.inbox.defer(input);
     }
 
     fn ask_line<'a>(&'a mut self, question: &'a str, secret: bool) -> Pending<'a, Option<String>> {
@@ -291,7 +252,10 @@ impl FrontEnd for Host {
                 self.settle(true);
                 self.peer.exit()
             }
-            Err(failure) => self.console.fail(&failure),
+            Err(failure) => {
+                self.peer.voice.borrow_mut().failed(&failure);
+                self.console.fail(&failure)
+            }
         }
     }
 }

@@ -9,6 +9,7 @@
 //! `incoming.rs` and `outgoing.rs`.
 
 mod approvals;
+mod claude;
 mod front_end;
 mod host_tools;
 mod incoming;
@@ -19,6 +20,7 @@ mod schema;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod voice;
 mod wire;
 
 use std::fs::File;
@@ -32,13 +34,12 @@ use pollux_config::groups::OutputFormat;
 use pollux_domain::exit::ExitKind;
 use pollux_front::screen_provider::ScreenProvider;
 use pollux_front::signals::Signals;
-use pollux_front::stdio::{Line, Outbox, private_streams, read_line};
+use pollux_front::stdio::{InputLine, Outbox, read_line, serve};
 use pollux_front::{Subcommands, early_style, run_with, style};
 use pollux_host::cannot_start;
 use pollux_host::request::{ClientTools, Request};
 use pollux_output::{Console, Style};
 use tokio::sync::mpsc;
-use tokio::task::LocalSet;
 
 use crate::front_end::Host;
 use crate::host_tools::{HostTools, PendingCall};
@@ -47,6 +48,7 @@ use crate::own::Own;
 use crate::peer::Peer;
 use crate::wire::Wire;
 
+pub use claude::{ClaudeOptions, claude_mode, claude_refusal};
 pub use schema::{reference, schema};
 
 /// The longest line that is read.
@@ -63,6 +65,8 @@ pub struct StreamOptions {
     pub includes_partial: bool,
     /// How long an approval may take; it is refused then.
     pub approval_timeout: Option<Duration>,
+    /// The host speaks the protocol of Claude Code's SDKs.
+    pub claude: Option<ClaudeOptions>,
 }
 
 /// Serves the program that started this one until it has nothing more to say.
@@ -73,24 +77,52 @@ pub fn run(
     subcommands: &'static dyn Subcommands,
     screens: &'static dyn ScreenProvider,
 ) -> ExitKind {
-    let fail = |error: &io::Error| Console::of_process(early_style(options, env)).fail(&cannot_start(error));
     let style = style_of(options, env);
-    let (input, output) = match private_streams() {
-        Ok(streams) => streams,
-        Err(error) => return fail(&error),
-    };
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&error),
-    };
-    let (sender, lines) = mpsc::channel(READ_AHEAD);
-    std::thread::spawn(move || read_lines(File::from(input), &sender));
-    let outbox = Outbox::start(File::from(output));
-    let wire = Wire::new(outbox.clone(), style.dialect, Arc::clone(&style.clock));
+    serve(options, env, async |input, outbox| {
+        let fail =
+            |error: &io::Error| Console::of_process(early_style(options, env)).fail(&cannot_start(error));
+        let (sender, lines) = mpsc::channel(READ_AHEAD);
+        std::thread::spawn(move || read_lines(input, &sender));
+        let signals = match (Signals::listen(), Signals::listen()) {
+            (Ok(one), Ok(two)) => (one, two),
+            (Err(error), _) | (_, Err(error)) => return fail(&error),
+        };
+        let wire = Wire::new(outbox.clone(), style.dialect, Arc::clone(&style.clock));
+        let link = Link { lines, signals: signals.0 };
+        let start = Start { options, env, style, wire, subcommands, screens };
+        let exit = match &stream.claude {
+            Some(claude) => claude::run(start, claude, link).await,
+            None => own_dialect(start, stream, link).await,
+        };
+        finish_writing(&outbox, signals.1).await;
+        exit
+    })
+}
+
+/// What comes from the host and from the system.
+struct Link {
+    lines: mpsc::Receiver<InputLine>,
+    signals: Signals,
+}
+
+/// What a conversation starts with.
+struct Start<'a> {
+    options: &'a Request,
+    env: &'a Env,
+    style: Style,
+    wire: Wire,
+    subcommands: &'static dyn Subcommands,
+    screens: &'static dyn ScreenProvider,
+}
+
+/// A conversation in the program's own dialects.
+async fn own_dialect(start: Start<'_>, stream: &StreamOptions, link: Link) -> ExitKind {
+    let Start { options, env, style, wire, subcommands, screens } = start;
     let console = Console::new(style, Box::new(wire.writer()), Box::new(io::stderr()));
+    let outbox = wire.outbox().clone();
     let (tools, calls) = HostTools::new();
     let (sender, input) = mpsc::unbounded_channel();
-    let own = Own::new(wire, stream.includes_partial);
+    let own = Box::new(Own::new(wire, stream.includes_partial));
     let peer = Peer::new(own, Arc::clone(&tools), sender, stream.approval_timeout);
     let mut options = options.clone();
     options.client_tools = Some(ClientTools(tools));
@@ -99,18 +131,17 @@ pub fn run(
         let _ = peer.submit(own::prompt(Content::Text(first)), None, None);
     }
     let host = Host::new(Rc::clone(&peer), input, console);
-    let exit = LocalSet::new().block_on(&runtime, async {
-        let signals = match (Signals::listen(), Signals::listen()) {
-            (Ok(one), Ok(two)) => (one, two),
-            (Err(error), _) | (_, Err(error)) => return fail(&error),
-        };
-        tokio::task::spawn_local(attend(Rc::clone(&peer), lines, calls, outbox.clone(), signals.0));
-        let exit = run_with(&options, env, Box::new(host), subcommands, screens).await;
-        finish_writing(&outbox, signals.1).await;
-        exit
-    });
-    runtime.shutdown_background();
-    exit
+    let take = |peer: &Rc<Peer>, line: Option<InputLine>| match line {
+        Some(InputLine::Whole(line)) => own::take(peer, &line),
+        Some(InputLine::TooLong) => peer.refuse(&Unusable {
+            code: "INPUT_TOO_LONG",
+            message: format!("the line exceeds {} MiB", MAX_LINE / 1024 / 1024),
+            id: None,
+        }),
+        None => peer.input_ended(),
+    };
+    tokio::task::spawn_local(attend(peer, link, calls, outbox, take));
+    run_with(&options, env, Box::new(host), subcommands, screens).await
 }
 
 /// The style of the run's output, as the settings say. Settings that cannot be read fail when the session is opened.
@@ -122,7 +153,7 @@ fn style_of(options: &Request, env: &Env) -> Style {
 }
 
 /// Reads until the host closes its end or the program ends.
-fn read_lines(input: File, sender: &mpsc::Sender<Line>) {
+fn read_lines(input: File, sender: &mpsc::Sender<InputLine>) {
     let mut input = BufReader::new(input);
     // An error is the same as the end: nothing more will come.
     while let Ok(Some(line)) = read_line(&mut input, MAX_LINE) {
@@ -132,33 +163,26 @@ fn read_lines(input: File, sender: &mpsc::Sender<Line>) {
     }
 }
 
-/// Takes what the host sends and what happens to it, also while the conversation is busy.
+/// Takes what the host sends and what happens to it, also while the conversation is busy. `take` gets every line, and
+/// none at the end of input.
 async fn attend(
     peer: Rc<Peer>,
-    mut lines: mpsc::Receiver<Line>,
+    mut link: Link,
     mut calls: mpsc::UnboundedReceiver<PendingCall>,
     outbox: Outbox,
-    mut signals: Signals,
+    take: impl Fn(&Rc<Peer>, Option<InputLine>),
 ) {
     let mut has_input = true;
     loop {
         tokio::select! {
             biased;
-            received = signals.next() => peer.signalled(received),
+            received = link.signals.next() => peer.signalled(received),
             () = outbox.client_gone() => peer.gone(),
             Some(call) = calls.recv() => peer.host_call(call),
-            line = lines.recv(), if has_input => match line {
-                Some(Line::Whole(line)) => own::take(&peer, &line),
-                Some(Line::TooLong) => peer.refuse(&Unusable {
-                    code: "INPUT_TOO_LONG",
-                    message: format!("the line exceeds {} MiB", MAX_LINE / 1024 / 1024),
-                    id: None,
-                }),
-                None => {
-                    has_input = false;
-                    peer.input_ended();
-                }
-            },
+            line = link.lines.recv(), if has_input => {
+                has_input = line.is_some();
+                take(&peer, line);
+            }
         }
     }
 }

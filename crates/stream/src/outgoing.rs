@@ -180,6 +180,24 @@ object! {
         server: Option<String>,
         tool: Option<String>,
         text: Option<String>,
+        /// For `sandbox`: the right that a command needs.
+        right: Option<Right>,
+    }
+}
+
+object! {
+    /// A right of a sandboxed command.
+    Right {
+        /// `write`, `read`, `host`, `port` or `socket`.
+        kind: String,
+        /// A real path, `host:port` or a port.
+        target: String,
+        /// The program that was refused, if that is known.
+        program: Option<String>,
+        /// The tool call that runs the command; `callId` of the event is that of the question.
+        call_id: Option<String>,
+        /// Whether the command runs again with the right; otherwise it waits.
+        rerun: bool,
     }
 }
 

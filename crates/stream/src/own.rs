@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use pollux_domain::approval::{ApprovalMode, ApprovalRequest, Question};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, ApprovalRequest, Question};
 use pollux_domain::content::{Blob, Body};
 use pollux_domain::event::{CompressionStatus, ConversationView, Event, Op, OpResult};
 use pollux_domain::id::CallId;
@@ -19,6 +20,7 @@ use crate::outgoing::{
     Error, HostCall, Message, Mode, Model, Outgoing, PromptInfo, Queued, Ready, Rewound, Why,
 };
 use crate::peer::{Facts, Peer};
+use crate::voice::Voice;
 use crate::wire::Wire;
 
 /// The version of the protocol.
@@ -33,51 +35,12 @@ pub(crate) struct Own {
     includes_partial: bool,
     /// Bytes of live output that were left out, by call.
     skipped: HashMap<CallId, u64>,
+    mode: ApprovalMode,
 }
 
 impl Own {
     pub(crate) fn new(wire: Wire, includes_partial: bool) -> Self {
-        Self { wire, includes_partial, skipped: HashMap::new() }
-    }
-
-    pub(crate) fn ready(&self, facts: &Facts, commands: Vec<CommandInfo>) {
-        self.wire.send(&Outgoing::Ready(Ready {
-            protocol: PROTOCOL,
-            session_id: facts.session.clone(),
-            mode: facts.mode.to_string(),
-            model: facts.model.clone(),
-            commands,
-        }));
-    }
-
-    pub(crate) fn event(&mut self, event: &Event) {
-        let message = match event {
-            Event::ApprovalSettled { call, outcome, by } => Outgoing::ApprovalSettled(ApprovalSettled {
-                call_id: call.as_str().to_owned(),
-                outcome: outcome.as_str().to_owned(),
-                by: by.as_ref().map(ToString::to_string),
-            }),
-            Event::CallStarted { call } if self.includes_partial => {
-                Outgoing::CallStarted(CallStarted { call_id: call.as_str().to_owned() })
-            }
-            Event::CallOutput { call, text } if self.includes_partial => return self.output(call, text),
-            Event::CallFinished(report) => {
-                self.skipped.remove(&report.call);
-                return;
-            }
-            Event::ModeChanged { mode, by } => {
-                Outgoing::Mode(Mode { mode: mode.to_string(), by: by.as_ref().map(ToString::to_string) })
-            }
-            Event::ModelChanged(model) => Outgoing::Model(Model { model: model.clone() }),
-            Event::Rewound { to } => Outgoing::Rewound(Rewound { to: to.clone() }),
-            Event::Compressed(done) => Outgoing::Compressed(Compressed {
-                success: matches!(done.status, CompressionStatus::Compressed | CompressionStatus::Truncated),
-                tokens_before: done.tokens_before,
-                tokens_after: done.tokens_after,
-            }),
-            _ => return,
-        };
-        self.wire.send(&message);
+        Self { wire, includes_partial, skipped: HashMap::new(), mode: ApprovalMode::default() }
     }
 
     fn output(&mut self, call: &CallId, text: &str) {
@@ -93,12 +56,12 @@ impl Own {
     }
 
     /// The answer to `describe`.
-    pub(crate) fn description(&self, view: &ConversationView, mode: ApprovalMode) {
+    fn description(&self, view: &ConversationView) {
         let prompts = view.prompts.iter();
         self.wire.send(&Outgoing::Description(Description {
             model: view.model.clone(),
             resolved_model: view.resolved_model.clone(),
-            mode: mode.to_string(),
+            mode: self.mode.to_string(),
             tokens: view.tokens,
             window: view.window,
             prompts: prompts
@@ -107,8 +70,52 @@ impl Own {
             tools: view.tools.iter().map(|tool| tool.name.clone()).collect(),
         }));
     }
+}
 
-    pub(crate) fn said(&self, text: &str) {
+impl Voice for Own {
+    fn ready(&mut self, facts: &Facts, commands: Vec<CommandInfo>) {
+        self.mode = facts.mode;
+        self.wire.send(&Outgoing::Ready(Ready {
+            protocol: PROTOCOL,
+            session_id: facts.session.clone(),
+            mode: facts.mode.to_string(),
+            model: facts.model.clone(),
+            commands,
+        }));
+    }
+
+    fn event(&mut self, event: &Event) {
+        let message = match event {
+            Event::ApprovalSettled { call, outcome, by } => Outgoing::ApprovalSettled(ApprovalSettled {
+                call_id: call.as_str().to_owned(),
+                outcome: outcome.as_str().to_owned(),
+                by: by.as_ref().map(ToString::to_string),
+            }),
+            Event::CallStarted { call } if self.includes_partial => {
+                Outgoing::CallStarted(CallStarted { call_id: call.as_str().to_owned() })
+            }
+            Event::CallOutput { call, text } if self.includes_partial => return self.output(call, text),
+            Event::CallFinished(report) => {
+                self.skipped.remove(&report.call);
+                return;
+            }
+            Event::ModeChanged { mode, by } => {
+                self.mode = *mode;
+                Outgoing::Mode(Mode { mode: mode.to_string(), by: by.as_ref().map(ToString::to_string) })
+            }
+            Event::ModelChanged(model) => Outgoing::Model(Model { model: model.clone() }),
+            Event::Rewound { to } => Outgoing::Rewound(Rewound { to: to.clone() }),
+            Event::Compressed(done) => Outgoing::Compressed(Compressed {
+                success: matches!(done.status, CompressionStatus::Compressed | CompressionStatus::Truncated),
+                tokens_before: done.tokens_before,
+                tokens_after: done.tokens_after,
+            }),
+            _ => return,
+        };
+        self.wire.send(&message);
+    }
+
+    fn said(&self, text: &str) {
         self.wire.send(&Outgoing::Message(Message {
             role: "system".to_owned(),
             content: redacted(&plain(text)).into_owned(),
@@ -116,7 +123,7 @@ impl Own {
         }));
     }
 
-    pub(crate) fn problem(&self, unusable: &Unusable) {
+    fn problem(&self, unusable: &Unusable) {
         self.wire.send(&Outgoing::Error(Error {
             message: redacted(&plain(&unusable.message)).into_owned(),
             code: unusable.code.to_owned(),
@@ -124,11 +131,12 @@ impl Own {
         }));
     }
 
-    pub(crate) fn approval(&self, request: &ApprovalRequest) {
+    fn approval(&mut self, request: &Arc<ApprovalRequest>) -> Option<ApprovalAnswer> {
         self.wire.send(&Outgoing::Approval(approvals::message(request)));
+        None
     }
 
-    pub(crate) fn question(&self, id: &str, question: &Question) {
+    fn question(&self, id: &str, question: &Question) {
         self.wire.send(&Outgoing::Approval(Approval {
             call_id: id.to_owned(),
             tool_name: "command".to_owned(),
@@ -140,20 +148,32 @@ impl Own {
         }));
     }
 
-    pub(crate) fn queued(&self, id: Option<String>, position: usize) {
+    fn queued(&self, id: Option<String>, position: usize) {
         self.wire.send(&Outgoing::Queued(Queued { id, position: position as u64 }));
     }
 
-    pub(crate) fn cancelled(&self, id: Option<String>) {
+    fn cancelled(&self, id: Option<String>) {
         self.wire.send(&Outgoing::Cancelled(Cancelled { id }));
     }
 
-    pub(crate) fn host_call(&self, call: &PendingCall) {
+    fn host_call(&self, call: &PendingCall) {
         self.wire.send(&Outgoing::HostCall(HostCall {
             call_id: call.call.clone(),
             name: call.name.clone(),
             args: call.args.clone(),
         }));
+    }
+
+    fn acknowledged(&mut self, id: Option<String>, result: &OpResult) {
+        match result {
+            OpResult::Refused(refusal) => {
+                let code = refusal.code.as_str();
+                self.problem(&Unusable { code, message: refusal.message.clone(), id });
+            }
+            OpResult::Conversation(view) => self.description(view),
+            // Their events tell the rest.
+            OpResult::Accepted | OpResult::Model { .. } | OpResult::Rewound { .. } | OpResult::Budget(_) => {}
+        }
     }
 }
 
@@ -269,20 +289,6 @@ pub(crate) fn prompt(content: Content) -> Typed {
 
 pub(crate) fn slash_command(text: &str) -> Typed {
     Typed { text: text.to_owned(), parts: Vec::new(), may_be_shell: false, may_be_command: true }
-}
-
-/// The result of an operation of the host.
-pub(crate) fn acknowledged(peer: &Peer, id: Option<String>, result: &OpResult) {
-    let own = peer.voice.borrow();
-    match result {
-        OpResult::Refused(refusal) => {
-            let code = refusal.code.as_str();
-            own.problem(&Unusable { code, message: refusal.message.clone(), id });
-        }
-        OpResult::Conversation(view) => own.description(view, peer.state.borrow().facts.mode),
-        // Their events tell the rest.
-        OpResult::Accepted | OpResult::Model { .. } | OpResult::Rewound { .. } | OpResult::Budget(_) => {}
-    }
 }
 
 #[cfg(test)]

@@ -9,16 +9,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Op, RequestId, TurnEnd};
 use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::id::CallId;
 use pollux_front::input::{Input, Typed};
+use pollux_front::stdio::Driver;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::host_tools::{HostAnswer, HostTools, PendingCall};
 use crate::incoming::{Unusable, When};
-use crate::own::Own;
+use crate::voice::Voice;
 
 /// Messages that may wait for the running turn.
 const MAX_QUEUED: usize = 16;
@@ -27,15 +28,15 @@ const NOT_ANSWERED: &str = "The user did not answer in time.";
 
 /// The host, as the rest of this crate sees it.
 pub(crate) struct Peer {
-    pub(crate) voice: RefCell<Own>,
+    pub(crate) voice: RefCell<Box<dyn Voice>>,
     pub(crate) tools: Arc<HostTools>,
     input: mpsc::UnboundedSender<Input>,
-    pub(crate) state: RefCell<State>,
+    pub(crate) state: RefCell<PeerState>,
     approval_timeout: Option<Duration>,
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct PeerState {
     /// What the conversation carries out.
     current: Option<Current>,
     queue: VecDeque<Queued>,
@@ -51,8 +52,10 @@ pub(crate) struct State {
     input_ended: bool,
     /// The program ends after the current turn, whatever is queued.
     is_leaving: bool,
-    /// The exit code so far: that of the last turn.
+    /// The exit code of the last turn.
     exit: Option<ExitKind>,
+    /// The exit code of a signal, which has the last word.
+    signal: Option<ExitKind>,
 }
 
 /// What the host may ask for.
@@ -98,7 +101,7 @@ impl Current {
 
 impl Peer {
     pub(crate) fn new(
-        voice: Own,
+        voice: Box<dyn Voice>,
         tools: Arc<HostTools>,
         input: mpsc::UnboundedSender<Input>,
         approval_timeout: Option<Duration>,
@@ -120,6 +123,17 @@ impl Peer {
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state.borrow();
         state.current.is_none() && state.queue.is_empty()
+    }
+
+    /// Submits the prompts that came before the session could take any.
+    pub(crate) fn release(&self) {
+        let prompts = self.voice.borrow_mut().released();
+        for prompt in prompts {
+            let Some(prompt) = prompt else { return self.input_ended() };
+            if let Err(unusable) = self.submit(prompt, None, None) {
+                self.refuse(&unusable);
+            }
+        }
     }
 
     /// Starts a prompt or a command, or queues it.
@@ -198,12 +212,15 @@ impl Peer {
 
     /// A call waits for the host.
     pub(crate) fn approval_wanted(self: &Rc<Self>, request: &Arc<ApprovalRequest>) {
-        self.voice.borrow().approval(request);
+        let at_once = self.voice.borrow_mut().approval(request);
         let call = request.call.clone();
+        if let Some(answer) = at_once {
+            return self.send(Input::Decide { call, answer });
+        }
         if self.state.borrow().input_ended {
             // Nobody will answer.
             self.leave_after_turn();
-            return self.send(Input::Decide { call, answer: Answer::Cancel });
+            return self.send(Input::Decide { call, answer: ApprovalAnswer::Cancel });
         }
         self.state.borrow_mut().approvals.insert(call.clone(), Arc::clone(request));
         let Some(limit) = self.approval_timeout else { return };
@@ -212,7 +229,7 @@ impl Peer {
             tokio::time::sleep(limit).await;
             let Some(peer) = peer.upgrade() else { return };
             if peer.state.borrow_mut().approvals.remove(&call).is_some() {
-                peer.send(Input::Decide { call, answer: Answer::Refuse(NOT_ANSWERED.to_owned()) });
+                peer.send(Input::Decide { call, answer: ApprovalAnswer::Refuse(NOT_ANSWERED.to_owned()) });
             }
         });
     }
@@ -228,10 +245,10 @@ impl Peer {
     }
 
     /// The host answers an approval request.
-    pub(crate) fn decide(&self, call: &str, answer: Answer) -> Result<(), Unusable> {
+    pub(crate) fn decide(&self, call: &str, answer: ApprovalAnswer) -> Result<(), Unusable> {
         let not = |code, message: &str| Unusable { code, message: message.to_owned(), id: None };
         if let Some(asked) = self.state.borrow_mut().questions.remove(call) {
-            let replies = if let Answer::Replies(replies) = answer { replies } else { Vec::new() };
+            let replies = if let ApprovalAnswer::Replies(replies) = answer { replies } else { Vec::new() };
             let _ = asked.send(replies);
             return Ok(());
         }
@@ -253,7 +270,7 @@ impl Peer {
         question: &pollux_domain::approval::Question,
     ) -> Option<oneshot::Receiver<Vec<String>>> {
         let is_busy = self.is_busy() && !self.state.borrow().input_ended;
-        if !is_busy {
+        if !is_busy || !self.voice.borrow().has_questions() {
             return None;
         }
         let id = format!("question-{}", self.next_id());
@@ -304,7 +321,7 @@ impl Peer {
             self.leave_after_turn();
         }
         for call in calls {
-            self.send(Input::Decide { call, answer: Answer::Cancel });
+            self.send(Input::Decide { call, answer: ApprovalAnswer::Cancel });
         }
         if self.is_idle() {
             self.send(Input::Leave);
@@ -321,7 +338,7 @@ impl Peer {
     pub(crate) fn signalled(&self, received: Received) {
         self.leave_after_turn();
         let mut state = self.state.borrow_mut();
-        state.exit = Some(received.exit());
+        state.signal = Some(received.exit());
         state.questions.clear();
     }
 
@@ -333,20 +350,20 @@ impl Peer {
     }
 }
 
-/// For the front end of the conversation.
-impl Peer {
-    /// Whether something is being carried out.
-    pub(crate) fn is_busy(&self) -> bool {
+impl Driver for Peer {
+    fn is_busy(&self) -> bool {
         self.state.borrow().current.as_ref().is_some_and(|current| current.is_taken)
     }
 
-    /// The conversation takes the message that was sent to it.
-    pub(crate) fn taken(&self) {
+    fn taken(&self) {
         if let Some(current) = self.state.borrow_mut().current.as_mut() {
             current.is_taken = true;
         }
     }
+}
 
+/// For the front end of the conversation.
+impl Peer {
     /// Changes what is carried out, if anything is.
     pub(crate) fn with_current(&self, change: impl FnOnce(&mut Current)) {
         if let Some(current) = self.state.borrow_mut().current.as_mut() {
@@ -360,16 +377,14 @@ impl Peer {
         state.current.take_if(|current| current.is_taken || is_leaving)
     }
 
-    /// The exit code of what was carried out. A signal has the last word.
+    /// The exit code of what was carried out.
     pub(crate) fn note_exit(&self, exit: ExitKind) {
-        let mut state = self.state.borrow_mut();
-        if !(state.is_leaving && state.exit.is_some()) {
-            state.exit = Some(exit);
-        }
+        self.state.borrow_mut().exit = Some(exit);
     }
 
     pub(crate) fn exit(&self) -> ExitKind {
-        self.state.borrow().exit.unwrap_or(ExitKind::Success)
+        let state = self.state.borrow();
+        state.signal.or(state.exit).unwrap_or(ExitKind::Success)
     }
 
     /// Starts what waits, or leaves if nothing will come.

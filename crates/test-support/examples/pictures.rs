@@ -120,7 +120,7 @@ impl Stage {
 
     fn settings(&self) {
         let screen = self.open(&[], &[]);
-        screen.say("/settings").expect("Search to filter").type_text("ui.").expect("ui.footer.items");
+        screen.say("/settings").expect("Search to filter").expect("Color theme");
         self.keep(&screen, "settings", "The settings");
     }
 

@@ -70,6 +70,8 @@ pub struct HttpAnswer {
     pub body: Vec<u8>,
     /// So many bytes of the body are sent; then the server is silent until the client hangs up.
     pub stalls_after: Option<usize>,
+    /// Nothing is sent; the server ends the connection.
+    pub hangs_up: bool,
 }
 
 impl HttpAnswer {
@@ -80,7 +82,13 @@ impl HttpAnswer {
 
     /// An empty answer.
     pub fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: Vec::new(), stalls_after: None }
+        Self { status, headers: Vec::new(), body: Vec::new(), stalls_after: None, hangs_up: false }
+    }
+
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
     }
 
     #[must_use]
@@ -93,6 +101,11 @@ impl HttpAnswer {
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
+    }
+
+    /// No answer at all: the connection ends.
+    pub fn hang_up() -> Self {
+        Self { hangs_up: true, ..Self::status(0) }
     }
 
     #[must_use]
@@ -190,6 +203,9 @@ fn serve(socket: TcpStream, handler: &Handler, log: &Mutex<Vec<HttpRequest>>, hu
         let is_head = request.method == "HEAD";
         let is_last = request.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
         log.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        if answer.hangs_up {
+            return;
+        }
         let mut head =
             format!("HTTP/1.1 {} Scripted\r\nContent-Length: {}\r\n", answer.status, answer.body.len());
         for (name, value) in &answer.headers {

@@ -2,7 +2,7 @@
 //!
 //! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], [`TestHome`], an MCP server
 //! that misbehaves on demand ([`mcp`]), a terminal emulator that shows what a user sees ([`Screen`]) and its
-//! [`picture`], and a remote agent ([`a2a`]).
+//! [`picture`], a remote agent ([`a2a`]), and an object store ([`FakeBlobs`]).
 //! Does not own: any production code; this crate is only a dev-dependency.
 //! Start at [`FakeGemini::start`] and [`reply`].
 #![allow(
@@ -12,6 +12,7 @@
 )]
 
 pub mod a2a;
+mod blobs;
 pub mod chat;
 mod gemini;
 mod home;
@@ -26,6 +27,7 @@ mod tls;
 mod validate;
 pub mod wires;
 
+pub use blobs::{BlobFault, FakeBlobs};
 pub use gemini::reply::{Reply, reply};
 pub use gemini::request::Request;
 pub use gemini::{Exhausted, FakeGemini};
@@ -36,7 +38,7 @@ pub use messages::{FakeMessages, MessagesReply, MessagesRequest, extends, valida
 pub use responses::{FakeResponses, ResponsesReply, responses_reply, validate_responses_request};
 pub use screen::Screen;
 pub use terminal::Terminal;
-pub use tls::SelfSigned;
+pub use tls::{SelfSigned, client_hello};
 pub use validate::validate_request;
 /// A window as the emulator has it.
 pub use vt100::Screen as Window;

@@ -74,6 +74,19 @@ pub(crate) async fn on_thread(
     })
 }
 
+/// Looks at a file for a preview: at once, or on a thread that may wait if an editor is asked.
+pub(crate) async fn looked_at<T: Send + 'static>(
+    scope: &Arc<FileScope>,
+    location: &Location,
+    look: fn(&FileScope, &Location) -> T,
+) -> Option<T> {
+    if !scope.workspace.has_editor() {
+        return Some(look(scope, location));
+    }
+    let (scope, location) = (Arc::clone(scope), location.clone());
+    tokio::task::spawn_blocking(move || look(&scope, &location)).await.ok()
+}
+
 /// Runs short work at once. A panic ends the call, not the session.
 pub(crate) fn at_once(work: impl FnOnce() -> ToolOutcome) -> ToolOutcome {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {

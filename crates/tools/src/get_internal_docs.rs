@@ -19,6 +19,7 @@ macro_rules! pages {
 /// Every page by its path in the book.
 const PAGES: &[(&str, &str)] = pages![
     "SUMMARY.md",
+    "a2a-server.md",
     "acp.md",
     "agents.md",
     "approvals.md",
@@ -29,6 +30,7 @@ const PAGES: &[(&str, &str)] = pages![
     "commands.md",
     "configuration.md",
     "context-files.md",
+    "core.md",
     "custom-commands.md",
     "exit-codes.md",
     "extensions.md",

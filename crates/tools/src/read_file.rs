@@ -122,7 +122,7 @@ impl Invocation for Call {
     fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             let size = std::fs::metadata(self.location.path()).map_or(0, |metadata| metadata.len());
-            if size <= SMALL {
+            if size <= SMALL && !self.scope.workspace.has_editor() {
                 at_once(|| self.read())
             } else {
                 on_thread(context, move |_| self.read()).await

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::diff::{FileChange, line_delta};
 use crate::encoding::{self, Decoded};
-use crate::file_scope::{FileScope, on_thread};
+use crate::file_scope::{FileScope, looked_at, on_thread};
 use crate::omission;
 use crate::shown::Shown;
 use crate::workspace::{Location, OpenError};
@@ -177,7 +177,7 @@ impl Invocation for Call {
 
     fn preview(&self) -> BoxFuture<'_, Option<FileDiff>> {
         Box::pin(async {
-            let before = self.current().ok()?;
+            let before = looked_at(&self.scope, &self.location, current).await?.ok()?;
             self.shown.keep(before.as_deref());
             let planned = self.planned(before).ok()?;
             Some(planned.change().for_people(self.location.path()))
@@ -186,6 +186,27 @@ impl Invocation for Call {
 
     fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(on_thread(context, move |_| self.edit().unwrap_or_else(ToolOutcome::Failed)))
+    }
+}
+
+/// The file as it is; `None` if there is none.
+fn current(scope: &FileScope, location: &Location) -> Result<Option<Vec<u8>>, ToolFailure> {
+    let unreadable = |message: String| failure(ToolErrorKind::EditPreparationFailure, message);
+    match scope.workspace.open_file(location) {
+        Ok(opened) if opened.metadata.len() > MAX_BYTES => {
+            let path = location.path().display();
+            Err(failure(ToolErrorKind::FileTooLarge, format!("File size exceeds the 100MB limit: {path}")))
+        }
+        Ok(opened) => opened.read(MAX_BYTES).map(Some).map_err(|error| unreadable(error.to_string())),
+        Err(OpenError::Missing) => Ok(None),
+        Err(OpenError::IsDirectory) => {
+            let path = location.path().display();
+            Err(failure(ToolErrorKind::TargetIsDirectory, format!("Path is a directory, not a file: {path}")))
+        }
+        Err(OpenError::Refused(refusal)) => {
+            Err(failure(ToolErrorKind::PathNotInWorkspace, refusal.to_string()))
+        }
+        Err(error @ (OpenError::Special(_) | OpenError::Io(_))) => Err(unreadable(error.to_string())),
     }
 }
 
@@ -207,7 +228,7 @@ impl Planned {
 
 impl Call {
     fn edit(&self) -> Result<ToolOutcome, ToolFailure> {
-        let before = self.current()?;
+        let before = current(&self.scope, &self.location)?;
         self.shown.check(before.as_deref())?;
         let planned = self.planned(before)?;
         self.save(&planned.bytes)?;
@@ -229,32 +250,6 @@ impl Call {
         }
         let decoded = encoding::decode(bytes.clone());
         if decoded.is_lossless { self.edit_of_text(decoded) } else { self.edit_of_bytes(&bytes, decoded) }
-    }
-
-    fn current(&self) -> Result<Option<Vec<u8>>, ToolFailure> {
-        let unreadable = |message: String| failure(ToolErrorKind::EditPreparationFailure, message);
-        match self.scope.workspace.open_file(&self.location) {
-            Ok(opened) if opened.metadata.len() > MAX_BYTES => {
-                let path = self.location.path().display();
-                Err(failure(
-                    ToolErrorKind::FileTooLarge,
-                    format!("File size exceeds the 100MB limit: {path}"),
-                ))
-            }
-            Ok(opened) => opened.read(MAX_BYTES).map(Some).map_err(|error| unreadable(error.to_string())),
-            Err(OpenError::Missing) => Ok(None),
-            Err(OpenError::IsDirectory) => {
-                let path = self.location.path().display();
-                Err(failure(
-                    ToolErrorKind::TargetIsDirectory,
-                    format!("Path is a directory, not a file: {path}"),
-                ))
-            }
-            Err(OpenError::Refused(refusal)) => {
-                Err(failure(ToolErrorKind::PathNotInWorkspace, refusal.to_string()))
-            }
-            Err(error @ (OpenError::Special(_) | OpenError::Io(_))) => Err(unreadable(error.to_string())),
-        }
     }
 
     fn creation(&self) -> Planned {

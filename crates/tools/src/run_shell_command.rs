@@ -13,6 +13,7 @@ use pollux_domain::tool::{
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_exec::background::Background;
+use pollux_exec::environment;
 use pollux_exec::shell::{self, Ending, Finished, ShellCommand, ShellEnd};
 use pollux_rights::CommandRun;
 use pollux_sandbox::Tripped;
@@ -215,7 +216,7 @@ async fn confined(
     background: &Background,
     context: &ToolContext,
 ) -> ToolOutcome {
-    command.environment.extend(run.variables());
+    environment::for_sandbox(&mut command.environment, run.variables());
     loop {
         command.sandbox = Some(run.sandbox());
         let finished = match shell::run(&command, background, &*context.live, &context.cancel).await {
@@ -227,7 +228,8 @@ async fn confined(
             (context.live)(&format!("\nSandbox: {problem}\n"));
         }
         let failed = matches!(finished.ending, Ending::Exited(code) if code != 0);
-        if !(failed && run.expand(&finished.output).await) {
+        let ended = matches!(finished.ending, Ending::Exited(_));
+        if !(ended && run.expand(&finished.output, failed).await) {
             return report(finished, &command, Some(run.finish()));
         }
         (context.live)("\nRunning the command again with the new right.\n");
@@ -282,6 +284,13 @@ fn report(finished: Printed, command: &ShellCommand, mut sandbox: Option<Sandbox
     let mut outcome = reported(finished, command, sandbox.as_ref(), pollux_sandbox::notice(&tripped));
     if let ToolOutcome::Done(output) = &mut outcome {
         output.sandbox = sandbox.map(Box::new);
+        // The user is told as well: a file of theirs was put back or renamed.
+        if let Some(line) = pollux_sandbox::undone(&tripped) {
+            output.display = match &output.display {
+                Display::Text(text) => Display::Text(format!("{}\n{line}", text.trim_end())),
+                _ => Display::Text(line),
+            };
+        }
     }
     outcome
 }

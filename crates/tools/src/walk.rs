@@ -9,7 +9,7 @@ use globset::{GlobSet, GlobSetBuilder};
 use tokio_util::sync::CancellationToken;
 
 use crate::ignore_rules::{IgnoreRules, Respect};
-use crate::workspace::{Entry, EntryKind, Folder as OpenFolder, Workspace};
+use crate::workspace::{DirectoryEntry, EntryKind, Folder as OpenFolder, Workspace};
 
 /// Limit of entries examined in ignored folders, only to count the skipped files.
 const IGNORED_BUDGET: usize = 20_000;
@@ -128,7 +128,7 @@ impl Walk<'_> {
     }
 
     /// The files and folders of a folder, by name.
-    fn look_into(&self, folder: &Path) -> Option<(OpenFolder, Vec<Entry>)> {
+    fn look_into(&self, folder: &Path) -> Option<(OpenFolder, Vec<DirectoryEntry>)> {
         // Opened by its real path: an entry that has become a link is not entered.
         let open = self.workspace.open_folder(folder).ok()?;
         let mut names = open.entries().ok()?;

@@ -15,12 +15,14 @@ mod opening;
 mod saving;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::RwLock;
+use std::sync::{Arc, RwLock};
 
+use pollux_domain::file_view::FileView;
 use pollux_domain::sync::SharedLocked as _;
 
-pub(crate) use beneath::{Entry, EntryKind, Folder};
+pub(crate) use beneath::{DirectoryEntry, EntryKind, Folder};
 pub(crate) use location::short_path;
 pub(crate) use opening::OpenError;
 pub(crate) use saving::SaveError;
@@ -56,7 +58,6 @@ pub enum WorkspaceError {
 }
 
 /// The directories in which tools work. All paths are real ones: without symlinks.
-#[derive(Debug)]
 pub struct Workspace {
     directories: Vec<PathBuf>,
     project_temp: PathBuf,
@@ -65,6 +66,14 @@ pub struct Workspace {
     /// Folders with read access added during the session, such as those of skills.
     readable: RwLock<Vec<PathBuf>>,
     warnings: Vec<String>,
+    /// The editor that is attached.
+    view: Option<Arc<dyn FileView>>,
+}
+
+impl fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workspace").field("directories", &self.directories).finish_non_exhaustive()
+    }
 }
 
 /// A path that passed the access test.
@@ -152,7 +161,25 @@ impl Workspace {
             global_context: real(setup.gemini_dir.join("GEMINI.md")),
             readable: RwLock::default(),
             warnings,
+            view: None,
         })
+    }
+
+    /// The same with an editor whose text counts for files in these directories.
+    pub fn seen_through(mut self, view: Option<Arc<dyn FileView>>) -> Self {
+        self.view = view;
+        self
+    }
+
+    /// Whether an editor may be asked, so that reading has to happen on a thread that may wait.
+    pub(crate) fn has_editor(&self) -> bool {
+        self.view.is_some()
+    }
+
+    /// The editor, for files that it may be asked about.
+    fn view_of(&self, location: &Location) -> Option<&Arc<dyn FileView>> {
+        let is_inside = !location.read_only && self.directories.contains(&location.base);
+        self.view.as_ref().filter(|_| is_inside)
     }
 
     /// The project root.

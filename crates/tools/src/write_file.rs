@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::diff::{FileChange, line_delta};
 use crate::encoding::{self, Encoding, LineEnd};
-use crate::file_scope::{FileScope, on_thread};
+use crate::file_scope::{FileScope, looked_at, on_thread};
 use crate::omission;
 use crate::shown::Shown;
 use crate::workspace::{Location, OpenError, SaveError};
@@ -114,7 +114,7 @@ impl Invocation for Call {
 
     fn preview(&self) -> BoxFuture<'_, Option<FileDiff>> {
         Box::pin(async {
-            let before = self.before().ok()?;
+            let before = looked_at(&self.scope, &self.location, before).await?.ok()?;
             self.shown.keep(before.bytes());
             let (_, content) = self.content_for(&before);
             Some(FileChange::new(before.text(), &content).for_people(self.location.path()))
@@ -124,6 +124,30 @@ impl Invocation for Call {
     fn run<'a>(self: Box<Self>, context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(on_thread(context, move |_| self.write()))
     }
+}
+
+/// The previous content of the file.
+fn before(scope: &FileScope, location: &Location) -> Result<Before, ToolFailure> {
+    match scope.workspace.open_file(location) {
+        Ok(opened) if opened.metadata.len() > COMPARED_BYTES => Ok(Before::Large),
+        Ok(opened) => match opened.read(COMPARED_BYTES) {
+            Ok(bytes) => Ok(Before::Text(encoding::decode(bytes))),
+            Err(error) => Err(check_failure(location, &error)),
+        },
+        Err(OpenError::Missing) => Ok(Before::Nothing),
+        Err(OpenError::IsDirectory) => {
+            Err(write_failure(location.path(), SaveError::Io(io::Error::from_raw_os_error(libc::EISDIR))))
+        }
+        Err(OpenError::Special(what)) => Err(write_failure(location.path(), SaveError::Special(what))),
+        Err(OpenError::Refused(refusal)) => Err(write_failure(location.path(), SaveError::Refused(refusal))),
+        Err(OpenError::Io(error)) => Err(check_failure(location, &error)),
+    }
+}
+
+fn check_failure(location: &Location, error: &io::Error) -> ToolFailure {
+    let path = location.path().display();
+    let message = format!("Error checking existing file '{path}': {error}{}", code(error));
+    ToolFailure { kind: ToolErrorKind::FileWriteFailure, message, display: None }
 }
 
 /// The previous content of a file.
@@ -151,7 +175,7 @@ impl Before {
 impl Call {
     fn write(&self) -> ToolOutcome {
         let path = self.location.path();
-        let before = match self.before() {
+        let before = match before(&self.scope, &self.location) {
             Ok(before) => before,
             Err(failure) => return ToolOutcome::Failed(failure),
         };
@@ -163,7 +187,7 @@ impl Call {
             return ToolOutcome::Failed(match error {
                 // A file is in the place of a folder; upstream notices when it looks for the old file.
                 SaveError::Io(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
-                    self.check_failure(&error)
+                    check_failure(&self.location, &error)
                 }
                 error => write_failure(path, error),
             });
@@ -180,34 +204,6 @@ impl Call {
             Before::Text(old) => (old.encoding, self.content.clone()),
             Before::Nothing | Before::Large => (Encoding::Utf8, self.content.clone()),
         }
-    }
-
-    fn before(&self) -> Result<Before, ToolFailure> {
-        match self.scope.workspace.open_file(&self.location) {
-            Ok(opened) if opened.metadata.len() > COMPARED_BYTES => Ok(Before::Large),
-            Ok(opened) => match opened.read(COMPARED_BYTES) {
-                Ok(bytes) => Ok(Before::Text(encoding::decode(bytes))),
-                Err(error) => Err(self.check_failure(&error)),
-            },
-            Err(OpenError::Missing) => Ok(Before::Nothing),
-            Err(OpenError::IsDirectory) => Err(write_failure(
-                self.location.path(),
-                SaveError::Io(io::Error::from_raw_os_error(libc::EISDIR)),
-            )),
-            Err(OpenError::Special(what)) => {
-                Err(write_failure(self.location.path(), SaveError::Special(what)))
-            }
-            Err(OpenError::Refused(refusal)) => {
-                Err(write_failure(self.location.path(), SaveError::Refused(refusal)))
-            }
-            Err(OpenError::Io(error)) => Err(self.check_failure(&error)),
-        }
-    }
-
-    fn check_failure(&self, error: &io::Error) -> ToolFailure {
-        let path = self.location.path().display();
-        let message = format!("Error checking existing file '{path}': {error}{}", code(error));
-        ToolFailure { kind: ToolErrorKind::FileWriteFailure, message, display: None }
     }
 
     fn done(&self, before: &Before, content: &str) -> ToolOutcome {

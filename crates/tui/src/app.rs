@@ -9,16 +9,18 @@ mod header;
 mod input;
 mod page;
 mod phrases;
+mod shortcuts;
 mod status;
 mod title;
 mod todos;
+mod tray;
 mod view;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pollux_domain::approval::{Answer, ApprovalMode};
-use pollux_domain::event::Event;
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode};
+use pollux_domain::event::{Event, RequestId};
 use pollux_domain::id::CallId;
 use pollux_domain::model::RequestRole;
 use pollux_domain::path_display::PathDisplay;
@@ -31,7 +33,7 @@ pub use phrases::{TIPS, WIT};
 pub use status::Phrases;
 pub use title::Titles;
 
-use crate::composer::{Candidates, Composer, Submission, Wanted};
+use crate::composer::{Candidates, Composer, Wanted};
 use crate::keys::KeyMap;
 use crate::theme::{Shade, Theme};
 use crate::transcript::{Item, Transcript};
@@ -41,6 +43,7 @@ use self::footer::Tally;
 use self::page::Page;
 use self::status::Status;
 use self::todos::Todos;
+use self::tray::Tray;
 
 /// How long a toast stays, and the repeated key it announces counts.
 const TOAST: Duration = crate::composer::TWICE;
@@ -114,11 +117,18 @@ pub enum Action {
         text: String,
         shell: bool,
     },
+    /// Say something to the running turn.
+    Steer {
+        id: RequestId,
+        text: String,
+    },
+    /// Take back what was said to it.
+    Withdraw(RequestId),
     /// Stop the running turn.
     Cancel,
     Decide {
         call: CallId,
-        answer: Answer,
+        answer: ApprovalAnswer,
     },
     /// Let the person change a call's arguments in an editor.
     EditCall(CallId),
@@ -150,6 +160,8 @@ pub enum Action {
     ToggleMouse,
     Suspend,
     Quit,
+    /// Leave the session running.
+    Detach,
 }
 
 /// A short-lived message.
@@ -172,8 +184,8 @@ pub struct App {
     transcript: Transcript,
     composer: Composer,
     questions: Questions,
-    /// Prompts that were typed during the turn.
-    queue: Vec<Submission>,
+    /// What was typed during the turn.
+    tray: Tray,
     session: SessionState,
     notices: Notices,
     view: ViewState,
@@ -200,6 +212,8 @@ struct SessionState {
     mode: ApprovalMode,
     /// The model that answered last.
     model: String,
+    /// The number of other front ends.
+    others: usize,
 }
 
 /// Short-lived messages.
@@ -208,6 +222,8 @@ struct Notices {
     toast: Option<Toast>,
     /// The key that leaves was pressed once.
     leaving: Option<Instant>,
+    /// The first key of detaching was pressed.
+    detaching: bool,
 }
 
 /// Display options that the person toggled.
@@ -252,13 +268,14 @@ impl App {
             transcript: Transcript::default(),
             composer,
             questions: Questions::default(),
-            queue: Vec::new(),
+            tray: Tray::default(),
             session: SessionState {
                 status: Status::default(),
                 todos: Todos::default(),
                 tally: Tally::default(),
                 mode,
                 model: String::new(),
+                others: 0,
             },
             notices: Notices::default(),
             view: ViewState::default(),
@@ -426,35 +443,13 @@ impl App {
         self.window.focused
     }
 
-    /// Moves queued prompts back into the composer, before its text.
-    pub(crate) fn unqueue(&mut self) {
-        let queued = std::mem::take(&mut self.queue);
-        if let [only] = queued.as_slice()
-            && self.composer.is_empty()
-        {
-            self.composer.set_shell_mode(only.shell);
-        }
-        let texts: Vec<&str> = queued.iter().map(|queued| queued.text.as_str()).collect();
-        self.composer.prepend(&texts.join("\n\n"));
-        self.set_conditions();
-    }
-
-    /// The queued prompts, joined, to send when the turn has ended.
-    pub fn take_queue(&mut self) -> Option<Submission> {
-        let shell = self.queue.first()?.shell;
-        let count = if shell { 1 } else { self.queue.iter().take_while(|queued| !queued.shell).count() };
-        let taken: Vec<Submission> = self.queue.drain(..count).collect();
-        self.set_conditions();
-        let joined = |part: fn(&Submission) -> &str| taken.iter().map(part).collect::<Vec<_>>().join("\n\n");
-        Some(Submission { text: joined(|queued| &queued.text), raw: joined(|queued| &queued.raw), shell })
-    }
-
     /// Folds in an event of the session.
     pub fn event(&mut self, event: &Event, now: Instant) {
         self.session.status.take(event, now);
         self.session.todos.take(event);
         self.transcript.take(event, now);
         self.session.tally.take(event);
+        self.follow_tray(event);
         match event {
             Event::RequestSent(sent)
                 if self.settings.model_in_chat
@@ -471,6 +466,7 @@ impl App {
             }
             Event::ApprovalSettled { call, .. } => self.settle(call),
             Event::ModeChanged { mode, .. } => self.session.mode = *mode,
+            Event::FrontsChanged(fronts) => self.session.others = fronts.len().saturating_sub(1),
             // Where it is hidden it stays so.
             Event::ModelChanged(model) if !self.footer.model.is_empty() => {
                 self.footer.model.clone_from(model)
@@ -491,7 +487,7 @@ impl App {
 
     fn set_conditions(&mut self) {
         self.composer.conditions.busy = self.session.status.is_busy();
-        self.composer.conditions.queued = !self.queue.is_empty();
+        self.composer.conditions.queued = !self.tray.is_empty();
         self.composer.conditions.yolo = self.session.mode == ApprovalMode::Yolo;
     }
 

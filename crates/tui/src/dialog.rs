@@ -8,7 +8,7 @@ mod picker;
 mod questions;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use pollux_domain::approval::{Answer, ApprovalRequest, Subject};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalRequest, Subject};
 use pollux_domain::id::CallId;
 use pollux_domain::path_display::PathDisplay;
 use ratatui::text::Line;
@@ -43,7 +43,7 @@ pub enum Verdict {
     /// The question still stands.
     Open,
     /// The answer to a call's question.
-    Answered { call: CallId, answer: Answer },
+    Answered { call: CallId, answer: ApprovalAnswer },
     /// The person wants to change the call in an editor; the dialog stays until that is done.
     Edit { call: CallId },
     /// A row of the picker was chosen: its key, and the letter if it was not Enter.

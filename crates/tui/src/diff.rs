@@ -1,4 +1,8 @@
-//! A change to a file, with line numbers.
+//! A change to a file, with line numbers and the changed parts of its lines.
+
+mod parts;
+
+use std::ops::Range;
 
 use pollux_domain::terminal_text::visible;
 use pollux_domain::tool::FileDiff;
@@ -52,8 +56,10 @@ fn part(
     let last = entries.iter().map(Entry::number).max().unwrap_or_default();
     let digits = last.to_string().len();
     let coloured = colours(&entries, file_name, theme);
-    let lines = entries.iter().zip(coloured);
-    (lines.flat_map(|(entry, spans)| line(entry, spans, digits, width, theme)).collect(), more)
+    let marked = marks(&entries);
+    let lines = entries.iter().zip(coloured).zip(marked);
+    let lines = lines.flat_map(|((entry, spans), marks)| line(entry, spans, &marks, digits, width, theme));
+    (lines.collect(), more)
 }
 
 impl Entry {
@@ -127,21 +133,72 @@ fn colours(entries: &[Entry], file: &str, theme: &Theme) -> Vec<Vec<Span<'static
     lines
 }
 
+/// The changed parts of each line, as bytes of its text: the first removed line of a group is compared with the first
+/// added one, and so on.
+fn marks(entries: &[Entry]) -> Vec<Vec<Range<usize>>> {
+    let mut marks = vec![Vec::new(); entries.len()];
+    let run =
+        |from: usize, is: fn(&Entry) -> bool| entries.iter().skip(from).take_while(|entry| is(entry)).count();
+    let mut at = 0;
+    while at < entries.len() {
+        let removed = run(at, |entry| matches!(entry, Entry::Removed(..)));
+        let added = run(at + removed, |entry| matches!(entry, Entry::Added(..)));
+        for pair in 0..removed.min(added) {
+            let (old, new) = (at + pair, at + removed + pair);
+            let (Some(before), Some(after)) = (entries.get(old), entries.get(new)) else { continue };
+            let (in_old, in_new) = parts::changed(before.text(), after.text());
+            if let Some(marked) = marks.get_mut(old) {
+                *marked = in_old;
+            }
+            if let Some(marked) = marks.get_mut(new) {
+                *marked = in_new;
+            }
+        }
+        at += (removed + added).max(1);
+    }
+    marks
+}
+
+/// Styles the marked bytes of a line.
+fn emphasised(spans: Vec<Span<'static>>, marks: &[Range<usize>], style: Style) -> Vec<Span<'static>> {
+    if marks.is_empty() {
+        return spans;
+    }
+    let mut styled = Vec::new();
+    let mut start = 0;
+    for span in spans {
+        let end = start + span.content.len();
+        let inside = |at: usize| (start..=end).contains(&at);
+        let edges = marks.iter().flat_map(|mark| [mark.start, mark.end]).filter(|at| inside(*at));
+        let mut cuts: Vec<usize> = [start].into_iter().chain(edges).chain([end]).collect();
+        cuts.dedup();
+        for (from, to) in cuts.iter().zip(cuts.iter().skip(1)) {
+            let Some(text) = span.content.get(from - start..to - start) else { continue };
+            let is_marked = marks.iter().any(|mark| mark.start <= *from && *to <= mark.end);
+            let style = if is_marked { span.style.patch(style) } else { span.style };
+            styled.push(Span::styled(text.to_owned(), style));
+        }
+        start = end;
+    }
+    styled
+}
+
 fn line(
     entry: &Entry,
     spans: Vec<Span<'static>>,
+    marks: &[Range<usize>],
     digits: usize,
     width: u16,
     theme: &Theme,
 ) -> Vec<Line<'static>> {
-    let (sign, behind) = match entry {
+    let (sign, behind, part) = match entry {
         Entry::Gap => {
             let gap = format!("{:>digits$} ⋮", "");
             return vec![Line::from(Span::styled(gap, theme.secondary()))];
         }
-        Entry::Same(..) => (' ', Style::new()),
-        Entry::Removed(..) => ('-', theme.removed()),
-        Entry::Added(..) => ('+', theme.added()),
+        Entry::Same(..) => (' ', Style::new(), Style::new()),
+        Entry::Removed(..) => ('-', theme.removed(), theme.removed_part()),
+        Entry::Added(..) => ('+', theme.added(), theme.added_part()),
     };
     let number = Span::styled(format!("{:>digits$} ", entry.number()), theme.secondary());
     let mark = Span::styled(format!("{sign} "), if sign == '-' { theme.error() } else { theme.success() });
@@ -151,6 +208,8 @@ fn line(
     if let Some(colour) = behind.bg {
         spans.iter_mut().for_each(|span| span.style = span.style.bg(colour));
     }
+    let is_whole = spans.iter().map(|span| span.content.len()).sum::<usize>() == entry.text().len();
+    let spans = if is_whole { emphasised(spans, marks, part) } else { spans };
     chop(&spans, width, &margin)
 }
 
@@ -181,6 +240,22 @@ mod tests {
             shown(unified),
             [" 1   one", " 2 - two", " 2 + 2", " 3   three", "   ⋮", "90   x", "91 + y"]
         );
+    }
+
+    #[test]
+    fn the_changed_words_of_a_line_are_marked() {
+        let theme = Theme::named("Default").expect("built in");
+        let text = "@@ -1,2 +1,2 @@\n same\n-let total = price * count;\n+let total = price * (count + 1);\n";
+        let lines = render_text(text, "a.txt", 60, &theme);
+        let marked = |row: usize, style: Style| {
+            let spans = lines[row].spans.iter().filter(|span| span.style.bg == style.bg);
+            spans.map(|span| span.content.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(marked(2, theme.added_part()), ["(", " + 1)"]);
+        assert_eq!(marked(1, theme.removed_part()), Vec::<String>::new());
+        assert!(lines.iter().all(|line| !line.spans.is_empty()));
+        // Text stays as it is, whatever is marked.
+        assert_eq!(lines[2].to_string(), "2 + let total = price * (count + 1);");
     }
 
     #[test]

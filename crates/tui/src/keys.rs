@@ -64,7 +64,7 @@ impl Context {
                 SearchSubmit, SearchAccept, SearchStart, NavUp, NavDown, Cancel,
             },
             Self::App => list! {
-                Quit, Exit, Cancel, ScrollUp, ScrollDown, ScrollHome, ScrollEnd, PageUp, PageDown,
+                Quit, Exit, Detach, Cancel, ScrollUp, ScrollDown, ScrollHome, ScrollEnd, PageUp, PageDown,
                 ShowErrors, ShowTodos, ShowIdeContext, ToggleMarkdown, ToggleCopyMode, ToggleMouse,
                 ToggleYolo, CycleMode, ShowMoreLines, FocusShell, ClearScreen, Suspend, BackgroundToggle,
                 BackgroundList, DumpFrame, StartRecording, StopRecording,
@@ -142,13 +142,18 @@ impl KeyMap {
         self.chords(command).first().map(|chord| chord.label()).unwrap_or_default()
     }
 
-    /// Every command that has a key, by section.
+    /// The last of its keys. Of the default ones that is the key that every terminal can send.
+    pub fn last_key(&self, command: Command) -> String {
+        self.chords(command).last().map(|chord| chord.label()).unwrap_or_default()
+    }
+
+    /// Every command that has a key and an effect, by section.
     pub fn listing(&self) -> Vec<Shortcut> {
         let keys = |chords: &[Chord]| chords.iter().map(|chord| chord.label()).collect::<Vec<_>>().join(", ");
         Command::ALL
             .iter()
             .map(|command| (command, self.chords(*command)))
-            .filter(|(_, chords)| !chords.is_empty())
+            .filter(|(command, chords)| command.has_effect() && !chords.is_empty())
             .map(|(command, chords)| Shortcut {
                 command: *command,
                 section: command.section(),

@@ -136,12 +136,13 @@ impl<W: Write> Screen<W> {
 
     /// Moves to the first column of a row that is on the terminal already.
     fn go_to(&mut self, y: u16, text: &mut Vec<u8>) {
+        // Scripts that drive the program wait for a carriage return, also where an absolute move needs none.
+        text.push(b'\r');
         if self.whole {
             let _ = write!(text, "\x1b[{};1H", y + 1);
             self.at = y;
             return;
         }
-        text.push(b'\r');
         match self.at.cmp(&y) {
             std::cmp::Ordering::Greater => drop(write!(text, "\x1b[{}A", self.at - y)),
             std::cmp::Ordering::Less => drop(write!(text, "\x1b[{}B", y - self.at)),

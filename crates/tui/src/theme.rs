@@ -1,7 +1,7 @@
 //! Colours by meaning.
 //!
 //! A theme says what text, borders, changes and states look like; widgets ask for the meaning and never for a colour.
-//! The default uses blue and orange where others use green and red, and never colour alone: every state has a sign.
+//! Nothing is said by colour alone: every state has a sign. Two themes use blue and orange in place of green and red.
 
 mod custom;
 mod palettes;
@@ -136,6 +136,30 @@ impl Theme {
         if self.plain { Style::new() } else { Style::new().fg(self.text).bg(self.removed) }
     }
 
+    /// The changed part of an added line.
+    pub fn added_part(&self) -> Style {
+        self.changed_part(self.added, self.success)
+    }
+
+    /// The changed part of a removed line.
+    pub fn removed_part(&self) -> Style {
+        self.changed_part(self.removed, self.error)
+    }
+
+    /// A stronger shade of the line's background where colours can be mixed, and a line under the text elsewhere.
+    fn changed_part(&self, behind: Color, ink: Color) -> Style {
+        match (behind, ink) {
+            (Color::Rgb(red, green, blue), Color::Rgb(to_red, to_green, to_blue)) if !self.plain => {
+                let mix = |from: u8, to: u8| {
+                    u8::try_from((u16::from(from) * 13 + u16::from(to) * 7) / 20).unwrap_or(from)
+                };
+                let colour = Color::Rgb(mix(red, to_red), mix(green, to_green), mix(blue, to_blue));
+                Style::new().fg(self.text).bg(colour)
+            }
+            _ => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
+        }
+    }
+
     pub fn code(&self) -> Style {
         self.ink(self.accent)
     }
@@ -202,17 +226,48 @@ mod tests {
                 let contrast = (f64::max(ink, behind) + 0.05) / (f64::min(ink, behind) + 0.05);
                 assert!(contrast >= 4.5, "{shade:?} {colour:?} {contrast}");
             }
-            // Well and badly differ in blue, which nearly everybody sees, and not in red and green alone.
-            let blue = |colour: Color| if let Color::Rgb(_, _, blue) = colour { i32::from(blue) } else { 0 };
-            assert!((blue(theme.success) - blue(theme.error)).abs() > 90, "{shade:?}");
-            assert!((blue(theme.added) - blue(theme.removed)).abs() > 30, "{shade:?}");
+            let ratio = |one: f64, other: f64| (f64::max(one, other) + 0.05) / (f64::min(one, other) + 0.05);
+            for line in [theme.added, theme.removed] {
+                for colour in &theme.code {
+                    let contrast = ratio(brightness(*colour), brightness(line));
+                    assert!(contrast >= 4.5, "{shade:?} {colour:?} on {line:?}: {contrast}");
+                }
+            }
+            // The text is the terminal's own: white on dark, black on light.
+            for part in [theme.added_part(), theme.removed_part()] {
+                let colour = part.bg.expect("mixed");
+                let contrast = ratio(1.0 - behind, brightness(colour));
+                assert!(contrast >= 4.5, "{shade:?} {colour:?} {contrast}");
+            }
+        }
+    }
+
+    /// Whether a colour is rather red than green, and how much blue it has.
+    fn redness(colour: Color) -> (i32, i32) {
+        let Color::Rgb(red, green, blue) = colour else { panic!("{colour:?} is the terminal's own") };
+        (i32::from(red) - i32::from(green), i32::from(blue))
+    }
+
+    #[test]
+    fn changes_are_red_and_green_unless_somebody_cannot_see_that() {
+        for shade in [Shade::Dark, Shade::Light] {
+            let theme = Theme::for_shade(shade);
+            assert!(redness(theme.added).0 < -15 && redness(theme.success).0 < -40, "{shade:?}");
+            assert!(redness(theme.removed).0 > 15 && redness(theme.error).0 > 40, "{shade:?}");
+        }
+        for name in ["GitHub Dark Colorblind", "GitHub Light Colorblind"] {
+            let theme = Theme::named(name).expect("built in");
+            assert!((redness(theme.success).1 - redness(theme.error).1).abs() > 90, "{name}");
+            assert!((redness(theme.added).1 - redness(theme.removed).1).abs() > 20, "{name}");
         }
     }
 
     #[test]
     fn without_colour_no_style_has_one() {
         let theme = Theme::no_colour();
-        for style in [theme.text(), theme.added(), theme.error(), theme.letter(0, 3), theme.link()] {
+        for style in
+            [theme.text(), theme.added(), theme.added_part(), theme.error(), theme.letter(0, 3), theme.link()]
+        {
             assert_eq!((style.fg, style.bg), (None, None));
         }
     }

@@ -6,6 +6,7 @@
 mod activity;
 mod item;
 mod panel;
+mod report;
 mod tool_box;
 
 use std::collections::VecDeque;
@@ -46,6 +47,8 @@ pub struct Transcript {
     pub thoughts: bool,
     /// How paths are displayed.
     pub paths: PathDisplay,
+    /// What was printed last is a call of one row; another one follows without a blank row.
+    after_row: bool,
     /// The questions that stand, and since when the first of them does.
     asked: (usize, Option<Instant>),
 }
@@ -64,6 +67,21 @@ impl Past {
             Self::Call(call) => call.lines(look),
         }
     }
+
+    /// Its lines after others: calls of one row stand together.
+    pub(crate) fn lines_after(&self, after_row: &mut bool, look: Look<'_>) -> Vec<Line<'static>> {
+        close_up(self.lines(look), matches!(self, Self::Call(_)), after_row)
+    }
+}
+
+/// Takes away the blank row between two calls of one row.
+fn close_up(mut lines: Vec<Line<'static>>, is_call: bool, after_row: &mut bool) -> Vec<Line<'static>> {
+    let is_row = is_call && lines.len() == 2;
+    if is_row && *after_row {
+        lines.remove(0);
+    }
+    *after_row = is_row;
+    lines
 }
 
 #[derive(Debug)]
@@ -110,6 +128,14 @@ impl Transcript {
         if let Some(shell) = self.call(&self.shell()) {
             shell.end(said);
         }
+    }
+
+    /// Whether a command of the person's runs.
+    pub(crate) fn runs_shell(&self) -> bool {
+        let shell = self.shell();
+        self.open
+            .iter()
+            .any(|open| matches!(open, Open::Call(call) if *call.id() == shell && !call.is_over()))
     }
 
     /// The subject of the current thought.
@@ -293,7 +319,7 @@ impl Transcript {
     pub fn finished(&mut self, look: Look<'_>) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         for past in self.settled() {
-            lines.extend(past.lines(look));
+            lines.extend(past.lines_after(&mut self.after_row, look));
             if let Past::Call(call) = past {
                 self.last = Some(call);
             }
@@ -312,13 +338,14 @@ impl Transcript {
 
     /// The items that still change.
     pub fn live(&self, look: Look<'_>) -> Vec<Line<'static>> {
+        let mut after_row = self.after_row;
         let lines = self.open.iter().flat_map(|open| match open {
-            Open::Done(item) => item.lines(look),
+            Open::Done(item) => close_up(item.lines(look), false, &mut after_row),
             // Its question shows it.
             Open::Call(call) if call.is_asked() => Vec::new(),
-            Open::Call(call) => call.lines(look),
+            Open::Call(call) => close_up(call.lines(look), true, &mut after_row),
             Open::Answer { stream, begun, .. } if !stream.is_empty() => {
-                item::answer(stream.tail(), *begun, look)
+                close_up(item::answer(stream.tail(), *begun, look), false, &mut after_row)
             }
             Open::Answer { .. } => Vec::new(),
         });

@@ -11,9 +11,9 @@ use pollux_host::{check_credentials, load_settings};
 use serde_json::{Value, json};
 
 use crate::client::Capabilities;
-use crate::error::RpcError;
 use crate::params::text;
 use crate::server::{Reply, Server};
+use pollux_front::rpc::RpcError;
 
 /// The method that the client carries out by running this program in a terminal.
 const TERMINAL: &str = "terminal";

@@ -7,11 +7,12 @@ use pollux_host::request::{Resumed, SessionChoice};
 use pollux_host::sessions::{SavedSession, saved_sessions};
 use serde_json::{Value, json};
 
-use crate::error::RpcError;
 use crate::options;
 use crate::params::{directories, folder, instructions, optional, servers, text};
 use crate::server::{Opening, Reply, Server};
+use crate::servers::links;
 use crate::session::Session;
+use pollux_front::rpc::RpcError;
 
 /// Sessions of one page of `session/list`.
 const PAGE: usize = 50;
@@ -25,7 +26,7 @@ pub(super) async fn new(server: &Rc<Server>, params: &Value) -> Result<Reply, Rp
         _ if server.resumed.replace(true) => SessionChoice::New,
         given => given.clone(),
     };
-    let opening = opening(params, folder, choice, false)?;
+    let opening = opening(server, params, folder, choice, false)?;
     opened(server, opening, true).await
 }
 
@@ -57,12 +58,13 @@ async fn reopen(server: &Rc<Server>, params: &Value, replay: bool, fork: bool) -
         let data = json!({"field": "sessionId", "pid": pid, "fork": true});
         return Err(RpcError::invalid_params("sessionId", why).with_data(data));
     }
-    let resumed = Resumed { which: id.to_owned(), all_projects: false, fork };
+    let resumed = Resumed { which: id.to_owned(), fork, ..Resumed::default() };
     let choice = SessionChoice::Resume(resumed);
-    opened(server, opening(params, folder, choice, replay)?, fork).await
+    opened(server, opening(server, params, folder, choice, replay)?, fork).await
 }
 
 fn opening(
+    server: &Server,
     params: &Value,
     folder: PathBuf,
     choice: SessionChoice,
@@ -72,6 +74,7 @@ fn opening(
         folder,
         choice,
         directories: directories(params)?,
+        links: links(&server.client, params),
         servers: servers(params)?,
         instructions: instructions(params)?,
         replay,

@@ -59,7 +59,7 @@ enum AuthLeaf {
   pollux auth logout
   pollux auth logout --all")]
     Logout {
-        /// Also remove sign-ins to MCP servers and gemini-cli's login with Google
+        /// Also remove MCP server credentials and gemini-cli's Google login
         #[arg(long)]
         all: bool,
     },

@@ -7,6 +7,27 @@ use crate::usage::UsageError;
 
 /// More words than this are a prompt, whatever they begin with.
 const MAX_WORDS_OF_A_COMMAND: usize = 3;
+/// Fewer letters stand for too many names.
+const MIN_ABBREVIATION: usize = 3;
+
+/// Commands that similar programs have, and what to do here.
+const FOREIGN: &[(&[&str], &str)] = &[
+    (
+        &["update", "upgrade", "self-update"],
+        "Pollux does not update itself; install the new version the way you installed this one",
+    ),
+    (&["login", "signin", "sign-in"], "run `pollux auth login`"),
+    (&["logout", "signout", "sign-out"], "run `pollux auth logout`"),
+    (
+        &["serve", "server", "app-server", "a2a", "a2a-server"],
+        "run `pollux acp` for editors or `pollux mcp serve` for other agents",
+    ),
+    (&["doctor"], "run `pollux auth status`, `pollux config show` or `pollux sandbox check`"),
+    (&["version"], "run `pollux --version`"),
+    (&["resume", "continue"], "run `pollux --resume`"),
+    (&["exec"], "run `pollux -p TEXT`"),
+    (&["settings"], "run `pollux config show`"),
+];
 
 /// The names of the commands that the words lead to, in a built tree.
 pub fn path(root: &Command, words: &[String]) -> Vec<String> {
@@ -78,6 +99,11 @@ pub fn mistyped_command(root: &Command, words: &[String]) -> Option<UsageError> 
     if root.find_subcommand(first).is_some() || first.contains(char::is_whitespace) {
         return None;
     }
+    if typed.len() == 1
+        && let Some(error) = foreign(first)
+    {
+        return Some(error);
+    }
     let nearest = nearest_command(root, first)?;
     let is_command = match typed.get(1) {
         None => true,
@@ -97,6 +123,18 @@ pub fn mistyped_command(root: &Command, words: &[String]) -> Option<UsageError> 
         nearest: nearest.to_owned(),
         words: typed.join(" "),
     })
+}
+
+/// The refusal of words that begin like a command of a similar program and hold an option of it.
+pub(super) fn foreign_command(root: &Command, words: &[String]) -> Option<UsageError> {
+    let first = arguments(root, words).into_iter().next().and_then(|index| words.get(index))?;
+    foreign(first)
+}
+
+fn foreign(word: &str) -> Option<UsageError> {
+    let known = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(word));
+    let (_, instead) = FOREIGN.iter().find(|(names, _)| known(names))?;
+    Some(UsageError::ForeignCommand { given: word.to_owned(), instead })
 }
 
 /// The visible command below this one whose name is nearest to what was typed.
@@ -131,6 +169,10 @@ fn slips(typed: &str, name: &str) -> usize {
         letters.sort_unstable();
         letters
     };
+    // The beginning of a name is an abbreviation of it.
+    if typed.len() >= MIN_ABBREVIATION && name.starts_with(typed) {
+        return 1;
+    }
     match distance(typed, name) {
         2 if sorted(typed) == sorted(name) => 1,
         other => other,

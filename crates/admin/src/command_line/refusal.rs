@@ -5,7 +5,7 @@ use std::error::Error;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::lookup::{mistyped_command, nearest_command, nearest_option, path};
+use super::lookup::{foreign_command, mistyped_command, nearest_command, nearest_option, path};
 use super::values::Expected;
 use crate::usage::UsageError;
 
@@ -20,9 +20,9 @@ pub(super) fn usage_error(error: &clap::Error, root: &Command, words: &[String])
     let name = argument.trim_start_matches('[').split([' ', '=', '[', ']']).next();
     let name = name.unwrap_or(argument).to_owned();
     match error.kind() {
-        ErrorKind::UnknownArgument => {
-            mistyped_command(root, words).unwrap_or_else(|| unknown(argument, root, words))
-        }
+        ErrorKind::UnknownArgument => mistyped_command(root, words)
+            .or_else(|| foreign_command(root, words))
+            .unwrap_or_else(|| unknown(argument, root, words)),
         ErrorKind::InvalidSubcommand => {
             let given = text(ContextKind::InvalidSubcommand);
             mistyped_command(root, words).unwrap_or_else(|| unknown(given, root, words))
@@ -64,19 +64,24 @@ pub(super) fn usage_error(error: &clap::Error, root: &Command, words: &[String])
 fn unknown(given: &str, root: &Command, words: &[String]) -> UsageError {
     let path = path(root, words);
     let command = path.iter().fold(root, |command, name| command.find_subcommand(name).unwrap_or(command));
+    if !given.starts_with('-') && command.has_subcommands() {
+        let with_path =
+            |name: &str| path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(" ");
+        let nearest = nearest_command(command, given).map(with_path);
+        return UsageError::UnknownSubcommand { given: with_path(given), nearest };
+    }
     let option = given.split('=').next().unwrap_or(given);
-    let nearest = if option.starts_with('-') {
-        nearest_option(command, option).map(|name| format!("--{name}"))
-    } else {
-        nearest_command(command, given).map(|name| format!("pollux {} {name}", path.join(" ")))
-    };
-    UsageError::Unknown { given: option.trim_start_matches('-').to_owned(), nearest }
+    let nearest = nearest_option(command, option).filter(|_| option.starts_with('-'));
+    UsageError::Unknown {
+        given: option.trim_start_matches('-').to_owned(),
+        nearest: nearest.map(|name| format!("--{name}")),
+    }
 }
 
 fn bad_value(name: String, expected: &Expected, given: &str) -> UsageError {
     let Expected { what, shows_given } = expected;
-    let expected = if *shows_given { format!("{what}, not `{given}`") } else { what.clone() };
-    UsageError::BadValue { name, expected }
+    let given = shows_given.then(|| given.to_owned());
+    UsageError::BadValue { name, given, expected: what.clone() }
 }
 
 /// The first line of clap's own text.

@@ -10,7 +10,7 @@ use clap::{Arg, Command};
 use pollux_domain::approval::ApprovalMode;
 use pollux_host::request::Scope;
 
-/// What a value should have been; follows "`--flag` takes".
+/// What a value should have been; follows "expected".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) what: String,
@@ -39,7 +39,7 @@ impl Error for Expected {}
 /// A number above 0.
 pub(crate) fn count<T: std::str::FromStr + PartialOrd + Default>(text: &str) -> Result<T, Expected> {
     let number = text.parse::<T>().ok().filter(|number| *number > T::default());
-    number.ok_or_else(|| Expected::new("a number above 0"))
+    number.ok_or_else(|| Expected::new("a positive number"))
 }
 
 /// `user` or `project`: the settings file to change.
@@ -59,7 +59,19 @@ pub fn variable_names() -> impl TypedValueParser<Value = String> {
     StringValueParser::new().try_map(|text| {
         let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
             && text.bytes().next().is_some_and(|first| !first.is_ascii_digit());
-        if is_name { Ok(text) } else { Err(Expected::without_value("the name of a variable, not a key")) }
+        if is_name {
+            Ok(text)
+        } else {
+            Err(Expected::without_value("the name of an environment variable, not a key"))
+        }
+    })
+}
+
+/// A list, separated by commas, with at least one item and no empty ones.
+pub fn full_lists(expected: &'static str) -> impl TypedValueParser<Value = String> {
+    StringValueParser::new().try_map(move |text| {
+        let is_full = text.split(',').all(|item| !item.trim().is_empty());
+        if is_full { Ok(text) } else { Err(Expected::new(expected)) }
     })
 }
 

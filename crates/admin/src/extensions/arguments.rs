@@ -92,7 +92,7 @@ enum ExtensionsLeaf {
     },
     /// Update an extension, or all of them
     ///
-    /// Asks for approval, showing the changes, only if the update adds something that needs it.
+    /// Shows the changes and asks for confirmation if the update adds anything that requires it.
     #[command(after_help = "Examples:
   pollux extensions update security
   pollux extensions update --all")]

@@ -83,7 +83,7 @@ Examples:
         /// Event to run hooks for
         #[arg(value_name = "event")]
         event: String,
-        /// JSON object that overrides keys of the sample input; `-` for stdin
+        /// File with a JSON object that overrides keys of the sample input; `-` for stdin
         #[arg(long, value_name = "file", allow_hyphen_values = true)]
         input: Option<String>,
         /// Output JSON

@@ -296,7 +296,8 @@ fn tools_of(tools: &Value) -> (Vec<String>, Vec<String>) {
     };
     let (mut ours, mut lost): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for tool in named {
-        match claude_tool_name(tool) {
+        // An agent cannot delegate to another agent.
+        match claude_tool_name(tool).filter(|name| *name != "invoke_agent") {
             Some(name) if !ours.iter().any(|known| known == name) => ours.push(name.to_owned()),
             Some(_) => {}
             None if tool.starts_with("mcp__") => ours.push(tool.replace("__", "_")),

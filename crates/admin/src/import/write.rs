@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pollux_config::files::{self, FileLock, Mode};
 use pollux_config::settings::{read_object, set_path};
-use pollux_install::archive::Limits;
+use pollux_install::Limits;
 use pollux_install::skill;
 use serde_json::Value;
 

@@ -47,6 +47,8 @@ pub enum McpCommand {
     Auth {
         name: String,
     },
+    /// Only on the command line.
+    Serve,
 }
 
 /// A server to be written into settings.
@@ -129,7 +131,7 @@ enum McpLeaf {
     },
     /// List servers and their connection status
     ///
-    /// Waits a few seconds at most.
+    /// Waits at most a few seconds for servers to respond.
     #[command(after_help = "Examples:
   pollux mcp list")]
     List,
@@ -166,9 +168,17 @@ enum McpLeaf {
         #[arg(value_name = "name")]
         name: Option<String>,
     },
+    /// Run Pollux as an MCP server
+    ///
+    /// Other agents give tasks to Pollux with the tools pollux_run and pollux_reply, over standard input and output. Flags
+    /// before `mcp` apply to every session. Approvals are put to the client's user.
+    #[command(after_help = "Examples:
+  pollux mcp serve
+  pollux --model flash --approval-mode auto_edit mcp serve")]
+    Serve,
     /// Sign in to a server with OAuth
     ///
-    /// Opens a browser. If the browser is on another machine, paste the final URL here.
+    /// Opens a browser. If the browser is on another machine, paste the final URL into the terminal.
     #[command(after_help = "Examples:
   pollux mcp auth docs")]
     Auth {
@@ -195,10 +205,10 @@ struct AddArgs {
     /// Transport to connect with
     #[arg(short, long, visible_alias = "type", value_name = "transport", value_enum, default_value_t)]
     transport: ServerTransport,
-    /// Environment variable for the server; `$NAME` in the value is expanded at every start
+    /// Environment variable for the server; `$NAME` in the value is expanded at every start; repeatable
     #[arg(short, long, value_name = "KEY=value", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// HTTP header for the server
+    /// HTTP header for the server; repeatable
     #[arg(short = 'H', long, value_name = "Name: value", value_parser = header)]
     header: Vec<(String, String)>,
     /// Timeout for connecting and for each request, in milliseconds
@@ -223,7 +233,7 @@ struct SwitchArgs {
     /// Name of the server
     #[arg(value_name = "name")]
     name: String,
-    /// Apply to the current session only (use with `/mcp`)
+    /// Apply to the current session only (only in `/mcp`)
     #[arg(long)]
     session: bool,
 }
@@ -243,6 +253,7 @@ impl SubcommandArgs for McpArgs {
             McpLeaf::Test { name } => McpCommand::Test { name },
             McpLeaf::Tools { name } => McpCommand::Tools { name },
             McpLeaf::Auth { name } => McpCommand::Auth { name },
+            McpLeaf::Serve => McpCommand::Serve,
         })
     }
 }
@@ -405,8 +416,8 @@ mod tests {
         for (line, expected) in [
             ("n", "missing argument `<commandOrUrl>`"),
             ("--nonsense n srv", "Unknown argument: nonsense"),
-            ("n srv -e NOVALUE", "`--env` takes `KEY=value`"),
-            ("n srv --timeout soon", "`--timeout` takes a number above 0, not `soon`"),
+            ("n srv -e NOVALUE", "invalid value for `--env`: expected `KEY=value`"),
+            ("n srv --timeout soon", "invalid value `soon` for `--timeout`: expected a positive number"),
             ("n srv -e", "missing value for `--env`"),
         ] {
             assert_eq!(read(line).unwrap_err(), expected, "{line}");

@@ -13,7 +13,7 @@ use crate::usage::UsageError;
 
 Environment:
   GIMLI_STATE_DIR             folder for all memory, instead of ~/.gimli
-  GIMLI_SESSION_CACHE_TTL_MS  how long the list of sessions is cached, in ms (45000)
+  GIMLI_SESSION_CACHE_TTL_MS  how long the list of sessions is cached, in ms (default: 45000)
   OPENAI_API_KEY, GEMINI_API_KEY
                               key of the embedding service, if one is used
 
@@ -137,7 +137,7 @@ enum MemoryLeaf {
     #[command(after_help = "Examples:
   pollux memory disable")]
     Disable,
-    /// Show what is stored, and where
+    /// Show the contents and location of the memory
     #[command(after_help = "Examples:
   pollux memory status
   pollux memory status --json")]
@@ -219,7 +219,7 @@ enum MemoryLeaf {
     #[command(after_help = "Examples:
   pollux memory export > memory.json")]
     Export {
-        /// Use memory not tied to a known workspace, such as memory of earlier versions
+        /// Use memory not tied to a known workspace, such as memory from earlier versions
         #[arg(long)]
         unassigned: bool,
         // The export is JSON in any case.
@@ -268,13 +268,13 @@ struct SearchArgs {
     /// Search only notes (`memory`) or only sessions
     #[arg(long, value_name = "source", value_parser = words(&["memory", "sessions"]))]
     source: Option<&'static str>,
-    /// Ranking algorithm; `seed` ranks as gimli does
+    /// Ranking algorithm; `seed` is the algorithm of Gimli, the memory server that Pollux is compatible with
     #[arg(long, value_name = "mode", value_parser = words(&["v2", "seed"]))]
     mode: Option<&'static str>,
     /// Maximum number of results
     #[arg(long, value_name = "n", value_parser = count::<usize>)]
     limit: Option<usize>,
-    /// Use memory not tied to a known workspace, such as memory of earlier versions
+    /// Use memory not tied to a known workspace, such as memory from earlier versions
     #[arg(long)]
     unassigned: bool,
     /// Show how each score is calculated
@@ -293,16 +293,16 @@ struct ForgetArgs {
     /// Session to forget
     #[arg(long, value_name = "id")]
     session: Option<String>,
-    /// Words to forget, wherever they occur
+    /// Forget everything that contains these words
     #[arg(long, value_name = "words")]
     query: Option<String>,
     /// Forget in every workspace of the agent
     #[arg(long)]
     all_workspaces: bool,
-    /// Use memory not tied to a known workspace, such as memory of earlier versions
+    /// Use memory not tied to a known workspace, such as memory from earlier versions
     #[arg(long)]
     unassigned: bool,
-    /// Do not ask; required without a terminal
+    /// Skip the confirmation prompt; required without a terminal
     #[arg(short, long)]
     yes: bool,
     /// Output JSON

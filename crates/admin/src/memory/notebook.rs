@@ -11,7 +11,6 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::sync::Locked as _;
 use pollux_embed::Provider;
-use pollux_exec::environment::sanitised;
 use pollux_host::memory::{Recall, failed, own_setting, settings as memory_settings};
 use pollux_host::progress::Gauge;
 use pollux_host::request::Request as RunRequest;
@@ -420,7 +419,7 @@ impl Notebook {
             watched,
             path: self.env.cwd().join(what),
             models: self.recall.models.clone(),
-            environment: sanitised(&self.loaded.env, &self.loaded.groups.tools.redaction),
+            environment: self.loaded.sanitised_env(),
             processes: self.loaded.home.tmp_dir().join("background-processes"),
         };
         let installed = self.wait_for(async |_| models::install(request).await)??;

@@ -82,7 +82,7 @@ enum ProvidersLeaf {
         /// API that the server implements
         #[arg(long, value_name = "name", value_parser = ["chat", "responses", "messages"])]
         dialect: Option<String>,
-        /// How tools are offered to the model
+        /// Tool-calling mode
         #[arg(long, value_name = "mode", value_parser = ["native", "prompt", "none"])]
         tools: Option<String>,
         /// Display name

@@ -158,7 +158,7 @@ fn invalid_providers_are_not_added() {
         (&["lab", "--base-url", "http://llm.example/v1", "--env-key", "K"], "without encryption"),
         (
             &["lab", "--base-url", "https://b.example/v1", "--env-key", "sk-canary-1"],
-            "the name of a variable",
+            "the name of an environment variable",
         ),
         (&["lab", "--base-url", "https://b.example/v1", "--header", "Authorization=x"], "cannot be set"),
     ] {

@@ -40,7 +40,7 @@ enum SandboxLeaf {
     /// Show the active sandbox and its limits
     ///
     /// Tries every sandbox type available on this system, best first. For the one in use, lists which kinds of access are
-    /// blocked (held), partly blocked (partly) or open.
+    /// held (blocked), partly held, or open.
     #[command(after_help = "Examples:
   pollux sandbox status
   pollux sandbox status --json")]

@@ -102,7 +102,7 @@ pub(super) fn run(sandbox: &Sandbox, loaded: &Loaded) -> Result<Vec<Checked>, Fa
     for Attempt { right, what, script } in attempts {
         let script = format!("POLLUX_CHECK_PID={own}; {script}");
         let arguments = ["-c".to_owned(), script];
-        let status = in_sandbox(sandbox, "/bin/sh", &arguments, loaded, (Streams::None, &[]))
+        let (status, _) = in_sandbox(sandbox, "/bin/sh", &arguments, loaded, (Streams::None, &[]))
             .map_err(|error| failed(&error))?;
         let is_held = rights.iter().any(|known| known.name == *right && known.holding == Holding::Held);
         let outcome = match (status.success(), is_held) {

@@ -10,6 +10,7 @@ fn landlock() -> Confinement {
         proxied: false,
         signals_outside: false,
         abstract_sockets: false,
+        late_sockets: false,
     }
 }
 

@@ -13,7 +13,7 @@ use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_host::request::Request;
 use pollux_host::sessions::pick::{Own, Reach, SelectedSession, pick};
-use pollux_host::sessions::places::{Places, source_word, unreadable};
+use pollux_host::sessions::places::{SessionPlaces, source_word, unreadable};
 use pollux_host::sessions::{SessionSource, Wanted, Which};
 use pollux_host::sessions::{removals, rows};
 use pollux_host::trust::home;
@@ -34,13 +34,13 @@ const DEPTH: usize = 3;
 /// All sessions of this machine's user. Only [`Proposal::carry_out`], imports and repairs change anything.
 pub struct Archive {
     options: Request,
-    places: Places,
+    places: SessionPlaces,
     notes: Vec<String>,
 }
 
 /// The sessions visible from this folder. Reads nothing yet.
 pub fn archive(options: &Request, env: &Env, watched: bool) -> Result<Archive, Failure> {
-    let places = Places::new(env, home(env)?, watched);
+    let places = SessionPlaces::new(env, home(env)?, watched);
     Ok(Archive { options: options.clone(), places, notes: Vec::new() })
 }
 

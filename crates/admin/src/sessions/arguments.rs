@@ -155,7 +155,7 @@ enum SessionsLeaf {
     },
     /// Search all sessions
     ///
-    /// Finds messages that contain all the words, best and latest first. The last word may be a prefix, and '"two
+    /// Finds messages that contain all the words, most relevant first, then most recent. The last word may be a prefix, and '"two
     /// words"' is a phrase. The first search reads every session; later searches read only what changed.
     #[command(after_help = "Examples:
   pollux sessions search database migration
@@ -170,7 +170,7 @@ enum SessionsLeaf {
     Transcript {
         #[command(flatten)]
         session: SessionArg,
-        /// Output format [default: text]
+        /// Output format (default: `text`)
         #[arg(short, long, value_name = "format", value_enum)]
         format: Option<TranscriptFormat>,
         /// Same as `--format jsonl`
@@ -218,6 +218,7 @@ enum SessionsLeaf {
     #[command(after_help = "Examples:
   pollux sessions import talk.json
   pollux sessions import 0f9d --source claude")]
+    #[command(mut_arg("id", |id| id.help("Session number, id, id prefix or `latest`, or a session file")))]
     Import {
         #[command(flatten)]
         session: SessionArg,
@@ -234,7 +235,7 @@ enum SessionsLeaf {
     Delete {
         #[command(flatten)]
         session: SessionArg,
-        /// Do not ask; required without a terminal
+        /// Skip the confirmation prompt; required without a terminal
         #[arg(short, long)]
         yes: bool,
         /// Output JSON
@@ -250,7 +251,7 @@ enum SessionsLeaf {
         /// List the files that would be deleted, and why
         #[arg(long)]
         dry_run: bool,
-        /// Do not ask; required without a terminal
+        /// Skip the confirmation prompt; required without a terminal
         #[arg(short, long)]
         yes: bool,
         /// Output JSON
@@ -264,7 +265,7 @@ enum SessionsLeaf {
   pollux sessions verify
   pollux sessions verify --repair")]
     Verify {
-        /// Repair truncated files and ids, and remove stale locks; keeps a copy of the originals
+        /// Repair truncated files and invalid ids and remove stale locks, keeping copies of the originals
         #[arg(long)]
         repair: bool,
         /// Output JSON
@@ -282,7 +283,7 @@ enum SessionsLeaf {
     },
     /// Rewind a session to an earlier prompt
     ///
-    /// Shows what would change and asks first. Removes the prompt and everything after it; `pollux sessions show` prints
+    /// Shows what would change and asks first. Rewinding the conversation removes the prompt and everything after it; `pollux sessions show` prints
     /// the numbers and ids.
     #[command(after_help = "Examples:
   pollux sessions rewind latest --to 2 --conversation
@@ -292,7 +293,7 @@ enum SessionsLeaf {
 
 #[derive(Debug, Args)]
 struct SessionArg {
-    /// Session number, id, id prefix or `latest`; for `import` also a session file
+    /// Session number, id, id prefix or `latest`
     #[arg(value_name = "id", value_parser = FilledParser)]
     id: String,
     /// Look in all projects
@@ -338,7 +339,7 @@ struct SearchArgs {
 struct RewindArgs {
     #[command(flatten)]
     session: SessionArg,
-    /// Prompt number or message id; it and everything after it are removed
+    /// Number or message id of the prompt to rewind to
     #[arg(long, value_name = "prompt", value_parser = FilledParser)]
     to: String,
     /// Rewind the conversation
@@ -353,7 +354,7 @@ struct RewindArgs {
     /// Overwrite files that were changed outside the session
     #[arg(long)]
     overwrite: bool,
-    /// Do not ask; required without a terminal
+    /// Skip the confirmation prompt; required without a terminal
     #[arg(short, long)]
     yes: bool,
     /// Output JSON

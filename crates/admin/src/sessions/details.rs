@@ -8,7 +8,7 @@ use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_foreign::{ForeignBody, ForeignMessage};
 use pollux_host::sessions::pick::{Foreign, Own};
-use pollux_host::sessions::places::Places;
+use pollux_host::sessions::places::SessionPlaces;
 use pollux_host::sessions::rows;
 use pollux_session::{
     IndexRecord, LoadError, SessionFormat, TextKind, Transcript, TranscriptError, TranscriptForm, subagents,
@@ -17,7 +17,7 @@ use pollux_session::{
 
 use super::{Details, Prompt, TranscriptFormat};
 
-pub(super) fn of_own(own: &Own, places: &Places) -> Result<Details, Failure> {
+pub(super) fn of_own(own: &Own, places: &SessionPlaces) -> Result<Details, Failure> {
     let now = SystemClock.now();
     let failed = |error: LoadError| Failure::from_error(ExitKind::Input, &error);
     let mut record = summarise(&own.info.path).map_err(failed)?;

@@ -13,7 +13,7 @@ use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_host::rewind::existing_journal;
 use pollux_host::sessions::pick::Own;
-use pollux_host::sessions::places::Places;
+use pollux_host::sessions::places::SessionPlaces;
 use pollux_rewind::{Action, Conflict, Conflicts, Journal, KeptPath, RewindPlan, RewindStep, Target};
 use pollux_session::{Message, Recorder, ResumeError, StoredSession, load};
 
@@ -31,7 +31,7 @@ enum FilesBack {
 
 /// What goes back, and how.
 pub(super) struct Way<'a> {
-    pub(super) places: &'a Places,
+    pub(super) places: &'a SessionPlaces,
     pub(super) settings: &'a Rewind,
     pub(super) what: RewindWhat,
     /// Files that others changed since are put back, too.

@@ -13,7 +13,7 @@ use pollux_host::request::Request;
 use pollux_host::sessions::Which;
 use pollux_host::sessions::new_session;
 use pollux_host::sessions::pick::{Reach, SelectedSession, pick};
-use pollux_host::sessions::places::{Places, origin};
+use pollux_host::sessions::places::{SessionPlaces, origin};
 use pollux_host::start;
 use pollux_session::NewSession;
 use pollux_session::{Message, RecordError, Recorder, ReplyRecord, import as import_file};
@@ -21,7 +21,7 @@ use pollux_session::{Message, RecordError, Recorder, ReplyRecord, import as impo
 use super::Imported;
 
 /// A file if there is one of that name, otherwise a session.
-pub(super) fn import(places: &Places, options: &Request, what: &Which) -> Result<Imported, Failure> {
+pub(super) fn import(places: &SessionPlaces, options: &Request, what: &Which) -> Result<Imported, Failure> {
     let format = start(options, &places.env)?.settings.groups.general.session_format;
     let new = new_session(&SessionId::random(), &places.project, format);
     let file = places.env.cwd().join(&what.id);
@@ -55,7 +55,7 @@ fn own_file(file: &Path, new: &NewSession) -> Result<Imported, Failure> {
 
 /// A file of another agent, in its store or copied from there.
 fn foreign_file(
-    places: &Places,
+    places: &SessionPlaces,
     file: &Path,
     agent: ForeignAgent,
     new: NewSession,

@@ -1,6 +1,7 @@
 //! What `pollux sessions list` prints.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use pollux_host::sessions::Wanted;
 use serde_json::{Value, json};
@@ -18,6 +19,16 @@ pub(super) fn json(row: &SessionRow) -> Value {
     fields.insert("number".into(), json!(row.number));
     fields.insert("source".into(), json!(row.source));
     fields.insert("title".into(), json!(row.title));
+    // The same under the names that gemini-cli's own list of sessions has.
+    let file = fields.get("file").and_then(Value::as_str).map(Path::new);
+    let name = file.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    fields.insert("index".into(), json!(row.number));
+    fields.insert("fileName".into(), json!(name));
+    fields.insert("displayName".into(), json!(row.title));
+    fields.insert("messageCount".into(), json!(row.messages));
+    fields.insert("firstUserMessage".into(), fields.get("firstUser").cloned().unwrap_or_default());
+    // A command that lists sessions has none of its own.
+    fields.insert("isCurrentSession".into(), json!(false));
     Value::Object(fields)
 }
 

@@ -8,8 +8,8 @@ use crate::usage::UsageError;
 #[derive(Debug, Args)]
 #[command(
     arg_required_else_help = false,
-    after_help = "A skill is a folder with a SKILL.md. Skills are found in extensions, ~/.gemini/skills, ~/.agents/skills, and, in a \
-                  trusted folder, .gemini/skills and .agents/skills. If two skills share a name, the one found later takes \
+    after_help = "A skill is a folder with a SKILL.md. Skills are loaded from extensions, ~/.gemini/skills, ~/.agents/skills, and, in a \
+                  trusted folder, .gemini/skills and .agents/skills, in that order. If two skills share a name, the one loaded last takes \
                   precedence. In a session, `/name` runs a skill.
 
 Examples:
@@ -41,7 +41,8 @@ pub enum SkillsCommand {
     },
     Disable {
         name: String,
-        scope: SkillScope,
+        /// Without one, the workspace of a trusted folder, else the user's.
+        scope: Option<SkillScope>,
     },
     Install(SkillSource),
     Link(SkillSource),
@@ -127,9 +128,9 @@ enum SkillsLeaf {
         /// Skill to disable
         #[arg(value_name = "name")]
         name: String,
-        /// Settings file to change
-        #[arg(short, long, value_name = "scope", value_enum, default_value_t = SkillScope::Workspace)]
-        scope: SkillScope,
+        /// Settings file to change [default: workspace, or user if the folder is not trusted]
+        #[arg(short, long, value_name = "scope", value_enum)]
+        scope: Option<SkillScope>,
     },
     /// Install skills
     ///
@@ -150,6 +151,7 @@ enum SkillsLeaf {
     /// For development: changes take effect immediately.
     #[command(after_help = "Examples:
   pollux skills link ./my-skill --scope workspace")]
+    #[command(mut_arg("source", |source| source.help("Folder with one or more skills")))]
     Link {
         #[command(flatten)]
         source: SourceArgs,
@@ -193,7 +195,7 @@ enum SkillsLeaf {
 
 #[derive(Debug, Args)]
 struct SourceArgs {
-    /// Folder, archive or repository; `link` takes a folder only
+    /// Folder, archive or repository
     #[arg(value_name = "source")]
     source: String,
     /// Where to install: ~/.gemini or the project's .gemini

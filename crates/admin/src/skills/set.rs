@@ -17,14 +17,14 @@ use pollux_host::prompter::Prompter;
 use pollux_host::request::Request;
 use pollux_host::skills::{self, off};
 use pollux_host::{Loaded, cannot_start, helpers, load_settings};
-use pollux_install::archive::Limits;
+use pollux_install::Limits;
 use pollux_install::fetch::Git;
 use pollux_install::skill::{self, InstallMethod, InstalledSkill, Obtained, SkillError, SkillRequest};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::consent::{agrees, say};
-use super::{Checked, SkillRow, SkillScope, SkillSource};
+use super::{Checked, SkillRow, SkillScope, SkillSource, unknown};
 
 const SWITCHED_OFF_BY_ADMIN: &str =
     "Agent skills are disabled by administrator. Check admin settings or contact your admin.";
@@ -78,6 +78,27 @@ impl SkillSet {
         let Some(skill) = self.found().get(name) else { return Ok(None) };
         let body = skill.body().map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
         Ok(Some((skills::row(skill), body)))
+    }
+
+    /// Refuses a name that neither a skill has nor a list of disabled skills.
+    pub fn known_or_listed(&self, name: &str) -> Result<(), Failure> {
+        if self.found().get(name).is_some() {
+            return Ok(());
+        }
+        for scope in self.scopes() {
+            if listed(&self.file(scope))?.iter().any(|known| is(known, name)) {
+                return Ok(());
+            }
+        }
+        Err(unknown(name, &self.look().0))
+    }
+
+    /// The scope nearest to this folder whose settings are used.
+    pub fn heard_scope(&self) -> SkillScope {
+        match self.unheard(SkillScope::Workspace) {
+            Some(_) => SkillScope::User,
+            None => SkillScope::Workspace,
+        }
     }
 
     /// Switches a skill on everywhere, or off in one scope; says what was done.
@@ -180,7 +201,10 @@ impl SkillSet {
         let target = skills::folder(&self.loaded, scope == SkillScope::Workspace);
         let word = scope.word();
         match skill::uninstall(name, &target).map_err(|error| refused(&error))? {
-            None => Ok(format!("Skill \"{name}\" is not installed in the {word} scope.\n")),
+            None => Err(Failure::new(
+                ExitKind::Failure,
+                format!("Skill \"{name}\" is not installed in the {word} scope."),
+            )),
             Some(location) => {
                 self.agreed()?;
                 let location = location.display();

@@ -39,6 +39,7 @@ fn the_list_hides_what_is_built_in_unless_asked() {
         "alpha [Enabled] [Built-in]\n  Description: about alpha\n  Location:    /s/alpha/SKILL.md\n\n"
     ));
     assert_eq!(list(&[], true, true), "No skills discovered.\n");
+    assert_eq!(list(&rows()[..1], false, true), "No skills discovered besides the built-in ones: alpha.\n");
     assert_eq!(
         page::list_json(&rows(), false)[0],
         serde_json::json!({"name": "beta", "description": "about beta", "location": "/s/beta/SKILL.md", "origin": "user", "enabled": true})

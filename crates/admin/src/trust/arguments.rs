@@ -72,11 +72,11 @@ enum TrustLeaf {
         /// Also trust the parent folder and everything in it
         #[arg(long)]
         parent: bool,
-        /// Do not ask; required without a terminal
+        /// Skip the confirmation prompt; required without a terminal
         #[arg(short, long)]
         yes: bool,
     },
-    /// Never trust a folder
+    /// Mark a folder as untrusted
     ///
     /// Takes precedence over trust granted to a parent folder.
     #[command(after_help = "Examples:

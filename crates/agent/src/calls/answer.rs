@@ -28,7 +28,7 @@ pub(crate) struct Offload<'a> {
 }
 
 /// The answer to one call.
-pub(crate) struct Answer {
+pub(crate) struct CallAnswer {
     /// The function response, and parts that stand next to it.
     pub(crate) parts: Vec<Part>,
     /// Media that the protocol wants in a turn of their own.
@@ -37,7 +37,7 @@ pub(crate) struct Answer {
     pub(crate) problem: Option<String>,
 }
 
-impl Answer {
+impl CallAnswer {
     /// Builds the answer; `context` is project context found near what the call touched.
     pub(crate) fn build(finished: &Finished, context: Option<&str>, offload: &Offload<'_>) -> Self {
         let mut deferred = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pollux_domain::approval::{Answer, Choice, Outcome, Question, QuestionForm, Subject};
+use pollux_domain::approval::{ApprovalAnswer, Choice, Outcome, Question, QuestionForm, Subject};
 use pollux_domain::tool::{
     ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSpec,
 };
@@ -140,7 +140,7 @@ impl Invocation for Call {
             let subject = Subject::Questions(self.questions.clone());
             let request = question(&context.call, &self.spec, subject, &[(Outcome::Refuse, "")]);
             match self.pending.ask(request, &context.cancel).await {
-                Answer::Replies(replies) => {
+                ApprovalAnswer::Replies(replies) => {
                     let answers: JsonObject = replies
                         .iter()
                         .enumerate()

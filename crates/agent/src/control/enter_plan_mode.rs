@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pollux_config::files::{self, Mode};
-use pollux_domain::approval::{Answer, ApprovalMode, Outcome, Subject};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, Outcome, Subject};
 use pollux_domain::tool::{
     ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolKind, ToolOutcome, ToolSpec,
 };
@@ -72,7 +72,7 @@ impl Invocation for Call {
                 let request = question(&context.call, &self.spec, subject, &outcomes);
                 let (answer, answered) = authority.questions.ask_with_author(request, &context.cancel).await;
                 by = answered;
-                if answer != Answer::Once {
+                if answer != ApprovalAnswer::Once {
                     return ToolOutcome::text(
                         "User cancelled entering Plan Mode.",
                         Display::Text("Cancelled".to_owned()),

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use pollux_domain::approval::{Answer, ApprovalMode, Outcome, Subject};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, Outcome, Subject};
 use pollux_domain::tool::{
     ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSpec,
 };
@@ -117,9 +117,9 @@ impl Invocation for Call {
                 let (answer, answered) = authority.questions.ask_with_author(question, &context.cancel).await;
                 by = answered;
                 match answer {
-                    Answer::Once => ApprovalMode::Default,
-                    Answer::Session => ApprovalMode::AutoEdit,
-                    Answer::Refuse(feedback) => return rejected(&feedback, &self.path),
+                    ApprovalAnswer::Once => ApprovalMode::Default,
+                    ApprovalAnswer::Session => ApprovalMode::AutoEdit,
+                    ApprovalAnswer::Refuse(feedback) => return rejected(&feedback, &self.path),
                     _ if context.cancel.is_cancelled() => return ToolOutcome::Cancelled { partial: None },
                     _ => {
                         let text = "User cancelled the plan approval dialog. The plan was not approved and you are still in Plan Mode.";

@@ -14,6 +14,10 @@ impl History {
                 let message = entry.message.clone()?;
                 // Attachments of a prompt are separate parts after its text.
                 let text = entry.content.parts.iter().find_map(Part::spoken_text)?.to_owned();
+                // What the program itself told the model is nobody's prompt.
+                if text.starts_with("System: ") {
+                    return None;
+                }
                 Some(PromptView { message, text })
             })
             .collect()

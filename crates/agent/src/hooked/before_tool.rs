@@ -9,7 +9,7 @@ use pollux_hooks::{BeforeTool, BeforeToolOutcome, CallVerdict, Event as Moment, 
 use tokio_util::sync::CancellationToken;
 
 use super::Hooked;
-use crate::call::{Call, Marks, Ready};
+use crate::call::{Marks, Ready, RequestedCall};
 use crate::calls::accept;
 
 /// Calls are about to be decided on; what hooks say about each.
@@ -66,7 +66,7 @@ pub(crate) fn apply_hook_results(
     if args == ready.args {
         return;
     }
-    let call = Call { args, ..ready.call.clone() };
+    let call = RequestedCall { args, ..ready.call.clone() };
     match accept(call, &tool, plans) {
         Ok(mut changed) => {
             changed.marks = Marks { changed: true, ..ready.marks.clone() };
@@ -88,6 +88,7 @@ fn of_ready(ready: &Ready) -> Option<BeforeTool> {
         tool_input: ready.args.clone(),
         mcp_context: mcp_context(tool.as_ref()),
         original_request_name: ready.marks.original.clone(),
+        call: Some(ready.call.id.as_str().to_owned()),
     })
 }
 

@@ -56,7 +56,8 @@ fn notification(request: &ApprovalRequest) -> Notification {
             ("Confirm MCP Tool Execution".to_owned(), details)
         }
         Subject::Sandbox(question) => {
-            let details = PermissionDetails::Info { prompt: question.sentence(), urls: Vec::new() };
+            let (prompt, question) = (question.sentence(), question.to_json());
+            let details = PermissionDetails::Sandbox { prompt, question };
             ("Confirm Sandbox Expansion".to_owned(), details)
         }
         Subject::Other(text) => {

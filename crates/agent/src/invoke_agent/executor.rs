@@ -10,7 +10,7 @@ use pollux_domain::approval::Person;
 use pollux_domain::content::Part;
 use pollux_domain::event::{ActivityError, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::SessionId;
-use pollux_domain::model::ModelClient;
+use pollux_domain::model::{ModelClient, ModelErrorKind};
 use pollux_domain::text::with_dots;
 use pollux_domain::tool::{
     AgentEnd, Display, RunFailure, Tool, ToolContext, ToolErrorKind, ToolOutcome, ToolOutput,
@@ -122,7 +122,7 @@ async fn open(
     let mut model = host.model();
     model.name = model_name(&local.model, &model.name, &*host.services.client);
     model.max_session_turns = Some(local.max_turns);
-    let session = session::new_session(
+    let mut session = session::new_session(
         host,
         SubagentSpec {
             recorder: recorder(host, &id),
@@ -136,6 +136,9 @@ async fn open(
             emitter: Emitter { events, subagent: Some(Arc::clone(&run)) },
         },
     );
+    for example in &local.initial {
+        session.conversation.history.push(None, example.clone());
+    }
     if !unknown.is_empty() {
         let text = format!("unknown tools: {}", unknown.join(", "));
         session.notice(Severity::Warning, NoticeCode::Agent, text).await;
@@ -369,15 +372,30 @@ fn judge(ended: &Limited, turns: u32, local: &Local, cancel: &CancellationToken)
         TurnEnd::InvalidReply { kind, message } if kind == INVALID_OUTPUT => {
             plain(TerminateMode::Error, message.clone(), false)
         }
-        TurnEnd::InvalidReply { message, .. } => failed(message.clone()),
+        TurnEnd::InvalidReply { message, .. } => Judged { recoverable: true, ..failed(message.clone()) },
         TurnEnd::Overflow { estimated, remaining } => failed(format!(
             "the conversation exceeds the context window: {estimated} more tokens, {remaining} left"
         )),
-        TurnEnd::Failed(error) => failed(error.message.clone()),
+        TurnEnd::Failed(error) => {
+            Judged { recoverable: may_answer(&error.kind), ..failed(error.message.clone()) }
+        }
         TurnEnd::FatalTool { kind, message } => {
             Judged { failure: Some(FailureKind::Fatal(*kind)), ..failed(message.clone()) }
         }
     }
+}
+
+/// Whether a server that refused one request may answer another one.
+fn may_answer(kind: &ModelErrorKind) -> bool {
+    matches!(
+        kind,
+        ModelErrorKind::BadRequest
+            | ModelErrorKind::Malformed
+            | ModelErrorKind::Cut
+            | ModelErrorKind::Server
+            | ModelErrorKind::Overloaded
+            | ModelErrorKind::PolicyBlocked
+    )
 }
 
 fn minutes(limit: Duration) -> String {

@@ -37,7 +37,7 @@ pub(super) fn warning(mode: TerminateMode) -> &'static str {
         TerminateMode::NoCompleteTaskCall => {
             "you stopped calling tools without calling `complete_task`, so no result was submitted."
         }
-        TerminateMode::Error => "you repeat yourself, and were stopped.",
+        TerminateMode::Error => "an error ended your work.",
         TerminateMode::Goal | TerminateMode::Aborted => "the task ends.",
     }
 }

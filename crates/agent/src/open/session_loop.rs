@@ -24,6 +24,7 @@ use crate::session::Session;
 use crate::session::notes::note_end;
 use crate::shell_ran::{run_shell, shell_ran};
 use crate::spending;
+use crate::steering::{self, Steer, Steering};
 use crate::turn::{propose, run_turn};
 
 /// What takes a turn.
@@ -37,7 +38,9 @@ enum Work {
 /// Serves operations until the front end ends the session or disconnects.
 pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: mpsc::Receiver<Asked>) {
     let (id, model) = (session.id.clone(), session.displayed_model());
-    session.emit(Event::SessionReady { session: id, model, roots }).await;
+    let resolved = session.services.client.resolve(session.model()).id;
+    let resolved = resolved.strip_prefix("models/").unwrap_or(&resolved).to_owned();
+    session.emit(Event::SessionReady { session: id, model, resolved, roots }).await;
     let mut queue: VecDeque<Asked> = VecDeque::new();
     let mut cancelled_early = start(&mut session, &mut inbox, &mut queue).await;
     let mut reason = EndReason::Exit;
@@ -64,7 +67,7 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
         if std::mem::take(&mut cancelled_early) {
             cancel.cancel();
         }
-        let events = session.emitter.events.clone();
+        let (events, steering) = (session.emitter.events.clone(), Arc::clone(&session.conversation.steering));
         spending::begin_turn(&mut session);
         let end = {
             let turn = run_work(&mut session, work, &cancel);
@@ -74,7 +77,12 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
                     biased;
                     asked = inbox.recv(), if !cancel.is_cancelled() => match asked {
                         Some(asked) => {
-                            let by_turn = DuringTurn { authority: &authority, services: &services, events: &events };
+                            let by_turn = DuringTurn {
+                                authority: &authority,
+                                services: &services,
+                                events: &events,
+                                steering: &steering,
+                            };
                             let later = serve_during_turn(asked, &by_turn, &cancel).await;
                             queue.extend(later);
                         }
@@ -87,6 +95,9 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
                 }
             }
         };
+        for left in steering.take() {
+            session.authority.questions.acknowledge(left.id, left.by, steering::too_late()).await;
+        }
         spending::end_turn(&mut session).await;
         let Some(end) = end else { continue };
         cancelled = matches!(end, TurnEnd::Cancelled);
@@ -173,6 +184,7 @@ async fn serve(session: &mut Session, asked: Asked) -> Option<Work> {
             let text = "shell commands are not available in this session";
             (OpResult::refused(RefusalCode::Unsupported, text), None)
         }
+        Op::Steer { .. } => (steering::too_late(), None),
         // Nothing is running, so a cancel succeeds.
         Op::Cancel | Op::End { .. } => (OpResult::Accepted, None),
         Op::Decide { .. } => (too_late(), None),
@@ -199,7 +211,9 @@ async fn serve(session: &mut Session, asked: Asked) -> Option<Work> {
 }
 
 async fn set_model(session: &mut Session, name: String) -> OpResult {
-    session.choose_model(&name);
+    if let Err(error) = session.choose_model(&name) {
+        return OpResult::refused(RefusalCode::NotFound, error.message);
+    }
     let name = session.displayed_model();
     session.emit(Event::ModelChanged(name.clone())).await;
     let info = session.services.client.resolve(session.model());
@@ -267,6 +281,7 @@ struct DuringTurn<'a> {
     authority: &'a Authority,
     services: &'a Services,
     events: &'a mpsc::Sender<Event>,
+    steering: &'a Steering,
 }
 
 /// Does what can be done while a turn runs; what has to wait is handed back.
@@ -289,7 +304,16 @@ async fn serve_during_turn(
                 too_late()
             }
         }
-        Op::Withdraw { .. } => not_queued(),
+        Op::Steer { parts, typed } => {
+            session.steering.add(Steer { id: id.clone(), by: by.clone(), parts, typed })?
+        }
+        Op::Withdraw { prompt } => match session.steering.withdraw(&prompt) {
+            Some(steer) => {
+                authority.questions.acknowledge(steer.id, steer.by, steering::withdrawn()).await;
+                OpResult::Accepted
+            }
+            None => not_queued(),
+        },
         Op::SetMode(mode) => entered(authority.enter_mode(mode, Some(&by)).await),
         Op::Budget(change) => spending::change(session.services, session.events, change).await,
         Op::End { .. } => {

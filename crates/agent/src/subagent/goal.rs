@@ -7,7 +7,7 @@ use pollux_domain::sync::Locked;
 use pollux_domain::{JsonObject, tool::ToolErrorKind};
 use serde_json::Value;
 
-use crate::call::Call;
+use crate::call::RequestedCall;
 
 pub(crate) const COMPLETE_TASK: &str = "complete_task";
 
@@ -55,7 +55,7 @@ impl Goal {
     }
 
     /// Whether these calls were the last ones.
-    pub(crate) fn weigh(&self, calls: &[Call]) -> Option<TurnEnd> {
+    pub(crate) fn weigh(&self, calls: &[RequestedCall]) -> Option<TurnEnd> {
         let mut state = self.state();
         if state.output.is_some() {
             return Some(TurnEnd::Finished(None));

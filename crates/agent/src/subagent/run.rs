@@ -93,7 +93,9 @@ impl SubagentRun {
             | Event::ModelChanged(_)
             | Event::Acknowledged { .. }
             | Event::QueueChanged(_)
+            | Event::FrontsChanged(_)
             | Event::PromptAccepted { .. }
+            | Event::Steered { .. }
             | Event::StepBegan { .. }
             | Event::CallProgress { .. }
             | Event::Text(_)

@@ -12,7 +12,7 @@ use pollux_session::display_json;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{Call, Finished};
+use crate::call::{Finished, RequestedCall};
 use crate::calls::{self, Starts};
 use crate::changes::{keep_after, keep_before};
 use crate::hooked::Hooked;
@@ -68,7 +68,7 @@ async fn tail_call(
 ) -> Finished {
     let text = format!("A hook runs {} after {}.", wanted.name, done.call.name);
     session.notice(Severity::Info, NoticeCode::Hook, text).await;
-    let call = Call { id: done.call.id.clone(), name: wanted.name, args: wanted.args };
+    let call = RequestedCall { id: done.call.id.clone(), name: wanted.name, args: wanted.args };
     let mut ready = calls::prepare(call, &session.toolbox, session.plans_now());
     ready.marks.original = Some(done.call.name.clone());
     let mut group = vec![ready];
@@ -116,6 +116,7 @@ fn of_finished(done: &Finished) -> Option<BeforeTool> {
         tool_input: done.args.clone(),
         mcp_context: done.tool.as_deref().and_then(mcp_context),
         original_request_name: done.is_tail.then(|| done.call.name.clone()),
+        call: Some(done.call.id.as_str().to_owned()),
     })
 }
 

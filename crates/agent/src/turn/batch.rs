@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::after_tool::after_tools;
 use super::next::Next;
 use crate::call::{Finished, Ready};
-use crate::calls::answer::{self, Answer, Offload};
+use crate::calls::answer::{self, CallAnswer, Offload};
 use crate::calls::{self, Starts};
 use crate::changes::{keep_after, keep_before};
 use crate::loop_guard::LoopGuard;
@@ -71,8 +71,13 @@ pub(super) async fn run_calls(
             if let Some(guard) = &mut guard {
                 guard.result(left, &answer::fingerprint(&answer.parts));
             }
-            let report = answer::report(&mut done, &answer.parts, prompt_id);
+            let mut report = answer::report(&mut done, &answer.parts, prompt_id);
             results.push(call_result(&report, &answer.parts));
+            // The record answers the model's call; everybody else is told what ran in its place.
+            if let Some(spec) = done.spec.as_ref().filter(|_| done.is_tail) {
+                report.name.clone_from(&spec.name);
+                report.args.clone_from(&done.args);
+            }
             match done.outcome {
                 ToolOutcome::Failed(failure) if failure.kind.is_fatal() => {
                     fatal = Some((failure.kind, failure.message));
@@ -124,7 +129,7 @@ pub(super) async fn run_calls(
     }
 }
 
-async fn answer_for(session: &mut Session, done: &Finished) -> Answer {
+async fn answer_for(session: &mut Session, done: &Finished) -> CallAnswer {
     let context = context_near(session, done);
     for warning in session.context.take_warnings() {
         session.notice(Severity::Warning, NoticeCode::ContextFile, warning).await;
@@ -135,7 +140,7 @@ async fn answer_for(session: &mut Session, done: &Finished) -> Answer {
         session: &session.id,
         window_left: session.window_left(),
     };
-    let answer = Answer::build(done, context.as_deref(), &offload);
+    let answer = CallAnswer::build(done, context.as_deref(), &offload);
     if let Some(problem) = &answer.problem {
         session.notice(Severity::Warning, NoticeCode::ToolOutput, problem.clone()).await;
     }

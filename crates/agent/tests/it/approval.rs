@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pollux_agent::GrantReach;
-use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest, Outcome, Subject};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, ApprovalRequest, Outcome, Subject};
 use pollux_domain::event::{CallDecision, CallStatus, Event, Op, TurnEnd};
 use pollux_domain::tool::{
     ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSpec,
@@ -110,7 +110,7 @@ impl Asked {
         }
     }
 
-    async fn answer(&self, request: &ApprovalRequest, answer: Answer) {
+    async fn answer(&self, request: &ApprovalRequest, answer: ApprovalAnswer) {
         let op = Op::Decide { call: request.call.clone(), answer };
         self.scene.handle.ops.send(op).await.unwrap();
     }
@@ -146,10 +146,10 @@ async fn once_runs_the_call_and_the_next_one_is_asked_again() {
     assert_eq!(outcomes(&request), [Outcome::Once, Outcome::Session, Outcome::Edit, Outcome::Refuse]);
     assert!(request.why.rule.as_deref().unwrap().contains("write.toml"), "{:?}", request.why);
     assert_eq!(asked.runs(), 0);
-    asked.answer(&request, Answer::Once).await;
+    asked.answer(&request, ApprovalAnswer::Once).await;
     let again = asked.question().await;
     assert_eq!(asked.runs(), 1);
-    asked.answer(&again, Answer::Refuse("use cargo".into())).await;
+    asked.answer(&again, ApprovalAnswer::Refuse("use cargo".into())).await;
     assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
     assert_eq!(asked.runs(), 1);
     assert_eq!(
@@ -173,11 +173,11 @@ async fn for_this_session_reaches_as_far_as_was_shown_and_no_further() {
     let request = asked.question().await;
     let offer = request.offers.iter().find(|offer| offer.outcome == Outcome::Session).unwrap();
     assert_eq!(offer.covers, "commands that begin with `make install …`");
-    asked.answer(&request, Answer::Session).await;
+    asked.answer(&request, ApprovalAnswer::Session).await;
     let next = asked.question().await;
     assert!(matches!(&next.subject, Subject::Command { command, .. } if command == "make clean"));
     assert_eq!(asked.runs(), 2);
-    asked.answer(&next, Answer::Cancel).await;
+    asked.answer(&next, ApprovalAnswer::Cancel).await;
     assert!(matches!(asked.scene.end().await, TurnEnd::Cancelled));
     assert_eq!(asked.runs(), 2);
 }
@@ -189,7 +189,7 @@ async fn a_destructive_command_is_only_ever_allowed_once() {
     let request = asked.question().await;
     assert_eq!(outcomes(&request), [Outcome::Once, Outcome::Edit, Outcome::Refuse]);
     // A front end that answers more than was offered has said no.
-    asked.answer(&request, Answer::Session).await;
+    asked.answer(&request, ApprovalAnswer::Session).await;
     assert!(matches!(asked.scene.end().await, TurnEnd::Cancelled));
     assert_eq!(asked.runs(), 0);
 }
@@ -202,7 +202,7 @@ async fn edits_for_the_session_are_the_mode_that_edits_freely() {
     asked.scene.send("go").await;
     let request = asked.question().await;
     assert!(matches!(&request.subject, Subject::Edit { .. }));
-    asked.answer(&request, Answer::Session).await;
+    asked.answer(&request, ApprovalAnswer::Session).await;
     assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
     assert_eq!(asked.runs(), 2);
     let changed = |event: &Event| matches!(event, Event::ModeChanged { mode: ApprovalMode::AutoEdit, .. });
@@ -220,10 +220,10 @@ async fn a_servers_tool_can_be_allowed_alone_or_with_all_of_its_server() {
         outcomes(&request),
         [Outcome::Once, Outcome::Session, Outcome::SessionServer, Outcome::Refuse]
     );
-    asked.answer(&request, Answer::Session).await;
+    asked.answer(&request, ApprovalAnswer::Session).await;
     let other = asked.question().await;
     assert_eq!((other.tool.as_str(), asked.runs()), ("mcp_git_pull", 2));
-    asked.answer(&other, Answer::SessionServer).await;
+    asked.answer(&other, ApprovalAnswer::SessionServer).await;
     assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
     assert_eq!(asked.runs(), 3);
 }
@@ -232,7 +232,7 @@ async fn a_servers_tool_can_be_allowed_alone_or_with_all_of_its_server() {
 async fn a_tool_that_changes_after_it_was_allowed_is_asked_about_again() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("policies/auto-saved.toml");
-    for answer in [Answer::Session, Answer::SessionServer, Answer::Saved] {
+    for answer in [ApprovalAnswer::Session, ApprovalAnswer::SessionServer, ApprovalAnswer::Saved] {
         let call = || calls(&[("mcp_shifty_tool", json!({}))]);
         let lines = vec![call(), call(), call(), call(), says("done")];
         let reach = GrantReach { session: true, file: Some(file.clone()) };
@@ -266,7 +266,7 @@ async fn saved_answers_are_a_rule_file_that_holds_in_the_next_session() {
     asked.scene.send("go").await;
     let request = asked.question().await;
     assert!(outcomes(&request).contains(&Outcome::Saved));
-    asked.answer(&request, Answer::Saved).await;
+    asked.answer(&request, ApprovalAnswer::Saved).await;
     assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
     assert_eq!(asked.runs(), 2);
     let saved = std::fs::read_to_string(&file).unwrap();
@@ -278,7 +278,8 @@ async fn saved_answers_are_a_rule_file_that_holds_in_the_next_session() {
 async fn changed_arguments_are_decided_on_again() {
     let mut asked = Asked::new(ApprovalMode::Default, vec![shell("make install"), says("done")]);
     asked.scene.send("go").await;
-    let edited = |command: &str| Answer::Edited(json!({"command": command}).as_object().cloned().unwrap());
+    let edited =
+        |command: &str| ApprovalAnswer::Edited(json!({"command": command}).as_object().cloned().unwrap());
     let request = asked.question().await;
     asked.answer(&request, edited("")).await;
     let refused = asked.question().await;
@@ -302,7 +303,7 @@ async fn saying_stop_keeps_the_rest_of_the_batch_from_running_and_what_ran_goes_
     let mut asked = Asked::new(ApprovalMode::Default, vec![batch, says("understood")]);
     asked.scene.send("go").await;
     let request = asked.question().await;
-    asked.answer(&request, Answer::Cancel).await;
+    asked.answer(&request, ApprovalAnswer::Cancel).await;
     assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
     assert_eq!(
         asked.scene.answers(1),
@@ -332,7 +333,7 @@ async fn without_leave_for_always_only_this_call_is_offered() {
     asked.scene.send("go").await;
     let request = asked.question().await;
     assert_eq!(outcomes(&request), [Outcome::Once, Outcome::Edit, Outcome::Refuse]);
-    asked.answer(&request, Answer::Once).await;
+    asked.answer(&request, ApprovalAnswer::Once).await;
     assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
 }
 
@@ -343,7 +344,7 @@ async fn the_mode_can_be_changed_while_a_turn_runs() {
     asked.scene.send("go").await;
     let request = asked.question().await;
     asked.scene.handle.ops.send(Op::SetMode(ApprovalMode::Yolo)).await.unwrap();
-    asked.answer(&request, Answer::Once).await;
+    asked.answer(&request, ApprovalAnswer::Once).await;
     assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
     assert_eq!(asked.runs(), 2);
 }

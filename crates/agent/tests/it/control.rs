@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pollux_agent::Planning;
-use pollux_domain::approval::{Answer, ApprovalMode, ApprovalRequest, QuestionForm, Subject};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, ApprovalRequest, QuestionForm, Subject};
 use pollux_domain::event::{Event, Op, TurnEnd};
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ async fn question(scene: &mut Scene) -> Arc<ApprovalRequest> {
     }
 }
 
-async fn answer(scene: &Scene, request: &ApprovalRequest, answer: Answer) {
+async fn answer(scene: &Scene, request: &ApprovalRequest, answer: ApprovalAnswer) {
     let op = Op::Decide { call: request.call.clone(), answer };
     scene.handle.ops.send(op).await.unwrap();
 }
@@ -52,9 +52,9 @@ async fn questions_reach_the_person_and_answers_the_model() {
     let Subject::Questions(questions) = &request.subject else { panic!("{request:?}") };
     assert_eq!(questions[0].text, "Which\none?");
     assert!(matches!(&questions[0].form, QuestionForm::Choice { options, .. } if options.len() == 2));
-    answer(&scene, &request, Answer::Replies(vec!["B".into()])).await;
+    answer(&scene, &request, ApprovalAnswer::Replies(vec!["B".into()])).await;
     let second = question(&mut scene).await;
-    answer(&scene, &second, Answer::Cancel).await;
+    answer(&scene, &second, ApprovalAnswer::Cancel).await;
     assert!(matches!(scene.end().await, TurnEnd::Finished(_)));
     assert_eq!(output(&scene, 1), r#"{"answers":{"0":"B"}}"#);
     assert_eq!(output(&scene, 2), "User dismissed ask_user dialog without answering.");
@@ -102,12 +102,12 @@ async fn a_plan_is_entered_shown_sent_back_and_approved() {
     let enter = question(&mut scene).await;
     assert!(matches!(&enter.subject, Subject::EnterPlan { reason } if reason == "big change"));
     plan_file(&scene, "p.md", "1. do it");
-    answer(&scene, &enter, Answer::Once).await;
+    answer(&scene, &enter, ApprovalAnswer::Once).await;
     let first = question(&mut scene).await;
     assert!(matches!(&first.subject, Subject::Plan { text, .. } if text == "1. do it"));
-    answer(&scene, &first, Answer::Refuse("more detail".into())).await;
+    answer(&scene, &first, ApprovalAnswer::Refuse("more detail".into())).await;
     let second = question(&mut scene).await;
-    answer(&scene, &second, Answer::Session).await;
+    answer(&scene, &second, ApprovalAnswer::Session).await;
     assert!(matches!(scene.end().await, TurnEnd::Finished(_)));
     assert_eq!(output(&scene, 1), "Switching to Plan mode.");
     assert!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pollux_domain::approval::{Answer, ApprovalRequest, QuestionForm, Subject};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalRequest, QuestionForm, Subject};
 use pollux_domain::event::{Event, ModelFallback, NoticeCode, Op, TurnEnd};
 use pollux_domain::model::{Effort, ModelError, ModelErrorKind, ReplyEvent, Setting, Wait};
 
@@ -146,7 +146,7 @@ async fn answer(scene: &mut Scene, choice: usize) -> Arc<ApprovalRequest> {
     let Event::ApprovalWanted(request) = event else { panic!() };
     let Subject::Questions(questions) = &request.subject else { panic!("{request:?}") };
     let QuestionForm::Choice { options, .. } = &questions[0].form else { panic!("{questions:?}") };
-    let answer = Answer::Replies(vec![options[choice].label.clone()]);
+    let answer = ApprovalAnswer::Replies(vec![options[choice].label.clone()]);
     let op = Op::Decide { call: request.call.clone(), answer };
     scene.handle.ops.send(op).await.unwrap();
     request

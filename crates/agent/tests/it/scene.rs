@@ -21,7 +21,7 @@ use pollux_domain::tool::{
     ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSource, ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
-use pollux_extend::context::{ContextFiles, Places};
+use pollux_extend::context::{ContextFiles, ContextFolders};
 use pollux_policy::load::{Sources, load};
 use pollux_session::{NewSession, Recorder, SessionKind};
 use serde_json::{Value, json};
@@ -290,7 +290,7 @@ impl Scene {
             now: pollux_domain::time::Timestamp::from_millis(1_700_000_000_000),
         })
         .unwrap();
-        let places = Places {
+        let places = ContextFolders {
             gemini_dir: root.join("home"),
             project_temp: root.join("temp"),
             roots: vec![root.join("work")],

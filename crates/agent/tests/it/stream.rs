@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pollux_domain::BoxFuture;
-use pollux_domain::approval::{Answer, ApprovalMode};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode};
 use pollux_domain::event::{Asked, Event, FrontId, Op, OpResult, RefusalCode, RequestId, TurnEnd};
 use pollux_domain::id::CallId;
 use pollux_domain::terminals::{TerminalEnd, Terminals};
@@ -21,7 +21,7 @@ async fn every_operation_is_acknowledged_once_to_its_sender() {
     let cases = [
         ("mode", Op::SetMode(ApprovalMode::Plan), None),
         ("model", Op::SetModel("other".to_owned()), None),
-        ("late", Op::Decide { call, answer: Answer::Once }, Some(RefusalCode::NotWaiting)),
+        ("late", Op::Decide { call, answer: ApprovalAnswer::Once }, Some(RefusalCode::NotWaiting)),
         ("rewind", Op::Rewind { to: "nothing".to_owned() }, Some(RefusalCode::NotFound)),
         ("queue", Op::Withdraw { prompt: RequestId::new("x") }, Some(RefusalCode::NotFound)),
         ("shell", Op::Shell { command: "ls".to_owned() }, Some(RefusalCode::Unsupported)),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pollux_agent::{AgentPort, OwnServers, StartedServers};
 use pollux_domain::BoxFuture;
-use pollux_domain::approval::{Answer, ApprovalMode, Person};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, Person};
 use pollux_domain::event::{ActivityKind, CallOutcome, Event, Op, TurnEnd};
 use pollux_domain::model::{Dialect, ModelError, ModelErrorKind, RequestRole};
 use pollux_domain::remote_agent::{RemoteAgent, RemoteError};
@@ -343,7 +343,12 @@ async fn a_rule_for_one_agent_applies_only_to_that_agent() {
     else {
         panic!()
     };
-    scene.handle.ops.send(Op::Decide { call: request.call.clone(), answer: Answer::Once }).await.unwrap();
+    scene
+        .handle
+        .ops
+        .send(Op::Decide { call: request.call.clone(), answer: ApprovalAnswer::Once })
+        .await
+        .unwrap();
     scene.end().await;
     assert_eq!(scene.told(1), "echo {\"n\":1}", "the main agent may");
     assert!(
@@ -368,7 +373,12 @@ async fn time_does_not_run_while_a_person_is_asked() {
     };
     assert_eq!(request.display_name, "ECHO (for scout)");
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    scene.handle.ops.send(Op::Decide { call: request.call.clone(), answer: Answer::Once }).await.unwrap();
+    scene
+        .handle
+        .ops
+        .send(Op::Decide { call: request.call.clone(), answer: ApprovalAnswer::Once })
+        .await
+        .unwrap();
     scene.end().await;
     assert!(scene.told(3).ends_with("Result:\nallowed"), "{}", scene.told(3));
 }
@@ -388,7 +398,12 @@ async fn a_person_who_stops_an_agent_stops_the_turn() {
     else {
         panic!()
     };
-    scene.handle.ops.send(Op::Decide { call: request.call.clone(), answer: Answer::Cancel }).await.unwrap();
+    scene
+        .handle
+        .ops
+        .send(Op::Decide { call: request.call.clone(), answer: ApprovalAnswer::Cancel })
+        .await
+        .unwrap();
     assert!(matches!(scene.end().await, TurnEnd::Cancelled));
     assert_eq!(scene.request_count(), 2);
 }

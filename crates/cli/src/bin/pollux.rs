@@ -10,5 +10,7 @@ fn main() -> ExitCode {
     #[expect(unsafe_code, reason = "only the start of the program can promise it")]
     // SAFETY: nothing has run before this line that could have started a thread.
     let alone = unsafe { pollux_cli::OnlyThread::assume() };
-    pollux_cli::main(alone, std::env::args_os().skip(1))
+    let mut args = std::env::args_os();
+    let name = args.next();
+    pollux_cli::main(alone, name.as_deref(), args)
 }

@@ -4,10 +4,10 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Command};
+use clap::{ArgAction, Args, Command, Subcommand};
 use clap_complete::Shell;
 use pollux_admin::TABLE;
-use pollux_admin::command_line::{Purpose, approval_modes, variable_names};
+use pollux_admin::command_line::{Purpose, approval_modes, full_lists, variable_names};
 use pollux_admin::policy::PolicyFlags;
 use pollux_domain::approval::ApprovalMode;
 use pollux_host::VERSION;
@@ -29,7 +29,7 @@ Environment:
   GEMINI_API_KEY         API key for the Gemini API
   GEMINI_MODEL           model to use if --model is not given
   GEMINI_CLI_HOME        folder that holds .gemini, instead of the home directory
-  POLLUX_OUTPUT_DIALECT  pollux or gemini-cli
+  POLLUX_OUTPUT_DIALECT  dialect of stream-json events: pollux or gemini-cli
   NO_COLOR               disable colours
 
 Exit codes:
@@ -48,7 +48,11 @@ pub(crate) fn tree(purpose: Purpose) -> Command {
         .disable_help_subcommand(true);
     let root = purpose.fit(RootArgs::augment_args(root)).override_usage(USAGE).after_help(AFTER_HELP);
     let root = root.subcommands(TABLE.iter().map(|subcommand| subcommand.command(purpose))).subcommands([
+        purpose.fit(CoreArgs::augment_args(Command::new("core"))),
+        purpose.fit(PsArgs::augment_args(Command::new("ps"))),
+        purpose.fit(AttachArgs::augment_args(Command::new("attach"))),
         purpose.fit(AcpArgs::augment_args(Command::new("acp"))),
+        purpose.fit(A2aArgs::augment_args(Command::new("a2a"))),
         purpose.fit(DemoArgs::augment_args(Command::new("demo"))),
         purpose.fit(CompletionsArgs::augment_args(Command::new("completions"))),
         purpose.fit(ManArgs::augment_args(Command::new("man"))),
@@ -112,7 +116,7 @@ pub(super) struct OutputArgs {
     #[arg(value_parser = ["none", "minimal", "low", "medium", "high", "xhigh", "max"])]
     pub(super) effort: Option<String>,
     /// Models to switch to when the chosen one is unavailable
-    #[arg(long, value_name = "list")]
+    #[arg(long, value_name = "list", value_parser = full_lists("models, separated by commas"))]
     pub(super) fallback: Vec<String>,
     /// Environment variable that holds the provider's API key
     #[arg(long, value_name = "variable", value_parser = variable_names())]
@@ -153,7 +157,7 @@ pub(super) struct FormatArgs {
     #[arg(short, long, value_name = "format", value_parser = ["text", "json", "stream-json"])]
     pub(super) output_format: Option<String>,
     /// Event dialect of stream-json output
-    #[arg(long, value_name = "name", value_parser = ["pollux", "gemini-cli"])]
+    #[arg(long, value_name = "name", value_parser = ["pollux", "gemini-cli", "claude"])]
     pub(super) output_dialect: Option<String>,
 }
 
@@ -186,14 +190,13 @@ pub(super) struct ApprovalArgs {
     pub(super) yolo: bool,
     #[command(flatten)]
     pub(super) policy: PolicyFlags,
-    /// Sandbox commands (`=false` to disable)
-    #[arg(short, long, value_name = "bool", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    #[arg(hide_possible_values = true)]
-    pub(super) sandbox: Option<bool>,
-    /// Grant sandboxed commands access: write:PATH, read:PATH, host:NAME[:PORT], port:N or socket:PATH
+    /// Sandbox commands; `=false` turns the sandbox off, `=podman` (for example) selects a type
+    #[arg(short, long, value_name = "type", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) sandbox: Option<String>,
+    /// Grant sandboxed commands access: write:PATH, read:PATH, host:NAME[:PORT], port:N or socket:PATH; repeatable
     #[arg(long, value_name = "kind:target")]
     pub(super) sandbox_allow: Vec<String>,
-    /// Write a JSON report of blocked accesses to this file
+    /// File for a JSON report of blocked accesses
     #[arg(long, value_name = "file")]
     pub(super) sandbox_report: Option<PathBuf>,
     /// Trust this folder for this run
@@ -210,6 +213,9 @@ pub(super) struct SessionArgs {
     /// Resume a session: latest, a number, an id or an id prefix
     #[arg(short, long, value_name = "session", num_args = 0..=1, default_missing_value = "latest")]
     pub(super) resume: Option<String>,
+    /// Resume the latest session, or start one if there is none
+    #[arg(long)]
+    pub(super) resume_or_new: bool,
     /// With --resume: resume into a new session
     #[arg(long)]
     pub(super) fork: bool,
@@ -228,6 +234,9 @@ pub(super) struct SessionArgs {
     /// Delete a session: a number, an id or an id prefix
     #[arg(long, value_name = "session")]
     pub(super) delete_session: Option<String>,
+    /// Run the session in the core (see `pollux core`)
+    #[arg(long)]
+    pub(super) attach: bool,
 }
 
 #[derive(Debug, Args)]
@@ -248,11 +257,20 @@ pub(super) struct OtherArgs {
     /// Print the version
     #[arg(short = 'v', long)]
     pub(super) version: bool,
-    /// Serve an editor over the Agent Client Protocol
+    /// Run as an agent for editors (ACP)
     #[arg(long, alias = "experimental-acp")]
     pub(super) acp: bool,
     #[arg(short, long, hide = true, num_args = 0..=1, default_missing_value = "")]
     pub(super) worktree: Option<String>,
+    // Flags of earlier releases of gemini-cli whose settings still exist.
+    #[arg(long, hide = true)]
+    pub(super) checkpointing: bool,
+    #[arg(long, hide = true)]
+    pub(super) telemetry: bool,
+    #[arg(long, hide = true)]
+    pub(super) telemetry_log_prompts: bool,
+    #[arg(long, hide = true)]
+    pub(super) telemetry_outfile: Option<String>,
 }
 
 // Hidden flags for tests. A doc comment would become the summary of the program.
@@ -277,7 +295,100 @@ pub(super) struct GlobalArgs {
     help: Option<bool>,
 }
 
-/// Serve an editor over the Agent Client Protocol
+/// Manage the resident core, which keeps sessions running
+///
+/// Sessions of the core go on when a terminal closes, and several terminals can use one at the same time. Start one
+/// with `pollux --attach`, leave it with Ctrl+\\ d, and come back with `pollux attach`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pollux core start
+  pollux core status --json
+  pollux core restart --force")]
+pub(super) struct CoreArgs {
+    #[command(subcommand)]
+    pub(super) action: Option<CoreAction>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CoreAction {
+    /// Start the core
+    #[command(after_help = "Examples:
+  pollux core start")]
+    Start,
+    /// Stop the core; its sessions are saved
+    #[command(after_help = "Examples:
+  pollux core stop --force")]
+    Stop {
+        /// Cancel running turns
+        #[arg(long)]
+        force: bool,
+    },
+    /// Restart the core with the same sessions
+    #[command(after_help = "Examples:
+  pollux core restart --force")]
+    Restart {
+        /// Cancel running turns
+        #[arg(long)]
+        force: bool,
+    },
+    /// Show version, uptime and sessions
+    #[command(after_help = "Examples:
+  pollux core status --json")]
+    Status {
+        /// Output JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the end of the log
+    #[command(after_help = "Examples:
+  pollux core logs -n 200")]
+    Logs {
+        /// Lines to print
+        #[arg(short = 'n', long, value_name = "n", default_value_t = 50)]
+        lines: usize,
+    },
+    /// Run the core in the foreground
+    #[command(after_help = "Examples:
+  pollux core run")]
+    Run {
+        #[arg(long, hide = true)]
+        detached: bool,
+        #[arg(long, hide = true, value_name = "seconds")]
+        idle_exit: Option<u64>,
+        #[arg(long, hide = true, value_name = "seconds")]
+        unload: Option<u64>,
+    },
+}
+
+/// List sessions of the core
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pollux ps
+  pollux ps --json")]
+pub(super) struct PsArgs {
+    /// Output JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Attach to a session of the core
+///
+/// Without an id: the session of this folder that was used last. A saved session is resumed in the core.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pollux attach
+  pollux attach 3f2a
+  pollux attach 3f2a -p \"and now the tests\"")]
+pub(super) struct AttachArgs {
+    /// Session id, or the beginning of one
+    #[arg(value_name = "session")]
+    pub(super) session: Option<String>,
+    /// Run this prompt in the session and exit
+    #[arg(short, long, value_name = "text")]
+    pub(super) prompt: Option<String>,
+}
+
+/// Run as an agent for editors (ACP)
 ///
 /// The editor starts this command and talks to it on stdin and stdout. Options such as `--model` and
 /// `--approval-mode` set the defaults for new sessions.
@@ -286,6 +397,71 @@ pub(super) struct GlobalArgs {
   pollux acp
   pollux acp --model pro --approval-mode auto_edit")]
 pub(super) struct AcpArgs {}
+
+/// Serve tasks of other agents (A2A)
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pollux a2a serve --port 41242")]
+pub(super) struct A2aArgs {
+    #[command(subcommand)]
+    pub(super) command: A2aCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum A2aCommand {
+    Serve(A2aServeArgs),
+}
+
+/// Run the A2A server
+///
+/// Other agents send tasks over HTTP; each runs in a workspace and a sandbox of its own. Options before `a2a`, such as
+/// `--model` and `--approval-mode`, apply to every task. Without `--token-file` only this machine is served.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pollux a2a serve --port 41242
+  pollux a2a serve --store s3://bucket/tasks --token-file tokens
+  pollux --model pro a2a serve --host 0.0.0.0 --behind-proxy --token-file tokens")]
+pub(super) struct A2aServeArgs {
+    /// Address to listen on (default: 127.0.0.1)
+    #[arg(long, value_name = "address")]
+    pub(super) host: Option<String>,
+    /// Port to listen on (default: CODER_AGENT_PORT, or a free one)
+    #[arg(long, value_name = "number")]
+    pub(super) port: Option<u16>,
+    /// Task store: memory:, file:DIR, gs://BUCKET/PREFIX or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "url")]
+    pub(super) store: Option<String>,
+    /// Folder for workspaces; clients may name folders below it
+    #[arg(long, value_name = "DIR")]
+    pub(super) workspace_root: Option<PathBuf>,
+    /// File with lines of `NAME TOKEN`
+    #[arg(long, value_name = "FILE")]
+    pub(super) token_file: Option<PathBuf>,
+    /// Name of this replica
+    #[arg(long, value_name = "id")]
+    pub(super) replica_id: Option<String>,
+    /// A proxy in front terminates TLS
+    #[arg(long)]
+    pub(super) behind_proxy: bool,
+    /// URL that clients use
+    #[arg(long, value_name = "url")]
+    pub(super) public_url: Option<String>,
+    /// File to append a line of JSON to for every request
+    #[arg(long, value_name = "FILE")]
+    pub(super) audit_log: Option<PathBuf>,
+    /// Allow network access in the sandbox
+    #[arg(long)]
+    pub(super) allow_network: bool,
+    /// Tasks at work per owner (default: 64)
+    #[arg(long, value_name = "number")]
+    pub(super) max_tasks: Option<usize>,
+    /// Tokens per owner and day
+    #[arg(long, value_name = "number")]
+    pub(super) max_tokens: Option<u64>,
+    /// Continue interrupted tasks without waiting for a message
+    #[arg(long)]
+    pub(super) resume_tasks: bool,
+}
 
 /// Try Pollux on a throwaway project
 ///

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{ArgMatches, FromArgMatches};
+use pollux_a2a_server::ServeOptions;
 use pollux_admin::command_line::{self, Reading, RootOptions, items, mistyped_command};
 use pollux_admin::{UsageError, mcp, subcommand};
 use pollux_config::budget::{LimitSyntaxError, key, read_flag, read_limit};
@@ -13,13 +14,16 @@ use pollux_front::reserved;
 use pollux_host::request::{
     RawOutput, Replies, ReplyOrder, Request, Resumed, ResumedModel, ScriptedModel, SessionChoice,
 };
+use pollux_resident::commands::RunOptions;
 use pollux_stream::StreamOptions;
 use serde_json::Value;
 
+use super::CoreCommand;
 use super::Launch;
 use super::args::{
-    ApprovalArgs, BudgetArgs, CompletionsArgs, DemoArgs, FormatArgs, ManArgs, PromptArgs, RootArgs,
-    ScriptedArgs, SessionArgs, StreamArgs, tree,
+    A2aArgs, A2aCommand, ApprovalArgs, AttachArgs, BudgetArgs, CompletionsArgs, CoreAction, CoreArgs,
+    DemoArgs, FormatArgs, ManArgs, OtherArgs, PromptArgs, PsArgs, RootArgs, ScriptedArgs, SessionArgs,
+    StreamArgs, tree,
 };
 use command_line::Purpose;
 
@@ -85,14 +89,36 @@ pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
             .flatten();
         return mistake.map_or_else(|| Ok(Parsed::Run(Box::new(request))), Err);
     };
+    if (name, inner.subcommand_name()) == ("mcp", Some("serve")) {
+        let mode = approval(&root.approvals)?;
+        return Ok(Parsed::Done(Launch::McpServe { flags: flags_before_commands(words), mode }));
+    }
     launch(root, name, inner).map(Parsed::Done)
+}
+
+/// What was given before the names of commands.
+fn flags_before_commands(mut words: Vec<String>) -> Vec<String> {
+    let first = command_line::positions(&command_line::built(tree), &words).first().copied();
+    words.truncate(first.unwrap_or_default());
+    words
 }
 
 fn launch(root: RootArgs, name: &str, inner: &ArgMatches) -> Result<Launch, UsageError> {
     match name {
-        "demo" => Ok(Launch::Demo(Box::new(demo(&root, typed(inner)?)))),
+        "demo" => match typed::<DemoArgs>(inner)? {
+            args if args.format.output_dialect.as_deref() == Some("claude") => Err(needs_stream()),
+            args => Ok(Launch::Demo(Box::new(demo(&root, args)))),
+        },
+        "core" => Ok(Launch::Core(core(typed::<CoreArgs>(inner)?))),
+        "ps" => Ok(Launch::Ps { json: typed::<PsArgs>(inner)?.json }),
+        "attach" => {
+            let AttachArgs { session, prompt } = typed(inner)?;
+            let options = Request { prompt, attach: true, ..shared_options(&root) };
+            Ok(Launch::Attach { which: session, options: Box::new(options) })
+        }
         // Only for its help, and after other flags.
         "acp" => route_acp(root),
+        "a2a" => route_a2a(root, typed::<A2aArgs>(inner)?),
         "completions" => Ok(Launch::Completions(typed::<CompletionsArgs>(inner)?.shell)),
         "schema" => Ok(Launch::Schema),
         "man" => Ok(Launch::Man(typed::<ManArgs>(inner)?.folder)),
@@ -108,9 +134,42 @@ fn launch(root: RootArgs, name: &str, inner: &ArgMatches) -> Result<Launch, Usag
     }
 }
 
+fn core(args: CoreArgs) -> CoreCommand {
+    match args.action.unwrap_or(CoreAction::Status { json: false }) {
+        CoreAction::Start => CoreCommand::Start,
+        CoreAction::Stop { force } => CoreCommand::Stop { force },
+        CoreAction::Restart { force } => CoreCommand::Restart { force },
+        CoreAction::Status { json } => CoreCommand::Status { json },
+        CoreAction::Logs { lines } => CoreCommand::Logs { lines },
+        CoreAction::Run { detached, idle_exit, unload } => {
+            CoreCommand::Run(RunOptions { detached, idle_exit, unload })
+        }
+    }
+}
+
 fn route_acp(mut root: RootArgs) -> Result<Launch, UsageError> {
     root.other.acp = true;
     Ok(Launch::Acp(Box::new(run_request(root)?.options)))
+}
+
+fn route_a2a(root: RootArgs, args: A2aArgs) -> Result<Launch, UsageError> {
+    let A2aCommand::Serve(args) = args.command;
+    let serve = ServeOptions {
+        host: args.host,
+        port: args.port,
+        store: args.store,
+        workspace_root: args.workspace_root,
+        token_file: args.token_file,
+        replica_id: args.replica_id,
+        behind_proxy: args.behind_proxy,
+        public_url: args.public_url,
+        audit_log: args.audit_log,
+        allow_network: args.allow_network,
+        max_tasks: args.max_tasks,
+        max_tokens: args.max_tokens,
+        resume_tasks: args.resume_tasks,
+    };
+    Ok(Launch::A2aServe(Box::new(run_request(root)?.options), Box::new(serve)))
 }
 
 /// What clap read, as its derived type. It cannot fail, because the tree is built from the same type.
@@ -153,6 +212,9 @@ fn join_dashed_prompts(words: Vec<String>) -> Vec<String> {
 
 fn run_request(root: RootArgs) -> Result<RunRequest, UsageError> {
     let streams = root.output.stream.input_format.as_deref() == Some("stream-json");
+    if root.output.format.output_dialect.as_deref() == Some("claude") {
+        return Err(needs_stream());
+    }
     let stream = stream(&root.output.stream, root.output.format.output_format.as_deref())?;
     let mut options = shared_options(&root);
     options.overrides.extend(budget(&root.output.budget)?);
@@ -163,6 +225,7 @@ fn run_request(root: RootArgs) -> Result<RunRequest, UsageError> {
     options.prompt = prompt;
     options.approval = approval(&root.approvals)?;
     let (list_sessions, delete_session) = (root.session.list_sessions, root.session.delete_session.clone());
+    options.attach = root.session.attach;
     options.session = session(root.session)?;
     // Flags whose silence would be dangerous or puzzling are refused while they can do nothing.
     if root.other.worktree.is_some() {
@@ -177,6 +240,11 @@ fn run_request(root: RootArgs) -> Result<RunRequest, UsageError> {
         None => Action::Converse,
     };
     Ok(RunRequest { options, source, action })
+}
+
+/// The dialect of Claude Code's SDKs exists in both directions only.
+fn needs_stream() -> UsageError {
+    UsageError::Malformed("`--output-dialect claude` requires `--input-format stream-json`".to_owned())
 }
 
 /// How a program drives the session.
@@ -195,6 +263,7 @@ fn stream(args: &StreamArgs, output: Option<&str>) -> Result<StreamOptions, Usag
     Ok(StreamOptions {
         includes_partial: args.include_partial,
         approval_timeout: args.approval_timeout.map(Duration::from_secs),
+        claude: None,
     })
 }
 
@@ -205,16 +274,20 @@ fn shared_options(root: &RootArgs) -> Request {
         tour: false,
         prompt: None,
         session: SessionChoice::New,
+        attach: false,
         resumed_model: ResumedModel::UnlessNamed,
         approval: None,
         overrides: overrides(root),
         allowed_tools: root.approvals.policy.allowed_tools(),
+        excluded_tools: Vec::new(),
+        confirmed_tools: Vec::new(),
         extensions: items(&root.other.extensions),
         include_directories: items(&root.approvals.include_directories),
-        sandbox: root.approvals.sandbox,
+        sandbox: root.approvals.sandbox.clone(),
         sandbox_allow: root.approvals.sandbox_allow.clone(),
         sandbox_report: root.approvals.sandbox_report.clone(),
         skip_trust: root.approvals.skip_trust,
+        ignores_project_settings: false,
         raw_output: match (root.output.raw_output, root.output.accept_raw_output_risk) {
             (_, true) => RawOutput::RawAccepted,
             (true, false) => RawOutput::Raw,
@@ -225,7 +298,11 @@ fn shared_options(root: &RootArgs) -> Request {
         ignore_env: root.other.ignore_env,
         script: script(&root.scripted),
         client_servers: Vec::new(),
+        client_links: Vec::new(),
+        only_client_servers: false,
         client_tools: None,
+        client_files: None,
+        client_hooks: None,
         client_instructions: None,
         without_questions: false,
         remarks: Vec::new(),
@@ -253,7 +330,9 @@ fn approval(args: &ApprovalArgs) -> Result<Option<ApprovalMode>, UsageError> {
 }
 
 fn session(args: SessionArgs) -> Result<SessionChoice, UsageError> {
-    let SessionArgs { resume, fork, all_projects, session_id, session_file, .. } = args;
+    let SessionArgs { resume, resume_or_new: or_new, fork, all_projects, session_id, session_file, .. } =
+        args;
+    let resume = resume.or_else(|| or_new.then(|| "latest".to_owned()));
     if resume.is_none() && (fork || all_projects) {
         return Err(UsageError::OnlyWithResume(if fork { "--fork" } else { "--all-projects" }));
     }
@@ -262,7 +341,7 @@ fn session(args: SessionArgs) -> Result<SessionChoice, UsageError> {
         (Some(which), None, None) => {
             let which = which.trim();
             let which = if which.is_empty() { "latest" } else { which };
-            Ok(SessionChoice::Resume(Resumed { which: which.to_owned(), all_projects, fork }))
+            Ok(SessionChoice::Resume(Resumed { which: which.to_owned(), all_projects, fork, or_new }))
         }
         (None, Some(id), None) => Ok(SessionChoice::NewWithId(SessionId::parse(&id)?)),
         (None, None, Some(file)) => Ok(SessionChoice::Import(file)),
@@ -279,25 +358,41 @@ fn overrides(root: &RootArgs) -> Vec<(String, Value)> {
     let aloud =
         root.other.screen_reader.then(|| ("ui.accessibility.screenReader".to_owned(), Value::from(true)));
     let formats = formats(&root.output.format);
+    let settings = deprecated(&root.other);
     model
         .chain(effort)
         .chain(fallback)
         .chain(formats)
         .chain(aloud)
+        .chain(settings)
         .chain(root.approvals.policy.overrides())
         .collect()
 }
 
+/// The settings of flags that gemini-cli has given up.
+fn deprecated(args: &OtherArgs) -> impl Iterator<Item = (String, Value)> {
+    let switches = [
+        ("general.checkpointing.enabled", args.checkpointing),
+        ("telemetry.enabled", args.telemetry),
+        ("telemetry.logPrompts", args.telemetry_log_prompts),
+    ];
+    let switches = switches.into_iter().filter(|(_, on)| *on).map(|(key, _)| (key.to_owned(), true.into()));
+    let outfile = args.telemetry_outfile.iter();
+    switches.chain(outfile.map(|file| ("telemetry.outfile".to_owned(), file.as_str().into())))
+}
+
 fn formats(args: &FormatArgs) -> impl Iterator<Item = (String, Value)> {
     let pairs = [("output.format", &args.output_format), ("output.dialect", &args.output_dialect)];
-    pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), Value::from(value.as_deref()?))))
+    let pairs = pairs.into_iter();
+    pairs.filter_map(|(key, value)| Some((key.to_owned(), Value::from(value.as_deref()?))))
 }
 
 /// Limits as settings; the short flags win over the list.
 fn budget(args: &BudgetArgs) -> Result<Vec<(String, Value)>, UsageError> {
     let bad = |name: &str, error: LimitSyntaxError| UsageError::BadValue {
         name: name.to_owned(),
-        expected: format!("{}, not `{}`", error.expected, error.got),
+        given: Some(error.got),
+        expected: error.expected.to_string(),
     };
     let list = args.budget.as_deref().map(read_flag).transpose().map_err(|error| bad("--budget", error))?;
     let mut limits: Vec<(String, Value)> = list.unwrap_or_default();

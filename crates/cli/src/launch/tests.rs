@@ -72,7 +72,7 @@ fn refused_combinations_have_upstreams_texts() {
         (&["-p"], "missing value for `--prompt`"),
         (&["-p", "--yolo"], "missing value for `--prompt`"),
         (&["config"], "`config` needs a subcommand"),
-        (&["config", "frob"], "Unknown argument: frob"),
+        (&["config", "frob"], "unknown command `config frob`"),
         (&["config", "get"], "missing argument `<key>`"),
         (&["config", "set"], "missing arguments `<key>` and `<value>`"),
         (&["policy", "explain"], "missing arguments `--tool <tool>` and `--args <args>`"),
@@ -81,7 +81,9 @@ fn refused_combinations_have_upstreams_texts() {
     for (args, text) in cases {
         let error = refused(args);
         assert_eq!(&error.to_string(), text, "{args:?}");
-        assert!(error.shows_help(), "{args:?}");
+        let is_about_commands =
+            matches!(error, UsageError::MissingSubcommand(_) | UsageError::UnknownSubcommand { .. });
+        assert_eq!(error.shows_help(), is_about_commands, "{args:?}");
         assert_eq!(error.exit().code(), 1, "{args:?}");
     }
 }
@@ -89,9 +91,15 @@ fn refused_combinations_have_upstreams_texts() {
 #[test]
 fn a_value_of_the_wrong_kind_is_answered_without_the_help() {
     for (args, text) in [
-        (&["--yolo=maybe"][..], "`--yolo` takes `true` or `false`, not `maybe`"),
-        (&["sessions", "search", "x", "--limit", "0"], "`--limit` takes a number above 0, not `0`"),
-        (&["policy", "explain", "--tool", "t", "--args", "[]"], "`--args` takes a JSON object, not `[]`"),
+        (&["--yolo=maybe"][..], "invalid value `maybe` for `--yolo`: expected `true` or `false`"),
+        (
+            &["sessions", "search", "x", "--limit", "0"],
+            "invalid value `0` for `--limit`: expected a positive number",
+        ),
+        (
+            &["policy", "explain", "--tool", "t", "--args", "[]"],
+            "invalid value `[]` for `--args`: expected a JSON object",
+        ),
     ] {
         let error = refused(args);
         assert_eq!(error.to_string(), text);
@@ -141,10 +149,11 @@ fn every_command_has_a_summary_a_usage_line_and_an_example() {
 
 /// What summaries begin with.
 const VERBS: &[&str] = &[
-    "Add", "Adopt", "Approve", "Change", "Check", "Connect", "Convert", "Create", "Delete", "Disable",
-    "Enable", "Explain", "Find", "Go", "Import", "Install", "Judge", "Keep", "Let", "Link", "List", "Manage",
-    "Never", "Print", "Reload", "Remove", "Review", "Rewind", "Run", "Search", "Serve", "Show", "Sign",
-    "Store", "Take", "Test", "Trust", "Try", "Turn", "Update", "Use", "Write",
+    "Add", "Adopt", "Approve", "Attach", "Change", "Check", "Connect", "Convert", "Create", "Delete",
+    "Disable", "Enable", "Explain", "Find", "Go", "Import", "Install", "Judge", "Keep", "Let", "Link",
+    "List", "Manage", "Mark", "Never", "Print", "Reload", "Remove", "Restart", "Review", "Rewind", "Run",
+    "Search", "Serve", "Show", "Sign", "Start", "Stop", "Store", "Take", "Test", "Trust", "Try", "Turn",
+    "Update", "Use", "Write",
 ];
 
 #[test]
@@ -236,6 +245,24 @@ fn mistyped_words_are_answered_with_the_nearest_one() {
         assert!(!error.shows_help() && !error.shows_usage_line(), "{args:?}");
         assert_eq!(error.exit().code(), 1);
     }
+}
+
+#[test]
+fn commands_of_similar_programs_are_not_sent_to_the_model() {
+    for (args, expected) in [
+        (&["update"][..], "the way you installed this one"),
+        (&["Upgrade"], "the way you installed this one"),
+        (&["login", "--yolo"], "`pollux auth login`"),
+        (&["serve"], "`pollux acp`"),
+        (&["a2a-server", "--port", "41242"], "`pollux acp`"),
+        (&["doctor"], "`pollux auth status`"),
+    ] {
+        let error = refused(args);
+        assert!(matches!(error, UsageError::ForeignCommand { .. }), "{args:?}: {error}");
+        let hint = error.hint().unwrap_or_default();
+        assert!(hint.contains(expected) && hint.contains("pollux -p"), "{args:?}: {hint}");
+    }
+    assert_eq!(headless(&["update", "readme", "--yolo"]).prompt.unwrap(), "update readme");
 }
 
 #[test]
@@ -336,6 +363,31 @@ fn resume_takes_its_value_only_when_one_follows() {
 }
 
 #[test]
+fn flags_of_earlier_releases_set_their_settings() {
+    let options = headless(&["-p", "x", "--checkpointing", "--telemetry", "--telemetry-outfile", "t.log"]);
+    for (key, value) in [
+        ("general.checkpointing.enabled", true.into()),
+        ("telemetry.enabled", true.into()),
+        ("telemetry.outfile", serde_json::Value::from("t.log")),
+    ] {
+        assert!(options.overrides.contains(&(key.to_owned(), value)), "{key}");
+    }
+    assert!(headless(&["-p", "x"]).overrides.is_empty());
+}
+
+#[test]
+fn a_session_is_resumed_or_begun() {
+    let latest = |or_new| Resumed { which: "latest".to_owned(), or_new, ..Resumed::default() };
+    assert_eq!(headless(&["--resume-or-new", "hi"]).session, SessionChoice::Resume(latest(true)));
+    assert_eq!(headless(&["--resume", "-p", "hi"]).session, SessionChoice::Resume(latest(false)));
+    assert_eq!(
+        headless(&["--resume-or-new", "--resume", "latest", "hi"]).session,
+        SessionChoice::Resume(latest(true))
+    );
+    assert_eq!(refused(&["--resume-or-new", "--session-id", "x"]), UsageError::SeveralSessions);
+}
+
+#[test]
 fn a_sessions_command_says_which_sessions_are_meant() {
     let command = |args: &[&str]| match planned(args, PIPED) {
         Ok(Launch::Admin { command: Command::Sessions(command), .. }) => command,
@@ -413,7 +465,7 @@ fn flags_become_settings_overrides_and_options() {
     assert_eq!(options.approval, Some(ApprovalMode::Yolo));
     assert_eq!(options.allowed_tools, ["glob", "ls", "x"]);
     assert_eq!(options.include_directories, ["../a"]);
-    assert_eq!(options.sandbox, Some(false));
+    assert_eq!(options.sandbox.as_deref(), Some("false"));
     assert_eq!(options.prompt.as_deref(), Some("- one"));
     assert_eq!(options.raw_output, RawOutput::RawAccepted);
     let file = PathBuf::from("f.jsonl");
@@ -513,6 +565,10 @@ fn only_flags_for_tests_later_versions_and_other_programs_are_hidden() {
         "verbose",
         "permission-prompt-tool",
         "worktree",
+        "checkpointing",
+        "telemetry",
+        "telemetry-log-prompts",
+        "telemetry-outfile",
         "fake-responses",
         "fake-responses-non-strict",
         "record-responses",

@@ -48,6 +48,24 @@ fn the_python_client_drives_a_session() {
     assert_eq!(home.read("hello.txt"), "hello\n");
 }
 
+#[test]
+fn the_official_mcp_client_gives_a_task() {
+    let Some(folder) = installed("mcp-client", "python-peers.sh") else { return };
+    let home = home();
+    let replies = script(&home, &work());
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/mcp_client.py");
+    let project = home.project().canonicalize().unwrap().display().to_string();
+    let (client, program) = (client.display().to_string(), binary().display().to_string());
+    let args = [client.as_str(), &program, &project, &replies];
+    let run = home.command(&folder.join("python/bin/python"), args).run();
+    assert_eq!(run.code, Some(0), "{}\n{}", run.stdout, run.stderr);
+    for line in ["server pollux", "step write_file hello.txt", "stop end_turn", "said all done", "changed 1"]
+    {
+        assert!(run.stdout.lines().any(|said| said == line), "{line}: {}", run.stdout);
+    }
+    assert_eq!(home.read("hello.txt"), "hello\n");
+}
+
 fn acpx(mode: &str) -> Option<(pollux_test_support::TestHome, pollux_test_support::Run)> {
     let folder = installed("acp-peers", "acp-peers.sh")?;
     let modules = folder.join("node_modules");

@@ -57,6 +57,7 @@ fn params_of(method: &str) -> Option<&'static str> {
         "elicitation/complete" => "CompleteElicitationNotification",
         "fs/read_text_file" => "ReadTextFileRequest",
         "fs/write_text_file" => "WriteTextFileRequest",
+        "mcp/message" => "MessageMcpRequest",
         "$/cancel_request" => "CancelRequestNotification",
         _ => return None,
     })

@@ -67,6 +67,8 @@ fn typing_mistakes_are_answered_in_short_and_nothing_is_sent() {
         (&["mcp", "ad", "x"], "pollux mcp add"),
         (&["--modle", "x"], "--model"),
         (&["--outputformat", "json"], "--output-format"),
+        (&["sandbox", "stat"], "pollux sandbox status"),
+        (&["sess", "list"], "pollux sessions"),
         (&["memory", "serch"], "pollux memory search"),
         (&["extnsions"], "pollux extensions"),
         (&["hook", "lst"], "pollux hooks list"),

@@ -36,6 +36,9 @@ fn a_full_window_is_compressed_and_the_file_keeps_every_message() {
         (1..=2).contains(&unary.len()) && unary.iter().all(|method| *method == "generateContent"),
         "{methods:?}"
     );
+    let model =
+        |path: &str| path.rsplit('/').next().and_then(|name| name.split(':').next()).map(str::to_owned);
+    assert_eq!(model(&requests[5].path), model(&requests[4].path), "the conversation's own model");
     let sent = requests.last().unwrap().body["contents"].to_string();
     assert!(sent.contains("KEEP GOING") && sent.contains("now a big one"), "{sent}");
     assert!(!sent.contains("prompt number 0") && sent.contains("\"functionResponse\""), "{sent}");

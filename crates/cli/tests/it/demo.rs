@@ -74,3 +74,26 @@ fn the_demo_speaks_every_format() {
     let (_home, json) = demo(&["--output-format", "json"]);
     assert!(parse(&json.stdout)["response"].is_string());
 }
+
+#[test]
+fn at_a_terminal_the_demo_is_the_screen_with_one_change_to_approve() {
+    let home = TestHome::new();
+    let tmp = home.home().join("tmp");
+    std::fs::create_dir(&tmp).unwrap();
+    let run = home
+        .command(binary(), ["demo"])
+        .without_env("GEMINI_API_KEY")
+        .env("TMPDIR", tmp.to_str().unwrap())
+        .env("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9");
+    let mut screen = run.on_screen(100, 40);
+    screen.expect("Apply this change?").expect("● 1. Allow once");
+    let total = || all_files(&tmp).into_iter().find(|file| file.ends_with("total.sh")).unwrap();
+    let before = std::fs::read_to_string(total()).unwrap();
+    screen.key("1").expect("The test passes: the total is 42.").expect("Type your message");
+    assert_ne!(std::fs::read_to_string(total()).unwrap(), before);
+    screen.say("/quit");
+    assert_eq!(screen.wait_exit().code(), Some(0), "{}", screen.text());
+    let text = screen.whole_text();
+    assert!(text.contains("The model is scripted") && text.contains("What changed on disk:"), "{text}");
+    assert!(!home.gemini_dir().exists(), "{text}");
+}

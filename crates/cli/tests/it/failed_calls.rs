@@ -150,7 +150,8 @@ fn a_sub_agent_that_fails_is_told_with_its_reason_and_counted() {
     let home = TestHome::new().home_file(".gemini/agents/scout.md", scout);
     let ask = reply().call("invoke_agent", json!({"agent_name": "scout", "prompt": "go"}));
     let refusal = || Reply::error(400, "INVALID_ARGUMENT", "no such model");
-    let scene = Scene::with(home, [ask, refusal(), reply().text("ok")]);
+    // The agent has a last turn, which fails, too.
+    let scene = Scene::with(home, [ask, refusal(), refusal(), reply().text("ok")]);
     let (events, code) = scene.events(&["-p", "x", "--yolo"]);
     assert_eq!(code, Some(0));
     let result = of_type(&events, "TOOL_RESULT")[0];
@@ -161,6 +162,6 @@ fn a_sub_agent_that_fails_is_told_with_its_reason_and_counted() {
     assert!(result["result"].as_str().unwrap().contains("no such model"), "{result}");
     let tools = &events.last().unwrap()["stats"]["tools"];
     assert_eq!((&tools["totalFail"], &tools["byName"]["invoke_agent"]["fail"]), (&json!(1), &json!(1)));
-    let told = scene.server.request(2).function_responses()[0]["response"]["output"].clone();
+    let told = scene.server.request(3).function_responses()[0]["response"]["output"].clone();
     assert!(told.as_str().unwrap().starts_with("Subagent 'scout' failed. Error: "), "{told}");
 }

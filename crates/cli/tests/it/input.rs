@@ -35,7 +35,7 @@ fn no_input_at_all_is_refused_without_a_request() {
     for input in ["", "  \n\t"] {
         let run = scene.prompt(&[]).stdin(input).run();
         assert_eq!((run.code, run.stdout.as_str()), (Some(42), ""), "{}", run.stderr);
-        let said = "no prompt given\n\nhint: use -p TEXT, or pipe text into pollux\n";
+        let said = "no prompt given\n\nhint: use `-p TEXT`, or pipe text into `pollux`\n";
         assert!(run.stderr.contains(said), "{}", run.stderr);
         let run = scene.prompt(&["--output-dialect", "gemini-cli"]).stdin(input).run();
         assert_eq!(run.code, Some(42), "{}", run.stderr);

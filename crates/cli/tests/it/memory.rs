@@ -170,7 +170,9 @@ fn a_fact_that_the_model_saves_is_found() {
             reply().text("Saved."),
         ],
     );
-    assert_eq!(scene.run(&["-p", "note the rotation day", "--yolo", "--sandbox=false"]).code, Some(0));
+    let run = scene.run(&["-p", "note the rotation day", "--yolo", "--sandbox=false"]);
+    assert_eq!(run.code, Some(0));
+    assert!(!run.stderr.contains("rewind"), "{}", run.stderr);
     let found =
         memory(&scene, &["search", "when does the deploy key rotate", "--json", "--source", "memory"]);
     assert!(found.stdout.contains("Tuesday"), "{} {}", found.stdout, found.stderr);

@@ -108,6 +108,8 @@ fn notes_that_want_to_be_obeyed_never_become_instructions() {
             reply().text("ok"),
         ],
     );
+    // A first search does not wait long for the index of a hundred notes.
+    assert_eq!(memory(&scene, &["index"]).code, Some(0));
     assert_eq!(scene.run(&["-p", "what do the notes say?"]).code, Some(0));
     assert_eq!(scene.run(&["-p", "hello again, friend"]).code, Some(0));
     let chats: Vec<_> = scene

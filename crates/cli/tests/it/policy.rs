@@ -100,10 +100,11 @@ fn what_the_tool_itself_refuses_is_denied_in_every_mode() {
 }
 
 #[test]
-fn an_untrusted_folder_has_no_say_and_takes_the_mode_down() {
+fn an_untrusted_folder_has_no_say() {
     let home = TestHome::new().file(".gemini/policies/allow.toml", ALLOW_MAKE);
     let scene = Scene::untrusted(home, []);
-    assert_eq!(command(&scene, "make", &["--approval-mode", "yolo"])["decision"], "ask");
+    assert_eq!(command(&scene, "make", &[])["decision"], "ask");
+    assert_eq!(command(&scene, "make", &["--approval-mode", "yolo"])["decision"], "allow");
     assert_eq!(command(&scene, "make", &["--approval-mode", "yolo", "--skip-trust"])["decision"], "allow");
     // A project's file never allows more, trusted or not.
     assert_eq!(command(&scene, "make", &["--skip-trust"])["decision"], "ask");
@@ -255,11 +256,11 @@ fn a_table_of_cases_is_compared() {
 fn a_question_that_cannot_be_understood_is_refused() {
     let scene = Scene::new([]);
     let cases: &[(&[&str], &str)] = &[
-        (&["explain", "--tool", "glob", "--args", "{"], "`--args` takes a JSON object"),
-        (&["explain", "--tool", "glob", "--args", "[1]"], "`--args` takes a JSON object"),
+        (&["explain", "--tool", "glob", "--args", "{"], "for `--args`: expected a JSON object"),
+        (&["explain", "--tool", "glob", "--args", "[1]"], "for `--args`: expected a JSON object"),
         (&["explain", "--tool", "glob", "--args", "{}", "--approval-mode", "fast"], "Given: \"fast\""),
         (&["explain", "--args", "{}"], "--tool"),
-        (&["frob"], "Unknown argument: frob"),
+        (&["frob"], "unknown command `policy frob`"),
         (&[], "`policy` needs a subcommand"),
     ];
     for (args, text) in cases {

@@ -169,8 +169,21 @@ fn a_project_its_dotenv_and_an_extension_cannot_redirect_requests() {
                 run.stderr
             );
             assert!(trap.requests().is_empty(), "{wire:?} {case}: {:?}", trap.requests());
-            if case == "settings" {
-                assert!(run.stderr.contains("providers.openai.baseUrl"), "{wire:?}: {}", run.stderr);
+            let named: &[(&str, usize)] = match case {
+                "settings" => &[("providers.openai.baseUrl", 1)],
+                "dotenv" => &[("cannot redirect model requests", 2), ("`ANTHROPIC_BASE_URL` (line 3)", 2)],
+                _ => &[
+                    ("cannot redirect model requests: `providers`, `settings.providers`", 1),
+                    ("`OLLAMA_HOST`", 1),
+                ],
+            };
+            for (text, times) in named {
+                assert_eq!(
+                    run.stderr.matches(text).count(),
+                    *times,
+                    "{wire:?} {case} {text}: {}",
+                    run.stderr
+                );
             }
             let request = &server.requests()[0];
             assert!(request.header(wire.key_header()).unwrap().ends_with(KEY), "{wire:?} {case}");

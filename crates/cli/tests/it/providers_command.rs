@@ -116,7 +116,7 @@ fn the_variable_on_the_command_line_is_for_the_provider_in_use() {
     assert!(unset.stderr.contains("`--api-key-env` names UNSET, which is not set"), "{}", unset.stderr);
     let pasted = home.command(binary(), ["--api-key-env", "sk-canary-1", "-p", "hi"]).run();
     assert!(
-        pasted.stderr.contains("the name of a variable") && !pasted.stderr.contains("canary"),
+        pasted.stderr.contains("the name of an environment variable") && !pasted.stderr.contains("canary"),
         "{}",
         pasted.stderr
     );

@@ -55,8 +55,11 @@ fn events_and_statistics_name_the_concrete_model() {
         let models = result["stats"]["models"].as_object().unwrap();
         assert_eq!(models.keys().collect::<Vec<_>>(), [name], "{}", run.stdout);
     }
-    let scene = Scene::new([reply().text("one"), reply().text("two"), reply().text("three")]);
-    for (model, name) in [("auto", "auto"), ("gemini/gemini-2.5-pro", "gemini-2.5-pro")] {
+    let scene =
+        Scene::new([reply().text("one"), reply().text("two"), reply().text("three"), reply().text("four")]);
+    for (model, name) in
+        [("gemini/gemini-2.5-pro", "gemini-2.5-pro"), ("models/gemini-2.5-pro", "gemini-2.5-pro")]
+    {
         let run = scene.prepare(&["-m", model, "-o", "stream-json", "-p", "x"]).run();
         assert_eq!(lines(&run.stdout)[0]["model"], name, "{}", run.stderr);
     }

@@ -13,12 +13,12 @@ const TOOL: [&str; 2] = ["--allowed-tools", "run_shell_command"];
 /// Speaks to the proxy inside the sandbox and prints the first line of the answer.
 const ASK: &str = r#"ask() { timeout 20 bash -c 'exec 3<>/dev/tcp/127.0.0.1/3128 || exit 9; printf "%b" "$1" >&3; head -n 1 <&3' - "$1"; }"#;
 
-fn connect(target: &str) -> String {
+pub(crate) fn connect(target: &str) -> String {
     format!("{ASK}; ask 'CONNECT {target} HTTP/1.1\\r\\nHost: {target}\\r\\n\\r\\n'")
 }
 
 /// A headless run in which the model runs a script of the project.
-fn headless(home: &TestHome, script: &str, flags: &[&str]) -> Run {
+pub(crate) fn headless(home: &TestHome, script: &str, flags: &[&str]) -> Run {
     fs::write(home.project().join("script.sh"), script).unwrap();
     let call = json!({"functionCall": {"name": "run_shell_command", "args": {"command": "bash script.sh"}}});
     let replies = scripted(&[call]) + &scripted(&[json!({"text": "The run goes on."})]);
@@ -29,7 +29,7 @@ fn headless(home: &TestHome, script: &str, flags: &[&str]) -> Run {
 }
 
 /// The `sandbox` field of the only call; `None` where no namespaces work.
-fn confined(run: &Run) -> Option<Value> {
+pub(crate) fn confined(run: &Run) -> Option<Value> {
     if run.code == Some(44) || run.stderr.contains("Sandbox (Landlock)") {
         return None;
     }
@@ -40,11 +40,11 @@ fn confined(run: &Run) -> Option<Value> {
     Some(results[0]["sandbox"].clone())
 }
 
-fn result(run: &Run) -> String {
+pub(crate) fn result(run: &Run) -> String {
     of_type(&lines(&run.stdout), "TOOL_RESULT")[0]["result"].as_str().unwrap_or_default().to_owned()
 }
 
-const STREAM: [&str; 3] = ["-s", "-o", "stream-json"];
+pub(crate) const STREAM: [&str; 3] = ["-s", "-o", "stream-json"];
 
 #[test]
 fn an_unknown_host_is_refused_and_listed_and_the_run_goes_on() {
@@ -199,7 +199,7 @@ fn modes_come_from_settings_and_from_upstreams_names() {
 }
 
 /// A session at the screen, in a sandbox, whose model runs one command.
-fn at_the_screen(home: TestHome, command: &str) -> (Scene, pollux_test_support::Screen) {
+pub(crate) fn at_the_screen(home: TestHome, command: &str) -> (Scene, pollux_test_support::Screen) {
     let call = reply().call("run_shell_command", json!({"command": command}));
     let scene = Scene::with(home, [call, reply().text("The turn goes on.")]);
     let screen = scene.prepare(&["-m", MODEL, "-s", TOOL[0], TOOL[1]]).on_screen(110, 40);
@@ -208,7 +208,7 @@ fn at_the_screen(home: TestHome, command: &str) -> (Scene, pollux_test_support::
 }
 
 /// Whether questions can be tested on this machine.
-fn has_namespaces() -> bool {
+pub(crate) fn has_namespaces() -> bool {
     let run = headless(&TestHome::new(), "true", &STREAM);
     confined(&run).is_some()
 }
@@ -326,7 +326,7 @@ fn a_refused_path_is_asked_about_and_the_command_runs_again() {
     assert!(!stored(&scene.home).exists());
 }
 
-fn stored(home: &TestHome) -> std::path::PathBuf {
+pub(crate) fn stored(home: &TestHome) -> std::path::PathBuf {
     home.gemini_dir().join("policies/sandbox.toml")
 }
 

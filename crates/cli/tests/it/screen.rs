@@ -134,12 +134,41 @@ fn what_is_typed_ahead_waits_its_turn_and_can_be_taken_back() {
     let marker = "while [ ! -e go.txt ]; do sleep 0.01; done";
     let scene = Scene::new([shell(marker), reply().text("first done"), reply().text("second done")]);
     let screen = open(&scene, &["--yolo"]);
-    screen.say("begin").expect("esc to cancel").say("and then").expect("Queued (press ↑ to edit):");
-    screen.key("Up").expect_gone("Queued").expect("* and then").key("Enter").expect("Queued");
+    screen.say("begin").expect("esc to cancel").type_text("and then").expect("* and then").key("Tab");
+    screen.expect("Queued until the turn ends (press ↑ to edit):");
+    screen.key("Up").expect_gone("Queued").expect("* and then").key("Tab").expect("Queued");
     fs::write(scene.home.project().join("go.txt"), "").unwrap();
     screen.expect("first done").expect("second done");
     quit(screen);
     assert_eq!(last(&scene, 2), "and then");
+}
+
+#[test]
+fn what_is_sent_while_the_model_works_joins_its_turn() {
+    let marker = "while [ ! -e go.txt ]; do sleep 0.01; done";
+    let scene = Scene::new([shell(marker), reply().text("with tabs"), reply().text("with spaces")]);
+    fs::write(scene.home.project().join("notes.txt"), "the notes").unwrap();
+    let screen = open(&scene, &["--yolo"]);
+    screen.say("begin").expect("esc to cancel").say("and spaces");
+    screen.expect("Sent with the next request (press ↑ to edit):");
+    // What is taken back is not sent, and Tab sends it later.
+    screen
+        .key("Up")
+        .expect_gone("Sent with")
+        .expect("* and spaces")
+        .key("Tab")
+        .expect("Queued until the turn ends");
+    screen.say("use tabs, see @notes.txt please").expect("Sent with the next request");
+    fs::write(scene.home.project().join("go.txt"), "").unwrap();
+    screen.expect("with tabs").expect("with spaces").expect_gone("Sent with");
+    let text = quit(screen);
+    assert!(text.contains("> use tabs, see @notes.txt please"), "{text}");
+    let sent = scene.server.request(1).body.to_string();
+    assert!(
+        sent.contains("use tabs") && sent.contains("the notes") && !sent.contains("and spaces"),
+        "{sent}"
+    );
+    assert_eq!(last(&scene, 2), "and spaces");
 }
 
 #[test]

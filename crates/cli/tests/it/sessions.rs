@@ -85,7 +85,10 @@ fn sessions_are_listed_oldest_first_without_a_key_or_a_request() {
 fn no_sessions_is_no_failure_when_listing() {
     let scene = Scene::new([]);
     let list = scene.prepare(&["--list-sessions"]).run();
-    assert_eq!((list.stdout.as_str(), list.code), ("No previous sessions found for this project.", Some(0)));
+    assert_eq!(
+        (list.stdout.as_str(), list.code),
+        ("No previous sessions found for this project.\n", Some(0))
+    );
     assert!(!scene.home.gemini_dir().exists(), "listing writes nothing");
 }
 
@@ -139,14 +142,20 @@ fn a_session_that_is_not_there_is_exit_42_and_says_where_it_was_sought() {
 }
 
 #[test]
-fn resuming_where_nothing_is_starts_anew_for_latest_only() {
+fn resuming_where_nothing_is_starts_a_session_only_if_asked() {
     let scene = Scene::new([reply().text("ok")]);
     let other = scene.run(&["--resume", "3", "-p", "x"]);
     assert_eq!(other.code, Some(42));
     assert!(other.stderr.contains("Error resuming session: No previous sessions found for this project."));
-    let latest = scene.run(&["--resume", "latest", "-p", "x"]);
-    assert_eq!((latest.stdout.as_str(), latest.code), ("ok\n", Some(0)));
-    assert!(latest.stderr.contains("No previous sessions found for this project."));
+    for args in [&["--resume", "latest", "-p", "x"][..], &["--resume", "-p", "x"]] {
+        let latest = scene.run(args);
+        assert_eq!((latest.stdout.as_str(), latest.code), ("", Some(42)));
+        assert!(latest.stderr.contains("--resume-or-new"), "{}", latest.stderr);
+    }
+    assert!(scene.server.requests().is_empty());
+    let new = scene.run(&["--resume-or-new", "-p", "x"]);
+    assert_eq!((new.stdout.as_str(), new.code), ("ok\n", Some(0)), "{}", new.stderr);
+    assert!(new.stderr.contains("No previous sessions found for this project."));
 }
 
 #[test]

@@ -146,7 +146,11 @@ fn reading_makes_nothing_where_there_is_no_home() {
     }
     let run = home.run(&["sessions", "show", "latest"]);
     assert_eq!(run.code, Some(42));
-    assert!(run.stderr.starts_with("no sessions found for this project\n\nhint: "), "{}", run.stderr);
+    assert!(
+        run.stderr.starts_with("no session matches `latest`: this project has no sessions\n\nhint: "),
+        "{}",
+        run.stderr
+    );
     assert!(!home.test.gemini_dir().exists());
 }
 

@@ -117,7 +117,13 @@ fn a_project_that_is_not_trusted_brings_no_skill() {
     let home = TestHome::new().file(".gemini/skills/theirs/SKILL.md", skill);
     let scene = Scene::with(home, [reply().text("one"), reply().text("two")]);
     scene.prompt(&["-p", "/theirs do"]).env("GEMINI_CLI_TRUST_WORKSPACE", "false").run();
-    assert!(!scene.server.request(0).body.to_string().contains("activated_skill"));
+    let is_activated =
+        |number: usize| scene.server.request(number).body["contents"].to_string().contains("activated_skill");
+    assert!(!is_activated(0));
+    assert!(!scene.server.request(0).body.to_string().contains("<name>theirs</name>"));
     scene.prompt(&["-p", "/theirs do"]).env("GEMINI_CLI_TRUST_WORKSPACE", "true").run();
-    assert!(scene.server.request(1).body.to_string().contains("activated_skill"));
+    assert!(is_activated(1));
+    let request = scene.server.request(1);
+    assert!(request.tool_names().contains(&"activate_skill".to_owned()), "also without a person");
+    assert!(request.body["systemInstruction"].to_string().contains("<name>theirs</name>"));
 }

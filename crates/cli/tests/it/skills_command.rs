@@ -41,7 +41,8 @@ fn installed(home: &TestHome) -> Vec<String> {
 #[test]
 fn the_list_has_upstreams_form_and_conflicts_are_told() {
     let home = TestHome::new();
-    assert_eq!(said(&home, &["list"]), "No skills discovered.\n");
+    let none = said(&home, &["list"]);
+    assert!(none.starts_with("No skills discovered besides the built-in ones: "), "{none}");
     let home = home
         .home_file(".gemini/skills/a/SKILL.md", &skill("same"))
         .home_file(".agents/skills/b/SKILL.md", &skill("other"))
@@ -108,6 +109,32 @@ fn switching_off_and_on_writes_lists_and_says_where() {
 }
 
 #[test]
+fn an_unknown_skill_is_not_switched_and_nothing_is_written() {
+    let home = TestHome::new().home_file(".gemini/skills/a/SKILL.md", &skill("one"));
+    for word in ["disable", "enable"] {
+        let text = failed(&home, &[word, "ones"]);
+        assert!(
+            text.contains("Skill \"ones\" not found.") && text.contains("did you mean \"one\"?"),
+            "{text}"
+        );
+    }
+    assert!(!home.project().join(".gemini").exists());
+}
+
+#[test]
+fn in_an_untrusted_folder_a_skill_is_disabled_for_the_user() {
+    let home = TestHome::new().home_file(".gemini/skills/a/SKILL.md", &skill("one"));
+    let untrusted = |args: &[&str]| {
+        let args: Vec<&str> = ["skills"].into_iter().chain(args.iter().copied()).collect();
+        home.command(binary(), args).env("GEMINI_CLI_TRUST_WORKSPACE", "false").run()
+    };
+    let run = untrusted(&["disable", "one"]);
+    assert!(run.stdout.contains("disabled list in user ("), "{} {}", run.stdout, run.stderr);
+    assert!(!home.project().join(".gemini").exists());
+    assert!(untrusted(&["list"]).stdout.contains("one [Disabled]"));
+}
+
+#[test]
 fn a_folder_is_installed_after_consent_and_removed_by_name() {
     let home = TestHome::new().file("src/one/SKILL.md", &skill("one")).file("src/one/run.sh", "x");
     let place = home.gemini_dir().join("skills/one");
@@ -140,7 +167,7 @@ fn a_folder_is_installed_after_consent_and_removed_by_name() {
         said(&home, &["uninstall", "one"]),
         format!("Successfully uninstalled skill: one (scope: user, location: {})\n", place.display())
     );
-    assert_eq!(said(&home, &["uninstall", "one"]), "Skill \"one\" is not installed in the user scope.\n");
+    assert_eq!(failed(&home, &["uninstall", "one"]), "Skill \"one\" is not installed in the user scope.\n");
     assert_eq!(
         said(&home, &["link", "src/one", "--scope", "workspace", "--consent"]),
         "\nSuccessfully linked skills.\n"

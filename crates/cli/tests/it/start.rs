@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 struct Run {
@@ -46,13 +47,28 @@ fn both_names_print_the_version_and_nothing_else() {
 }
 
 #[test]
+fn called_as_gemini_the_output_is_gemini_clis() {
+    let home = pollux_test_support::TestHome::new();
+    let args = ["-p", "x", "-o", "json"];
+    let failed = |binary: &str| home.command(Path::new(binary), args).without_env("GEMINI_API_KEY").run();
+    let run = failed(env!("CARGO_BIN_EXE_gemini"));
+    assert_eq!((run.stdout.as_str(), run.code), ("", Some(41)), "{}", run.stderr);
+    let object: serde_json::Value =
+        serde_json::from_str(run.stderr.get(run.stderr.find('{').unwrap()..).unwrap()).unwrap();
+    assert_eq!(object["error"]["code"], 41);
+    assert!(object["session_id"].as_str().is_some_and(|id| !id.is_empty()), "{object}");
+    let run = failed(env!("CARGO_BIN_EXE_pollux"));
+    assert!(run.stdout.contains("\"AUTH_ERROR\""), "{}", run.stdout);
+}
+
+#[test]
 fn help_goes_to_stdout_and_mistakes_to_stderr() {
     let help = pollux(&["--help"]);
     assert!(help.out.starts_with("A coding agent for the terminal\n") && help.err.is_empty());
     assert_eq!(help.code, Some(0));
     let mistake = pollux(&["--nope"]);
     assert_eq!(mistake.out, "");
-    assert_eq!(mistake.err, format!("Unknown argument: nope\n\n{}", help.out));
+    assert_eq!(mistake.err, "Unknown argument: nope\n\nhint: run `pollux --help`\n");
     assert_eq!(mistake.code, Some(1));
 }
 

@@ -41,17 +41,28 @@ fn an_untrusted_folder_brings_nothing_and_one_line_says_so() {
 }
 
 #[test]
-fn the_wished_mode_falls_back_to_default() {
-    let scene = Scene::untrusted(TestHome::new(), [reply().text("ok")]);
-    let run = scene.run(&["-p", "x", "--yolo"]);
-    assert!(
-        run.stderr
-            .contains("Approval mode overridden to \"default\" because the current folder is not trusted."),
-        "{}",
-        run.stderr
-    );
-    assert!(!run.stderr.contains("YOLO mode is enabled"));
-    assert!(!scene.server.request(0).tool_names().contains(&"write_file".to_owned()));
+fn the_mode_of_the_command_line_counts_and_that_of_the_settings_falls_back() {
+    let auto_edit = json!({"general": {"defaultApprovalMode": "auto_edit"}});
+    let home = TestHome::new().settings(auto_edit);
+    let scene = Scene::untrusted(home, [reply().text("1"), reply().text("2"), reply().text("3")]);
+    let overridden = "Approval mode overridden to \"default\" because the current folder is not trusted.";
+    let declares_write =
+        |number: usize| scene.server.request(number).tool_names().contains(&"write_file".to_owned());
+    let run = scene.run(&["-p", "x"]);
+    assert!(run.stderr.contains(overridden) && !declares_write(0), "{}", run.stderr);
+    let run = scene.run(&["-p", "x", "--yolo", "--sandbox=false"]);
+    assert!(!run.stderr.contains(overridden) && declares_write(1), "{}", run.stderr);
+    let restricted = scene.prepare(&["-p", "x", "--yolo"]).env("GEMINI_RESTRICTED_MODE", "true").run();
+    assert!(restricted.stderr.contains(overridden) && !declares_write(2), "{}", restricted.stderr);
+}
+
+#[test]
+fn an_untrusted_folder_is_named_once() {
+    let scene = Scene::untrusted(project(), [reply().text("1"), reply().text("2"), reply().text("3")]);
+    assert_eq!(trust_lines(&scene.prepare(&["-p", "x"]).run().stderr), 1);
+    let second = scene.prepare(&["-p", "x"]).run();
+    assert_eq!(trust_lines(&second.stderr), 0, "{}", second.stderr);
+    assert_eq!(trust_lines(&scene.prepare(&["-p", "x", "--debug"]).run().stderr), 1);
 }
 
 #[test]
@@ -313,7 +324,6 @@ fn a_folder_that_changes_after_it_was_trusted_is_not_used_until_it_is_allowed_ag
         third.stderr
     );
     assert!(third.stderr.contains("pollux trust diff"), "{}", third.stderr);
-    assert!(third.stderr.contains("Approval mode overridden"), "{}", third.stderr);
     assert!(!used(2));
 
     let shown = parse(&trust(&scene.home, &["show", "--json"]).stdout);
@@ -354,7 +364,7 @@ fn what_a_folder_would_run_is_shown_in_full_and_not_run() {
     let run = trust(&home, &["show"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     for wanted in [
-        ": not trusted yet (no decision yet)",
+        ": not trusted yet (you have not decided yet)",
         "hook SessionStart: touch ",
         "sprung-hook",
         "MCP server evil: sh -c 'touch ",

@@ -33,6 +33,10 @@ const PHRASES: &[(&str, &str)] = &[
     (r"\berrands?\b", "task, request"),
 ];
 
+/// Type names too general to be used outside their module.
+const GENERAL_NAMES: &str =
+    r"\bpub(\([a-z]+\))? (struct|enum) (Call|State|Row|Entry|Place|Line|Found|Answer|Places|Manner|Desk)\b";
+
 /// Where a listed phrase is right: quotations, and data that only looks like prose.
 const EXCEPTIONS: &[&str] = &["docs/src/style.md", "crates/cli/tests/it/voice.rs"];
 
@@ -67,6 +71,26 @@ fn phrases_that_read_translated_do_not_come_back() {
     }
     assert!(files.len() > 500, "{} files", files.len());
     assert!(found.is_empty(), "{found}");
+}
+
+#[test]
+fn public_types_carry_their_owners_word() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let general = Regex::new(GENERAL_NAMES).unwrap();
+    let mut files = Vec::new();
+    collect(&root.join("crates"), &mut files);
+    let found: Vec<String> = files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|extension| extension == "rs"))
+        .flat_map(|file| {
+            let text = fs::read_to_string(file).unwrap();
+            text.lines()
+                .filter(|line| general.is_match(line))
+                .map(|line| format!("{}: {}", file.display(), line.trim()))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 /// The comment or the string literals of a line of code.

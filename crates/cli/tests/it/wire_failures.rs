@@ -97,6 +97,14 @@ fn refusals_are_said_once_and_not_repeated() {
             let run = ask(wire, &server.url(), 10, &[]);
             let message = message(wire, case, &run);
             assert!(message.contains(expected), "{wire:?} {case}: {message}");
+            if case == "web page, refused" {
+                let names_it = message.contains(&server.url()) && message.contains("answered 404");
+                let hints = message.contains("base URL") || message.contains("BASE_URL");
+                assert!(
+                    names_it && hints && !run.stderr.contains("list available models"),
+                    "{wire:?}: {message}"
+                );
+            }
             assert_eq!(server.requests().len(), 1, "{wire:?} {case}: {message}");
         }
     }

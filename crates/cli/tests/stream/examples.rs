@@ -64,3 +64,20 @@ fn the_python_example_runs() {
     assert_eq!(home.read("title.txt"), "Title\n");
     assert!(!home.project().join("shell.txt").exists(), "the example refuses other tools");
 }
+
+#[test]
+fn the_example_with_the_claude_sdk_runs() {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/claude-sdk/python/bin/python");
+    let python = python.display().to_string();
+    let home = home();
+    let replies = [
+        calls("mcp_tickets_ticket", json!({"id": "17"})),
+        calls("write_file", json!({"file_path": "title.txt", "content": "Title\n"})),
+        calls("run_shell_command", json!({"command": "touch shell.txt"})),
+        says("The title is fixed."),
+    ];
+    let Some(run) = run(&home, &python, &python, &example("claude"), &replies) else { return };
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "The title is fixed."), "{}", run.stderr);
+    assert_eq!(home.read("title.txt"), "Title\n");
+    assert!(!home.project().join("shell.txt").exists(), "the example refuses other tools");
+}

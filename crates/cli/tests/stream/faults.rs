@@ -67,6 +67,16 @@ fn a_host_that_leaves_an_approval_open_has_refused_it() {
 }
 
 #[test]
+fn an_approval_left_open_decides_the_exit_code_after_other_turns_too() {
+    let mut host = Host::start(home(), &[says("one"), write(), says("x")], &["-p", "go"]);
+    assert_eq!(host.wait_for("RESULT")["success"], true);
+    host.say("write it");
+    host.wait_for("APPROVAL");
+    host.close_input();
+    assert_eq!(host.end().0, Some(130), "{}", host.stderr());
+}
+
+#[test]
 fn an_approval_after_the_end_of_input_is_refused() {
     let mut host = Host::start(home(), &[write(), says("x")], &[]);
     host.say("go");

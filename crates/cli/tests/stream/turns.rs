@@ -80,7 +80,7 @@ fn edited_arguments_are_decided_on_again() {
     let approval = host.wait_for("APPROVAL");
     host.send(&json!({"type": "approve", "callId": approval["callId"], "outcome": "modify_with_editor",
         "args": {"command": "touch edited.txt; echo edited"}}));
-    // Decided on anew: another question, or the run.
+    // The edited call is decided on again: it is asked about, or it runs.
     let result = loop {
         let message = host.next().unwrap();
         match message["type"].as_str() {

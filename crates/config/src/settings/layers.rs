@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::defect::{BadFile, SettingsWarning, WarningKind};
 use super::interpolate::interpolate;
 use super::origin::{Layer, Origin};
-use super::{ArgOverrides, Migrated, Migration, migrate, schema};
+use super::{ArgOverrides, Migrated, Migration, lookup, migrate, schema};
 use crate::credential_variables::ProviderKeys;
 use crate::dotenv::Offer;
 use crate::env::{Env, name};
@@ -129,8 +129,9 @@ impl Reading<'_> {
         let origin = |line| Origin { layer, file: Some(path.into()), line, variable: None };
         let mut on_disk = false;
         match (layer, self.migration) {
-            (Layer::User | Layer::Project, Migration::InMemory) => {}
-            (Layer::User | Layer::Project, Migration::Write) => match migrate::rewrite(path) {
+            // A project's file is under version control and belongs to others, too.
+            (Layer::Project, _) | (Layer::User, Migration::InMemory) => {}
+            (Layer::User, Migration::Write) => match migrate::rewrite(path) {
                 Ok(migrated) => {
                     self.migrated.extend(migrated);
                     on_disk = true;
@@ -185,27 +186,85 @@ fn normalise(values: &mut Map<String, Value>) {
             schema::insert(values, &format!("hooksConfig.{switch}"), legacy);
         }
     }
-    if let Some(Value::String(theme)) = values.get_mut("ui").and_then(|ui| ui.get_mut("theme")) {
-        match theme.as_str() {
-            "VS" => *theme = "Default Light".to_owned(),
-            "VS2015" => *theme = "Default".to_owned(),
-            _ => {}
-        }
+    for (enabling, disabling) in INVERTED {
+        invert(values, enabling, disabling);
     }
+    name_theme(values);
+    choose_vertex(values);
     let accessibility = values.get("ui").and_then(|ui| ui.get("accessibility"));
     let no_phrases =
         accessibility.and_then(|part| part.get("enableLoadingPhrases")) == Some(&Value::Bool(false));
     if no_phrases && values.get("ui").and_then(|ui| ui.get("loadingPhrases")).is_none() {
         schema::insert(values, "ui.loadingPhrases", Value::from("off"));
     }
-    // An API key is never rewritten, so its old place is read for good.
+    // An API key alone is never moved in the file, so its old place is read for good.
     if let Some(key) = values.shift_remove("apiKey")
         && values.get("api").and_then(|api| api.get("key")).is_none()
     {
         schema::insert(values, "api.key", key);
     }
+    // The default, which has no name of its own.
+    if values.get("editor").and_then(Value::as_str) == Some("none") {
+        values.shift_remove("editor");
+    }
     // Only an administrator's service sets these.
     values.shift_remove("admin");
+}
+
+/// Positive spellings of switches whose own name is negative.
+const INVERTED: &[(&str, &str)] = &[
+    ("agents.browser.enableUserInput", "agents.browser.disableUserInput"),
+    ("model.enableLoopDetection", "model.disableLoopDetection"),
+    ("security.enableAlwaysAllow", "security.disableAlwaysAllow"),
+    ("security.enableYoloMode", "security.disableYoloMode"),
+    ("tools.enableLLMCorrection", "tools.disableLLMCorrection"),
+];
+
+/// Moves a switch to its own name, unless that is set too.
+fn invert(values: &mut Map<String, Value>, enabling: &str, disabling: &str) {
+    let Some(on) = lookup(values, enabling).and_then(Value::as_bool) else { return };
+    let Some((container, name)) = enabling.rsplit_once('.') else { return };
+    let mut inner = Some(&mut *values);
+    for part in container.split('.') {
+        inner = inner.and_then(|inner| inner.get_mut(part)?.as_object_mut());
+    }
+    if inner.and_then(|inner| inner.shift_remove(name)).is_some() && lookup(values, disabling).is_none() {
+        schema::insert(values, disabling, Value::Bool(!on));
+    }
+}
+
+/// Older names of themes, and `light`, `dark` and `auto`, which no theme is called. A shade that is asked for by name
+/// does not follow the terminal.
+fn name_theme(values: &mut Map<String, Value>) {
+    let Some(Value::Object(ui)) = values.get_mut("ui") else { return };
+    let Some(given) = ui.get("theme").and_then(Value::as_str).map(str::to_owned) else { return };
+    if ui.get("customThemes").and_then(|themes| themes.get(&given)).is_some() {
+        return;
+    }
+    let (theme, is_fixed) = match given.as_str() {
+        "VS" => ("Default Light", false),
+        "VS2015" => ("Default", false),
+        "light" => ("Default Light", true),
+        "dark" => ("Default", true),
+        "auto" => {
+            ui.shift_remove("theme");
+            return;
+        }
+        _ => return,
+    };
+    ui.insert("theme".to_owned(), theme.into());
+    if is_fixed && !ui.contains_key("autoThemeSwitching") {
+        ui.insert("autoThemeSwitching".to_owned(), Value::Bool(false));
+    }
+}
+
+/// `api.provider` selects how to sign in where `security.auth.selectedType` does not.
+fn choose_vertex(values: &mut Map<String, Value>) {
+    let provider = lookup(values, "api.provider").and_then(Value::as_str).unwrap_or_default();
+    let is_vertex = matches!(provider.to_lowercase().as_str(), "vertex" | "vertexai" | "vertex-ai");
+    if is_vertex && lookup(values, "security.auth.selectedType").is_none() {
+        schema::insert(values, "security.auth.selectedType", Value::from("vertex-ai"));
+    }
 }
 
 /// How a variable's text becomes a value.
@@ -248,9 +307,7 @@ pub(crate) fn environment(env: &Env) -> LayerValues {
         let value = match form {
             Form::Text => Value::from(text),
             Form::Switch => Value::from(is_yes(text)),
-            Form::Sandbox if is_yes(text) => Value::Bool(true),
-            Form::Sandbox if matches!(text.to_lowercase().as_str(), "false" | "0") => Value::Bool(false),
-            Form::Sandbox => Value::from(text.trim()),
+            Form::Sandbox => sandbox_value(text),
         };
         schema::insert(&mut layer.values, key, value);
         layer.variables.insert(key, variable);
@@ -265,6 +322,15 @@ pub(crate) fn arguments(overrides: &ArgOverrides) -> LayerValues {
         schema::insert(&mut layer.values, key, value.clone());
     }
     layer
+}
+
+/// The value of `tools.sandbox` that a word of a variable or a flag stands for.
+pub fn sandbox_value(text: &str) -> Value {
+    match text.trim().to_lowercase().as_str() {
+        "true" | "1" => Value::Bool(true),
+        "false" | "0" => Value::Bool(false),
+        _ => Value::from(text.trim()),
+    }
 }
 
 fn is_yes(text: &str) -> bool {

@@ -70,6 +70,10 @@ pub(crate) fn plan(text: &str) -> Option<Plan> {
         }
     }
     let flat = !renamed.is_empty();
+    // A key is no reason to copy the file that holds it, but it goes along with the others.
+    if flat && patch.get(&["apiKey"]).is_some() && rename(&mut patch, &["apiKey"], "api.key", Change::Keep) {
+        renamed.push(("apiKey".to_owned(), "api.key".to_owned()));
+    }
     for (old, new, change) in RENAMED {
         let path: Vec<&str> = old.split('.').collect();
         let applies = patch.get(&path).is_some_and(|value| change.applies(&value));

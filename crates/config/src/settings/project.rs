@@ -21,6 +21,8 @@ const NEVER: &[&str] = &[
     "billing",
     // With the root of the disk as the project's top, every file would be part of the project.
     "context.memoryBoundaryMarkers",
+    // It decides which process runs sessions, and with which variables.
+    "core",
     "experimental.extensionRegistryURI",
     "experimental.gemmaModelRouter",
     "general.defaultApprovalMode",

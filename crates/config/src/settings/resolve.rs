@@ -175,6 +175,8 @@ fn tools(tree: &Tree<'_>) -> Tools {
 
 /// As if nothing was set.
 const AUTO: &str = "auto";
+/// The same as `false`.
+const NONE: &str = "none";
 
 fn sandbox(tree: &Tree<'_>) -> Sandbox {
     let allowed_paths = tree.texts("tools.sandboxAllowedPaths").unwrap_or_default();
@@ -190,18 +192,19 @@ fn sandbox(tree: &Tree<'_>) -> Sandbox {
     match lookup(tree.0, "tools.sandbox") {
         Some(Value::Bool(enabled)) => Sandbox { enabled: Some(*enabled), ..plain },
         Some(Value::String(command)) if command == AUTO => plain,
+        Some(Value::String(command)) if command == NONE => Sandbox { enabled: Some(false), ..plain },
         Some(Value::String(command)) if !command.is_empty() => {
             Sandbox { enabled: Some(true), command: Some(command.clone()), ..plain }
         }
         Some(Value::Object(object)) => {
             let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
-            let command = text("command")
-                .or_else(|| text("type"))
-                .filter(|command| command != "none" && command != AUTO);
+            let command = text("command").or_else(|| text("type"));
+            let is_none = command.as_deref() == Some(NONE);
+            let command = command.filter(|command| command != NONE && command != AUTO);
             let mut allowed_paths = plain.allowed_paths.clone();
             allowed_paths.extend(Tree(object).texts("allowedPaths").unwrap_or_default());
             Sandbox {
-                enabled: object.get("enabled").and_then(Value::as_bool),
+                enabled: if is_none { Some(false) } else { object.get("enabled").and_then(Value::as_bool) },
                 command,
                 image: text("image"),
                 image_archive: text("imageArchive"),

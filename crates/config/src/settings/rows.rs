@@ -17,7 +17,7 @@ const SECRET_OBJECTS: &[&str] = &["env", "headers"];
 
 /// One key.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct SettingRow {
     pub key: String,
     /// `null` when the key is unset; secrets are masked.
     pub value: Value,
@@ -27,9 +27,9 @@ pub struct Row {
 
 impl Settings {
     /// Every known key and every unknown one that a file has, sorted.
-    pub fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<SettingRow> {
         let Value::Object(effective) = &self.effective else { return Vec::new() };
-        let mut rows: Vec<Row> = schema::KEYS
+        let mut rows: Vec<SettingRow> = schema::KEYS
             .iter()
             .map(|key| {
                 let value = lookup(effective, key.path).unwrap_or(&Value::Null);
@@ -41,7 +41,7 @@ impl Settings {
         rows
     }
 
-    fn unknown(&self, path: &str, map: &Map<String, Value>, rows: &mut Vec<Row>) {
+    fn unknown(&self, path: &str, map: &Map<String, Value>, rows: &mut Vec<SettingRow>) {
         for (name, value) in map {
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             match value {
@@ -52,9 +52,9 @@ impl Settings {
         }
     }
 
-    fn row(&self, key: String, value: &Value, secret: bool) -> Row {
+    fn row(&self, key: String, value: &Value, secret: bool) -> SettingRow {
         let value = if secret && !value.is_null() { Value::from(MASK) } else { masked(&key, value) };
-        Row { origin: self.origin(&key).clone(), key, value, secret }
+        SettingRow { origin: self.origin(&key).clone(), key, value, secret }
     }
 }
 

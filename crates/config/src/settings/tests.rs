@@ -103,7 +103,7 @@ fn values_that_do_not_fit_fall_back_to_the_layer_below_and_say_so() {
         .iter()
         .map(|w| (w.line.unwrap(), w.key.as_str(), w.message.as_str(), w.fix.as_str()))
         .collect();
-    let below = format!("ignored; `general.maxAttempts` is 4 ({}:1)", scratch.path(DEFAULTS).display());
+    let below = format!("value ignored; using 4 ({}:1)", scratch.path(DEFAULTS).display());
     assert_eq!(
         told,
         [
@@ -111,23 +111,33 @@ fn values_that_do_not_fit_fall_back_to_the_layer_below_and_say_so() {
                 3,
                 "general.vimMode",
                 "Expected boolean, received string",
-                "ignored; `general.vimMode` is false (default)"
+                "value ignored; using false (default)"
             ),
             (4, "general.maxAttempts", "Expected number, received array", below.as_str()),
             (
                 5,
                 "general.defaultApprovalMode",
                 "Invalid enum value. Expected 'default' | 'auto_edit' | 'plan', received 'yolo'",
-                "ignored; `general.defaultApprovalMode` is \"default\" (default)"
+                "value ignored; using \"default\" (default)"
             ),
-            (8, "tools.core[1]", "Expected string, received number", "ignored; `tools.core` stays unset"),
+            (
+                8,
+                "tools.core[1]",
+                "Expected string, received number",
+                "value ignored; `tools.core` stays unset"
+            ),
             (9, "tools.exclude", "Expected array, received string", "read as [\"shell\"]"),
-            (10, "ui", "Expected object, received number", "ignored; `ui` keeps the value from default"),
+            (
+                10,
+                "ui",
+                "Expected object, received number",
+                "value ignored; `ui` keeps the value from default"
+            ),
         ]
     );
     let text = report(&settings.warnings);
     let start = format!(
-        "Invalid configuration in {}:\n\nError in: general.vimMode (line 3)\n    Expected boolean, received string\nExpected: boolean, but received: string\n    ignored; `general.vimMode` is false (default)\n\n",
+        "Invalid configuration in {}:\n\nError in: general.vimMode (line 3)\n    Expected boolean, received string\nExpected: boolean, but received: string\n    value ignored; using false (default)\n\n",
         user.display()
     );
     assert!(text.starts_with(&start), "{text}");
@@ -147,6 +157,7 @@ fn unknown_keys_are_kept_and_near_misses_hinted_at() {
         told,
         [
             ("general.vimmode", "unknown setting; did you mean `general.vimMode`?"),
+            ("planSettings", "unknown setting; it is ignored"),
             ("mcpServers.s", "Unrecognized key(s) in object: 'comand'"),
         ]
     );
@@ -377,6 +388,83 @@ fn older_forms_are_read_as_the_current_ones() {
         scratch.read(USER).contains("\"apiKey\": \"k\"") && scratch.read(USER).contains("$NAME"),
         "never rewritten"
     );
+}
+
+#[test]
+fn values_of_the_seeds_are_read_beside_upstreams() {
+    let effective = |text: Value| {
+        let scratch = Scratch::new();
+        scratch.write(USER, &text.to_string());
+        let settings = scratch.load();
+        assert_eq!(settings.warnings, [], "{text}");
+        settings
+    };
+    for (written, key, expected) in [
+        (json!({"security": {"enableYoloMode": false}}), "security.disableYoloMode", json!(true)),
+        (json!({"security": {"enableAlwaysAllow": true}}), "security.disableAlwaysAllow", json!(false)),
+        (json!({"model": {"enableLoopDetection": false}}), "model.disableLoopDetection", json!(true)),
+        (json!({"tools": {"enableLLMCorrection": true}}), "tools.disableLLMCorrection", json!(false)),
+        (
+            json!({"model": {"enableLoopDetection": false, "disableLoopDetection": false}}),
+            "model.disableLoopDetection",
+            json!(false),
+        ),
+        (json!({"theme": "light"}), "ui.theme", json!("Default Light")),
+        (json!({"theme": "light"}), "ui.autoThemeSwitching", json!(false)),
+        (json!({"ui": {"theme": "dark"}}), "ui.theme", json!("Default")),
+        (json!({"api": {"provider": "vertex"}}), "security.auth.selectedType", json!("vertex-ai")),
+    ] {
+        assert_eq!(effective(written.clone()).get(key).map(|(value, _)| value), Some(&expected), "{written}");
+    }
+    assert_eq!(effective(json!({"theme": "auto", "editor": "none"})).get("ui.theme"), None);
+    assert_eq!(effective(json!({"api": {"provider": "gemini"}})).get("security.auth.selectedType"), None);
+    for none in [json!("none"), json!({"enabled": true, "type": "none"})] {
+        let sandbox = effective(json!({"sandbox": none})).groups.tools.sandbox;
+        assert_eq!((sandbox.enabled, sandbox.command), (Some(false), None));
+    }
+}
+
+#[test]
+fn a_project_cannot_allow_yolo_mode_by_the_positive_name() {
+    let scratch = Scratch::new();
+    scratch.write(USER, "{\"security\": {\"enableYoloMode\": false}}");
+    scratch.write(PROJECT, "{\"security\": {\"enableYoloMode\": true}, \"api\": {\"provider\": \"vertex\"}}");
+    let settings = scratch.load();
+    assert_eq!(settings.get("security.disableYoloMode").unwrap().0, true);
+    assert_eq!(settings.get("security.auth.selectedType"), None);
+}
+
+#[test]
+fn an_unknown_key_at_the_top_is_named() {
+    let scratch = Scratch::new();
+    scratch.write(USER, "{\"$schema\": \"x\",\n\"bogusTop\": 1, \"general\": {\"ofLater\": 1}}");
+    let [warning] = &scratch.load().warnings[..] else { panic!() };
+    assert_eq!((warning.key.as_str(), warning.line), ("bogusTop", Some(2)));
+    assert_eq!(warning.message, "unknown setting; it is ignored");
+}
+
+#[test]
+fn the_command_gemini_speaks_upstreams_dialect_unless_told_otherwise() {
+    let scratch = Scratch::new();
+    let dialect = |env: &crate::env::Env| {
+        let request = crate::settings::LoadRequest {
+            offered: &[],
+            env,
+            own_env: env,
+            home: &scratch.home(),
+            project_root: &scratch.path("work"),
+            trust: ProjectTrust::Untrusted,
+            args: Default::default(),
+            migration: crate::settings::Migration::InMemory,
+        };
+        crate::settings::load(&request).unwrap().groups.output.dialect
+    };
+    let called = |vars: &[(&str, &str)]| scratch.env(vars).called_as_gemini();
+    assert_eq!(dialect(&scratch.env(&[])), Dialect::Pollux);
+    assert_eq!(dialect(&called(&[])), Dialect::GeminiCli);
+    assert_eq!(dialect(&called(&[("POLLUX_OUTPUT_DIALECT", "pollux")])), Dialect::Pollux);
+    scratch.write(USER, "{\"output\": {\"dialect\": \"pollux\"}}");
+    assert_eq!(dialect(&called(&[])), Dialect::Pollux);
 }
 
 #[test]

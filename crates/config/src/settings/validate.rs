@@ -93,13 +93,16 @@ fn check_entry(
     if path.strip_prefix("hooks.").is_some_and(|event| !event.contains('.')) {
         return settle(check_value(&Kind::List, value), value, path, layer, warnings);
     }
-    if !schema::is_retired(path)
-        && let Some(near) = schema::nearest(path)
-    {
-        let origin = layer.origin(path);
-        let message = format!("unknown setting; did you mean `{near}`?");
-        warnings.push(SettingsWarning::new(WarningKind::Misspelt, &origin, path, message));
+    if schema::is_retired(path) {
+        return true;
     }
+    let message = match schema::nearest(path) {
+        Some(near) => format!("unknown setting; did you mean `{near}`?"),
+        // Below a group, other releases of gemini-cli have keys of their own.
+        None if !path.contains('.') && !path.starts_with('$') => "unknown setting; it is ignored".to_owned(),
+        None => return true,
+    };
+    warnings.push(SettingsWarning::new(WarningKind::Misspelt, &layer.origin(path), path, message));
     true
 }
 

@@ -94,12 +94,13 @@ fn a_folder_is_kept_at_its_first_use_and_a_later_change_is_not_applied() {
 }
 
 #[test]
-fn renaming_deprecated_keys_does_not_change_trust() {
+fn deprecated_keys_of_a_project_count_and_its_file_stays_as_it_is() {
     let scratch = Scratch::new();
     trusted(&scratch);
     scratch.write(PROJECT, "{\"hideTips\": true, \"model\": {\"name\": \"m\"}}");
     let first = started(&scratch, &[]);
-    assert!(!first.settings.migrated.is_empty());
+    assert!(first.settings.migrated.is_empty() && scratch.read(PROJECT).starts_with("{\"hideTips\": true"));
+    assert_eq!(first.settings.get("ui.hideTips").unwrap().0, true);
     assert_eq!(started(&scratch, &[]).trust, FolderTrust::Trusted);
 }
 

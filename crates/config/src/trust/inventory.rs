@@ -37,6 +37,9 @@ const FOLDERS: &[(&str, &str, Which)] = &[
     (".agents", "skills", Which::All),
 ];
 
+/// Describes an image for the sandbox.
+const SANDBOX_DOCKERFILE: &str = "sandbox.Dockerfile";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     All,
@@ -148,7 +151,16 @@ impl Walk {
             let folder = self.root.join(GEMINI_DIR);
             let fixed = ["settings.json", "system.md"].map(str::to_owned);
             let mut sandbox = self.names(&folder, GEMINI_DIR);
-            sandbox.retain(|name| name.starts_with("sandbox"));
+            // An image is built from everything in the folder.
+            let is_context = sandbox.iter().any(|name| name == SANDBOX_DOCKERFILE);
+            let is_visited = |name: &str| {
+                FOLDERS
+                    .iter()
+                    .any(|(top, known, which)| (*top, *known, *which) == (GEMINI_DIR, name, Which::All))
+            };
+            sandbox.retain(|name| name.starts_with("sandbox") || (is_context && !is_visited(name)));
+            let is_listed = |name: &str| self.items.contains_key(&format!("{GEMINI_DIR}/{name}"));
+            sandbox.retain(|name| !fixed.contains(name) && !is_listed(name));
             for name in fixed.into_iter().chain(sandbox) {
                 self.visit(&folder.join(&name), &format!("{GEMINI_DIR}/{name}"), Which::All, 0);
             }

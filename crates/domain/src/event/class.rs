@@ -34,10 +34,12 @@ impl Event {
             | Self::ModeChanged { .. }
             | Self::ModelChanged(_)
             | Self::ModelFallback(_)
+            | Self::FrontsChanged(_)
             | Self::Titled(_) => EventClass::Session,
             Self::Acknowledged { .. } => EventClass::Acknowledgement,
             Self::QueueChanged(_)
             | Self::PromptAccepted { .. }
+            | Self::Steered { .. }
             | Self::StepBegan { .. }
             | Self::StepCommitted
             | Self::TurnEnded(_) => EventClass::Turn,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::ConversationView;
-use crate::approval::{Answer, ApprovalMode};
+use crate::approval::{ApprovalAnswer, ApprovalMode};
 use crate::budget::{BudgetChange, BudgetStatus};
 use crate::content::Part;
 use crate::id::CallId;
@@ -14,12 +14,15 @@ use crate::id::CallId;
 pub enum Op {
     /// A new prompt: what the model gets, and what the person typed.
     Prompt { parts: Vec<Part>, typed: String },
-    /// Take a prompt of [`super::Event::QueueChanged`] out of the queue.
+    /// Say something to the running turn; the model gets it with its next request. Accepted when it does, and refused
+    /// with [`RefusalCode::Dropped`] if the turn ends before.
+    Steer { parts: Vec<Part>, typed: String },
+    /// Take a prompt of [`super::Event::QueueChanged`] out of the queue, or back what [`Op::Steer`] said.
     Withdraw { prompt: RequestId },
     /// Stop the running turn.
     Cancel,
     /// The answer to an [`super::Event::ApprovalWanted`].
-    Decide { call: CallId, answer: Answer },
+    Decide { call: CallId, answer: ApprovalAnswer },
     /// Another approval mode from now on.
     SetMode(ApprovalMode),
     /// Another model from the next request on.

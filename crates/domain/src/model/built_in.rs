@@ -101,6 +101,13 @@ pub const BUILT_IN_PROVIDERS: &[BuiltInProvider] = &[
         ..CHAT
     },
     BuiltInProvider {
+        id: "huggingface",
+        name: "Hugging Face",
+        base: "https://router.huggingface.co/v1",
+        keys: &["HF_TOKEN"],
+        ..CHAT
+    },
+    BuiltInProvider {
         id: "mistral",
         name: "Mistral",
         base: "https://api.mistral.ai/v1",

@@ -149,10 +149,10 @@ fn answers_are_saved_to_the_file() {
     let file = folder.path().join("policies/sandbox.toml");
     let store = FileStore::new(file.clone(), Some(key("d1")), |error| panic!("{error}"));
     let host = Host::parse("a.example").unwrap();
-    store.save(&host, 443, Answer::Always);
-    store.save(&host, 8443, Answer::Project);
-    store.save(&host, 22, Answer::Session);
-    store.save(&host, 443, Answer::Always);
+    store.save(&host, 443, HostAnswer::Always);
+    store.save(&host, 8443, HostAnswer::Project);
+    store.save(&host, 22, HostAnswer::Session);
+    store.save(&host, 443, HostAnswer::Always);
     let text = files::read_text(&file).unwrap().unwrap();
     let stored = StoredRules::parse(&text, Some(&key("d1"))).unwrap();
     assert!(allows(&stored, "a.example", 443) && allows(&stored, "a.example", 8443));

@@ -12,9 +12,9 @@ use pollux_egress::rules::{RuleSet, Unlisted};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::world::{
-    Received, World, client_hello, echo_server, host, read_all, read_exactly, rules, web_server,
-};
+use pollux_test_support::client_hello;
+
+use crate::world::{Received, World, echo_server, host, read_all, read_exactly, rules, web_server};
 
 fn connect_status(world: &World, target: &str) -> String {
     let answer = world.exchange(format!("CONNECT {target} HTTP/1.1\r\n\r\n"));

@@ -16,7 +16,9 @@ use pollux_egress::proxy::ProxyOptions;
 use pollux_egress::rules::RuleBook;
 use pollux_egress::server::{Listen, ProxyAddress, Server};
 
-use crate::world::{Received, World, client_hello, echo_server, read_all, read_exactly, rules};
+use pollux_test_support::client_hello;
+
+use crate::world::{Received, World, echo_server, read_all, read_exactly, rules};
 
 #[test]
 fn more_connections_than_allowed_are_closed_at_once() {

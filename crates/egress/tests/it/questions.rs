@@ -6,19 +6,20 @@ use std::sync::{Arc, Mutex};
 use pollux_domain::BoxFuture;
 use pollux_egress::journal::Caller;
 use pollux_egress::proxy::Identify;
-use pollux_egress::question::{Answer, Asker, Question};
+use pollux_egress::question::{Asker, HostAnswer, Question};
+use pollux_egress::server::Door;
 use tokio::sync::Semaphore;
 
 use crate::world::{Received, World, echo_server, rules};
 
 struct Person {
-    answer: Answer,
+    answer: HostAnswer,
     asked: Mutex<Vec<String>>,
     gate: Semaphore,
 }
 
 impl Asker for Person {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, HostAnswer> {
         Box::pin(async move {
             let program = question.caller.program.clone().unwrap_or_default();
             self.asked.lock().unwrap().push(format!("{program}: {}:{}", question.host, question.port));
@@ -33,11 +34,11 @@ struct Npm;
 impl Identify for Npm {
     fn caller(&self, pid: Option<i32>) -> Caller {
         assert_eq!(pid, i32::try_from(std::process::id()).ok());
-        Caller { command: Some("call-1".to_owned()), program: Some("npm install".to_owned()) }
+        Caller { command: Some("call-1".to_owned()), program: Some("npm install".to_owned()), port: None }
     }
 }
 
-fn world(answer: Answer, open: usize) -> (World, Arc<Person>) {
+fn world(answer: HostAnswer, open: usize) -> (World, Arc<Person>) {
     let person = Arc::new(Person { answer, asked: Mutex::default(), gate: Semaphore::new(open) });
     let asker = Arc::clone(&person);
     let world = World::with(rules(&[]), |options| {
@@ -58,7 +59,7 @@ fn status(stream: &mut impl Read) -> String {
 
 #[test]
 fn waiting_connections_share_one_question() {
-    let (world, person) = world(Answer::Session, 0);
+    let (world, person) = world(HostAnswer::Session, 0);
     let mut waiting: Vec<_> = (0..5)
         .map(|_| {
             let mut stream = world.connect();
@@ -79,7 +80,7 @@ fn waiting_connections_share_one_question() {
 
 #[test]
 fn once_is_for_the_waiting_connection() {
-    let (world, person) = world(Answer::Once, 2);
+    let (world, person) = world(HostAnswer::Once, 2);
     world.tunnel("new.example:443");
     world.tunnel("new.example:443");
     assert_eq!(person.asked.lock().unwrap().len(), 2);
@@ -87,7 +88,7 @@ fn once_is_for_the_waiting_connection() {
 
 #[test]
 fn no_is_remembered_and_recorded() {
-    let (world, person) = world(Answer::No, 9);
+    let (world, person) = world(HostAnswer::No, 9);
     assert_eq!(world.socks(b"new.example", 443).0, 2);
     assert_eq!(world.socks(b"new.example", 443).0, 2);
     assert_eq!(person.asked.lock().unwrap().len(), 1);
@@ -98,7 +99,7 @@ fn no_is_remembered_and_recorded() {
 
 #[test]
 fn a_granted_name_still_has_its_addresses_checked() {
-    let (world, _) = world(Answer::Always, 9);
+    let (world, _) = world(HostAnswer::Always, 9);
     world.net.name("inside.example", &[&["127.0.0.1"]]);
     assert_eq!(world.socks(b"inside.example", 443).0, 2);
     assert!(world.net.dialed().is_empty());
@@ -106,7 +107,58 @@ fn a_granted_name_still_has_its_addresses_checked() {
 
 #[test]
 fn metadata_is_refused_without_a_question() {
-    let (world, person) = world(Answer::Always, 9);
+    let (world, person) = world(HostAnswer::Always, 9);
     assert_eq!(world.socks(b"169.254.169.254", 80).0, 2);
     assert!(person.asked.lock().unwrap().is_empty());
+}
+
+/// Admits connections from one port alone.
+struct Only(Arc<Mutex<Option<u16>>>);
+
+impl Identify for Only {
+    fn caller(&self, _: Option<i32>) -> Caller {
+        Caller::default()
+    }
+
+    fn admits_to(&self, _: u16, from: Option<u16>) -> bool {
+        from.is_some() && from == *self.0.lock().unwrap()
+    }
+}
+
+#[test]
+fn the_way_to_a_port_is_open_for_those_who_were_granted_it_until_it_is_closed() {
+    let admitted = Arc::new(Mutex::new(None));
+    let only = Only(Arc::clone(&admitted));
+    let world = World::with(rules(&[]), |options| options.identify = Some(Arc::new(only)));
+    let received = Received::default();
+    let outside = echo_server(&received);
+    // The same port for two networks.
+    let inside = [(); 2].map(|()| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        world.server.hand(Door::Port(listener, outside.port()));
+        address
+    });
+    let send = |stream: &mut std::net::TcpStream| {
+        let mut answer = [0; 5];
+        stream.write_all(b"hello").and_then(|()| stream.read_exact(&mut answer)).map(|()| answer)
+    };
+    for address in inside {
+        // Held while it connects, so that the answer is for this connection.
+        let mut known = admitted.lock().unwrap();
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        *known = Some(stream.local_addr().unwrap().port());
+        drop(known);
+        assert_eq!(&send(&mut stream).unwrap(), b"hello");
+        let mut other = std::net::TcpStream::connect(address).unwrap();
+        assert!(send(&mut other).is_err(), "nobody else is let through");
+    }
+    assert_eq!(received.text(), "hellohello");
+    world.server.close(outside.port());
+    for address in inside {
+        let is_closed = || std::net::TcpStream::connect(address).is_err();
+        while !is_closed() {
+            std::thread::yield_now();
+        }
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::io::Write;
 
+use pollux_test_support::client_hello;
+
 use crate::world::{
-    Received, World, client_hello, echo_server, read_all, read_exactly, read_head, rules, server, web_server,
+    Received, World, echo_server, read_all, read_exactly, read_head, rules, server, web_server,
 };
 
 fn secure_site(world: &World) -> Received {

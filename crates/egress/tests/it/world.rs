@@ -295,19 +295,3 @@ pub(crate) fn read_exactly(stream: &mut impl Read, count: usize) -> String {
     stream.read_exact(&mut bytes).unwrap();
     String::from_utf8_lossy(&bytes).into_owned()
 }
-
-/// A TLS ClientHello with this server name.
-pub(crate) fn client_hello(name: Option<&str>) -> Vec<u8> {
-    let prefixed =
-        |content: &[u8]| [&u16::try_from(content.len()).unwrap().to_be_bytes()[..], content].concat();
-    let mut extensions = [&[0, 10][..], &prefixed(&[0, 2, 0, 29])].concat();
-    if let Some(name) = name {
-        let entry = [&[0][..], &prefixed(name.as_bytes())].concat();
-        extensions.extend([&[0, 0][..], &prefixed(&prefixed(&entry))].concat());
-    }
-    let mut body = [&[3, 3][..], &[7; 32], &[0], &prefixed(&[0x13, 1]), &[1, 0]].concat();
-    body.extend(prefixed(&extensions));
-    let length = u32::try_from(body.len()).unwrap().to_be_bytes();
-    let message = [&[1, length[1], length[2], length[3]][..], &body].concat();
-    [&[22, 3, 1][..], &prefixed(&message)].concat()
-}

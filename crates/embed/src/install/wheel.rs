@@ -21,10 +21,10 @@ const BLOCK: usize = 1 << 20;
 pub(super) struct Wheel {
     archive: ZipArchive<rawzip::FileReader>,
     path: PathBuf,
-    entries: Vec<Entry>,
+    entries: Vec<WheelEntry>,
 }
 
-pub(super) struct Entry {
+pub(super) struct WheelEntry {
     pub(super) name: String,
     pub(super) size: u64,
     method: CompressionMethod,
@@ -45,7 +45,7 @@ impl Wheel {
                 let reason = format!("it has more than {MAX_ENTRIES} entries");
                 return Err(InstallError::Archive { path: path.to_owned(), reason });
             }
-            entries.push(Entry {
+            entries.push(WheelEntry {
                 name: String::from_utf8_lossy(entry.file_path().as_ref()).into_owned(),
                 size: entry.uncompressed_size_hint(),
                 method: entry.compression_method(),
@@ -55,14 +55,14 @@ impl Wheel {
         Ok(Self { archive, path: path.to_owned(), entries })
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[WheelEntry] {
         &self.entries
     }
 
     /// Writes one entry to a file and reports the bytes written so far.
     pub(super) fn unpack(
         &self,
-        entry: &Entry,
+        entry: &WheelEntry,
         to: &Path,
         mut written: impl FnMut(u64),
     ) -> Result<(), InstallError> {

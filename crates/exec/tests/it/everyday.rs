@@ -106,6 +106,14 @@ const TASKS: &[(&str, &str, &str)] = &[
         "node -e 'const f=require(\"fs\");const w=f.watch(\".\",()=>{w.close();process.exit(0)});setTimeout(()=>f.writeFileSync(\"seen\",\"x\"),50);setTimeout(()=>process.exit(1),5000)'",
     ),
     (
+        "node --watch",
+        "node",
+        "echo 'console.log(\"first\")' > watched.js; node --watch watched.js > watched.log 2>&1 & \
+     for i in $(seq 100); do grep -q first watched.log && break; sleep 0.1; done; \
+     echo 'console.log(\"second\")' > watched.js; \
+     for i in $(seq 100); do grep -q second watched.log && break; sleep 0.1; done; kill $!; grep second watched.log",
+    ),
+    (
         "node server",
         "node",
         "node -e 'const s=require(\"http\").createServer((q,r)=>r.end(\"ok\")).listen(0,\"127.0.0.1\",()=>require(\"http\").get({port:s.address().port,host:\"127.0.0.1\"},r=>process.exit(r.statusCode===200?0:1)))'",
@@ -126,6 +134,11 @@ const TASKS: &[(&str, &str, &str)] = &[
         "mkdir -p g && cd g && go mod init x 2>/dev/null && printf 'package main\nfunc main(){}\n' > m.go && go build ./... && go vet ./...",
     ),
     (
+        "replacing a file",
+        "sed",
+        "echo x > s && sed -i s/x/y/ s && grep y s && python3 -c 'import os; open(\"n\",\"w\").close(); os.replace(\"n\",\"s\")'",
+    ),
+    (
         "cmake",
         "cmake",
         "mkdir -p cm && cd cm && printf 'cmake_minimum_required(VERSION 3.10)\nproject(x C)\n' > CMakeLists.txt && cmake -S . -B b >/dev/null",
@@ -142,7 +155,45 @@ const TASKS: &[(&str, &str, &str)] = &[
         "redis-server --port 0 --unixsocket /tmp/r.sock --save '' --daemonize yes && sleep 1 && redis-cli -s /tmp/r.sock ping | grep PONG && redis-cli -s /tmp/r.sock shutdown",
     ),
     ("java", "java", "java -version"),
+    (
+        "java with a server, as build daemons have one",
+        "javac",
+        "printf 'import java.net.*;\nclass S { public static void main(String[] a) throws Exception { \
+     var l = new ServerSocket(0, 5, InetAddress.getLoopbackAddress()); \
+     var c = new Socket(InetAddress.getLoopbackAddress(), l.getLocalPort()); l.accept().close(); \
+     System.out.println(c.getInputStream().read()); } }\n' > S.java && javac S.java && java S | grep -e -1",
+    ),
     ("mvn", "mvn", "mvn -o -v"),
+    ("gradle", "gradle", "gradle --offline --no-daemon -v"),
+    ("dotnet", "dotnet", "dotnet --info"),
+    ("bundler", "bundle", "bundle --version"),
+    ("composer", "composer", "composer --version"),
+    ("mix", "mix", "mix --version"),
+    ("dart", "dart", "dart --version"),
+    ("nix-shell", "nix-shell", "nix-shell --version"),
+    ("mise", "mise", "mise --version"),
+    ("asdf", "asdf", "asdf version"),
+    (
+        "chromium without a sandbox of its own",
+        "chromium",
+        "chromium --headless --no-sandbox --disable-gpu --dump-dom 'data:text/html,<p>hi</p>' | grep hi",
+    ),
+    ("docker without a daemon", "docker", "docker --version && ! docker ps 2>/dev/null"),
+    (
+        "kubectl",
+        "kubectl",
+        "kubectl version --client && kubectl create deployment x --image=y --dry-run=client -o name",
+    ),
+    (
+        "terraform",
+        "terraform",
+        "mkdir -p tf && cd tf && echo 'output \"x\" { value = 1 }' > m.tf && terraform init && terraform apply -auto-approve",
+    ),
+    (
+        "ssh",
+        "ssh",
+        "ssh -V && ssh-keygen -q -t ed25519 -N '' -f key && eval $(ssh-agent -a /tmp/own-agent) && ssh-add -q key && ssh-add -l; kill $SSH_AGENT_PID",
+    ),
     ("ruby", "ruby", "ruby -e 'puts 1'"),
     ("php", "php", "php -r 'echo 1;'"),
     ("perl", "perl", "perl -MSocket -e 'socketpair(my $a, my $b, AF_UNIX, SOCK_STREAM, 0) or die'"),
@@ -194,6 +245,11 @@ const SLOW: &[(&str, &str, &str)] = &[
         "npm",
         "mkdir -p js && cd js && printf '{\"name\":\"x\",\"version\":\"1.0.0\",\"scripts\":{\"test\":\"node -e 0\"}}' > package.json \
      && npm install --offline --silent && npm ci --offline --silent && npm test --silent && npm exec --offline -c 'node -v'",
+    ),
+    (
+        "go test with a server",
+        "go",
+        "mkdir -p gt && cd gt && go mod init x 2>/dev/null && printf 'package x\nimport (\"net/http\"; \"net/http/httptest\"; \"testing\")\nfunc TestX(t *testing.T) { s := httptest.NewServer(http.NotFoundHandler()); defer s.Close(); if _, e := http.Get(s.URL); e != nil { t.Fatal(e) } }\n' > m_test.go && go test ./...",
     ),
     ("rustup", "rustup", "rustup show"),
     ("pip", "pip3", "python3 -m venv env2 && env2/bin/pip --version && env2/bin/pip list"),

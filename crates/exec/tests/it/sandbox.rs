@@ -37,9 +37,15 @@ impl Scene {
         }
         let folder = TempDir::new_in(target).unwrap();
         let base = folder.path();
-        for path in
-            ["home/.ssh", "home/.aws", "home/.cache", "home/.gemini", "home/notes", "w/.git/hooks", "w/src"]
-        {
+        for path in [
+            "home/.ssh",
+            "home/.aws",
+            "home/.cache/pip",
+            "home/.gemini",
+            "home/notes",
+            "w/.git/hooks",
+            "w/src",
+        ] {
             fs::create_dir_all(base.join(path)).unwrap();
         }
         for (path, text) in [
@@ -172,7 +178,7 @@ fn outside(own: u32) -> Option<u32> {
 async fn only_the_workspace_caches_and_temporary_files_can_be_written() {
     for scene in scenes(|_| {}) {
         scene.succeeds("echo a > new && mkdir -p src/deep && mv new src/deep/ && rm -r src/deep").await;
-        scene.succeeds("echo a > $HOME/.cache/x").await;
+        scene.succeeds("echo a > $HOME/.cache/pip/x").await;
         scene.succeeds("echo kept > /tmp/kept-$PPID 2>/dev/null || exit 1; d=$(mktemp -d) && rmdir $d").await;
         let said = scene.fails("touch $HOME/outside").await;
         assert!(scene.sandbox.explanation(&said).is_some(), "{said}");

@@ -106,6 +106,7 @@ fn local(input: &str, description: &str) -> Local {
     Local {
         prompt: Prompt::Main,
         query: None,
+        initial: Vec::new(),
         inputs: json!({
             "type": "object",
             "properties": {input: {"type": "string", "description": description}},

@@ -15,7 +15,7 @@ use crate::extension::Extension;
 use crate::frontmatter;
 
 /// A definition, and the hash of its content where approval is needed.
-pub(super) struct Found {
+pub(super) struct FoundDefinition {
     pub(super) definition: Definition,
     pub(super) hash: String,
 }
@@ -54,7 +54,7 @@ pub(super) fn files_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The agents that a file defines; the reason if it does not.
-pub(super) fn read(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
+pub(super) fn read(path: &Path, owner: &Owner) -> Result<Vec<FoundDefinition>, String> {
     if path.extension().is_some_and(|extension| extension == "toml") {
         read_toml(path, owner)
     } else {
@@ -62,7 +62,7 @@ pub(super) fn read(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
     }
 }
 
-fn read_markdown(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
+fn read_markdown(path: &Path, owner: &Owner) -> Result<Vec<FoundDefinition>, String> {
     // An approval covers the complete file; of other files the front matter is enough for now.
     let (front, hash) = match owner {
         Owner::Project => {
@@ -96,7 +96,7 @@ fn read_markdown(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
     Ok(vec![local(fields, prompt, path, owner, hash)?])
 }
 
-fn read_toml(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
+fn read_toml(path: &Path, owner: &Owner) -> Result<Vec<FoundDefinition>, String> {
     let text = frontmatter::read_whole(path, MAX_FILE).map_err(|error| error.to_string())?;
     let hash = sha256_hex(text.as_bytes());
     let mut value: Value =
@@ -126,9 +126,9 @@ fn read_toml(path: &Path, owner: &Owner) -> Result<Vec<Found>, String> {
 /// The tables of older files become the keys that Markdown files have.
 fn flatten(fields: &mut JsonObject) -> Result<(), String> {
     let tables: [(&str, &[&str]); 3] = [
-        ("prompts", &["system_prompt", "query"]),
+        ("prompts", &["system_prompt", "query", "initial_messages", "initialMessages"]),
         ("model", &["model", "temperature"]),
-        ("run", &["max_turns", "timeout_mins"]),
+        ("run", &["max_turns", "maxTurns", "timeout_mins", "maxTimeMinutes"]),
     ];
     for (table, keys) in tables {
         if !fields.get(table).is_some_and(Value::is_object) {
@@ -151,7 +151,7 @@ fn local(
     path: &Path,
     owner: &Owner,
     hash: String,
-) -> Result<Found, String> {
+) -> Result<FoundDefinition, String> {
     if let Some(kind) = fields.get("kind").filter(|kind| *kind != "local") {
         return Err(format!("`kind` must be local or remote, not {kind}"));
     }
@@ -161,10 +161,15 @@ fn local(
     let (display_name, description) = (fields.display_name.clone(), fields.description.trim().to_owned());
     let kind = Kind::Local(Box::new(fields.local(prompt)?));
     let definition = Definition { name, display_name, description, origin: owner.origin(path), kind };
-    Ok(Found { definition, hash })
+    Ok(FoundDefinition { definition, hash })
 }
 
-fn remotes(items: Vec<Value>, path: &Path, owner: &Owner, hash: &str) -> Result<Vec<Found>, String> {
+fn remotes(
+    items: Vec<Value>,
+    path: &Path,
+    owner: &Owner,
+    hash: &str,
+) -> Result<Vec<FoundDefinition>, String> {
     let mut found = Vec::with_capacity(items.len());
     for item in items {
         if !item.as_object().is_some_and(is_remote) {
@@ -183,15 +188,15 @@ fn remotes(items: Vec<Value>, path: &Path, owner: &Owner, hash: &str) -> Result<
         };
         let kind = Kind::Remote(Box::new(target));
         let definition = Definition { name, display_name, description, origin: owner.origin(path), kind };
-        found.push(Found { definition, hash });
+        found.push(FoundDefinition { definition, hash });
     }
     Ok(found)
 }
 
 fn is_remote(fields: &JsonObject) -> bool {
     let named = fields.get("kind").is_some_and(|kind| kind == "remote");
-    let implied = !fields.contains_key("kind")
-        && (fields.contains_key("agent_card_url") || fields.contains_key("agent_card_json"));
+    let cards = ["agent_card_url", "agentCardUrl", "agent_card_json", "agentCardJson"];
+    let implied = !fields.contains_key("kind") && cards.iter().any(|card| fields.contains_key(*card));
     named || implied
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pollux_domain::JsonObject;
+use pollux_domain::content::{Content, Part};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -30,11 +31,47 @@ pub(super) struct LocalFields {
     mcp_servers: JsonObject,
     model: Option<String>,
     temperature: Option<f64>,
+    #[serde(alias = "maxTurns")]
     max_turns: Option<i64>,
+    #[serde(alias = "timeoutMins", alias = "maxTimeMinutes")]
     timeout_mins: Option<f64>,
+    #[serde(alias = "initialMessages", default)]
+    initial_messages: Vec<InitialMessage>,
+    #[expect(dead_code, reason = "a label for people")]
+    experimental: Option<bool>,
     inputs: Option<JsonObject>,
     output: Option<OutputFields>,
     query: Option<String>,
+}
+
+/// An example turn, in the form of the API or with its text alone.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InitialMessage {
+    role: String,
+    #[serde(alias = "content")]
+    text: Option<String>,
+    #[serde(default)]
+    parts: Vec<InitialPart>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InitialPart {
+    text: String,
+}
+
+impl InitialMessage {
+    fn content(self) -> Result<Content, String> {
+        let texts = self.text.into_iter().chain(self.parts.into_iter().map(|part| part.text));
+        let parts: Vec<Part> = texts.map(Part::text).collect();
+        match self.role.as_str() {
+            _ if parts.is_empty() => Err("`initial_messages` has a message without text".to_owned()),
+            "user" => Ok(Content::user(parts)),
+            "model" | "assistant" => Ok(Content::model(parts)),
+            other => Err(format!("unknown role `{other}` in `initial_messages` (expected user or model)")),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -66,6 +103,11 @@ impl LocalFields {
         Ok(Local {
             prompt,
             query: self.query,
+            initial: self
+                .initial_messages
+                .into_iter()
+                .map(InitialMessage::content)
+                .collect::<Result<_, _>>()?,
             inputs,
             output: self.output.map(OutputFields::output),
             tools,

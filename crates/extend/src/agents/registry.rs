@@ -27,7 +27,7 @@ pub struct Sources<'a> {
 pub struct AgentSettings {
     /// `agents.overrides`.
     pub overrides: JsonObject,
-    /// `agents.enabled` and `agents.disabled`, superseded by overrides.
+    /// `agents.enabled`, unless it is empty all agents there are, and `agents.disabled`; superseded by overrides.
     pub enabled: Vec<String>,
     pub disabled: Vec<String>,
 }
@@ -193,7 +193,8 @@ impl AgentSettings {
         let named = |list: &[String]| list.iter().any(|listed| same_name(listed, name));
         match self.override_of(name).and_then(|fields| fields.get("enabled")).and_then(Value::as_bool) {
             Some(wanted) => wanted,
-            None => named(&self.enabled) || !named(&self.disabled),
+            None if self.enabled.is_empty() => !named(&self.disabled),
+            None => named(&self.enabled),
         }
     }
 }

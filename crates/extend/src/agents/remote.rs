@@ -17,8 +17,12 @@ pub(super) struct RemoteFields {
     pub(super) description: Option<String>,
     #[serde(alias = "displayName")]
     pub(super) display_name: Option<String>,
+    #[serde(alias = "agentCardUrl")]
     agent_card_url: Option<String>,
+    #[serde(alias = "agentCardJson")]
     agent_card_json: Option<String>,
+    #[expect(dead_code, reason = "a label for people")]
+    experimental: Option<bool>,
     auth: Option<AuthFields>,
 }
 

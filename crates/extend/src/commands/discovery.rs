@@ -19,7 +19,7 @@ const SEGMENT: usize = 50;
 
 /// The folders with command files.
 #[derive(Debug, Clone, Default)]
-pub struct Places {
+pub struct CommandFolders {
     pub user: Option<PathBuf>,
     pub project: Option<PathBuf>,
     /// Active extensions: the name and the folder.
@@ -28,7 +28,7 @@ pub struct Places {
 
 /// The command files found.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct FoundCommands {
     /// User, project, extensions by name; each by path.
     pub files: Vec<CommandFile>,
     /// Folders that could not be read.
@@ -36,8 +36,8 @@ pub struct Found {
 }
 
 /// Walks the folders; links are followed, each folder is entered once.
-pub fn find(places: &Places) -> Found {
-    let mut found = Found::default();
+pub fn find(places: &CommandFolders) -> FoundCommands {
+    let mut found = FoundCommands::default();
     let mut roots: Vec<(Origin, &Path)> = Vec::new();
     roots.extend(places.user.iter().map(|path| (Origin::User, path.as_path())));
     roots.extend(places.project.iter().map(|path| (Origin::Project, path.as_path())));
@@ -167,7 +167,7 @@ mod tests {
         symlink("/nonexistent", root.join("gone.toml")).unwrap();
         let extensions =
             vec![("zed".to_owned(), root.join("git")), ("alpha".to_owned(), root.join("missing"))];
-        let places = Places { user: Some(root.clone()), project: None, extensions };
+        let places = CommandFolders { user: Some(root.clone()), project: None, extensions };
         let found = find(&places);
         let names: Vec<_> = found.files.iter().map(|file| (file.name.as_str(), &file.origin)).collect();
         let (user, zed) = (Origin::User, Origin::Extension("zed".into()));
@@ -185,7 +185,8 @@ mod tests {
         for number in 0..MAX_FILES + 5 {
             fs::write(dir.path().join(format!("{number}.toml")), "").unwrap();
         }
-        let found = find(&Places { user: Some(dir.path().to_path_buf()), ..Places::default() });
+        let found =
+            find(&CommandFolders { user: Some(dir.path().to_path_buf()), ..CommandFolders::default() });
         assert_eq!(found.files.len(), MAX_FILES);
         assert_eq!(found.problems.len(), 1);
     }

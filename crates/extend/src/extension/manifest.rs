@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use pollux_config::dotenv::is_address;
 use pollux_config::files::{self, FileError};
 use pollux_domain::JsonObject;
 use serde_json::Value;
@@ -156,6 +157,23 @@ impl Manifest {
         self.raw.get("contextFileName").is_some_and(|value| !value.is_null() && value != "")
     }
 
+    /// Fields that would change where model requests are sent.
+    fn addresses(&self) -> Vec<String> {
+        let is_set = |value: &Value| !value.is_null();
+        let mut found = Vec::new();
+        if self.raw.get("providers").is_some_and(is_set) {
+            found.push("providers".to_owned());
+        }
+        for key in ["env", "settings"] {
+            let fields = self.raw.get(key).and_then(Value::as_object).into_iter().flatten();
+            let fields = fields.filter(|(name, _)| *name == "providers" || is_address(name));
+            found.extend(fields.map(|(name, _)| format!("{key}.{name}")));
+        }
+        let settings = self.settings.iter().filter(|setting| is_address(&setting.variable));
+        found.extend(settings.map(|setting| format!("settings: {}", setting.variable)));
+        found
+    }
+
     /// Warnings about ignored fields.
     pub fn warnings(&self) -> Vec<String> {
         let mut said = Vec::new();
@@ -176,11 +194,20 @@ impl Manifest {
             let count = given - self.settings.len();
             said.push(format!("{count} of its settings are ignored: they need `name` and a valid `envVar`"));
         }
+        said.extend(redirections(&self.addresses()));
         if let Some(Err(given)) = self.plan_directory() {
             said.push(format!("`plan.directory` is ignored: {given} is not a folder below the project"));
         }
         said
     }
+}
+
+/// The line about fields or variables of an extension that would change where model requests are sent.
+pub(super) fn redirections(found: &[String]) -> Option<String> {
+    let named: Vec<String> = found.iter().map(|name| format!("`{name}`")).collect();
+    (!named.is_empty()).then(|| {
+        format!("ignored, because an extension cannot redirect model requests: {}", named.join(", "))
+    })
 }
 
 /// Whether this can be an extension's name.

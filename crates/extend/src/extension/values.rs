@@ -72,6 +72,13 @@ pub enum ValueError {
 }
 
 impl ValuePlaces {
+    /// Variables of the extension's file that would change where model requests are sent and are no settings of it.
+    pub(super) fn addresses(&self, settings: &[Setting]) -> Vec<String> {
+        let names = assignments(&self.user_file).into_iter().map(|set| set.name);
+        let is_setting = |name: &String| settings.iter().any(|setting| setting.variable == *name);
+        names.filter(|name| dotenv::is_address(name) && !is_setting(name)).collect()
+    }
+
     /// Of the extension in a folder; the names are upstream's.
     pub fn new(folder: &Path, name: &str, id: &str, workspace: Option<&Path>) -> Self {
         Self {

@@ -35,11 +35,11 @@ impl Scene {
         )
     }
 
-    fn places(&self) -> Places<'static> {
-        Places {
+    fn places(&self) -> SkillFolders<'static> {
+        SkillFolders {
             user: vec![self.path("user"), self.path("agents")],
             workspace: vec![self.path("work/.gemini/skills"), self.path("work/.agents/skills")],
-            ..Places::default()
+            ..SkillFolders::default()
         }
     }
 }
@@ -175,7 +175,7 @@ fn skills_of_an_extension_have_their_variables_filled() {
         ("extensionPath".to_owned(), path.display().to_string()),
     ]);
     let extensions = [Extension { name: "tools".into(), version: "1".into(), path: path.clone(), variables }];
-    let found = discover(&Places { extensions: &extensions, ..Places::default() });
+    let found = discover(&SkillFolders { extensions: &extensions, ..SkillFolders::default() });
     let skill = found.get("deploy").unwrap();
     assert_eq!(skill.origin, Origin::Extension("tools".into()));
     assert_eq!(skill.description, "Deploys shop");
@@ -188,7 +188,7 @@ fn a_skill_is_disabled_case_insensitively() {
     let scene = Scene::new();
     scene.skill("user/a", "Loud");
     let off = ["lOUD".to_owned(), "review-change".to_owned()];
-    let found = discover(&Places { disabled: &off, ..scene.places() });
+    let found = discover(&SkillFolders { disabled: &off, ..scene.places() });
     assert!(found.get("loud").unwrap().disabled);
     assert!(found.enabled().all(|skill| !["Loud", "review-change"].contains(&skill.name.as_str())));
 }
@@ -196,7 +196,7 @@ fn a_skill_is_disabled_case_insensitively() {
 #[test]
 fn the_built_in_skills_are_valid_and_useful() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("skills");
-    let found = discover(&Places::default());
+    let found = discover(&SkillFolders::default());
     assert_eq!(found.all.len(), fs::read_dir(&folder).unwrap().count());
     for skill in &found.all {
         assert_eq!(validate(&folder.join(&skill.name)), Validation::default(), "{}", skill.name);

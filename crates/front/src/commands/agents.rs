@@ -12,32 +12,34 @@ impl Front<'_, '_> {
         if matches!(rest, "reload" | "refresh") {
             return self.reopen(Reopen::noting("Sub-agents reloaded."));
         }
-        let text = self.agents_text(rest);
-        self.ui.note(text.trim_end());
+        match self.agents_text(rest) {
+            Ok(text) => self.ui.note(text.trim_end()),
+            Err(text) => self.ui.error(text.trim_end()),
+        }
         CommandOutcome::Continue
     }
 
-    fn agents_text(&self, rest: &str) -> String {
+    fn agents_text(&self, rest: &str) -> Result<String, String> {
         let (word, name) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let name = name.trim();
         let (words, then) = match word {
-            "" | "list" => return self.subcommand(&["agents", "list"]).text(),
+            "" | "list" => return Ok(self.subcommand(&["agents", "list"]).text()),
             "show" | "config" | "enable" | "disable" | "acknowledge" if name.is_empty() => {
-                return format!("Usage: /agents {word} <agent-name>");
+                return Err(format!("Usage: /agents {word} <agent-name>"));
             }
             "show" | "config" => (vec!["agents", "show", name], ""),
             "enable" => (vec!["agents", "enable", name, "--scope", "user"], NEXT_TIME),
             "disable" => (vec!["agents", "disable", name, "--scope", "user"], NEXT_TIME),
             "acknowledge" => (vec!["agents", "acknowledge", name], NEXT_TIME),
             _ => {
-                return "Usage: /agents [list], /agents show|enable|disable|acknowledge <agent-name>"
-                    .to_owned();
+                let usage = "Usage: /agents [list], /agents show|enable|disable|acknowledge <agent-name>";
+                return Err(usage.to_owned());
             }
         };
         let done = self.subcommand(&words);
         match done.result {
-            Ok(()) => format!("{}{then}", done.out),
-            Err(failure) => failure.message(),
+            Ok(()) => Ok(format!("{}{then}", done.out)),
+            Err(failure) => Err(failure.message()),
         }
     }
 }

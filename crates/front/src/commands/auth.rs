@@ -21,7 +21,7 @@ const GOOGLE: &str =
     "Signing in with Google is bound to gemini-cli and not available here. An API key is free to start with.";
 const VERTEX: &str = "Vertex AI is configured with environment variables or in ~/.gemini/.env:
   GOOGLE_GENAI_USE_VERTEXAI=true
-  GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with Google's credentials (gcloud auth application-default login),
+  GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with Google Cloud credentials (gcloud auth application-default login),
   or GOOGLE_API_KEY for express mode
 Set them and restart Pollux.";
 const API_KEY: &str = "gemini-api-key";

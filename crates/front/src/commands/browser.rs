@@ -182,7 +182,12 @@ impl Front<'_, '_> {
             true => format!("Resuming session {}.", chat.id),
             false => format!("From {}.", chat.project),
         };
-        let session = Resumed { which: chat.id.clone(), all_projects: !chat.here, fork: !chat.here };
+        let session = Resumed {
+            which: chat.id.clone(),
+            all_projects: !chat.here,
+            fork: !chat.here,
+            ..Resumed::default()
+        };
         CommandOutcome::Reopen(Reopen { session: Some(session), note, ..Reopen::default() })
     }
 
@@ -285,14 +290,14 @@ impl Browser {
             Order::Name => "name",
         };
         let direction = if self.ascending { "asc" } else { "desc" };
-        let reading = if self.reading && self.rows.is_empty() { " · reading sessions…" } else { "" };
-        let rows = self.rows.iter().enumerate().map(|(index, chat)| {
+        let reading = if self.reading { " · reading…" } else { "" };
+        let rows = self.rows.iter().map(|chat| {
             let place = if chat.here { String::new() } else { format!("{} · ", folder(&chat.project)) };
             let present = if chat.id == self.present { " (current)" } else { "" };
             ChoiceRow {
                 key: chat.id.clone(),
                 columns: vec![
-                    format!("#{}", index + 1),
+                    chat.number.map(|number| format!("#{number}")).unwrap_or_default(),
                     chat.messages.to_string(),
                     chat.age.clone(),
                     format!("{place}{}{present}", chat.title),

@@ -45,8 +45,10 @@ impl Front<'_, '_> {
             },
             _ => Err("Usage: /chat save|resume|delete <tag>, /chat list, /chat share [file]".to_owned()),
         };
-        let (Ok(text) | Err(text)) = said;
-        self.ui.note(&text);
+        match said {
+            Ok(text) => self.ui.note(&text),
+            Err(text) => self.ui.error(&text),
+        }
         CommandOutcome::Continue
     }
 
@@ -56,7 +58,7 @@ impl Front<'_, '_> {
             return "No saved conversation checkpoints found.".to_owned();
         }
         let lines =
-            saved.iter().map(|chat| format!("\n  {}  ({})", one_line(&chat.tag), chat.saved.to_iso()));
+            saved.iter().map(|chat| format!("\n  {}  ({})", one_line(&chat.tag), chat.saved.to_local_date()));
         format!("Saved conversations, oldest first:{}", lines.collect::<String>())
     }
 

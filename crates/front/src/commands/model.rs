@@ -1,6 +1,6 @@
 //! `/model` and `/provider`: choose who answers.
 
-use pollux_domain::event::Op;
+use pollux_domain::event::{Op, OpResult};
 use pollux_domain::model::Prices;
 use pollux_domain::terminal_text::one_line;
 use pollux_host::Loaded;
@@ -247,10 +247,20 @@ impl Front<'_, '_> {
 
     /// Sets the model from the next request on, and saves it if `kept`.
     async fn set_model(&mut self, asked: &str, kept: bool, conversation: &mut pollux_host::Conversation) {
-        if conversation.ask(Op::SetModel(asked.to_owned())).is_err() {
-            return;
-        }
-        let name = asked.strip_prefix("gemini/").unwrap_or(asked);
+        let name = match self.ask(Op::SetModel(asked.to_owned()), conversation).await {
+            Some(OpResult::Model { name, .. }) => name,
+            Some(OpResult::Refused(refusal)) => {
+                let (reason, model) = (one_line(&refusal.message), one_line(&self.model));
+                self.ui.error(&format!("{reason}. The model is still {model}."));
+                if let Some(warning) = name_warning(self.turn.loaded, asked) {
+                    self.ui.note(&warning);
+                }
+                return;
+            }
+            Some(_) | None => return,
+        };
+        let name = name.as_str();
+        let asked = if name.contains('/') { name } else { asked };
         self.model = name.to_owned();
         let id = pollux_host::models(self.turn.loaded)
             .into_iter()

@@ -38,6 +38,11 @@ impl Front<'_, '_> {
         let Some(prompt) = later.first() else { return };
         let ids = later.iter().map(|prompt| prompt.message.clone()).collect();
         let plan = match conversation.plan_rewind(ids).await {
+            // The process of the session writes the journal.
+            _ if conversation.is_remote() => {
+                self.ui.note("Files are reverted only in a session that runs in this process.");
+                None
+            }
             Ok(plan) => Some(plan),
             Err(error) => {
                 self.ui.note(&format!("Cannot revert files: {error}"));

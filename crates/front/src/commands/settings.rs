@@ -6,6 +6,7 @@ use pollux_host::request::Scope;
 use pollux_host::settings::{SettingsFiles, SettingsRow, bare};
 use serde_json::Value;
 
+use super::setting_titles::{Group, group, is_common, title};
 use super::{CommandOutcome, Reopen};
 use crate::Front;
 use crate::choice::{Choice, ChoiceRow, ListKey, ListOptions, RowAction};
@@ -155,17 +156,17 @@ fn dialog(
 ) -> Choice {
     let known = rows.iter().filter_map(|row| schema::find(&row.key).map(|key| (row, key)));
     let mut known: Vec<(&SettingsRow, &Key)> = known.filter(|(_, key)| is_changeable(key)).collect();
-    known.sort_by_key(|(_, key)| rank(key));
+    known.sort_by_key(|(_, key)| place(key));
     let rows = known.into_iter().map(|(row, key)| {
         let star = if target.sets(files, row) { "*" } else { "" };
         let value = short(&bare(&row.shown()));
         let restart = if key.restart { " · requires restart" } else { "" };
         ChoiceRow {
             key: row.key.clone(),
-            columns: vec![row.key.clone(), format!("{value}{star}"), key.about.to_owned()],
+            columns: vec![title(key), format!("{value}{star}"), group(key).name().to_owned()],
             preview: vec![
                 key.about.to_owned(),
-                format!("{} · from {}{restart}", key.kind.name(), row.origin),
+                format!("{} · {} · from {}{restart}", row.key, key.kind.name(), row.origin),
             ],
             ..ChoiceRow::default()
         }
@@ -183,6 +184,7 @@ fn dialog(
     let action = |key, about| RowAction { key, about, confirm: false };
     Choice {
         title: "Settings".to_owned(),
+        headings: vec!["Setting", "Value", "Group"],
         rows,
         actions: vec![action(ListKey::Tab, "change the scope"), action(ListKey::Reset, "reset it")],
         marked,
@@ -193,14 +195,12 @@ fn dialog(
     }
 }
 
-/// Groups that are listed first.
-const FIRST: [&str; 6] = ["general", "ui", "model", "context", "tools", "security"];
 /// Characters of a value that are shown.
 const VALUE: usize = 24;
 
-fn rank(key: &Key) -> usize {
-    let group = key.path.split('.').next().unwrap_or_default();
-    FIRST.iter().position(|first| *first == group).unwrap_or(FIRST.len())
+/// The place in the list: common settings, then group by group, and keys without effect at the end.
+fn place(key: &Key) -> (usize, Group) {
+    (is_common(key).unwrap_or(usize::MAX), group(key))
 }
 
 /// Some values do not come from a settings file.
@@ -232,16 +232,22 @@ fn reopened(changed: &[&Key]) -> CommandOutcome {
 
 #[cfg(test)]
 mod tests {
+    use super::super::setting_titles::has_effect;
     use super::*;
 
     #[test]
-    fn values_are_short_and_the_usual_groups_come_first() {
+    fn values_are_short_common_settings_come_first_and_dead_ones_last() {
         assert_eq!(short("null"), "");
         assert_eq!(short("[\n  \"a\"\n]"), "[ \"a\" ]");
         assert_eq!(short(&"x".repeat(40)).chars().count(), VALUE + 1);
-        let rank_of = |path| rank(schema::find(path).expect("a setting"));
-        assert!(rank_of("general.vimMode") < rank_of("ui.theme"));
-        assert!(rank_of("security.disableYoloMode") < rank_of("advanced.ignoreLocalEnv"));
+        let mut keys: Vec<&Key> = schema::KEYS.iter().filter(|key| is_changeable(key)).collect();
+        keys.sort_by_key(|key| place(key));
+        assert_eq!(keys.first().map(|key| key.path), Some("ui.theme"));
+        let dead = keys.iter().position(|key| !has_effect(key)).expect("some have none");
+        assert!(keys.iter().skip(dead).all(|key| group(key) == Group::Compatibility));
+        assert!(keys.iter().take(dead).all(|key| group(key) != Group::Compatibility));
+        // A key without effect is never among the first, whatever its name is.
+        assert!(keys.iter().all(|key| is_common(key).is_none() || has_effect(key)));
     }
 
     #[test]

@@ -38,7 +38,11 @@ impl Front<'_, '_> {
         if !self.ui.is_screen() {
             return;
         }
-        let window = self.view(conversation).await.map_or(0, |view| view.window);
+        // While a turn runs, the session answers when it has ended.
+        let window = match self.joins {
+            true => 0,
+            false => self.view(conversation).await.map_or(0, |view| view.window),
+        };
         let names = &self.turn.loaded.groups.context.file_names;
         let name = names.first().map_or("context", String::as_str);
         let [files, servers, skills] = conversation.counts(self.turn.loaded);

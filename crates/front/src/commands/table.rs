@@ -49,6 +49,11 @@ impl SlashCommand {
         TERMINAL_ONLY.contains(&self.name())
     }
 
+    /// Whether it uses parts of the session that only its own process has: processes, servers, sandbox, journal.
+    pub(crate) fn needs_own_process(&self, rest: &str) -> bool {
+        OWN_PROCESS.contains(&self.name()) || (self.name() == "/quit" && !rest.is_empty())
+    }
+
     /// The usage line.
     pub(super) fn usage(&self) -> String {
         format!("{} {}", self.name(), self.follows).trim_end().to_owned()
@@ -94,6 +99,9 @@ const TERMINAL_ONLY: &[&str] = &[
     "/upgrade",
     "/vim",
 ];
+
+/// Commands about what only the process of a session has.
+const OWN_PROCESS: &[&str] = &["/mcp", "/restore", "/sandbox", "/tasks"];
 
 /// A command that returns its outcome.
 macro_rules! then {

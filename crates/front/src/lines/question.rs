@@ -1,6 +1,8 @@
 //! Approval questions in plain lines.
 
-use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Question, QuestionForm, Subject};
+use pollux_domain::approval::{
+    ApprovalAnswer, ApprovalRequest, Offer, Outcome, Question, QuestionForm, Subject,
+};
 use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::visible;
 use serde_json::Value;
@@ -12,7 +14,7 @@ const SHOWN: usize = 20_000;
 
 impl Lines {
     /// Shows the request and reads the answer. End of input cancels.
-    pub(super) async fn ask_request(&mut self, request: &ApprovalRequest) -> Answer {
+    pub(super) async fn ask_request(&mut self, request: &ApprovalRequest) -> ApprovalAnswer {
         // Text typed before the question is meant for the model.
         let before = self.keyboard.typed_before();
         self.ahead.extend(before);
@@ -31,7 +33,7 @@ impl Lines {
         }
         loop {
             self.show("Answer (number, or ? for the reason): ");
-            let Some(line) = self.keyboard.line().await else { return Answer::Cancel };
+            let Some(line) = self.keyboard.line().await else { return ApprovalAnswer::Cancel };
             let word = line.trim();
             if word == "?" {
                 self.show(&reasons(request));
@@ -45,7 +47,7 @@ impl Lines {
                 (None, "n" | "no") => Outcome::Refuse,
                 // Several words mean no, with an instruction.
                 (None, words) if words.contains(char::is_whitespace) => {
-                    return Answer::Refuse(word.to_owned());
+                    return ApprovalAnswer::Refuse(word.to_owned());
                 }
                 (None, _) => {
                     self.show("Answer with a number, yes, no, or a few words on what to do instead.\n");
@@ -57,48 +59,48 @@ impl Lines {
     }
 
     /// The answer for an outcome, after asking for further text where it needs some.
-    async fn completed(&mut self, outcome: Outcome, request: &ApprovalRequest) -> Answer {
+    async fn completed(&mut self, outcome: Outcome, request: &ApprovalRequest) -> ApprovalAnswer {
         match outcome {
-            Outcome::Once => Answer::Once,
-            Outcome::Session => Answer::Session,
-            Outcome::SessionServer => Answer::SessionServer,
-            Outcome::Project => Answer::Project,
-            Outcome::Saved => Answer::Saved,
+            Outcome::Once => ApprovalAnswer::Once,
+            Outcome::Session => ApprovalAnswer::Session,
+            Outcome::SessionServer => ApprovalAnswer::SessionServer,
+            Outcome::Project => ApprovalAnswer::Project,
+            Outcome::Saved => ApprovalAnswer::Saved,
             Outcome::Edit => {
                 self.show("New command: ");
                 match self.keyboard.line().await {
                     Some(line) if !line.trim().is_empty() => {
                         let mut args = request.args.clone();
                         args.insert("command".to_owned(), Value::from(line));
-                        Answer::Edited(args)
+                        ApprovalAnswer::Edited(args)
                     }
-                    _ => Answer::Cancel,
+                    _ => ApprovalAnswer::Cancel,
                 }
             }
             Outcome::Refuse if matches!(request.subject, Subject::Sandbox(_)) => {
-                Answer::Refuse(String::new())
+                ApprovalAnswer::Refuse(String::new())
             }
             Outcome::Refuse => {
                 self.show("What to do instead (empty to cancel): ");
                 match self.keyboard.line().await {
-                    Some(line) if !line.trim().is_empty() => Answer::Refuse(line.trim().to_owned()),
-                    _ => Answer::Cancel,
+                    Some(line) if !line.trim().is_empty() => ApprovalAnswer::Refuse(line.trim().to_owned()),
+                    _ => ApprovalAnswer::Cancel,
                 }
             }
         }
     }
 
-    async fn ask_questions(&mut self, questions: &[Question]) -> Answer {
+    async fn ask_questions(&mut self, questions: &[Question]) -> ApprovalAnswer {
         let mut replies = Vec::with_capacity(questions.len());
         for question in questions {
             let before = self.keyboard.typed_before();
             self.ahead.extend(before);
             match self.ask_question(question).await {
                 Some(reply) => replies.push(reply),
-                None => return Answer::Cancel,
+                None => return ApprovalAnswer::Cancel,
             }
         }
-        Answer::Replies(replies)
+        ApprovalAnswer::Replies(replies)
     }
 
     async fn ask_question(&mut self, question: &Question) -> Option<String> {

@@ -81,6 +81,7 @@ fn session() -> Vec<Event> {
         Event::SessionReady {
             session: SessionId::from_file("s"),
             model: "pro-1".to_owned(),
+            resolved: "pro-1".to_owned(),
             roots: Vec::new(),
         },
         Event::HookRan(Arc::new(hook)),

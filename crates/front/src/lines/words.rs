@@ -11,30 +11,35 @@ use pollux_host::HistoryItem;
 /// Characters of a result's first line that are shown.
 const SHOWN: usize = 100;
 
-/// Tools and the verb for a finished call.
-const DONE: &[(&str, &str)] = &[
-    ("read_file", "Read"),
-    ("read_many_files", "Read"),
-    ("write_file", "Wrote"),
-    ("replace", "Edited"),
-    ("list_directory", "Listed"),
-    ("glob", "Found files"),
-    ("grep_search", "Searched for"),
-    ("run_shell_command", "Ran"),
-    ("web_fetch", "Fetched"),
-    ("google_web_search", "Searched the web for"),
-    ("save_memory", "Remembered"),
-    ("write_todos", "Updated the to-do list"),
-    ("invoke_agent", "Asked the agent"),
-    ("activate_skill", "Activated the skill"),
+/// Tools, the verb for a finished call, and the one for a call that did nothing.
+const DONE: &[(&str, &str, &str)] = &[
+    ("read_file", "Read", "read"),
+    ("read_many_files", "Read", "read"),
+    ("write_file", "Wrote", "write"),
+    ("replace", "Edited", "edit"),
+    ("list_directory", "Listed", "list"),
+    ("glob", "Found files", "find files"),
+    ("grep_search", "Searched for", "search for"),
+    ("run_shell_command", "Ran", "run"),
+    ("web_fetch", "Fetched", "fetch"),
+    ("google_web_search", "Searched the web for", "search the web for"),
+    ("save_memory", "Remembered", "remember"),
+    ("write_todos", "Updated the to-do list", "update the to-do list"),
+    ("invoke_agent", "Asked the agent", "ask the agent"),
+    ("activate_skill", "Activated the skill", "activate the skill"),
 ];
 
 /// A finished call: the verb, its main argument, and the result.
 pub(super) fn call(report: &CallReport, paths: &PathDisplay) -> String {
-    let known = DONE.iter().find(|(tool, _)| *tool == report.name).map(|(_, done)| *done);
-    let done = known.map_or_else(|| one_line(&report.name), str::to_owned);
+    let known = DONE.iter().find(|(tool, ..)| *tool == report.name);
     let about = call_summary(&report.args, paths);
-    let what = if about.is_empty() { done } else { format!("{done} {about}") };
+    let with = |verb: &str| if about.is_empty() { verb.to_owned() } else { format!("{verb} {about}") };
+    let what = known.map_or_else(|| with(&one_line(&report.name)), |(_, done, _)| with(done));
+    // A command may have done something before it was cancelled; a change was not made.
+    let is_command = report.name == "run_shell_command";
+    if let (CallOutcome::Cancelled, Some((.., verb)), false) = (&report.outcome, known, is_command) {
+        return format!("Did not {}: cancelled", with(verb));
+    }
     let how = match &report.outcome {
         CallOutcome::Succeeded => detail(&report.display).map(|detail| format!(": {detail}")),
         CallOutcome::Cancelled => Some(": cancelled".to_owned()),
@@ -114,4 +119,40 @@ pub(crate) fn said(said: &HistoryItem) -> String {
         }
     };
     format!("{}\n", plain(text.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pollux_domain::JsonObject;
+    use pollux_domain::id::CallId;
+    use pollux_domain::tool::{LineDelta, ToolKind};
+
+    use super::*;
+
+    #[test]
+    fn a_cancelled_change_is_not_told_as_done() {
+        let mut args = JsonObject::new();
+        args.insert("file_path".to_owned(), "n.txt".into());
+        let mut report = CallReport {
+            call: CallId::from_file("1"),
+            name: "write_file".to_owned(),
+            kind: ToolKind::Edit,
+            args,
+            outcome: CallOutcome::Cancelled,
+            display: Display::Nothing,
+            lines: LineDelta::default(),
+            duration: Duration::ZERO,
+            decision: None,
+            answer: String::new(),
+            prompt_id: String::new(),
+            paths: Vec::new(),
+            parts: Vec::new(),
+            sandbox: None,
+        };
+        assert_eq!(call(&report, &PathDisplay::default()), "Did not write n.txt: cancelled");
+        report.outcome = CallOutcome::Succeeded;
+        assert_eq!(call(&report, &PathDisplay::default()), "Wrote n.txt");
+    }
 }

@@ -19,6 +19,8 @@ pub struct BeforeTool {
     pub mcp_context: Option<McpContext>,
     /// The tool that the model called, when a hook requested this one.
     pub original_request_name: Option<String>,
+    /// The id of the call.
+    pub call: Option<String>,
 }
 
 /// The server behind a tool.
@@ -91,6 +93,10 @@ impl Payload for BeforeTool {
         fields
     }
 
+    fn call(&self) -> Option<&str> {
+        self.call.as_deref()
+    }
+
     fn outcome(answer: HookAnswer) -> BeforeToolOutcome {
         BeforeToolOutcome { verdict: CallVerdict::of(&answer), tool_input: outcome::tool_input(&answer) }
     }
@@ -110,6 +116,10 @@ impl Payload for AfterTool {
         let mut fields = self.call.fields();
         fields.insert("tool_response".to_owned(), Value::Object(response));
         fields
+    }
+
+    fn call(&self) -> Option<&str> {
+        self.call.call.as_deref()
     }
 
     fn outcome(answer: HookAnswer) -> AfterToolOutcome {
@@ -152,6 +162,11 @@ pub enum PermissionDetails {
         prompt: String,
         urls: Vec<String>,
     },
+    /// A right of a sandboxed command, with the fields of the question.
+    Sandbox {
+        prompt: String,
+        question: Value,
+    },
     /// A dialog of another kind, by its name.
     Other(String),
 }
@@ -192,6 +207,14 @@ impl Notification {
             }
             PermissionDetails::Info { prompt, urls } => {
                 let own = object([("prompt", prompt.into()), ("urls", urls.into())]);
+                ("info".to_owned(), Some("information"), own)
+            }
+            PermissionDetails::Sandbox { prompt, question } => {
+                let own = object([
+                    ("prompt", prompt.into()),
+                    ("urls", Value::Array(Vec::new())),
+                    ("sandbox", question),
+                ]);
                 ("info".to_owned(), Some("information"), own)
             }
             PermissionDetails::Other(kind) => (kind, None, JsonObject::new()),

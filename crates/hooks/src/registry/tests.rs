@@ -57,6 +57,7 @@ impl World {
             workspace: &root,
             project_off: &[],
             current_name: |name| name,
+            callbacks: None,
         })
     }
 }

@@ -68,6 +68,7 @@ impl World {
             workspace: &root,
             project_off: &[],
             current_name: |name| name,
+            callbacks: None,
         });
         assert_eq!(registry.problems(), []);
         let services = HookServices {

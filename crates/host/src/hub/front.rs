@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pollux_domain::event::{Asked, FrontId, Op, Refusal, RefusalCode, RequestId};
 
-use super::hosted::Hosted;
+use super::hosted::{Hosted, Joined};
 use super::queue::{Overrun, Subscription};
 use super::scopes::Scopes;
 
@@ -63,6 +63,12 @@ impl Front {
         Ok(self.hosted.subscribe(Some(0), Overrun::Waits))
     }
 
+    /// Subscribes from the beginning of the running turn, or from now on if none runs.
+    pub fn join(&self) -> Result<(Joined, Subscription), Refusal> {
+        self.may_watch()?;
+        Ok(self.hosted.join())
+    }
+
     fn may_watch(&self) -> Result<(), Refusal> {
         if self.scopes.watch {
             return Ok(());
@@ -74,6 +80,6 @@ impl Front {
 
 impl Drop for Front {
     fn drop(&mut self) {
-        self.hosted.detach(self.scopes);
+        self.hosted.detach(&self.id, self.scopes);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pollux_agent::{Handle, Operations};
 use pollux_domain::BoxFuture;
-use pollux_domain::approval::Answer;
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode};
 use pollux_domain::event::{
     Asked, Event, FrontId, NoticeCode, Op, OpResult, Refusal, RefusalCode, RequestId, Severity, WaitingPrompt,
 };
@@ -105,11 +105,24 @@ impl Companion for NoCompanion {
 
 /// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum SessionState {
     Alive,
     Ended,
     /// Its task panicked. Everything recorded is on disk.
     Crashed,
+}
+
+/// Where a front end joins a session: its state now, and which events follow.
+#[derive(Debug)]
+pub struct Joined {
+    pub now: Arc<Snapshot>,
+    /// The number of the last event before those that follow.
+    pub after: u64,
+    /// The record of the running turn's prompt. It and what comes after it follow as events.
+    pub prompt: Option<String>,
+    /// Whether all events of the running turn follow; otherwise the log has lost its beginning.
+    pub is_complete: bool,
+    pub fronts: Vec<FrontId>,
 }
 
 /// A session that front ends can attach to.
@@ -117,7 +130,8 @@ pub struct Hosted {
     inner: Mutex<Inner>,
     /// Operations to the session, in order. Has more room than unacknowledged operations are allowed.
     inbox: mpsc::Sender<Asked>,
-    state: watch::Sender<State>,
+    state: watch::Sender<SessionState>,
+    modes: watch::Sender<Option<ApprovalMode>>,
     limits: Limits,
     itself: Weak<Self>,
 }
@@ -137,6 +151,12 @@ struct Inner {
     answered: HashSet<CallId>,
     /// The names of all front ends so far.
     names: HashSet<FrontId>,
+    /// Those that are attached now, in the order they came.
+    attached: Vec<FrontId>,
+    /// The number of the last event before the running turn or command.
+    before_turn: Option<u64>,
+    /// The record of the running turn's prompt.
+    prompt: Option<String>,
     /// Number of front ends that can answer questions.
     approvers: usize,
     /// Start of the waiting time of each question.
@@ -163,13 +183,17 @@ impl Hosted {
             open: HashSet::new(),
             answered: HashSet::new(),
             names: HashSet::new(),
+            attached: Vec::new(),
+            before_turn: None,
+            prompt: None,
             approvers: 0,
             since: None,
         };
         let hosted = Arc::new_cyclic(|itself| Self {
             inner: Mutex::new(inner),
             inbox,
-            state: watch::Sender::new(State::Alive),
+            state: watch::Sender::new(SessionState::Alive),
+            modes: watch::Sender::new(None),
             limits,
             itself: Weak::clone(itself),
         });
@@ -199,25 +223,48 @@ impl Hosted {
         if scopes.approve {
             inner.since = None;
         }
+        inner.attached.push(id.clone());
+        inner.tell_fronts();
         drop(inner);
         Some((hosted, id))
     }
 
-    pub(super) fn detach(&self, scopes: Scopes) {
+    pub(super) fn detach(&self, id: &FrontId, scopes: Scopes) {
         let mut inner = self.inner.locked();
         inner.approvers -= usize::from(scopes.approve);
+        let others = inner.attached.len() > 1;
+        inner.attached.retain(|attached| attached != id);
+        if others {
+            let left = inner.attached.clone();
+            inner.publish(Event::FrontsChanged(left));
+        }
     }
 
-    pub fn state(&self) -> State {
+    /// The front ends that are attached now.
+    pub fn fronts(&self) -> Vec<FrontId> {
+        self.inner.locked().attached.clone()
+    }
+
+    pub fn state(&self) -> SessionState {
         *self.state.borrow()
     }
 
+    /// Whether the log still has all events after this number.
+    pub fn has_after(&self, seq: u64) -> bool {
+        self.inner.locked().log.after(seq).is_some()
+    }
+
+    /// The mode that was entered last.
+    pub fn modes(&self) -> watch::Receiver<Option<ApprovalMode>> {
+        self.modes.subscribe()
+    }
+
     /// Waits until the session has ended.
-    pub async fn ended(&self) -> State {
+    pub async fn ended(&self) -> SessionState {
         let mut state = self.state.subscribe();
-        match state.wait_for(|state| *state != State::Alive).await {
+        match state.wait_for(|state| *state != SessionState::Alive).await {
             Ok(state) => *state,
-            Err(_) => State::Ended,
+            Err(_) => SessionState::Ended,
         }
     }
 
@@ -242,12 +289,32 @@ impl Hosted {
             patience: self.limits.patience,
         };
         let queue = Arc::new(Queue::new(bounds, overrun, first));
-        if self.state() == State::Alive {
+        if self.state() == SessionState::Alive {
             inner.queues.push(Arc::clone(&queue));
         } else {
             queue.close();
         }
         Subscription { queue }
+    }
+
+    /// Subscribes from the beginning of the running turn, or from now on if none runs. What came before the turn is in
+    /// the session's file.
+    pub(super) fn join(&self) -> (Joined, Subscription) {
+        let (after, joined) = {
+            let inner = self.inner.locked();
+            let last = inner.log.last();
+            let begun = inner.before_turn.filter(|begun| inner.log.after(*begun).is_some());
+            let joined = Joined {
+                now: inner.snapshot(),
+                after: begun.unwrap_or(last),
+                prompt: inner.prompt.clone().filter(|_| inner.before_turn.is_some()),
+                is_complete: inner.before_turn.is_none() || begun.is_some(),
+                fronts: inner.attached.clone(),
+            };
+            (joined.after, joined)
+        };
+        // What is published in between is replayed from the log.
+        (joined, self.subscribe(Some(after), Overrun::Loses))
     }
 
     /// Publishes an event that does not come from the session.
@@ -260,6 +327,9 @@ impl Hosted {
         let queues = {
             let mut inner = self.inner.locked();
             for event in events {
+                if let Event::ModeChanged { mode, .. } = event {
+                    self.modes.send_replace(Some(mode));
+                }
                 inner.account(&event);
                 inner.publish(event);
             }
@@ -277,7 +347,7 @@ impl Hosted {
     /// Accepts an operation from a front end that is permitted to send it.
     pub(super) fn take(&self, asked: Asked) -> Result<(), Refusal> {
         let refuse = |code, message: &str| Err(Refusal { code, message: message.to_owned() });
-        if self.state() != State::Alive {
+        if self.state() != SessionState::Alive {
             return refuse(RefusalCode::Ended, "session has ended");
         }
         let mut inner = self.inner.locked();
@@ -296,6 +366,8 @@ impl Hosted {
                 // The first answer wins.
                 inner.answered.insert(call.clone());
             }
+            // The session has what was said to its turn.
+            Op::Withdraw { prompt } if inner.open.contains(&(asked.by.clone(), prompt.clone())) => {}
             Op::Withdraw { prompt } => {
                 let at = inner.prompts.iter().position(|waiting| waiting.id == *prompt);
                 let Some(dropped) = at.and_then(|at| inner.prompts.remove(at)) else {
@@ -365,7 +437,7 @@ impl Hosted {
             if !inner.answered.insert(call.clone()) {
                 continue;
             }
-            let answer = Answer::Refuse("No one answered in time.".to_owned());
+            let answer = ApprovalAnswer::Refuse("No one answered in time.".to_owned());
             let id = RequestId::new(format!("unanswered-{call}"));
             let op = Op::Decide { call, answer };
             let _ = self.pass(&mut inner, Asked { id, by: FrontId::new("hub"), op });
@@ -395,11 +467,35 @@ impl Inner {
         }
     }
 
+    /// Tells all front ends who is attached, if there are several.
+    fn tell_fronts(&mut self) {
+        if self.attached.len() > 1 {
+            let all = self.attached.clone();
+            self.publish(Event::FrontsChanged(all));
+        }
+    }
+
     /// Numbers an event and sends it to all subscribers.
     fn publish(&mut self, event: Event) {
+        self.note_turn(&event);
         self.now.fold(&event);
         let numbered = self.log.push(event);
         self.queues.retain(|queue| queue.push(&numbered));
+    }
+
+    /// Keeps where the running turn began.
+    fn note_turn(&mut self, event: &Event) {
+        match event {
+            Event::PromptAccepted { message, .. } => {
+                self.before_turn.get_or_insert(self.log.last());
+                self.prompt.clone_from(message);
+            }
+            Event::ShellStarted { .. } | Event::StepBegan { .. } | Event::Compressing { .. } => {
+                self.before_turn.get_or_insert(self.log.last());
+            }
+            Event::TurnEnded(_) | Event::ShellEnded(_) => (self.before_turn, self.prompt) = (None, None),
+            _ => {}
+        }
     }
 
     fn snapshot(&self) -> Arc<Snapshot> {
@@ -443,7 +539,7 @@ async fn drain(
     hosted: Weak<Hosted>,
     mut events: mpsc::Receiver<Event>,
     task: JoinHandle<()>,
-    state: watch::Sender<State>,
+    state: watch::Sender<SessionState>,
     mut companion: Box<dyn Companion>,
 ) {
     loop {
@@ -475,12 +571,12 @@ async fn drain(
         }
     }
     let ended = match task.await {
-        Ok(()) => State::Ended,
-        Err(error) if error.is_panic() => State::Crashed,
-        Err(_) => State::Ended,
+        Ok(()) => SessionState::Ended,
+        Err(error) if error.is_panic() => SessionState::Crashed,
+        Err(_) => SessionState::Ended,
     };
     let mut last = Vec::new();
-    if ended == State::Crashed {
+    if ended == SessionState::Crashed {
         let message = "The session crashed. Everything recorded so far is saved.".to_owned();
         last.push(Event::Notice { severity: Severity::Error, code: NoticeCode::Crashed, message });
     }

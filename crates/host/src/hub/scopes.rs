@@ -25,6 +25,7 @@ impl Scopes {
         match op {
             Op::Describe | Op::Budget(BudgetChange::Show) => self.watch,
             Op::Prompt { .. }
+            | Op::Steer { .. }
             | Op::Withdraw { .. }
             | Op::Cancel
             | Op::SetModel(_)

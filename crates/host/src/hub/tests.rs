@@ -117,7 +117,7 @@ async fn a_session_is_drained_without_readers_and_outlives_its_front_ends() {
     let front = hosted.attach("one", Scopes::ALL).unwrap();
     drop(front);
     finished.await.unwrap();
-    assert_eq!(hosted.state(), State::Alive);
+    assert_eq!(hosted.state(), SessionState::Alive);
     assert!(hosted.attach("two", Scopes::ALL).unwrap().ask(Op::Describe).is_ok());
 }
 
@@ -208,7 +208,7 @@ async fn a_session_that_panics_ends_and_the_others_continue() {
     let mut events = front.subscribe(Some(0)).unwrap();
     front.ask(prompt("go")).unwrap();
     let second = front.ask(prompt("and on")).unwrap();
-    assert_eq!(crashing.ended().await, State::Crashed);
+    assert_eq!(crashing.ended().await, SessionState::Crashed);
     let mut told = (false, false);
     while let Some(Delivery::Event(event)) = events.next().await {
         match &*event.event {
@@ -223,8 +223,8 @@ async fn a_session_that_panics_ends_and_the_others_continue() {
     let mut events = front.subscribe(Some(0)).unwrap();
     front.ask(prompt("go")).unwrap();
     until(&mut events, is_end).await;
-    let states: Vec<State> = hub.list().into_iter().map(|(_, state)| state).collect();
-    assert_eq!(states, [State::Crashed, State::Alive]);
+    let states: Vec<SessionState> = hub.list().into_iter().map(|(_, state)| state).collect();
+    assert_eq!(states, [SessionState::Crashed, SessionState::Alive]);
     assert!(hub.remove(&bad).is_some() && hub.get(&bad).is_none());
 }
 

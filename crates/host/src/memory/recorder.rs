@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::writer::{Called, Extraction, Line, MemoryWriter};
+use super::writer::{Called, Extraction, MemoryLine, MemoryWriter};
 use super::{Recall, own_setting};
 use crate::Prepared;
 
@@ -114,7 +114,7 @@ impl MemoryRecorder {
         }
         let mut notes = Vec::new();
         let ending = async {
-            let _ = mirror.lines.send(Line::End).await;
+            let _ = mirror.lines.send(MemoryLine::End).await;
             let Ok(done) = writer.await else { return };
             notes = done.problems;
             tracker.close();
@@ -145,7 +145,7 @@ pub(crate) enum TypedText {
 
 /// Forwards events to the writer.
 struct MemoryObserver {
-    lines: mpsc::Sender<Line>,
+    lines: mpsc::Sender<MemoryLine>,
     typed_text: TypedText,
     notes_wanted: bool,
     recency: Option<i64>,
@@ -154,7 +154,7 @@ struct MemoryObserver {
 }
 
 impl MemoryObserver {
-    fn pass(&self, line: Line) {
+    fn pass(&self, line: MemoryLine) {
         if self.lines.try_send(line).is_err() {
             self.lost.store(true, Ordering::Relaxed);
         }
@@ -169,16 +169,16 @@ impl SessionObserver for MemoryObserver {
             TypedText::Only(Some(words)) => (words.as_str(), true),
             TypedText::Only(None) => (typed, false),
         };
-        self.pass(Line::Prompt { said: said.to_owned(), teaches });
+        self.pass(MemoryLine::Prompt { said: said.to_owned(), teaches });
     }
 
     fn reply(&self, text: &str, model: &str) {
-        self.pass(Line::Reply { text: text.to_owned(), model: model.to_owned() });
+        self.pass(MemoryLine::Reply { text: text.to_owned(), model: model.to_owned() });
     }
 
     fn call(&self, report: &CallReport) {
         let named = PATH_ARGUMENTS.iter().filter_map(|name| report.args.get(*name).and_then(Value::as_str));
-        self.pass(Line::Call(Called {
+        self.pass(MemoryLine::Call(Called {
             id: report.call.as_str().to_owned(),
             tool: report.name.clone(),
             answer: report.answer.clone(),
@@ -193,16 +193,16 @@ impl SessionObserver for MemoryObserver {
     }
 
     fn before_compression(&self) -> Option<String> {
-        self.pass(Line::Flush);
+        self.pass(MemoryLine::Flush);
         self.notes_wanted.then(|| NOTES_WANTED.to_owned())
     }
 
     fn notes(&self, text: &str) {
-        self.pass(Line::Notes(text.to_owned()));
+        self.pass(MemoryLine::Notes(text.to_owned()));
     }
 
     fn compressed(&self, summary: &str, tokens_before: u64) {
-        self.pass(Line::Compacted { summary: summary.to_owned(), tokens_before });
+        self.pass(MemoryLine::Compacted { summary: summary.to_owned(), tokens_before });
     }
 }
 

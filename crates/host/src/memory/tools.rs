@@ -8,7 +8,7 @@ use pollux_domain::tool::{
 };
 use pollux_domain::untrusted;
 use pollux_domain::{BoxFuture, JsonObject};
-use pollux_memory::{Answer, Excerpt, GetError, Request, Source, render};
+use pollux_memory::{Excerpt, GetError, Request, SearchAnswer, Source, render};
 use serde_json::{Value, json};
 
 use super::Recall;
@@ -120,7 +120,7 @@ impl Invocation for SearchCall {
     }
 }
 
-fn told(answer: &Answer, citations: bool) -> ToolOutcome {
+fn told(answer: &SearchAnswer, citations: bool) -> ToolOutcome {
     let count = answer.hits.len();
     let how = match (&answer.degraded, &answer.provider, &answer.model) {
         (Some(why), _, _) => format!("keywords only: {why}"),

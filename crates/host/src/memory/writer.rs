@@ -29,7 +29,7 @@ const LAST_MESSAGE: usize = 200;
 const MAX_LEARNED: usize = 50;
 
 /// An entry to write.
-pub(super) enum Line {
+pub(super) enum MemoryLine {
     Prompt {
         said: String,
         /// Typed by the user verbatim.
@@ -122,9 +122,9 @@ impl MemoryWriter {
     }
 
     /// Writes until the session ends.
-    pub(super) fn live(mut self, mut inbox: mpsc::Receiver<Line>) -> Self {
+    pub(super) fn live(mut self, mut inbox: mpsc::Receiver<MemoryLine>) -> Self {
         while let Some(line) = inbox.blocking_recv() {
-            let is_end = matches!(line, Line::End);
+            let is_end = matches!(line, MemoryLine::End);
             self.take(line);
             if is_end {
                 break;
@@ -133,9 +133,9 @@ impl MemoryWriter {
         self
     }
 
-    fn take(&mut self, line: Line) {
+    fn take(&mut self, line: MemoryLine) {
         match line {
-            Line::Prompt { said, teaches } => {
+            MemoryLine::Prompt { said, teaches } => {
                 self.write(|transcript| transcript.user(&redacted(&said)));
                 self.enter(json!({"lastUserMessage": cut(&redacted(&said), LAST_MESSAGE)}));
                 if teaches {
@@ -143,7 +143,7 @@ impl MemoryWriter {
                 }
                 self.past = Past { request: Some(said), ..Past::default() };
             }
-            Line::Reply { text, model } => {
+            MemoryLine::Reply { text, model } => {
                 if !text.trim().is_empty() {
                     self.write(|transcript| transcript.assistant(&redacted(&text), Some(&model)));
                 }
@@ -151,12 +151,12 @@ impl MemoryWriter {
                 self.index();
                 self.grew();
             }
-            Line::Call(call) => self.called(call),
-            Line::Flush => {
+            MemoryLine::Call(call) => self.called(call),
+            MemoryLine::Flush => {
                 self.write(|transcript| transcript.sync());
                 self.grew();
             }
-            Line::Notes(text) => {
+            MemoryLine::Notes(text) => {
                 let notes = notes::noteworthy(&text);
                 let authors = ModelNotes::new(self.recall.agent.clone());
                 let written = notes::append(&self.recall.workspace, &authors, &notes);
@@ -167,12 +167,12 @@ impl MemoryWriter {
                         "memoryFlushCompactionCount": self.compactions}));
                 }
             }
-            Line::Compacted { summary, tokens_before } => {
+            MemoryLine::Compacted { summary, tokens_before } => {
                 self.write(|transcript| transcript.compaction(&redacted(&summary), tokens_before));
                 self.compactions += 1;
                 self.enter(json!({"compactionCount": self.compactions, "contextTokens": tokens_before}));
             }
-            Line::End => self.end(),
+            MemoryLine::End => self.end(),
         }
     }
 

@@ -298,8 +298,7 @@ impl ProviderSource for RunProviders {
             return None;
         }
         let providers = self.providers();
-        let small = providers.find(id)?.small_model().map(str::to_owned);
-        small.or_else(|| self.default_model(id)).map(|model| full_name(id, &model))
+        providers.find(id)?.small_model().map(|model| full_name(id, model))
     }
 }
 

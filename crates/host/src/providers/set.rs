@@ -12,6 +12,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pollux_config::env::Env;
+use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_model::auth::{self, Auth, Origin, VertexPlace};
 use pollux_model::gemini::address;
@@ -108,7 +109,8 @@ impl ProviderSet {
 
     fn find<'a>(&'a self, id: &'a str) -> Result<Provider<'a>, Failure> {
         let providers = self.providers();
-        providers.find(id).ok_or_else(|| unknown(id, &providers))
+        // Unlike one in the settings, a name on the command line is no fault of the configuration.
+        providers.find(id).ok_or_else(|| Failure { exit: ExitKind::Failure, ..unknown(id, &providers) })
     }
 
     fn has_stored(&self, id: &str) -> bool {

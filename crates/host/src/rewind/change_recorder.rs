@@ -93,7 +93,10 @@ impl ChangeRecorder {
         if !self.journal.settings.enabled {
             return ChangeScope::Nothing;
         }
+        let (own, root) = (self.journal.home.gemini_dir(), self.journal.project.root());
         match call.effect {
+            // Notes and plans in Pollux's own folder are no files of the workspace that a rewind is about.
+            Effect::Edit(path) if path.starts_with(own) && !path.starts_with(root) => ChangeScope::Nothing,
             Effect::Edit(path) => ChangeScope::File(path.clone()),
             _ if call.reads_only || !self.shell_commands => ChangeScope::Nothing,
             Effect::Execute { .. } | Effect::Read(_) | Effect::Fetch(_) | Effect::Dialog | Effect::None => {

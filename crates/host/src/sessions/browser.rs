@@ -1,6 +1,6 @@
 //! The data behind the session browser: rows from the index, search, preview and deletion.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 use pollux_catalogue::Filter;
@@ -8,7 +8,7 @@ use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_session::{TextKind, list, relative_time, visit_texts};
 
-use super::places::Places;
+use super::places::SessionPlaces;
 use super::{pick, removals, rows};
 use crate::Loaded;
 use crate::sessions::{SessionSource, Wanted, Which};
@@ -24,6 +24,8 @@ const HITS: usize = 200;
 #[derive(Debug, Clone)]
 pub struct StoredChat {
     pub id: String,
+    /// As `--list-sessions` counts; those of other projects have none.
+    pub number: Option<usize>,
     pub file: PathBuf,
     pub title: String,
     /// The first prompt, if it differs from the title.
@@ -41,7 +43,7 @@ pub struct StoredChat {
 /// Access to the stored sessions, from any thread.
 #[derive(Clone)]
 pub struct StoredChats {
-    places: Places,
+    places: SessionPlaces,
 }
 
 /// Whether to refresh the index first.
@@ -53,7 +55,7 @@ pub enum Freshness {
 
 /// The sessions of this project and all others.
 pub fn stored_chats(loaded: &Loaded) -> StoredChats {
-    StoredChats { places: Places::new(&loaded.env, loaded.home.clone(), false) }
+    StoredChats { places: SessionPlaces::new(&loaded.env, loaded.home.clone(), false) }
 }
 
 impl StoredChats {
@@ -71,6 +73,13 @@ impl StoredChats {
             Freshness::UpToDate => drop(self.places.refresh(&mut catalogue, &sources)),
         }
         let listed = catalogue.list(&self.places.filter(&wanted));
+        let mut own: Vec<_> = listed
+            .iter()
+            .filter(|listed| listed.record.resumable && self.places.is_here(&listed.record.file))
+            .map(|listed| (listed.record.start, listed.record.file.clone()))
+            .collect();
+        own.sort();
+        let numbers: HashMap<PathBuf, usize> = own.into_iter().map(|(_, file)| file).zip(1..).collect();
         let resumable = listed.into_iter().filter(|listed| listed.record.resumable);
         resumable
             .map(|listed| {
@@ -79,6 +88,7 @@ impl StoredChats {
                 let record = listed.record;
                 StoredChat {
                     id: row.id,
+                    number: numbers.get(&record.file).copied(),
                     title: row.title,
                     first: record.first_user,
                     messages: record.messages,
@@ -95,8 +105,9 @@ impl StoredChats {
     /// Without an index, only the beginning of each file is read.
     fn listed_here(&self, now: Timestamp) -> Vec<StoredChat> {
         let listing = list(self.places.project.read_chat_dirs(), now);
-        let row = |info: &pollux_session::SessionInfo| StoredChat {
+        let row = |(number, info): (usize, &pollux_session::SessionInfo)| StoredChat {
             id: info.id.as_str().to_owned(),
+            number: Some(number),
             file: info.path.clone(),
             title: info.title.clone(),
             first: info.first_user_message.clone(),
@@ -106,7 +117,7 @@ impl StoredChats {
             project: self.places.project.root().display().to_string(),
             here: true,
         };
-        listing.sessions.iter().map(row).collect()
+        (1..).zip(&listing.sessions).map(row).collect()
     }
 
     /// Full-text search; returns session ids with an excerpt.

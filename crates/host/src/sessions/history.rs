@@ -70,7 +70,7 @@ impl Chosen {
     }
 }
 
-fn shown(message: &Message) -> Vec<HistoryItem> {
+pub(crate) fn shown(message: &Message) -> Vec<HistoryItem> {
     match message {
         Message::User(user) => {
             let text = user.typed.clone().unwrap_or_else(|| text(&user.parts));

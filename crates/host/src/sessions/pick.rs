@@ -12,7 +12,7 @@ use pollux_session::{
     SelectError, SessionInfo, list, list_projects, load, select, select_anywhere, subagent_files,
 };
 
-use super::places::{Places, origin, source_word};
+use super::places::{SessionPlaces, origin, source_word};
 use crate::sessions::Which;
 
 /// Shorter prefixes are too ambiguous.
@@ -49,7 +49,7 @@ pub enum Reach {
     AsTold,
 }
 
-pub fn pick(places: &Places, which: &Which, reach: Reach) -> Result<SelectedSession, Failure> {
+pub fn pick(places: &SessionPlaces, which: &Which, reach: Reach) -> Result<SelectedSession, Failure> {
     if let Some(Origin::Foreign(agent)) = which.source.map(origin) {
         return foreign(places, which, Some(agent)).map(SelectedSession::Foreign);
     }
@@ -81,7 +81,7 @@ fn is_id(given: &str) -> bool {
         && !given.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn here(places: &Places, which: &Which) -> Result<Own, SelectError> {
+fn here(places: &SessionPlaces, which: &Which) -> Result<Own, SelectError> {
     let dirs = places.project.read_chat_dirs();
     let listing = list(dirs, SystemClock.now());
     let root = Some(places.project.root().to_owned());
@@ -94,7 +94,7 @@ fn here(places: &Places, which: &Which) -> Result<Own, SelectError> {
     }
 }
 
-fn elsewhere(places: &Places, which: &Which) -> Result<Own, SelectError> {
+fn elsewhere(places: &SessionPlaces, which: &Which) -> Result<Own, SelectError> {
     let listings = list_projects(places.projects(), SystemClock.now());
     match select_anywhere(&listings, &which.id, places.home.gemini_dir()) {
         Ok((project, info)) => {
@@ -127,7 +127,11 @@ fn subagent(dirs: &[PathBuf], given: &str) -> Option<SessionInfo> {
     }
 }
 
-fn foreign(places: &Places, which: &Which, agent: Option<ForeignAgent>) -> Result<Box<Foreign>, Failure> {
+fn foreign(
+    places: &SessionPlaces,
+    which: &Which,
+    agent: Option<ForeignAgent>,
+) -> Result<Box<Foreign>, Failure> {
     let stores: Vec<ForeignStore> =
         places.stores().into_iter().filter(|store| agent.is_none_or(|agent| store.agent == agent)).collect();
     let sources: Vec<Source> = stores.iter().cloned().map(Source::Foreign).collect();
@@ -185,7 +189,7 @@ fn located(stores: &[ForeignStore], listed: &Listed) -> Result<Box<Foreign>, Fai
 }
 
 /// The error for a session that was not found.
-fn refused(places: &Places, which: &Which, error: &SelectError) -> Failure {
+fn refused(places: &SessionPlaces, which: &Which, error: &SelectError) -> Failure {
     let given = one_line(&which.id);
     let failure = |text: String, hint: &str| Failure::new(ExitKind::Input, text).hint(hint);
     match error {
@@ -194,7 +198,7 @@ fn refused(places: &Places, which: &Which, error: &SelectError) -> Failure {
             "use `--source claude`, `codex` or `opencode` for sessions of other agents",
         ),
         SelectError::NoSessions => failure(
-            "no sessions found for this project".to_owned(),
+            format!("no session matches `{given}`: this project has no sessions"),
             "run `pollux sessions list --all-projects` to include other projects",
         ),
         SelectError::NoMatch { .. } if which.all_projects => failure(

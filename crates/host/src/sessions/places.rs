@@ -17,7 +17,7 @@ const MAX_NAMED: usize = 5;
 
 /// The session folders as seen from this project.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct SessionPlaces {
     pub env: Env,
     pub home: Home,
     pub project: Project,
@@ -25,7 +25,7 @@ pub struct Places {
     pub watched: bool,
 }
 
-impl Places {
+impl SessionPlaces {
     pub fn new(env: &Env, home: Home, watched: bool) -> Self {
         let project = Project::locate(&home, env.cwd());
         Self { env: env.clone(), home, project, watched }

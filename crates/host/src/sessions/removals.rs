@@ -16,7 +16,7 @@ use pollux_session::{
 };
 
 use super::pick::Own;
-use super::places::Places;
+use super::places::SessionPlaces;
 use crate::sessions::Wanted;
 use crate::sessions::{Proposal, Removal, Removals, Removed};
 
@@ -52,7 +52,7 @@ pub fn of_session(own: &Own) -> Result<Proposal<Removals, Removed>, Failure> {
 }
 
 /// All sessions that the retention settings consider old, in all projects.
-pub fn of_old(places: &Places, settings: &Retention) -> Result<Proposal<Removals, Removed>, Failure> {
+pub fn of_old(places: &SessionPlaces, settings: &Retention) -> Result<Proposal<Removals, Removed>, Failure> {
     let policy = RetentionPolicy::from_settings(settings)
         .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
     let Some(policy) = policy else {
@@ -84,7 +84,7 @@ pub fn of_old(places: &Places, settings: &Retention) -> Result<Proposal<Removals
 
 /// All session files of all projects. The index knows most of them; of two files with the same session it
 /// knows one, so the other is read.
-fn records(places: &Places) -> Vec<IndexRecord> {
+fn records(places: &SessionPlaces) -> Vec<IndexRecord> {
     let wanted = Wanted {
         all_projects: true,
         source: Some(crate::sessions::SessionSource::Gemini),

@@ -10,7 +10,7 @@ use pollux_domain::time::Timestamp;
 use pollux_session::{IndexRecord, SessionInfo, SessionKind, relative_time};
 use serde_json::json;
 
-use super::places::{Places, source_word};
+use super::places::{SessionPlaces, source_word};
 use crate::sessions::SessionRow;
 
 /// A row for an index record; `in_full` adds all details for JSON, which is slow.
@@ -65,7 +65,12 @@ pub fn from_info(info: &SessionInfo, root: Option<&Path>, now: Timestamp) -> Ses
 
 /// Rows as they are listed: this project first, then those used last; in a project by start, with the numbers
 /// that `--resume` takes; sub-agents behind the session that started them.
-pub fn arranged(mut listed: Vec<Listed>, places: &Places, now: Timestamp, in_full: bool) -> Vec<SessionRow> {
+pub fn arranged(
+    mut listed: Vec<Listed>,
+    places: &SessionPlaces,
+    now: Timestamp,
+    in_full: bool,
+) -> Vec<SessionRow> {
     listed.sort_by(|a, b| (a.record.start, &a.record.file).cmp(&(b.record.start, &b.record.file)));
     let is_ours = |listed: &Listed| listed.origin == Origin::Own && places.is_here(&listed.record.file);
     let mut groups: HashMap<String, Group> = HashMap::new();

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pollux_config::files::{self, Mode};
 use pollux_config::settings::Layer;
+use pollux_config::state;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_session::{
@@ -28,6 +29,7 @@ const MAX_LOG: u64 = 256 * 1024;
 /// fail the run.
 pub fn tidy_up(loaded: &Loaded, current: &SessionId) {
     note_root(loaded);
+    note_installation(loaded);
     // Defaults never delete sessions, and project settings never delete those of other projects.
     match loaded.settings.origin("general.sessionRetention").layer {
         Layer::Default | Layer::Project => return,
@@ -37,7 +39,9 @@ pub fn tidy_up(loaded: &Loaded, current: &SessionId) {
         return;
     };
     let log = loaded.home.gemini_dir().join("pollux").join("retention.log");
-    if is_recent(&log) || files::create_folder(log.parent().unwrap_or(&log), Mode::Private).is_err() {
+    let limits = limits_line(&policy);
+    if is_recent(&log, &limits) || files::create_folder(log.parent().unwrap_or(&log), Mode::Private).is_err()
+    {
         return;
     }
     let now = SystemClock.now();
@@ -49,11 +53,27 @@ pub fn tidy_up(loaded: &Loaded, current: &SessionId) {
     if !is_complete {
         lines.push("time limit reached; run `pollux sessions prune` for the rest".to_owned());
     }
+    lines.push(limits);
     write_log(&log, &lines, now);
 }
 
+/// The limits of a cleanup, as the last line of its log.
+fn limits_line(policy: &RetentionPolicy) -> String {
+    let hours = |millis: i64| millis / 3_600_000;
+    let age = policy.max_age_ms.map_or("none".to_owned(), |age| format!("{} h", hours(age)));
+    let count = policy.max_count.map_or("none".to_owned(), |count| count.to_string());
+    format!("limits: age {age}, count {count}, minimum {} h", hours(policy.min_age_ms))
+}
+
+/// The id that other programs of this home expect; telemetry alone sends it.
+fn note_installation(loaded: &Loaded) {
+    if loaded.installation.is_none() {
+        let _ = state::installation_id(&loaded.home);
+    }
+}
+
 /// Session files contain only a hash of the project's path; upstream stores the path in a file next to them.
-fn note_root(loaded: &Loaded) {
+pub fn note_root(loaded: &Loaded) {
     let temp = loaded.project.temp_dir();
     let marker = temp.join(".project_root");
     if temp.join("chats").is_dir() && !marker.exists() {
@@ -62,21 +82,28 @@ fn note_root(loaded: &Loaded) {
     }
 }
 
-fn is_recent(log: &Path) -> bool {
+/// Whether the last cleanup was a short while ago, and had the same limits.
+fn is_recent(log: &Path, limits: &str) -> bool {
     let changed = fs::metadata(log).and_then(|metadata| metadata.modified());
-    changed
-        .is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|passed| passed < INTERVAL))
+    let passed = changed.ok().and_then(|changed| SystemTime::now().duration_since(changed).ok());
+    if passed.is_none_or(|passed| passed >= INTERVAL) {
+        return false;
+    }
+    let text = files::read_text(log).ok().flatten().unwrap_or_default();
+    text.lines().next_back().is_some_and(|line| line.ends_with(limits))
 }
 
-/// The records for a retention plan, and whether they are complete. If only age matters, recently changed files need
-/// not be read.
+/// The records for a retention plan, and whether they are complete. If only age matters, files that neither their time
+/// nor their name says to be old need not be read. A copied or restored file has a new time.
 fn old_records(loaded: &Loaded, policy: &RetentionPolicy, now: Timestamp) -> (Vec<IndexRecord>, bool) {
     let deadline = Instant::now() + TIME_LIMIT;
     let mut records = Vec::new();
     for project in known_projects(&loaded.home) {
         let main = session_files(&project.chats_dirs);
         let counts = policy.max_count.is_some_and(|limit| main.len() > limit);
-        let is_old = |path: &PathBuf| policy.max_age_ms.is_some_and(|limit| age(path, now) > limit);
+        let is_old = |path: &PathBuf| {
+            policy.max_age_ms.is_some_and(|limit| age(path, now) > limit || began(path, now) > limit)
+        };
         let others = subagent_files(&project.chats_dirs);
         let files = main.into_iter().chain(others).filter(|path| counts || is_old(path));
         let mut of_project = Vec::new();
@@ -99,6 +126,15 @@ fn age(path: &Path, now: Timestamp) -> i64 {
     millis.map_or(0, |millis| now.millis().saturating_sub(millis))
 }
 
+/// How long ago the session began, by the name of its file; 0 if that does not say.
+fn began(path: &Path, now: Timestamp) -> i64 {
+    let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("session-"));
+    let minute = name.and_then(|name| name.get(..16)).and_then(|minute| minute.split_once('T'));
+    let began = minute
+        .and_then(|(date, time)| Timestamp::parse(&format!("{date}T{}:00.000Z", time.replace('-', ":"))));
+    began.map_or(0, |began| now.millis().saturating_sub(began.millis()))
+}
+
 fn write_log(log: &Path, lines: &[String], now: Timestamp) {
     let is_full = fs::metadata(log).is_ok_and(|metadata| metadata.len() > MAX_LOG);
     let mut options = OpenOptions::new();
@@ -110,4 +146,30 @@ fn write_log(log: &Path, lines: &[String], now: Timestamp) {
     }
     let text: String = lines.iter().map(|line| format!("{} {line}\n", now.to_iso())).collect();
     let _ = options.open(log).and_then(|mut file| file.write_all(text.as_bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_file_says_when_its_session_began() {
+        let now = Timestamp::parse("2026-01-03T00:00:00.000Z").unwrap();
+        let began = |name: &str| began(Path::new(name), now) / 3_600_000;
+        assert_eq!(began("/c/session-2026-01-01T12-00-abcdef01.json"), 36);
+        assert_eq!(began("/c/session-1767225600000-abcdef01.json"), 0);
+        assert_eq!(began("/c/other.json"), 0);
+    }
+
+    #[test]
+    fn changed_limits_are_applied_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("retention.log");
+        let policy = RetentionPolicy { max_age_ms: Some(3_600_000), max_count: None, min_age_ms: 0 };
+        assert!(!is_recent(&log, &limits_line(&policy)));
+        write_log(&log, &[limits_line(&policy)], SystemClock.now());
+        assert!(is_recent(&log, &limits_line(&policy)));
+        let other = RetentionPolicy { max_count: Some(3), ..policy };
+        assert!(!is_recent(&log, &limits_line(&other)));
+    }
 }

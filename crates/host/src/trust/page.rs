@@ -8,11 +8,22 @@ use serde_json::{Value, json};
 
 use super::{View, changed_paths};
 
-/// The text page: trust state, commands, settings and files.
+/// The text page: trust state, commands, settings and files, and what programs compare.
 pub fn text(view: &View) -> String {
+    let mut text = question(view);
+    let head = text.find('\n').map_or(text.len(), |end| end + 1);
+    let register = visible(&view.register.to_string_lossy());
+    text.insert_str(head, &format!("trusted folders file: {register}\n"));
+    if !view.is_home {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "\ndigest: {}", view.inventory.digest);
+    }
+    text
+}
+
+/// The same for a person who is asked to trust the folder.
+pub fn question(view: &View) -> String {
     let mut text = format!("{}: {}\n", visible(&view.folder.to_string_lossy()), standing(view));
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "trusted folders file: {}", visible(&view.register.to_string_lossy()));
     if view.is_home {
         text.push_str(
             "\nThis is your home directory: its .gemini folder is your own and does not need trust.\n",
@@ -32,7 +43,6 @@ pub fn text(view: &View) -> String {
     if let Some(excess) = &view.inventory.excess {
         let _ = writeln!(text, "\nThe list is incomplete: {}.", visible(excess));
     }
-    let _ = writeln!(text, "\ndigest: {}", view.inventory.digest);
     text
 }
 
@@ -53,7 +63,7 @@ fn why(view: &View) -> String {
         TrustReason::SkipFlag => return "--skip-trust".to_owned(),
         TrustReason::Environment => return "set by GEMINI_CLI_TRUST_WORKSPACE".to_owned(),
         TrustReason::FeatureOff => return "security.folderTrust.enabled is off".to_owned(),
-        TrustReason::NoRule => return "no decision yet".to_owned(),
+        TrustReason::NoRule => return "you have not decided yet".to_owned(),
         TrustReason::Rule(path) => format!("entry for `{}`", visible(path)),
     };
     match &view.standing.binding {

@@ -6,10 +6,10 @@ use std::path::Path;
 use pollux_extend::extension::{Installed, Kind, Manifest, Metadata};
 
 use super::{ExtensionPaths, InstallError, InstallServices, local};
-use crate::archive::Limits;
 use crate::fetch::remote_commit;
 use crate::place;
 use crate::source::{Source, github_repo};
+use pollux_archive::Limits;
 
 /// The available update.
 #[derive(Debug)]

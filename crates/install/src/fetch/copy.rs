@@ -4,9 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::archive::{Limits, Refusal, is_repository};
-use crate::confined::ConfinedFolder;
-use crate::tree::{Node, Tree};
+use pollux_archive::{ConfinedFolder, Limits, Node, Refusal, Tree, is_repository};
 
 /// Why a folder was not copied.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use super::*;
-use crate::archive::Limits;
+use pollux_archive::Limits;
 
 fn write(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();

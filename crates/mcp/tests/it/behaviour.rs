@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pollux_domain::BoxFuture;
-use pollux_domain::approval::{Answer, Person, Question};
+use pollux_domain::approval::{ApprovalAnswer, Person, Question};
 use pollux_domain::tool::ToolSource;
 use pollux_mcp::Status;
 use pollux_test_support::mcp::server_entry;
@@ -87,9 +87,9 @@ impl Person for Ada {
         who: &'a str,
         questions: Vec<Question>,
         _: &'a CancellationToken,
-    ) -> BoxFuture<'a, Answer> {
+    ) -> BoxFuture<'a, ApprovalAnswer> {
         assert_eq!((who, questions.len()), ("s", 1));
-        Box::pin(std::future::ready(Answer::Replies(vec!["blue".to_owned()])))
+        Box::pin(std::future::ready(ApprovalAnswer::Replies(vec!["blue".to_owned()])))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use pollux_config::env::Env;
 use pollux_domain::BoxFuture;
-use pollux_domain::approval::{Answer, Person, Question};
+use pollux_domain::approval::{ApprovalAnswer, Person, Question};
 use pollux_domain::time::SystemClock;
 use pollux_mcp::{ServerConfig, SignIn, Status, oauth_server};
 use pollux_net::client::{ClientOptions, client};
@@ -117,7 +117,7 @@ impl Person for Somebody {
         who: &'a str,
         questions: Vec<Question>,
         _: &'a CancellationToken,
-    ) -> BoxFuture<'a, Answer> {
+    ) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             assert_eq!(who, "s");
             let text = questions[0].text.clone();
@@ -131,7 +131,7 @@ impl Person for Somebody {
                     String::new()
                 }
             };
-            Answer::Replies(vec![reply])
+            ApprovalAnswer::Replies(vec![reply])
         })
     }
 }

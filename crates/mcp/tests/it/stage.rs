@@ -11,7 +11,7 @@ use pollux_domain::content::Body;
 use pollux_domain::id::CallId;
 use pollux_domain::tool::{Tool, ToolContext, ToolOutcome, ToolSource};
 use pollux_exec::background::Background;
-use pollux_mcp::{Access, Entry, Report, ServerConfig, Servers, Setup};
+use pollux_mcp::{Access, Report, ServerConfig, ServerEntry, Servers, Setup};
 use pollux_net::client::ClientOptions;
 use pollux_test_support::mcp::server_entry;
 use serde_json::Value;
@@ -47,7 +47,7 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let vars = [("PATH", "/usr/bin:/bin"), ("GEMINI_API_KEY", "k"), ("MY_SECRET", "s"), ("EDITOR", "vi")];
         let env = Env::new(vars.map(|(name, value)| (name.to_owned(), value.to_owned())), "/".into());
-        let entries = entries.into_iter().map(|(name, entry)| Entry {
+        let entries = entries.into_iter().map(|(name, entry)| ServerEntry {
             config: ServerConfig::parse(name, &entry).unwrap(),
             access: access.clone(),
         });
@@ -73,7 +73,7 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let env = Env::new([("PATH".to_owned(), "/usr/bin:/bin".to_owned())], "/".into());
         let servers = Servers::prepare(Setup {
-            entries: vec![Entry { config: ServerConfig::parse(name, entry).unwrap(), access: None }],
+            entries: vec![ServerEntry { config: ServerConfig::parse(name, entry).unwrap(), access: None }],
             env,
             redaction: Redaction::default(),
             directory: "/".into(),

@@ -2,7 +2,7 @@ use super::*;
 
 fn note(text: &str) -> Document {
     let lines = text.split('\n').enumerate();
-    let lines = lines.map(|(index, text)| Line {
+    let lines = lines.map(|(index, text)| SourceLine {
         number: index + 1,
         text: text.to_owned(),
         provenance: Provenance::Owner,

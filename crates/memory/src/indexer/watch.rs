@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use crate::source::Stamp;
-use crate::source::notes::Places;
+use crate::source::notes::NotePlaces;
 
 pub(super) struct Watch {
-    places: Places,
+    places: NotePlaces,
     /// As they were when they were last indexed.
     indexed: Option<Notes>,
     /// As they were at the last look.
@@ -17,7 +17,7 @@ pub(super) struct Watch {
 type Notes = BTreeMap<String, (i64, i64)>;
 
 impl Watch {
-    pub(super) fn new(places: Places) -> Self {
+    pub(super) fn new(places: NotePlaces) -> Self {
         Self { places, indexed: None, seen: None }
     }
 
@@ -44,7 +44,7 @@ mod tests {
     fn a_change_is_reported_once_after_it_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let note = folder.path().join("memory/a.md");
-        let places = Places {
+        let places = NotePlaces {
             workspace: folder.path().to_owned(),
             extra: Vec::new(),
             learnings: folder.path().join("none"),

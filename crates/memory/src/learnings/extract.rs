@@ -44,9 +44,29 @@ const CORRECTIONS: &[&str] = &[
     "please do not ",
     "wrong, it should be",
     "that's wrong",
+    "that is wrong",
+    "no, that's wrong",
+    "no, that is wrong",
+    "no, it's ",
+    "no, it is ",
+    "no, the ",
+    "actually, the ",
+    "actually the ",
+    "actually, it's ",
+    "actually, it is ",
 ];
-const PRAISE: &[&str] =
-    &["perfect", "exactly", "great job", "that's right", "that's it", "well done", "excellent"];
+const PRAISE: &[&str] = &[
+    "perfect",
+    "exactly",
+    "great job",
+    "that's right",
+    "that's it",
+    "well done",
+    "excellent",
+    "that worked",
+];
+/// A praise of fewer words says nothing by itself.
+const LEAST_WORDS_OF_PRAISE: usize = 5;
 const SURE: &[&str] = &["always", "never", "must", "important"];
 
 /// A finished turn.
@@ -105,10 +125,11 @@ pub fn extract(turn: &Turn<'_>) -> Vec<Candidate> {
                 (false, false) => Confidence::Medium,
             };
             add(Category::Preference, said, confidence);
-        } else if starts(PRAISE)
-            && let Some(pattern) = pattern(turn)
-        {
-            add(Category::Pattern, &pattern, Confidence::Medium);
+        } else if starts(PRAISE) {
+            let own = (said.split_whitespace().count() >= LEAST_WORDS_OF_PRAISE).then(|| said.to_owned());
+            if let Some(pattern) = pattern(turn).or(own) {
+                add(Category::Pattern, &pattern, Confidence::Medium);
+            }
         }
     }
     found
@@ -127,12 +148,15 @@ pub fn from_model(reply: &str) -> Vec<Candidate> {
     found
 }
 
-/// "use the X tool", "don't use X", "run X instead of Y".
+/// "use the X tool", "don't use X", "run X instead of Y", "confirm before X".
 fn is_about_tools(lower: &str) -> bool {
     let after = |start: &str, end: &str| {
         lower.find(start).and_then(|at| lower.get(at + start.len()..)).is_some_and(|rest| rest.contains(end))
     };
-    after("use the ", " tool")
+    let asks =
+        ["always confirm before ", "confirm before ", "always ask before ", "ask me before ", "ask before "];
+    asks.iter().any(|start| lower.starts_with(start) || lower.starts_with(&format!("please {start}")))
+        || after("use the ", " tool")
         || after("prefer ", " command")
         || ["don't use ", "do not use ", "don't run ", "do not run ", "never run "]
             .iter()
@@ -185,6 +209,10 @@ fn own_sentences(message: &str) -> Vec<&str> {
 
 fn unquoted(part: &str) -> Option<&str> {
     let said = part.trim().trim_end_matches(['.', '!', '?', ';']).trim();
-    let is_quote = said.contains(['"', '“', '”', '«', '»']) || said.contains(": ");
+    let is_correction = said.split_once(": ").is_some_and(|(start, _)| {
+        let start = start.to_lowercase();
+        CORRECTIONS.iter().any(|known| start.starts_with(known))
+    });
+    let is_quote = said.contains(['"', '“', '”', '«', '»']) || (said.contains(": ") && !is_correction);
     (!said.is_empty() && said.chars().count() <= MAX_SENTENCE && !is_quote).then_some(said)
 }

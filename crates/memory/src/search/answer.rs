@@ -24,7 +24,7 @@ impl Request {
 
 /// What was found, best first.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct SearchAnswer {
     pub hits: Vec<Hit>,
     pub mode: SearchMode,
     pub provider: Option<String>,
@@ -94,7 +94,7 @@ impl Hit {
     }
 }
 
-impl Answer {
+impl SearchAnswer {
     /// The documented form.
     pub fn to_json(&self, explain: bool) -> Value {
         let result = |hit: &Hit| {

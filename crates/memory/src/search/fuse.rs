@@ -26,7 +26,7 @@ pub(super) struct Candidate {
 }
 
 /// What both ways found.
-pub(super) struct Found {
+pub(super) struct Candidates {
     /// How well words fit; the more the better.
     pub(super) words: Vec<(i64, f64)>,
     /// Cosines.
@@ -37,7 +37,7 @@ pub(super) struct Found {
 
 /// The candidates with both scores on one scale, best first. A chunk that only its vector speaks for has to
 /// be near enough.
-pub(super) fn fuse(found: &Found, weights: (f64, f64), min_cosine: f64) -> Vec<Candidate> {
+pub(super) fn fuse(found: &Candidates, weights: (f64, f64), min_cosine: f64) -> Vec<Candidate> {
     let weights = match (found.near.is_empty(), found.words.is_empty()) {
         (true, _) => (0.0, 1.0),
         (false, true) => (1.0, 0.0),
@@ -147,8 +147,8 @@ fn scaled(score: f64, least: f64, most: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn found(words: &[(i64, f64)], near: &[(i64, f64)]) -> Found {
-        Found { words: words.to_vec(), near: near.to_vec(), named: HashMap::new() }
+    fn found(words: &[(i64, f64)], near: &[(i64, f64)]) -> Candidates {
+        Candidates { words: words.to_vec(), near: near.to_vec(), named: HashMap::new() }
     }
 
     fn numbers(candidates: &[Candidate]) -> Vec<i64> {

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::answer::{Answer, Hit, Request};
+use super::answer::{Hit, Request, SearchAnswer};
 use super::focus::{self, Snippet};
-use super::fuse::{self, Candidate, Dated, Found};
+use super::fuse::{self, Candidate, Candidates, Dated};
 use super::seed::Formula;
 use super::{keyword, seed};
 use crate::dates;
@@ -116,9 +116,9 @@ impl Reader {
         request: &Request,
         vector: Option<&[f32]>,
         degraded: Option<String>,
-    ) -> Result<Answer, IndexError> {
+    ) -> Result<SearchAnswer, IndexError> {
         let path = self.path.clone();
-        let mut answer = Answer {
+        let mut answer = SearchAnswer {
             hits: Vec::new(),
             mode: request.mode.unwrap_or(setup.settings.query.mode),
             provider: None,
@@ -146,7 +146,7 @@ impl Open {
         setup: &Setup,
         request: &Request,
         vector: Option<&[f32]>,
-        answer: &mut Answer,
+        answer: &mut SearchAnswer,
     ) -> rusqlite::Result<()> {
         let version: i64 =
             self.opened.connection.pragma_query_value(None, "data_version", |row| row.get(0))?;
@@ -318,7 +318,7 @@ impl Question<'_> {
                 Ok((by_words()?, nearest.join().unwrap_or_default()))
             })?,
         };
-        let found = Found { words, near: self.exactly(snapshot, nearest)?, named };
+        let found = Candidates { words, near: self.exactly(snapshot, nearest)?, named };
         let mut candidates = fuse::fuse(&found, self.weights(), self.min_score());
         if self.setup.space != Space::Unassigned {
             candidates.truncate(LOOKED_AT.max(3 * self.max_results()));

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use pollux_config::paths::sha256_hex;
 
-use super::{Document, Line, Listed, Provenance, Source, Stamp};
+use super::{Document, Listed, Provenance, Source, SourceLine, Stamp};
 use crate::authorship::Authorship;
 use crate::learnings::Learnings;
 use crate::redaction::{self, Tombstone};
@@ -25,7 +25,7 @@ pub(crate) const MAX_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Where notes are looked for.
 #[derive(Debug, Clone)]
-pub(crate) struct Places {
+pub(crate) struct NotePlaces {
     pub(crate) workspace: PathBuf,
     pub(crate) extra: Vec<String>,
     pub(crate) learnings: PathBuf,
@@ -33,7 +33,7 @@ pub(crate) struct Places {
     pub(crate) has_notes: bool,
 }
 
-impl Places {
+impl NotePlaces {
     /// Every note once, in the documented order.
     pub(crate) fn list(&self) -> Vec<Listed> {
         let mut listing = Listing { found: Vec::new(), seen: HashSet::new() };
@@ -201,7 +201,7 @@ pub(crate) fn read(file: &Path, reading: &Reading<'_>) -> io::Result<Option<Docu
     let authorship = Authorship::read(agent);
     let clean = redaction::clean(&text, tombstones);
     let mut as_written = text.split('\n');
-    let lines = clean.split('\n').enumerate().map(|(index, line)| Line {
+    let lines = clean.split('\n').enumerate().map(|(index, line)| SourceLine {
         number: index + 1,
         text: line.to_owned(),
         provenance: authorship.of(as_written.next().unwrap_or_default(), provenance),

@@ -8,7 +8,7 @@ use std::path::Path;
 use pollux_config::paths::sha256_hex;
 use serde_json::Value;
 
-use super::{Document, Line, Listed, Provenance, Source, Stamp};
+use super::{Document, Listed, Provenance, Source, SourceLine, Stamp};
 use crate::redaction::{self, Tombstone};
 use crate::workspace::{Belonging, Space};
 
@@ -124,7 +124,7 @@ pub(crate) fn read(file: &Path, shared: bool, tombstones: &[Tombstone]) -> io::R
             (false, Role::Assistant) => Provenance::Agent,
         };
         let text = format!("{}: {text}", role.label());
-        document.lines.extend(wrapped(&text).map(|text| Line { number, text, provenance }));
+        document.lines.extend(wrapped(&text).map(|text| SourceLine { number, text, provenance }));
     }
     let texts: Vec<&str> = document.lines.iter().map(|line| line.text.as_str()).collect();
     document.hash = sha256_hex(texts.join("\n").as_bytes());

@@ -9,8 +9,8 @@ use pollux_domain::BoxFuture;
 use pollux_domain::embedding::{EmbedError, EmbedErrorKind, Embedder, Origin, Purpose};
 use pollux_domain::time::{Clock, Timestamp};
 use pollux_memory::{
-    AgentDir, AgentId, Answer, Memory, Request, Scope, Settings, Setup, Space, StateDir, Synced, Transcript,
-    WorkspaceId,
+    AgentDir, AgentId, Memory, Request, Scope, SearchAnswer, Settings, Setup, Space, StateDir, Synced,
+    Transcript, WorkspaceId,
 };
 
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
@@ -196,11 +196,11 @@ pub(crate) async fn sync(memory: &Memory) -> Synced {
     memory.sync(Scope::All, WAIT, &|_| {}).await.unwrap()
 }
 
-pub(crate) async fn ask(memory: &Memory, query: &str) -> Answer {
+pub(crate) async fn ask(memory: &Memory, query: &str) -> SearchAnswer {
     memory.search(&Request::new(query)).await.unwrap()
 }
 
-pub(crate) fn paths(answer: &Answer) -> Vec<&str> {
+pub(crate) fn paths(answer: &SearchAnswer) -> Vec<&str> {
     answer.hits.iter().map(|hit| hit.path.as_str()).collect()
 }
 

@@ -105,7 +105,14 @@ fn vertex_takes_a_key_or_a_project_with_a_location() {
     let express = (VertexPlace::Express, "k".to_owned(), Origin::Variable("GOOGLE_API_KEY"));
     assert_eq!(place(&[flag, project, location, ("GOOGLE_API_KEY", " k ")], &none).unwrap(), express);
     assert!(matches!(place(&[flag, project], &none), Err(AuthError::VertexWithoutPlace)));
-    // A service account's key and a place say enough.
+    let file = ("GOOGLE_APPLICATION_CREDENTIALS", "/f.json");
+    for (vars, named) in [(&[file][..], "GOOGLE_CLOUD_PROJECT"), (&[file, project], "GOOGLE_CLOUD_LOCATION")]
+    {
+        let refused = pick(vars, &none, None).unwrap_err();
+        assert!(refused.to_string().contains(&format!("but {named} is not")), "{refused}");
+    }
+    // A place alone means Google's own credentials, and a service account's key next to it says which.
+    assert_eq!(pick(&[project, location], &none, None).unwrap().vertex, Some(in_project.clone()));
     let file = ("GOOGLE_APPLICATION_CREDENTIALS", "/k.json");
     let auth = pick(&[file, project, location], &none, None).unwrap();
     assert_eq!(auth.vertex, Some(in_project));
@@ -155,7 +162,7 @@ fn a_newcomer_is_told_upstreams_sentence_and_then_what_to_do() {
     let text = outcome(&[], &Security::default(), None);
     assert!(text.starts_with(
         "Please set an Auth method in your /home/me/.gemini/settings.json or specify one of the following \
-         environment variables before running: GEMINI_API_KEY, GOOGLE_GENAI_USE_VERTEXAI, GOOGLE_GENAI_USE_GCA\n"
+         environment variables before running: GEMINI_API_KEY, GOOGLE_GENAI_USE_VERTEXAI\n"
     ));
     for way in ["aistudio.google.com", "export GEMINI_API_KEY=", "stored", "ANTHROPIC_API_KEY", "pollux demo"]
     {

@@ -1,14 +1,16 @@
 //! The attempts of one request: retries are sent too, so each is counted and may be refused.
 //!
 //! A client retries on its own, far below the meter that wraps it. The meter therefore leaves a gate in the task,
-//! which the connection passes before every attempt.
+//! which the connection passes before every attempt. An attempt counts from then on, because it may be billed even if no
+//! answer comes; only one that the server refused, or that did not reach it, is free.
 
 use std::sync::{Arc, Mutex};
 
 use pollux_domain::budget::Spent;
-use pollux_domain::model::{ModelError, ModelErrorKind, Prices};
+use pollux_domain::model::{ModelError, ModelErrorKind, ModelRequest, Prices};
 use pollux_domain::sync::Locked;
 
+use super::estimate::{BYTES_PER_TOKEN, request_bytes};
 use super::meter::Meter;
 use super::{Ask, BudgetError};
 
@@ -25,7 +27,10 @@ tokio::task_local! {
 /// Counts the attempts of one request.
 pub(super) struct Gate {
     meter: Arc<Meter>,
+    /// The estimate of the input.
     input: u64,
+    /// The request, to estimate its size if that becomes necessary.
+    kept: Option<Box<ModelRequest>>,
     prices: Option<Prices>,
     /// How many tokens the reply may have, if that is limited.
     cap: Option<u64>,
@@ -35,15 +40,22 @@ pub(super) struct Gate {
 #[derive(Default)]
 struct Seen {
     attempts: u64,
-    /// The server began to answer the last attempt, so it is billed.
-    answered: bool,
+    /// The last attempt was sent and not refused, so it may be billed.
+    counts: bool,
     /// How many bytes came on the wire.
     received: u64,
 }
 
 impl Gate {
-    pub(super) fn new(meter: &Arc<Meter>, input: u64, prices: Option<Prices>, cap: Option<u64>) -> Arc<Self> {
-        Arc::new(Self { meter: Arc::clone(meter), input, prices, cap, seen: Mutex::default() })
+    /// `kept` replaces the estimate `input`, for requests whose size was not needed yet.
+    pub(super) fn new(
+        meter: &Arc<Meter>,
+        input: u64,
+        kept: Option<Box<ModelRequest>>,
+        prices: Option<Prices>,
+        cap: Option<u64>,
+    ) -> Arc<Self> {
+        Arc::new(Self { meter: Arc::clone(meter), input, kept, prices, cap, seen: Mutex::default() })
     }
 
     /// Runs with this gate in place.
@@ -51,9 +63,14 @@ impl Gate {
         GATE.scope(Arc::clone(self), work).await
     }
 
-    /// Whether the server began to answer the last attempt.
-    pub(super) fn answered(&self) -> bool {
-        self.seen.locked().answered
+    /// Whether the last attempt may be billed.
+    pub(super) fn counts(&self) -> bool {
+        self.seen.locked().counts
+    }
+
+    /// About how many tokens the request has.
+    pub(super) fn input(&self) -> u64 {
+        self.kept.as_ref().map_or(self.input, |request| request_bytes(request).div_ceil(BYTES_PER_TOKEN))
     }
 
     /// The first attempt has its reservation; every other one needs its own. The cost of the previous attempt is
@@ -62,15 +79,21 @@ impl Gate {
         let billed = {
             let mut seen = self.seen.locked();
             seen.attempts += 1;
+            let billed = std::mem::replace(&mut seen.counts, true);
             if seen.attempts == 1 {
                 return Ok(());
             }
-            std::mem::take(&mut seen.answered)
+            billed
         };
-        let ask =
-            Ask { input: if billed { self.input } else { 0 }, max_output: 0, prices: self.prices.clone() };
+        let input = if billed { self.input() } else { 0 };
+        let ask = Ask { input, max_output: 0, prices: self.prices.clone() };
         let budget = self.meter.budget();
-        let reservation = budget.reserve(&ask)?;
+        let reserved = budget.reserve(&ask);
+        if reserved.is_err() {
+            // This attempt is not sent; the one before it is settled with the request.
+            self.seen.locked().counts = billed;
+        }
+        let reservation = reserved?;
         let spent = reservation.held;
         budget.settle(reservation, spent)?;
         budget.waste(Spent { millis: 0, ..spent });
@@ -90,12 +113,12 @@ pub(crate) fn before_attempt() -> Result<(), ModelError> {
     }
 }
 
-/// The server begins to answer.
-pub(crate) fn attempt_answered() {
+/// The server refused the attempt or was not reached, so nobody bills it.
+pub(crate) fn attempt_refused() {
     if UNCOUNTED.try_with(|()| ()).is_ok() {
         return;
     }
-    let _ = GATE.try_with(|gate| gate.seen.locked().answered = true);
+    let _ = GATE.try_with(|gate| gate.seen.locked().counts = false);
 }
 
 /// Asks a server about itself, which no model answers and nobody bills.

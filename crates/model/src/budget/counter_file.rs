@@ -1,4 +1,4 @@
-//! Spending per day and project, in a file that all processes share.
+//! Spending per day and project, and what sessions reserved, in a file that all processes share.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// Older days are removed.
 const MAX_DAYS: usize = 31;
+/// Sessions of killed processes that were never resumed; more are removed.
+const MAX_SESSIONS: usize = 200;
 
 /// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +48,9 @@ struct Counters {
     days: BTreeMap<String, Row>,
     #[serde(default)]
     projects: BTreeMap<String, Row>,
+    /// What sessions with running requests have spent, reservations included.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    sessions: BTreeMap<String, Row>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -101,8 +106,23 @@ impl OpenFile<'_> {
         self.counters.projects.get(&self.file.project).copied().unwrap_or_default().into()
     }
 
-    /// Replaces one amount with another and writes the file.
-    pub(super) fn change(&mut self, day: &str, before: Spent, after: Spent) -> Result<(), CounterFileError> {
+    /// What a session had spent, reservations included, if it was killed.
+    pub(super) fn session(&self, session: &str) -> Spent {
+        self.counters.sessions.get(session).copied().unwrap_or_default().into()
+    }
+
+    /// Notes what a session has spent while requests run; `None` if none runs.
+    pub(super) fn note_session(&mut self, session: &str, spent: Option<Spent>) {
+        self.counters.sessions.remove(session);
+        let Some(spent) = spent else { return };
+        while self.counters.sessions.len() >= MAX_SESSIONS {
+            self.counters.sessions.pop_first();
+        }
+        self.counters.sessions.insert(session.to_owned(), spent.into());
+    }
+
+    /// Replaces one amount of a day with another.
+    pub(super) fn change(&mut self, day: &str, before: Spent, after: Spent) {
         let days = self.counters.days.entry(day.to_owned()).or_default();
         *days = Spent::from(*days).minus(before).plus(after).into();
         let project = self.counters.projects.entry(self.file.project.clone()).or_default();
@@ -115,6 +135,9 @@ impl OpenFile<'_> {
                 None => drop(self.counters.days.pop_first()),
             }
         }
+    }
+
+    pub(super) fn write(&self) -> Result<(), CounterFileError> {
         let text = serde_json::to_string_pretty(&self.counters)
             .map_err(|source| CounterFileError::Damaged { path: self.file.path.clone(), source })?;
         Ok(replace(&self.file.path, text.as_bytes(), Mode::Private)?)

@@ -64,7 +64,7 @@ async fn reserve(
         request.settings.max_output = Setting::Set(cap);
     }
     Ok(Bill {
-        gate: Gate::new(meter, input, prices.clone(), cap),
+        gate: Gate::new(meter, input, kept, prices.clone(), cap),
         cap,
         role: request.role,
         meter: Arc::clone(meter),
@@ -72,8 +72,6 @@ async fn reserve(
         model: meter::key(&info),
         prices,
         request_bytes: bytes,
-        kept,
-        input,
         said: 0,
         called: 0,
         calling: BTreeMap::new(),
@@ -90,10 +88,6 @@ struct Bill {
     model: String,
     prices: Option<Prices>,
     request_bytes: u64,
-    /// The request, to estimate its size if that becomes necessary.
-    kept: Option<Box<ModelRequest>>,
-    /// The estimate of the input.
-    input: u64,
     /// How many tokens the reply may have, if that is limited.
     cap: Option<u64>,
     role: RequestRole,
@@ -134,23 +128,20 @@ impl Bill {
         self.cap.is_some_and(|cap| self.bytes() > cap.saturating_mul(MOST_BYTES_PER_TOKEN))
     }
 
-    fn spent(&mut self) -> Spent {
+    fn spent(&self) -> Spent {
         let nothing_came = self.bytes() == 0 && self.usage.is_none();
-        if nothing_came && self.failed && !self.gate.answered() {
-            // A request that was refused is not billed.
+        if nothing_came && self.failed && !self.gate.counts() {
+            // A request that was refused or not sent is not billed.
             return Spent { requests: 1, ..Spent::default() };
         }
         meter::spent(&self.counted(), self.prices.as_ref())
     }
 
     /// What the server counted, and estimates in the place of what it counted as nothing.
-    fn counted(&mut self) -> Usage {
+    fn counted(&self) -> Usage {
         let mut usage = self.usage.unwrap_or_default();
         if usage.input == 0 {
-            if let Some(request) = self.kept.take() {
-                self.input = request_bytes(&request).div_ceil(BYTES_PER_TOKEN);
-            }
-            usage.input = self.input;
+            usage.input = self.gate.input();
             usage.estimated = true;
         }
         if usage.written() == 0 {

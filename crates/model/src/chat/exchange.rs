@@ -9,12 +9,12 @@ use pollux_domain::content::{BadArgs, Content, FunctionCall, Part};
 use pollux_domain::model::{Finish, FinishReason, ModelError, ModelErrorKind, ReplyChunk, ReplyEvent};
 use pollux_domain::sync::Locked;
 use reqwest::Request;
-use serde_json::Value;
 
 use super::quirks::{Echo, has_think_tags};
 use super::reply::ChatDecoder;
-use super::request::{self, Lessons, Plan};
+use super::request::{Lessons, Plan};
 use crate::http::{Decoder, Exchange, Failure, Mend};
+use crate::shared::body::RequestBody;
 use crate::shared::fault;
 use crate::shared::server::Server;
 
@@ -62,16 +62,16 @@ impl ChatExchange {
 
     /// About how many tokens the request has.
     pub(super) fn estimate(&self) -> u64 {
-        request::estimate(&self.body())
+        self.body().tokens()
     }
 
-    fn body(&self) -> Value {
+    fn body(&self) -> RequestBody {
         let any_model = self.plan.echo(&self.lessons) != Echo::Details;
         let is_own = |content: &Content| {
             let same_model = content.origin.as_ref().is_some_and(|origin| origin.model == self.plan.info.id);
             self.server.is_own(content.origin.as_ref()) && (any_model || same_model)
         };
-        self.plan.body(&self.lessons, &is_own)
+        self.plan.body(&self.lessons, self.server.declarations(), &is_own)
     }
 
     fn learnt(&self, notice: Option<String>) -> Mend {
@@ -86,7 +86,7 @@ impl ChatExchange {
             "strict" => self.plan.strict_tools,
             "reasoning_content" => self.plan.echo(&self.lessons) == Echo::Content,
             "reasoning_details" => self.plan.echo(&self.lessons) == Echo::Details,
-            param => body.get(param).is_some(),
+            param => body.contains(param),
         };
         if !sent || self.refused >= MAX_REFUSED || !self.lessons.refused.insert(param.to_owned()) {
             return Mend::No;
@@ -115,8 +115,8 @@ impl ChatExchange {
 impl Exchange for ChatExchange {
     fn request(&self) -> Result<Request, ModelError> {
         let body = self.body();
-        self.asked.set(request::estimate(&body));
-        self.server.post("chat/completions", body)
+        self.asked.set(body.tokens());
+        self.server.post("chat/completions", &body)
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {

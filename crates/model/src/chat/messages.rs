@@ -1,5 +1,6 @@
 //! A conversation as the messages of a request.
 
+use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, Content, FunctionCall, FunctionResponse, Part, Role, SealKind};
 use pollux_domain::model::Capabilities;
 use serde_json::{Map, Value, json};
@@ -103,7 +104,7 @@ impl Writer<'_> {
 
     fn call(&self, item: &Item<'_>, call: &FunctionCall) -> Value {
         let id = self.ids.call(item.place.0, item.place.1).unwrap_or_default();
-        let arguments = Value::Object(call.args.clone()).to_string();
+        let arguments = json_text(&call.args);
         let mut sent = json!({
             "id": id, "type": "function",
             "function": {"name": self.names.wire(&call.name), "arguments": arguments}
@@ -243,6 +244,10 @@ fn has_content(part: &Part) -> bool {
     }
 }
 
+fn json_text(fields: &JsonObject) -> String {
+    serde_json::to_string(fields).unwrap_or_default()
+}
+
 /// What a tool answered. The usual answer is one text; others keep their fields.
 fn result_text(response: &FunctionResponse) -> String {
     let fields = &*response.response;
@@ -256,7 +261,7 @@ fn result_text(response: &FunctionResponse) -> String {
     if let Some(text) = only("error") {
         return format!("Error: {text}");
     }
-    if fields.is_empty() { String::new() } else { Value::Object(fields.clone()).to_string() }
+    if fields.is_empty() { String::new() } else { json_text(fields) }
 }
 
 /// Adds a line to the last user message, or a message where a tool or the model spoke last.

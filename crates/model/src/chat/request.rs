@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use pollux_domain::JsonObject;
 use pollux_domain::content::Content;
 use pollux_domain::model::{
     Dialect, GenerationSettings, InfoSource, ModelInfo, ModelRequest, OutputFormat, Setting, ToolChoice,
@@ -13,7 +12,9 @@ use serde_json::{Value, json};
 
 use super::messages::{self, Writer};
 use super::quirks::{Echo, EffortField, Quirks};
+use crate::shared::body::{Field, RequestBody};
 use crate::shared::call_ids::CallIds;
+use crate::shared::declarations::{Declaration, Declarations, Form};
 use crate::shared::schema;
 use crate::shared::tool_names::ToolNames;
 
@@ -55,10 +56,16 @@ impl Plan {
     }
 
     /// The body of the request.
-    pub(super) fn body(&self, lessons: &Lessons, is_own: &dyn Fn(&Content) -> bool) -> Value {
+    pub(super) fn body(
+        &self,
+        lessons: &Lessons,
+        declarations: &Declarations,
+        is_own: &dyn Fn(&Content) -> bool,
+    ) -> RequestBody {
         let offered = self.offered();
         let mut reminders = Vec::new();
-        let mut body = self.settings.words_of(&Dialect::CHAT).cloned().unwrap_or_default();
+        let words = self.settings.words_of(&Dialect::CHAT).cloned().unwrap_or_default();
+        let mut body = RequestBody::from(words);
         body.insert("model".into(), json!(self.info.id));
         body.insert("messages".into(), Value::Null);
         body.insert("stream".into(), json!(true));
@@ -70,8 +77,10 @@ impl Plan {
         }
         if !offered.is_empty() {
             let strict = self.strict_tools && !lessons.refused.contains("strict");
-            let tools: Vec<Value> = offered.iter().map(|tool| self.declaration(tool, strict)).collect();
-            body.insert("tools".into(), Value::Array(tools));
+            let form = if strict { Form::Strict } else { Form::Plain };
+            let declared = |tool| declarations.get(tool, form, |tool| self.declaration(tool, strict));
+            let tools: Vec<Declaration> = offered.into_iter().map(declared).collect();
+            body.insert("tools".into(), Field::Tools(tools));
             self.add_choice(lessons, &mut body, &mut reminders);
             if let Setting::Set(false) = self.settings.parallel_calls {
                 body.insert("parallel_tool_calls".into(), json!(false));
@@ -79,13 +88,13 @@ impl Plan {
         }
         self.add_limits(lessons, &mut body);
         self.add_output(lessons, &mut body, &mut reminders);
-        body.retain(|key, _| !lessons.refused.contains(key));
+        body.retain(|key| !lessons.refused.contains(key));
         let mut messages = self.messages(lessons, is_own);
         for line in reminders {
             messages::remind(&mut messages, &line, &self.quirks);
         }
         body.insert("messages".into(), Value::Array(messages));
-        Value::Object(body)
+        body
     }
 
     fn messages(&self, lessons: &Lessons, is_own: &dyn Fn(&Content) -> bool) -> Vec<Value> {
@@ -140,7 +149,7 @@ impl Plan {
         json!({"type": "function", "function": function})
     }
 
-    fn add_choice(&self, lessons: &Lessons, body: &mut JsonObject, reminders: &mut Vec<String>) {
+    fn add_choice(&self, lessons: &Lessons, body: &mut RequestBody, reminders: &mut Vec<String>) {
         let Some(choice) = self.settings.tool_choice.value() else { return };
         let function = |name: &str| json!({"type": "function", "function": {"name": self.names.wire(name)}});
         let can_choose = self.can_choose() && !lessons.refused.contains("tool_choice");
@@ -173,7 +182,7 @@ impl Plan {
         }
     }
 
-    fn add_limits(&self, lessons: &Lessons, body: &mut JsonObject) {
+    fn add_limits(&self, lessons: &Lessons, body: &mut RequestBody) {
         if let Setting::Set(max) = self.settings.max_output {
             let other =
                 if self.quirks.output_cap == "max_tokens" { "max_completion_tokens" } else { "max_tokens" };
@@ -215,7 +224,7 @@ impl Plan {
         }
     }
 
-    fn add_output(&self, lessons: &Lessons, body: &mut JsonObject, reminders: &mut Vec<String>) {
+    fn add_output(&self, lessons: &Lessons, body: &mut RequestBody, reminders: &mut Vec<String>) {
         let Setting::Set(OutputFormat::Json { name, schema, strict }) = &self.settings.output else { return };
         let can = self.info.caps.structured || self.info.source == InfoSource::Guess;
         match schema {
@@ -233,19 +242,4 @@ impl Plan {
             }
         }
     }
-}
-
-/// About how many tokens a body has: four bytes each, pictures and documents apart.
-pub(super) fn estimate(body: &Value) -> u64 {
-    let bytes = match body {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 4,
-        // A picture is read as tiles and not as text.
-        Value::String(text) if text.starts_with("data:") => return 1000,
-        Value::String(text) => text.len(),
-        Value::Array(items) => return items.iter().map(estimate).sum(),
-        Value::Object(fields) => {
-            return fields.iter().map(|(key, value)| estimate(value) + key.len() as u64 / 4).sum();
-        }
-    };
-    (bytes as u64).div_ceil(4)
 }

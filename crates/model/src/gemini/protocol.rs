@@ -19,6 +19,8 @@ const USER_PROJECT: HeaderName = HeaderName::from_static("x-goog-user-project");
 /// The API with the credentials of one client.
 pub(super) struct GeminiProtocol {
     pub(super) key: Secret,
+    /// For messages, without anything secret.
+    pub(super) address: String,
     /// What Vertex AI is asked with when it is not a key.
     pub(super) tokens: Option<GoogleTokens>,
 }
@@ -53,8 +55,20 @@ impl Protocol for GeminiProtocol {
         error::from_response(refusal.status, refusal.reason, refusal.body, refusal.retry_after)
     }
 
-    fn not_the_api(&self, text: &str) -> Failure {
-        not_the_api(text)
+    fn not_the_api(&self, status: u16, text: &str) -> Failure {
+        let seen = name_of_answer(text);
+        let message = match status {
+            200 => format!(
+                "expected a Gemini API response but got {seen} (HTTP 200), possibly from a proxy or a login page; \
+                 check GOOGLE_GEMINI_BASE_URL and your proxy settings"
+            ),
+            status => format!(
+                "{} answered {status} with {seen} instead of an API reply; check GOOGLE_GEMINI_BASE_URL and the proxy",
+                self.address
+            ),
+        };
+        // Another attempt would read the same page.
+        Failure::for_good(ModelErrorKind::BadRequest, Some(status), message)
     }
 }
 
@@ -105,18 +119,11 @@ fn no_token(error: &GoogleError) -> Failure {
     if error.may_pass() {
         return Failure::passing(ModelErrorKind::Network, message);
     }
-    Failure::for_good(ModelErrorKind::Auth, None, message)
-}
-
-/// An answer that is not from the API at all.
-fn not_the_api(text: &str) -> Failure {
-    let seen = name_of_answer(text);
-    let message = format!(
-        "expected a Gemini API response but got {seen} (HTTP 200), possibly from a proxy or a login page; check \
-         GOOGLE_GEMINI_BASE_URL and your proxy settings"
-    );
-    // Another attempt would read the same page.
-    Failure::for_good(ModelErrorKind::BadRequest, Some(200), message)
+    let mut failure = Failure::for_good(ModelErrorKind::Auth, None, message);
+    let advice = "check the file that `GOOGLE_APPLICATION_CREDENTIALS` names, or run \
+                  `gcloud auth application-default login`";
+    failure.error.details.advice = Some(advice.to_owned());
+    failure
 }
 
 /// Reads the answer to `countTokens`.

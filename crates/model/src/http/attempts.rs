@@ -10,6 +10,9 @@ use super::{Failure, Retry};
 pub(crate) const LOADING_PACE: Duration = Duration::from_secs(1);
 pub(crate) const LOADING_LIMIT: Duration = Duration::from_secs(120);
 
+/// How often a server is asked that refuses connections or whose name is unknown: for about five seconds.
+pub(super) const ABSENT_ATTEMPTS: u32 = 3;
+
 /// Said once when a server loads its model.
 pub(crate) fn loading_notice() -> String {
     format!("The server is loading the model; waiting up to {} s.", LOADING_LIMIT.as_secs())
@@ -51,7 +54,10 @@ impl Attempts {
                 return Some(LOADING_PACE.mul_f64(self.scale));
             }
             Retry::After { cause, hint } => (cause, hint, self.max),
-            Retry::AtMost { cause, attempts } => (cause, None, self.max.min(attempts)),
+            Retry::AtMost { cause, attempts } => {
+                self.max = self.max.min(attempts);
+                (cause, None, self.max)
+            }
         };
         if self.number >= max {
             return None;

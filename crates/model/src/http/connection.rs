@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use pollux_config::groups::Secret;
-use pollux_domain::model::{ModelError, ModelErrorKind};
+use pollux_domain::content::Body;
+use pollux_domain::model::{ModelError, ModelErrorKind, ReplyChunk};
 use pollux_domain::sync::Locked;
 use pollux_net::backoff::{Cause, retry_after};
 use pollux_net::transport;
@@ -15,10 +16,10 @@ use reqwest::{Request, Response, Url};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::attempts::Attempts;
+use super::attempts::{ABSENT_ATTEMPTS, Attempts};
 use super::rate_limit;
-use super::{Failure, HttpOptions, Protocol, Refusal, Retry};
-use crate::budget::{attempt_answered, before_attempt};
+use super::{Failure, HttpOptions, Protocol, Refusal, Retry, web_page};
+use crate::budget::{attempt_refused, before_attempt};
 
 /// Of an error's body no more is read.
 const MAX_ERROR_BYTES: usize = 256 * 1024;
@@ -40,6 +41,8 @@ pub(crate) struct Connection {
     host: String,
     /// The server has no requests or tokens left for us before then.
     not_before: Mutex<Option<Instant>>,
+    /// The token of the last request, if it is not the protocol's own key.
+    token: Mutex<Option<Secret>>,
     reuse: Reuse,
 }
 
@@ -60,6 +63,7 @@ impl Connection {
             protocol: Box::new(protocol),
             host,
             not_before: Mutex::default(),
+            token: Mutex::default(),
             reuse: Reuse::default(),
         }
     }
@@ -85,9 +89,9 @@ impl Connection {
         &self.host
     }
 
-    /// An answer that is not from the API at all.
+    /// A successful answer that is not from the API at all.
     pub(super) fn not_the_api(&self, text: &str) -> Failure {
-        self.protocol.not_the_api(text)
+        self.protocol.not_the_api(200, text)
     }
 
     pub(super) fn attempts(&self, max: u32) -> Attempts {
@@ -109,6 +113,7 @@ impl Connection {
         let Some(token) = self.protocol.authorize(&mut request).await? else {
             return self.send_as_it_is(request).await;
         };
+        *self.token.locked() = Some(token.clone());
         match self.send_as_it_is(request).await {
             Err(refused) if refused.error.status == Some(401) => {
                 self.protocol.discard(&token).await;
@@ -116,6 +121,7 @@ impl Connection {
                 let fresh = self.protocol.authorize(&mut request).await?;
                 match fresh {
                     Some(fresh) if fresh != token => {
+                        *self.token.locked() = Some(fresh.clone());
                         self.send_as_it_is(request).await.map_err(|error| hidden(error, &fresh))
                     }
                     Some(_) | None => Err(hidden(refused, &token)),
@@ -144,7 +150,12 @@ impl Connection {
         };
         let response = match sent {
             Some(Ok(response)) => response,
-            Some(Err(error)) => return Err(self.unreachable(&error)),
+            Some(Err(error)) => {
+                if error.is_connect() || error.is_builder() {
+                    attempt_refused();
+                }
+                return Err(self.unreachable(&error));
+            }
             None => {
                 let waited = self.options.first_byte.as_secs_f32();
                 return Err(self.network(format!("{} gave no answer for {waited} s", self.host), true));
@@ -153,11 +164,15 @@ impl Connection {
         self.reuse.answered.store(true, Relaxed);
         self.note_rate_limit(response.headers());
         if response.status().is_success() {
-            attempt_answered();
-            Ok(response)
-        } else {
-            Err(self.refused(response).await)
+            return Ok(response);
         }
+        let status = response.status().as_u16();
+        let failure = self.refused(response).await;
+        // An error of the server or a timeout does not tell whether the model has run.
+        if failure.error.kind == ModelErrorKind::Loading || (status < 500 && status != 408) {
+            attempt_refused();
+        }
+        Err(failure)
     }
 
     /// The answer, unless there was none in time.
@@ -253,8 +268,12 @@ impl Connection {
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
         let cause = transport::describe(error);
-        let failure =
+        let mut failure =
             self.network(format!("could not reach {}: {}", self.host, cause.message), cause.may_pass);
+        // A server that is not there is mostly not there a minute later, either.
+        if cause.refused || cause.unresolved {
+            failure.retry = Retry::AtMost { cause: Cause::Transient, attempts: ABSENT_ATTEMPTS };
+        }
         if cause.refused { self.protocol.connection_refused(failure) } else { failure }
     }
 
@@ -287,7 +306,12 @@ impl Connection {
         let reason = status.canonical_reason().unwrap_or_default();
         let refusal =
             Refusal { status: status.as_u16(), reason, body: &body, retry_after: wish, should_retry };
-        let mut failure = self.protocol.refused(&refusal);
+        let text = String::from_utf8_lossy(&body);
+        let mut failure = match status.as_u16() {
+            // No API has such pages, but other servers and wrong paths of the right one do.
+            status @ (404 | 405) if web_page(&text).is_some() => self.protocol.not_the_api(status, &text),
+            _ => self.protocol.refused(&refusal),
+        };
         // A body may name the request where the header does not.
         if request_id.is_some() {
             failure.error.details.request_id = request_id;
@@ -295,12 +319,23 @@ impl Connection {
         failure
     }
 
+    /// Replaces the key in what the model said. Arguments of calls stay as they are: tools must write what was meant.
+    pub(super) fn mask(&self, chunk: &mut ReplyChunk) {
+        let token = self.token.locked().clone();
+        for secret in self.protocol.secrets().into_iter().chain(&token) {
+            for part in &mut chunk.parts {
+                match &mut part.body {
+                    Body::Text(text) | Body::Reasoning { text, .. } => hide(text, secret),
+                    _ => {}
+                }
+            }
+        }
+    }
+
     /// The error with its provider and without the key, which a server may have quoted.
     pub(super) fn safe(&self, mut error: ModelError) -> ModelError {
-        let secrets = self.protocol.secrets();
-        for secret in secrets.iter().map(|secret| secret.reveal()).filter(|text| text.len() >= MIN_SECRET_LEN)
-        {
-            error.message = error.message.replace(secret, "***");
+        for secret in self.protocol.secrets() {
+            hide(&mut error.message, secret);
         }
         error.details.provider = Some(self.protocol.provider());
         error
@@ -309,8 +344,15 @@ impl Connection {
 
 /// The error without a token that the server quoted.
 fn hidden(mut error: Failure, token: &Secret) -> Failure {
-    error.error.message = error.error.message.replace(token.reveal(), "***");
+    hide(&mut error.error.message, token);
     error
+}
+
+fn hide(text: &mut String, secret: &Secret) {
+    let secret = secret.reveal();
+    if secret.len() >= MIN_SECRET_LEN && text.contains(secret) {
+        *text = text.replace(secret, "***");
+    }
 }
 
 fn close_after(request: &mut Request) {

@@ -119,8 +119,9 @@ impl HttpStream {
                     self.state = State::Ready;
                 }
                 State::Reading(reading) => match reading.next(&self.connection, self.finished).await {
-                    Ok(Some(event)) => {
-                        if let ReplyEvent::Chunk(chunk) = &event {
+                    Ok(Some(mut event)) => {
+                        if let ReplyEvent::Chunk(chunk) = &mut event {
+                            self.connection.mask(chunk);
                             self.delivered = true;
                             self.finished |= chunk.finish.is_some();
                         }

@@ -1,6 +1,7 @@
 //! Request bodies, and the marks that tell the server what to cache.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::Role;
@@ -13,6 +14,8 @@ use serde_json::{Value, json};
 use super::CacheTtl;
 use super::settings::{self, Situation};
 use super::turns::{Message, Writer, Written};
+use crate::shared::body::{Field, RequestBody};
+use crate::shared::declarations::{Declaration, Declarations, Form};
 use crate::shared::schema;
 use crate::shared::settings::neutral;
 use crate::shared::tool_names::ToolNames;
@@ -37,11 +40,12 @@ pub(super) struct Target<'a> {
     pub(super) unknown: &'a HashSet<String>,
     /// The last turn was paused by the server.
     pub(super) continues: bool,
+    pub(super) declarations: &'a Declarations,
 }
 
 /// A body, and what is needed to read what comes of it.
 pub(super) struct Plan {
-    pub(super) body: JsonObject,
+    pub(super) body: RequestBody,
     pub(super) names: ToolNames,
     /// Marks of the seals in it.
     pub(super) seals: Vec<u64>,
@@ -57,11 +61,11 @@ impl Target<'_> {
     }
 
     /// The body of a request for a count, which knows fewer fields.
-    pub(super) fn count(&self, request: &ModelRequest) -> JsonObject {
+    pub(super) fn count(&self, request: &ModelRequest) -> RequestBody {
         let mut body = self.plan(request, false).body;
         const KNOWN: &[&str] =
             &["model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"];
-        body.retain(|key, _| KNOWN.contains(&key.as_str()));
+        body.retain(|key| KNOWN.contains(&key));
         body
     }
 
@@ -95,45 +99,69 @@ impl Target<'_> {
             .filter(|text| !text.trim().is_empty())
             .map(|text| json!({"type": "text", "text": text}))
             .collect();
-        let mut tools = self.tools(request, &wished, &names, &written, &mut body);
+        let marks = converses.then(|| self.marks()).flatten();
+        let mut body = RequestBody::from(body);
+        let lasting = marks.as_ref().map(|marks| &marks.lasting);
+        let tools = self.tools(request, &wished, &names, &written, lasting, &mut body);
         let Written { mut messages, seals } = written;
-        if converses {
-            self.mark(&mut tools, &mut system, &mut messages);
+        if let Some(marks) = &marks {
+            marks.set(&mut system, &mut messages);
         }
-        for (key, blocks) in [("system", system), ("tools", tools)] {
-            if !blocks.is_empty() {
-                body.insert(key.into(), Value::Array(blocks));
-            }
+        if !system.is_empty() {
+            body.insert("system".into(), Value::Array(system));
         }
-        body.insert("messages".into(), messages.into_iter().map(Message::into_json).collect());
-        settings::sampling(&wished, !self.first_party && caps.sampling && !reasons, &mut body);
+        if !tools.is_empty() {
+            body.insert("tools".into(), Field::Tools(tools));
+        }
+        body.insert("messages".into(), messages.into_iter().map(Message::into_json).collect::<Value>());
+        let mut sampling = JsonObject::new();
+        settings::sampling(&wished, !self.first_party && caps.sampling && !reasons, &mut sampling);
+        body.extend(sampling);
         if let Some(user) = self.user_id {
             body.insert("metadata".into(), json!({"user_id": user}));
         }
         self.add_words(&wished, &mut body);
-        body.retain(|key, _| !self.unknown.contains(key));
+        body.retain(|key| !self.unknown.contains(key));
         Plan { body, names, seals }
     }
 
-    /// Declares the tools, and says which of them the model may call.
+    /// Declares the tools, the last of them with a mark for the cache, and says which of them the model may call.
     fn tools(
         &self,
         request: &ModelRequest,
         wished: &GenerationSettings,
         names: &ToolNames,
         written: &Written,
-        body: &mut JsonObject,
-    ) -> Vec<Value> {
-        let offered = request.tools.iter().filter(|tool| is_offered(tool, wished));
-        let mut tools: Vec<Value> = offered.map(|tool| declaration(tool, names)).collect();
-        let stubs = tools.is_empty() && !written.called().is_empty();
+        mark: Option<&Value>,
+        body: &mut RequestBody,
+    ) -> Vec<Declaration> {
+        let offered: Vec<&Arc<ToolSpec>> =
+            request.tools.iter().filter(|tool| is_offered(tool, wished)).collect();
+        let mut others = Vec::new();
+        let stubs = offered.is_empty() && !written.called().is_empty();
         if stubs {
             // A conversation with calls is only accepted where tools are declared.
             let stub =
                 |name: &str| json!({"name": name, "input_schema": {"type": "object", "properties": {}}});
-            tools.extend(written.called().into_iter().map(stub));
+            others.extend(written.called().into_iter().map(stub));
         }
-        tools.extend(server_tool(request.grounding));
+        others.extend(server_tool(request.grounding));
+        let marked = offered.last().copied().filter(|_| others.is_empty()).zip(mark);
+        if let (Some(last), Some(mark)) = (others.last_mut(), mark) {
+            last["cache_control"] = mark.clone();
+        }
+        let declared = |tool: &Arc<ToolSpec>| match marked {
+            Some((last, mark)) if Arc::ptr_eq(last, tool) => {
+                self.declarations.get(tool, Form::Marked, |tool| {
+                    let mut declaration = declaration(tool, names);
+                    declaration["cache_control"] = mark.clone();
+                    declaration
+                })
+            }
+            _ => self.declarations.get(tool, Form::Plain, |tool| declaration(tool, names)),
+        };
+        let tools = offered.into_iter().map(declared);
+        let tools: Vec<Declaration> = tools.chain(others.into_iter().map(Declaration::Other)).collect();
         let choice = if stubs && request.grounding == Grounding::None {
             Some(json!({"type": "none"}))
         } else {
@@ -145,30 +173,44 @@ impl Target<'_> {
         tools
     }
 
-    /// Marks what the next request will begin with again: tools, instructions, the conversation up to the previous
-    /// request, and up to this one. Four marks are allowed.
-    fn mark(&self, tools: &mut [Value], system: &mut [Value], messages: &mut [Message]) {
-        let (lasting, short) = match self.cache {
-            CacheTtl::Off => return,
-            CacheTtl::Short => (json!({"type": "ephemeral"}), json!({"type": "ephemeral"})),
-            CacheTtl::Long => (json!({"type": "ephemeral", "ttl": "1h"}), json!({"type": "ephemeral"})),
-        };
-        for block in [tools.last_mut(), system.last_mut()].into_iter().flatten() {
-            block["cache_control"] = lasting.clone();
-        }
-        let asked = messages.iter_mut().rev().filter(|message| message.role == Role::User).take(2);
-        for block in asked.filter_map(|message| message.blocks.last_mut()) {
-            block["cache_control"] = short.clone();
+    /// The marks of this client, unless it sets none.
+    fn marks(&self) -> Option<Marks> {
+        let short = json!({"type": "ephemeral"});
+        match self.cache {
+            CacheTtl::Off => None,
+            CacheTtl::Short => Some(Marks { lasting: short.clone(), short }),
+            CacheTtl::Long => Some(Marks { lasting: json!({"type": "ephemeral", "ttl": "1h"}), short }),
         }
     }
 
     /// Lays a user's own words of this dialect over the body.
-    fn add_words(&self, wished: &GenerationSettings, body: &mut JsonObject) {
+    fn add_words(&self, wished: &GenerationSettings, body: &mut RequestBody) {
         for (key, value) in wished.words_of(&Dialect::MESSAGES).into_iter().flatten() {
             let refused = self.first_party && SAMPLING.contains(&key.as_str());
             if !refused && !FIXED.contains(&key.as_str()) {
                 body.insert(key.clone(), value.clone());
             }
+        }
+    }
+}
+
+/// Marks of what the next request will begin with again: tools, instructions, the conversation up to the previous
+/// request, and up to this one. Four marks are allowed.
+struct Marks {
+    /// For tools and instructions.
+    lasting: Value,
+    /// For the conversation.
+    short: Value,
+}
+
+impl Marks {
+    fn set(&self, system: &mut [Value], messages: &mut [Message]) {
+        if let Some(block) = system.last_mut() {
+            block["cache_control"] = self.lasting.clone();
+        }
+        let asked = messages.iter_mut().rev().filter(|message| message.role == Role::User).take(2);
+        for block in asked.filter_map(|message| message.blocks.last_mut()) {
+            block["cache_control"] = self.short.clone();
         }
     }
 }

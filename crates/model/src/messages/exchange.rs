@@ -47,7 +47,7 @@ impl MessagesExchange {
 
 impl Exchange for MessagesExchange {
     fn request(&self) -> Result<Request, ModelError> {
-        self.client.post("messages", self.plan.body.clone())
+        self.client.post("messages", &self.plan.body)
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {
@@ -62,7 +62,7 @@ impl Exchange for MessagesExchange {
             return self.again(Some(WITHOUT_SEALS));
         }
         if let ModelErrorKind::Unsupported { param } = &failure.error.kind
-            && self.plan.body.contains_key(param)
+            && self.plan.body.contains(param)
             && !NEEDED.contains(&param.as_str())
             && self.dropped < MAX_UNKNOWN
         {

@@ -1,9 +1,9 @@
 //! The headers that are this API's own.
 
-use pollux_domain::JsonObject;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::MessagesOptions;
+use crate::shared::body::RequestBody;
 
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
@@ -21,9 +21,9 @@ pub(super) fn own(options: &MessagesOptions, first_party: bool) -> Vec<(&'static
 }
 
 /// What is asked for and what a body makes use of.
-pub(super) fn betas(asked: &[String], body: &JsonObject) -> Vec<String> {
+pub(super) fn betas(asked: &[String], body: &RequestBody) -> Vec<String> {
     let mut betas = asked.to_vec();
-    let binds = body.get("thinking").is_some_and(|thinking| thinking.get("block_binding").is_some());
+    let binds = body.value("thinking").is_some_and(|thinking| thinking.get("block_binding").is_some());
     if binds {
         betas.push(BINDING_BETA.to_owned());
     }

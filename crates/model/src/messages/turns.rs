@@ -62,7 +62,10 @@ impl Message {
             Role::User => "user",
             Role::Model => "assistant",
         };
-        json!({"role": role, "content": self.blocks})
+        let mut message = json!({"role": role});
+        // Moved, because the macro would copy the blocks.
+        message["content"] = Value::Array(self.blocks);
+        message
     }
 }
 
@@ -141,8 +144,9 @@ impl Writer<'_> {
                 Some(block)
             }
             Body::Call(call) => {
-                let name = self.names.wire(&call.name);
-                Some(json!({"type": "tool_use", "id": id?, "name": name, "input": call.args}))
+                let mut block = json!({"type": "tool_use", "id": id?, "name": self.names.wire(&call.name)});
+                block["input"] = Value::Object(call.args.clone());
+                Some(block)
             }
             Body::Other(fields) if self.reads(origin) => fields.get(BLOCK).cloned(),
             Body::InlineData(Blob { mime_type, .. }) | Body::FileData { mime_type, .. } => {

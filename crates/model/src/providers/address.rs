@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use pollux_domain::model::Dialect;
+use pollux_net::address::is_near;
 use reqwest::Url;
 
 use super::{Provider, Providers, variable_part};
@@ -72,7 +73,7 @@ impl Location {
     /// said so.
     pub fn check_key(&self, provider: &Provider<'_>) -> Result<(), LocationError> {
         let allowed = provider.settings.is_some_and(|settings| settings.allow_insecure);
-        if self.base.scheme() == "https" || allowed || is_private(&self.base) {
+        if self.base.scheme() == "https" || allowed || is_near(&self.base) {
             return Ok(());
         }
         let origin = self.base.origin().ascii_serialization();
@@ -150,19 +151,6 @@ fn is_loopback(url: &Url) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     match host.parse::<IpAddr>() {
         Ok(address) => address.is_loopback(),
-        Err(_) => host == "localhost" || host.ends_with(".localhost"),
-    }
-}
-
-/// Whether an address is on this machine or in a private network.
-fn is_private(url: &Url) -> bool {
-    let Some(host) = url.host_str() else { return false };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    match host.parse::<IpAddr>() {
-        Ok(IpAddr::V4(address)) => address.is_loopback() || address.is_private() || address.is_link_local(),
-        Ok(IpAddr::V6(address)) => {
-            address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
-        }
         Err(_) => host == "localhost" || host.ends_with(".localhost"),
     }
 }

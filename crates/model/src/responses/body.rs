@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 
 use pollux_domain::JsonObject;
 use pollux_domain::model::{
-    Capabilities, Dialect, Effort, GenerationSettings, Grounding, ModelRequest, OutputFormat, ToolChoice,
+    Capabilities, Dialect, Effort, GenerationSettings, Grounding, ModelError, ModelRequest, OutputFormat,
+    ToolChoice,
 };
-use serde::Serialize;
+use pollux_domain::tool::ToolSpec;
 use serde_json::{Number, Value, json};
 
-use super::input::{Item, Writer};
+use super::input::Writer;
+use crate::shared::body::{Field, RequestBody};
+use crate::shared::declarations::{Declaration, Declarations, Form};
 use crate::shared::{schema, settings};
 
 /// The name of a schema that has none.
@@ -35,32 +38,6 @@ const DISPENSABLE: &[&str] = &[
     "truncation",
 ];
 
-/// A request for a reply.
-#[derive(Debug, Serialize)]
-pub(super) struct Body<'a> {
-    model: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    instructions: Option<&'a str>,
-    input: Vec<Item<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Value>,
-    stream: bool,
-    store: bool,
-    #[serde(flatten)]
-    rest: JsonObject,
-}
-
-/// A request to count tokens.
-#[derive(Debug, Serialize)]
-pub(super) struct CountBody<'a> {
-    model: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    instructions: Option<&'a str>,
-    input: Vec<Item<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Value>,
-}
-
 /// What a request is written with.
 pub(super) struct Plan<'a> {
     /// The concrete model.
@@ -69,39 +46,46 @@ pub(super) struct Plan<'a> {
     pub(super) writer: Writer<'a>,
     /// Fields that this server refused for this model.
     pub(super) refused: &'a BTreeSet<String>,
+    pub(super) declarations: &'a Declarations,
 }
 
-impl<'a> Body<'a> {
-    pub(super) fn new(request: &'a ModelRequest, plan: &Plan<'a>) -> Self {
-        let tools = tools(request, plan);
-        let settings = settings::neutral(request);
-        let mut rest = fields(&settings, plan, !tools.is_empty());
-        if let Some(words) = settings.words_of(&Dialect::RESPONSES) {
-            let own = words.iter().filter(|(key, _)| !FIXED.contains(&key.as_str()));
-            rest.extend(own.map(|(key, value)| (key.clone(), value.clone())));
-        }
-        rest.retain(|key, value| !value.is_null() && !plan.refused.contains(key));
-        Self {
-            model: plan.model,
-            instructions: request.system.as_deref().filter(|text| !text.is_empty()),
-            input: plan.writer.items(request.contents.iter().map(AsRef::as_ref)),
-            tools,
-            stream: true,
-            store: false,
-            rest,
-        }
+/// A request for a reply.
+pub(super) fn reply(request: &ModelRequest, plan: &Plan<'_>) -> Result<RequestBody, ModelError> {
+    let tools = tools(request, plan);
+    let settings = settings::neutral(request);
+    let mut rest = fields(&settings, plan, !tools.is_empty());
+    if let Some(words) = settings.words_of(&Dialect::RESPONSES) {
+        let own = words.iter().filter(|(key, _)| !FIXED.contains(&key.as_str()));
+        rest.extend(own.map(|(key, value)| (key.clone(), value.clone())));
     }
+    rest.retain(|key, value| !value.is_null() && !plan.refused.contains(key));
+    let mut body = conversation(request, plan, tools)?;
+    body.insert("stream".into(), json!(true));
+    body.insert("store".into(), json!(false));
+    body.extend(rest);
+    Ok(body)
 }
 
-impl<'a> CountBody<'a> {
-    pub(super) fn new(request: &'a ModelRequest, plan: &Plan<'a>) -> Self {
-        Self {
-            model: plan.model,
-            instructions: request.system.as_deref().filter(|text| !text.is_empty()),
-            input: plan.writer.items(request.contents.iter().map(AsRef::as_ref)),
-            tools: tools(request, plan),
-        }
+/// A request to count tokens.
+pub(super) fn count(request: &ModelRequest, plan: &Plan<'_>) -> Result<RequestBody, ModelError> {
+    conversation(request, plan, tools(request, plan))
+}
+
+fn conversation(
+    request: &ModelRequest,
+    plan: &Plan<'_>,
+    tools: Vec<Declaration>,
+) -> Result<RequestBody, ModelError> {
+    let mut body = RequestBody::from([("model", json!(plan.model))]);
+    if let Some(text) = request.system.as_deref().filter(|text| !text.is_empty()) {
+        body.insert("instructions".into(), json!(text));
     }
+    let input = plan.writer.items(request.contents.iter().map(AsRef::as_ref));
+    body.insert("input".into(), Field::written(&input)?);
+    if !tools.is_empty() {
+        body.insert("tools".into(), Field::Tools(tools));
+    }
+    Ok(body)
 }
 
 /// The field that a server does not know and that the request can do without.
@@ -178,8 +162,8 @@ fn tool_choice(choice: &ToolChoice, plan: &Plan<'_>) -> Value {
 }
 
 /// The declared tools, and the provider's own search where it is asked for.
-fn tools(request: &ModelRequest, plan: &Plan<'_>) -> Vec<Value> {
-    let declared = request.tools.iter().map(|tool| {
+fn tools(request: &ModelRequest, plan: &Plan<'_>) -> Vec<Declaration> {
+    let write = |tool: &ToolSpec| {
         json!({
             "type": "function",
             "name": plan.writer.names.wire(&tool.name),
@@ -188,7 +172,8 @@ fn tools(request: &ModelRequest, plan: &Plan<'_>) -> Vec<Value> {
             // Schemas of others are not in the form that strict demands.
             "strict": false,
         })
-    });
+    };
+    let declared = request.tools.iter().map(|tool| plan.declarations.get(tool, Form::Plain, write));
     let search = (request.grounding == Grounding::Search).then(|| json!({"type": "web_search"}));
-    declared.chain(search).collect()
+    declared.chain(search.map(Declaration::Other)).collect()
 }

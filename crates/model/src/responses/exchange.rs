@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pollux_domain::model::{ModelError, ModelErrorKind, ModelRequest, Origin};
 use reqwest::Request;
 
-use super::body::{self, Body, Plan};
+use super::body::{self, Plan};
 use super::decoder::ResponsesDecoder;
 use super::input::Writer;
 use super::{MAX_CALL_ID, MAX_TOOL_NAME, ResponsesClient, seals};
@@ -36,7 +36,7 @@ impl ResponsesExchange {
 impl Exchange for ResponsesExchange {
     fn request(&self) -> Result<Request, ModelError> {
         with_plan(&self.client, &self.request, &self.names, &self.origin, |plan| {
-            self.client.post("responses", &Body::new(&self.request, plan))
+            self.client.server.post("responses", &body::reply(&self.request, plan)?)
         })
     }
 
@@ -82,5 +82,6 @@ pub(super) fn with_plan<T>(
         keeps_seals: &|from| any_seals && seals::may_return(from, origin),
         keeps_seal: &|item| client.refused.allows(item),
     };
-    write(&Plan { model: &origin.model, caps: &info.caps, writer, refused: &refused })
+    let declarations = client.server.declarations();
+    write(&Plan { model: &origin.model, caps: &info.caps, writer, refused: &refused, declarations })
 }

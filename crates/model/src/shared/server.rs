@@ -12,6 +12,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Url};
 use serde_json::Value;
 
+use super::body::RequestBody;
+use super::declarations::Declarations;
 use super::endpoint::{Credential, Endpoint, EndpointError, EndpointTraits, Key, ModelFacts};
 use super::fault;
 use crate::budget::output_cap;
@@ -45,6 +47,7 @@ pub(crate) struct Server {
     max_attempts: u32,
     facts: ModelFacts,
     connection: Arc<Connection>,
+    declarations: Declarations,
 }
 
 impl Server {
@@ -76,7 +79,19 @@ impl Server {
         };
         let connection = Arc::new(Connection::new(options, protocol, &base));
         let max_attempts = timing.max_attempts.max(1);
-        Ok(Self { provider, dialect, base, headers, traits, extra_body, max_attempts, facts, connection })
+        let declarations = Declarations::default();
+        Ok(Self {
+            provider,
+            dialect,
+            base,
+            headers,
+            traits,
+            extra_body,
+            max_attempts,
+            facts,
+            connection,
+            declarations,
+        })
     }
 
     pub(crate) fn provider(&self) -> &ProviderId {
@@ -85,6 +100,11 @@ impl Server {
 
     pub(crate) fn traits(&self) -> &EndpointTraits {
         &self.traits
+    }
+
+    /// What was declared to this server before.
+    pub(crate) fn declarations(&self) -> &Declarations {
+        &self.declarations
     }
 
     /// The name of the host, such as `api.openai.com`.
@@ -135,25 +155,18 @@ impl Server {
 
     /// A request with a JSON body, to which the endpoint's own fields are added. A field that is null there is left
     /// out. Under a budget they cannot make the reply dearer than what was reserved for it.
-    pub(crate) fn post(&self, path: &str, mut body: Value) -> Result<Request, ModelError> {
-        if let Value::Object(fields) = &mut body {
-            let mut extra = self.extra_body.clone();
-            if let Some(cap) = output_cap() {
-                let is_within = |value: &Value| value.as_f64().is_some_and(|limit| limit <= cap as f64);
-                extra.retain(|key, value| match key.as_str() {
-                    key if OUTPUT_LIMITS.contains(&key) => is_within(value) || value.is_null(),
-                    key => !SEVERAL_REPLIES.contains(&key),
-                });
-            }
-            fields.extend(extra);
-            for key in self.extra_body.iter().filter(|(_, value)| value.is_null()).map(|(key, _)| key) {
-                fields.remove(key);
-            }
-        }
-        let body = serde_json::to_vec(&body).map_err(|error| {
-            let message = format!("the request cannot be written as JSON: {error}");
-            ModelError::new(ModelErrorKind::BadRequest, None, message)
-        })?;
+    pub(crate) fn post(&self, path: &str, body: &RequestBody) -> Result<Request, ModelError> {
+        let cap = output_cap();
+        let is_within = |value: &Value, cap: u64| value.as_f64().is_some_and(|limit| limit <= cap as f64);
+        let is_allowed = |key: &str, value: &Value| match cap {
+            Some(cap) if OUTPUT_LIMITS.contains(&key) => is_within(value, cap),
+            Some(_) => !SEVERAL_REPLIES.contains(&key),
+            None => true,
+        };
+        let extra = self.extra_body.iter().map(|(key, value)| (key.as_str(), value));
+        let extra: Vec<(&str, &Value)> =
+            extra.filter(|(key, value)| value.is_null() || is_allowed(key, value)).collect();
+        let body = body.to_json(&extra)?;
         let mut request = self.request(Method::POST, path);
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         *request.body_mut() = Some(body.into());
@@ -280,7 +293,7 @@ fn credential_header(header: &str, prefix: &str, key: &Secret) -> Option<(Header
 }
 
 /// An address without what may be secret.
-fn shown(url: &Url) -> String {
+pub(crate) fn shown(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.to_string().trim_end_matches('/').to_owned()
@@ -352,22 +365,22 @@ impl Protocol for ServerProtocol {
         failure
     }
 
-    fn not_the_api(&self, text: &str) -> Failure {
+    fn not_the_api(&self, status: u16, text: &str) -> Failure {
         let seen = name_of_answer(text);
         let message = format!(
-            "{} answered 200 with {seen} instead of an API reply; check the base URL of provider `{}` and the proxy",
+            "{} answered {status} with {seen} instead of an API reply; check the base URL of provider `{}` and the proxy",
             self.address,
             self.provider.as_str()
         );
         // Not malformed: another attempt would read the same page.
-        Failure::for_good(ModelErrorKind::BadRequest, Some(200), message)
+        Failure::for_good(ModelErrorKind::BadRequest, Some(status), message)
     }
 
     fn connection_refused(&self, mut failure: Failure) -> Failure {
         if self.traits.local {
             failure.retry = Retry::Never;
             if let Some(command) = &self.traits.start_command {
-                failure.error.message.push_str(&format!("; start the server with `{command}`"));
+                failure.error.details.advice = Some(format!("start the server with `{command}`"));
             }
         }
         failure
@@ -397,7 +410,9 @@ mod tests {
         given.query = vec![("api-version".into(), "1 2".into())];
         given.extra_body = json!({"top_k": 3, "store": null}).as_object().unwrap().clone();
         let server = server(given).unwrap();
-        let request = server.post("chat/completions", json!({"store": false, "model": "m"})).unwrap();
+        let request = server
+            .post("chat/completions", &[("store", json!(false)), ("model", json!("m"))].into())
+            .unwrap();
         assert_eq!(request.url().as_str(), "https://llm.example/openai/v1/chat/completions?api-version=1+2");
         let body: Value = serde_json::from_slice(request.body().unwrap().as_bytes().unwrap()).unwrap();
         assert_eq!(body, json!({"model": "m", "top_k": 3}));

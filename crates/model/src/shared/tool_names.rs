@@ -50,12 +50,12 @@ fn wire_name(own: &str, limit: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use pollux_domain::tool::ToolKind;
     use serde_json::json;
 
-    fn tool(name: &str) -> Arc<ToolSpec> {
+    pub(in crate::shared) fn tool(name: &str) -> Arc<ToolSpec> {
         Arc::new(ToolSpec {
             name: name.into(),
             display_name: name.into(),

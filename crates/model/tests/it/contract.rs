@@ -22,7 +22,7 @@ pub(crate) trait Peer {
     fn has_server(&self) -> bool;
 
     /// A client that gets these answers, one for each attempt.
-    fn start(&self, answers: Vec<Answer>) -> BoxFuture<'_, Running>;
+    fn start(&self, answers: Vec<PeerAnswer>) -> BoxFuture<'_, Running>;
 }
 
 /// A client and what it talks to.
@@ -33,7 +33,7 @@ pub(crate) struct Running {
 }
 
 /// One answer, to be said in the provider's own way.
-pub(crate) enum Answer {
+pub(crate) enum PeerAnswer {
     /// Text in these pieces, and the end.
     Text(&'static [&'static str]),
     /// The same for a request that does not stream.
@@ -77,7 +77,7 @@ impl Running {
 }
 
 async fn text_arrives_in_pieces_and_ends_once(peer: impl Peer) {
-    let running = peer.start(vec![Answer::Text(&["one ", "two ", "three"])]).await;
+    let running = peer.start(vec![PeerAnswer::Text(&["one ", "two ", "three"])]).await;
     let told = running.ask().await;
     assert_eq!((told.text().as_str(), &told.error), ("one two three", &None));
     assert!(told.chunks.iter().filter(|chunk| !chunk.parts.is_empty()).count() >= 3, "it streams");
@@ -88,7 +88,7 @@ async fn text_arrives_in_pieces_and_ends_once(peer: impl Peer) {
 }
 
 async fn nothing_is_sent_before_the_stream_is_read(peer: impl Peer) {
-    let running = peer.start(vec![Answer::Text(&["late"])]).await;
+    let running = peer.start(vec![PeerAnswer::Text(&["late"])]).await;
     let info = running.client.resolve("pro");
     assert!(info.context_window > 0 && !info.id.is_empty() && !info.provider.as_str().is_empty());
     assert_eq!(running.client.resolve("pro"), info, "the same name means the same model");
@@ -99,7 +99,7 @@ async fn nothing_is_sent_before_the_stream_is_read(peer: impl Peer) {
 }
 
 async fn a_whole_reply_can_be_asked_for(peer: impl Peer) {
-    let running = peer.start(vec![Answer::Whole("all of it")]).await;
+    let running = peer.start(vec![PeerAnswer::Whole("all of it")]).await;
     let chunk = running.client.generate(prompt("hi")).await.unwrap();
     assert_eq!(chunk.parts.iter().filter_map(|part| part.spoken_text()).collect::<String>(), "all of it");
 }
@@ -107,7 +107,7 @@ async fn a_whole_reply_can_be_asked_for(peer: impl Peer) {
 async fn a_call_is_told_once_and_whole(peer: impl Peer) {
     let args = json!({"path": "a b", "deep": {"z": [1, 2], "a": null}});
     let running =
-        peer.start(vec![Answer::Call { id: "call-1", name: "read_file", args: args.clone() }]).await;
+        peer.start(vec![PeerAnswer::Call { id: "call-1", name: "read_file", args: args.clone() }]).await;
     let told = running.ask().await;
     let calls: Vec<_> =
         told.chunks.iter().flat_map(|chunk| &chunk.parts).filter_map(|part| part.as_call()).collect();
@@ -120,7 +120,7 @@ async fn a_call_is_told_once_and_whole(peer: impl Peer) {
 }
 
 async fn arguments_that_are_no_json_are_kept_as_text(peer: impl Peer) {
-    let running = peer.start(vec![Answer::BadCall { name: "read_file", raw: "{\"path\": \"a" }]).await;
+    let running = peer.start(vec![PeerAnswer::BadCall { name: "read_file", raw: "{\"path\": \"a" }]).await;
     let told = running.ask().await;
     let parts: Vec<_> = told.chunks.iter().flat_map(|chunk| &chunk.parts).collect();
     let call = parts.iter().find_map(|part| part.as_call()).unwrap();
@@ -130,14 +130,14 @@ async fn arguments_that_are_no_json_are_kept_as_text(peer: impl Peer) {
 }
 
 async fn usage_is_that_of_the_whole_reply(peer: impl Peer) {
-    let running = peer.start(vec![Answer::Counted { text: "x", input: 10, output: 5 }]).await;
+    let running = peer.start(vec![PeerAnswer::Counted { text: "x", input: 10, output: 5 }]).await;
     let told = running.ask().await;
     let last = told.chunks.iter().filter_map(|chunk| chunk.usage).next_back();
     assert_eq!(last, Some(Usage { input: 10, output: 5, total: 15, ..Usage::default() }));
 }
 
 async fn a_break_in_the_middle_is_an_error_that_may_be_tried_again(peer: impl Peer) {
-    let running = peer.start(vec![Answer::CutAfter("one")]).await;
+    let running = peer.start(vec![PeerAnswer::CutAfter("one")]).await;
     let mut stream = running.client.stream(prompt("hi"));
     let mut text = String::new();
     let error = loop {
@@ -156,7 +156,7 @@ async fn a_break_in_the_middle_is_an_error_that_may_be_tried_again(peer: impl Pe
 }
 
 async fn a_server_that_asks_for_patience_gets_it(peer: impl Peer) {
-    let running = peer.start(vec![Answer::RateLimited { seconds: 2 }, Answer::Text(&["good"])]).await;
+    let running = peer.start(vec![PeerAnswer::RateLimited { seconds: 2 }, PeerAnswer::Text(&["good"])]).await;
     let told = running.ask().await;
     if !peer.has_server() {
         assert_eq!(told.error().kind, ModelErrorKind::RateLimited);
@@ -171,7 +171,7 @@ async fn a_server_that_asks_for_patience_gets_it(peer: impl Peer) {
 }
 
 async fn a_server_that_fails_is_asked_again(peer: impl Peer) {
-    let answers = vec![Answer::ServerError, Answer::ServerError, Answer::Text(&["good"])];
+    let answers = vec![PeerAnswer::ServerError, PeerAnswer::ServerError, PeerAnswer::Text(&["good"])];
     let running = peer.start(answers).await;
     let told = running.ask().await;
     if !peer.has_server() {
@@ -183,7 +183,7 @@ async fn a_server_that_fails_is_asked_again(peer: impl Peer) {
 }
 
 async fn a_request_that_is_too_large_says_by_how_much(peer: impl Peer) {
-    let running = peer.start(vec![Answer::Overflow { asked: 1_200_000, limit: 1_048_576 }]).await;
+    let running = peer.start(vec![PeerAnswer::Overflow { asked: 1_200_000, limit: 1_048_576 }]).await;
     let told = running.ask().await;
     let kind = ModelErrorKind::ContextOverflow { asked: Some(1_200_000), limit: Some(1_048_576) };
     assert_eq!(told.error().kind, kind);
@@ -191,7 +191,7 @@ async fn a_request_that_is_too_large_says_by_how_much(peer: impl Peer) {
 }
 
 async fn a_dropped_stream_is_over_and_the_next_request_is_not_disturbed(peer: impl Peer) {
-    let running = peer.start(vec![Answer::SilentAfter("one"), Answer::Text(&["two"])]).await;
+    let running = peer.start(vec![PeerAnswer::SilentAfter("one"), PeerAnswer::Text(&["two"])]).await;
     let mut stream = running.client.stream(prompt("hi"));
     let mut first = stream.next().await;
     while let Some(Ok(ReplyEvent::Alive)) = first {

@@ -10,10 +10,12 @@ use pollux_domain::model::{
     ReplyChunk, ReplyStream,
 };
 use pollux_model::budget::{Budget, Meter, UnknownPrice};
+use pollux_model::responses::ResponsesClient;
+use pollux_model::shared::endpoint::Endpoint;
 use pollux_test_support::{FakeResponses, responses_reply};
 
 use super::fixture::drain;
-use super::responses::{client, prompt};
+use super::responses::{client, options, prompt};
 
 fn prices() -> Prices {
     Prices {
@@ -209,6 +211,49 @@ async fn an_unknown_price_is_reported_once_refused_or_assumed() {
     let assuming = meter(usd(5_000_000), known());
     drain(assuming.client(inner).stream(prompt("hi"))).await;
     assert_eq!(paid(&assuming).usd, MicroUsd(1_100));
+}
+
+#[tokio::test]
+async fn an_attempt_whose_outcome_is_unknown_counts_its_input() {
+    let error = |status| pollux_test_support::ResponsesReply::error(status, "x", "", "no");
+    let long = "word ".repeat(400);
+    for (limits, name) in [(usd(5_000_000), "limited"), (Limits::default(), "unlimited")] {
+        for (status, attempts, counts) in [(529, 4, true), (500, 4, true), (400, 1, false), (429, 4, false)] {
+            let server = FakeResponses::start((0..4).map(|_| error(status)));
+            let meter = meter(limits, known());
+            let client = meter.client(Arc::new(client(&server)));
+            let failed = client.generate(prompt(&long)).await.unwrap_err();
+            assert_eq!(failed.status, Some(status));
+            let (spent, wasted) = (paid(&meter), meter.status().wasted);
+            assert_eq!((spent.requests, wasted.requests), (attempts, attempts), "{name} {status}");
+            let expected = if counts { attempts * 500..attempts * 600 } else { 0..1 };
+            assert!(expected.contains(&spent.tokens), "{name} {status}: {spent:?}");
+            assert_eq!(spent.tokens, wasted.tokens, "{name} {status}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_may_bill_and_one_that_is_not_reached_cannot() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut endpoint = options(&FakeResponses::start([]));
+    endpoint.base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        for _ in 0..4 {
+            let (mut peer, _) = listener.accept().unwrap();
+            let _ = std::io::Read::read(&mut peer, &mut [0; 64]);
+        }
+    });
+    let tokens = async |endpoint: &Endpoint, requests: u64| {
+        let meter = meter(usd(5_000_000), known());
+        let client = meter.client(Arc::new(ResponsesClient::new(endpoint.clone()).unwrap()));
+        client.generate(prompt("hi")).await.unwrap_err();
+        assert_eq!(paid(&meter).requests, requests);
+        paid(&meter).tokens
+    };
+    assert!(tokens(&endpoint, 4).await > 0);
+    server.join().unwrap();
+    assert_eq!(tokens(&endpoint, 3).await, 0);
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@ use pollux_config::files::{self, FileLock, Mode};
 use serde_json::Value;
 
 use super::file::{EncryptedFile, Owner, remove, restrict};
-use super::{A2A_SERVICE, CredentialError, GOOGLE_ACCOUNT, MCP_SERVICE, OAuthCredentials, Place, account_of};
+use super::{
+    A2A_SERVICE, CredentialError, CredentialPlace, GOOGLE_ACCOUNT, MCP_SERVICE, OAuthCredentials, account_of,
+};
 
 /// Shared by all services, encrypted, entries by name.
 const SHARED_FILE: &str = "mcp-oauth-tokens-v2.json";
@@ -26,7 +28,7 @@ pub(super) struct OlderFiles {
 /// An entry of an older file.
 pub(super) struct OlderEntry {
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) place: CredentialPlace,
     pub(super) credentials: OAuthCredentials,
 }
 
@@ -75,7 +77,7 @@ impl OlderFiles {
         if let Some(path) = self.plain_file(service) {
             let plain = plain_entries(&path)?.into_iter().map(|(name, credentials)| OlderEntry {
                 name,
-                place: Place::PlainFile(path.clone()),
+                place: CredentialPlace::PlainFile(path.clone()),
                 credentials,
             });
             all.extend(plain);
@@ -85,7 +87,7 @@ impl OlderFiles {
                 if let Some(credentials) = OAuthCredentials::read(entry)
                     && credentials.token.token_type != super::record::API_KEY_TYPE
                 {
-                    let place = Place::File(self.shared.path().to_owned());
+                    let place = CredentialPlace::File(self.shared.path().to_owned());
                     all.push(OlderEntry { name: name.clone(), place, credentials });
                 }
             }

@@ -228,7 +228,7 @@ fn plain_tokens_of_upstream_are_read_encrypted_and_taken_out_of_the_plain_file()
     let scene = Scene::new(&[(PLAIN, &plain.to_string())]);
     let listed = scene.store().entries().unwrap().entries;
     assert_eq!(listed.len(), 2);
-    assert!(listed.iter().all(|entry| entry.place == Place::PlainFile(scene.path(PLAIN))));
+    assert!(listed.iter().all(|entry| entry.place == CredentialPlace::PlainFile(scene.path(PLAIN))));
     assert!(!scene.path(FILE).exists());
 }
 
@@ -241,9 +241,9 @@ fn a_keychain_that_works_is_used_and_the_copy_in_the_file_goes() {
     assert_eq!(store.api_key().unwrap().unwrap().reveal(), "newer");
     assert_eq!(scene.key().unwrap(), None);
     let listed = store.entries().unwrap().entries;
-    let keys: Vec<&Place> =
+    let keys: Vec<&CredentialPlace> =
         listed.iter().filter(|entry| entry.service == API_KEY_SERVICE).map(|entry| &entry.place).collect();
-    assert_eq!(keys, [&Place::Keychain], "the probe's entry is gone, too");
+    assert_eq!(keys, [&CredentialPlace::Keychain], "the probe's entry is gone, too");
     assert!(store.delete_api_key().unwrap().removed);
     assert_eq!(store.api_key().unwrap(), None);
 }
@@ -335,7 +335,7 @@ fn everything_goes_with_delete_all_and_secrets_of_extensions_stay() {
     store.set_credentials(A2A_SERVICE, &token("agent", "t", 1)).unwrap();
     store.set_secret("Gemini CLI Extensions x 1", "TOKEN", &Secret::new("s")).unwrap();
     let removed = store.delete_all().unwrap().entries;
-    assert!(removed.iter().any(Entry::is_google_login), "{removed:?}");
+    assert!(removed.iter().any(CredentialEntry::is_google_login), "{removed:?}");
     assert_eq!(store.entries().unwrap(), Listing::default());
     assert!(!scene.path(PLAIN).exists() && !scene.path("oauth_creds.json").exists());
     let kept = store.secret("Gemini CLI Extensions x 1", "TOKEN").unwrap().unwrap();

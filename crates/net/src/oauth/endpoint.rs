@@ -12,7 +12,9 @@ use serde_json::Value;
 use super::OAuthServer;
 use crate::address::{AllowedHosts, Refusal, judge};
 use crate::client::{ClientError, ClientOptions};
-use crate::guarded::{Answer, FetchError, FetchLimits, GuardedClient, GuardedOptions, system_resolver};
+use crate::guarded::{
+    FetchError, FetchLimits, GuardedClient, GuardedOptions, GuardedResponse, system_resolver,
+};
 
 const LIMITS: FetchLimits = FetchLimits { time: Duration::from_secs(30), bytes: 1024 * 1024 };
 const MAX_REDIRECTS: usize = 3;
@@ -109,7 +111,7 @@ impl Endpoints {
         header.to_str().ok().map(str::to_owned)
     }
 
-    pub(super) async fn post_json(&self, url: &Url, body: &Value) -> Result<Answer, EndpointError> {
+    pub(super) async fn post_json(&self, url: &Url, body: &Value) -> Result<GuardedResponse, EndpointError> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self.post(url, headers, body.to_string().into_bytes()).await
@@ -120,7 +122,7 @@ impl Endpoints {
         url: &Url,
         fields: &[(&str, &str)],
         authorization: Option<HeaderValue>,
-    ) -> Result<Answer, EndpointError> {
+    ) -> Result<GuardedResponse, EndpointError> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         if let Some(mut value) = authorization {
@@ -130,7 +132,12 @@ impl Endpoints {
         self.post(url, headers, form(fields).into_bytes()).await
     }
 
-    async fn post(&self, url: &Url, headers: HeaderMap, body: Vec<u8>) -> Result<Answer, EndpointError> {
+    async fn post(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<GuardedResponse, EndpointError> {
         let mut request = Request::new(Method::POST, self.check_url(url.clone())?);
         *request.headers_mut() = headers;
         let accept = HeaderValue::from_static("application/json, application/x-www-form-urlencoded");
@@ -139,7 +146,7 @@ impl Endpoints {
         self.send(request).await
     }
 
-    async fn send(&self, mut request: Request) -> Result<Answer, EndpointError> {
+    async fn send(&self, mut request: Request) -> Result<GuardedResponse, EndpointError> {
         let host = origin(request.url());
         // A person may take minutes between two requests. On a connection that the server ends at that moment, a code
         // that works once would be lost.

@@ -4,13 +4,13 @@
 
 /// Collects text; the text of a discarded attempt is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerText {
     whole: String,
     last_step: String,
     attempt: String,
 }
 
-impl Answer {
+impl AnswerText {
     pub(crate) fn push(&mut self, text: &str) {
         self.attempt.push_str(text);
     }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn steps_are_joined_and_void_attempts_left_out() {
-        let mut answer = Answer::default();
+        let mut answer = AnswerText::default();
         answer.push("Let me ");
         answer.push("look.");
         answer.commit();

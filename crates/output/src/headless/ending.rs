@@ -99,7 +99,7 @@ pub(crate) fn failure_error(failure: &Failure) -> RunError {
         ExitKind::Tool => "TOOL_ERROR",
         ExitKind::Untrusted => "UNTRUSTED_FOLDER",
         ExitKind::Cancelled | ExitKind::Signal(_) => "CANCELLED",
-        ExitKind::Success | ExitKind::Failure | ExitKind::Program(_) => "ERROR",
+        ExitKind::Success | ExitKind::Failure | ExitKind::Program(_) | ExitKind::NotStarted(_) => "ERROR",
     };
     RunError {
         kind,
@@ -122,7 +122,11 @@ fn upstream_class(exit: ExitKind) -> &'static str {
         ExitKind::Tool => "FatalToolExecutionError",
         ExitKind::Untrusted => "FatalUntrustedWorkspaceError",
         ExitKind::Cancelled | ExitKind::Signal(_) => "FatalCancellationError",
-        ExitKind::Success | ExitKind::Failure | ExitKind::Auth | ExitKind::Program(_) => "Error",
+        ExitKind::Success
+        | ExitKind::Failure
+        | ExitKind::Auth
+        | ExitKind::Program(_)
+        | ExitKind::NotStarted(_) => "Error",
     }
 }
 
@@ -209,6 +213,10 @@ pub(crate) fn exit_kind(end: &TurnEnd, dialect: Dialect, signal: Option<Received
             Dialect::Pollux => ExitKind::Failure,
         },
         TurnEnd::Failed(error) if error.kind == ModelErrorKind::BudgetExceeded => ExitKind::TurnLimit,
+        // Nothing was sent, because there is no key.
+        TurnEnd::Failed(error) if error.kind == ModelErrorKind::Auth && error.status.is_none() => {
+            ExitKind::Auth
+        }
         TurnEnd::Overflow { .. } | TurnEnd::Failed(_) => ExitKind::Failure,
         TurnEnd::FatalTool { .. } => ExitKind::Tool,
     }

@@ -8,6 +8,7 @@ use pollux_config::groups::Dialect;
 use pollux_domain::event::TurnEnd;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::id::SessionId;
 use pollux_domain::terminal_text;
 use serde_json::Value;
 
@@ -64,7 +65,9 @@ pub(super) fn fail(
             Ok(false)
         }
         Dialect::GeminiCli => {
-            let _ = write_line(&gemini_cli::fatal(run.session.as_deref(), &run_error, failure.exit), err);
+            // Upstream's sessions have their id before anything can fail.
+            let session = run.session.clone().unwrap_or_else(|| SessionId::random().to_string());
+            let _ = write_line(&gemini_cli::fatal(Some(&session), &run_error, failure.exit), err);
             Ok(true)
         }
     }

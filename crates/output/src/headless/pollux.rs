@@ -83,6 +83,7 @@ pub(crate) fn activity(activity: &Activity, at: Timestamp) -> Value {
     let data = activity.what.data();
     json!({
         "type": "SUBAGENT_ACTIVITY",
+        "isSubagentActivityEvent": true,
         "callId": activity.call.as_str(),
         "agentName": activity.agent,
         "activity": activity.what.as_str(),

@@ -13,7 +13,7 @@ use pollux_domain::failure::Colour;
 use pollux_domain::terminal_text::{Stripper, plain};
 use pollux_domain::time::{Clock, Timestamp};
 
-use super::answer::Answer;
+use super::answer::AnswerText;
 use super::ending::{self, RunError};
 use crate::stats::Stats;
 
@@ -42,7 +42,7 @@ pub(super) struct Run {
     pub(super) piece: String,
     /// Whether something of the attempt under way was shown.
     pub(super) attempt_shown: bool,
-    pub(super) answer: Answer,
+    pub(super) answer: AnswerText,
     pub(super) stats: Stats,
     pub(super) warnings: Vec<String>,
     /// The approval mode and the sandbox in force, for programs.
@@ -62,7 +62,7 @@ impl Run {
             filter: Stripper::default(),
             piece: String::new(),
             attempt_shown: false,
-            answer: Answer::default(),
+            answer: AnswerText::default(),
             stats: Stats::default(),
             warnings: Vec::new(),
             conditions: JsonObject::new(),
@@ -116,7 +116,7 @@ impl Run {
     /// Forgets the turn that is over; the session goes on.
     pub(super) fn next_turn(&mut self) {
         self.started = self.now();
-        self.answer = Answer::default();
+        self.answer = AnswerText::default();
         self.stats = Stats::default();
         self.warnings.clear();
         self.failed_call = None;

@@ -42,7 +42,9 @@ impl StreamJson {
             Event::SessionReady { session, model, .. } => {
                 emit(&gemini_cli::init(session.as_str(), model, at), out)
             }
-            Event::PromptAccepted { typed, .. } => emit(&gemini_cli::user_message(typed, at), out),
+            Event::PromptAccepted { typed, .. } | Event::Steered { typed, .. } => {
+                emit(&gemini_cli::user_message(typed, at), out)
+            }
             Event::Text(_) if !run.piece.is_empty() => {
                 emit(&gemini_cli::assistant_delta(&run.piece, at), out)
             }
@@ -127,10 +129,12 @@ impl StreamJson {
 fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
     let at = run.now();
     match event {
-        Event::SessionReady { session, model, .. } => {
-            Some(pollux::init(session.as_str(), model, &run.conditions, at))
+        Event::SessionReady { session, resolved, .. } => {
+            Some(pollux::init(session.as_str(), resolved, &run.conditions, at))
         },
-        Event::PromptAccepted { typed, .. } => Some(pollux::message("user", typed, false, at)),
+        Event::PromptAccepted { typed, .. } | Event::Steered { typed, .. } => {
+            Some(pollux::message("user", typed, false, at))
+        }
         Event::Text(_) => (!run.piece.is_empty()).then(|| pollux::message("assistant", &run.piece, true, at)),
         Event::CallRequested(asked) => Some(pollux::tool_use(&asked.call, &asked.name, &asked.args, at)),
         Event::CallFinished(report) => Some(pollux::tool_result(report, at)),

@@ -139,7 +139,12 @@ fn diff() -> Display {
 
 fn beginning() -> Vec<Event> {
     vec![
-        Event::SessionReady { session: SessionId::from_file("s1"), model: "auto".into(), roots: Vec::new() },
+        Event::SessionReady {
+            session: SessionId::from_file("s1"),
+            model: "auto".into(),
+            resolved: "m-x".into(),
+            roots: Vec::new(),
+        },
         Event::PromptAccepted {
             typed: "go".into(),
             prompt_id: "s1".into(),
@@ -231,7 +236,7 @@ fn our_stream_tells_everything_in_order() {
     let printed = render(OutputFormat::StreamJson, Dialect::Pollux, &busy(), &done());
     let stats = r#"{"models":{"m-x":{"api":{"requests":3,"errors":1,"latencyMs":260},"tokens":{"prompt":200,"candidates":40,"total":254,"cached":80}}},"tools":{"totalCalls":2,"totalSuccess":1,"totalFail":1,"totalDurationMs":104,"byName":{"read_file":{"calls":1,"success":0,"fail":1},"write_file":{"calls":1,"success":1,"fail":0}}},"files":{"totalLinesAdded":2,"totalLinesRemoved":0}}"#;
     let expected = [
-        r#"{"type":"INIT","sessionId":"s1","model":"auto"}"#,
+        r#"{"type":"INIT","sessionId":"s1","model":"m-x"}"#,
         r#"{"type":"MESSAGE","role":"user","content":"go","delta":false}"#,
         r#"{"type":"MESSAGE","role":"assistant","content":"I lo","delta":true}"#,
         r#"{"type":"MESSAGE","role":"assistant","content":"ok.","delta":true}"#,

@@ -35,6 +35,21 @@ fn setup(dir: &Path, texts_allowed: bool) -> Setup {
     }
 }
 
+#[test]
+fn an_open_conversation_shows_its_counts_before_its_end() {
+    let counted = |interactive: bool| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut setup = setup(dir.path(), false);
+        setup.identity.interactive = interactive;
+        let file = setup.outfile.clone();
+        let mut exporter = Exporter::open(setup).unwrap();
+        exporter.configuration(&Configuration::default());
+        std::fs::read_to_string(file).unwrap().contains("session.count")
+    };
+    assert!(counted(true));
+    assert!(!counted(false), "a headless run ends soon and writes them once");
+}
+
 fn call(outcome: CallOutcome) -> Event {
     Event::CallFinished(Arc::new(CallReport {
         call: CallId::new("read_file", "1"),

@@ -116,7 +116,7 @@ fn expected(tool: &str) -> &'static str {
         "invoke_agent" => "aaaaaadd",
         "replace" | "write_file" => "qdaaaadd",
         "run_shell_command" | "save_memory" => "qdqdaadd",
-        "activate_skill" => "qdqdaaqd",
+        "activate_skill" => "qaqaaaqd",
         "web_fetch" => "qdaaaaqd",
         "ask_user" => "qdqdqdqd",
         "enter_plan_mode" => "qaqadadd",

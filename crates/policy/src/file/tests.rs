@@ -77,7 +77,7 @@ fn a_problem_reads_as_documented() {
     assert_eq!(
         found.problems[0].to_string(),
         "[USER] Policy file error in p.toml:1:\n  Schema validation failed\nInvalid policy rule (rule #1):\n  \
-         - Field \"rule.0.priority\": Required\n  Suggestion: This rule is ignored; correct it and restart"
+         - Field \"rule.0.priority\": Required\n  Suggestion: Correct the rule; until then it is ignored"
     );
 }
 

@@ -99,7 +99,7 @@ fn in_gemini_cli(tool: &str) -> &'static str {
         "invoke_agent" => "aaaaaadd",
         "replace" | "write_file" => "qdaaaadd",
         "run_shell_command" => "qdqdaadd",
-        "activate_skill" => "qdqdaaqd",
+        "activate_skill" => "qaqaaaqd",
         "web_fetch" => "qdaaaaqd",
         "ask_user" => "qdqdqdqd",
         "enter_plan_mode" => "qaqadadd",

@@ -9,7 +9,7 @@ use pollux_config::files::{self, FileError, Mode};
 use serde::Serialize;
 
 use crate::entry::Hash;
-use crate::entry::{Content, Entry};
+use crate::entry::{Content, WorkspaceEntry};
 use crate::snapshot::Tree;
 
 use super::state::Event;
@@ -136,7 +136,7 @@ fn read_index(folder: &Path) -> Option<Tree> {
 pub(super) fn needed(folder: &Path) -> io::Result<Vec<Hash>> {
     let (_, events) = Log::open(folder.to_owned())?;
     let index = read_index(folder).unwrap_or_default();
-    let mut entries: Vec<Entry> = index.nodes.into_values().map(|node| node.entry).collect();
+    let mut entries: Vec<WorkspaceEntry> = index.nodes.into_values().map(|node| node.entry).collect();
     for event in events {
         match event {
             Event::Prompt(_) => {}
@@ -149,8 +149,13 @@ pub(super) fn needed(folder: &Path) -> io::Result<Vec<Hash>> {
         }
     }
     let hash = |entry| match entry {
-        Entry::File { content: Content::Saved(hash) | Content::Linked { key: hash, .. }, .. } => Some(hash),
-        Entry::File { .. } | Entry::Folder { .. } | Entry::Link { .. } | Entry::Special { .. } => None,
+        WorkspaceEntry::File {
+            content: Content::Saved(hash) | Content::Linked { key: hash, .. }, ..
+        } => Some(hash),
+        WorkspaceEntry::File { .. }
+        | WorkspaceEntry::Folder { .. }
+        | WorkspaceEntry::Link { .. }
+        | WorkspaceEntry::Special { .. } => None,
     };
     Ok(entries.into_iter().filter_map(hash).collect())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 
 use crate::coverage::{Coverage, Uncovered};
-use crate::entry::Entry;
+use crate::entry::WorkspaceEntry;
 use crate::path::RelPath;
 use crate::snapshot::{Change, Found, Tree};
 
@@ -14,7 +14,7 @@ use super::point::Point;
 /// The tool's name in points that are rewinds.
 pub(super) const REWIND: &str = "rewind";
 
-pub(super) struct State {
+pub(super) struct JournalState {
     pub(super) log: Log,
     pub(super) events: Vec<Event>,
     pub(super) open: Vec<OpenPoint>,
@@ -35,7 +35,7 @@ pub(super) enum Event {
 }
 
 /// Paths with their previous entries.
-pub(super) type Files = BTreeMap<RelPath, Option<Entry>>;
+pub(super) type Files = BTreeMap<RelPath, Option<WorkspaceEntry>>;
 
 pub(super) struct OpenPoint {
     pub(super) call: String,
@@ -43,7 +43,7 @@ pub(super) struct OpenPoint {
     pub(super) files: Option<Files>,
 }
 
-impl State {
+impl JournalState {
     pub(super) fn push(&mut self, event: Event) -> Result<(), LogError> {
         self.log.append(&event)?;
         self.events.push(event);

@@ -5,7 +5,7 @@ use pollux_domain::hex;
 use serde::{Deserialize, Serialize};
 
 use crate::coverage::Reason;
-use crate::entry::{Content, Entry, Node, Stamp};
+use crate::entry::{Content, Node, Stamp, WorkspaceEntry};
 use crate::path::RelPath;
 use crate::snapshot::Change;
 use crate::store::hash_of;
@@ -93,37 +93,37 @@ same_words!(
     Outside
 );
 
-impl From<&Entry> for EntryWire {
-    fn from(entry: &Entry) -> Self {
+impl From<&WorkspaceEntry> for EntryWire {
+    fn from(entry: &WorkspaceEntry) -> Self {
         match entry {
-            Entry::Folder { mode } => Self::Folder(*mode),
-            Entry::File { mode, len, content: Content::Saved(hash) } => {
+            WorkspaceEntry::Folder { mode } => Self::Folder(*mode),
+            WorkspaceEntry::File { mode, len, content: Content::Saved(hash) } => {
                 Self::Saved(*mode, *len, hex::encode(hash))
             }
-            Entry::File { mode, len, content: Content::Linked { key, mtime } } => {
+            WorkspaceEntry::File { mode, len, content: Content::Linked { key, mtime } } => {
                 Self::Linked(*mode, *len, hex::encode(key), *mtime)
             }
-            Entry::File { mode, len, content: Content::Unsaved { inode, mtime } } => {
+            WorkspaceEntry::File { mode, len, content: Content::Unsaved { inode, mtime } } => {
                 Self::Unsaved(*mode, *len, *inode, *mtime)
             }
-            Entry::Link { target } => Self::Link(text(target)),
-            Entry::Special { inode } => Self::Special(*inode),
+            WorkspaceEntry::Link { target } => Self::Link(text(target)),
+            WorkspaceEntry::Special { inode } => Self::Special(*inode),
         }
     }
 }
 
 impl EntryWire {
-    fn entry(self) -> Option<Entry> {
-        let file = |mode, len, content| Entry::File { mode, len, content };
+    fn entry(self) -> Option<WorkspaceEntry> {
+        let file = |mode, len, content| WorkspaceEntry::File { mode, len, content };
         Some(match self {
-            Self::Folder(mode) => Entry::Folder { mode },
+            Self::Folder(mode) => WorkspaceEntry::Folder { mode },
             Self::Saved(mode, len, hash) => file(mode, len, Content::Saved(hash_of(&hash)?)),
             Self::Linked(mode, len, key, mtime) => {
                 file(mode, len, Content::Linked { key: hash_of(&key)?, mtime })
             }
             Self::Unsaved(mode, len, inode, mtime) => file(mode, len, Content::Unsaved { inode, mtime }),
-            Self::Link(target) => Entry::Link { target: bytes(&target)? },
-            Self::Special(inode) => Entry::Special { inode },
+            Self::Link(target) => WorkspaceEntry::Link { target: bytes(&target)? },
+            Self::Special(inode) => WorkspaceEntry::Special { inode },
         })
     }
 }
@@ -223,7 +223,7 @@ impl IndexWire {
     }
 }
 
-fn optional(entry: Option<EntryWire>) -> Option<Option<Entry>> {
+fn optional(entry: Option<EntryWire>) -> Option<Option<WorkspaceEntry>> {
     match entry {
         Some(entry) => entry.entry().map(Some),
         None => Some(None),

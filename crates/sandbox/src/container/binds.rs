@@ -50,7 +50,7 @@ pub(crate) fn visible(
     // A mount cannot be renamed.
     binds.extend(places.pinned.iter().filter(is_real).map(|path| same(path, true)));
     binds.extend(places.visible.iter().filter(is_real).map(|path| same(path, false)));
-    binds.extend(places.protected.iter().filter(is_real).map(|path| same(path, false)));
+    binds.extend(places.shown_protected().filter(is_real).map(|path| same(path, false)));
     let mut all: Vec<Bind> = Vec::new();
     for bind in binds {
         all.retain(|known| known.target != bind.target);

@@ -63,10 +63,10 @@ impl ContainerError {
             Self::Load { .. } => "check `tools.sandbox.imageArchive`".to_owned(),
             Self::Dockerfile { .. } => "it must be a file in the project's own `.gemini` folder".to_owned(),
             Self::Build { command, .. } => format!("run `{command}` to see its output"),
-            Self::Mount { .. } => "use `/from[:/to[:ro|rw]]`, separated by commas".to_owned(),
+            Self::Mount { .. } => "use comma-separated `/from[:/to[:ro|rw]]` entries; folders that the sandbox hides cannot be mounted".to_owned(),
             Self::Variable { variable, .. } => match *variable {
-                "SANDBOX_ENV" => "use `NAME=value`, separated by commas".to_owned(),
-                "SANDBOX_PORTS" => "use port numbers, separated by commas".to_owned(),
+                "SANDBOX_ENV" => "use comma-separated `NAME=value` pairs".to_owned(),
+                "SANDBOX_PORTS" => "use comma-separated port numbers".to_owned(),
                 _ => "close every quote".to_owned(),
             },
             Self::Name(_) => "rename it".to_owned(),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use pollux_config::paths::sha256_hex;
 
 use super::engine::{BUILD_LIMIT, Client, last_line};
+use super::offline;
 use super::{ContainerError, ContainerRequest, Dockerfile, ImageSource};
 
 /// The file in a project's `.gemini` folder, which is the context of the build.
@@ -103,6 +104,16 @@ impl Dockerfile {
         Ok(format!("localhost/pollux-sandbox:{}", digest.get(..16).unwrap_or(&digest)))
     }
 
+    /// Refuses to build what the engine itself would fetch something for.
+    fn check_offline(&self, client: &Client) -> Result<(), ContainerError> {
+        let failed = |why: String| ContainerError::Dockerfile { file: self.file(), why };
+        let text = fs::read_to_string(self.file()).map_err(|error| failed(error.to_string()))?;
+        for image in offline::images(&text).map_err(failed)? {
+            client.image_variables(&image)?;
+        }
+        Ok(())
+    }
+
     fn build(&self, client: &Client, tag: &str) -> Result<(), ContainerError> {
         let (file, folder) = (self.file(), self.folder());
         let mut arguments: Vec<&OsStr> = ["build", "--tag", tag].map(OsStr::new).into();
@@ -111,6 +122,7 @@ impl Dockerfile {
             arguments.push(OsStr::new("--http-proxy=false"));
         }
         if !self.network {
+            self.check_offline(client)?;
             arguments.push(OsStr::new("--network=none"));
         }
         arguments.extend([OsStr::new("--file"), file.as_os_str(), folder.as_os_str()]);

@@ -121,7 +121,8 @@ impl Container {
 
     /// Whether a path of this machine is inside.
     pub(crate) fn shows(&self, path: &Path, places: &SandboxPaths) -> bool {
-        let mut shown = self.roots.iter().chain(&places.writable).chain(&places.visible);
+        let wished = self.wished.iter().map(|bind| &bind.target);
+        let mut shown = self.roots.iter().chain(&places.writable).chain(&places.visible).chain(wished);
         shown.any(|seen| path.starts_with(seen))
     }
 

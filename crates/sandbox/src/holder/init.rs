@@ -157,7 +157,7 @@ fn inner(setup: &Setup, control: &UnixStream, outer: Pid) -> Result<(), Trouble>
     if setup.kind == Kind::Namespaces {
         view::mount_processes()?;
         joinable = namespaces::descriptors(setup.own_network).map_err(doing("could not open a namespace"))?;
-        if setup.own_network && setup.join.is_empty() {
+        if setup.makes_network() {
             namespaces::raise_loopback().map_err(doing("could not enable the loopback interface"))?;
         }
         joinable.extend(listen(&setup.listen)?);

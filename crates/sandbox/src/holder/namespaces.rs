@@ -10,6 +10,9 @@ use rustix::thread::UnshareFlags;
 use super::init::{Trouble, doing};
 use super::setup::Setup;
 
+/// The namespaces that all sets of rights of a session share; the commands' own network comes after them.
+pub(crate) const SHARED: usize = 4;
+
 /// Moves this process into the namespaces of its commands; the PID namespace applies to its children.
 pub(super) fn enter(setup: &Setup) -> Result<(), Trouble> {
     if setup.join.is_empty() {
@@ -33,7 +36,11 @@ pub(super) fn enter(setup: &Setup) -> Result<(), Trouble> {
         rustix::thread::move_into_link_name_space(namespace.as_fd(), None)
             .map_err(doing("could not enter the session's namespaces"))?;
     }
-    unshare(UnshareFlags::NEWNS).map_err(doing("could not create a mount namespace"))
+    let mut own = UnshareFlags::NEWNS;
+    if setup.makes_network() {
+        own |= UnshareFlags::NEWNET;
+    }
+    unshare(own).map_err(doing("could not create a mount namespace"))
 }
 
 /// The namespaces that another holder may enter, the user namespace first, because it grants the right to enter the

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+use super::SHARED;
 use crate::identity::Identity;
 use crate::mounts::Placed;
 use crate::syscalls::Sockets;
@@ -48,6 +49,11 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// Whether the own network is not one of those to enter.
+    pub(crate) fn makes_network(&self) -> bool {
+        self.own_network && self.join.len() <= SHARED
+    }
+
     pub(crate) fn write(&self) -> (Vec<u8>, Vec<BorrowedFd<'_>>) {
         use std::os::fd::AsFd as _;
         let mut body = Writer::default();

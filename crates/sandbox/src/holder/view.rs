@@ -14,6 +14,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
 
+use super::frame::Frame;
 use super::init::{Trouble, doing};
 use crate::mounts::{Mount, Placed};
 
@@ -53,6 +54,7 @@ pub(super) struct View {
     /// Folders that are replaced by another one: the only ones in which places to mount at may be created. Elsewhere
     /// they would be left in a folder of the user.
     replaced: Vec<PathBuf>,
+    frames: Vec<Frame>,
 }
 
 /// An empty folder and a file that cannot be opened, to put over what is hidden.
@@ -75,18 +77,29 @@ pub(super) fn build(mounts: &[Placed]) -> Result<View, Trouble> {
     build_devices(devices)?;
     let replaced = mounts.iter().filter(|placed| matches!(placed.mount, Mount::From(_)));
     let replaced = replaced.map(|placed| placed.path.clone()).collect();
-    let view = View { covers: Some(covers), replaced };
+    let mut view = View { covers: Some(covers), replaced, frames: Vec::new() };
     for (placed, source) in mounts.iter().zip(sources) {
-        view.place(placed, source, mounts)?;
+        view.place(placed, source)?;
     }
     Ok(view)
 }
 
 impl View {
-    /// Adds mounts for files that appeared or were replaced.
-    pub(super) fn add(&self, mounts: &[Placed]) -> Result<(), Trouble> {
+    /// Adds mounts for files that appeared or were replaced, and removes what is gone from frames.
+    pub(super) fn add(&mut self, mounts: &[Placed]) -> Result<(), Trouble> {
         for placed in mounts {
-            let source = source(placed)?;
+            if let Some(frame) = self.frame_around(placed) {
+                frame.clear(&placed.path).map_err(doing(trouble(&placed.path)))?;
+            }
+            let source = match (&placed.mount, self.frame_around(placed)) {
+                (Mount::Writable, Some(frame)) => frame.source(&placed.path).ok(),
+                // Copies are kept in a folder that this view hides.
+                (Mount::Copy(copy), _) => match self.deepest_frame(copy) {
+                    Some(frame) => frame.source(copy).ok(),
+                    None => source(placed)?,
+                },
+                _ => source(placed)?,
+            };
             if placed.mount == Mount::Writable
                 && let Some(source) = &source
             {
@@ -95,35 +108,47 @@ impl View {
                 let _ =
                     change(source, c"", EMPTY_PATH, Attributes { clear: READ_ONLY, ..Attributes::default() });
             }
-            self.place(placed, source, mounts)?;
+            self.place(placed, source)?;
         }
         Ok(())
     }
 
-    fn place(&self, placed: &Placed, source: Option<OwnedFd>, all: &[Placed]) -> Result<(), Trouble> {
-        let Some(covers) = &self.covers else { return Ok(()) };
+    /// The frame that a path is placed in.
+    fn frame_around(&self, placed: &Placed) -> Option<&Frame> {
+        self.deepest_frame(&placed.path).filter(|_| placed.is_framed)
+    }
+
+    fn deepest_frame(&self, path: &Path) -> Option<&Frame> {
+        let around = self.frames.iter().filter(|frame| path.starts_with(&frame.path));
+        around.max_by_key(|frame| frame.path.components().count())
+    }
+
+    fn place(&mut self, placed: &Placed, source: Option<OwnedFd>) -> Result<(), Trouble> {
         let path = &placed.path;
-        let trouble = || format!("could not mount `{}`", path.display());
-        let is_kept = |other: &&Placed| other.path != *path && other.path.starts_with(path);
-        let cover = |cover: &OwnedFd| copy_of(cover).map_err(doing(trouble()));
+        if let Some(frame) = self.frame_around(placed) {
+            return place_in_frame(frame, placed, source).map_err(doing(trouble(path)));
+        }
+        let Some(covers) = &self.covers else { return Ok(()) };
+        let cover = |cover: &OwnedFd| copy_of(cover).map_err(doing(trouble(path)));
         let source = match &placed.mount {
-            Mount::Empty if all.iter().any(|other| is_kept(&other)) => return sparse(path, all),
+            Mount::Gone => return Ok(()),
+            Mount::Frame => {
+                let frame = Frame::mount(path).map_err(doing(trouble(path)))?;
+                self.frames.push(frame);
+                return Ok(());
+            }
             Mount::Empty => cover(&covers.empty)?,
             Mount::Blocked => cover(&covers.blocked)?,
+            // Without its copy, a file stays hidden.
+            Mount::Copy(_) => source.map_or_else(|| cover(&covers.blocked), Ok)?,
             Mount::ReadOnly | Mount::Writable | Mount::From(_) => match source {
                 Some(source) => source,
                 // Removed since it was listed.
                 None => return Ok(()),
             },
         };
-        if placed.mount == Mount::ReadOnly {
-            change(
-                &source,
-                c"",
-                EMPTY_PATH | RECURSIVE,
-                Attributes { set: READ_ONLY, ..Attributes::default() },
-            )
-            .map_err(doing(trouble()))?;
+        if matches!(placed.mount, Mount::ReadOnly | Mount::Copy(_)) {
+            seal(&source).map_err(doing(trouble(path)))?;
         }
         match attach(&source, path) {
             Ok(()) => Ok(()),
@@ -134,23 +159,72 @@ impl View {
                     return Ok(());
                 }
                 // Its parent folder was replaced, so the new one needs the mount.
-                create_target(path, &source).and_then(|()| attach(&source, path)).map_err(doing(trouble()))
+                match create_target(path, &source).and_then(|()| attach(&source, path)) {
+                    // A folder around it is shown as it is, and does not have it.
+                    Err(error) if error.raw_os_error() == Some(libc::EROFS) => Ok(()),
+                    done => done.map_err(doing(trouble(path))),
+                }
             }
-            Err(error) => Err(doing(trouble())(error)),
+            Err(error) => Err(doing(trouble(path))(error)),
         }
     }
 }
 
-/// A copy of what a mount shows; `None` if it does not exist or is a cover.
+fn trouble(path: &Path) -> String {
+    format!("could not mount `{}`", path.display())
+}
+
+/// Shows something in a frame. Secrets need no cover there: what is not placed does not exist.
+fn place_in_frame(frame: &Frame, placed: &Placed, source: Option<OwnedFd>) -> io::Result<()> {
+    let path = &placed.path;
+    let source = match &placed.mount {
+        Mount::Gone => return Ok(()),
+        Mount::Frame | Mount::Empty => return frame.create_folder(path),
+        Mount::Blocked => return frame.create_file(path),
+        Mount::ReadOnly => match frame.source(path) {
+            // The folder below became read-only before, and so are copies of what is in it.
+            Ok(source) => source,
+            Err(error) if is_link(&error) => return frame.copy_link(path),
+            // Removed since it was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        },
+        Mount::Copy(_) => match source {
+            Some(source) => {
+                seal(&source)?;
+                source
+            }
+            None => return frame.create_file(path),
+        },
+        Mount::Writable | Mount::From(_) => match source {
+            Some(source) => source,
+            None => return Ok(()),
+        },
+    };
+    if rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&source)?.st_mode).is_dir() {
+        frame.create_folder(path)?;
+    } else {
+        frame.create_file(path)?;
+    }
+    attach(&source, path)
+}
+
+/// Makes a detached copy read-only.
+fn seal(source: &OwnedFd) -> io::Result<()> {
+    let attributes = Attributes { set: READ_ONLY, ..Attributes::default() };
+    change(source, c"", EMPTY_PATH | RECURSIVE, attributes)
+}
+
+/// A copy of what a mount shows; `None` if it does not exist or is taken later.
 fn source(placed: &Placed) -> Result<Option<OwnedFd>, Trouble> {
     let path = match &placed.mount {
-        Mount::Empty | Mount::Blocked => return Ok(None),
-        Mount::From(source) => source,
+        Mount::Empty | Mount::Blocked | Mount::Frame | Mount::Gone => return Ok(None),
+        Mount::ReadOnly if placed.is_framed => return Ok(None),
+        Mount::From(source) | Mount::Copy(source) => source,
         Mount::ReadOnly | Mount::Writable => &placed.path,
     };
     match copy(path) {
         Ok(copy) => Ok(Some(copy)),
-        // A link in `/run` is created again instead.
         Err(error) if error.kind() == io::ErrorKind::NotFound || is_link(&error) => Ok(None),
         Err(error) => Err(doing(format!("could not open `{}`", path.display()))(error)),
     }
@@ -161,16 +235,16 @@ fn is_link(error: &io::Error) -> bool {
 }
 
 /// A detached copy of the mounts at a path. A link anywhere in the path is an error.
-fn copy(path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn copy(path: &Path) -> io::Result<OwnedFd> {
     copy_of(&open(path)?)
 }
 
-fn open(path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     Ok(rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
 }
 
-fn copy_of(opened: &OwnedFd) -> io::Result<OwnedFd> {
+pub(super) fn copy_of(opened: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
@@ -195,32 +269,6 @@ fn create_target(path: &Path, source: &OwnedFd) -> io::Result<()> {
         fs::create_dir_all(folder)?;
     }
     fs::File::create_new(path).map(drop)
-}
-
-/// An empty folder with mount points for the paths that stay visible.
-fn sparse(path: &Path, all: &[Placed]) -> Result<(), Trouble> {
-    let trouble = || format!("could not hide `{}`", path.display());
-    let inside: Vec<&Placed> =
-        all.iter().filter(|other| other.path != path && other.path.starts_with(path)).collect();
-    // Before the folder is covered.
-    let kinds: Vec<(PathBuf, Option<fs::Metadata>, Option<PathBuf>)> = inside
-        .iter()
-        .map(|placed| {
-            let path = placed.path.clone();
-            (path.clone(), path.symlink_metadata().ok(), fs::read_link(&path).ok())
-        })
-        .collect();
-    temporary(path, c"mode=755,size=1m").map_err(doing(trouble()))?;
-    for (path, kind, link) in kinds {
-        let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| match (kind, link) {
-            (_, Some(to)) => std::os::unix::fs::symlink(to, &path),
-            (Some(kind), None) if kind.is_dir() => fs::create_dir_all(&path),
-            (Some(_), None) => fs::File::create_new(&path).map(drop),
-            (None, None) => Ok(()),
-        });
-        made.map_err(doing(trouble()))?;
-    }
-    change(CWD, path, 0, Attributes { set: READ_ONLY, ..Attributes::default() }).map_err(doing(trouble()))
 }
 
 /// Creates the covers in a file system that the devices will cover.
@@ -257,7 +305,7 @@ fn build_devices(devices: Vec<Option<OwnedFd>>) -> Result<(), Trouble> {
         for (to, link) in LINKS {
             std::os::unix::fs::symlink(to, link)?;
         }
-        change(CWD, Path::new("/dev"), 0, Attributes { set: READ_ONLY, ..Attributes::default() })
+        seal_in_place(Path::new("/dev"))
     };
     make().map_err(doing("could not create the devices"))
 }
@@ -270,12 +318,7 @@ pub(super) fn mount_processes() -> Result<(), Trouble> {
         .map_err(doing("could not mount `/proc`"))?;
     for path in SYSTEM_SWITCHES.iter().map(Path::new).filter(|path| path.exists()) {
         let sealed = copy(path).and_then(|copy| {
-            change(
-                &copy,
-                c"",
-                EMPTY_PATH | RECURSIVE,
-                Attributes { set: READ_ONLY, ..Attributes::default() },
-            )?;
+            seal(&copy)?;
             attach(&copy, path)
         });
         sealed.map_err(doing(format!("could not seal `{}`", path.display())))?;
@@ -283,9 +326,14 @@ pub(super) fn mount_processes() -> Result<(), Trouble> {
     Ok(())
 }
 
-fn temporary(path: &Path, options: &CStr) -> io::Result<()> {
+pub(super) fn temporary(path: &Path, options: &CStr) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     Ok(rustix::mount::mount(c"tmpfs", path, c"tmpfs", flags, Some(options))?)
+}
+
+/// Makes the mount at a path read-only.
+pub(super) fn seal_in_place(path: &Path) -> io::Result<()> {
+    change(CWD, path, 0, Attributes { set: READ_ONLY, ..Attributes::default() })
 }
 
 /// Changes the attributes of mounts.

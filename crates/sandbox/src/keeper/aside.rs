@@ -49,9 +49,11 @@ pub(super) fn move_aside(folder: impl AsFd, name: &OsStr, path: &Path) -> Option
     None
 }
 
-/// Whether a name was given by [`move_aside`].
+/// Whether a name was given by [`move_aside`]. One that only contains the suffix may have an ending that programs know.
 pub(super) fn is_aside(name: &OsStr) -> bool {
-    name.to_str().is_some_and(|name| name.contains(&format!(".{SUFFIX}-")))
+    let number =
+        name.to_str().and_then(|name| name.rsplit_once(&format!(".{SUFFIX}-"))).map(|(_, number)| number);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// Where an open folder is now; nothing if it was removed.
@@ -60,4 +62,23 @@ pub(super) fn place_of(folder: &OwnedFd) -> Option<PathBuf> {
     let stat = rustix::fs::fstat(folder).ok()?;
     let place = fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd())).ok()?;
     (stat.st_nlink > 0).then_some(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_name_that_ends_with_the_suffix_was_moved_aside() {
+        for (name, expected) in [
+            (".envrc.sandbox-blocked-1", true),
+            ("x.sandbox-blocked-17949000000000", true),
+            ("evil.sandbox-blocked-1.toml", false),
+            ("x.sandbox-blocked-", false),
+            ("x.sandbox-blocked-1x", false),
+            ("sandbox-blocked-1", false),
+        ] {
+            assert_eq!(is_aside(OsStr::new(name)), expected, "{name}");
+        }
+    }
 }

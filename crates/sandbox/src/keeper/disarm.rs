@@ -75,8 +75,7 @@ pub(super) fn disarm(folder: &OwnedFd, path: &Path, kind: Kind, tripped: &mut Ve
     match kind_of("hooks") {
         Some(FileType::Directory) => {
             if let Ok(hooks) = aside::open_inner(folder, OsStr::new("hooks")) {
-                let is_sample = |name: &OsString| Path::new(name).extension() == Some(OsStr::new("sample"));
-                for name in kept::names(&hooks).into_iter().filter(|name| !is_sample(name)) {
+                for name in kept::names(&hooks).into_iter().filter(|name| !kept::is_sample(name)) {
                     tripped.push(remove(&hooks, &name, path.join("hooks").join(&name)));
                 }
             }
@@ -123,6 +122,11 @@ fn replace(folder: &OwnedFd, name: &OsStr, text: &str) -> bool {
         let _ = rustix::fs::unlinkat(folder, &*temporary, AtFlags::empty());
     }
     done
+}
+
+/// Whether a configuration can run no program.
+pub(super) fn is_harmless_text(text: &str, kind: Kind) -> bool {
+    !text.contains('\0') && harmless(text, kind).is_none()
 }
 
 /// The text with every line that is not known to be harmless turned into a comment; nothing if all are.
@@ -201,7 +205,11 @@ pub(super) fn is_own_work_tree(folder: &Path) -> bool {
 
 /// Where a `.git` file leads.
 pub(super) fn target(pointer: &Path) -> Option<PathBuf> {
-    let text = read_pointer(pointer)?;
+    target_of(pointer, &read_pointer(pointer)?)
+}
+
+/// Where one with this text leads.
+pub(super) fn target_of(pointer: &Path, text: &str) -> Option<PathBuf> {
     let named = pointer.parent()?.join(text.strip_prefix("gitdir:")?.trim());
     std::fs::canonicalize(named).ok()
 }

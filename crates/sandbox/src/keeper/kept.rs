@@ -21,6 +21,11 @@ const MAX_FILE_BYTES: u64 = 256 << 10;
 const MAX_TOTAL_BYTES: usize = 16 << 20;
 const MAX_ENTRIES: usize = 4000;
 const MAX_DEPTH: usize = 12;
+/// The same for one repository that commands may have created, so that none can use up what the others need.
+const REPOSITORY_BYTES: usize = 1 << 20;
+const REPOSITORY_ENTRIES: usize = 400;
+/// The folder in which git has examples.
+const HOOKS: &str = "hooks";
 
 /// A protected entry of an open folder.
 #[derive(Debug)]
@@ -73,6 +78,12 @@ pub(super) struct Budget {
     entries: usize,
 }
 
+impl Budget {
+    pub(super) fn of_repository() -> Self {
+        Self { bytes: REPOSITORY_BYTES, entries: REPOSITORY_ENTRIES }
+    }
+}
+
 impl Default for Budget {
     fn default() -> Self {
         Self { bytes: MAX_TOTAL_BYTES, entries: MAX_ENTRIES }
@@ -94,6 +105,26 @@ impl Kept {
 
     pub(super) fn is_missing(&self) -> bool {
         matches!(self.state, Node::Missing)
+    }
+
+    /// Whether it is restored to nothing, or to an empty folder.
+    pub(super) fn is_empty(&self) -> bool {
+        match &self.state {
+            Node::Missing => true,
+            Node::Folder { entries, .. } => entries.is_empty(),
+            Node::File { .. } | Node::Link(_) | Node::Unknown => false,
+        }
+    }
+
+    /// The content that it is restored to, if it is a text.
+    pub(super) fn text(&self) -> Option<&str> {
+        let Node::File { content: Some(content), .. } = &self.state else { return None };
+        std::str::from_utf8(content).ok()
+    }
+
+    /// From now on, anything that is there is removed.
+    pub(super) fn accept_nothing(&mut self) {
+        self.state = Node::Missing;
     }
 
     /// Accepts what a path at, in or around it is now.
@@ -160,7 +191,7 @@ fn look(folder: impl AsFd, name: &OsStr, before: Option<&Node>, budget: &mut Bud
             let known = if let Some(Node::Folder { entries, .. }) = before { Some(entries) } else { None };
             let Ok(inner) = aside::open_inner(&folder, name) else { return Node::Unknown };
             let mut entries = BTreeMap::new();
-            for name in names(&inner) {
+            for name in tracked(name, &inner) {
                 let before = known.and_then(|known| known.get(&name));
                 let node = look(&inner, &name, before, budget, depth + 1);
                 entries.insert(name, node);
@@ -189,6 +220,20 @@ pub(super) fn names(folder: &OwnedFd) -> Vec<OsString> {
     let Ok(listing) = rustix::fs::Dir::read_from(folder) else { return Vec::new() };
     let names = listing.flatten().map(|entry| OsString::from_vec(entry.file_name().to_bytes().to_vec()));
     names.filter(|name| name != "." && name != ".." && !aside::is_aside(name)).collect()
+}
+
+/// Whether git never runs a file of this name.
+pub(super) fn is_sample(name: &OsStr) -> bool {
+    Path::new(name).extension() == Some(OsStr::new("sample"))
+}
+
+/// The entries of a folder that matter.
+fn tracked(folder_name: &OsStr, folder: &OwnedFd) -> Vec<OsString> {
+    let mut names = names(folder);
+    if folder_name == HOOKS {
+        names.retain(|name| !is_sample(name));
+    }
+    names
 }
 
 fn restore(
@@ -255,7 +300,7 @@ fn restore(
                 tell(path, action, tripped);
             }
             let Ok(inner) = aside::open_inner(folder, name) else { return };
-            for name in names(&inner).into_iter().filter(|name| !entries.contains_key(name)) {
+            for name in tracked(name, &inner).into_iter().filter(|name| !entries.contains_key(name)) {
                 let new = path.join(&name);
                 restore(&inner, &name, &new, &mut Node::Missing, rules, tripped);
             }

@@ -37,6 +37,10 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 const MAX_REPOSITORIES: usize = 200;
 /// More than that is not told.
 const MAX_TRIPPED: usize = 100;
+/// The same of files below the top that other programs act on, in one look.
+const MAX_NESTED: usize = 10;
+/// How often a new repository is made harmless if something changes it meanwhile.
+const ATTEMPTS: usize = 5;
 /// What must not change in the folder of a work tree.
 const OF_WORK_TREES: &[&str] = &["hooks", "config.worktree", "gitdir", "commondir"];
 
@@ -227,7 +231,7 @@ impl State {
         let is_below = |path: &Path| ended.iter().any(|open| path.starts_with(open));
         for (path, kind) in self.finder.find().into_iter().filter(|(path, _)| is_below(path)) {
             if !self.repositories.iter().any(|known| known.path == path) {
-                let record = Repository::new(path, kind, None, &mut budget);
+                let record = Repository::new(path, kind, None);
                 self.repositories.extend(record.filter(|_| self.repositories.len() < MAX_REPOSITORIES));
             }
         }
@@ -277,10 +281,11 @@ impl State {
         let known = std::mem::take(&mut self.repositories);
         for (path, kind) in self.finder.find() {
             let old = known.iter().find(|old| old.path == path && old.kind == kind);
-            let record = Repository::new(path, kind, old, &mut budget);
+            let record = Repository::new(path, kind, old);
             self.repositories.extend(record.filter(|_| self.repositories.len() < MAX_REPOSITORIES));
         }
-        self.watched = self.charge.watched.iter().map(|path| Watched::new(path)).collect();
+        let nested = self.finder.nested.iter();
+        self.watched = self.charge.watched.iter().chain(nested).map(|path| Watched::new(path)).collect();
     }
 
     /// Looks at everything, and restores it. A thorough look also finds what is new.
@@ -323,20 +328,94 @@ impl State {
             }
         }
         let mut found = self.finder.find();
+        if self.finder.is_flooded {
+            let what = Some("too many folders to search all of them for repositories".to_owned());
+            let path = self.charge.roots.first().cloned().unwrap_or_default();
+            tripped.push(Tripped { path, action: TripAction::Reported(what) });
+        }
+        self.find_nested(tripped);
         // Where a pointer leads to is looked at first.
         found.sort_by_key(|(_, kind)| *kind == Kind::Pointer);
-        let mut budget = Budget::default();
         for (path, kind) in found {
             let is_known = |known: &Repository| match kind {
                 Kind::Pointer => known.path == path,
                 _ => Some(known.identity) == Identity::of(&path),
             };
-            if self.repositories.iter().any(is_known) || is_exempt(&path) {
+            if is_exempt(&path) {
                 continue;
             }
-            self.vet(&path, kind, tripped);
-            let record = Repository::new(path, kind, None, &mut budget);
-            self.repositories.extend(record.filter(|_| self.repositories.len() < MAX_REPOSITORIES));
+            if !self.repositories.iter().any(is_known) {
+                self.admit(&path, kind, tripped);
+            } else if kind == Kind::Pointer {
+                self.admit_target(&path, tripped);
+            }
+        }
+    }
+
+    /// Reports files below the top that other programs act on and that are new.
+    fn find_nested(&mut self, tripped: &mut Vec<Tripped>) {
+        let is_new = |path: &&PathBuf| !self.watched.iter().any(|known| known.path() == path.as_path());
+        let new: Vec<PathBuf> = self.finder.nested.iter().filter(is_new).cloned().collect();
+        let told = new.iter().take(MAX_NESTED);
+        tripped.extend(told.map(|path| Tripped { path: path.clone(), action: TripAction::Reported(None) }));
+        self.watched.extend(new.iter().map(|path| Watched::new(path)));
+    }
+
+    /// Makes a new repository harmless and remembers it as it is then. What is remembered is checked itself: a process
+    /// may have changed the files meanwhile.
+    fn admit(&mut self, path: &Path, kind: Kind, tripped: &mut Vec<Tripped>) {
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            self.vet(path, kind, tripped);
+            let Some(record) = Repository::new(path.to_owned(), kind, None) else { return };
+            let is_fine = self.is_harmless(&record);
+            last = Some(record);
+            if is_fine {
+                break;
+            }
+        }
+        let Some(mut record) = last else { return };
+        if !self.is_harmless(&record) {
+            record.kept.iter_mut().for_each(Kept::accept_nothing);
+        }
+        if self.repositories.len() < MAX_REPOSITORIES {
+            self.repositories.push(record);
+        }
+    }
+
+    /// Whether what a new repository would be restored to can run no program.
+    fn is_harmless(&self, record: &Repository) -> bool {
+        record.kept.iter().all(|kept| {
+            let name = kept.path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+            match (name, record.kind) {
+                ("hooks", _) => kept.is_empty(),
+                ("config" | "config.worktree", kind) => {
+                    let is_fine = |text: &str| disarm::is_harmless_text(text, kind);
+                    kept.is_missing() || kept.text().is_some_and(is_fine)
+                }
+                ("commondir", Kind::Repository | Kind::Module) => kept.is_missing(),
+                (_, Kind::Pointer) => {
+                    let target = kept.text().and_then(|text| disarm::target_of(&kept.path, text));
+                    let is_watched = |target: &PathBuf| {
+                        self.repositories.iter().any(|known| known.path == *target)
+                            || self.charge.pinned.contains(target)
+                    };
+                    kept.is_missing() || target.as_ref().is_some_and(is_watched)
+                }
+                _ => true,
+            }
+        })
+    }
+
+    /// Where a known pointer leads may be new: another folder with the same name, in a place that is not searched.
+    fn admit_target(&mut self, pointer: &Path, tripped: &mut Vec<Tripped>) {
+        let Some(target) = disarm::target(pointer) else { return };
+        let identity = Identity::of(&target);
+        let is_known = self.charge.pinned.contains(&target)
+            || self.repositories.iter().any(|known| Some(known.identity) == identity);
+        let is_inside = self.charge.roots.iter().any(|root| target.starts_with(root));
+        if is_inside && !is_known && aside::open_folder(&target).is_ok() {
+            self.admit(&target, Kind::Module, tripped);
         }
     }
 
@@ -360,15 +439,11 @@ impl State {
                     return move_aside(path, tripped);
                 };
                 if self.repositories.iter().any(|known| known.path == target) {
-                    return;
+                    return self.admit_target(path, tripped);
                 }
                 let is_inside = self.charge.roots.iter().any(|root| target.starts_with(root));
                 match aside::open_folder(&target) {
-                    Ok(folder) if is_inside => {
-                        disarm::disarm(&folder, &target, Kind::Module, tripped);
-                        let record = Repository::new(target, Kind::Module, None, &mut Budget::default());
-                        self.repositories.extend(record);
-                    }
+                    Ok(_) if is_inside => self.admit(&target, Kind::Module, tripped),
                     // Where nobody watches, anything may be in it later.
                     _ => move_aside(path, tripped),
                 }
@@ -396,7 +471,8 @@ fn timespec(time: Duration) -> Timespec {
 }
 
 impl Repository {
-    fn new(path: PathBuf, kind: Kind, old: Option<&Self>, budget: &mut Budget) -> Option<Self> {
+    fn new(path: PathBuf, kind: Kind, old: Option<&Self>) -> Option<Self> {
+        let budget = &mut Budget::of_repository();
         let identity = Identity::of(&path)?;
         let (place, names): (&Path, Vec<OsString>) = match kind {
             Kind::Pointer => (path.parent()?, vec![".git".into()]),

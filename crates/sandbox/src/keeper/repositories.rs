@@ -10,9 +10,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-const MAX_DEPTH: usize = 5;
+use crate::paths::PROTECTED;
+
+const MAX_DEPTH: usize = 16;
 const MAX_ENTRIES: usize = 20_000;
 const TIME_LIMIT: Duration = Duration::from_millis(20);
+/// Where the first search was complete, whatever takes longer later was created by commands.
+const MAX_NEW_ENTRIES: usize = 500_000;
+const NEW_TIME_LIMIT: Duration = Duration::from_secs(3);
+const MAX_NESTED: usize = 200;
 /// Times of folders are that coarse.
 const TICK: Duration = Duration::from_millis(100);
 /// Folders with many files and, usually, no repositories of interest.
@@ -37,6 +43,12 @@ pub(super) struct Finder {
     /// Repositories of the workspace itself: only their submodules and work trees are of interest.
     pinned: Vec<PathBuf>,
     listed: HashMap<PathBuf, Listed>,
+    /// Whether the first search was complete.
+    is_whole: Option<bool>,
+    /// Whether the last one was not, although the first was.
+    pub(super) is_flooded: bool,
+    /// Folders and files below the top that other programs act on, as of the last search.
+    pub(super) nested: Vec<PathBuf>,
 }
 
 /// A folder as it was.
@@ -47,12 +59,20 @@ struct Listed {
     folders: Vec<OsString>,
     git: Option<Kind>,
     is_bare: bool,
+    nested: Vec<OsString>,
     entries: usize,
 }
 
 impl Finder {
     pub(super) fn new(roots: &[PathBuf], pinned: &[PathBuf]) -> Self {
-        Self { roots: roots.to_vec(), pinned: pinned.to_vec(), listed: HashMap::new() }
+        Self {
+            roots: roots.to_vec(),
+            pinned: pinned.to_vec(),
+            listed: HashMap::new(),
+            is_whole: None,
+            is_flooded: false,
+            nested: Vec::new(),
+        }
     }
 
     /// Everything that there is now, with its place.
@@ -61,11 +81,17 @@ impl Finder {
         for git in self.pinned.clone() {
             self.inside(&git, 0, &mut found);
         }
-        let (started, mut entries) = (Instant::now(), 0);
+        let (max_entries, time_limit) = match self.is_whole {
+            Some(true) => (MAX_NEW_ENTRIES, NEW_TIME_LIMIT),
+            Some(false) | None => (MAX_ENTRIES, TIME_LIMIT),
+        };
+        let (started, mut entries, mut is_cut) = (Instant::now(), 0, false);
+        self.nested.clear();
         let mut waiting: VecDeque<(PathBuf, usize)> =
             self.roots.iter().map(|root| (root.clone(), 0)).collect();
         while let Some((folder, depth)) = waiting.pop_front() {
-            if entries > MAX_ENTRIES || started.elapsed() > TIME_LIMIT {
+            if entries > max_entries || started.elapsed() > time_limit {
+                is_cut = true;
                 break;
             }
             let listed = self.list(&folder).clone();
@@ -74,6 +100,9 @@ impl Finder {
                 self.inside(&folder, 0, &mut found);
                 found.push((folder, Kind::Repository));
                 continue;
+            }
+            if depth > 0 && self.nested.len() < MAX_NESTED {
+                self.nested.extend(listed.nested.iter().map(|name| folder.join(name)));
             }
             let git = folder.join(".git");
             if let Some(kind) = listed.git.filter(|_| !self.pinned.contains(&git)) {
@@ -86,6 +115,8 @@ impl Finder {
                 waiting.extend(listed.folders.iter().map(|name| (folder.join(name), depth + 1)));
             }
         }
+        self.is_flooded = is_cut && self.is_whole == Some(true);
+        self.is_whole.get_or_insert(!is_cut);
         found
     }
 
@@ -149,6 +180,10 @@ fn read(folder: &Path) -> Listed {
             // It names the folder that has the other parts.
             Some("commondir") => parts += 2,
             Some(name) if SKIPPED.contains(&name) => {}
+            Some(known) if PROTECTED.contains(&known) => {
+                listed.folders.extend(kind.is_dir().then(|| name.clone()));
+                listed.nested.push(name);
+            }
             _ if kind.is_dir() => listed.folders.push(name),
             _ => {}
         }
@@ -215,5 +250,23 @@ mod tests {
         fs::remove_dir_all(root.join("a")).unwrap();
         expected.drain(3..5);
         assert_eq!(find(&mut finder), expected);
+    }
+    #[test]
+    fn many_folders_do_not_hide_a_new_repository() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        fs::create_dir_all(root.join("src")).unwrap();
+        let mut finder = Finder::new(std::slice::from_ref(&root), &[]);
+        assert_eq!(finder.find(), []);
+        for number in 0..3000 {
+            fs::create_dir_all(root.join(format!("src/{number}/a"))).unwrap();
+        }
+        let deep = root.join("src/2999/b/c/d/e/f/g/h/.git");
+        fs::create_dir_all(&deep).unwrap();
+        fs::create_dir_all(root.join("src/7/.vscode")).unwrap();
+        fs::create_dir_all(root.join(".vscode")).unwrap();
+        assert_eq!(finder.find(), [(deep, Kind::Repository)]);
+        assert!(!finder.is_flooded);
+        assert_eq!(finder.nested, [root.join("src/7/.vscode")], "the one at the top has its own protection");
     }
 }

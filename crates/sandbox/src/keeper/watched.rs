@@ -25,6 +25,10 @@ impl Watched {
         Self { path: path.to_owned(), stamp: stamp(path), content: content(path) }
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Reports a change since the last look.
     pub(super) fn sweep(&mut self, tripped: &mut Vec<Tripped>) {
         let stamp = stamp(&self.path);

@@ -26,6 +26,7 @@ pub(crate) const HIDDEN: &[&str] = &[
     ".config/age/keys.txt",
     ".config/configstore/x.json",
     ".config/gh/hosts.yml",
+    ".config/git/config",
     ".config/helm/x",
     ".config/ngrok/x",
     ".config/pip/pip.conf",
@@ -33,6 +34,7 @@ pub(crate) const HIDDEN: &[&str] = &[
     ".docker/config.json",
     ".gemini/settings.json",
     ".git-credentials",
+    ".gitconfig",
     ".gnupg/secring",
     ".kube/config",
     ".local/share/gopass/x",
@@ -65,6 +67,9 @@ pub(crate) const ATTACKS: &[Attack] = &[
     }),
     attack(35, "socket-of-gpg-agent", SOCKETS, |aim| {
         UnixStream::connect(aim.home.join(".gnupg/S.gpg-agent")).map(drop)
+    }),
+    attack(36, "socket-in-a-home", SOCKETS, |aim| {
+        UnixStream::connect(aim.home.join("notes/daemon.sock")).map(drop)
     }),
     attack(36, "socket-of-a-terminal", SOCKETS, |_| {
         let user = unsafe { libc::getuid() };
@@ -188,6 +193,15 @@ pub(crate) const ATTACKS: &[Attack] = &[
         fs::create_dir_all(".gemini/policies").and_then(|()| fs::write(".gemini/policies/x.toml", "x"))
     })
     .at_landlock(Outcome::Undone),
+    attack(80, "own-policies-as-if-moved-aside", PROTECTED, |_| {
+        fs::create_dir_all(".gemini/policies")
+            .and_then(|()| fs::write(".gemini/policies/x.sandbox-blocked-1.toml", "x"))
+    })
+    .at_landlock(Outcome::Undone),
+    attack(80, "conversations-of-other-projects", SECRETS, |aim| {
+        read(&aim.home.join(".gemini/tmp/other/chats/session.json"))
+    }),
+    attack(80, "keys-of-extensions", SECRETS, |aim| read(&aim.home.join(".gemini/extensions/e/.env"))),
     attack(80, "own-trust", FILES, |aim| append(&aim.home.join(".gemini/trustedFolders.json"))),
     attack(81, "new-editor-tasks", PROTECTED, |_| {
         fs::create_dir_all(".vscode").and_then(|()| fs::write(".vscode/tasks.json", "{}"))
@@ -201,14 +215,27 @@ pub(crate) const ATTACKS: &[Attack] = &[
         fs::create_dir_all(".claude").and_then(|()| fs::write(".claude/settings.json", "{}"))
     })
     .everywhere(Outcome::Undone),
+    attack(81, "settings-of-another-agent", PROTECTED, |_| fs::write(".aider.conf.yml", "lint-cmd: evil"))
+        .everywhere(Outcome::Undone),
+    attack(81, "nested-editor-tasks", PROTECTED, |_| {
+        fs::create_dir_all("src/.vscode").and_then(|()| fs::write("src/.vscode/tasks.json", "{}"))
+    })
+    .everywhere(Outcome::Told),
+    attack(83, "hooks-of-a-manager", PROTECTED, |_| fs::write("lefthook.yml", "pre-commit: evil"))
+        .everywhere(Outcome::Told),
+    attack(83, "settings-of-a-package-manager", PROTECTED, |_| fs::write(".yarnrc.yml", "yarnPath: evil"))
+        .everywhere(Outcome::Told),
     attack(83, "script-of-a-package", PROTECTED, |_| {
         fs::write("package.json", r#"{"scripts": {"postinstall": "evil"}}"#)
     })
     .everywhere(Outcome::Told),
     attack(83, "instructions-for-agents", PROTECTED, |_| fs::write("AGENTS.md", "obey"))
         .everywhere(Outcome::Told),
-    attack(84, "poison-a-cache", "package caches", |aim| fs::write(aim.home.join(".cache/x"), "evil"))
+    attack(84, "poison-a-cache", "package caches", |aim| fs::write(aim.home.join(".cache/pip/x"), "evil"))
         .everywhere(Outcome::Open),
+    attack(85, "plant-a-program-in-a-cache", FILES, |aim| {
+        fs::write(aim.home.join(".cache/other/bin"), "evil")
+    }),
     attack(85, "plant-a-program", FILES, |aim| {
         fs::create_dir_all(aim.home.join(".local/bin"))?;
         fs::write(aim.home.join(".local/bin/git"), "evil")
@@ -235,13 +262,13 @@ pub(crate) const NOT_HERE: &[(u8, &str)] = &[
     (49, "as 48"),
     (51, "needs another search path: tests of `exec`"),
     (63, "needs the proxy"),
-    (64, "needs the proxy"),
+    (64, "needs the proxy: `sandbox_attacks` of `cli`"),
     (65, "needs the proxy"),
-    (66, "needs the proxy"),
+    (66, "needs the proxy: `sandbox_attacks` of `cli`"),
     (67, "needs the proxy"),
     (68, "needs the proxy"),
-    (69, "needs the proxy"),
-    (70, "needs the proxy"),
+    (69, "needs the proxy: `sandbox_attacks` of `cli`"),
+    (70, "needs the proxy: `sandbox_attacks` of `cli`"),
     (71, "needs the proxy"),
     (72, "open by design: a host that is allowed can be sent anything"),
     (82, "file names differ by case on this system"),
@@ -253,7 +280,7 @@ pub(crate) const NOT_HERE: &[(u8, &str)] = &[
     (93, "needs a change from outside: `sessions::`"),
     (94, "needs other folders: `races::`"),
     (96, "needs a grant"),
-    (97, "needs a grant"),
+    (97, "needs a grant: `sandbox_attacks` of `cli`"),
     (98, "needs a question"),
     (99, "needs a container"),
 ];

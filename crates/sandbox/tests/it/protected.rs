@@ -49,7 +49,8 @@ fn a_repository_that_a_command_creates_is_usable_and_protected_from_then_on() {
         let level = scene.sandbox.level();
         let run = |script: &str| {
             let (status, said) = scene.shell(&format!(
-                "export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'; {script}"
+                "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory \
+                 GIT_CONFIG_VALUE_0='*'; {script}"
             ));
             assert!(status.success(), "{level}: {script}: {said}");
             scene.sandbox.take_tripped()
@@ -135,7 +136,6 @@ fn a_right_to_write_a_protected_file_ends_with_its_command_while_others_run_on()
     fs::create_dir(scene.path("w/go")).unwrap();
     eventually("the other command did it", || scene.path("w/done").exists());
     eventually("it is undone", || envrc() == "mine\n");
-    assert!(scene.path("w/.envrc.sandbox-blocked-2").exists(), "it was written");
     drop(other);
 }
 
@@ -181,4 +181,73 @@ fn own_listing(folder: &tempfile::TempDir, listing: &str) -> String {
     let output =
         std::process::Command::new("sh").args(["-c", listing]).current_dir(folder.path().join("w")).output();
     String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
+/// A repository that runs programs, as a script.
+fn evil(path: &str) -> String {
+    format!(
+        "mkdir -p {path}/hooks {path}/objects {path}/refs; echo 'ref: refs/heads/main' > {path}/HEAD; \
+         printf '[core]\\n\\tfsmonitor = evil\\n' > {path}/config; echo evil > {path}/hooks/pre-commit; "
+    )
+}
+
+#[test]
+fn a_repository_behind_a_pointer_is_found_again_wherever_it_is() {
+    for scene in scenes() {
+        let level = scene.sandbox.level();
+        let path = "node_modules/evil";
+        let point = format!("{} mkdir -p sub; echo 'gitdir: ../{path}' > sub/.git", evil(path));
+        for script in
+            [point, format!("rm -rf {path}; {}", evil(path)), format!("mv {path} away; {}", evil(path))]
+        {
+            let (status, said) = scene.shell(&script);
+            assert!(status.success(), "{level}: {said}");
+            let tripped = names(&scene.sandbox.take_tripped());
+            let is_told = |name: &str, action: &'static str| tripped.contains(&(name.to_owned(), action));
+            assert!(
+                is_told("pre-commit", "renamed") && is_told("config", "disarmed"),
+                "{level}: {tripped:?}"
+            );
+            assert!(!scene.path("w/node_modules/evil/hooks/pre-commit").exists(), "{level}");
+        }
+        assert!(scene.path("w/sub/.git").exists(), "{level}");
+    }
+}
+
+#[test]
+fn a_new_repository_that_changes_all_the_time_is_not_remembered_with_its_hooks() {
+    for scene in scenes() {
+        let level = scene.sandbox.level();
+        let script = format!(
+            "{} (while :; do echo evil > new/.git/hooks/pre-commit; echo '[alias]' > new/.git/config; rm -f new/.git/hooks/pre-commit; \
+             printf '[core]\\n\\tfsmonitor = evil\\n' > new/.git/config; done) & sleep 0.6; kill $!; wait; {}",
+            evil("new/.git"),
+            evil("new/.git")
+        );
+        for _ in 0..3 {
+            scene.shell(&script);
+            let _ = scene.sandbox.take_tripped();
+            assert!(!scene.path("w/new/.git/hooks/pre-commit").exists(), "{level}");
+            let config = fs::read_to_string(scene.path("w/new/.git/config")).unwrap_or_default();
+            let is_active = |line: &str| line.trim_start().starts_with("fsmonitor");
+            assert!(!config.lines().any(is_active), "{level}: {config}");
+        }
+    }
+}
+
+#[test]
+fn examples_of_hooks_use_up_nothing() {
+    for scene in scenes() {
+        let level = scene.sandbox.level();
+        let many = "mkdir -p big/.git/hooks; head -c 200000 /dev/zero > big/.git/hooks/a.sample; \
+                    for i in $(seq 600); do ln big/.git/hooks/a.sample big/.git/hooks/$i.sample; done; ";
+        let quiet = "mkdir -p r/.git/hooks r/.git/objects r/.git/refs; echo x > r/.git/HEAD; printf '[core]\\n' > r/.git/config";
+        assert!(scene.shell(&format!("{many} {quiet}")).0.success());
+        let _ = scene.sandbox.take_tripped();
+        assert!(scene.shell(&evil("r/.git")).0.success());
+        let tripped = names(&scene.sandbox.take_tripped());
+        let expected = [("config", "restored"), ("pre-commit", "renamed")];
+        assert_eq!(tripped, expected.map(|(name, action)| (name.to_owned(), action)), "{level}");
+        assert_eq!(fs::read_to_string(scene.path("w/r/.git/config")).unwrap(), "[core]\n", "{level}");
+    }
 }

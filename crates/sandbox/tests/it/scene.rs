@@ -28,7 +28,7 @@ pub(crate) struct Scene {
     pub(crate) sandbox: Sandbox,
     pub(crate) outside: Outside,
     /// In a hidden place, and in the workspace.
-    pub(crate) _sockets: [Option<UnixListener>; 2],
+    pub(crate) _sockets: Vec<UnixListener>,
 }
 
 /// The targets that must stay out of reach.
@@ -103,8 +103,10 @@ impl Scene {
         let folder = scratch()?;
         let base = folder.path();
         for path in [
-            "home/.cache",
-            "home/.gemini",
+            "home/.cache/other",
+            "home/.cache/pip",
+            "home/.gemini/extensions/e",
+            "home/.gemini/tmp/other/chats",
             "home/.gnupg",
             "home/notes",
             "other",
@@ -124,7 +126,9 @@ impl Scene {
         for (path, text) in [
             ("home/.bashrc", "# mine\n"),
             ("home/notes/plain", "readable"),
+            ("home/.gemini/extensions/e/.env", "SECRET"),
             ("home/.gemini/oauth_creds.json", "SECRET"),
+            ("home/.gemini/tmp/other/chats/session.json", "SECRET"),
             ("w/.git/HEAD", "ref: refs/heads/main\n"),
             ("w/.git/config", "[core]\n"),
             ("home/.gemini/trustedFolders.json", "{}"),
@@ -146,13 +150,12 @@ impl Scene {
         fs::hard_link(&program, base.join("w/attack"))
             .or_else(|_| fs::copy(&program, base.join("w/attack")).map(drop))
             .unwrap();
+        let listen = |path: &str| UnixListener::bind(base.join(path)).ok();
+        // A path can be too long for a socket.
+        let sockets = ["home/.gnupg/S.gpg-agent", "w/socket", "home/notes/daemon.sock"];
+        let sockets = sockets.into_iter().filter_map(listen).collect();
         match Sandbox::open(&SandboxRequest { network, ..request(base, level) }) {
-            Ok(sandbox) => {
-                let listen = |path: &str| UnixListener::bind(base.join(path)).ok();
-                // A path can be too long for a socket.
-                let sockets = ["home/.gnupg/S.gpg-agent", "w/socket"].map(listen);
-                Some(Self { sandbox, outside: Outside::new(), folder, _sockets: sockets })
-            }
+            Ok(sandbox) => Some(Self { sandbox, outside: Outside::new(), folder, _sockets: sockets }),
             Err(why) => {
                 tell(&format!("not tested: {why}"));
                 None
@@ -232,7 +235,8 @@ impl Scene {
             for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
                 let name = path.file_name().unwrap().to_string_lossy().into_owned();
                 let meta = path.symlink_metadata().unwrap();
-                if name.contains(".sandbox-blocked-") {
+                let number = name.rsplit_once(".sandbox-blocked-").map(|(_, number)| number.parse::<u64>());
+                if number.is_some_and(|number| number.is_ok()) {
                     continue;
                 }
                 let text = fs::read_to_string(&path).unwrap_or_default();

@@ -236,7 +236,7 @@ fn a_listener_inside_is_handed_out_and_nothing_else_leads_out() {
             fs::create_dir_all(base.join(path)).unwrap();
         }
         let (sender, receiver) = std::sync::mpsc::channel();
-        let open = move |listeners: Vec<std::net::TcpListener>| sender.send(listeners).unwrap();
+        let open = move |opened: Vec<(u16, std::net::TcpListener)>| sender.send(opened).unwrap();
         let doors = pollux_sandbox::Doors {
             ports: vec![3128],
             open: std::sync::Arc::new(open),
@@ -248,7 +248,8 @@ fn a_listener_inside_is_handed_out_and_nothing_else_leads_out() {
             continue;
         };
         assert!(sandbox.confinement().proxied && !sandbox.confinement().network);
-        let listener = receiver.recv().unwrap().pop().unwrap();
+        let (port, listener) = receiver.recv().unwrap().pop().unwrap();
+        assert_eq!(port, 3128);
         let served = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut said = [0; 5];
@@ -256,7 +257,7 @@ fn a_listener_inside_is_handed_out_and_nothing_else_leads_out() {
             stream.write_all(b"answer").unwrap();
             said
         });
-        let scene = Scene { sandbox, outside: crate::scene::Outside::new(), folder, _sockets: [None, None] };
+        let scene = Scene { sandbox, outside: crate::scene::Outside::new(), folder, _sockets: Vec::new() };
         let ask = "import socket as s\nc = s.create_connection((\"127.0.0.1\", 3128))\nc.sendall(b\"hello\")\nprint(c.recv(9))";
         let (status, said) =
             scene.shell(&format!("echo $HTTP_PROXY $POLLUX_SANDBOX_NETWORK; python3 -c '{ask}'"));

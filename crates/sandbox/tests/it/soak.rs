@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pollux_sandbox::{Level, Sandbox, SandboxRequest, process_table};
+use pollux_sandbox::{Grants, Level, Sandbox, SandboxRequest, process_table};
 
 use crate::scene::{LEVELS, Scene, request, tell};
 use crate::sessions::eventually;
@@ -42,7 +42,13 @@ pub(crate) fn run(arguments: &[String]) -> ! {
     let base = Path::new(base);
     let directory = base.join("w");
     let level = Level::named(level).unwrap();
-    let sandbox = Sandbox::open(&soak_request(base, level)).unwrap();
+    let request = soak_request(base, level);
+    let sandbox = Sandbox::open(&request).unwrap();
+    // Other modes of the same session, which share its processes and temporary files.
+    let grants = Grants { read_only: true, ..Grants::default() };
+    let plan = sandbox.for_mode(&SandboxRequest { grants, network: false, ..request.clone() }).unwrap();
+    let open = sandbox.for_mode(&SandboxRequest { network: true, ..request }).unwrap();
+    let modes = [&sandbox, &plan, &open];
     let null = fs::File::open("/dev/null").unwrap();
     let environment = [("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())];
     let mut random = script.parse().ok().map(Random);
@@ -57,7 +63,8 @@ pub(crate) fn run(arguments: &[String]) -> ! {
             environment: &environment,
             streams: [null.as_fd(), null.as_fd(), null.as_fd()],
         };
-        let (mut held, _armed) = sandbox.start(&start).unwrap();
+        let mode = random.as_mut().map_or(0, |random| random.below(modes.len() as u64) as usize);
+        let (mut held, _armed) = modes[mode].start(&start).unwrap();
         #[expect(clippy::print_stdout, reason = "its parent counts")]
         {
             println!(".");
@@ -111,7 +118,12 @@ fn nothing_is_left_of_programs_that_are_killed_at_random_times() {
     for level in LEVELS {
         let Some(scene) = Scene::new(level, true) else { continue };
         fs::create_dir_all(scene.path("tmp")).unwrap();
-        let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count();
+        // Others may mount something meanwhile.
+        let folder = scene.folder.path().display().to_string();
+        let mounts = || {
+            let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
+            all.lines().filter(|line| line.contains(&folder)).count()
+        };
         let (before, mounted) = (scene.active(), mounts());
         let (mut count, mut kills, mut family) = (0, 0, Vec::new());
         while count < wanted {

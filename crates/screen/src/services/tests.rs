@@ -60,9 +60,9 @@ impl Scene {
             respect_gemini_ignore: true,
             ..FileFiltering::default()
         };
-        let commands = pollux_extend::commands::Places {
+        let commands = pollux_extend::commands::CommandFolders {
             user: Some(self.path("home/.gemini/commands")),
-            ..pollux_extend::commands::Places::default()
+            ..pollux_extend::commands::CommandFolders::default()
         };
         let offers = Offers {
             workspace: Some(Arc::new(workspace.unwrap())),
@@ -95,7 +95,7 @@ impl Scene {
 fn asked(services: &ComposerServices, kind: Kind, text: &str) -> Vec<String> {
     let id = services.latest.load(Ordering::Relaxed) + 1;
     let mut last = Vec::new();
-    services.complete(&Wanted { id, kind, text: text.to_owned(), range: 0..0 }, &mut |items| last = items);
+    services.complete(&Wanted { id, kind, text: text.to_owned(), range: 0..0 }, &mut |items, _| last = items);
     last.into_iter().map(|item| item.insert).collect()
 }
 
@@ -143,10 +143,10 @@ fn commands_follow_a_slash_with_their_words_and_names() {
     assert_eq!(slash("/directory add s"), ["src/"]);
     assert!(slash("/nosuch x").is_empty() && slash("/quit a b c").is_empty());
     let mut run = Vec::new();
-    services
-        .complete(&Wanted { id: 999, kind: Kind::Slash, text: "/".to_owned(), range: 0..0 }, &mut |items| {
-            run = items
-        });
+    services.complete(
+        &Wanted { id: 999, kind: Kind::Slash, text: "/".to_owned(), range: 0..0 },
+        &mut |items, _| run = items,
+    );
     let item = |name: &str| run.iter().find(|item| item.insert == name).unwrap();
     assert!(item("help").run && !item("git:tidy").run);
     assert_eq!(
@@ -239,4 +239,15 @@ fn the_clipboard_gives_a_picture_else_a_text_else_a_reason() {
     scene.program("wl-paste", "exit 1");
     let Clip::Nothing(why) = scene.services().clipboard() else { panic!("something") };
     assert!(why.contains("neither text nor an image"), "{why}");
+}
+
+#[test]
+fn an_at_sign_without_a_match_says_so() {
+    let scene = Scene::new();
+    scene.file("project/a.txt", "");
+    let services = scene.services();
+    let mut notes = Vec::new();
+    let wanted = Wanted { id: 1, kind: Kind::At, text: "zzzq".to_owned(), range: 0..0 };
+    services.complete(&wanted, &mut |items, note| notes.push((items.len(), note)));
+    assert_eq!(notes.last(), Some(&(0, "No file matches")), "{notes:?}");
 }

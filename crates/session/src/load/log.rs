@@ -9,7 +9,7 @@ use super::RepairNote;
 use super::fold::{Folded, Layout, parse_lossy};
 
 /// The state after the records so far.
-pub(super) struct State<M> {
+pub(super) struct LogState<M> {
     meta: JsonObject,
     messages: Vec<M>,
     /// Position of each id among the messages.
@@ -23,7 +23,7 @@ pub(super) fn fold(text: &[u8]) -> Option<Folded> {
         text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()).peekable();
     let first = lines.next()?;
     lines.peek()?;
-    let mut state: State<Value> = State::of(serde_json::from_slice(first).ok()?)?;
+    let mut state: LogState<Value> = LogState::of(serde_json::from_slice(first).ok()?)?;
     let mut last_is_bad = false;
     for line in lines {
         last_is_bad = false;
@@ -42,7 +42,7 @@ pub(super) fn fold(text: &[u8]) -> Option<Folded> {
     Some(Folded { meta, messages, layout: Layout::Log { ends_with_newline }, repaired })
 }
 
-impl<M: From<Value>> State<M> {
+impl<M: From<Value>> LogState<M> {
     /// Begins with the first record; `None` if no log begins so.
     pub(super) fn of(first: JsonObject) -> Option<Self> {
         // Another shape of the list is none of today; the reader of whole objects says so.

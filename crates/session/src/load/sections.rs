@@ -15,7 +15,7 @@ use pollux_domain::JsonObject;
 use serde_json::Value;
 
 use super::fold::name_message;
-use super::log::State;
+use super::log::LogState;
 use super::{Decoded, FileStamp, Layout, decoded};
 use crate::blobs::Blobs;
 use crate::document::{self, Head, TAIL};
@@ -151,7 +151,7 @@ fn read_document(file: &File, stamp: FileStamp, head: &[u8], blobs: &Blobs) -> O
 
 fn read_log(file: &File, stamp: FileStamp, head: &[u8], blobs: &Blobs) -> Option<Decoded> {
     let length = memchr::memchr(b'\n', head)?;
-    let mut state: State<Item> = State::of(object(head.get(..length)?)?)?;
+    let mut state: LogState<Item> = LogState::of(object(head.get(..length)?)?)?;
     let ends_with_newline = bytes_at(file, stamp.length - 1..stamp.length)? == b"\n";
     let body = length as u64 + 1..stamp.length - u64::from(ends_with_newline);
     if body.is_empty() {

@@ -7,14 +7,14 @@ use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
-use super::{Found, Place, lossy};
+use super::{Found, MessagePlace, lossy};
 use crate::load::RepairNote;
 use crate::raw::{self, Fields};
 
 #[derive(Default)]
 struct State {
     meta: JsonObject,
-    places: Vec<Place>,
+    places: Vec<MessagePlace>,
     /// Position of each id among the messages.
     known: HashMap<String, usize>,
 }
@@ -69,11 +69,13 @@ pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Found>> {
 
 impl Line<'_> {
     /// The place of a value that was read from this line.
-    fn place(&self, text: &str) -> Place {
+    fn place(&self, text: &str) -> MessagePlace {
         let offset = (text.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize);
         match (self.at, offset) {
-            (Some(at), Some(offset)) => Place::File { at: at + offset as u64, length: text.len() as u64 },
-            _ => Place::Memory(text.to_owned()),
+            (Some(at), Some(offset)) => {
+                MessagePlace::File { at: at + offset as u64, length: text.len() as u64 }
+            }
+            _ => MessagePlace::Memory(text.to_owned()),
         }
     }
 }
@@ -97,7 +99,7 @@ impl State {
         }
     }
 
-    fn put(&mut self, id: String, place: Place) {
+    fn put(&mut self, id: String, place: MessagePlace) {
         match self.known.get(&id).and_then(|at| self.places.get_mut(*at)) {
             Some(known) => *known = place,
             None => {

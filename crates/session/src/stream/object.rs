@@ -4,7 +4,7 @@
 
 use std::io::{self, BufRead};
 
-use super::Place;
+use super::MessagePlace;
 use crate::raw;
 
 /// Longer keys than this are no fields of a session.
@@ -30,7 +30,7 @@ pub(super) struct Scanned {
     pub(super) outcome: Outcome,
     /// The fields but for the list of messages, as they are in the file.
     pub(super) fields: Vec<(String, Vec<u8>)>,
-    pub(super) spans: Vec<Place>,
+    pub(super) spans: Vec<MessagePlace>,
     /// Whether there is a list of messages.
     pub(super) has_list: bool,
     /// Whether the object is on a single line.
@@ -287,7 +287,7 @@ impl Scanner {
     }
 
     fn end_message(&mut self, end: u64) {
-        self.found.spans.push(Place::File { at: self.message_at, length: end - self.message_at });
+        self.found.spans.push(MessagePlace::File { at: self.message_at, length: end - self.message_at });
     }
 }
 
@@ -301,12 +301,12 @@ mod tests {
     }
 
     fn messages<'a>(text: &'a str, scanned: &Scanned) -> Vec<&'a str> {
-        let text_of = |place: &Place| match place {
-            Place::File { at, length } => {
+        let text_of = |place: &MessagePlace| match place {
+            MessagePlace::File { at, length } => {
                 let from = usize::try_from(*at).unwrap();
                 text.get(from..from + usize::try_from(*length).unwrap()).unwrap().trim_end()
             }
-            Place::Memory(_) => panic!("nothing is kept in memory"),
+            MessagePlace::Memory(_) => panic!("nothing is kept in memory"),
         };
         scanned.spans.iter().map(text_of).collect()
     }

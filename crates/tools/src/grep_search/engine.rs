@@ -56,7 +56,7 @@ impl Context {
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct FileLine {
     pub(super) number: u64,
     pub(super) text: String,
     pub(super) is_match: bool,
@@ -66,7 +66,7 @@ pub(super) struct Line {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FileMatches {
     pub(super) path: PathBuf,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<FileLine>,
 }
 
 impl FileMatches {
@@ -242,7 +242,7 @@ fn search_file(
     path: &Path,
     query: &Query,
     stop: &(dyn Fn() -> bool + Sync),
-) -> Vec<Line> {
+) -> Vec<FileLine> {
     // Unless it has become a link, is behind one, or is a file that blocks.
     let Ok(opened) = workspace.open_found(path) else { return Vec::new() };
     let limit = query.per_file.unwrap_or(u64::MAX).min(query.total);
@@ -254,7 +254,7 @@ fn search_file(
 }
 
 struct Gathered<'a> {
-    lines: Vec<Line>,
+    lines: Vec<FileLine>,
     matches: u64,
     limit: u64,
     exclude: Option<&'a Regex>,
@@ -269,7 +269,7 @@ impl Gathered<'_> {
             Some((cut, _)) => format!("{}... [truncated]", text.get(..cut).unwrap_or_default()),
             None => text.to_owned(),
         };
-        self.lines.push(Line { number: number.unwrap_or_default(), text, is_match });
+        self.lines.push(FileLine { number: number.unwrap_or_default(), text, is_match });
     }
 }
 

@@ -66,7 +66,7 @@ impl EntryKind {
 
 /// A name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Entry {
+pub(crate) struct DirectoryEntry {
     pub(crate) name: OsString,
     pub(crate) kind: EntryKind,
 }
@@ -115,7 +115,7 @@ impl Folder {
     }
 
     /// The names in it, in no order.
-    pub(crate) fn entries(&self) -> io::Result<Vec<Entry>> {
+    pub(crate) fn entries(&self) -> io::Result<Vec<DirectoryEntry>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let readable = retry_on_intr(|| fs::openat(&self.0, ".", flags, Mode::empty()))?;
         let mut entries = Vec::new();
@@ -127,7 +127,7 @@ impl Folder {
             }
             // Not every file system reports the kind; a name that has disappeared is skipped.
             let kind = EntryKind::of(entry.file_type()).or_else(|| self.status(name).ok().map(|s| s.kind));
-            entries.extend(kind.map(|kind| Entry { name: name.to_owned(), kind }));
+            entries.extend(kind.map(|kind| DirectoryEntry { name: name.to_owned(), kind }));
         }
         Ok(entries)
     }
@@ -227,7 +227,7 @@ mod tests {
         let folder = Folder::open(&base, Path::new(""), Missing::Fail).unwrap();
         let mut entries = folder.entries().unwrap();
         entries.sort();
-        let entry = |name: &str, kind| Entry { name: name.into(), kind };
+        let entry = |name: &str, kind| DirectoryEntry { name: name.into(), kind };
         let expected = [
             entry("file", EntryKind::File),
             entry("folder", EntryKind::Folder),

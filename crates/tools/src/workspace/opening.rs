@@ -4,7 +4,10 @@ use std::ffi::OsStr;
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pollux_domain::file_view::FileView;
 
 use super::beneath::{Folder, Missing, Purpose, Status};
 use super::{Location, PathRefusal, Workspace};
@@ -28,6 +31,8 @@ pub(crate) enum OpenError {
 pub(crate) struct Opened {
     pub(crate) file: File,
     pub(crate) metadata: Metadata,
+    /// The editor that may have newer text of it.
+    view: Option<(Arc<dyn FileView>, PathBuf)>,
 }
 
 impl Opened {
@@ -36,7 +41,8 @@ impl Opened {
         let size = self.metadata.len().min(limit);
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default().saturating_add(1));
         self.file.take(limit).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        let newer = self.view.and_then(|(view, path)| newer_text(&*view, &path, &bytes, limit));
+        Ok(newer.unwrap_or(bytes))
     }
 }
 
@@ -44,7 +50,9 @@ impl Workspace {
     /// Opens a regular file; tests the path again before that.
     pub(crate) fn open_file(&self, location: &Location) -> Result<Opened, OpenError> {
         let location = self.admit_again(location).map_err(OpenError::Refused)?;
-        open_beneath(&location).map_err(|error| self.explain(&location, error))
+        let mut opened = open_beneath(&location).map_err(|error| self.explain(&location, error))?;
+        opened.view = self.view_of(&location).map(|view| (Arc::clone(view), location.path().to_path_buf()));
+        Ok(opened)
     }
 
     /// Opens a regular file by a real path that a walk found.
@@ -81,6 +89,18 @@ impl Workspace {
     }
 }
 
+/// What an editor has instead of these bytes. Only files that are text on disk are asked about, and line ends alone are no
+/// difference: editors keep them apart from the text.
+fn newer_text(view: &dyn FileView, path: &Path, bytes: &[u8], limit: u64) -> Option<Vec<u8>> {
+    let on_disk = std::str::from_utf8(bytes).ok()?;
+    if on_disk.contains('\0') || on_disk.starts_with('\u{feff}') {
+        return None;
+    }
+    let text = view.read(path).filter(|text| text.len() as u64 <= limit)?;
+    let ends = |text: &str| text.replace("\r\n", "\n");
+    (ends(&text) != ends(on_disk)).then(|| text.into_bytes())
+}
+
 fn open_beneath(location: &Location) -> Result<Opened, OpenError> {
     let below = location.path().strip_prefix(&location.base).unwrap_or(Path::new(""));
     let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
@@ -96,7 +116,7 @@ fn open_beneath(location: &Location) -> Result<Opened, OpenError> {
     if !kind.is_file() {
         return Err(OpenError::Special(special_name(kind)));
     }
-    Ok(Opened { file, metadata })
+    Ok(Opened { file, metadata, view: None })
 }
 
 fn from_io(error: io::Error) -> OpenError {

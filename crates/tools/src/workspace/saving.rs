@@ -37,6 +37,9 @@ impl Workspace {
         if location.read_only {
             return Err(SaveError::ReadOnly);
         }
+        if self.is_written_by_editor(&location, content) {
+            return Ok(());
+        }
         save_beneath(&location, content).map_err(|error| match error {
             // A link appeared after the path was resolved.
             SaveError::Io(error) if error.raw_os_error() == Some(libc::ELOOP) => {
@@ -44,6 +47,23 @@ impl Workspace {
             }
             other => other,
         })
+    }
+}
+
+impl Workspace {
+    /// Lets the editor write a text, so that an open buffer of it does not go stale. The folders on the way are ours to
+    /// create, and a place that is no regular file is left to the checks of [`save_beneath`].
+    fn is_written_by_editor(&self, location: &Location, content: &[u8]) -> bool {
+        let Some(view) = self.view_of(location) else { return false };
+        let Ok(text) = std::str::from_utf8(content) else { return false };
+        let below = location.path().strip_prefix(&location.base).unwrap_or(Path::new(""));
+        let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else { return false };
+        let Ok(folder) = Folder::open(&location.base, parent, Missing::Create) else { return false };
+        let is_free = match folder.file(name, Purpose::Read).and_then(|file| file.metadata()) {
+            Ok(metadata) => metadata.is_file() && metadata.nlink() == 1,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        is_free && !text.starts_with('\u{feff}') && view.write(location.path(), text)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use crossterm::event::{KeyEvent, KeyEventKind, KeyModifiers, MouseEvent, MouseEventKind};
-use pollux_domain::approval::{Answer, ApprovalMode};
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent, MouseEventKind};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode};
 
 use super::dialogs::Holder;
 use super::{Action, App, TOAST};
@@ -19,6 +19,9 @@ impl App {
     pub fn keys(&mut self, keys: &[KeyEvent], now: Instant) -> Vec<Action> {
         let pressed: Vec<KeyEvent> =
             keys.iter().filter(|key| key.kind != KeyEventKind::Release).copied().collect();
+        if let Some(actions) = self.detach(&pressed, now) {
+            return actions;
+        }
         let together = match self.holder(now) {
             Holder::Prompt => pressed.len() > 1,
             Holder::Dialog(place) => self.is_pasted(place, &pressed),
@@ -43,10 +46,35 @@ impl App {
         actions
     }
 
+    /// The two keys that detach, together or one after the other; `None` if these keys are about something else.
+    fn detach(&mut self, pressed: &[KeyEvent], now: Instant) -> Option<Vec<Action>> {
+        let (first, rest) = pressed.split_first()?;
+        let is_d = |key: &KeyEvent| key.code == KeyCode::Char('d') && key.modifiers.is_empty();
+        if std::mem::take(&mut self.notices.detaching) && rest.is_empty() && is_d(first) {
+            let _ = self.notices.toast.take_if(|toast| toast.again);
+            return Some(vec![Action::Detach]);
+        }
+        if self.settings.keys.command(first, Context::App) != Some(Command::Detach) {
+            return None;
+        }
+        match rest {
+            [] => {
+                self.notices.detaching = true;
+                self.toast_again("Press d to detach.", now);
+                Some(Vec::new())
+            }
+            [second] if is_d(second) => Some(vec![Action::Detach]),
+            _ => None,
+        }
+    }
+
     /// A key.
     pub fn key(&mut self, key: KeyEvent, now: Instant) -> Vec<Action> {
         if key.kind == KeyEventKind::Release {
             return Vec::new();
+        }
+        if self.suspends(&key) {
+            return vec![Action::Suspend];
         }
         if let Holder::Dialog(place) = self.holder(now)
             // A letter that says nothing to the question is the beginning of a text.
@@ -68,6 +96,12 @@ impl App {
         }
         self.set_conditions();
         actions
+    }
+
+    /// Whether a key suspends the program, whatever is open; a key that was bound to an edit as well edits.
+    fn suspends(&self, key: &KeyEvent) -> bool {
+        let keys = &self.settings.keys;
+        keys.is(key, Command::Suspend) && keys.command(key, Context::Composer).is_none()
     }
 
     /// Something is typed into the prompt.
@@ -99,10 +133,12 @@ impl App {
             Verdict::Answered { call, answer } => {
                 self.settle(&call);
                 // Cancelling a turn also cancels the queue.
-                if answer == Answer::Cancel {
-                    self.unqueue();
-                }
-                vec![Action::Decide { call, answer }]
+                let mut actions = match answer == ApprovalAnswer::Cancel {
+                    true => self.unqueue(),
+                    false => Vec::new(),
+                };
+                actions.push(Action::Decide { call, answer });
+                actions
             }
             Verdict::Edit { call } => vec![Action::EditCall(call)],
             Verdict::Picked { key, with } => {
@@ -136,14 +172,11 @@ impl App {
             }
             Reaction::Submit(submission) => self.submit(submission),
             Reaction::Queue(submission) => {
-                self.queue.push(submission);
+                self.tray.queue(submission);
                 Vec::new()
             }
             Reaction::Complete(wanted) => vec![Action::Complete(wanted)],
-            Reaction::PullQueue => {
-                self.unqueue();
-                Vec::new()
-            }
+            Reaction::PullQueue => self.unqueue(),
             Reaction::OpenEditor => vec![Action::OpenEditor(self.composer.expanded())],
             Reaction::PasteClipboard => vec![Action::PasteClipboard],
             Reaction::Shortcuts => {
@@ -172,8 +205,7 @@ impl App {
             return Vec::new();
         }
         if self.is_busy() && !runs_beside(&submission) {
-            self.queue.push(submission);
-            return Vec::new();
+            return self.send_during_turn(submission);
         }
         vec![Action::Submit { text: submission.text, shell: submission.shell }]
     }
@@ -242,7 +274,8 @@ impl App {
 
     /// Cancels the turn. Queued prompts go back into the composer.
     fn cancel(&mut self) -> Vec<Action> {
-        self.unqueue();
+        // A turn that ends drops what it did not get.
+        drop(self.unqueue());
         vec![Action::Cancel]
     }
 

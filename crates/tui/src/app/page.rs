@@ -14,6 +14,8 @@ const MOST: usize = 50_000;
 pub(super) struct Page {
     entries: VecDeque<Entry>,
     lines: usize,
+    /// The last entry is a call of one row.
+    after_row: bool,
     /// The parameters that the lines were rendered with.
     made_for: (u16, usize, bool, String),
     /// The first line that is seen; `None` follows the end.
@@ -31,7 +33,7 @@ struct Entry {
 
 impl Page {
     pub(super) fn add(&mut self, past: Past, look: Look<'_>) {
-        let lines = past.lines(look);
+        let lines = past.lines_after(&mut self.after_row, look);
         self.lines += lines.len();
         self.entries.push_back(Entry { past, lines });
         while self.lines > MOST
@@ -49,8 +51,9 @@ impl Page {
             return;
         }
         self.made_for = made_for;
+        self.after_row = false;
         for entry in &mut self.entries {
-            entry.lines = entry.past.lines(look);
+            entry.lines = entry.past.lines_after(&mut self.after_row, look);
         }
         self.lines = self.entries.iter().map(|entry| entry.lines.len()).sum();
     }

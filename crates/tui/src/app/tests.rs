@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalRequest, Offer, Outcome, Subject, Why};
-use pollux_domain::event::TurnEnd;
+use pollux_domain::event::{FrontId, OpResult, RefusalCode, TurnEnd};
 
 use super::*;
 use crate::screen::Screen;
@@ -137,7 +137,7 @@ fn a_prompt_is_sent_and_its_answer_stays() {
     stage.event(Event::StepCommitted);
     stage.event(Event::TurnEnded(TurnEnd::Finished(None)));
     let shown = stage.shown();
-    assert!(shown.contains(&format!(" > hi\n{}\n\n✦ Hello there\n", "▀".repeat(60))), "{shown}");
+    assert!(shown.contains("▌> hi\n\n✦ Hello there\n"), "{shown}");
     assert!(!shown.contains("Thinking"), "{shown}");
     assert!(!stage.app.is_busy());
     assert_eq!(stage.app.answer(), "Hello **there**");
@@ -149,17 +149,51 @@ fn what_is_typed_meanwhile_waits_and_can_be_taken_back() {
     let now = stage.now;
     stage.app.begin_turn("first", false, now);
     stage.write("second");
-    assert_eq!(stage.enter(), []);
+    let steered = stage.enter();
+    let [Action::Steer { id, text }] = steered.as_slice() else { panic!("{steered:?}") };
+    assert_eq!(text, "second");
     stage.write("third");
+    assert!(stage.shown().contains("Enter sends · Tab queues"), "{}", stage.shown());
+    assert_eq!(stage.press(KeyCode::Tab, KeyModifiers::NONE), []);
+    stage.write("/compress");
+    assert_eq!(stage.enter(), []);
+    let shown = stage.shown();
+    assert!(shown.contains("Sent with the next request (press ↑ to edit):\n    second\n"), "{shown}");
+    assert!(
+        shown.contains("Queued until the turn ends (press ↑ to edit):\n    third\n    /compress"),
+        "{shown}"
+    );
+    assert_eq!(stage.press(KeyCode::Up, KeyModifiers::NONE), [Action::Withdraw(id.clone())]);
+    assert!(!stage.shown().contains("Queued") && !stage.shown().contains("Sent with"), "{}", stage.shown());
     stage.enter();
-    assert!(stage.shown().contains("Queued (press ↑ to edit):\n    second\n    third"), "{}", stage.shown());
-    stage.press(KeyCode::Up, KeyModifiers::NONE);
-    assert!(!stage.shown().contains("Queued"), "{}", stage.shown());
-    stage.enter();
+    // The turn ends before its next request.
     stage.event(Event::TurnEnded(TurnEnd::Finished(None)));
     let queued = stage.app.take_queue().expect("something was queued");
-    assert_eq!(queued.text, "second\n\nthird");
+    assert_eq!(queued.text, "second\n\nthird\n\n/compress");
     assert!(stage.app.take_queue().is_none());
+}
+
+#[test]
+fn what_the_turn_got_moves_from_the_tray_to_the_conversation() {
+    let mut stage = Stage::new(60, 20);
+    let now = stage.now;
+    stage.app.begin_turn("first", false, now);
+    let mut ids = Vec::new();
+    for text in ["use tabs", "blocked"] {
+        stage.write(text);
+        let steered = stage.enter();
+        let [Action::Steer { id, .. }] = steered.as_slice() else { panic!("{steered:?}") };
+        ids.push(id.clone());
+    }
+    let (by, typed) = (FrontId::local(), "use tabs".to_owned());
+    stage.event(Event::Steered { id: ids[0].clone(), typed, message: None, by: by.clone() });
+    let shown = stage.shown();
+    assert!(shown.contains("> use tabs") && !shown.contains("    use tabs"), "{shown}");
+    // A refusal gives the text back.
+    let result = OpResult::refused(RefusalCode::NotAllowed, "a hook blocked it");
+    stage.event(Event::Acknowledged { id: ids[1].clone(), by, result });
+    assert!(!stage.shown().contains("Sent with"), "{}", stage.shown());
+    assert_eq!(stage.app.composer.text(), "blocked");
 }
 
 #[test]
@@ -175,7 +209,7 @@ fn a_question_stands_above_the_draft_and_is_answered() {
     stage.press(KeyCode::Down, KeyModifiers::NONE);
     stage.press(KeyCode::Up, KeyModifiers::NONE);
     let actions = stage.enter();
-    assert_eq!(actions, [Action::Decide { call: CallId::from_file("1"), answer: Answer::Once }]);
+    assert_eq!(actions, [Action::Decide { call: CallId::from_file("1"), answer: ApprovalAnswer::Once }]);
     assert!(stage.shown().contains("> draft"), "{}", stage.shown());
 }
 
@@ -246,7 +280,7 @@ fn shift_tab_asks_for_the_next_mode() {
     let cycle = |stage: &mut Stage| stage.press(KeyCode::BackTab, KeyModifiers::SHIFT);
     assert_eq!(cycle(&mut stage), [Action::SetMode(ApprovalMode::AutoEdit)]);
     stage.event(Event::ModeChanged { mode: ApprovalMode::AutoEdit, by: None });
-    assert!(stage.shown().contains("auto-accept edits Shift+Tab to plan"), "{}", stage.shown());
+    assert!(stage.shown().contains("Accepting edits (Shift+Tab for plan mode)"), "{}", stage.shown());
     assert_eq!(cycle(&mut stage), [Action::SetMode(ApprovalMode::Plan)]);
 }
 
@@ -326,7 +360,7 @@ fn what_was_cut_is_shown_whole_on_request() {
     assert!(shown.contains("… 25 earlier lines"), "{shown}");
     stage.press(KeyCode::Char('o'), KeyModifiers::CONTROL);
     let shown = stage.shown();
-    assert!(shown.contains("│ 1 ") && shown.contains("│ 40 "), "{shown}");
+    assert!(shown.contains("│ 1\n") && shown.contains("│ 40\n"), "{shown}");
 }
 
 #[test]

@@ -34,6 +34,10 @@ impl App {
         } else {
             "✦  Working…".to_owned()
         };
-        Some(format!("{state} ({})", one_line(&titles.folder)))
+        let others = match self.session.others {
+            0 => String::new(),
+            others => format!(" +{others}"),
+        };
+        Some(format!("{state} ({}){others}", one_line(&titles.folder)))
     }
 }

@@ -9,21 +9,23 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::{App, Toast};
+use super::{App, Toast, shortcuts, tray};
 use crate::composer::{self, VimMode};
 use crate::dialog::Room;
 use crate::screen::Frame;
 use crate::transcript::Look;
 use crate::wrap::{Margin, wrap};
 
-/// Rows of the queue that are shown.
-const QUEUED: usize = 3;
-/// Rows of a box next tos its output: a blank one, border, heading, and the line about hidden rows.
-const BOX: usize = 5;
+/// Rows of a call next to its output: a blank one, the heading, and the line about hidden rows.
+const BOX: usize = 3;
 /// Shown while a question waits for a pause in typing.
 const TYPING: &str = "Typing continues below; pause to answer";
 /// Shown while a draft stands below a question.
-const DRAFT: &str = "Enter queues your text; ↑ ↓ and Enter answer the question";
+const DRAFT: &str = "Enter sends your text; ↑ ↓ and Enter answer the question";
+/// Stands for the empty composer while a question has the keys.
+const EMPTY: &str = "  Type to write your next message";
+/// A lower window shows a question alone.
+const ROOM_BELOW_QUESTION: u16 = 20;
 const WAITS: &str = "A question is waiting; pause to answer";
 /// A window that is lower has no room for the footer's labels.
 const ROOM_FOR_LABELS: u16 = 10;
@@ -139,7 +141,10 @@ impl App {
         put(above, 0, &mut buffer);
         put(&below.question, first, &mut buffer);
         let first = first.saturating_add(rows_of(&below.question)).min(area.height);
-        let Some(Prompt { input, popup, has_keys }) = below.prompt else { return (buffer, None) };
+        let Some(Prompt { input, popup, has_keys }) = below.prompt else {
+            put(&below.foot, first, &mut buffer);
+            return (buffer, None);
+        };
         let styles = self.styles();
         let part = |from: u16, rows: u16| Rect::new(0, from, look.width, rows.min(area.height - from));
         let (input_at, popup_at) = match self.settings.alternate {
@@ -156,7 +161,7 @@ impl App {
     fn between(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let theme = look.theme;
         let mut lines = vec![Line::default()];
-        lines.extend(self.queued(look));
+        lines.extend(self.tray.lines(look));
         lines.extend(self.session.todos.lines(look.width, theme));
         if let Some(Toast { text, .. }) = &self.notices.toast {
             lines.extend(wrap(
@@ -167,7 +172,7 @@ impl App {
         }
         lines.extend(self.status_row(look));
         if self.view.shortcuts {
-            lines.extend(self.shortcut_lines(look));
+            lines.extend(shortcuts::lines(&self.settings.keys, look.width, look.theme));
         }
         lines.push(Line::from(Span::styled("─".repeat(usize::from(look.width)), theme.border())));
         lines.push(self.mode_line(look));
@@ -191,37 +196,13 @@ impl App {
         }
     }
 
-    fn queued(&self, look: Look<'_>) -> Vec<Line<'static>> {
-        if self.queue.is_empty() {
-            return Vec::new();
-        }
-        let dim = look.theme.secondary();
-        let mut lines = vec![Line::from(Span::styled("  Queued (press ↑ to edit):", dim))];
-        for queued in self.queue.iter().take(QUEUED) {
-            let text = one_line(&queued.raw);
-            let row = wrap(&[Span::styled(text, dim)], look.width, &Margin::hanging(Span::raw("    ")));
-            lines.extend(row.into_iter().take(1));
-        }
-        if let Some(more) = self.queue.len().checked_sub(QUEUED).filter(|more| *more > 0) {
-            lines.push(Line::from(Span::styled(format!("    ... (+{more} more)"), dim)));
-        }
-        lines
-    }
-
-    fn shortcut_lines(&self, look: Look<'_>) -> Vec<Line<'static>> {
-        let entries = self.settings.keys.listing();
-        let texts = entries.iter().map(|entry| format!("{}  {}", entry.keys, entry.description));
-        let lines = texts.take(20).map(|text| Line::from(Span::styled(text, look.theme.secondary())));
-        lines.collect()
-    }
-
     fn mode_line(&self, look: Look<'_>) -> Line<'static> {
         let theme = look.theme;
         let text = match (self.composer.shell_mode(), self.session.mode) {
             (true, _) => "  shell mode enabled (esc to disable)",
             (false, ApprovalMode::Default) => "Shift+Tab to accept edits",
-            (false, ApprovalMode::AutoEdit) => "auto-accept edits Shift+Tab to plan",
-            (false, ApprovalMode::Plan) => "plan Shift+Tab to manual",
+            (false, ApprovalMode::AutoEdit) => "Accepting edits (Shift+Tab for plan mode)",
+            (false, ApprovalMode::Plan) => "Plan mode (Shift+Tab to approve each change)",
             (false, ApprovalMode::Yolo) if self.footer.unconfined => "YOLO, no sandbox (Ctrl+Y to stop)",
             (false, ApprovalMode::Yolo) => "YOLO (Ctrl+Y to stop)",
         };
@@ -231,7 +212,11 @@ impl App {
             ApprovalMode::Plan => theme.success(),
             ApprovalMode::Default => theme.secondary(),
         };
-        let right = if self.settings.show.context { one_line(&self.facts.context) } else { String::new() };
+        let right = match self.settings.show.context {
+            _ if self.can_steer() && !self.composer.is_empty() => tray::HINT.to_owned(),
+            true => one_line(&self.facts.context),
+            false => String::new(),
+        };
         let mut line = Line::from(Span::styled(text, style));
         let gap = usize::from(look.width).checked_sub(line.width() + Span::raw(right.as_str()).width());
         if let Some(gap) = gap.filter(|gap| *gap > 2) {
@@ -243,34 +228,33 @@ impl App {
 
     /// The composer and the lines below it.
     fn below(&mut self, look: Look<'_>, height: u16) -> Below {
-        let vim = match self.composer.vim_mode() {
-            Some(VimMode::Normal) => Some("[NORMAL]"),
-            Some(VimMode::Insert) => Some("[INSERT]"),
-            None => None,
-        };
-        let foot = match self.settings.show.footer && height > 2 {
-            false => Vec::new(),
-            true => self.footer.lines(
-                look.width,
-                look.theme,
-                vim,
-                (&self.facts, &self.session.tally),
-                height > ROOM_FOR_LABELS,
-            ),
-        };
+        let foot = self.footer_lines(look, height);
         let feet = u16::try_from(foot.len()).unwrap_or_default();
         let input = self.composer.height(look.width).min(height.saturating_sub(feet).max(1));
         let popup = self.composer.popup_height().min(height.saturating_sub(feet + input));
         Below { question: Vec::new(), prompt: Some(Prompt { input, popup, has_keys: true }), foot }
     }
 
-    /// The question, with the composer below it if there is a draft.
+    fn footer_lines(&self, look: Look<'_>, height: u16) -> Vec<Line<'static>> {
+        if !self.settings.show.footer || height <= 2 {
+            return Vec::new();
+        }
+        let vim = match self.composer.vim_mode() {
+            Some(VimMode::Normal) => Some("[NORMAL]"),
+            Some(VimMode::Insert) => Some("[INSERT]"),
+            None => None,
+        };
+        let facts = (&self.facts, &self.session.tally);
+        self.footer.lines(look.width, look.theme, vim, facts, height > ROOM_FOR_LABELS)
+    }
+
+    /// The question, with the queue, the composer and the footer below it where the window has room.
     fn asking(&mut self, look: Look<'_>, height: u16) -> Below {
         let is_typing = self.is_typing(look.now);
         let own = self.questions.standing.iter().position(|standing| !standing.dialog.comes_by_itself());
         // A list in use stays visible until the question takes the keys.
         let place = own.filter(|_| is_typing).unwrap_or_default();
-        let mut under = self.queued(look);
+        let mut under = self.tray.lines(look);
         if is_typing {
             let text = if place == 0 { TYPING } else { WAITS };
             let hint = Span::styled(text, look.theme.warning());
@@ -280,13 +264,21 @@ impl App {
             under.extend(wrap(&[Span::styled(DRAFT, look.theme.warning())], look.width, &Margin::default()));
         }
         let writes = place == 0 && (is_typing || !self.composer.is_empty());
+        // A list has keys of its own for letters, and a low window has no row to spare.
+        let has_room = height >= ROOM_BELOW_QUESTION && self.is_asking();
+        let rule = || Line::from(Span::styled("─".repeat(usize::from(look.width)), look.theme.border()));
+        let foot = if has_room { self.footer_lines(look, height) } else { Vec::new() };
         let prompt = writes.then(|| {
-            under.push(Line::from(Span::styled("─".repeat(usize::from(look.width)), look.theme.border())));
+            under.push(rule());
             let input = self.composer.height(look.width).min((height / 4).max(1));
             let popup = self.composer.popup_height().min(height / 4);
             Prompt { input, popup, has_keys: is_typing || self.is_drafting() }
         });
-        let taken = prompt.as_ref().map_or(0, |prompt| prompt.input + prompt.popup);
+        if has_room && prompt.is_none() {
+            let sign = Span::styled("> ", look.theme.accent());
+            under.extend([rule(), Line::from(vec![sign, Span::styled(EMPTY, look.theme.secondary())])]);
+        }
+        let taken = prompt.as_ref().map_or(0, |prompt| prompt.input + prompt.popup) + rows_of(&foot);
         // The question needs the larger half.
         let room = usize::from((height / 2).saturating_sub(taken));
         under.drain(..under.len().saturating_sub(room));
@@ -299,7 +291,7 @@ impl App {
         // The answers at the end must be visible.
         question.drain(..question.len().saturating_sub(usize::from(left)));
         question.extend(under);
-        Below { question, prompt, foot: Vec::new() }
+        Below { question, prompt, foot }
     }
 
     fn styles(&self) -> composer::Look {

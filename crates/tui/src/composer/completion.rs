@@ -43,6 +43,8 @@ pub struct Candidates {
     pub id: u64,
     /// Best first.
     pub items: Vec<Item>,
+    /// Shown below them, such as that more are being read; may be empty.
+    pub note: &'static str,
 }
 
 /// The state of the current request and its answer.
@@ -80,6 +82,7 @@ impl Completion {
         let is_current = self.asked.as_ref().is_some_and(|asked| asked.id == candidates.id);
         if is_current {
             self.popup.replace(candidates.items);
+            self.popup.note = candidates.note;
         }
         is_current
     }

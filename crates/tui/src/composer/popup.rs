@@ -21,6 +21,8 @@ pub(crate) struct Popup {
     top: usize,
     /// Whether the person chose, so that Enter means the choice.
     pub(crate) chosen: bool,
+    /// A line below the suggestions.
+    pub(crate) note: &'static str,
 }
 
 impl Popup {
@@ -99,6 +101,7 @@ impl Popup {
     }
 
     pub(crate) fn height(&self) -> usize {
-        self.items.len().min(MOST_ROWS) + usize::from(self.items.len() > MOST_ROWS)
+        let below = usize::from(self.items.len() > MOST_ROWS) + usize::from(!self.note.is_empty());
+        self.items.len().min(MOST_ROWS) + below
     }
 }

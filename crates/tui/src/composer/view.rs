@@ -177,7 +177,7 @@ impl Composer {
     pub fn render_popup(&self, area: Rect, cells: &mut Cells, look: &Look) {
         let area = area.intersection(*cells.area());
         let popup = self.popup();
-        if popup.is_empty() || area.width < 3 {
+        if popup.height() == 0 || area.width < 3 {
             return;
         }
         let inner = Rect { x: area.x + 1, width: area.width - 2, ..area };
@@ -209,8 +209,13 @@ impl Composer {
                 );
             }
         }
-        if let (Some(counter), Some(row)) = (popup.counter(), rows.next()) {
+        if let Some(counter) = popup.counter()
+            && let Some(row) = rows.next()
+        {
             cells.set_stringn(row.x, row.y, counter, usize::from(row.width), look.dim);
+        }
+        if let Some(row) = rows.next() {
+            cells.set_stringn(row.x, row.y, popup.note, usize::from(row.width), look.dim);
         }
     }
 }

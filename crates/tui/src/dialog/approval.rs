@@ -1,7 +1,7 @@
 //! May this call run?
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Subject};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalRequest, Offer, Outcome, Subject};
 use pollux_domain::id::CallId;
 use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::{one_line, visible};
@@ -83,7 +83,7 @@ impl Approval {
             return self.write(key);
         }
         if key.code == KeyCode::Esc || is_ctrl_c(key) {
-            return self.answered(Answer::Cancel);
+            return self.answered(ApprovalAnswer::Cancel);
         }
         if self.reading.key(key) {
             return Verdict::Open;
@@ -123,14 +123,14 @@ impl Approval {
             return Verdict::Open;
         }
         match outcome {
-            Outcome::Once => self.answered(Answer::Once),
-            Outcome::Session => self.answered(Answer::Session),
-            Outcome::SessionServer => self.answered(Answer::SessionServer),
-            Outcome::Project => self.answered(Answer::Project),
-            Outcome::Saved => self.answered(Answer::Saved),
+            Outcome::Once => self.answered(ApprovalAnswer::Once),
+            Outcome::Session => self.answered(ApprovalAnswer::Session),
+            Outcome::SessionServer => self.answered(ApprovalAnswer::SessionServer),
+            Outcome::Project => self.answered(ApprovalAnswer::Project),
+            Outcome::Saved => self.answered(ApprovalAnswer::Saved),
             Outcome::Edit => Verdict::Edit { call: self.request.call.clone() },
             Outcome::Refuse if matches!(self.request.subject, Subject::Sandbox(_)) => {
-                self.answered(Answer::Refuse(String::new()))
+                self.answered(ApprovalAnswer::Refuse(String::new()))
             }
             Outcome::Refuse => {
                 self.instead = Some(String::new());
@@ -143,11 +143,12 @@ impl Approval {
     fn write(&mut self, key: KeyEvent) -> Verdict {
         let Some(text) = &mut self.instead else { return Verdict::Open };
         match key.code {
-            _ if is_ctrl_c(key) => return self.answered(Answer::Cancel),
+            _ if is_ctrl_c(key) => return self.answered(ApprovalAnswer::Cancel),
             KeyCode::Esc => self.instead = None,
             KeyCode::Enter => {
                 let text = text.trim().to_owned();
-                let answer = if text.is_empty() { Answer::Cancel } else { Answer::Refuse(text) };
+                let answer =
+                    if text.is_empty() { ApprovalAnswer::Cancel } else { ApprovalAnswer::Refuse(text) };
                 return self.answered(answer);
             }
             KeyCode::Backspace => drop(text.pop()),
@@ -165,7 +166,7 @@ impl Approval {
         }
     }
 
-    fn answered(&self, answer: Answer) -> Verdict {
+    fn answered(&self, answer: ApprovalAnswer) -> Verdict {
         Verdict::Answered { call: self.request.call.clone(), answer }
     }
 

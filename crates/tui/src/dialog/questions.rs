@@ -1,7 +1,7 @@
 //! The model's own questions.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use pollux_domain::approval::{Answer, Question, QuestionForm};
+use pollux_domain::approval::{ApprovalAnswer, Question, QuestionForm};
 use pollux_domain::id::CallId;
 use pollux_domain::terminal_text::{one_line, visible};
 use ratatui::style::Modifier;
@@ -74,7 +74,7 @@ impl Questions {
     pub(super) fn key(&mut self, key: KeyEvent) -> Verdict {
         let ctrl_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
         if ctrl_c {
-            return self.answered(Answer::Cancel);
+            return self.answered(ApprovalAnswer::Cancel);
         }
         let asks_yes_or_no = self.asks_yes_or_no();
         match &mut self.words {
@@ -88,10 +88,10 @@ impl Questions {
                     words.push(character)
                 }
                 KeyCode::Esc if self.has_choices() => self.words = None,
-                KeyCode::Esc => return self.answered(Answer::Cancel),
+                KeyCode::Esc => return self.answered(ApprovalAnswer::Cancel),
                 _ => {}
             },
-            None if key.code == KeyCode::Esc => return self.answered(Answer::Cancel),
+            None if key.code == KeyCode::Esc => return self.answered(ApprovalAnswer::Cancel),
             // They mark; Enter says it.
             None if asks_yes_or_no && matches!(key.code, KeyCode::Char('y' | 'n')) => {
                 self.choices.mark(usize::from(key.code == KeyCode::Char('n')));
@@ -149,7 +149,7 @@ impl Questions {
             self.begin();
             return Verdict::Open;
         }
-        self.answered(Answer::Replies(self.replies.clone()))
+        self.answered(ApprovalAnswer::Replies(self.replies.clone()))
     }
 
     pub(super) fn paste(&mut self, text: &str) {
@@ -158,7 +158,7 @@ impl Questions {
         }
     }
 
-    fn answered(&self, answer: Answer) -> Verdict {
+    fn answered(&self, answer: ApprovalAnswer) -> Verdict {
         Verdict::Answered { call: self.call.clone(), answer }
     }
 

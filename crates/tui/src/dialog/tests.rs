@@ -70,14 +70,14 @@ fn keys_answer() {
         shown(&mut dialog, 80, 20);
         keys.iter().map(|key| press(&mut dialog, *key)).last().expect("a key")
     };
-    assert_eq!(with(&[KeyCode::Enter]), answered(Answer::Once));
-    assert_eq!(with(&[KeyCode::Char('2')]), answered(Answer::Session));
-    assert_eq!(with(&[KeyCode::Down, KeyCode::Enter]), answered(Answer::Session));
-    assert_eq!(with(&[KeyCode::Char('y'), KeyCode::Enter]), answered(Answer::Once));
-    assert_eq!(with(&[KeyCode::Esc]), answered(Answer::Cancel));
+    assert_eq!(with(&[KeyCode::Enter]), answered(ApprovalAnswer::Once));
+    assert_eq!(with(&[KeyCode::Char('2')]), answered(ApprovalAnswer::Session));
+    assert_eq!(with(&[KeyCode::Down, KeyCode::Enter]), answered(ApprovalAnswer::Session));
+    assert_eq!(with(&[KeyCode::Char('y'), KeyCode::Enter]), answered(ApprovalAnswer::Once));
+    assert_eq!(with(&[KeyCode::Esc]), answered(ApprovalAnswer::Cancel));
     let refusal = [KeyCode::Char('6'), KeyCode::Char('n'), KeyCode::Char('o'), KeyCode::Enter];
-    assert_eq!(with(&refusal), answered(Answer::Refuse("no".to_owned())));
-    assert_eq!(with(&[KeyCode::Char('6'), KeyCode::Enter]), answered(Answer::Cancel));
+    assert_eq!(with(&refusal), answered(ApprovalAnswer::Refuse("no".to_owned())));
+    assert_eq!(with(&[KeyCode::Char('6'), KeyCode::Enter]), answered(ApprovalAnswer::Cancel));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn questions_come_one_after_another() {
     }
     assert_eq!(press(&mut dialog, KeyCode::Enter), Verdict::Open);
     let replies = ["b", "c", "x", "no"].map(str::to_owned).to_vec();
-    let answer = Answer::Replies(replies);
+    let answer = ApprovalAnswer::Replies(replies);
     assert_eq!(press(&mut dialog, KeyCode::Char('2')), Verdict::Answered { call: request.call, answer });
 }
 

@@ -86,8 +86,8 @@ impl Chord {
         Some(chord)
     }
 
-    /// The chords an event can mean, most exact first: a keypad key is also the plain key, and a sign that needs Shift
-    /// to be typed is also the sign alone.
+    /// The chords an event can mean, most exact first: a keypad key is also the plain key, a sign that needs Shift
+    /// to be typed is also the sign alone, and Ctrl+7 is also Ctrl+_.
     pub(crate) fn of(event: &KeyEvent) -> impl Iterator<Item = Self> + use<> {
         Self::readings(event).into_iter().flatten()
     }
@@ -106,6 +106,8 @@ impl Chord {
         };
         let mut unshifted = None;
         match event.code {
+            // Terminals without the kitty protocol send Ctrl+_ and Ctrl+7 as the same byte.
+            KeyCode::Char('7') if chord.ctrl => unshifted = Some(Self { base: Base::Char('_'), ..chord }),
             KeyCode::BackTab => chord.shift = true,
             KeyCode::Char(c) if c.is_alphabetic() || c == ' ' => chord.shift |= is_upper(c),
             KeyCode::Char(_) if chord.shift => unshifted = Some(Self { shift: false, ..chord }),

@@ -40,6 +40,7 @@ commands! {
         Cancel "basic.cancel" ["escape", "ctrl+["] "Cancel, close, go back"
         Quit "basic.quit" ["ctrl+c"] "Cancel the request; twice to exit"
         Exit "basic.exit" ["ctrl+d"] "Exit if the prompt is empty"
+        Detach "basic.detach" ["ctrl+\\", "ctrl+4"] "Then d: leave the session running in the core"
     }
     "Cursor" {
         Home "cursor.home" ["ctrl+a", "home"] "Start of the line"
@@ -59,7 +60,7 @@ commands! {
         DeleteWordRight "edit.deleteWordRight" ["ctrl+delete", "alt+delete", "alt+d"] "Delete the word after the cursor"
         DeleteLeft "edit.deleteLeft" ["backspace", "ctrl+h"] "Delete the character before the cursor"
         DeleteRight "edit.deleteRight" ["delete", "ctrl+d"] "Delete the character after the cursor"
-        Undo "edit.undo" ["ctrl+z", "alt+z", "cmd+z"] "Undo"
+        Undo "edit.undo" ["alt+z", "ctrl+_", "cmd+z"] "Undo"
         Redo "edit.redo" ["ctrl+shift+z", "alt+shift+z", "cmd+shift+z"] "Redo"
         Yank "edit.yank" ["alt+y"] "Insert the last deleted text"
     }
@@ -116,7 +117,7 @@ commands! {
         UnfocusShell "app.unfocusShellInput" ["shift+tab"] "Leave the running command"
         ClearScreen "app.clearScreen" ["ctrl+l"] "Clear the screen"
         Restart "app.restart" ["r", "shift+r"] "Restart where a dialog offers it"
-        Suspend "app.suspend" ["ctrl+z"] "Suspend when there is nothing to undo"
+        Suspend "app.suspend" ["ctrl+z"] "Suspend the program (`fg` resumes it)"
         ShellUnfocusWarning "app.showShellUnfocusWarning" ["tab"] "Show how to leave the running command"
         Voice "app.voiceModePTT" ["space"] "Push to talk"
         DumpFrame "app.dumpFrame" ["f8"] "Write the frame on screen to a file"
@@ -139,7 +140,46 @@ commands! {
     }
 }
 
+/// Commands of gemini-cli without a handler here. Their ids stay valid in `keybindings.json`, and nothing lists them.
+const WITHOUT_EFFECT: &[Command] = {
+    use Command::*;
+    &[
+        DialogUp,
+        DialogDown,
+        DialogNext,
+        DialogPrevious,
+        SuggestExpand,
+        SuggestCollapse,
+        ShowErrors,
+        ShowIdeContext,
+        ToggleCopyMode,
+        FocusShell,
+        UnfocusShell,
+        Restart,
+        ShellUnfocusWarning,
+        Voice,
+        DumpFrame,
+        StartRecording,
+        StopRecording,
+        BackgroundEscape,
+        BackgroundSelect,
+        BackgroundToggle,
+        BackgroundList,
+        BackgroundKill,
+        BackgroundUnfocus,
+        BackgroundUnfocusList,
+        BackgroundUnfocusWarning,
+        ExtensionUpdate,
+        ExtensionLink,
+    ]
+};
+
 impl Command {
+    /// Whether its keys do something.
+    pub fn has_effect(self) -> bool {
+        !WITHOUT_EFFECT.contains(&self)
+    }
+
     /// The command with this id; names are case-sensitive.
     pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|command| command.id() == id)

@@ -50,7 +50,11 @@ fn default_keys_mean_what_the_context_says() {
         (char('[', CTRL), Context::Composer, Some(Command::Cancel)),
         (char('b', ALT), Context::Composer, Some(Command::WordLeft)),
         (char('B', ALT | SHIFT), Context::Composer, None),
-        (char('z', CTRL), Context::Composer, Some(Command::Undo)),
+        (char('z', CTRL), Context::Composer, None),
+        (char('z', ALT), Context::Composer, Some(Command::Undo)),
+        (char('_', CTRL), Context::Composer, Some(Command::Undo)),
+        (char('_', CTRL | SHIFT), Context::Composer, Some(Command::Undo)),
+        (char('7', CTRL), Context::Composer, Some(Command::Undo)),
         (char('Z', CTRL), Context::Composer, Some(Command::Redo)),
         (char('z', CTRL | SHIFT), Context::Composer, Some(Command::Redo)),
         (char('z', KeyModifiers::SUPER), Context::Composer, Some(Command::Undo)),
@@ -142,11 +146,12 @@ fn a_file_that_is_no_array_leaves_the_default_keys() {
 
 #[test]
 fn the_listing_names_all_keys_of_a_command() {
-    let (map, _) = KeyMap::read(r#"[{"command": "-app.dumpFrame", "key": "f8"}]"#);
+    let (map, _) = KeyMap::read(r#"[{"command": "-app.showFullTodos", "key": "ctrl+t"}]"#);
     let listing = map.listing();
     let row = listing.iter().find(|row| row.description == "One word left").unwrap();
     assert_eq!((row.section, row.keys.as_str()), ("Cursor", "Ctrl+Left, Alt+Left, Alt+B"));
-    assert_eq!(listing.len(), Command::ALL.len() - 1);
+    let working = Command::ALL.iter().filter(|command| command.has_effect()).count();
+    assert_eq!(listing.len(), working - 1);
 }
 
 #[test]
@@ -156,5 +161,37 @@ fn the_keys_page_lists_every_command_as_it_is() {
         let row = format!("| `{}` | {keys} | {description} |", command.id());
         assert!(page.contains(&row), "keys.md needs the row {row}");
     }
-    assert_eq!(page.matches("\n| `").count(), Command::ALL.len() + 4);
+    for command in Command::ALL.iter().filter(|command| !command.has_effect()) {
+        assert!(page.contains(&format!("`{}`", command.id())), "keys.md does not name {}", command.id());
+        assert!(!page.contains(&format!("| `{}` |", command.id())), "{} has no effect", command.id());
+    }
+    assert_eq!(page.matches("\n| `").count(), KeyMap::default().listing().len() + 4);
+}
+
+/// The sources that handle keys, without tests and without the table of commands.
+fn handlers(folder: &std::path::Path, text: &mut String) {
+    for entry in std::fs::read_dir(folder).expect("a folder of sources").map(|entry| entry.expect("an entry"))
+    {
+        let path = entry.path();
+        let name = entry.file_name();
+        match path.is_dir() {
+            true if name == "tests" || name == "keys" => {}
+            true => handlers(&path, text),
+            false if name == "tests.rs" || name == "keys.rs" => {}
+            false => text.push_str(&std::fs::read_to_string(&path).expect("a source")),
+        }
+    }
+}
+
+#[test]
+fn a_command_is_listed_if_and_only_if_something_handles_it() {
+    let mut text = String::new();
+    handlers(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut text);
+    for command in Command::ALL {
+        let name = format!("Command::{command:?}");
+        let is_end = |rest: &str| !rest.starts_with(|letter: char| letter.is_alphanumeric());
+        let is_handled =
+            text.match_indices(&name).any(|(at, _)| is_end(text.get(at + name.len()..).unwrap_or_default()));
+        assert_eq!(command.has_effect(), is_handled, "{command:?}: see WITHOUT_EFFECT in keys/command.rs");
+    }
 }

@@ -1,6 +1,6 @@
 //! From the parser's events to lines.
 
-use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
@@ -37,6 +37,8 @@ struct Page<'a> {
     quotes: usize,
     code: Option<(String, String)>,
     table: Option<Vec<Vec<Cell>>>,
+    /// How the columns of the table are aligned.
+    sides: Vec<Alignment>,
     links: Vec<String>,
     /// A blank line belongs before the next block.
     apart: bool,
@@ -54,6 +56,7 @@ impl<'a> Page<'a> {
             quotes: 0,
             code: None,
             table: None,
+            sides: Vec::new(),
             links: Vec::new(),
             apart: false,
         }
@@ -136,8 +139,9 @@ impl<'a> Page<'a> {
                 self.links.push(dest_url.into_string());
                 self.styles.push(self.look.theme.link());
             }
-            Tag::Table(_) => {
+            Tag::Table(sides) => {
                 self.begin();
+                self.sides = sides;
                 self.table = Some(Vec::new());
             }
             Tag::TableHead | Tag::TableRow => {
@@ -189,7 +193,7 @@ impl<'a> Page<'a> {
             }
             TagEnd::Table => {
                 let rows = self.table.take().unwrap_or_default();
-                self.lines.extend(table::draw(&rows, self.look));
+                self.lines.extend(table::draw(&rows, &self.sides, self.look));
                 self.apart = true;
             }
             _ => {}

@@ -1,5 +1,6 @@
 //! Tables, drawn with lines and cut to the width there is.
 
+use pulldown_cmark::Alignment;
 use ratatui::text::{Line, Span};
 
 use super::Look;
@@ -12,7 +13,7 @@ pub(super) type Cell = Vec<Span<'static>>;
 const NARROWEST: usize = 3;
 
 /// Draws rows; the first is the heading.
-pub(super) fn draw(rows: &[Vec<Cell>], look: Look<'_>) -> Vec<Line<'static>> {
+pub(super) fn draw(rows: &[Vec<Cell>], sides: &[Alignment], look: Look<'_>) -> Vec<Line<'static>> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     if columns == 0 {
         return Vec::new();
@@ -28,7 +29,7 @@ pub(super) fn draw(rows: &[Vec<Cell>], look: Look<'_>) -> Vec<Line<'static>> {
         if index == 1 {
             lines.push(rule('├', '┼', '┤'));
         }
-        lines.extend(row_lines(row, &widths, look));
+        lines.extend(row_lines(row, &widths, sides, look));
     }
     lines.push(rule('└', '┴', '┘'));
     lines
@@ -57,7 +58,7 @@ fn widths(rows: &[Vec<Cell>], columns: usize, room: usize) -> Vec<usize> {
     }
 }
 
-fn row_lines(row: &[Cell], widths: &[usize], look: Look<'_>) -> Vec<Line<'static>> {
+fn row_lines(row: &[Cell], widths: &[usize], sides: &[Alignment], look: Look<'_>) -> Vec<Line<'static>> {
     let cells: Vec<Vec<Line<'static>>> = widths
         .iter()
         .enumerate()
@@ -71,15 +72,46 @@ fn row_lines(row: &[Cell], widths: &[usize], look: Look<'_>) -> Vec<Line<'static
     (0..height)
         .map(|index| {
             let mut spans = vec![bar("│")];
-            for (cell, width) in cells.iter().zip(widths) {
+            for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
                 let line = cell.get(index).cloned().unwrap_or_default();
-                let blanks = width.saturating_sub(line.width()) + 1;
-                spans.push(Span::raw(" "));
+                let blanks = width.saturating_sub(line.width());
+                let before = match sides.get(column) {
+                    Some(Alignment::Right) => blanks,
+                    Some(Alignment::Center) => blanks / 2,
+                    _ => 0,
+                };
+                spans.push(Span::raw(" ".repeat(before + 1)));
                 spans.extend(line.spans);
-                spans.push(Span::raw(" ".repeat(blanks)));
+                spans.push(Span::raw(" ".repeat(blanks - before + 1)));
                 spans.push(bar("│"));
             }
             Line::from(spans)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::markdown;
+    use crate::theme::Theme;
+
+    #[test]
+    fn columns_are_aligned_as_the_table_says() {
+        let theme = Theme::no_colour();
+        let text =
+            "| left | mid | right |\n|:---|:--:|---:|\n| a | b | c |\n| long text | 日本語 | 1234567 |\n";
+        let look = markdown::Look { theme: &theme, width: 60, line_numbers: false };
+        let lines: Vec<String> = markdown::render(text, look).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "┌───────────┬────────┬─────────┐",
+                "│ left      │  mid   │   right │",
+                "├───────────┼────────┼─────────┤",
+                "│ a         │   b    │       c │",
+                "│ long text │ 日本語 │ 1234567 │",
+                "└───────────┴────────┴─────────┘",
+            ]
+        );
+    }
 }

@@ -184,3 +184,14 @@ fn a_row_of_doubtful_width_does_not_go_on_in_the_next() {
     assert_eq!(bench.sent.matches("\u{1b}[?7l").count(), 1, "{:?}", bench.sent);
     assert_eq!(bench.sent.matches("\u{1b}[?7h").count(), 1, "{:?}", bench.sent);
 }
+
+#[test]
+fn each_frame_of_the_alternate_screen_has_a_carriage_return() {
+    let mut bench = Bench::new(5, 20);
+    bench.screen = Screen::whole(Vec::new(), 20, true);
+    for text in ["> a", "> ab"] {
+        bench.paint(&[], &["top", text], Some((3, 1)));
+        assert!(bench.sent.contains('\r'), "{:?}", bench.sent);
+    }
+    assert_eq!(bench.rows(), ["top", "> ab"]);
+}

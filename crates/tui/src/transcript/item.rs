@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use pollux_domain::event::TurnEnd;
+use pollux_domain::model::ModelErrorKind;
 use pollux_domain::panel::Panel;
 use pollux_domain::terminal_text::{one_line, plain};
 use ratatui::style::{Modifier, Style};
@@ -109,6 +110,15 @@ pub(super) fn of_end(end: &TurnEnd) -> Option<Item> {
         TurnEnd::Overflow { estimated, remaining } => Item::error(format!(
             "The request of about {estimated} tokens exceeds the {remaining} tokens left. /compress makes room."
         )),
+        // Here commands are at hand, which the advice for other places cannot know.
+        TurnEnd::Failed(error) if error.kind == ModelErrorKind::Auth && error.details.advice.is_none() => {
+            Item::error(format!("{error}\nhint: /auth changes the key or the sign-in"))
+        }
+        TurnEnd::Failed(error)
+            if error.kind == ModelErrorKind::NotFound && error.details.advice.is_none() =>
+        {
+            Item::error(format!("{error}\nhint: /model lists the available models"))
+        }
         TurnEnd::Failed(error) => Item::error(match error.advice() {
             Some(advice) => format!("{error}\nhint: {}", plain(&advice)),
             None => error.to_string(),
@@ -146,19 +156,24 @@ fn call(name: &str, about: &str, went_well: bool, look: Look<'_>) -> Vec<Line<'s
 /// Rows of a prompt that are shown.
 const PROMPT_ROWS: usize = 200;
 
-/// A prompt, with a bar above and below.
+/// A prompt, with a coloured edge. Nothing fills the row: in the scrollback it would wrap when the window shrinks.
 fn prompt(text: &str, look: Look<'_>) -> Vec<Line<'static>> {
     let theme = look.theme;
     let strong = theme.text().add_modifier(Modifier::BOLD);
-    let bar = |sign: &str| Line::from(Span::styled(sign.repeat(usize::from(look.width)), theme.border()));
-    let said = message(" > ", theme.accent(), text, strong, look);
+    let edge = |sign: &str| vec![Span::styled(format!("▌{sign}"), theme.accent())];
+    let mut margin = Margin { first: edge("> "), rest: edge("  ") };
+    let mut said = Vec::new();
+    for line in plain(text.trim_end()).lines() {
+        said.extend(wrap(&[Span::styled(line.to_owned(), strong)], look.width, &margin));
+        margin.first = margin.rest.clone();
+    }
     let more = said.len().saturating_sub(PROMPT_ROWS);
-    let mut lines = vec![Line::default(), bar("▄")];
+    let mut lines = vec![Line::default()];
     lines.extend(said.into_iter().take(PROMPT_ROWS));
     if more > 0 {
-        lines.push(Line::from(Span::styled(format!("   … {more} more rows"), theme.secondary())));
+        let note = Span::styled(format!("… {more} more rows"), theme.secondary());
+        lines.push(Line::from([edge("  "), vec![note]].concat()));
     }
-    lines.push(bar("▀"));
     lines
 }
 

@@ -3,18 +3,19 @@
 use std::time::{Duration, Instant};
 
 use pollux_domain::JsonObject;
-use pollux_domain::approval::ApprovalRequest;
+use pollux_domain::approval::{ApprovalRequest, Subject};
 use pollux_domain::call_summary::call_summary;
 use pollux_domain::event::{Activity, CallReport, CallStatus};
 use pollux_domain::id::CallId;
 use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::{Stripper, one_line, plain};
-use pollux_domain::tool::{Display, LineDelta};
+use pollux_domain::tool::{Display, FileDiff, LineDelta};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::activity::Activities;
 use super::item::Look;
+use super::report;
 use crate::diff;
 use crate::wrap::{Margin, chop, clip, short, wrap};
 
@@ -22,6 +23,8 @@ use crate::wrap::{Margin, chop, clip, short, wrap};
 const KEPT: usize = 64 * 1024;
 /// The narrowest box.
 const NARROWEST: u16 = 12;
+/// Before every row below a heading.
+const EDGE: &str = "  │ ";
 /// Calls that take longer show their duration.
 const WORTH_SAYING: Duration = Duration::from_secs(3);
 
@@ -44,6 +47,8 @@ pub(crate) struct ToolBox {
     output: String,
     stripper: Stripper,
     display: Display,
+    /// The change that the person was asked about, to be read after a refusal.
+    proposed: Option<Box<FileDiff>>,
     lines: LineDelta,
     error: Option<String>,
     /// How the command failed, such as `exit 2`.
@@ -57,12 +62,22 @@ impl ToolBox {
     pub(super) fn new(id: CallId, name: &str, args: &JsonObject, paths: &PathDisplay, now: Instant) -> Self {
         Self {
             id,
-            name: title(name),
-            about: call_summary(args, paths),
+            name: match (name, args.get("agent_name").and_then(|agent| agent.as_str())) {
+                ("invoke_agent", Some(agent)) => format!("{} {}", title(name), one_line(agent)),
+                _ => title(name),
+            },
+            about: match name {
+                // Its name is in the title already.
+                "invoke_agent" => {
+                    one_line(args.get("prompt").and_then(|task| task.as_str()).unwrap_or_default())
+                }
+                _ => call_summary(args, paths),
+            },
             state: State::Runs,
             output: String::new(),
             stripper: Stripper::default(),
             display: Display::Nothing,
+            proposed: None,
             lines: LineDelta::default(),
             error: None,
             failed: None,
@@ -90,7 +105,12 @@ impl ToolBox {
 
     pub(super) fn asked(&mut self, request: &ApprovalRequest) {
         self.state = State::Asked;
-        self.name = one_line(&request.display_name);
+        if request.tool != "invoke_agent" {
+            self.name = one_line(&request.display_name);
+        }
+        if let Subject::Edit { diff: Some(diff), .. } = &request.subject {
+            self.proposed = Some(diff.clone());
+        }
     }
 
     pub(super) fn runs(&mut self) {
@@ -114,6 +134,12 @@ impl ToolBox {
     pub(super) fn finish(&mut self, report: &CallReport) {
         self.state = State::Over(report.outcome.status());
         self.display = report.display.listed().into_owned();
+        if let (CallStatus::Cancelled, Display::Text(said)) = (report.outcome.status(), &self.display)
+            && !self.output.trim().is_empty()
+        {
+            // What a cancelled command printed may be the reason why it was cancelled.
+            self.display = Display::Text(format!("{}\n{said}", self.output.trim_end()));
+        }
         self.lines = report.lines;
         let failure = report.outcome.failure().filter(|failure| failure.run.is_none());
         self.error = failure.map(|failure| failure.message.clone());
@@ -160,18 +186,8 @@ impl ToolBox {
             lines.extend(self.small_body(look));
             return lines;
         }
-        let inner = inner(look);
-        let body = self.body(Look { width: inner, ..look });
-        if body.is_empty() {
-            lines.extend(self.heading(look.width, look));
-            return lines;
-        }
-        let content = self.heading(inner, look).into_iter().chain(body).collect();
-        let border = match self.state {
-            State::Asked => look.theme.warning(),
-            _ => look.theme.border(),
-        };
-        lines.extend(boxed(content, border, look));
+        lines.extend(self.heading(look.width, look));
+        lines.extend(edged(self.body(narrowed(look)), look));
         lines
     }
 
@@ -215,11 +231,25 @@ impl ToolBox {
     /// The lines under a heading without a box.
     fn small_body(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let Display::Diff(change) = &self.display else { return Vec::new() };
-        let room = look.width.saturating_sub(4).max(1);
-        let (lines, more) = diff::beginning(change, room, look.theme, look.box_lines);
+        let narrow = narrowed(look);
+        let (lines, more) = diff::beginning(change, narrow.width, look.theme, look.box_lines);
         let more = (more > 0).then(|| note(more, "more", look));
-        let indent = |line: Line<'static>| Line::from([vec![Span::raw("    ")], line.spans].concat());
-        lines.into_iter().chain(more).map(indent).collect()
+        edged(lines.into_iter().chain(more), look)
+    }
+
+    /// The change that was refused: folded to one line, and whole when everything is shown.
+    fn refused(&self, look: Look<'_>) -> Vec<Line<'static>> {
+        let is_over = matches!(self.state, State::Over(CallStatus::Cancelled | CallStatus::Error));
+        let Some(change) = self.proposed.as_ref().filter(|_| is_over) else { return Vec::new() };
+        if look.box_lines < usize::MAX {
+            let stat = change.stat;
+            let text = format!(
+                "Not applied: +{}, -{} lines (Ctrl+O shows the change)",
+                stat.added_lines, stat.removed_lines
+            );
+            return vec![Line::from(Span::styled(text, look.theme.secondary()))];
+        }
+        diff::render(change, look.width, look.theme)
     }
 
     fn body(&self, look: Look<'_>) -> Vec<Line<'static>> {
@@ -237,7 +267,13 @@ impl ToolBox {
                 ending(&text, theme.text(), look)
             }
             (Display::Todos(_), None) => return Vec::new(),
-            (Display::Agent(end), None) => ending(&end.result, theme.text(), look),
+            (Display::Agent(end), None) => {
+                let mut lines = report::lines(&end.result, look);
+                let more = lines.len().saturating_sub(look.box_lines);
+                lines.truncate(look.box_lines);
+                lines.extend((more > 0).then(|| note(more, "more", look)));
+                return lines;
+            }
             (Display::Nothing, None) if !self.activities.is_empty() => {
                 let lines: Vec<_> = self.activities.spans(theme);
                 let rows = lines
@@ -250,8 +286,25 @@ impl ToolBox {
             (Display::Nothing, None) => ending(&self.output, theme.text(), look),
         };
         let note = (hidden > 0).then(|| note(hidden, "earlier", look));
-        note.into_iter().chain(lines).collect()
+        note.into_iter().chain(lines).chain(self.refused(look)).collect()
     }
+}
+
+/// The same look for rows behind the edge.
+fn narrowed(look: Look<'_>) -> Look<'_> {
+    let width = if look.width < NARROWEST { look.width } else { look.width - 4 };
+    Look { width, ..look }
+}
+
+/// Rows behind an edge. It is only on their left: a frame around them would wrap when the window shrinks.
+fn edged(rows: impl IntoIterator<Item = Line<'static>>, look: Look<'_>) -> Vec<Line<'static>> {
+    let room = usize::from(narrowed(look).width);
+    let rows = rows.into_iter().map(|row| clip(row, room));
+    if look.width < NARROWEST {
+        return rows.collect();
+    }
+    let edge = || vec![Span::styled(EDGE, look.theme.border())];
+    rows.map(|row| Line::from([edge(), row.spans].concat()).style(row.style)).collect()
 }
 
 fn note(count: usize, place: &str, look: Look<'_>) -> Line<'static> {
@@ -259,17 +312,13 @@ fn note(count: usize, place: &str, look: Look<'_>) -> Line<'static> {
     Line::from(Span::styled(text, look.theme.secondary()))
 }
 
-/// Room for text in a box.
-fn inner(look: Look<'_>) -> u16 {
-    if look.width < NARROWEST { look.width } else { look.width - 4 }
-}
-
-/// Lines in a box as wide as there is room. Nothing can reach over its border.
+/// Lines in a box no wider than they are. Nothing can reach over its border.
 pub(super) fn boxed(lines: Vec<Line<'static>>, border: Style, look: Look<'_>) -> Vec<Line<'static>> {
     if look.width < NARROWEST {
         return lines;
     }
-    let inner = usize::from(look.width - 4);
+    let widest = lines.iter().map(Line::width).max().unwrap_or_default();
+    let inner = widest.min(usize::from(look.width - 4));
     let rule = |left: char, right: char| {
         let text = format!("{left}{}{right}", "─".repeat(inner + 2));
         Line::from(Span::styled(text, border))

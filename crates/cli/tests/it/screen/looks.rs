@@ -178,3 +178,46 @@ fn a_large_paste_is_folded_and_sent_whole() {
     quit(screen);
     assert!(last(&scene, 0).ends_with("pasted 11\npasted 12"));
 }
+
+#[test]
+fn a_question_mark_shows_the_keys_that_matter_and_shortcuts_only_what_works() {
+    let scene = Scene::new([]);
+    let screen = open(&scene, &[]);
+    screen.key("?").expect("Shift+Tab").expect("Esc Esc").expect("/shortcuts lists all keys");
+    assert!(!screen.text().contains("One character left"), "{}", screen.text());
+    screen.key("?").expect_gone("/shortcuts lists all keys").say("/shortcuts").expect("Suspend the program");
+    let text = quit(screen);
+    for dead in ["Push to talk", "Install or update the extension", "F12", "Copy mode"] {
+        assert!(!text.contains(dead), "{dead} in\n{text}");
+    }
+}
+
+#[test]
+fn a_script_at_the_alternate_screen_finds_a_carriage_return() {
+    let home = TestHome::new().settings(json!({"ui": {"useAlternateBuffer": true}}));
+    let scene = Scene::with(home, [reply().text("All done")]);
+    let screen = rig(&scene);
+    screen.expect_raw(PLACEHOLDER).type_text("go").expect_raw("go");
+    let before = screen.raw().len();
+    screen.key("Enter").expect_raw("All done");
+    assert!(screen.raw()[before..].contains(&b'\r'));
+    screen.key("Ctrl+C").key("Ctrl+C");
+}
+
+#[test]
+fn nothing_in_the_scrollback_fills_a_row_and_changes_are_red_and_green() {
+    let home = TestHome::new().file("a.txt", "let total = price;\n");
+    let change = json!({"file_path": "a.txt", "content": "let total = price + tax;\n"});
+    let scene = Scene::with(home, [reply().call("write_file", change), shell("seq 3"), reply().text("done")]);
+    let screen = open(&scene, &["--approval-mode", "auto_edit"]);
+    screen.say("go").expect("✦ done").expect("+ let total = price + tax;");
+    let raw = String::from_utf8_lossy(&screen.raw()).into_owned();
+    // The background of the added line, and the stronger one of its new words.
+    assert!(raw.contains("48;2;18;51;31") && raw.contains("48;2;50;105;68"), "{raw:?}");
+    assert!(raw.contains("48;2;69;29;34"), "{raw:?}");
+    let text = quit(screen);
+    let (above, _) = text.split_once("Agent powering down").unwrap();
+    let (_, talk) = above.split_once("▌> go").unwrap();
+    let (talk, _) = talk.split_once("✦ done").unwrap();
+    assert!(!talk.contains("▄") && !talk.contains("───"), "{talk}");
+}

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use pollux_test_support::{TestHome, reply};
+use pollux_test_support::{Reply, TestHome, reply};
 use serde_json::json;
 
 use super::{PLACEHOLDER, open, quit, shell};
@@ -35,7 +35,7 @@ fn what_is_typed_for_the_next_prompt_answers_no_question() {
         let draft: String = text.lines().skip_while(|line| !line.starts_with("> x1")).collect();
         assert_eq!(draft.matches('1').count(), typed, "{text}");
         // After the pause it is answered by moving and Enter, and the draft is still there.
-        screen.expect("Enter queues your text");
+        screen.expect("Enter sends your text");
         screen.key("Down").key("Up").key("Enter").expect("✦ done");
         assert!(scene.home.project().join("raced.txt").exists());
         screen.key("Enter").expect("again done");
@@ -113,9 +113,9 @@ fn escape_returns_the_queue_unsent() {
     let wait = "while [ ! -e go.txt ]; do sleep 0.01; done";
     let scene = Scene::new([shell(wait), reply().text("nothing more")]);
     let screen = open(&scene, &["--yolo"]);
-    screen.say("begin").expect("esc to cancel").say("queued thing").expect("Queued");
+    screen.say("begin").expect("esc to cancel").say("queued thing").expect("Sent with the next request");
     screen.type_text("draft").expect("* draft").key("Esc").expect("Request cancelled.");
-    screen.expect("* queued thing").expect_gone("Queued");
+    screen.expect("* queued thing").expect_gone("Sent with");
     assert_eq!(scene.server.requests().len(), 1);
     fs::write(scene.home.project().join("go.txt"), "").unwrap();
 
@@ -123,7 +123,7 @@ fn escape_returns_the_queue_unsent() {
     let scene = Scene::new([shell("touch made.txt").delay(Duration::from_millis(700)), reply().text("no")]);
     let screen = open(&scene, &[]);
     screen.say("begin").expect("esc to cancel").say("queued thing").expect("Allow once");
-    screen.expect("Queued").key("Esc").expect("Request cancelled.").expect("> queued thing");
+    screen.expect("Sent with").key("Esc").expect("Request cancelled.").expect("> queued thing");
     assert_eq!(scene.server.requests().len(), 1);
 }
 
@@ -204,4 +204,46 @@ fn a_session_is_named_by_itself_and_nothing_is_sent_before_a_prompt() {
     screen.say("/about").expect("Approval mode");
     quit(screen);
     assert_eq!((scene.server.requests().len(), scene.server.titles().len()), before);
+}
+
+#[test]
+fn a_refused_change_can_be_read_again() {
+    let edit = reply().call("write_file", json!({"file_path": "a.txt", "content": "new\n"}));
+    let scene = Scene::with(TestHome::new().file("a.txt", "old\n"), [edit, reply().text("As you like.")]);
+    let screen = open(&scene, &[]);
+    screen.say("change it").expect("Apply this change?").expect("Type to write your next message");
+    screen.expect("workspace (/directory)").key("n").key("Enter").expect("What to do instead?").say("no");
+    screen.expect("As you like.").expect("Not applied: +1, -1 lines").expect_gone("+ new");
+    screen.key("Ctrl+O").expect("- old").expect("+ new");
+    quit(screen);
+}
+
+#[test]
+fn a_cancelled_command_keeps_its_output() {
+    let scene = Scene::new([shell("echo o''ne; sleep 60"), reply().text("never")]);
+    let screen = open(&scene, &["--yolo"]);
+    screen.say("go").expect("│ one").key("Esc").expect("Request cancelled.");
+    let text = quit(screen);
+    let (_, call) = text.split_once("-  Shell").unwrap();
+    assert!(call.contains("│ one"), "{text}");
+}
+
+#[test]
+fn a_refused_key_offers_auth_with_one_key() {
+    let refused = Reply::error(401, "UNAUTHENTICATED", "API key not valid. Please pass a valid API key.");
+    let scene = Scene::new([refused]);
+    let screen = open(&scene, &[]);
+    screen.say("go").expect("hint: /auth").expect("1. Change the key or the sign-in (/auth)");
+    screen.expect("● 3. Close").key("1").expect("Use Gemini API Key");
+}
+
+#[test]
+fn settings_have_titles_and_those_without_effect_are_apart() {
+    let scene = Scene::new([]);
+    let screen = open(&scene, &[]);
+    screen.say("/settings").expect("Color theme").expect("Vim mode").expect("Appearance");
+    screen.type_text("devtools").expect("Compatibility (no effect)");
+    // The first Esc empties the search.
+    screen.key("Esc").expect("Color theme").key("Esc").expect_gone("Color theme");
+    quit(screen);
 }

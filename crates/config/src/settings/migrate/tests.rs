@@ -121,6 +121,7 @@ fn later_renames_follow_their_rules() {
         ),
         (json!({"editor": "vim"}), json!({"general": {"preferredEditor": "vim"}})),
         (json!({"modelName": "m"}), json!({"model": {"name": "m"}})),
+        (json!({"apiKey": "$K", "modelName": "m"}), json!({"model": {"name": "m"}, "api": {"key": "$K"}})),
     ] {
         let text = planned(&before.to_string()).unwrap();
         assert_eq!(crate::jsonc::parse(&text).unwrap().value, after, "{before}");
@@ -144,7 +145,7 @@ fn keys_that_only_look_old_are_left() {
 }
 
 #[test]
-fn loading_rewrites_user_and_project_files_and_keeps_the_old_ones() {
+fn loading_rewrites_the_users_file_and_keeps_the_old_one() {
     let scratch = Scratch::new();
     scratch.write(USER, FLAT_BEFORE);
     scratch.write("home/.gemini/settings.json.orig", "an older backup");
@@ -153,17 +154,16 @@ fn loading_rewrites_user_and_project_files_and_keeps_the_old_ones() {
     assert_eq!(scratch.read(USER), FLAT_AFTER);
     assert_eq!(scratch.read("home/.gemini/settings.json.orig"), "an older backup");
     assert_eq!(scratch.read("home/.gemini/settings.json.orig.1"), FLAT_BEFORE);
-    assert_eq!(scratch.names("work/.gemini"), ["settings.json"], "a rename needs no backup");
-    assert_eq!(settings.migrated.len(), 2);
+    assert_eq!(scratch.names("work/.gemini"), ["settings.json"], "nothing is written there");
+    assert_eq!(settings.migrated.len(), 1);
     assert_eq!(settings.migrated[0].backup, Some(scratch.path("home/.gemini/settings.json.orig.1")));
     assert_eq!(settings.groups.model.name, "gemini-2.5-pro");
-    assert_eq!(
-        scratch.read(PROJECT),
-        "{\"tools\": {}, \"general\": {\"defaultApprovalMode\": \"auto_edit\"}}"
-    );
+    assert_eq!(scratch.read(PROJECT), "{\"tools\": {\"approvalMode\": \"auto_edit\"}}");
     let (_, origin) = settings.get("model.name").unwrap();
     assert_eq!(origin.line, Some(9), "lines are those of the new file");
-    let [warning] = &settings.warnings[..] else { panic!("{:?}", settings.warnings) };
+    let [unknown, warning] = &settings.warnings[..] else { panic!("{:?}", settings.warnings) };
+    assert_eq!((&unknown.kind, unknown.key.as_str()), (&WarningKind::Misspelt, "mine"));
+    assert_eq!(unknown.message, "unknown setting; it is ignored");
     assert_eq!(warning.kind, WarningKind::NotFromProject, "the mode is the user's to choose");
     assert!(scratch.load().migrated.is_empty());
 }

@@ -53,7 +53,7 @@ fn everything_that_runs_or_is_applied_is_listed_with_a_hash_of_its_own() {
         scratch.write(&format!("work/{path}"), "A=1");
     }
     let before = taken(&scratch);
-    assert_eq!(before.items.len(), 13, "all but the readme: {:?}", paths(&before));
+    assert_eq!(before.items.len(), 14, "{:?}", paths(&before));
     for item in &before.items {
         scratch.write(&format!("work/{}", item.path), "A=2");
         let after = taken(&scratch);
@@ -64,6 +64,20 @@ fn everything_that_runs_or_is_applied_is_listed_with_a_hash_of_its_own() {
         scratch.write(&format!("work/{}", item.path), "A=1");
     }
     assert_eq!(taken(&scratch), before);
+}
+
+#[test]
+fn everything_that_an_image_can_be_built_from_is_listed() {
+    let scratch = Scratch::new();
+    for path in
+        ["sandbox.Dockerfile", "notes/x", "tool.sh", "policies/readme.md", "commands/x.sh", "agents/a.md"]
+    {
+        scratch.write(&format!("work/.gemini/{path}"), "1");
+    }
+    let before = taken(&scratch);
+    assert_eq!(before.items.len(), 6, "{:?}", paths(&before));
+    scratch.write("work/.gemini/tool.sh", "2");
+    assert_ne!(taken(&scratch).digest, before.digest);
 }
 
 #[test]

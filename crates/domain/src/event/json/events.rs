@@ -15,6 +15,7 @@ use crate::event::{
 variants! {
     Op {
         Prompt { parts, typed },
+        Steer { parts, typed },
         Withdraw { prompt },
         Cancel,
         Decide { call, answer },
@@ -39,10 +40,12 @@ variants! {
     }
     BudgetChange { Show, Raise { unit, by }, Off }
     Event {
-        SessionReady { session, model, roots },
+        SessionReady { session, model, resolved, roots },
         Acknowledged { id, by, result },
         QueueChanged(prompts),
+        FrontsChanged(fronts),
         PromptAccepted { typed, prompt_id, message, by },
+        Steered { id, typed, message, by },
         StepBegan { message },
         RequestSent(sent),
         Text(text),

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::{Fields, Json, MalformedEvent, fields, variants, words};
 use crate::JsonObject;
 use crate::approval::{
-    Answer, ApprovalMode, ApprovalRequest, Choice, Offer, Outcome, Question, QuestionForm, Subject, Why,
-    WhyPart,
+    ApprovalAnswer, ApprovalMode, ApprovalRequest, Choice, Offer, Outcome, Question, QuestionForm, Subject,
+    Why, WhyPart,
 };
 use crate::sandbox::{
     Denial, DenialKind, Grant, GrantScope, GrantedBy, Right, RightKind, RightQuestion, SandboxReport,
@@ -18,7 +18,7 @@ use crate::tool::{
 };
 
 variants! {
-    Answer { Once, Session, SessionServer, Project, Saved, Edited(args), Refuse(message), Cancel, Replies(replies) }
+    ApprovalAnswer { Once, Session, SessionServer, Project, Saved, Edited(args), Refuse(message), Cancel, Replies(replies) }
     Subject {
         Edit { path, diff },
         Command { command, directory },
@@ -48,7 +48,7 @@ fields! {
     DiffStat { added_lines, removed_lines, added_chars, removed_chars }
     LineDelta { added, removed }
     Todo { text, status }
-    RightQuestion { right, command, rerun }
+    RightQuestion { right, command, program, call, note, rerun }
     Right { kind, target }
     Grant { right, scope, by }
     Denial { kind, target, port, strength, rule }

@@ -201,6 +201,36 @@ fn settings_switch_agents_and_change_their_limits() {
 }
 
 #[test]
+fn a_list_of_enabled_agents_disables_the_others_unless_overridden() {
+    let settings = AgentSettings {
+        overrides: json!({"cli_help": {"enabled": true}}).as_object().unwrap().clone(),
+        enabled: vec!["generalist".into()],
+        disabled: vec!["generalist".into()],
+    };
+    let registry = Place::new().load(settings);
+    let enabled: Vec<&str> = registry.enabled().map(|agent| agent.name.as_str()).collect();
+    assert_eq!(enabled, ["cli_help", "generalist"]);
+}
+
+#[test]
+fn the_camel_case_names_of_fields_are_read() {
+    let place = Place::new();
+    place.write(
+        "user/a.md",
+        "---\nname: a\ndescription: d\nexperimental: true\nmaxTurns: 3\nmaxTimeMinutes: 2\ninitialMessages:\n  \
+         - role: user\n    parts:\n      - text: hi\n  - role: model\n    text: hello\n---\nBody",
+    );
+    place.write("user/b.md", "---\nname: b\nagentCardUrl: https://h.example/card\nexperimental: true\n---\n");
+    let registry = place.load(AgentSettings::default());
+    assert_eq!(registry.problems(), [] as [&str; 0]);
+    let Kind::Local(local) = &registry.find("a").unwrap().kind else { panic!("local") };
+    assert_eq!((local.max_turns, local.time_limit.as_secs()), (3, 120));
+    let said: Vec<String> = local.initial.iter().map(|content| content.text()).collect();
+    assert_eq!(said, ["hi", "hello"]);
+    assert!(registry.find("b").unwrap().is_remote());
+}
+
+#[test]
 fn texts_of_an_extension_have_its_variables_filled_in() {
     let place = Place::new();
     place.write(

@@ -1,6 +1,6 @@
 //! Questions that several front ends can answer.
 
-use pollux_domain::approval::{Answer, ApprovalRequest, Offer, Outcome, Subject, Why};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalRequest, Offer, Outcome, Subject, Why};
 use pollux_domain::id::CallId;
 
 use super::*;
@@ -36,7 +36,7 @@ fn asking() -> Link {
     })
 }
 
-fn decide(answer: Answer) -> Op {
+fn decide(answer: ApprovalAnswer) -> Op {
     Op::Decide { call: CallId::from_file("c"), answer }
 }
 
@@ -52,9 +52,12 @@ async fn the_first_valid_answer_wins_and_all_learn_whose_it_was() {
     }
     assert_eq!(hosted.snapshot().questions.len(), 1);
     // What was not offered counts for nothing, and the question stays.
-    assert_eq!(one.ask(decide(Answer::Session)).unwrap_err().code, RefusalCode::NotOffered);
-    two.ask(decide(Answer::Once)).unwrap();
-    assert_eq!(one.ask(decide(Answer::Refuse(String::new()))).unwrap_err().code, RefusalCode::NotWaiting);
+    assert_eq!(one.ask(decide(ApprovalAnswer::Session)).unwrap_err().code, RefusalCode::NotOffered);
+    two.ask(decide(ApprovalAnswer::Once)).unwrap();
+    assert_eq!(
+        one.ask(decide(ApprovalAnswer::Refuse(String::new()))).unwrap_err().code,
+        RefusalCode::NotWaiting
+    );
     for events in [&mut seen_by_one, &mut seen_by_two] {
         let seen = until(events, is_end).await;
         let settled = seen.iter().find_map(|event| match &*event.event {
@@ -63,7 +66,7 @@ async fn the_first_valid_answer_wins_and_all_learn_whose_it_was() {
         });
         assert_eq!(settled, Some((Outcome::Once, Some(FrontId::new("two")))));
     }
-    assert_eq!(two.ask(decide(Answer::Once)).unwrap_err().code, RefusalCode::NotWaiting);
+    assert_eq!(two.ask(decide(ApprovalAnswer::Once)).unwrap_err().code, RefusalCode::NotWaiting);
     assert!(hosted.snapshot().questions.is_empty());
 }
 
@@ -88,6 +91,6 @@ async fn a_question_waits_for_a_front_end_that_can_answer_up_to_a_limit() {
     until(&mut events, |event| matches!(event, Event::ApprovalWanted(_))).await;
     tokio::time::sleep(Duration::from_secs(72 * 60 * 60)).await;
     assert_eq!(hosted.snapshot().questions.len(), 1);
-    approver.ask(decide(Answer::Once)).unwrap();
+    approver.ask(decide(ApprovalAnswer::Once)).unwrap();
     until(&mut events, is_end).await;
 }

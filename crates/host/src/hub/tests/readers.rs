@@ -33,8 +33,12 @@ async fn events_are_numbered_from_one_and_those_who_come_late_miss_nothing() {
 #[tokio::test]
 async fn events_older_than_the_log_come_as_a_snapshot() {
     let (hosted, session) = puppet();
-    let ready =
-        Event::SessionReady { session: SessionId::from_file("s"), model: "m".into(), roots: Vec::new() };
+    let ready = Event::SessionReady {
+        session: SessionId::from_file("s"),
+        model: "m".into(),
+        resolved: "m".into(),
+        roots: Vec::new(),
+    };
     session.send(ready).await.unwrap();
     for number in 0..5_000 {
         session.send(text(number)).await.unwrap();
@@ -127,14 +131,14 @@ async fn the_only_reader_of_a_process_is_waited_for() {
     let front = hosted.attach("alone", Scopes::ALL).unwrap();
     let mut events = front.subscribe_alone().unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(hosted.state(), State::Alive, "it waits");
+    assert_eq!(hosted.state(), SessionState::Alive, "it waits");
     let mut count = 0;
     while let Some(delivery) = events.next().await {
         assert!(matches!(delivery, Delivery::Event(_)));
         count += 1;
     }
     assert_eq!(count, 5_000);
-    assert_eq!(hosted.ended().await, State::Ended);
+    assert_eq!(hosted.ended().await, SessionState::Ended);
 }
 
 #[tokio::test]

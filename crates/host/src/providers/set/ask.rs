@@ -173,7 +173,9 @@ fn judge(row: &mut ProviderRow, found: Result<LiveModels, ModelError>) {
                 }
                 _ => ProviderState::Failed,
             };
-            row.problem = Some(in_short(&error.message));
+            let advice = error.details.advice.filter(|_| error.kind == ModelErrorKind::Network);
+            let advice = advice.map(|advice| format!("; {advice}")).unwrap_or_default();
+            row.problem = Some(in_short(&format!("{}{advice}", error.message)));
         }
     }
 }

@@ -9,6 +9,8 @@ use crate::http::web_page;
 /// A stringified error may hold another one; nobody nests deeper than this.
 const MAX_DEPTH: usize = 10;
 const MAX_MESSAGE_CHARS: usize = 4000;
+/// Of a body that is not an API error, its beginning says enough.
+const MAX_FOREIGN_CHARS: usize = 300;
 
 /// What an error body says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -157,6 +159,6 @@ fn code_of(word: &str) -> u16 {
 fn foreign(text: &str) -> String {
     match web_page(text) {
         Some(title) => format!("the server sent a web page instead of an API error: {title}"),
-        None => shortened(text.trim(), MAX_MESSAGE_CHARS),
+        None => shortened(text.trim(), MAX_FOREIGN_CHARS),
     }
 }

@@ -170,7 +170,7 @@ async fn a_local_server_that_is_not_there_is_said_at_once() {
     let told = drain(ChatClient::new(endpoint).unwrap().stream(prompt("hi"))).await;
     assert_eq!((told.error().kind.clone(), told.waits.len()), (ModelErrorKind::Network, 0));
     assert!(
-        told.error().message.ends_with("start the server with `llama-server -m model.gguf`"),
+        told.error().details.advice.as_deref() == Some("start the server with `llama-server -m model.gguf`"),
         "{:?}",
         told.error
     );

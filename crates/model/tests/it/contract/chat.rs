@@ -6,7 +6,7 @@ use pollux_domain::BoxFuture;
 use pollux_test_support::chat::{ChatReply, Close, FakeChat};
 
 use super::super::chat::fixture::client;
-use super::{Answer, Peer, Running};
+use super::{Peer, PeerAnswer, Running};
 
 pub(crate) struct Chat;
 
@@ -15,7 +15,7 @@ impl Peer for Chat {
         true
     }
 
-    fn start(&self, answers: Vec<Answer>) -> BoxFuture<'_, Running> {
+    fn start(&self, answers: Vec<PeerAnswer>) -> BoxFuture<'_, Running> {
         Box::pin(async {
             let server = FakeChat::start(answers.into_iter().map(said));
             let client = Arc::new(client(&server));
@@ -24,29 +24,29 @@ impl Peer for Chat {
     }
 }
 
-fn said(answer: Answer) -> ChatReply {
+fn said(answer: PeerAnswer) -> ChatReply {
     let stream = || ChatReply::stream().role();
     match answer {
-        Answer::Text(pieces) => {
+        PeerAnswer::Text(pieces) => {
             pieces.iter().fold(stream(), |reply, piece| reply.text(piece)).finish("stop").usage(1, 1).done()
         }
-        Answer::Whole(text) => ChatReply::said(text),
-        Answer::Counted { text, input, output } => {
+        PeerAnswer::Whole(text) => ChatReply::said(text),
+        PeerAnswer::Counted { text, input, output } => {
             stream().text(text).finish("stop").usage(input, output).done()
         }
-        Answer::Call { id, name, args } => {
+        PeerAnswer::Call { id, name, args } => {
             stream().call(0, id, name, &args.to_string()).finish("tool_calls").usage(1, 1).done()
         }
-        Answer::BadCall { name, raw } => {
+        PeerAnswer::BadCall { name, raw } => {
             stream().call(0, "call_1", name, raw).finish("tool_calls").usage(1, 1).done()
         }
-        Answer::CutAfter(piece) => stream().text(piece).close(Close::Drop),
-        Answer::SilentAfter(piece) => stream().text(piece).close(Close::Hold),
-        Answer::RateLimited { seconds } => {
+        PeerAnswer::CutAfter(piece) => stream().text(piece).close(Close::Drop),
+        PeerAnswer::SilentAfter(piece) => stream().text(piece).close(Close::Hold),
+        PeerAnswer::RateLimited { seconds } => {
             ChatReply::error(429, "slow down").header("Retry-After", &seconds.to_string())
         }
-        Answer::ServerError => ChatReply::error(500, "oops"),
-        Answer::Overflow { asked, limit } => ChatReply::error(
+        PeerAnswer::ServerError => ChatReply::error(500, "oops"),
+        PeerAnswer::Overflow { asked, limit } => ChatReply::error(
             400,
             &format!(
                 "This model's maximum context length is {limit} tokens. However, your messages resulted in {asked} tokens."

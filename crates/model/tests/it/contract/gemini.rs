@@ -7,7 +7,7 @@ use pollux_test_support::{FakeGemini, Reply, reply};
 use serde_json::json;
 
 use super::super::fixture::gemini;
-use super::{Answer, Peer, Running};
+use super::{Peer, PeerAnswer, Running};
 
 pub(crate) struct Gemini;
 
@@ -16,7 +16,7 @@ impl Peer for Gemini {
         true
     }
 
-    fn start(&self, answers: Vec<Answer>) -> BoxFuture<'_, Running> {
+    fn start(&self, answers: Vec<PeerAnswer>) -> BoxFuture<'_, Running> {
         Box::pin(async {
             let server = FakeGemini::start(answers.into_iter().map(said)).await;
             let client = Arc::new(gemini(&server));
@@ -25,20 +25,22 @@ impl Peer for Gemini {
     }
 }
 
-fn said(answer: Answer) -> Reply {
+fn said(answer: PeerAnswer) -> Reply {
     match answer {
-        Answer::Text(pieces) => pieces.iter().fold(reply(), |reply, piece| reply.text(piece)),
-        Answer::Whole(text) => reply().text(text),
-        Answer::Counted { text, input, output } => reply().text(text).usage(input, output),
-        Answer::Call { id, name, args } => reply().call_with_id(id, name, args),
-        Answer::BadCall { name, raw } => reply().part(json!({"functionCall": {"name": name, "args": raw}})),
-        Answer::CutAfter(piece) => reply().text(piece).text("lost").cut_after(1),
-        Answer::SilentAfter(piece) => reply().text(piece).text("late").stall_after(1),
-        Answer::RateLimited { seconds } => {
+        PeerAnswer::Text(pieces) => pieces.iter().fold(reply(), |reply, piece| reply.text(piece)),
+        PeerAnswer::Whole(text) => reply().text(text),
+        PeerAnswer::Counted { text, input, output } => reply().text(text).usage(input, output),
+        PeerAnswer::Call { id, name, args } => reply().call_with_id(id, name, args),
+        PeerAnswer::BadCall { name, raw } => {
+            reply().part(json!({"functionCall": {"name": name, "args": raw}}))
+        }
+        PeerAnswer::CutAfter(piece) => reply().text(piece).text("lost").cut_after(1),
+        PeerAnswer::SilentAfter(piece) => reply().text(piece).text("late").stall_after(1),
+        PeerAnswer::RateLimited { seconds } => {
             Reply::error(429, "RESOURCE_EXHAUSTED", "slow down").header("Retry-After", &seconds.to_string())
         }
-        Answer::ServerError => Reply::error(500, "INTERNAL", "oops"),
-        Answer::Overflow { asked, limit } => {
+        PeerAnswer::ServerError => Reply::error(500, "INTERNAL", "oops"),
+        PeerAnswer::Overflow { asked, limit } => {
             let message = format!(
                 "The input token count ({asked}) exceeds the maximum number of tokens allowed ({limit})."
             );

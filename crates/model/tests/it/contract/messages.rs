@@ -7,7 +7,7 @@ use pollux_test_support::{FakeMessages, MessagesReply};
 use serde_json::json;
 
 use super::super::messages::client;
-use super::{Answer, Peer, Running};
+use super::{Peer, PeerAnswer, Running};
 
 pub(crate) struct Messages;
 
@@ -16,7 +16,7 @@ impl Peer for Messages {
         true
     }
 
-    fn start(&self, answers: Vec<Answer>) -> BoxFuture<'_, Running> {
+    fn start(&self, answers: Vec<PeerAnswer>) -> BoxFuture<'_, Running> {
         Box::pin(async {
             let server = FakeMessages::start(answers.into_iter().map(said));
             let client = Arc::new(client(&server));
@@ -25,23 +25,23 @@ impl Peer for Messages {
     }
 }
 
-fn said(answer: Answer) -> MessagesReply {
+fn said(answer: PeerAnswer) -> MessagesReply {
     let reply = MessagesReply::new();
     match answer {
-        Answer::Text(pieces) => reply.text(pieces),
-        Answer::Whole(text) => reply.text(&[text]),
-        Answer::Counted { text, input, output } => {
+        PeerAnswer::Text(pieces) => reply.text(pieces),
+        PeerAnswer::Whole(text) => reply.text(&[text]),
+        PeerAnswer::Counted { text, input, output } => {
             let start = json!({"input_tokens": input, "output_tokens": 1});
             reply.text(&[text]).usage(start, json!({"output_tokens": output}))
         }
-        Answer::Call { id, name, args } => reply.call(id, name, &args),
-        Answer::BadCall { name, raw } => reply.call_in_pieces("call-1", name, &[raw]),
-        Answer::CutAfter(piece) => reply.text(&[piece]).cut(),
-        Answer::SilentAfter(piece) => reply.text(&[piece]).silent(),
-        Answer::RateLimited { seconds } => MessagesReply::error(429, "rate_limit_error", "slow down")
+        PeerAnswer::Call { id, name, args } => reply.call(id, name, &args),
+        PeerAnswer::BadCall { name, raw } => reply.call_in_pieces("call-1", name, &[raw]),
+        PeerAnswer::CutAfter(piece) => reply.text(&[piece]).cut(),
+        PeerAnswer::SilentAfter(piece) => reply.text(&[piece]).silent(),
+        PeerAnswer::RateLimited { seconds } => MessagesReply::error(429, "rate_limit_error", "slow down")
             .header("Retry-After", &seconds.to_string()),
-        Answer::ServerError => MessagesReply::error(500, "api_error", "oops"),
-        Answer::Overflow { asked, limit } => {
+        PeerAnswer::ServerError => MessagesReply::error(500, "api_error", "oops"),
+        PeerAnswer::Overflow { asked, limit } => {
             let message = format!("prompt is too long: {asked} tokens > {limit} maximum");
             MessagesReply::error(400, "invalid_request_error", &message)
         }

@@ -6,7 +6,7 @@ use pollux_domain::BoxFuture;
 use pollux_test_support::{FakeResponses, ResponsesReply, responses_reply};
 
 use super::super::responses::client;
-use super::{Answer, Peer, Running};
+use super::{Peer, PeerAnswer, Running};
 
 pub(crate) struct Responses;
 
@@ -15,7 +15,7 @@ impl Peer for Responses {
         true
     }
 
-    fn start(&self, answers: Vec<Answer>) -> BoxFuture<'_, Running> {
+    fn start(&self, answers: Vec<PeerAnswer>) -> BoxFuture<'_, Running> {
         Box::pin(async {
             let server = FakeResponses::start(answers.into_iter().map(said));
             let client = Arc::new(client(&server));
@@ -24,21 +24,21 @@ impl Peer for Responses {
     }
 }
 
-fn said(answer: Answer) -> ResponsesReply {
+fn said(answer: PeerAnswer) -> ResponsesReply {
     match answer {
-        Answer::Text(pieces) => responses_reply().text(pieces),
-        Answer::Whole(text) => responses_reply().text(&[text]),
-        Answer::Counted { text, input, output } => responses_reply().text(&[text]).usage(input, output),
-        Answer::Call { id, name, args } => responses_reply().call(id, name, &args.to_string()),
-        Answer::BadCall { name, raw } => responses_reply().call("call_1", name, raw),
-        Answer::CutAfter(piece) => responses_reply().text(&[piece]).breaks(),
-        Answer::SilentAfter(piece) => responses_reply().text(&[piece]).falls_silent(),
-        Answer::RateLimited { seconds } => {
+        PeerAnswer::Text(pieces) => responses_reply().text(pieces),
+        PeerAnswer::Whole(text) => responses_reply().text(&[text]),
+        PeerAnswer::Counted { text, input, output } => responses_reply().text(&[text]).usage(input, output),
+        PeerAnswer::Call { id, name, args } => responses_reply().call(id, name, &args.to_string()),
+        PeerAnswer::BadCall { name, raw } => responses_reply().call("call_1", name, raw),
+        PeerAnswer::CutAfter(piece) => responses_reply().text(&[piece]).breaks(),
+        PeerAnswer::SilentAfter(piece) => responses_reply().text(&[piece]).falls_silent(),
+        PeerAnswer::RateLimited { seconds } => {
             ResponsesReply::error(429, "requests", "rate_limit_exceeded", "slow down")
                 .header("Retry-After", &seconds.to_string())
         }
-        Answer::ServerError => ResponsesReply::error(500, "server_error", "server_error", "oops"),
-        Answer::Overflow { asked, limit } => {
+        PeerAnswer::ServerError => ResponsesReply::error(500, "server_error", "server_error", "oops"),
+        PeerAnswer::Overflow { asked, limit } => {
             let message = format!(
                 "This model's maximum context length is {limit} tokens, however you requested {asked} tokens."
             );

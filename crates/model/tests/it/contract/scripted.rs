@@ -7,7 +7,7 @@ use pollux_model::catalogue::Catalogue;
 use pollux_model::scripted::{ScriptedClient, Strictness};
 use serde_json::{Value, json};
 
-use super::{Answer, Peer, Running};
+use super::{Peer, PeerAnswer, Running};
 
 pub(crate) struct Script;
 
@@ -16,7 +16,7 @@ impl Peer for Script {
         false
     }
 
-    fn start(&self, answers: Vec<Answer>) -> BoxFuture<'_, Running> {
+    fn start(&self, answers: Vec<PeerAnswer>) -> BoxFuture<'_, Running> {
         let lines: String = answers.into_iter().map(|answer| format!("{}\n", line(answer))).collect();
         let catalogue = Arc::new(Catalogue::built_in());
         let client = ScriptedClient::from_text(&lines, Strictness::Strict, catalogue).unwrap();
@@ -25,39 +25,39 @@ impl Peer for Script {
     }
 }
 
-fn line(answer: Answer) -> Value {
-    if let Answer::Whole(text) = answer {
+fn line(answer: PeerAnswer) -> Value {
+    if let PeerAnswer::Whole(text) = answer {
         return json!({"method": "generateContent", "response": chunk(&json!({"text": text}), true)});
     }
     json!({"method": "generateContentStream", "response": chunks(answer)})
 }
 
-fn chunks(answer: Answer) -> Vec<Value> {
+fn chunks(answer: PeerAnswer) -> Vec<Value> {
     let text = |text: &str| chunk(&json!({"text": text}), false);
     let error = |code: u16, message: &str| json!({"error": {"code": code, "message": message}});
     match answer {
-        Answer::Text(pieces) => {
+        PeerAnswer::Text(pieces) => {
             let last = json!({"candidates": [{"finishReason": "STOP"}]});
             pieces.iter().map(|piece| text(piece)).chain([last]).collect()
         }
-        Answer::Whole(_) => Vec::new(),
-        Answer::Counted { text, input, output } => {
+        PeerAnswer::Whole(_) => Vec::new(),
+        PeerAnswer::Counted { text, input, output } => {
             let mut counted = chunk(&json!({"text": text}), true);
             counted["usageMetadata"] = json!({"promptTokenCount": input, "candidatesTokenCount": output,
                 "totalTokenCount": input + output});
             vec![counted]
         }
-        Answer::Call { id, name, args } => {
+        PeerAnswer::Call { id, name, args } => {
             vec![chunk(&json!({"functionCall": {"id": id, "name": name, "args": args}}), true)]
         }
-        Answer::BadCall { name, raw } => {
+        PeerAnswer::BadCall { name, raw } => {
             vec![chunk(&json!({"functionCall": {"name": name, "args": raw}}), true)]
         }
-        Answer::CutAfter(piece) => vec![text(piece), error(500, "the connection broke")],
-        Answer::SilentAfter(piece) => vec![text(piece), text("late")],
-        Answer::RateLimited { .. } => vec![error(429, "slow down")],
-        Answer::ServerError => vec![error(500, "oops")],
-        Answer::Overflow { asked, limit } => vec![error(
+        PeerAnswer::CutAfter(piece) => vec![text(piece), error(500, "the connection broke")],
+        PeerAnswer::SilentAfter(piece) => vec![text(piece), text("late")],
+        PeerAnswer::RateLimited { .. } => vec![error(429, "slow down")],
+        PeerAnswer::ServerError => vec![error(500, "oops")],
+        PeerAnswer::Overflow { asked, limit } => vec![error(
             400,
             &format!(
                 "The input token count ({asked}) exceeds the maximum number of tokens allowed ({limit})."

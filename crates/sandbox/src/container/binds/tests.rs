@@ -112,6 +112,9 @@ fn rights_change_what_is_there() {
     assert_eq!(empty, [machine.path("data/sub")]);
     let mask = binds.iter().find(|bind| bind.target == machine.path("data/file")).unwrap();
     assert_eq!(mask.source, Path::new("/dev/null"));
+    // The same if it is protected as well.
+    places.protected.extend([machine.path("data/sub"), machine.path("data/file")]);
+    assert_eq!(machine.visible(&places), Visible { binds, empty });
     drop(machine.folder);
 }
 

@@ -16,9 +16,10 @@ fn destructive() -> Event {
     with(|request| request.destroys = Some(words.to_owned()))
 }
 
-fn decided(actions: &[Action]) -> Option<&Answer> {
-    match actions {
-        [Action::Decide { answer, .. }] => Some(answer),
+fn decided(actions: &[Action]) -> Option<&ApprovalAnswer> {
+    // What waits for the turn is taken back first.
+    match actions.split_last()? {
+        (Action::Decide { answer, .. }, [] | [Action::Withdraw(_), ..]) => Some(answer),
         _ => None,
     }
 }
@@ -37,7 +38,7 @@ fn what_destroys_says_so_and_enter_alone_does_not_run_it() {
         assert_eq!(format!("{:?}", cell.fgcolor()), format!("{:?}", vt100_colour(red)), "{shown}");
         // Enter leads to the words of a refusal, never to the command.
         assert_eq!(stage.enter(), []);
-        assert_eq!(decided(&stage.enter()), Some(&Answer::Cancel));
+        assert_eq!(decided(&stage.enter()), Some(&ApprovalAnswer::Cancel));
     }
     let answers: &[(&[KeyCode], bool)] = &[
         (&[KeyCode::Char('1')], true),
@@ -52,7 +53,7 @@ fn what_destroys_says_so_and_enter_alone_does_not_run_it() {
         stage.event(destructive());
         let mut actions = Vec::new();
         keys.iter().for_each(|key| actions.extend(stage.press(*key, KeyModifiers::NONE)));
-        assert_eq!(decided(&actions) == Some(&Answer::Once), *runs, "{keys:?}");
+        assert_eq!(decided(&actions) == Some(&ApprovalAnswer::Once), *runs, "{keys:?}");
     }
 }
 
@@ -97,7 +98,7 @@ fn a_choice_has_the_same_digit_in_every_question() {
                 }
                 (true, Outcome::Refuse) => assert!(shown.contains("What to do instead"), "{shown}"),
                 (true, outcome) => {
-                    assert_eq!(decided(&actions).map(Answer::outcome), Some(*outcome), "{digit}");
+                    assert_eq!(decided(&actions).map(ApprovalAnswer::outcome), Some(*outcome), "{digit}");
                 }
             }
         }
@@ -175,9 +176,9 @@ fn escape_gives_the_queue_back_and_sends_nothing() {
     stage.event(wanted("ls"));
     stage.now += STILL;
     let shown = stage.shown();
-    assert!(shown.contains("Queued") && shown.contains("first") && shown.contains("second"), "{shown}");
+    assert!(shown.contains("Sent with") && shown.contains("first") && shown.contains("second"), "{shown}");
     let actions = stage.press(KeyCode::Esc, KeyModifiers::NONE);
-    assert_eq!(decided(&actions), Some(&Answer::Cancel));
+    assert_eq!(decided(&actions), Some(&ApprovalAnswer::Cancel));
     assert!(stage.app.take_queue().is_none());
     assert_eq!(stage.app.composer.text(), "first\n\nsecond\n\ndraft");
     // A refusal with words does not stop the turn, so the queue stays.
@@ -188,7 +189,7 @@ fn escape_gives_the_queue_back_and_sends_nothing() {
     stage.press(KeyCode::Up, KeyModifiers::NONE);
     stage.enter();
     stage.write("use make");
-    assert_eq!(decided(&stage.enter()), Some(&Answer::Refuse("use make".to_owned())));
+    assert_eq!(decided(&stage.enter()), Some(&ApprovalAnswer::Refuse("use make".to_owned())));
     assert_eq!(stage.app.take_queue().map(|queued| queued.text).as_deref(), Some("first\n\nsecond"));
 }
 
@@ -223,4 +224,38 @@ fn no_clock_runs_while_a_person_is_asked() {
     stage.now += Duration::from_secs(4);
     let shown = stage.shown();
     assert!(shown.contains("(4s)") && shown.contains("(esc to cancel, 4s)"), "{shown}");
+}
+
+#[test]
+fn the_prompt_and_the_footer_stay_below_a_question() {
+    let mut stage = Stage::new(80, 24);
+    stage.event(wanted("ls"));
+    let shown = stage.shown();
+    assert!(shown.contains("● 1. Allow once"), "{shown}");
+    assert!(shown.contains(">   Type to write your next message") && shown.contains("~/p"), "{shown}");
+    stage.now += STILL;
+    stage.write("also");
+    let shown = stage.shown();
+    assert!(shown.contains("> also") && shown.contains("~/p") && shown.contains("Allow once"), "{shown}");
+    // A low window needs its rows for the question.
+    let mut stage = Stage::new(80, 12);
+    stage.event(wanted("ls"));
+    let shown = stage.shown();
+    assert!(shown.contains("Allow once") && !shown.contains("~/p"), "{shown}");
+}
+
+#[test]
+fn ctrl_z_suspends_whatever_is_open_and_loses_nothing() {
+    let mut stage = Stage::new(80, 24);
+    stage.write("abc");
+    assert_eq!(stage.press(KeyCode::Char('z'), KeyModifiers::CONTROL), [Action::Suspend]);
+    stage.press(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert_eq!(stage.press(KeyCode::Char('z'), KeyModifiers::CONTROL), [Action::Suspend]);
+    assert_eq!(stage.app.composer.text(), "");
+    stage.press(KeyCode::Char('7'), KeyModifiers::CONTROL);
+    assert_eq!(stage.app.composer.text(), "abc");
+    stage.now += STILL;
+    stage.event(wanted("ls"));
+    assert_eq!(stage.press(KeyCode::Char('z'), KeyModifiers::CONTROL), [Action::Suspend]);
+    assert!(stage.shown().contains("Allow once"), "{}", stage.shown());
 }

@@ -107,7 +107,8 @@ impl Robot {
         }
         let key = KeyEvent::new(code, KeyModifiers::NONE);
         let actions = self.stage.app.key(key, self.stage.now);
-        self.answered.extend(actions.into_iter().filter(|action| !matches!(action, Action::Complete(_))));
+        let answers = |action: &Action| !matches!(action, Action::Complete(_) | Action::Steer { .. });
+        self.answered.extend(actions.into_iter().filter(answers));
     }
 
     fn ask(&mut self) {
@@ -129,7 +130,8 @@ impl Robot {
     fn check(&mut self) {
         assert_eq!(self.answered, [], "after {} questions", self.number);
         assert_eq!(self.stage.app.composer.text(), self.written, "after {} questions", self.number);
-        let queued: String = self.stage.app.queue.iter().map(|queued| queued.text.clone() + "\n").collect();
+        let queued: String =
+            self.stage.app.tray.waiting.iter().map(|kept| kept.submission.text.clone() + "\n").collect();
         assert_eq!(queued, self.sent, "after {} questions", self.number);
     }
 }
@@ -186,7 +188,8 @@ fn whoever_pauses_answers() {
             if kind == 0 { &[KeyCode::Esc] } else { &[KeyCode::Down, KeyCode::Up, KeyCode::Enter] };
         let now = robot.stage.now;
         let press = |code: &KeyCode| robot.stage.app.key(KeyEvent::from(*code), now);
-        let actions: Vec<Action> = codes.iter().flat_map(press).collect();
+        let mut actions: Vec<Action> = codes.iter().flat_map(press).collect();
+        actions.retain(|action| !matches!(action, Action::Withdraw(_)));
         let takes_words =
             robot.stage.app.questions.standing.front().is_some_and(|front| front.dialog.takes_text());
         assert!(takes_words || matches!(actions.as_slice(), [Action::Decide { .. }]), "{seed}: {actions:?}");
@@ -217,14 +220,17 @@ fn a_question_waits_until_the_keyboard_rests_and_says_so() {
     assert_eq!(stage.app.takes_keys_at(), None);
     assert!(!shown.contains("pause to answer") && shown.contains("> also 11y n?"), "{shown}");
     // What stands in the prompt is still what keys are about, until the person turns to the question.
-    assert!(shown.contains("Enter queues your text"), "{shown}");
+    assert!(shown.contains("Enter sends your text"), "{shown}");
     assert_eq!(stage.press(KeyCode::Char('1'), KeyModifiers::NONE), []);
     assert_eq!(stage.press(KeyCode::Backspace, KeyModifiers::NONE), []);
     stage.now += STILL;
     assert_eq!(stage.press(KeyCode::Down, KeyModifiers::NONE), []);
     assert_eq!(stage.press(KeyCode::Up, KeyModifiers::NONE), []);
     let answered = stage.enter();
-    assert!(matches!(answered.as_slice(), [Action::Decide { answer: Answer::Once, .. }]), "{answered:?}");
+    assert!(
+        matches!(answered.as_slice(), [Action::Decide { answer: ApprovalAnswer::Once, .. }]),
+        "{answered:?}"
+    );
     assert!(stage.shown().contains("> also 11y n?"), "{}", stage.shown());
 }
 
@@ -269,7 +275,10 @@ fn keys_within_one_question_follow_each_other_quickly() {
     assert_eq!(stage.press(KeyCode::Down, KeyModifiers::NONE), []);
     assert_eq!(stage.press(KeyCode::Up, KeyModifiers::NONE), []);
     let answered = stage.enter();
-    assert!(matches!(answered.as_slice(), [Action::Decide { answer: Answer::Once, .. }]), "{answered:?}");
+    assert!(
+        matches!(answered.as_slice(), [Action::Decide { answer: ApprovalAnswer::Once, .. }]),
+        "{answered:?}"
+    );
 }
 
 #[test]
@@ -313,19 +322,20 @@ fn words_typed_at_an_open_question_stay_whole_and_arm_nothing() {
         if words.len() == 1 {
             // A letter alone marks an answer, and Enter says it.
             let answered = stage.enter();
-            let once = matches!(answered.as_slice(), [Action::Decide { answer: Answer::Once, .. }]);
+            let once = matches!(answered.as_slice(), [Action::Decide { answer: ApprovalAnswer::Once, .. }]);
             assert_eq!(once, words == "y", "{words}: {answered:?}");
             continue;
         }
         assert_eq!(stage.app.composer.text(), words);
-        assert_eq!(stage.enter(), [], "{words}");
-        let queued: Vec<&str> = stage.app.queue.iter().map(|queued| queued.text.as_str()).collect();
+        assert!(matches!(stage.enter().as_slice(), [Action::Steer { .. }]), "{words}");
+        let queued: Vec<&str> =
+            stage.app.tray.waiting.iter().map(|kept| kept.submission.text.as_str()).collect();
         assert_eq!(queued, [words]);
         // The next Enter finds *No* marked again.
         stage.now += Duration::from_secs(1);
         let answered = stage.enter();
         assert!(
-            !matches!(answered.as_slice(), [Action::Decide { answer: Answer::Once, .. }]),
+            !matches!(answered.as_slice(), [Action::Decide { answer: ApprovalAnswer::Once, .. }]),
             "{words}: {answered:?}"
         );
     }
@@ -381,7 +391,10 @@ fn a_question_before_an_open_list_waits_until_the_list_rests() {
     assert_eq!(stage.enter(), [Action::Picked { key: "b".to_owned(), with: None }]);
     stage.now += STILL;
     let answered = stage.enter();
-    assert!(matches!(answered.as_slice(), [Action::Decide { answer: Answer::Once, .. }]), "{answered:?}");
+    assert!(
+        matches!(answered.as_slice(), [Action::Decide { answer: ApprovalAnswer::Once, .. }]),
+        "{answered:?}"
+    );
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn a_paste_that_comes_as_keys_is_one_input() {
     }
     assert_eq!(harness.composer.text(), format!("[Pasted Text: {} lines]", MEGABYTE / 13 + 1));
     assert_eq!(harness.composer.expanded(), text);
-    harness.press("<C-z>");
+    harness.press("<A-z>");
     assert_eq!(harness.marked(), "|", "one step to undo");
 }
 
@@ -94,7 +94,7 @@ fn a_short_paste_that_comes_as_keys_is_not_sent_line_by_line() {
     assert_eq!(reactions, [Reaction::Changed]);
     harness.composer.keys(&events("<Enter>third"), harness.now + Duration::from_millis(20));
     assert_eq!(harness.marked(), "first line of it\nsecond\nthird|");
-    harness.press("<C-z>");
+    harness.press("<A-z>");
     assert_eq!(harness.marked(), "|");
     for event in events("typed<Enter>quickly") {
         harness.now += Duration::from_millis(30);

@@ -74,7 +74,7 @@ proptest! {
                         insert: name.to_owned(), label: name.to_owned(), description: "x".repeat(30), run: name == "help",
                     });
                     if let Some(id) = last {
-                        composer.candidates(Candidates { id, items: items.to_vec() });
+                        composer.candidates(Candidates { id, items: items.to_vec(), note: "" });
                     }
                     Vec::new()
                 }

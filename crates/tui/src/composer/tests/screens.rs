@@ -123,7 +123,7 @@ fn with_commands() -> Composer {
         description: format!("what {name} does, in words that need some room"),
         run: false,
     });
-    harness.composer.candidates(Candidates { id: wanted.id, items: items.to_vec() });
+    harness.composer.candidates(Candidates { id: wanted.id, items: items.to_vec(), note: "" });
     harness.composer
 }
 
@@ -168,9 +168,23 @@ fn names_of_files_cannot_draw_over_the_list() {
     let Reaction::Complete(wanted) = harness.press("@") else { panic!() };
     let name = "a\u{1b}]0;x\u{7}\nb\u{202e}".to_owned();
     let item = Item { insert: name.clone(), label: name, description: "two\nlines".to_owned(), run: false };
-    harness.composer.candidates(Candidates { id: wanted.id, items: vec![item] });
+    harness.composer.candidates(Candidates { id: wanted.id, items: vec![item], note: "" });
     assert_eq!(
         rows(&mut harness.composer, 80),
         ["> @", " a<U+001B>]0;x<U+0007><U+000A>b<U+202E>   two lines"]
     );
+}
+
+#[test]
+fn a_note_says_that_suggestions_are_still_read_or_that_there_are_none() {
+    let mut harness = ComposerHarness::new();
+    let Reaction::Complete(wanted) = harness.press("@") else { panic!() };
+    harness.composer.candidates(Candidates { id: wanted.id, items: Vec::new(), note: "Reading files…" });
+    assert_eq!(rows(&mut harness.composer, 40), ["> @", " Reading files…"]);
+    let item = Item { insert: "a.txt".to_owned(), label: "a.txt".to_owned(), ..Item::default() };
+    harness.composer.candidates(Candidates { id: wanted.id, items: vec![item], note: "" });
+    assert_eq!(rows(&mut harness.composer, 40), ["> @", " a.txt"]);
+    // Nothing to choose means that the keys keep their meaning.
+    harness.composer.candidates(Candidates { id: wanted.id, items: Vec::new(), note: "No file matches" });
+    assert!(matches!(harness.press("<Enter>"), Reaction::Submit(_)));
 }

@@ -114,7 +114,11 @@ fn item(insert: &str, run: bool) -> Item {
 fn suggested(harness: &mut ComposerHarness, keys: &str, items: &[Item]) -> Wanted {
     match harness.press(keys) {
         Reaction::Complete(wanted) => {
-            assert!(harness.composer.candidates(Candidates { id: wanted.id, items: items.to_vec() }));
+            assert!(harness.composer.candidates(Candidates {
+                id: wanted.id,
+                items: items.to_vec(),
+                note: ""
+            }));
             wanted
         }
         other => panic!("{other:?}"),
@@ -133,7 +137,11 @@ fn a_slash_command_is_completed_or_run() {
     let Reaction::Complete(next) = harness.press("<Enter>") else { panic!("arguments are asked for") };
     assert_eq!(harness.marked(), "/hello |");
     assert_eq!((next.text.as_str(), next.range), ("/hello ", 7..7));
-    assert!(harness.composer.candidates(Candidates { id: next.id, items: vec![item("world", false)] }));
+    assert!(harness.composer.candidates(Candidates {
+        id: next.id,
+        items: vec![item("world", false)],
+        note: ""
+    }));
     harness.press("<Tab>");
     assert_eq!(harness.marked(), "/hello world |");
     assert_eq!(harness.submit().text, "/hello world");
@@ -155,13 +163,25 @@ fn an_answer_to_an_older_question_is_dropped() {
     let mut harness = ComposerHarness::new();
     let Reaction::Complete(first) = harness.press("/h") else { panic!() };
     let Reaction::Complete(second) = harness.press("e") else { panic!() };
-    assert!(!harness.composer.candidates(Candidates { id: first.id, items: vec![item("hooks", true)] }));
+    assert!(!harness.composer.candidates(Candidates {
+        id: first.id,
+        items: vec![item("hooks", true)],
+        note: ""
+    }));
     assert_eq!(harness.composer.popup_height(), 0);
-    assert!(harness.composer.candidates(Candidates { id: second.id, items: vec![item("help", true)] }));
+    assert!(harness.composer.candidates(Candidates {
+        id: second.id,
+        items: vec![item("help", true)],
+        note: ""
+    }));
     assert_eq!(harness.composer.popup_height(), 1);
     harness.press("<Left>");
     assert_eq!(harness.composer.popup_height(), 0, "moving closes it");
-    assert!(!harness.composer.candidates(Candidates { id: second.id, items: vec![item("help", true)] }));
+    assert!(!harness.composer.candidates(Candidates {
+        id: second.id,
+        items: vec![item("help", true)],
+        note: ""
+    }));
 }
 
 #[test]
@@ -181,7 +201,11 @@ fn a_path_is_completed_with_escapes_and_directories_go_on() {
     let Reaction::Complete(next) = harness.press("<Tab>") else { panic!() };
     assert_eq!(harness.marked(), "see @src/|");
     assert_eq!(next.text, "src/");
-    harness.composer.candidates(Candidates { id: next.id, items: vec![item("src/my file.txt", false)] });
+    harness.composer.candidates(Candidates {
+        id: next.id,
+        items: vec![item("src/my file.txt", false)],
+        note: "",
+    });
     assert_eq!(harness.press("<Enter>"), Reaction::Changed);
     assert_eq!(harness.marked(), "see @src/my\\ file.txt |");
 }
@@ -247,11 +271,11 @@ fn a_choice_stays_when_more_is_known() {
     let wanted = suggested(&mut harness, "@", &[item("b", false), item("c", false)]);
     harness.press("<Down>");
     let more = ["a", "b", "c"].map(|name| item(name, false));
-    assert!(harness.composer.candidates(Candidates { id: wanted.id, items: more.to_vec() }));
+    assert!(harness.composer.candidates(Candidates { id: wanted.id, items: more.to_vec(), note: "" }));
     harness.press("<Tab>");
     assert_eq!(harness.marked(), "@c |");
     let wanted = suggested(&mut harness, "@", &[item("b", false), item("c", false)]);
-    assert!(harness.composer.candidates(Candidates { id: wanted.id, items: more.to_vec() }));
+    assert!(harness.composer.candidates(Candidates { id: wanted.id, items: more.to_vec(), note: "" }));
     harness.press("<Tab>");
     assert_eq!(harness.marked(), "@c @a |");
 }

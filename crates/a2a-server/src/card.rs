@@ -1,0 +1,86 @@
+//! The agent card: what the server is and where it is, for both versions.
+
+use pollux_a2a::protocol::Version;
+use pollux_serve::{Response, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::access::short_digest;
+use crate::narrator::EXTENSION;
+
+/// What a card depends on.
+pub(crate) struct CardFacts<'a> {
+    /// The address of the server, without a slash at the end.
+    pub(crate) url: &'a str,
+    pub(crate) needs_token: bool,
+}
+
+/// The card. Names and skill are upstream's, which clients select by.
+pub(crate) fn card(facts: &CardFacts<'_>) -> Value {
+    let CardFacts { url, needs_token } = facts;
+    let (root, old_http) = (format!("{url}/"), format!("{url}/v1"));
+    let interface = |url: &str, binding: &str, version: Version| json!({"url": url, "protocolBinding": binding, "protocolVersion": version.as_str()});
+    let requirements: Vec<Value> = if *needs_token { vec![json!({"bearerAuth": []})] } else { Vec::new() };
+    let new_requirements: Vec<Value> =
+        if *needs_token { vec![json!({"schemes": {"bearerAuth": {"list": []}}})] } else { Vec::new() };
+    json!({
+        "name": "Gemini SDLC Agent",
+        "description": "An agent that generates code based on natural language instructions and streams file outputs.",
+        "url": root,
+        "preferredTransport": "JSONRPC",
+        "additionalInterfaces": [
+            {"url": root, "transport": "JSONRPC"},
+            {"url": url, "transport": "HTTP+JSON"},
+        ],
+        "protocolVersion": "0.3.0",
+        "supportedInterfaces": [
+            interface(&root, "JSONRPC", Version::One),
+            interface(url, "HTTP+JSON", Version::One),
+            interface(&root, "JSONRPC", Version::Old),
+            interface(&old_http, "HTTP+JSON", Version::Old),
+        ],
+        "provider": {"organization": "Pollux", "url": "https://github.com/google-gemini/gemini-cli"},
+        "version": pollux_host::VERSION,
+        "capabilities": {
+            "streaming": true,
+            "pushNotifications": false,
+            "stateTransitionHistory": true,
+            "extendedAgentCard": true,
+            "extensions": [{
+                "uri": EXTENSION,
+                "description": "Metadata of coding agents: kinds of updates, tool calls and approvals",
+                "required": false,
+            }],
+        },
+        "securitySchemes": {
+            "bearerAuth": {"type": "http", "scheme": "bearer", "httpAuthSecurityScheme": {"scheme": "bearer"}},
+        },
+        "security": requirements,
+        "securityRequirements": new_requirements,
+        "defaultInputModes": ["text"],
+        "defaultOutputModes": ["text"],
+        "skills": [{
+            "id": "code_generation",
+            "name": "Code Generation",
+            "description": "Generates code snippets or complete files based on user requests, streaming the results.",
+            "tags": ["code", "development", "programming"],
+            "examples": [
+                "Write a python function to calculate fibonacci numbers.",
+                "Create an HTML file with a basic button that alerts \"Hello!\" when clicked.",
+            ],
+            "inputModes": ["text"],
+            "outputModes": ["text"],
+        }],
+        "supportsAuthenticatedExtendedCard": true,
+    })
+}
+
+/// The public card, which clients may keep for a while.
+pub(crate) fn respond(card: &Value, known: Option<&str>) -> Response {
+    let text = card.to_string();
+    let tag = format!("\"{}\"", short_digest(&text));
+    let response = match known {
+        Some(known) if known == tag => Response::empty(StatusCode::NOT_MODIFIED),
+        _ => Response::document(StatusCode::OK, "application/json", text),
+    };
+    response.header(header::ETAG, &tag).header(header::CACHE_CONTROL, "public, max-age=300")
+}

@@ -1,0 +1,33 @@
+//! The A2A server: other agents give Pollux tasks over HTTP.
+//!
+//! Use [`run`] for `pollux a2a serve`. Owns: the protocol's methods on both transports and in both versions, tasks with
+//! their leases and rest points, callers and their limits. Does not own: sessions (`host`), the messages of the protocol
+//! (`a2a`), object stores (`blobs`), HTTP (`serve`).
+//!
+//! Start at `site.rs` (which address leads where), then `operations.rs` (the methods), `service.rs` (tasks) and
+//! `session.rs` (the agent behind a task).
+
+mod access;
+mod audit;
+mod card;
+mod error;
+mod fingerprint;
+mod guard;
+mod incoming;
+mod metrics;
+mod narrator;
+mod operations;
+mod options;
+mod rpc;
+mod server;
+mod service;
+mod session;
+mod site;
+mod store;
+mod streams;
+mod task;
+mod upstream;
+mod workspace;
+
+pub use options::ServeOptions;
+pub use server::run;

@@ -1,0 +1,257 @@
+//! The methods of the protocol, independent of how they arrive.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use pollux_a2a::protocol::{Dialect, Method, Task as TaskView, TaskState, Update};
+use pollux_domain::time::Timestamp;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use crate::access::Caller;
+use crate::error::{A2aError, ErrorKind};
+use crate::service::{Sent, Service};
+use crate::store::{ListQuery, is_task_id};
+use crate::task::Task;
+
+/// How long a request waits for a task that works.
+const WAITING: Duration = Duration::from_secs(30 * 60);
+/// Tasks of a page, and the most of them.
+const PAGE: usize = 50;
+const MAX_PAGE: usize = 100;
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallManner {
+    pub(crate) dialect: Dialect,
+    /// Upstream's metadata is included.
+    pub(crate) with_metadata: bool,
+}
+
+/// The answer to a call.
+pub(crate) enum MethodAnswer {
+    Value(Value),
+    Stream(Stream),
+}
+
+/// Updates of a task, from a point on.
+pub(crate) struct Stream {
+    pub(crate) task: Rc<Task>,
+    /// Everything after this update is sent.
+    pub(crate) from: u64,
+    /// The task is sent first.
+    pub(crate) task_first: bool,
+}
+
+impl CallManner {
+    /// An update as the client reads it.
+    pub(crate) fn update(self, update: &Update) -> Value {
+        if self.with_metadata {
+            return update.to_json(self.dialect);
+        }
+        let mut update = update.clone();
+        if let Update::Status(status) = &mut update {
+            status.metadata.remove("coderAgent");
+        }
+        update.to_json(self.dialect)
+    }
+}
+
+/// Carries out a method.
+pub(crate) async fn call(
+    service: &Rc<Service>,
+    caller: &Caller,
+    method: Method,
+    params: &Value,
+    manner: CallManner,
+) -> Result<MethodAnswer, A2aError> {
+    let answered = carry_out(service, caller, method, params, manner).await;
+    let result = answered
+        .as_ref()
+        .err()
+        .map_or("ok", |error| if error.kind == ErrorKind::TaskNotFound { "not found" } else { "refused" });
+    let of_message = params.pointer("/message/taskId");
+    let task = of_message.or_else(|| params.get("id")).and_then(Value::as_str).filter(|id| is_task_id(id));
+    let began = match &answered {
+        Ok(MethodAnswer::Stream(stream)) => Some(stream.task.id.clone()),
+        _ => None,
+    };
+    service.audit.record(caller, method.name(manner.dialect.version()), began.as_deref().or(task), result);
+    answered
+}
+
+async fn carry_out(
+    service: &Rc<Service>,
+    caller: &Caller,
+    method: Method,
+    params: &Value,
+    manner: CallManner,
+) -> Result<MethodAnswer, A2aError> {
+    match method {
+        Method::Send => send(service, caller, params, manner).await,
+        Method::Stream => {
+            refuse_push(params)?;
+            let sent = service.send(caller, params).await?;
+            Ok(MethodAnswer::Stream(begun(sent, manner)))
+        }
+        Method::Get => {
+            let history = history_length(params)?;
+            let task = service.find(caller, id(params)?).await?;
+            service.follow_silent(&task);
+            Ok(MethodAnswer::Value(view(&task, history, true, manner)))
+        }
+        Method::List => list(service, caller, params, manner).await,
+        Method::Cancel => {
+            let task = service.cancel(caller, id(params)?).await?;
+            Ok(MethodAnswer::Value(view(&task, None, true, manner)))
+        }
+        Method::Subscribe => {
+            let task = service.find(caller, id(params)?).await?;
+            let state = task.read(|record| record.state);
+            if state.is_final() {
+                let text = format!("the task is {} and sends no updates", state.word(Dialect::Tagged));
+                return Err(A2aError::new(ErrorKind::Unsupported, text));
+            }
+            service.follow(&task);
+            let from = task.last();
+            Ok(MethodAnswer::Stream(Stream { task, from, task_first: true }))
+        }
+        Method::SetPush | Method::GetPush | Method::ListPush | Method::DeletePush => Err(no_push()),
+        Method::ExtendedCard => Ok(MethodAnswer::Value(service.card())),
+    }
+}
+
+/// The updates of a message that was taken.
+fn begun(sent: Sent, manner: CallManner) -> Stream {
+    let Sent { task, from, is_duplicate, is_new } = sent;
+    // The first update of a new task is the task. In 1.0 every stream begins with it.
+    let is_old = manner.dialect != Dialect::One;
+    let task_first = is_duplicate || !is_old && !is_new;
+    Stream { from: if is_duplicate { task.last() } else { from }, task, task_first }
+}
+
+async fn send(
+    service: &Rc<Service>,
+    caller: &Caller,
+    params: &Value,
+    manner: CallManner,
+) -> Result<MethodAnswer, A2aError> {
+    let configuration = params.get("configuration").unwrap_or(&Value::Null);
+    let is_set = |key: &str| configuration.get(key).and_then(Value::as_bool);
+    let history = history_length(configuration)?;
+    refuse_push(params)?;
+    let sent = service.send(caller, params).await?;
+    let waits = is_set("blocking") != Some(false) && is_set("returnImmediately") != Some(true);
+    if waits {
+        rested(service, &sent).await;
+    }
+    let task = view(&sent.task, history, true, manner);
+    Ok(MethodAnswer::Value(match manner.dialect {
+        Dialect::Tagged => task,
+        Dialect::OldBuffers | Dialect::One => json!({"task": task}),
+    }))
+}
+
+/// A webhook that would never be called is refused with its message.
+fn refuse_push(params: &Value) -> Result<(), A2aError> {
+    let configuration = params.get("configuration");
+    let keys = ["pushNotificationConfig", "taskPushNotificationConfig", "pushNotification"];
+    let given = keys.iter().find_map(|key| configuration?.get(key)).filter(|config| config.is_object());
+    if given.is_some() { Err(no_push()) } else { Ok(()) }
+}
+
+fn no_push() -> A2aError {
+    A2aError::new(ErrorKind::NoPush, "Push Notification is not supported")
+}
+
+/// Waits until the task that a message was sent to waits for its client, or is over.
+async fn rested(service: &Service, sent: &Sent) {
+    let end = Instant::now() + WAITING;
+    let task = &sent.task;
+    service.follow(task);
+    let mut news = task.watch();
+    loop {
+        let is_over = task.read(|record| record.state.is_over());
+        // Of a task that waited before, news must have come.
+        let is_news = sent.is_duplicate || task.last() > sent.from;
+        if is_over && is_news && !task.has_commands() {
+            return;
+        }
+        if !matches!(timeout_at(end, news.changed()).await, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+fn view(task: &Task, history: Option<usize>, artifacts: bool, manner: CallManner) -> Value {
+    let view: TaskView = task.read(|record| record.view(history, artifacts));
+    view.to_json(manner.dialect)
+}
+
+fn id(params: &Value) -> Result<&str, A2aError> {
+    let id = params.get("id").or_else(|| params.get("taskId")).or_else(|| params.get("name"));
+    let id = id.and_then(Value::as_str).map(|id| id.strip_prefix("tasks/").unwrap_or(id));
+    id.filter(|id| !id.is_empty()).ok_or_else(|| A2aError::params("`id` is missing"))
+}
+
+fn history_length(params: &Value) -> Result<Option<usize>, A2aError> {
+    number(params, "historyLength")
+}
+
+/// A number that JSON or a query may hold.
+fn number(params: &Value, key: &str) -> Result<Option<usize>, A2aError> {
+    let number = match params.get(key) {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) => text.parse().ok(),
+        Some(value) => value.as_u64().and_then(|number| usize::try_from(number).ok()),
+    };
+    number.map(Some).ok_or_else(|| A2aError::params(format!("`{key}` must be a number from 0")))
+}
+
+async fn list(
+    service: &Rc<Service>,
+    caller: &Caller,
+    params: &Value,
+    manner: CallManner,
+) -> Result<MethodAnswer, A2aError> {
+    let text = |key: &str| params.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let size = number(params, "pageSize")?.unwrap_or(PAGE);
+    if !(1..=MAX_PAGE).contains(&size) {
+        return Err(A2aError::params(format!("`pageSize` must be between 1 and {MAX_PAGE}")));
+    }
+    let state = match text("status").filter(|word| *word != "TASK_STATE_UNSPECIFIED") {
+        Some(word) => {
+            Some(TaskState::named(word).ok_or_else(|| A2aError::params("`status` is not a task state"))?)
+        }
+        None => None,
+    };
+    let after = match text("statusTimestampAfter").or_else(|| text("lastUpdatedAfter")) {
+        Some(time) => Some(
+            Timestamp::parse(time).ok_or_else(|| A2aError::params("`statusTimestampAfter` is not a time"))?,
+        ),
+        None => None,
+    };
+    let token = text("pageToken").map(str::to_owned);
+    if token
+        .as_ref()
+        .is_some_and(|token| !token.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'))
+    {
+        return Err(A2aError::params("`pageToken` is not one of this server"));
+    }
+    let query = ListQuery { context: text("contextId").map(str::to_owned), state, after, size, token };
+    let artifacts = match params.get("includeArtifacts") {
+        Some(Value::String(word)) => word == "true",
+        Some(value) => value == true,
+        None => false,
+    };
+    // Histories are long; a list has none unless it asks for them.
+    let history = Some(history_length(params)?.unwrap_or(0));
+    let (tasks, listed) = service.list(caller, &query).await?;
+    let views: Vec<Value> = tasks.iter().map(|task| view(task, history, artifacts, manner)).collect();
+    Ok(MethodAnswer::Value(json!({
+        "tasks": views,
+        "nextPageToken": listed.token.unwrap_or_default(),
+        "pageSize": size,
+        "totalSize": listed.total,
+    })))
+}

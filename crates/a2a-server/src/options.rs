@@ -1,0 +1,200 @@
+//! What the operator says about a server, checked before anything is opened.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use pollux_config::env::Env;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use uuid::Uuid;
+
+/// The flags of `pollux a2a serve`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServeOptions {
+    pub host: Option<String>,
+    pub port: Option<u16>,
+    pub store: Option<String>,
+    pub workspace_root: Option<PathBuf>,
+    pub token_file: Option<PathBuf>,
+    pub replica_id: Option<String>,
+    pub behind_proxy: bool,
+    /// The address that clients use, if it is not the one that is bound.
+    pub public_url: Option<String>,
+    pub audit_log: Option<PathBuf>,
+    /// Sandboxed commands may use the network.
+    pub allow_network: bool,
+    /// Tasks that an owner may have at work at a time.
+    pub max_tasks: Option<usize>,
+    /// Tokens that an owner's tasks may use in a day.
+    pub max_tokens: Option<u64>,
+    /// A task whose server died goes on by itself.
+    pub resume_tasks: bool,
+}
+
+/// How a server runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) store: String,
+    /// New workspaces are created here.
+    pub(crate) workspace_root: PathBuf,
+    /// Workspaces that a client names must be below this folder.
+    pub(crate) allowed_root: PathBuf,
+    /// The workspace of every task that names none.
+    pub(crate) workspace: Option<PathBuf>,
+    pub(crate) replica: String,
+    pub(crate) public_url: Option<String>,
+    pub(crate) audit_log: Option<PathBuf>,
+    pub(crate) max_tasks: usize,
+    pub(crate) max_tokens: Option<u64>,
+    pub(crate) resume_tasks: bool,
+}
+
+/// Tasks that an owner may have at work, unless the operator says otherwise.
+const MAX_TASKS: usize = 64;
+
+impl Config {
+    /// Combines flags and variables; `has_token` says whether callers must show one.
+    pub(crate) fn new(options: &ServeOptions, env: &Env, has_token: bool) -> Result<Self, Failure> {
+        let host = options.host.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
+        if !is_loopback(&host) {
+            check_exposed(&host, has_token, options.behind_proxy)?;
+        }
+        let home = PathBuf::from(env.get("HOME").unwrap_or("/"));
+        let absolute = |path: PathBuf| env.cwd().join(path);
+        let root = options.workspace_root.clone().map(absolute);
+        let allowed_root = root
+            .clone()
+            .or_else(|| env.get("CODER_AGENT_ALLOWED_ROOT").map(|path| absolute(path.into())))
+            .unwrap_or_else(|| home.clone());
+        let workspace_root = root.unwrap_or_else(|| home.join(".gemini/tmp/a2a-workspaces"));
+        let replica = match &options.replica_id {
+            Some(id) if is_name(id) => id.clone(),
+            Some(id) => {
+                let text = format!("invalid replica id `{}`", id.escape_debug());
+                return Err(Failure::new(ExitKind::Input, text)
+                    .hint("use up to 64 letters, digits, `-`, `_` and `.`"));
+            }
+            None => "replica".to_owned(),
+        };
+        Ok(Self {
+            port: port(options, env)?,
+            host,
+            store: store(options, env),
+            workspace_root,
+            allowed_root,
+            workspace: env.get("CODER_AGENT_WORKSPACE_PATH").map(|path| absolute(path.into())),
+            // A process that starts again under the same name is another holder.
+            replica: format!("{replica}-{}", Uuid::new_v4().simple()),
+            public_url: options.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
+            audit_log: options.audit_log.clone().map(absolute),
+            max_tasks: options.max_tasks.unwrap_or(MAX_TASKS),
+            max_tokens: options.max_tokens,
+            resume_tasks: options.resume_tasks,
+        })
+    }
+}
+
+fn check_exposed(host: &str, has_token: bool, behind_proxy: bool) -> Result<(), Failure> {
+    let refused = |why: &str, hint: &str| {
+        let text = format!("refusing to listen on `{}`: {why}", host.escape_debug());
+        Err(Failure::new(ExitKind::Config, text).hint(hint))
+    };
+    if !has_token {
+        return refused(
+            "it is reachable from other machines and no token is set",
+            "pass `--token-file FILE`",
+        );
+    }
+    if !behind_proxy {
+        let hint = "put a proxy with TLS in front and pass `--behind-proxy`, or listen on 127.0.0.1";
+        return refused("tokens would travel without TLS", hint);
+    }
+    Ok(())
+}
+
+fn port(options: &ServeOptions, env: &Env) -> Result<u16, Failure> {
+    let named = env.get("CODER_AGENT_PORT").filter(|text| !text.is_empty());
+    match (options.port, named) {
+        (Some(port), _) => Ok(port),
+        (None, None) => Ok(0),
+        (None, Some(text)) => text.trim().parse().map_err(|_| {
+            let text = format!("invalid port `{}` in `CODER_AGENT_PORT`", text.escape_debug());
+            Failure::new(ExitKind::Config, text)
+        }),
+    }
+}
+
+fn store(options: &ServeOptions, env: &Env) -> String {
+    let bucket = env.get("GCS_BUCKET_NAME").filter(|name| !name.is_empty());
+    options
+        .store
+        .clone()
+        .or_else(|| bucket.map(|name| format!("gs://{name}")))
+        .unwrap_or_else(|| "memory:".into())
+}
+
+/// Whether only this machine can reach it.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether a text can name an owner or a replica.
+pub(crate) fn is_name(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+        && !text.starts_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(vars: &[(&str, &str)]) -> Env {
+        let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Env::new(vars, PathBuf::from("/w"))
+    }
+
+    #[test]
+    fn only_loopback_is_served_without_token_and_proxy() {
+        let host = |host: &str, behind_proxy| ServeOptions {
+            host: Some(host.to_owned()),
+            behind_proxy,
+            ..ServeOptions::default()
+        };
+        for name in ["127.0.0.1", "localhost", "::1", "[::1]", "127.8.0.1"] {
+            assert!(Config::new(&host(name, false), &env(&[]), false).is_ok(), "{name}");
+        }
+        for name in ["0.0.0.0", "::", "10.0.0.7", "example.org"] {
+            assert!(Config::new(&host(name, true), &env(&[]), false).is_err(), "{name} without a token");
+            assert!(Config::new(&host(name, false), &env(&[]), true).is_err(), "{name} without TLS");
+            assert!(Config::new(&host(name, true), &env(&[]), true).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn variables_of_upstream_count_unless_flags_say_otherwise() {
+        let env = env(&[
+            ("CODER_AGENT_PORT", "41242"),
+            ("GCS_BUCKET_NAME", "tasks"),
+            ("CODER_AGENT_WORKSPACE_PATH", "project"),
+            ("HOME", "/home/a"),
+        ]);
+        let config = Config::new(&ServeOptions::default(), &env, false).unwrap();
+        assert_eq!((config.port, config.store.as_str()), (41242, "gs://tasks"));
+        assert_eq!(config.workspace, Some(PathBuf::from("/w/project")));
+        assert_eq!(config.allowed_root, PathBuf::from("/home/a"));
+        let flags = ServeOptions {
+            port: Some(1),
+            store: Some("file:/s".into()),
+            workspace_root: Some("/r".into()),
+            ..ServeOptions::default()
+        };
+        let config = Config::new(&flags, &env, false).unwrap();
+        assert_eq!((config.port, config.store.as_str()), (1, "file:/s"));
+        assert_eq!(config.allowed_root, PathBuf::from("/r"));
+    }
+}

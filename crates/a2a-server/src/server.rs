@@ -1,0 +1,215 @@
+//! Starts the server, looks after abandoned tasks, and stops without losing any.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pollux_blobs::{Blobs, StoreOptions};
+use pollux_config::env::{Env, name};
+use pollux_domain::approval::ApprovalMode;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+use pollux_domain::time::SystemClock;
+use pollux_host::request::Request;
+use pollux_host::{VERSION, cannot_start};
+use pollux_net::client::ClientOptions;
+use pollux_serve::{Limits, serve};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::LocalSet;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::access::Access;
+use crate::audit::Audit;
+use crate::options::{Config, ServeOptions};
+use crate::service::{Parts, Service};
+use crate::session::Command;
+use crate::site::A2aSite;
+use crate::store::TaskStore;
+
+/// The longest request.
+const MAX_BODY: usize = 32 * 1024 * 1024;
+const MAX_CONNECTIONS: usize = 2_048;
+/// How long turns may go on when the server stops, and how long ending them may take.
+const FINISHING: Duration = Duration::from_secs(15);
+const ENDING: Duration = Duration::from_secs(10);
+/// How often abandoned tasks are looked for. Twice this and the silence of a lease stay below a minute.
+const SWEEP: Duration = Duration::from_secs(15);
+
+/// Serves until a signal arrives. `request` has the options of every session; `tell` gets lines for the operator.
+pub fn run(
+    options: &ServeOptions,
+    request: &Request,
+    env: &Env,
+    tell: Box<dyn Fn(&str)>,
+) -> Result<ExitKind, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| cannot_start(&error))?;
+    let exit = LocalSet::new().block_on(&runtime, start(options, request, env, tell));
+    // Whatever still blocks a thread has nothing left to say.
+    runtime.shutdown_background();
+    exit
+}
+
+async fn start(
+    options: &ServeOptions,
+    request: &Request,
+    env: &Env,
+    tell: Box<dyn Fn(&str)>,
+) -> Result<ExitKind, Failure> {
+    let access = Access::load(options.token_file.as_deref(), env, options.behind_proxy)?;
+    let config = Config::new(options, env, access.has_tokens())?;
+    let store = open_store(&config, env, &*tell).await?;
+    let listener = bind(&config).await?;
+    let address = listener.local_addr().map_err(|error| cannot_start(&error))?;
+    let url = config.public_url.clone().unwrap_or_else(|| local_url(&config.host, address));
+    let audit = Audit::open(config.audit_log.as_deref())?;
+    let scratch = tempfile::tempdir().map_err(|error| cannot_start(&error))?;
+    tell(&format!("[CoreAgent] Agent Server started on {url}"));
+    tell(&format!("[CoreAgent] Agent Card: {url}/.well-known/agent-card.json"));
+    let service = Service::new(Parts {
+        request: session_options(request, env, options.allow_network),
+        env: session_env(env),
+        config,
+        access,
+        store,
+        audit,
+        scratch,
+        url,
+        log: tell,
+    });
+    let stop = CancellationToken::new();
+    let limits = Limits { body: MAX_BODY, connections: MAX_CONNECTIONS, draining: Duration::from_secs(2) };
+    let site = Rc::new(A2aSite(Rc::clone(&service)));
+    let serving = tokio::task::spawn_local(serve(listener, site, limits, stop.clone()));
+    let sweeping = tokio::task::spawn_local(sweep(Rc::clone(&service)));
+    let exit = wait_for_signal().await.map_err(|error| cannot_start(&error))?;
+    sweeping.abort();
+    drain(&service).await;
+    service.stopped.cancel();
+    stop.cancel();
+    let _ = serving.await;
+    Ok(exit)
+}
+
+async fn open_store(config: &Config, env: &Env, tell: &dyn Fn(&str)) -> Result<TaskStore, Failure> {
+    let home = PathBuf::from(env.get("HOME").unwrap_or("/"));
+    let client = ClientOptions::from_env(env, format!("pollux/{VERSION}"));
+    let options = StoreOptions::new(env.clone(), home, client, Arc::new(SystemClock));
+    let blobs: Arc<dyn Blobs> = pollux_blobs::open(&config.store, &options)
+        .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    let unusable = |error: pollux_blobs::StoreError| {
+        let failure = Failure::from_error(ExitKind::Config, &error);
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    };
+    blobs.ensure_bucket().await.map_err(unusable)?;
+    let consistency = blobs.probe().await.map_err(unusable)?;
+    let is_memory = config.store == "memory:";
+    if let Some(problem) = consistency.problem() {
+        let text = format!("cannot use the store {}: {problem}", blobs.place());
+        return Err(Failure::new(ExitKind::Config, text)
+            .hint("tasks would be lost or run twice; use a store with conditional writes"));
+    }
+    if !is_memory {
+        tell(&format!("Tasks are stored in {}", blobs.place()));
+    }
+    Ok(TaskStore { blobs, replica: config.replica.clone(), is_shared: !is_memory })
+}
+
+async fn bind(config: &Config) -> Result<TcpListener, Failure> {
+    let host = config.host.trim_start_matches('[').trim_end_matches(']');
+    TcpListener::bind((host, config.port)).await.map_err(|error| {
+        let text = format!("could not listen on {}:{}", config.host, config.port);
+        Failure::new(ExitKind::Failure, text).because(&error)
+    })
+}
+
+fn local_url(host: &str, address: SocketAddr) -> String {
+    let name =
+        if crate::options::is_loopback(host) { "localhost".to_owned() } else { address.ip().to_string() };
+    let name = if name.contains(':') { format!("[{name}]") } else { name };
+    format!("http://{name}:{}", address.port())
+}
+
+/// Options of sessions: nobody sits at this machine, and strangers write the prompts.
+fn session_options(request: &Request, env: &Env, allow_network: bool) -> Request {
+    let mut options = request.clone();
+    if env.is_true("GEMINI_YOLO_MODE") {
+        options.approval = Some(ApprovalMode::Yolo);
+    }
+    if options.sandbox.is_none() && env.non_empty("GEMINI_SANDBOX").is_none() {
+        options.sandbox = Some("true".to_owned());
+    }
+    if !allow_network {
+        options.overrides.push(("tools.sandboxNetwork".to_owned(), "none".into()));
+    }
+    // A workspace may come from a client, who must not configure the server with it.
+    let is_trusted = options.skip_trust || env.is_true(name::TRUST_WORKSPACE);
+    options.ignores_project_settings = !is_trusted;
+    options
+}
+
+/// The environment of sessions without what belongs to the server.
+fn session_env(env: &Env) -> Env {
+    env.filtered(|name, _| !["POLLUX_A2A_TOKEN", "GCS_BUCKET_NAME", "CODER_AGENT_PORT"].contains(&name))
+}
+
+async fn wait_for_signal() -> std::io::Result<ExitKind> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut hang_up = signal(SignalKind::hangup())?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hang_up.recv() => {}
+    }
+    Ok(ExitKind::Success)
+}
+
+/// Takes tasks over whose servers are gone, and forgets those that nobody asks about.
+async fn sweep(service: Rc<Service>) {
+    // Servers that were started together should not look at the same moment.
+    let offset = u64::from(std::process::id()) % 5_000;
+    sleep(Duration::from_millis(offset)).await;
+    loop {
+        sleep(SWEEP).await;
+        service.tidy();
+        if service.store.is_shared {
+            service.sweep().await;
+        }
+    }
+}
+
+/// Lets turns end, stops those that do not, and gives every task up.
+async fn drain(service: &Rc<Service>) {
+    service.draining.cancel();
+    let is_at_work = |service: &Service| {
+        service
+            .known()
+            .iter()
+            .any(|task| task.session().is_some() && task.read(|record| !record.state.is_over()))
+    };
+    let end = Instant::now() + FINISHING;
+    while is_at_work(service) && Instant::now() < end {
+        sleep(Duration::from_millis(100)).await;
+    }
+    for task in service.known() {
+        if let (Some(_), Some(holding)) = (task.session(), task.holding()) {
+            task.tell(service, &holding, Command::Drain);
+        }
+    }
+    let end = Instant::now() + ENDING;
+    while service.known().iter().any(|task| task.session().is_some()) && Instant::now() < end {
+        sleep(Duration::from_millis(50)).await;
+    }
+    for task in service.known() {
+        service.give_up_lease(&task).await;
+    }
+}

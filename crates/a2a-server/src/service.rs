@@ -1,0 +1,295 @@
+//! Tasks: begun, continued, cancelled, listed, and moved between servers.
+//!
+//! A server works on a task while it holds its lease. Everything else about a task is in the store, so that any server
+//! answers for any task.
+
+mod commands;
+mod holding;
+mod messages;
+mod rest;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::rc::{Rc, Weak};
+
+use pollux_a2a::protocol::{TaskState, Update};
+use pollux_config::env::Env;
+use pollux_domain::time::{Clock as _, SystemClock, Timestamp};
+use pollux_host::request::Request;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::{Access, Caller};
+use crate::audit::Audit;
+use crate::card::{self, CardFacts};
+use crate::error::{A2aError, ErrorKind};
+use crate::metrics::Metrics;
+use crate::narrator::Narrator;
+use crate::options::Config;
+use crate::store::{ListQuery, Listed, Observations, TaskStore, is_task_id, written};
+use crate::streams::OpenStreams;
+use crate::task::Task;
+
+pub(crate) use messages::Sent;
+
+/// Milliseconds of a day.
+const DAY: i64 = 24 * 60 * 60 * 1000;
+
+/// What a server works with.
+pub(crate) struct Service {
+    pub(crate) config: Config,
+    /// The options of every session.
+    pub(crate) request: Request,
+    pub(crate) env: Env,
+    pub(crate) access: Access,
+    pub(crate) store: TaskStore,
+    pub(crate) audit: Audit,
+    pub(crate) metrics: Metrics,
+    pub(crate) scratch: TempDir,
+    /// Fired when the server begins to stop, and when it has stopped.
+    pub(crate) draining: CancellationToken,
+    pub(crate) stopped: CancellationToken,
+    /// The address of the server.
+    url: String,
+    pub(crate) streams: OpenStreams,
+    /// Where lines about problems go.
+    pub(crate) log: Box<dyn Fn(&str)>,
+    tasks: RefCell<HashMap<String, Rc<Task>>>,
+    seen: Observations,
+    /// Session files that were fetched for tasks of other servers.
+    restored: RefCell<HashMap<String, PathBuf>>,
+    /// Tokens that owners used, and on which day.
+    tokens: RefCell<HashMap<String, (i64, u64)>>,
+    itself: Weak<Self>,
+}
+
+/// What [`Service::new`] needs.
+pub(crate) struct Parts {
+    pub(crate) config: Config,
+    pub(crate) request: Request,
+    pub(crate) env: Env,
+    pub(crate) access: Access,
+    pub(crate) store: TaskStore,
+    pub(crate) audit: Audit,
+    pub(crate) scratch: TempDir,
+    pub(crate) url: String,
+    pub(crate) log: Box<dyn Fn(&str)>,
+}
+
+impl Service {
+    pub(crate) fn new(parts: Parts) -> Rc<Self> {
+        Rc::new_cyclic(|itself| Self {
+            config: parts.config,
+            request: parts.request,
+            env: parts.env,
+            access: parts.access,
+            store: parts.store,
+            audit: parts.audit,
+            metrics: Metrics::default(),
+            scratch: parts.scratch,
+            draining: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+            url: parts.url,
+            streams: OpenStreams::default(),
+            log: parts.log,
+            tasks: RefCell::default(),
+            seen: Observations::default(),
+            restored: RefCell::default(),
+            tokens: RefCell::default(),
+            itself: Weak::clone(itself),
+        })
+    }
+
+    /// Tells the operator something that is not a result.
+    pub(crate) fn debug(&self, line: &str) {
+        if self.request.debug {
+            (self.log)(line);
+        }
+    }
+
+    /// The task with this id, up to date; the same error for one that does not exist and for one of another owner.
+    pub(crate) async fn find(&self, caller: &Caller, id: &str) -> Result<Rc<Task>, A2aError> {
+        if !is_task_id(id) {
+            return Err(A2aError::no_task(id));
+        }
+        let known = self.tasks.borrow().get(id).cloned();
+        let owned = known.filter(|task| task.read(|record| record.owner == caller.owner));
+        match owned {
+            Some(task) if task.holding().is_some() => Ok(task),
+            Some(task) => {
+                self.refresh(&task).await?;
+                Ok(task)
+            }
+            None => {
+                let stored = self.store.load(id, &caller.owner).await?;
+                let stored = stored.filter(|stored| stored.record.owner == caller.owner);
+                let stored = stored.ok_or_else(|| A2aError::no_task(id))?;
+                let task = self.keep(Task::new(stored.record, Some(stored.version), stored.cursor));
+                self.refresh(&task).await?;
+                Ok(task)
+            }
+        }
+    }
+
+    /// Adds a task, unless another request has just done so.
+    fn keep(&self, task: Rc<Task>) -> Rc<Task> {
+        Rc::clone(self.tasks.borrow_mut().entry(task.id.clone()).or_insert(task))
+    }
+
+    /// All tasks that this process knows.
+    pub(crate) fn known(&self) -> Vec<Rc<Task>> {
+        self.tasks.borrow().values().cloned().collect()
+    }
+
+    /// Forgets tasks that nobody needs here; the store has them.
+    pub(crate) fn tidy(&self) {
+        self.tasks.borrow_mut().retain(|_, task| {
+            task.holding().is_some()
+                || task.session().is_some()
+                || task.is_watched()
+                || Rc::strong_count(task) > 1
+        });
+    }
+
+    /// Takes an update in and passes it on to streams and other servers.
+    pub(crate) fn publish(&self, task: &Rc<Task>, update: Update) {
+        self.prepare_update(task, update);
+        task.announce();
+    }
+
+    /// The same without telling anyone here yet.
+    fn prepare_update(&self, task: &Rc<Task>, update: Update) {
+        let numbered = task.take(update);
+        if let Some(holding) = task.holding().filter(|_| self.store.is_shared) {
+            holding.waiting.borrow_mut().push(written(&numbered));
+            holding.has_waiting.notify_one();
+        }
+    }
+
+    /// A page of the caller's tasks.
+    pub(crate) async fn list(
+        &self,
+        caller: &Caller,
+        query: &ListQuery,
+    ) -> Result<(Vec<Rc<Task>>, Listed), A2aError> {
+        let listed = self.store.list(&caller.owner, query).await?;
+        let mut tasks = Vec::new();
+        for id in &listed.tasks {
+            match self.find(caller, id).await {
+                Ok(task) => tasks.push(task),
+                // Its place in the index is newer or older than the task.
+                Err(error) if error.kind == ErrorKind::TaskNotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((tasks, listed))
+    }
+
+    /// Counts the tokens of a turn for the owner's limit.
+    pub(crate) fn count_tokens(&self, task: &Task, tokens: u64) {
+        self.metrics.count("tokens", tokens);
+        let owner = task.read(|record| record.owner.clone());
+        let today = SystemClock.now().millis() / DAY;
+        let mut counts = self.tokens.borrow_mut();
+        let (day, used) = counts.entry(owner).or_insert((today, 0));
+        if *day != today {
+            (*day, *used) = (today, 0);
+        }
+        *used += tokens;
+    }
+
+    /// Whether an owner may begin a turn.
+    fn check_limits(&self, owner: &str) -> Result<(), A2aError> {
+        if self.draining.is_cancelled() {
+            return Err(A2aError::new(ErrorKind::Unavailable, "the server is stopping"));
+        }
+        let tasks = self.tasks.borrow();
+        let at_work = tasks.values().filter(|task| {
+            task.session().is_some() && task.read(|record| record.owner == owner && !record.state.is_over())
+        });
+        if at_work.count() >= self.config.max_tasks {
+            let text = format!("limit of {} tasks at work is reached", self.config.max_tasks);
+            return Err(A2aError::new(ErrorKind::TooMany, text));
+        }
+        let today = SystemClock.now().millis() / DAY;
+        let used =
+            self.tokens.borrow().get(owner).filter(|(day, _)| *day == today).map_or(0, |(_, used)| *used);
+        match self.config.max_tokens {
+            Some(most) if used >= most => {
+                Err(A2aError::new(ErrorKind::TooMany, format!("limit of {most} tokens per day is reached")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a task that cannot go on.
+    pub(crate) async fn fail(&self, task: &Rc<Task>, why: &str) {
+        (self.log)(&format!("task {}: {why}", task.id));
+        let lost = task.holding().is_none_or(|holding| holding.lost.is_cancelled());
+        if !lost && !task.read(|record| record.state.is_final()) {
+            let update = self.narrator(task).state(TaskState::Failed, Some(why), true);
+            self.rest(task, update).await;
+        }
+        self.give_up_lease(task).await;
+    }
+
+    fn narrator(&self, task: &Task) -> Narrator {
+        task.read(|record| Narrator::new(record.ids(), record.model.clone()))
+    }
+
+    /// The agent card.
+    pub(crate) fn card(&self) -> Value {
+        card::card(&CardFacts { url: &self.url, needs_token: self.access.has_tokens() })
+    }
+
+    /// Numbers about this server.
+    pub(crate) fn measured(&self) -> String {
+        let known = self.known();
+        let sessions = known.iter().filter(|task| task.session().is_some()).count();
+        let at_work = known.iter().filter(|task| task.read(|record| !record.state.is_over())).count();
+        self.metrics.text(&[
+            ("tasks_known", known.len()),
+            ("tasks_at_work", at_work),
+            ("sessions_open", sessions),
+            ("streams_open", self.streams.count()),
+        ])
+    }
+
+    /// Takes over tasks whose servers are gone.
+    pub(crate) async fn sweep(self: &Rc<Self>) {
+        let Ok(active) = self.store.active().await else { return };
+        for id in active {
+            let known = self.tasks.borrow().get(&id).cloned();
+            if known.as_ref().is_some_and(|task| task.holding().is_some()) {
+                continue;
+            }
+            let task = match known {
+                Some(task) => task,
+                None => match self.store.load(&id, "").await {
+                    Ok(Some(stored)) => {
+                        self.keep(Task::new(stored.record, Some(stored.version), stored.cursor))
+                    }
+                    _ => continue,
+                },
+            };
+            self.try_recover(&task).await;
+        }
+    }
+
+    /// A handle that outlives the request.
+    fn handle(&self) -> Option<Rc<Self>> {
+        self.itself.upgrade()
+    }
+
+    /// The session file that was fetched for a task.
+    pub(crate) fn restored_session(&self, task: &str) -> Option<PathBuf> {
+        self.restored.borrow_mut().remove(task)
+    }
+
+    /// The present moment, for the order of messages.
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+}

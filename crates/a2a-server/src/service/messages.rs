@@ -1,0 +1,261 @@
+//! Messages of clients, wherever they arrive, are carried out once.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use pollux_a2a::protocol::{Dialect, Message, TaskState, Update};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
+
+use super::Service;
+use super::holding::Hold;
+use crate::access::{Caller, short_digest};
+use crate::error::{A2aError, ErrorKind};
+use crate::incoming::{self, Asked};
+use crate::session::Command;
+use crate::store::{Holding, InboxMessage, waiting_message};
+use crate::task::{AgentSettings, Record, Task};
+use crate::workspace;
+
+/// How long a cancellation may take here, and at another server.
+const CANCELLING: Duration = Duration::from_secs(10);
+/// The inbox name of a cancellation.
+const CANCEL: &str = "cancel";
+
+/// A message that was taken.
+pub(crate) struct Sent {
+    pub(crate) task: Rc<Task>,
+    /// The last update before it.
+    pub(crate) from: u64,
+    /// It was taken before.
+    pub(crate) is_duplicate: bool,
+    pub(crate) is_new: bool,
+}
+
+impl Service {
+    /// Takes a message: it begins a task, or continues one.
+    pub(crate) async fn send(self: &Rc<Self>, caller: &Caller, params: &Value) -> Result<Sent, A2aError> {
+        let message = incoming::message(params)?;
+        let digest = short_digest(&message.id);
+        let Some(id) = message.ids.task.clone() else {
+            return self.begin(caller, message, params, &digest).await;
+        };
+        let task = self.find(caller, &id).await?;
+        let context = task.read(|record| record.context.clone());
+        if message.ids.context.as_ref().is_some_and(|given| *given != context) {
+            return Err(A2aError::params("`contextId` is not that of the task"));
+        }
+        self.continue_task(caller, task, message, &digest).await
+    }
+
+    async fn begin(
+        self: &Rc<Self>,
+        caller: &Caller,
+        message: Message,
+        params: &Value,
+        digest: &str,
+    ) -> Result<Sent, A2aError> {
+        self.check_limits(&caller.owner)?;
+        let settings = incoming::settings(&message, params);
+        let mut id = Uuid::new_v4().to_string();
+        if let Some(earlier) = self.store.claim_first(&caller.owner, digest, &id).await? {
+            match self.find(caller, &earlier).await {
+                Ok(task) => {
+                    let from = task.last();
+                    return Ok(Sent { task, from, is_duplicate: true, is_new: true });
+                }
+                // The server that took it did not get as far as storing the task.
+                Err(error) if error.kind == ErrorKind::TaskNotFound => id = earlier,
+                Err(error) => return Err(error),
+            }
+        }
+        let context = message.ids.context.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
+        let workspace = match workspace::open(&self.config, &id, settings.workspace_path.as_deref()) {
+            Ok(workspace) => workspace,
+            Err(error) => {
+                self.store.unclaim_first(&caller.owner, digest).await?;
+                return Err(error);
+            }
+        };
+        let mut record = Record::new(&id, &context, &caller.owner);
+        record.settings = settings;
+        record.workspace = workspace.path;
+        record.owns_workspace = workspace.is_own;
+        record.see(digest);
+        let asked = incoming::asked(&message, &[])?;
+        // Stored with the task: a server that takes it over must see that something was begun.
+        let message = Message { ids: record.ids(), ..message };
+        record.append(&message);
+        let (task, holding) = self.create(record).await?;
+        self.metrics.count("tasks", 1);
+        let from = task.last();
+        let view = task.read(|record| record.view(None, true));
+        self.publish(&task, Update::Task(view));
+        self.carry_out(&task, &holding, asked);
+        Ok(Sent { task, from, is_duplicate: false, is_new: true })
+    }
+
+    /// A task that waits for its first message.
+    pub(crate) async fn create_empty(
+        self: &Rc<Self>,
+        caller: &Caller,
+        context: Option<&str>,
+        settings: AgentSettings,
+    ) -> Result<Rc<Task>, A2aError> {
+        self.check_limits(&caller.owner)?;
+        let id = Uuid::new_v4().to_string();
+        let context = context.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
+        let workspace = workspace::open(&self.config, &id, settings.workspace_path.as_deref())?;
+        let mut record = Record::new(&id, &context, &caller.owner);
+        // It waits, although upstream calls it submitted until then.
+        record.state = TaskState::Submitted;
+        record.settings = settings;
+        record.workspace = workspace.path;
+        record.owns_workspace = workspace.is_own;
+        let (task, _) = self.create(record).await?;
+        self.metrics.count("tasks", 1);
+        let _gate = task.gate.lock().await;
+        self.release(&task).await;
+        drop(_gate);
+        Ok(task)
+    }
+
+    async fn continue_task(
+        self: &Rc<Self>,
+        caller: &Caller,
+        task: Rc<Task>,
+        message: Message,
+        digest: &str,
+    ) -> Result<Sent, A2aError> {
+        let gate = task.gate.lock().await;
+        let from = task.last();
+        let duplicate = |task: Rc<Task>| Ok(Sent { task, from, is_duplicate: true, is_new: false });
+        let (state, is_seen, pending) = task.read(|record| {
+            (record.state, record.seen.iter().any(|seen| seen == digest), record.pending.clone())
+        });
+        if is_seen {
+            drop(gate);
+            return duplicate(task);
+        }
+        if state.is_final() {
+            let word = state.word(Dialect::Tagged);
+            return Err(A2aError::new(
+                ErrorKind::Unsupported,
+                format!("the task is {word} and takes no messages"),
+            ));
+        }
+        self.check_limits(&caller.owner)?;
+        let asked = incoming::asked(&message, &pending)?;
+        let written = waiting_message(&message.to_json(Dialect::Tagged), self.now().millis());
+        if !self.store.claim(&task.id, digest, &written).await? {
+            drop(gate);
+            return duplicate(task);
+        }
+        match self.hold(&task).await? {
+            Hold::Held(holding) => self.accept(&task, &holding, message, digest, asked).await?,
+            // Its holder finds the message in the inbox.
+            Hold::Busy => self.follow(&task),
+        }
+        drop(gate);
+        Ok(Sent { task, from, is_duplicate: false, is_new: false })
+    }
+
+    /// Records that a message was taken, durably, and then acts on it.
+    async fn accept(
+        self: &Rc<Self>,
+        task: &Rc<Task>,
+        holding: &Rc<Holding>,
+        message: Message,
+        digest: &str,
+        asked: Asked,
+    ) -> Result<(), A2aError> {
+        let message = Message { ids: task.read(Record::ids), ..message };
+        task.change(|record| {
+            record.see(digest);
+            record.append(&message);
+            record.state = TaskState::Working;
+            record.said = None;
+        });
+        self.save(task, holding).await?;
+        self.carry_out(task, holding, asked);
+        Ok(())
+    }
+
+    fn carry_out(self: &Rc<Self>, task: &Rc<Task>, holding: &Rc<Holding>, asked: Asked) {
+        match asked {
+            Asked::Prompt { parts, typed } => {
+                self.metrics.count("turns", 1);
+                task.tell(self, holding, Command::Prompt { parts, typed });
+            }
+            Asked::Decisions(decisions) => {
+                for decision in decisions {
+                    task.tell(self, holding, Command::Decide(decision));
+                }
+            }
+        }
+    }
+
+    /// Acts on messages that other servers took.
+    pub(super) async fn read_inbox(
+        self: &Rc<Self>,
+        task: &Rc<Task>,
+        holding: &Rc<Holding>,
+    ) -> Result<(), A2aError> {
+        let seen = task.read(|record| record.seen.clone());
+        for InboxMessage { digest, content } in self.store.inbox(&task.id, &seen).await? {
+            if digest == CANCEL {
+                task.change(|record| record.see(&digest));
+                self.cancel_held(task, holding).await;
+                continue;
+            }
+            let message = Message::read(content.get("message").unwrap_or(&Value::Null));
+            let pending = task.read(|record| record.pending.clone());
+            match incoming::asked(&message, &pending) {
+                Ok(asked) => self.accept(task, holding, message, &digest, asked).await?,
+                // It answered a question that is no longer open.
+                Err(_) => task.change(|record| record.see(&digest)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Cancels a task, wherever it runs.
+    pub(crate) async fn cancel(self: &Rc<Self>, caller: &Caller, id: &str) -> Result<Rc<Task>, A2aError> {
+        let task = self.find(caller, id).await?;
+        let gate = task.gate.lock().await;
+        let state = task.read(|record| record.state);
+        if state.is_final() {
+            let text = format!("Task not cancelable: {} (state {})", task.id, state.word(Dialect::Tagged));
+            return Err(A2aError::new(ErrorKind::NotCancelable, text));
+        }
+        let mut news = task.watch();
+        match self.hold(&task).await? {
+            Hold::Held(holding) => self.cancel_held(&task, &holding).await,
+            Hold::Busy => {
+                let content = json!({"at": self.now().millis(), "by": Uuid::new_v4().to_string()});
+                self.store.claim(&task.id, CANCEL, &content).await?;
+                self.follow(&task);
+            }
+        }
+        drop(gate);
+        let end = Instant::now() + CANCELLING;
+        while !task.read(|record| record.state.is_final()) {
+            if !matches!(timeout_at(end, news.changed()).await, Ok(Ok(()))) {
+                break;
+            }
+        }
+        Ok(task)
+    }
+
+    async fn cancel_held(self: &Rc<Self>, task: &Rc<Task>, holding: &Rc<Holding>) {
+        if task.session().is_some() || task.has_commands() {
+            task.tell(self, holding, Command::Cancel);
+            return;
+        }
+        let update = self.narrator(task).state(TaskState::Canceled, None, true);
+        self.rest(task, update).await;
+        // The gate is held here.
+        self.release(task).await;
+    }
+}

@@ -1,0 +1,317 @@
+//! The session of a task: an agent of its own, driven by messages, whose events become updates.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use pollux_a2a::protocol::{TaskState, Update};
+use pollux_domain::JsonObject;
+use pollux_domain::approval::{ApprovalAnswer, Outcome};
+use pollux_domain::content::Part;
+use pollux_domain::event::{Event, Op, OpResult, Refusal, RequestId, TurnEnd};
+use pollux_domain::failure::Failure;
+use pollux_domain::id::CallId;
+use pollux_domain::model::Usage;
+use pollux_host::request::{Request, Resumed, SessionChoice};
+use pollux_host::{Conversation, load_settings, open_conversation, prepare};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::incoming::Decision;
+use crate::narrator::Narrator;
+use crate::service::Service;
+use crate::store::Holding;
+use crate::task::Task;
+
+/// How long a session without work stays open.
+const IDLE: Duration = Duration::from_secs(60);
+/// How long a session may take to end.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// What a session is told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Prompt {
+        parts: Vec<Part>,
+        typed: String,
+    },
+    Decide(Decision),
+    /// Stop the turn; the task is then canceled.
+    Cancel,
+    /// Stop the turn because the server stops; the task can go on elsewhere.
+    Drain,
+}
+
+/// A session that is open or being opened.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionLink {
+    pub(crate) commands: mpsc::UnboundedSender<Command>,
+    /// Fired when it has ended and freed everything.
+    pub(crate) over: CancellationToken,
+}
+
+impl Task {
+    /// Hands a command to the session, which is started if there is none.
+    pub(crate) fn tell(self: &Rc<Self>, service: &Rc<Service>, holding: &Rc<Holding>, command: Command) {
+        let link = self.session().unwrap_or_else(|| start(service, self, holding));
+        self.handed();
+        // A session that has just ended leaves its commands to the next one.
+        if let Err(mpsc::error::SendError(command)) = link.commands.send(command) {
+            let _ = start(service, self, holding).commands.send(command);
+        }
+    }
+}
+
+/// Starts the session of a task that this server holds.
+fn start(service: &Rc<Service>, task: &Rc<Task>, holding: &Rc<Holding>) -> SessionLink {
+    let (commands, inbox) = mpsc::unbounded_channel();
+    let link = SessionLink { commands, over: CancellationToken::new() };
+    let before = task.ending();
+    task.set_session(Some(link.clone()));
+    let (service, task, holding, over) =
+        (Rc::clone(service), Rc::clone(task), Rc::clone(holding), link.over.clone());
+    tokio::task::spawn_local(async move {
+        if let Some(before) = before {
+            before.cancelled().await;
+        }
+        // A panic ends this session only.
+        let driven = {
+            let (service, task, holding) = (Rc::clone(&service), Rc::clone(&task), Rc::clone(&holding));
+            tokio::task::spawn_local(async move {
+                // Fired also by a panic.
+                let _over = over.drop_guard();
+                drive(&service, &task, &holding, inbox).await
+            })
+        };
+        let driven = driven.await;
+        task.set_session(None);
+        match driven {
+            Ok(Ok(left)) if left.is_empty() => service.give_up_lease(&task).await,
+            // Messages that arrived while the session ended are for the next one.
+            Ok(Ok(left)) => left.into_iter().for_each(|command| {
+                task.taken();
+                task.tell(&service, &holding, command);
+            }),
+            Ok(Err(failure)) => service.fail(&task, &failure.message()).await,
+            Err(_) => service.fail(&task, "The session crashed.").await,
+        }
+    });
+    link
+}
+
+/// One session from its start to its end.
+struct Driver<'a> {
+    service: &'a Rc<Service>,
+    task: &'a Rc<Task>,
+    holding: &'a Rc<Holding>,
+    narrator: Narrator,
+    /// Prompts that were handed over and whose turns have not ended.
+    prompts: Vec<RequestId>,
+    /// A call that the client changed, and its arguments.
+    edited: Option<(CallId, JsonObject)>,
+    /// Nothing is left to do here.
+    is_done: bool,
+    /// Why the turn is being stopped.
+    stopping: Option<Command>,
+}
+
+async fn drive(
+    service: &Rc<Service>,
+    task: &Rc<Task>,
+    holding: &Rc<Holding>,
+    mut inbox: mpsc::UnboundedReceiver<Command>,
+) -> Result<Vec<Command>, Failure> {
+    let workspace = service
+        .restore(task)
+        .await
+        .map_err(|error| Failure::new(pollux_domain::exit::ExitKind::Failure, error.message))?;
+    let mut options: Request = service.request.clone();
+    options.prompt = None;
+    options.session = choice(service, task);
+    options.client_hooks = holding.guard.callbacks();
+    let env = service.env.in_folder(workspace);
+    let mut loaded = load_settings(&options, &env)?;
+    let mut notes = Vec::new();
+    let prepared = prepare(&options, &mut loaded, &mut |line| notes.push(line.to_owned()))?;
+    notes.iter().for_each(|line| service.debug(&format!("task {}: {line}", task.id)));
+    let session = prepared.session.id.as_str().to_owned();
+    let model = prepared.credentials.model.clone();
+    let mut conversation = open_conversation(&prepared, None).await?;
+    service.replace_session_file(task, conversation.session_file.clone());
+    task.change(|record| {
+        record.session = Some(session);
+        record.model.clone_from(&model);
+    });
+    let narrator = Narrator::new(task.read(|record| record.ids()), model);
+    let mut driver = Driver {
+        service,
+        task,
+        holding,
+        narrator,
+        prompts: Vec::new(),
+        edited: None,
+        is_done: false,
+        stopping: None,
+    };
+    driver.run(&mut conversation, &mut inbox).await;
+    inbox.close();
+    let mut left = Vec::new();
+    while let Ok(command) = inbox.try_recv() {
+        left.push(command);
+    }
+    // From here on messages start another session, which waits for this one.
+    task.set_session(None);
+    close(conversation).await;
+    Ok(left)
+}
+
+/// The session to open: a new one, or the one of earlier turns.
+fn choice(service: &Service, task: &Task) -> SessionChoice {
+    if let Some(file) = service.restored_session(&task.id) {
+        return SessionChoice::Import(file);
+    }
+    match task.read(|record| record.session.clone()) {
+        Some(which) => {
+            SessionChoice::Resume(Resumed { which, all_projects: false, fork: false, or_new: false })
+        }
+        None => SessionChoice::New,
+    }
+}
+
+async fn close(mut conversation: Conversation) {
+    conversation.end(false);
+    let ended = async { while conversation.next().await.is_some() {} };
+    let _ = tokio::time::timeout(ENDING, ended).await;
+}
+
+impl Driver<'_> {
+    async fn run(&mut self, conversation: &mut Conversation, inbox: &mut mpsc::UnboundedReceiver<Command>) {
+        while !self.is_done {
+            tokio::select! {
+                biased;
+                // Another server has the task: nothing that happens here counts any more.
+                () = self.holding.lost.cancelled() => {
+                    let _ = conversation.ask(Op::Cancel);
+                    return;
+                }
+                event = conversation.next() => match event {
+                    Some(event) => self.take(&event, conversation).await,
+                    None => return,
+                },
+                command = inbox.recv() => match command {
+                    Some(command) => self.obey(command, conversation).await,
+                    None => return,
+                },
+                () = sleep(IDLE), if self.prompts.is_empty() => return,
+            }
+        }
+    }
+
+    async fn obey(&mut self, command: Command, conversation: &Conversation) {
+        self.task.taken();
+        match command {
+            Command::Prompt { parts, typed } => match conversation.ask(Op::Prompt { parts, typed }) {
+                Ok(id) => self.prompts.push(id),
+                Err(refusal) => self.refused(&refusal).await,
+            },
+            Command::Decide(Decision { call, answer }) => {
+                let working = self.narrator.state(TaskState::Working, None, false);
+                if let ApprovalAnswer::Edited(args) = &answer {
+                    self.edited = Some((call.clone(), args.clone()));
+                }
+                // Answered twice, or settled meanwhile.
+                if conversation.ask(Op::Decide { call, answer }).is_ok() {
+                    self.service.publish(self.task, working);
+                }
+            }
+            stop @ (Command::Cancel | Command::Drain) => {
+                if !self.prompts.is_empty() {
+                    let _ = conversation.ask(Op::Cancel);
+                    self.stopping = Some(stop);
+                } else if matches!(stop, Command::Cancel) {
+                    let update = self.narrator.state(TaskState::Canceled, None, true);
+                    self.rest(update).await;
+                }
+            }
+        }
+    }
+
+    /// Whether an approval is about arguments that the client has just given itself.
+    fn is_answered(&mut self, event: &Event) -> bool {
+        let Event::ApprovalWanted(request) = event else { return false };
+        self.edited.take_if(|(call, args)| *call == request.call && *args == request.args).is_some()
+    }
+
+    async fn take(&mut self, event: &Event, conversation: &Conversation) {
+        if let (true, Event::ApprovalWanted(request)) = (self.is_answered(event), event) {
+            let answer = ApprovalAnswer::Once;
+            let _ = conversation.ask(Op::Decide { call: request.call.clone(), answer });
+            return;
+        }
+        for update in self.narrator.updates(event) {
+            self.service.publish(self.task, update);
+        }
+        match event {
+            Event::ApprovalWanted(request) => {
+                let once = request.offers.iter().any(|offer| offer.outcome == Outcome::Once);
+                if once && self.task.read(|record| record.settings.auto_execute) {
+                    let answer = ApprovalAnswer::Once;
+                    let _ = conversation.ask(Op::Decide { call: request.call.clone(), answer });
+                    return;
+                }
+                let update = self.narrator.state(TaskState::InputRequired, None, true);
+                self.rest(update).await;
+            }
+            Event::ModelChanged(_) | Event::SessionReady { .. } => {
+                let model = self.narrator.model().to_owned();
+                self.task.change(|record| record.model = model);
+            }
+            Event::Acknowledged { id, result: OpResult::Refused(refusal), .. }
+                if self.prompts.contains(id) =>
+            {
+                self.prompts.retain(|prompt| prompt != id);
+                self.refused(refusal).await;
+            }
+            Event::TurnEnded(end) => self.ended(end).await,
+            _ => {}
+        }
+    }
+
+    async fn ended(&mut self, end: &TurnEnd) {
+        if !self.prompts.is_empty() {
+            self.prompts.remove(0);
+        }
+        let Usage { total, .. } = self.narrator.usage();
+        self.service.count_tokens(self.task, total);
+        let single = self.task.read(|record| record.settings.single_turn);
+        let update = match self.stopping.take() {
+            Some(Command::Cancel) => self.narrator.state(TaskState::Canceled, None, true),
+            Some(_) => {
+                let text = "The server was stopped. Send a message to continue.";
+                self.narrator.state(TaskState::InputRequired, Some(text), true)
+            }
+            None => self.narrator.ended(end, single),
+        };
+        // The next prompt waits already, unless the task is over.
+        if !self.prompts.is_empty() && !update.state().is_some_and(TaskState::is_final) {
+            self.service.publish(self.task, self.narrator.state(TaskState::Working, None, false));
+            return;
+        }
+        self.rest(update).await;
+    }
+
+    async fn refused(&mut self, refusal: &Refusal) {
+        if self.prompts.is_empty() {
+            let update = self.narrator.state(TaskState::InputRequired, Some(&refusal.message), true);
+            self.rest(update).await;
+        }
+    }
+
+    /// The task waits: everything is stored before its client reads that it does.
+    async fn rest(&mut self, update: Update) {
+        let is_final = update.state().is_some_and(TaskState::is_final);
+        self.service.rest(self.task, update).await;
+        // Other servers should be able to go on; where there are none, the next message finds the session open.
+        self.is_done = is_final || self.service.store.is_shared && self.prompts.is_empty();
+    }
+}

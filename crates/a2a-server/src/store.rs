@@ -1,0 +1,185 @@
+//! Tasks in the object store: which object holds what.
+//!
+//! Every object that several servers write is written conditionally. Events form a chain: a server that takes a task
+//! over occupies the next name of its predecessor, whose own next write then fails.
+
+mod events;
+mod index;
+mod lease;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pollux_archive::{pack_task_metadata, unpack_task_metadata};
+use pollux_blobs::{Blobs, Condition, Key, Prefix, PutError, Version};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use crate::error::{A2aError, ErrorKind};
+use crate::task::Record;
+
+pub(crate) use events::{Batch, Cursor, written};
+pub(crate) use index::{ListQuery, Listed};
+pub(crate) use lease::{Holding, LeaseError, Observations, RENEWAL};
+
+/// The store must answer the check of readiness within this time.
+const READY: Duration = Duration::from_secs(2);
+
+/// The tasks of all servers.
+#[derive(Clone)]
+pub(crate) struct TaskStore {
+    pub(crate) blobs: Arc<dyn Blobs>,
+    pub(crate) replica: String,
+    /// Other servers may use it too.
+    pub(crate) is_shared: bool,
+}
+
+/// A task as it was stored.
+pub(crate) struct StoredTask {
+    pub(crate) record: Record,
+    pub(crate) version: Version,
+    pub(crate) cursor: Cursor,
+}
+
+/// A message that another server took.
+pub(crate) struct InboxMessage {
+    pub(crate) digest: String,
+    pub(crate) content: Value,
+}
+
+impl TaskStore {
+    /// The task with this id; `None` if there is none. A task of upstream's server belongs to `owner`.
+    pub(crate) async fn load(&self, id: &str, owner: &str) -> Result<Option<StoredTask>, A2aError> {
+        let Some(blob) = self.blobs.get(&key(&format!("tasks/{id}/metadata.tar.gz"))?).await? else {
+            return Ok(None);
+        };
+        let damaged = || A2aError::new(ErrorKind::Internal, "the stored task is damaged");
+        let value = Value::Object(unpack_task_metadata(id, &blob.bytes).map_err(|_| damaged())?);
+        let record = Record::read(id, &value, owner).ok_or_else(damaged)?;
+        let cursor = Cursor::read(value.pointer("/_pollux/cursor"));
+        Ok(Some(StoredTask { record, version: blob.version, cursor }))
+    }
+
+    /// Writes the record if it is still the one that was read.
+    pub(crate) async fn save(
+        &self,
+        record: &Record,
+        cursor: Cursor,
+        known: Option<Version>,
+    ) -> Result<Version, A2aError> {
+        let mut value = record.to_json();
+        if let Some(own) = value.get_mut("_pollux").and_then(Value::as_object_mut) {
+            own.insert("cursor".to_owned(), cursor.to_json());
+        }
+        let Value::Object(fields) = value else {
+            return Err(A2aError::new(ErrorKind::Internal, "the task cannot be stored"));
+        };
+        let bytes = pack_task_metadata(&fields);
+        let bytes = bytes.map_err(|error| A2aError::new(ErrorKind::Internal, error.to_string()))?;
+        let condition = known.map_or(Condition::Absent, Condition::Version);
+        let key = key(&format!("tasks/{}/metadata.tar.gz", record.id))?;
+        Ok(self.blobs.put(&key, &bytes, condition).await?)
+    }
+
+    /// Takes a message of a task; false if it was taken before.
+    pub(crate) async fn claim(&self, task: &str, digest: &str, content: &Value) -> Result<bool, A2aError> {
+        let key = key(&format!("tasks/{task}/inbox/{digest}"))?;
+        self.create(&key, content.to_string().as_bytes()).await
+    }
+
+    /// Takes the first message of a task; the task that it began if it was taken before.
+    pub(crate) async fn claim_first(
+        &self,
+        owner: &str,
+        digest: &str,
+        task: &str,
+    ) -> Result<Option<String>, A2aError> {
+        let key = key(&format!("messages/{owner}/{digest}"))?;
+        if self.create(&key, task.as_bytes()).await? {
+            return Ok(None);
+        }
+        let blob = self.blobs.get(&key).await?;
+        Ok(blob.and_then(|blob| String::from_utf8(blob.bytes).ok()))
+    }
+
+    /// Lets a first message be sent again whose task could not be created.
+    pub(crate) async fn unclaim_first(&self, owner: &str, digest: &str) -> Result<(), A2aError> {
+        Ok(self.blobs.delete(&key(&format!("messages/{owner}/{digest}"))?, Condition::Any).await?)
+    }
+
+    /// Creates an object; false if it exists with other content.
+    async fn create(&self, key: &Key, bytes: &[u8]) -> Result<bool, A2aError> {
+        match self.blobs.put(key, bytes, Condition::Absent).await {
+            Ok(_) => Ok(true),
+            // The response to our own write may have been lost.
+            Err(PutError::Conflict(_)) => {
+                let there = self.blobs.get(key).await?;
+                Ok(there.is_some_and(|there| there.bytes == bytes))
+            }
+            Err(PutError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    /// Messages of a task that are not among `seen`, oldest first.
+    pub(crate) async fn inbox(&self, task: &str, seen: &[String]) -> Result<Vec<InboxMessage>, A2aError> {
+        let folder = format!("tasks/{task}/inbox/");
+        let page = self.blobs.list(&prefix(&folder)?, None, 1_000).await?;
+        let mut found = Vec::new();
+        for entry in page.entries {
+            let digest = entry.key.as_str().strip_prefix(&folder).unwrap_or_default().to_owned();
+            if seen.contains(&digest) {
+                continue;
+            }
+            let Some(blob) = self.blobs.get(&entry.key).await? else { continue };
+            let content = serde_json::from_slice(&blob.bytes).unwrap_or(Value::Null);
+            found.push(InboxMessage { digest, content });
+        }
+        found.sort_by_key(|message| message.content.get("at").and_then(Value::as_i64));
+        Ok(found)
+    }
+
+    /// Marks a task as being worked on, for servers that look for abandoned ones.
+    pub(crate) async fn mark_active(&self, task: &str, is_active: bool) -> Result<(), A2aError> {
+        let key = key(&format!("active/{task}"))?;
+        if is_active {
+            self.blobs.put(&key, b"", Condition::Any).await?;
+        } else {
+            self.blobs.delete(&key, Condition::Any).await?;
+        }
+        Ok(())
+    }
+
+    /// The tasks that are being worked on.
+    pub(crate) async fn active(&self) -> Result<Vec<String>, A2aError> {
+        let page = self.blobs.list(&prefix("active/")?, None, 1_000).await?;
+        let ids = page.entries.iter().filter_map(|entry| entry.key.as_str().strip_prefix("active/"));
+        Ok(ids.map(str::to_owned).collect())
+    }
+
+    /// Whether the store answers in time.
+    pub(crate) async fn is_ready(&self) -> bool {
+        let Ok(key) = key("ready") else { return false };
+        matches!(timeout(READY, self.blobs.get(&key)).await, Ok(Ok(_)))
+    }
+}
+
+/// A checked name.
+pub(crate) fn key(text: &str) -> Result<Key, A2aError> {
+    Key::parse(text).map_err(|error| A2aError::params(error.to_string()))
+}
+
+fn prefix(text: &str) -> Result<Prefix, A2aError> {
+    Prefix::parse(text).map_err(|error| A2aError::params(error.to_string()))
+}
+
+/// Whether a text has the form of a task's id.
+pub(crate) fn is_task_id(text: &str) -> bool {
+    (1..=128).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+}
+
+/// A message as it waits for the server that works on its task. No two are the same.
+pub(crate) fn waiting_message(message: &Value, at: i64) -> Value {
+    json!({"message": message, "at": at, "by": Uuid::new_v4().to_string()})
+}

@@ -1,0 +1,134 @@
+//! Updates of a task as server-sent events.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use pollux_a2a::protocol::{Dialect, Update};
+use pollux_serve::{EventSender, Response, events};
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use crate::error::{A2aError, ErrorKind};
+use crate::operations::{CallManner, Stream};
+use crate::service::Service;
+
+/// A stream of 1.0 whose task waits for its client is closed after so long without news.
+const WITHOUT_NEWS: Duration = Duration::from_secs(60);
+/// How long a client may not read before its stream is closed.
+const STALLED: Duration = Duration::from_secs(60);
+/// Streams that an owner may have open.
+const MAX_STREAMS: usize = 64;
+
+/// Open streams by owner.
+#[derive(Debug, Default)]
+pub(crate) struct OpenStreams(RefCell<HashMap<String, Rc<Cell<usize>>>>);
+
+/// One open stream.
+struct Slot(Rc<Cell<usize>>);
+
+impl OpenStreams {
+    fn take(&self, owner: &str) -> Result<Slot, A2aError> {
+        let count = Rc::clone(self.0.borrow_mut().entry(owner.to_owned()).or_default());
+        if count.get() >= MAX_STREAMS {
+            let text = format!("limit of {MAX_STREAMS} open streams is reached");
+            return Err(A2aError::new(ErrorKind::TooMany, text));
+        }
+        count.set(count.get() + 1);
+        Ok(Slot(count))
+    }
+
+    /// All open streams.
+    pub(crate) fn count(&self) -> usize {
+        self.0.borrow().values().map(|count| count.get()).sum()
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}
+
+/// The response that sends the updates; `wrap` puts each into the form of its transport.
+pub(crate) fn respond(
+    service: &Rc<Service>,
+    owner: &str,
+    stream: Stream,
+    manner: CallManner,
+    wrap: impl Fn(Value) -> Value + 'static,
+) -> Result<Response, A2aError> {
+    let slot = service.streams.take(owner)?;
+    let (sender, receiver) = events();
+    let service = Rc::clone(service);
+    tokio::task::spawn_local(async move {
+        pump(&service, stream, manner, &sender, &wrap).await;
+        drop(slot);
+    });
+    Ok(Response::events(receiver))
+}
+
+async fn pump(
+    service: &Service,
+    stream: Stream,
+    manner: CallManner,
+    sender: &EventSender,
+    wrap: &dyn Fn(Value) -> Value,
+) {
+    let Stream { task, from, task_first } = stream;
+    let mut news = task.watch();
+    service.follow(&task);
+    let send = async |update: &Update| {
+        let text = wrap(manner.update(update)).to_string();
+        timeout(STALLED, sender.send(&text)).await.unwrap_or(false)
+    };
+    let is_old = manner.dialect != Dialect::One;
+    let mut sent = from;
+    if task_first {
+        sent = task.last();
+        let view = task.read(|record| record.view(None, true));
+        let state = view.status.state;
+        let rests = state.is_over() && !task.has_commands();
+        if !send(&Update::Task(view)).await || state.is_final() || is_old && rests && from == sent {
+            return;
+        }
+    }
+    loop {
+        news.borrow_and_update();
+        let updates = match task.after(sent) {
+            Some(updates) => updates,
+            // The client was too slow, or another server told more than is kept here.
+            None => {
+                sent = task.last();
+                let view = task.read(|record| record.view(None, true));
+                let is_over = view.status.state.is_final() || is_old && view.status.state.is_over();
+                if !send(&Update::Task(view)).await || is_over {
+                    return;
+                }
+                continue;
+            }
+        };
+        for numbered in updates {
+            sent = numbered.number;
+            if !send(&numbered.update).await {
+                return;
+            }
+            let is_final = numbered.update.state().is_some_and(|state| state.is_final());
+            let is_last = matches!(&*numbered.update, Update::Status(update) if update.last);
+            if is_final || is_old && is_last {
+                return;
+            }
+        }
+        if task.last() > sent {
+            continue;
+        }
+        let waits = task.read(|record| record.state.is_over()) && !task.has_commands();
+        tokio::select! {
+            () = sender.gone() => return,
+            changed = news.changed() => if changed.is_err() { return },
+            () = sleep(WITHOUT_NEWS), if waits => return,
+            () = service.stopped.cancelled() => return,
+        }
+    }
+}

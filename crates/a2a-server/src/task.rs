@@ -1,0 +1,229 @@
+//! One task in this process: its record, its recent updates, and who waits for more.
+
+mod record;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use pollux_a2a::protocol::Update;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::session::SessionLink;
+use crate::store::{Cursor, Holding};
+
+pub(crate) use record::{AgentSettings, Record};
+
+/// Updates that are kept for late subscribers, and their size in bytes.
+const MAX_UPDATES: usize = 4_096;
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// A task.
+pub(crate) struct Task {
+    pub(crate) id: String,
+    state: RefCell<State>,
+    /// The number of the last update.
+    news: watch::Sender<u64>,
+    /// Held while the task changes hands: a message is delivered, a lease taken or given up.
+    pub(crate) gate: tokio::sync::Mutex<()>,
+    /// Updates of another server are being read.
+    pub(crate) is_followed: Cell<bool>,
+    /// Commands that its session has not taken yet.
+    handed: Cell<usize>,
+    /// The file of its session on this machine.
+    pub(crate) session_file: RefCell<Option<PathBuf>>,
+}
+
+struct State {
+    record: Record,
+    log: VecDeque<Numbered>,
+    bytes: usize,
+    session: Option<SessionLink>,
+    /// Fired when the session that was open before has freed everything.
+    ending: Option<CancellationToken>,
+    holding: Option<Rc<Holding>>,
+    /// The version of the record in the store, and the last batch of events that it includes.
+    stored: Option<pollux_blobs::Version>,
+    cursor: Cursor,
+}
+
+/// An update with its number.
+#[derive(Debug, Clone)]
+pub(crate) struct Numbered {
+    pub(crate) number: u64,
+    pub(crate) update: Rc<Update>,
+    size: usize,
+}
+
+impl Task {
+    pub(crate) fn new(record: Record, stored: Option<pollux_blobs::Version>, cursor: Cursor) -> Rc<Self> {
+        Rc::new(Self {
+            id: record.id.clone(),
+            news: watch::Sender::new(record.last),
+            state: RefCell::new(State {
+                record,
+                log: VecDeque::new(),
+                bytes: 0,
+                session: None,
+                ending: None,
+                holding: None,
+                stored,
+                cursor,
+            }),
+            gate: tokio::sync::Mutex::new(()),
+            is_followed: Cell::new(false),
+            handed: Cell::new(0),
+            session_file: RefCell::default(),
+        })
+    }
+
+    /// Reads the record.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Record) -> T) -> T {
+        read(&self.state.borrow().record)
+    }
+
+    /// Changes the record without telling anyone.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Record) -> T) -> T {
+        change(&mut self.state.borrow_mut().record)
+    }
+
+    /// Takes an update in and tells everyone who waits. Returns its number.
+    pub(crate) fn publish(&self, update: Update) -> Numbered {
+        let numbered = self.take(update);
+        self.announce();
+        numbered
+    }
+
+    /// Takes an update in; [`Task::announce`] tells it.
+    pub(crate) fn take(&self, update: Update) -> Numbered {
+        let mut state = self.state.borrow_mut();
+        state.record.apply(&update);
+        state.record.last += 1;
+        let size = record::size(&update);
+        let numbered = Numbered { number: state.record.last, update: Rc::new(update), size };
+        state.bytes += size;
+        state.log.push_back(numbered.clone());
+        while state.log.len() > MAX_UPDATES || state.bytes > MAX_BYTES {
+            let Some(oldest) = state.log.pop_front() else { break };
+            state.bytes -= oldest.size;
+        }
+        numbered
+    }
+
+    /// Tells everyone who waits.
+    pub(crate) fn announce(&self) {
+        self.news.send_replace(self.last());
+    }
+
+    /// The updates after this number; `None` if some of them are no longer kept.
+    pub(crate) fn after(&self, number: u64) -> Option<Vec<Numbered>> {
+        let state = self.state.borrow();
+        let missing = state.record.last.saturating_sub(number);
+        let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+        let start = state.log.len().checked_sub(missing)?;
+        Some(state.log.range(start..).cloned().collect())
+    }
+
+    /// The number of the last update.
+    pub(crate) fn last(&self) -> u64 {
+        self.state.borrow().record.last
+    }
+
+    /// Told with every update.
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.news.subscribe()
+    }
+
+    /// Whether someone waits for updates.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.news.receiver_count() > 0
+    }
+
+    /// Replaces everything by what another server stored; streams continue with the task as it is.
+    pub(crate) fn replace(&self, record: Record, stored: Option<pollux_blobs::Version>, cursor: Cursor) {
+        let last = record.last;
+        {
+            let mut state = self.state.borrow_mut();
+            state.record = record;
+            state.log.clear();
+            state.bytes = 0;
+            state.stored = stored;
+            state.cursor = cursor;
+        }
+        self.news.send_replace(last);
+    }
+
+    /// Takes over what another server stored and updates do not tell.
+    pub(crate) fn adopt(&self, mut record: Record, version: pollux_blobs::Version) {
+        let mut state = self.state.borrow_mut();
+        if record.last < state.record.last {
+            let now = &state.record;
+            record.state = now.state;
+            record.said.clone_from(&now.said);
+            record.updated.clone_from(&now.updated);
+            record.history.clone_from(&now.history);
+            record.artifacts.clone_from(&now.artifacts);
+            record.pending.clone_from(&now.pending);
+            record.last = now.last;
+        }
+        state.record = record;
+        state.stored = Some(version);
+    }
+
+    pub(crate) fn stored(&self) -> Option<pollux_blobs::Version> {
+        self.state.borrow().stored.clone()
+    }
+
+    pub(crate) fn set_stored(&self, version: pollux_blobs::Version) {
+        self.state.borrow_mut().stored = Some(version);
+    }
+
+    pub(crate) fn cursor(&self) -> Cursor {
+        self.state.borrow().cursor
+    }
+
+    pub(crate) fn set_cursor(&self, cursor: Cursor) {
+        self.state.borrow_mut().cursor = cursor;
+    }
+
+    pub(crate) fn session(&self) -> Option<SessionLink> {
+        self.state.borrow().session.clone()
+    }
+
+    pub(crate) fn set_session(&self, session: Option<SessionLink>) {
+        let mut state = self.state.borrow_mut();
+        if let Some(old) = std::mem::replace(&mut state.session, session) {
+            state.ending = Some(old.over);
+        }
+    }
+
+    /// Fired when the session before has ended, if there was one.
+    pub(crate) fn ending(&self) -> Option<CancellationToken> {
+        self.state.borrow().ending.clone()
+    }
+
+    /// A command is on its way to the session.
+    pub(crate) fn handed(&self) {
+        self.handed.set(self.handed.get() + 1);
+    }
+
+    /// The session took a command.
+    pub(crate) fn taken(&self) {
+        self.handed.set(self.handed.get().saturating_sub(1));
+    }
+
+    /// Whether the session has commands to take.
+    pub(crate) fn has_commands(&self) -> bool {
+        self.handed.get() > 0
+    }
+
+    pub(crate) fn holding(&self) -> Option<Rc<Holding>> {
+        self.state.borrow().holding.clone()
+    }
+
+    pub(crate) fn set_holding(&self, holding: Option<Rc<Holding>>) {
+        self.state.borrow_mut().holding = holding;
+    }
+}

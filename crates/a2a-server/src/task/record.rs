@@ -1,0 +1,378 @@
+//! What is known of a task, and how its updates change that.
+
+use std::path::PathBuf;
+
+use pollux_a2a::protocol::{
+    Artifact, Dialect, Ids, Message, Part, PartBody, Role, Status, Task as TaskView, TaskState, Update,
+};
+use pollux_domain::JsonObject;
+use pollux_domain::time::{Clock as _, SystemClock};
+use serde_json::{Value, json};
+
+/// Limits of what is kept: messages, text of one of them, artifacts, text of one of them, ids of messages.
+const MAX_HISTORY: usize = 200;
+const MAX_TEXT: usize = 256 * 1024;
+const MAX_ARTIFACTS: usize = 50;
+const MAX_OUTPUT: usize = 64 * 1024;
+const MAX_SEEN: usize = 200;
+
+/// Settings that a client gives with its first message.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AgentSettings {
+    pub(crate) workspace_path: Option<String>,
+    /// Calls that need approval run as if the client approved them.
+    pub(crate) auto_execute: bool,
+    /// The task is completed with its first turn.
+    pub(crate) single_turn: bool,
+}
+
+/// A task, as the store keeps it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Record {
+    pub(crate) id: String,
+    pub(crate) context: String,
+    pub(crate) owner: String,
+    pub(crate) state: TaskState,
+    /// What the task says about its state.
+    pub(crate) said: Option<Message>,
+    /// ISO 8601.
+    pub(crate) updated: String,
+    pub(crate) history: Vec<Message>,
+    pub(crate) artifacts: Vec<Artifact>,
+    /// Calls that wait for approval: their ids and what was sent about them.
+    pub(crate) pending: Vec<(String, Value)>,
+    pub(crate) settings: AgentSettings,
+    pub(crate) workspace: PathBuf,
+    pub(crate) owns_workspace: bool,
+    pub(crate) model: String,
+    /// The session of the agent.
+    pub(crate) session: Option<String>,
+    /// Digests of the messages that were taken.
+    pub(crate) seen: Vec<String>,
+    /// The number of the last update.
+    pub(crate) last: u64,
+    /// The name of the task in the index of its owner.
+    pub(crate) indexed: Option<String>,
+    /// The archive that the workspace is restored from, and what it contained.
+    pub(crate) archive: Option<String>,
+    pub(crate) archived: Option<String>,
+    /// The checksum of the archive.
+    pub(crate) checksum: Option<String>,
+    /// The object that the session is restored from.
+    pub(crate) session_object: Option<String>,
+}
+
+impl Record {
+    pub(crate) fn new(id: &str, context: &str, owner: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            context: context.to_owned(),
+            owner: owner.to_owned(),
+            state: TaskState::Submitted,
+            said: None,
+            updated: SystemClock.now().to_iso(),
+            history: Vec::new(),
+            artifacts: Vec::new(),
+            pending: Vec::new(),
+            settings: AgentSettings::default(),
+            workspace: PathBuf::new(),
+            owns_workspace: false,
+            model: String::new(),
+            session: None,
+            seen: Vec::new(),
+            last: 0,
+            indexed: None,
+            archive: None,
+            archived: None,
+            checksum: None,
+            session_object: None,
+        }
+    }
+
+    pub(crate) fn ids(&self) -> Ids {
+        Ids { context: Some(self.context.clone()), task: Some(self.id.clone()) }
+    }
+
+    /// Takes an update in.
+    pub(crate) fn apply(&mut self, update: &Update) {
+        match update {
+            Update::Status(update) => {
+                let status = &update.status;
+                self.state = status.state;
+                if let Some(time) = &status.timestamp {
+                    self.updated.clone_from(time);
+                }
+                let kind =
+                    update.metadata.get("coderAgent").and_then(|it| it.get("kind")).and_then(Value::as_str);
+                match (kind, &status.message) {
+                    (Some("text-content"), Some(message)) => self.append(message),
+                    (Some("tool-call-confirmation"), Some(message)) => self.wait_for(message),
+                    (Some("tool-call-update"), Some(message)) => self.settle(message),
+                    (Some("thought" | "citation"), _) => {}
+                    (_, message) => self.said.clone_from(message),
+                }
+            }
+            Update::Artifact(update) => self.keep(&update.artifact, update.append),
+            Update::Task(task) => {
+                self.state = task.status.state;
+                self.history.clone_from(&task.history);
+            }
+            Update::Message(message) => self.append(message),
+        }
+    }
+
+    /// Adds to the history; pieces of one message become one.
+    pub(crate) fn append(&mut self, message: &Message) {
+        let same = self.history.last_mut().filter(|last| last.id == message.id && last.role == message.role);
+        if let Some(last) = same {
+            for part in &message.parts {
+                match (last.parts.last_mut().map(|last| &mut last.body), &part.body) {
+                    (Some(PartBody::Text(text)), PartBody::Text(more)) if text.len() < MAX_TEXT => {
+                        text.push_str(more);
+                    }
+                    (Some(PartBody::Text(_)), PartBody::Text(_)) => {}
+                    _ => last.parts.push(part.clone()),
+                }
+            }
+            return;
+        }
+        self.history.push(message.clone());
+        let extra = self.history.len().saturating_sub(MAX_HISTORY);
+        self.history.drain(..extra);
+    }
+
+    fn wait_for(&mut self, message: &Message) {
+        for part in &message.parts {
+            if let (PartBody::Data(data), Some(call)) = (&part.body, call_of(part)) {
+                self.pending.push((call, data.clone()));
+            }
+        }
+    }
+
+    fn settle(&mut self, message: &Message) {
+        let calls: Vec<String> = message.parts.iter().filter_map(call_of).collect();
+        self.pending.retain(|(call, _)| !calls.contains(call));
+    }
+
+    fn keep(&mut self, artifact: &Artifact, append: bool) {
+        match self.artifacts.iter_mut().find(|known| known.id == artifact.id) {
+            Some(known) if append => {
+                for part in &artifact.parts {
+                    match (known.parts.last_mut().map(|last| &mut last.body), &part.body) {
+                        (Some(PartBody::Text(text)), PartBody::Text(more)) => {
+                            text.push_str(more);
+                            keep_end(text);
+                        }
+                        _ => known.parts.push(part.clone()),
+                    }
+                }
+            }
+            Some(known) => known.clone_from(artifact),
+            None => {
+                self.artifacts.push(artifact.clone());
+                let extra = self.artifacts.len().saturating_sub(MAX_ARTIFACTS);
+                self.artifacts.drain(..extra);
+            }
+        }
+    }
+
+    /// Remembers that a message was taken.
+    pub(crate) fn see(&mut self, message: &str) {
+        self.seen.push(message.to_owned());
+        let extra = self.seen.len().saturating_sub(MAX_SEEN);
+        self.seen.drain(..extra);
+    }
+
+    /// The task as clients see it, with so much of its history.
+    pub(crate) fn view(&self, history: Option<usize>, artifacts: bool) -> TaskView {
+        let skipped = history.map_or(0, |most| self.history.len().saturating_sub(most));
+        TaskView {
+            ids: self.ids(),
+            status: Status {
+                state: self.state,
+                message: self.status_message(),
+                timestamp: Some(self.updated.clone()),
+            },
+            artifacts: if artifacts { self.artifacts.clone() } else { Vec::new() },
+            history: self.history.iter().skip(skipped).cloned().collect(),
+            metadata: JsonObject::new(),
+        }
+    }
+
+    /// What a client that only asks for the task should read: the open questions, or the last answer.
+    fn status_message(&self) -> Option<Message> {
+        if !self.pending.is_empty() {
+            return Some(Message {
+                id: format!("{}-approval", self.id),
+                ids: self.ids(),
+                role: Role::Agent,
+                parts: self.pending.iter().map(|(_, data)| Part::data(data.clone())).collect(),
+                metadata: JsonObject::new(),
+            });
+        }
+        let last = self.history.last().filter(|last| last.role == Role::Agent && self.state.is_over());
+        self.said.as_ref().or(last).cloned()
+    }
+
+    /// Upstream's form, with everything that it does not have in `_pollux`.
+    pub(crate) fn to_json(&self) -> Value {
+        let messages: Vec<Value> =
+            self.history.iter().map(|message| message.to_json(Dialect::Tagged)).collect();
+        let artifacts: Vec<Value> =
+            self.artifacts.iter().map(|artifact| artifact.to_json(Dialect::Tagged)).collect();
+        let pending: Vec<Value> = self.pending.iter().map(|(call, data)| json!([call, data])).collect();
+        let state = self.state.word(Dialect::Tagged);
+        json!({
+            "__persistedState": {
+                "_agentSettings": {
+                    "kind": "agent-settings",
+                    "workspacePath": self.workspace,
+                    "autoExecute": self.settings.auto_execute,
+                },
+                "_taskState": state,
+            },
+            "_contextId": self.context,
+            "_pollux": {
+                "id": self.id,
+                "owner": self.owner,
+                "state": state,
+                "said": self.said.as_ref().map(|message| message.to_json(Dialect::Tagged)),
+                "updated": self.updated,
+                "history": messages,
+                "artifacts": artifacts,
+                "pending": pending,
+                "workspacePath": self.settings.workspace_path,
+                "singleTurn": self.settings.single_turn,
+                "ownsWorkspace": self.owns_workspace,
+                "model": self.model,
+                "session": self.session,
+                "seen": self.seen,
+                "rev": self.last,
+                "indexed": self.indexed,
+                "archive": self.archive,
+                "archived": self.archived,
+                "checksum": self.checksum,
+                "sessionObject": self.session_object,
+            },
+        })
+    }
+
+    /// Reads a record; one that only upstream's server wrote belongs to `owner`.
+    pub(crate) fn read(id: &str, value: &Value, owner: &str) -> Option<Self> {
+        let persisted = value.get("__persistedState")?;
+        let settings = persisted.get("_agentSettings").unwrap_or(&Value::Null);
+        let context = value.get("_contextId").and_then(Value::as_str).unwrap_or(id);
+        let own = value.get("_pollux").unwrap_or(&Value::Null);
+        let text = |key: &str| own.get(key).and_then(Value::as_str).map(str::to_owned);
+        let list = |key: &str| own.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+        let is_set = |value: &Value, key: &str| value.get(key).and_then(Value::as_bool).unwrap_or_default();
+        let state = persisted.get("_taskState").and_then(Value::as_str).and_then(TaskState::named);
+        let mut record = Self::new(id, context, text("owner").as_deref().unwrap_or(owner));
+        record.state = state.unwrap_or(TaskState::InputRequired);
+        record.said = own.get("said").filter(|said| said.is_object()).map(Message::read);
+        if let Some(updated) = text("updated") {
+            record.updated = updated;
+        }
+        record.history = list("history").iter().map(Message::read).collect();
+        record.artifacts = list("artifacts").iter().map(Artifact::read).collect();
+        record.pending = list("pending")
+            .iter()
+            .filter_map(|pair| Some((pair.get(0)?.as_str()?.to_owned(), pair.get(1)?.clone())))
+            .collect();
+        record.settings = AgentSettings {
+            workspace_path: text("workspacePath"),
+            auto_execute: is_set(settings, "autoExecute"),
+            single_turn: is_set(own, "singleTurn"),
+        };
+        record.workspace = settings.get("workspacePath").and_then(Value::as_str).unwrap_or_default().into();
+        record.owns_workspace = is_set(own, "ownsWorkspace");
+        record.model = text("model").unwrap_or_default();
+        record.session = text("session");
+        record.seen = list("seen").iter().filter_map(|seen| Some(seen.as_str()?.to_owned())).collect();
+        record.last = own.get("rev").and_then(Value::as_u64).unwrap_or_default();
+        record.indexed = text("indexed");
+        record.archive = text("archive");
+        record.archived = text("archived");
+        record.checksum = text("checksum");
+        record.session_object = text("sessionObject");
+        Some(record)
+    }
+}
+
+/// The call that a part of upstream's conventions is about.
+fn call_of(part: &Part) -> Option<String> {
+    let PartBody::Data(data) = &part.body else { return None };
+    data.pointer("/request/callId").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// Keeps the end of an output that has become too long.
+fn keep_end(text: &mut String) {
+    if text.len() > 2 * MAX_OUTPUT {
+        let start = text.len() - MAX_OUTPUT;
+        let start = (start..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+        text.drain(..start);
+    }
+}
+
+/// About how much memory an update takes.
+pub(super) fn size(update: &Update) -> usize {
+    let parts = |parts: &[Part]| -> usize {
+        parts
+            .iter()
+            .map(|part| match &part.body {
+                PartBody::Text(text) | PartBody::Bytes(text) | PartBody::Uri(text) => text.len(),
+                PartBody::Data(data) => data.to_string().len(),
+                PartBody::Nothing => 0,
+            })
+            .sum()
+    };
+    let content = match update {
+        Update::Message(message) => parts(&message.parts),
+        Update::Status(update) => update.status.message.as_ref().map_or(0, |message| parts(&message.parts)),
+        Update::Artifact(update) => parts(&update.artifact.parts),
+        Update::Task(task) => task.history.iter().map(|message| parts(&message.parts)).sum(),
+    };
+    content + 256
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_survives_the_store_and_is_readable_by_upstream() {
+        let mut record = Record::new("t", "c", "anna");
+        record.state = TaskState::InputRequired;
+        record.workspace = "/w/t".into();
+        record.settings.auto_execute = true;
+        record.append(&Message {
+            id: "m".into(),
+            ids: record.ids(),
+            role: Role::User,
+            parts: vec![Part::text("hi")],
+            metadata: JsonObject::new(),
+        });
+        record.pending.push(("call".into(), json!({"a": 1})));
+        record.see("x");
+        record.last = 7;
+        let json = record.to_json();
+        assert_eq!(Record::read("t", &json, "other"), Some(record));
+        assert_eq!(json["__persistedState"]["_taskState"], "input-required");
+        assert_eq!(json["__persistedState"]["_agentSettings"]["workspacePath"], "/w/t");
+    }
+
+    #[test]
+    fn what_upstream_wrote_is_read() {
+        let json = json!({
+            "__persistedState": {
+                "_agentSettings": {"kind": "agent-settings", "workspacePath": "/p", "isTrusted": true},
+                "_taskState": "input-required",
+            },
+            "_contextId": "ctx",
+        });
+        let record = Record::read("t", &json, "local").unwrap();
+        assert_eq!((record.context.as_str(), record.state), ("ctx", TaskState::InputRequired));
+        assert_eq!(record.owner, "local");
+        assert_eq!(Record::read("t", &json!({"_contextId": "ctx"}), "local"), None);
+    }
+}

@@ -1,0 +1,16 @@
+//! The messages of the A2A protocol, as client and server exchange them.
+//!
+//! Both versions have one set of types; a [`Dialect`] says how they are spelled. Reading accepts every dialect. What a
+//! task does, and who may see it, is not decided here.
+
+mod message;
+mod method;
+mod task;
+mod update;
+mod version;
+
+pub use message::{Ids, Message, Part, PartBody, Role};
+pub use method::Method;
+pub use task::{Artifact, Status, Task, TaskState};
+pub use update::{ArtifactUpdate, StatusUpdate, Update};
+pub use version::{Dialect, UnknownVersion, VERSION_HEADER, Version};

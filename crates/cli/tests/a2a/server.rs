@@ -1,0 +1,203 @@
+//! The server with a scripted model, and a client for it.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use pollux_test_support::{FakeGemini, Reply, TestHome};
+use serde_json::{Value, json};
+
+use crate::http::{self, Response};
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A running server.
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) port: u16,
+    pub(crate) token: Option<String>,
+}
+
+/// A home and a model that servers share.
+pub(crate) struct Stage {
+    pub(crate) home: TestHome,
+    pub(crate) model: Rc<FakeGemini>,
+    pub(crate) root: PathBuf,
+}
+
+impl Stage {
+    pub(crate) fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self::in_home(TestHome::new(), replies)
+    }
+
+    pub(crate) fn in_home(home: TestHome, replies: impl IntoIterator<Item = Reply>) -> Self {
+        let root = home.home().join("workspaces");
+        std::fs::create_dir_all(&root).unwrap();
+        let model = Rc::new(FakeGemini::start_blocking_thread(replies));
+        Self { root: root.canonicalize().unwrap(), home, model }
+    }
+
+    /// Another machine with the same model.
+    pub(crate) fn other_machine(&self) -> Self {
+        let other = Self::new([]);
+        Self { model: Rc::clone(&self.model), ..other }
+    }
+
+    /// Starts a server with these flags.
+    pub(crate) fn serve(&self, flags: &[&str]) -> Server {
+        self.try_serve(flags).unwrap_or_else(|said| panic!("{said}"))
+    }
+
+    /// The same; what it said if it did not start.
+    pub(crate) fn try_serve(&self, flags: &[&str]) -> Result<Server, String> {
+        let root = self.root.to_str().unwrap();
+        let mut args = vec!["-m", "test-model"];
+        if !flags.contains(&"--sandboxed") {
+            args.push("--sandbox=false");
+        }
+        args.extend(["a2a", "serve", "--workspace-root", root]);
+        args.extend(flags.iter().filter(|flag| **flag != "--sandboxed"));
+        let mut child = self.home.command(binary(), args).against(&self.model).start();
+        let (sender, receiver) = channel();
+        let stderr = child.stderr.take().unwrap();
+        std::thread::spawn(move || {
+            let mut said = String::new();
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                if let Some(port) = line.strip_prefix("[CoreAgent] Agent Server started on ") {
+                    let port = port.rsplit(':').next().unwrap().parse::<u16>().unwrap();
+                    let _ = sender.send(Ok(port));
+                }
+                said.push_str(&line);
+                said.push('\n');
+            }
+            let _ = sender.send(Err(said));
+        });
+        let port = receiver.recv_timeout(Duration::from_secs(30)).unwrap();
+        match port {
+            Ok(port) => Ok(Server { child, port, token: None }),
+            Err(said) => {
+                let _ = child.wait();
+                Err(said)
+            }
+        }
+    }
+}
+
+impl Server {
+    pub(crate) fn get(&self, path: &str) -> Response {
+        self.request("GET", path, &[], None)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Response {
+        self.request("POST", path, &[], Some(body))
+    }
+
+    pub(crate) fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Response {
+        let authorization = self.token.as_ref().map(|token| format!("Bearer {token}"));
+        let mut all = headers.to_vec();
+        if let Some(authorization) = &authorization {
+            all.push(("authorization", authorization));
+        }
+        let body = body.map(Value::to_string);
+        http::send(self.port, method, path, &all, body.as_deref())
+    }
+
+    /// A call of JSON-RPC.
+    pub(crate) fn rpc(&self, method: &str, params: Value) -> Value {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.post("/", &body).json()
+    }
+
+    /// A call of JSON-RPC that is answered with a stream.
+    pub(crate) fn stream(&self, method: &str, params: Value) -> Response {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let response = self.post("/", &body);
+        if response.header("content-type") != Some("text/event-stream") {
+            panic!("not a stream: {}", response.text());
+        }
+        response
+    }
+
+    /// Sends a signal to the server.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = std::process::Command::new("kill").args([name, &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits until the task has one of these states.
+    pub(crate) fn until(&self, task: &Value, states: &[&str]) -> Value {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let answer = self.rpc("tasks/get", json!({"id": task}));
+            let state = answer["result"]["status"]["state"].as_str().unwrap_or_default().to_owned();
+            if states.contains(&state.as_str()) {
+                return answer["result"].clone();
+            }
+            assert!(Instant::now() < end, "{answer}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_pollux"))
+}
+
+fn id() -> String {
+    format!("message-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A message in the words of 0.3.
+pub(crate) fn message(text: &str) -> Value {
+    json!({"message": {"kind": "message", "role": "user", "messageId": id(), "parts": [{"kind": "text", "text": text}]}})
+}
+
+/// The same to a task.
+pub(crate) fn message_to(task: &Value, text: &str) -> Value {
+    let mut params = message(text);
+    params["message"]["taskId"] = task.clone();
+    params
+}
+
+/// The answer to a tool call that waits for approval.
+pub(crate) fn decision(task: &Value, call: &Value, outcome: &str) -> Value {
+    let mut params = message_to(task, "");
+    params["message"]["parts"] = json!([{"kind": "data", "data": {"callId": call, "outcome": outcome}}]);
+    params
+}
+
+/// The kinds of a stream's events, as `kind state` or `kind status` of a call.
+pub(crate) fn kinds(events: &[Value]) -> Vec<String> {
+    let kind = |event: &Value| {
+        let result = event.get("result").unwrap_or(event);
+        let state = result["status"]["state"].as_str().unwrap_or_default();
+        match result["kind"].as_str() {
+            Some("status-update") => {
+                let kind = result["metadata"]["coderAgent"]["kind"].as_str().unwrap_or_default();
+                let call = result["status"]["message"]["parts"][0]["data"]["status"].as_str();
+                let last = if result["final"] == true { " final" } else { "" };
+                format!("{kind} {}{last}", call.unwrap_or(state))
+            }
+            Some("task") => format!("task {state}"),
+            other => other.unwrap_or_default().to_owned(),
+        }
+    };
+    events.iter().map(kind).collect()
+}

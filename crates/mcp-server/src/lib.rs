@@ -1,0 +1,46 @@
+//! `pollux mcp serve`: other agents use Pollux as an MCP server over standard input and output.
+//!
+//! Use [`serve`]. Each session is a child of this program that speaks stream-json in both directions, so that it has its
+//! own folder and ends on its own; this crate translates between the two protocols. What a session may do is decided by
+//! the child, with its policy, sandbox and budget. Not here: servers that Pollux itself uses (`mcp`).
+//!
+//! Start at `tools.rs` (what clients can call), then `handler.rs` (the protocol) and `session.rs` (one child).
+
+mod approval;
+mod handler;
+mod program;
+mod session;
+mod sessions;
+mod tools;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use pollux_domain::exit::ExitKind;
+use pollux_front::rpc::{Peer, messages};
+use pollux_front::stdio::Outbox;
+
+use crate::handler::Handler;
+pub use crate::program::Program;
+
+/// How long sessions may take to end when the client is gone.
+const LEAVING: Duration = Duration::from_secs(2);
+/// How long the last lines may take to be written.
+const FLUSHING: Duration = Duration::from_millis(200);
+
+/// Serves one client until it leaves.
+pub fn serve(program: Program, input: OwnedFd, output: OwnedFd) -> io::Result<ExitKind> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = Peer::new(Outbox::start(File::from(output)), "notifications/cancelled");
+        let handler = Handler::new(program, client.clone());
+        handler.serve(messages(File::from(input))).await;
+        let _ = tokio::time::timeout(LEAVING, handler.close()).await;
+        let _ = client.outbox().flush(FLUSHING);
+    });
+    // Whatever still blocks a thread has nothing left to say.
+    runtime.shutdown_background();
+    Ok(ExitKind::Success)
+}
