@@ -123,7 +123,7 @@ async fn carry_out(
 
 /// The updates of a message that was taken.
 fn begun(sent: Sent, manner: CallManner) -> Stream {
-    let Sent { task, from, is_duplicate, is_new } = sent;
+    let Sent { task, from, is_duplicate, is_new, .. } = sent;
     // The first update of a new task is the task. In 1.0 every stream begins with it.
     let is_old = manner.dialect != Dialect::One;
     let task_first = is_duplicate || !is_old && !is_new;
@@ -171,10 +171,9 @@ async fn rested(service: &Service, sent: &Sent) {
     service.follow(task);
     let mut news = task.watch();
     loop {
-        let is_over = task.read(|record| record.state.is_over());
-        // Of a task that waited before, news must have come.
-        let is_news = sent.is_duplicate || task.last() > sent.from;
-        if is_over && is_news && !task.has_commands() {
+        // A task that waited before does so until its server, here or elsewhere, has acted on the message.
+        let is_over = task.read(|record| record.state.is_over() && record.seen.contains(&sent.digest));
+        if is_over && !task.has_commands() {
             return;
         }
         if !matches!(timeout_at(end, news.changed()).await, Ok(Ok(()))) {

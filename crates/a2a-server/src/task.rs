@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use pollux_a2a::protocol::Update;
+use pollux_blobs::Version;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::session::SessionLink;
-use crate::store::{Cursor, Holding};
+use crate::store::{Cursor, Holding, StoredTask};
 
 pub(crate) use record::{AgentSettings, Record};
 
@@ -45,7 +46,7 @@ struct State {
     ending: Option<CancellationToken>,
     holding: Option<Rc<Holding>>,
     /// The version of the record in the store, and the last batch of events that it includes.
-    stored: Option<pollux_blobs::Version>,
+    stored: Option<Version>,
     cursor: Cursor,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Numbered {
 }
 
 impl Task {
-    pub(crate) fn new(record: Record, stored: Option<pollux_blobs::Version>, cursor: Cursor) -> Rc<Self> {
+    pub(crate) fn new(record: Record, stored: Option<Version>, cursor: Cursor) -> Rc<Self> {
         Rc::new(Self {
             id: record.id.clone(),
             news: watch::Sender::new(record.last),
@@ -141,22 +142,41 @@ impl Task {
         self.news.receiver_count() > 0
     }
 
-    /// Replaces everything by what another server stored; streams continue with the task as it is.
-    pub(crate) fn replace(&self, record: Record, stored: Option<pollux_blobs::Version>, cursor: Cursor) {
+    /// Takes over what another server stored; true if updates before it were missed.
+    ///
+    /// `known` is the stored version when the reading began: a task that this server took or wrote meanwhile is newer
+    /// than what was read.
+    pub(crate) fn catch_up(&self, read: StoredTask, known: Option<&Version>) -> bool {
+        let StoredTask { record, version, cursor } = read;
+        let stored = self.stored();
+        if self.holding().is_some() || stored.as_ref() != known || stored.as_ref() == Some(&version) {
+            return false;
+        }
+        let is_ahead = record.last > self.last();
+        if is_ahead {
+            self.replace(record, version, cursor)
+        } else {
+            self.adopt(record, version)
+        }
+        is_ahead
+    }
+
+    /// Replaces everything; streams continue with the task as it is.
+    fn replace(&self, record: Record, version: Version, cursor: Cursor) {
         let last = record.last;
         {
             let mut state = self.state.borrow_mut();
             state.record = record;
             state.log.clear();
             state.bytes = 0;
-            state.stored = stored;
+            state.stored = Some(version);
             state.cursor = cursor;
         }
         self.news.send_replace(last);
     }
 
-    /// Takes over what another server stored and updates do not tell.
-    pub(crate) fn adopt(&self, mut record: Record, version: pollux_blobs::Version) {
+    /// Takes over what updates do not tell.
+    fn adopt(&self, mut record: Record, version: Version) {
         let mut state = self.state.borrow_mut();
         if record.last < state.record.last {
             let now = &state.record;
@@ -172,11 +192,11 @@ impl Task {
         state.stored = Some(version);
     }
 
-    pub(crate) fn stored(&self) -> Option<pollux_blobs::Version> {
+    pub(crate) fn stored(&self) -> Option<Version> {
         self.state.borrow().stored.clone()
     }
 
-    pub(crate) fn set_stored(&self, version: pollux_blobs::Version) {
+    pub(crate) fn set_stored(&self, version: Version) {
         self.state.borrow_mut().stored = Some(version);
     }
 
@@ -225,5 +245,47 @@ impl Task {
 
     pub(crate) fn set_holding(&self, holding: Option<Rc<Holding>>) {
         self.state.borrow_mut().holding = holding;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pollux_a2a::protocol::TaskState;
+
+    fn record(state: TaskState) -> Record {
+        let mut record = Record::new("task", "context", "owner");
+        record.state = state;
+        record
+    }
+
+    fn read(state: TaskState, version: &str) -> StoredTask {
+        StoredTask { record: record(state), version: Version::new(version), cursor: Cursor::default() }
+    }
+
+    #[test]
+    fn what_was_read_before_the_task_changed_is_dropped() {
+        let known = Version::new("1");
+        let task = Task::new(record(TaskState::InputRequired), Some(known.clone()), Cursor::default());
+        task.change(|record| record.state = TaskState::Working);
+        task.set_stored(Version::new("2"));
+        assert!(!task.catch_up(read(TaskState::InputRequired, "1"), Some(&known)));
+        assert_eq!(task.read(|record| record.state), TaskState::Working);
+        assert_eq!(task.stored(), Some(Version::new("2")));
+
+        let known = task.stored();
+        assert!(!task.catch_up(read(TaskState::Canceled, "3"), known.as_ref()));
+        assert_eq!(task.read(|record| record.state), TaskState::Canceled, "what is newer counts");
+        assert_eq!(task.stored(), Some(Version::new("3")));
+    }
+
+    #[tokio::test]
+    async fn a_task_that_this_server_holds_is_never_replaced() {
+        let task = Task::new(record(TaskState::Working), None, Cursor::default());
+        task.set_holding(Some(Rc::new(Holding::new(1, Version::new("1")))));
+        let mut ahead = read(TaskState::Canceled, "9");
+        ahead.record.last = 7;
+        assert!(!task.catch_up(ahead, None));
+        assert_eq!(task.read(|record| record.state), TaskState::Working);
     }
 }

@@ -267,16 +267,10 @@ impl Service {
     /// Reads what other servers wrote about a task that is not held here.
     pub(crate) async fn refresh(&self, task: &Rc<Task>) -> Result<(), A2aError> {
         self.read_batches(task).await?;
-        let owner = task.read(|record| record.owner.clone());
+        let (owner, known) = (task.read(|record| record.owner.clone()), task.stored());
         let Some(stored) = self.store.load(&task.id, &owner).await? else { return Ok(()) };
-        if task.stored().as_ref() == Some(&stored.version) {
-            return Ok(());
-        }
-        if stored.record.last > task.last() {
-            task.replace(stored.record, Some(stored.version), stored.cursor);
+        if task.catch_up(stored, known.as_ref()) {
             self.read_batches(task).await?;
-        } else {
-            task.adopt(stored.record, stored.version);
         }
         Ok(())
     }
@@ -285,7 +279,11 @@ impl Service {
     async fn read_batches(&self, task: &Rc<Task>) -> Result<(), A2aError> {
         while self.store.is_shared && task.holding().is_none() {
             let at = task.cursor().next();
-            match self.store.batch(&task.id, at).await? {
+            let batch = self.store.batch(&task.id, at).await?;
+            if task.holding().is_some() {
+                return Ok(());
+            }
+            match batch {
                 None => return Ok(()),
                 Some(Batch::Next(epoch)) => task.set_cursor(Cursor { epoch, batch: 0 }),
                 Some(Batch::Updates(updates)) => {

@@ -31,6 +31,8 @@ pub(crate) struct Sent {
     /// It was taken before.
     pub(crate) is_duplicate: bool,
     pub(crate) is_new: bool,
+    /// What the record remembers it by once it is acted on.
+    pub(crate) digest: String,
 }
 
 impl Service {
@@ -63,7 +65,8 @@ impl Service {
             match self.find(caller, &earlier).await {
                 Ok(task) => {
                     let from = task.last();
-                    return Ok(Sent { task, from, is_duplicate: true, is_new: true });
+                    let digest = digest.to_owned();
+                    return Ok(Sent { task, from, is_duplicate: true, is_new: true, digest });
                 }
                 // The server that took it did not get as far as storing the task.
                 Err(error) if error.kind == ErrorKind::TaskNotFound => id = earlier,
@@ -93,7 +96,7 @@ impl Service {
         let view = task.read(|record| record.view(None, true));
         self.publish(&task, Update::Task(view));
         self.carry_out(&task, &holding, asked);
-        Ok(Sent { task, from, is_duplicate: false, is_new: true })
+        Ok(Sent { task, from, is_duplicate: false, is_new: true, digest: digest.to_owned() })
     }
 
     /// A task that waits for its first message.
@@ -130,13 +133,15 @@ impl Service {
     ) -> Result<Sent, A2aError> {
         let gate = task.gate.lock().await;
         let from = task.last();
-        let duplicate = |task: Rc<Task>| Ok(Sent { task, from, is_duplicate: true, is_new: false });
+        let sent = |task: Rc<Task>, is_duplicate| {
+            Ok(Sent { task, from, is_duplicate, is_new: false, digest: digest.to_owned() })
+        };
         let (state, is_seen, pending) = task.read(|record| {
             (record.state, record.seen.iter().any(|seen| seen == digest), record.pending.clone())
         });
         if is_seen {
             drop(gate);
-            return duplicate(task);
+            return sent(task, true);
         }
         if state.is_final() {
             let word = state.word(Dialect::Tagged);
@@ -150,7 +155,7 @@ impl Service {
         let written = waiting_message(&message.to_json(Dialect::Tagged), self.now().millis());
         if !self.store.claim(&task.id, digest, &written).await? {
             drop(gate);
-            return duplicate(task);
+            return sent(task, true);
         }
         match self.hold(&task).await? {
             Hold::Held(holding) => self.accept(&task, &holding, message, digest, asked).await?,
@@ -158,7 +163,7 @@ impl Service {
             Hold::Busy => self.follow(&task),
         }
         drop(gate);
-        Ok(Sent { task, from, is_duplicate: false, is_new: false })
+        sent(task, false)
     }
 
     /// Records that a message was taken, durably, and then acts on it.

@@ -62,7 +62,7 @@ impl<T: Into<A2aError>> From<T> for LeaseError {
 }
 
 impl Holding {
-    fn new(epoch: u64, version: Version) -> Self {
+    pub(crate) fn new(epoch: u64, version: Version) -> Self {
         Self {
             epoch,
             version: RefCell::new(version),
