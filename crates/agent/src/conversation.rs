@@ -1,8 +1,9 @@
 //! The conversation state of a session: turns, current prompt, instructions and counters.
 
+pub(crate) mod epoch;
+
 use std::sync::Arc;
 
-use crate::epoch::Epoch;
 use crate::history::History;
 use crate::prompt::{self, PromptInputs};
 use crate::steering::Steering;
@@ -22,7 +23,7 @@ pub(crate) struct Conversation {
     pub(crate) prompt: PromptInputs,
     pub(crate) system: Arc<str>,
     /// Start of every request while it must not change; see `epoch`.
-    pub(crate) epoch: Option<Epoch>,
+    pub(crate) epoch: Option<epoch::Epoch>,
     /// Estimated tokens of a request apart from the conversation.
     pub(crate) overhead: u64,
 }

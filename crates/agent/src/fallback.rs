@@ -5,6 +5,8 @@
 //! turn too, with another notice; after an answer for one turn, the user is asked again. This module sends no requests,
 //! and is called before anything of a step is committed.
 
+pub(crate) mod state;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +15,9 @@ use pollux_domain::content::Body;
 use pollux_domain::event::{Event, ModelFallback, NoticeCode, Severity};
 use pollux_domain::model::{Capabilities, ModelError, ModelErrorKind, ModelInfo, Wait};
 use pollux_domain::terminal_text::one_line;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::state::{Consent, StandIn};
 use crate::history::History;
 use crate::session::Session;
 use crate::session::notes::note;
@@ -26,63 +28,6 @@ const COOL_DOWN: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Attempts on an overloaded server before a fallback.
 const OVERLOADED_ATTEMPTS: u32 = 3;
-
-/// The models that stand in for the chosen one.
-#[derive(Debug, Default)]
-pub(crate) struct FallbackState {
-    /// Models to propose if the settings list none.
-    alternatives: Vec<String>,
-    stand_in: Option<StandIn>,
-    /// Models that failed, and until when they are skipped.
-    cooling: Vec<(String, Instant)>,
-    /// Why the chosen model cannot answer, if the user must be asked before the next request.
-    unanswered: Option<ModelError>,
-    /// Listed models that the user knows to be skipped.
-    told: Vec<String>,
-}
-
-#[derive(Debug)]
-struct StandIn {
-    name: String,
-    consent: Consent,
-    /// Why the chosen model did not answer.
-    error: ModelError,
-}
-
-/// How the user agreed to another model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Consent {
-    Listed,
-    ThisTurn,
-    Session,
-}
-
-impl FallbackState {
-    pub(crate) fn new(alternatives: Vec<String>) -> Self {
-        Self { alternatives, ..Self::default() }
-    }
-
-    pub(crate) fn stand_in(&self) -> Option<&str> {
-        self.stand_in.as_ref().map(|stand_in| stand_in.name.as_str())
-    }
-
-    /// Forgets the stand-in and every failure: the user chose a model.
-    pub(crate) fn return_to_choice(&mut self) {
-        self.stand_in = None;
-        self.unanswered = None;
-        self.cooling.clear();
-    }
-
-    fn is_cooling(&self, model: &str) -> bool {
-        let now = Instant::now();
-        self.cooling.iter().any(|(name, until)| name == model && *until > now)
-    }
-
-    fn cool(&mut self, model: &str, delay: Duration) {
-        self.cooling.retain(|(name, _)| name != model);
-        self.cooling.extend(Instant::now().checked_add(delay).map(|until| (model.to_owned(), until)));
-    }
-}
 
 /// What to do after a model failed.
 pub(crate) enum Fallback {

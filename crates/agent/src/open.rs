@@ -33,7 +33,7 @@ use crate::authority::{Authority, GrantReach};
 use crate::control;
 use crate::conversation::Conversation;
 use crate::emitter::Emitter;
-use crate::fallback::FallbackState;
+use crate::fallback::state::FallbackState;
 use crate::history::{History, HistoryEntry};
 use crate::hooked::{HookPort, Hooked};
 use crate::invoke_agent;

@@ -23,7 +23,7 @@ use pollux_session::{RecordError, Recorder, SessionModel};
 use crate::authority::Authority;
 use crate::conversation::{Conversation, Prompted};
 use crate::emitter::Emitter;
-use crate::fallback::FallbackState;
+use crate::fallback::state::FallbackState;
 use crate::services::Services;
 use crate::subagent_host::Host;
 use crate::toolbox::{ToolOffer, Toolbox};
