@@ -8,7 +8,7 @@ use pollux_domain::id::CallId;
 use serde_json::Value;
 
 use crate::error::A2aError;
-use crate::task::AgentSettings;
+use crate::task::record::AgentSettings;
 
 /// What the model reads about a call that the client rejected.
 const REJECTED: &str = "The user rejected this call.";

@@ -10,12 +10,14 @@
 mod access;
 mod audit;
 mod card;
+mod command;
 mod error;
 mod fingerprint;
 mod guard;
 mod incoming;
 mod metrics;
 mod narrator;
+mod open_streams;
 mod operations;
 mod options;
 mod rpc;

@@ -24,9 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
 use crate::audit::Audit;
+use crate::command::Command;
 use crate::options::{Config, ServeOptions};
 use crate::service::{Parts, Service};
-use crate::session::Command;
 use crate::site::A2aSite;
 use crate::store::TaskStore;
 

@@ -27,9 +27,12 @@ use crate::card::{self, CardFacts};
 use crate::error::{A2aError, ErrorKind};
 use crate::metrics::Metrics;
 use crate::narrator::Narrator;
+use crate::open_streams::OpenStreams;
 use crate::options::Config;
-use crate::store::{ListQuery, Listed, Observations, TaskStore, is_task_id, written};
-use crate::streams::OpenStreams;
+use crate::store::events::written;
+use crate::store::lease::Observations;
+use crate::store::{ListQuery, Listed, TaskStore, is_task_id};
+
 use crate::task::Task;
 
 pub(crate) use messages::Sent;
@@ -163,7 +166,7 @@ impl Service {
     fn prepare_update(&self, task: &Rc<Task>, update: Update) {
         let numbered = task.take(update);
         if let Some(holding) = task.holding().filter(|_| self.store.is_shared) {
-            holding.waiting.borrow_mut().push(written(&numbered));
+            holding.waiting.borrow_mut().push(written(numbered.number, &numbered.update));
             holding.has_waiting.notify_one();
         }
     }

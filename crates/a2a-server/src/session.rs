@@ -6,7 +6,6 @@ use std::time::Duration;
 use pollux_a2a::protocol::{TaskState, Update};
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalAnswer, Outcome};
-use pollux_domain::content::Part;
 use pollux_domain::event::{Event, Op, OpResult, Refusal, RequestId, TurnEnd};
 use pollux_domain::failure::Failure;
 use pollux_domain::id::CallId;
@@ -17,38 +16,17 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use crate::command::{Command, SessionLink};
 use crate::incoming::Decision;
 use crate::narrator::Narrator;
 use crate::service::Service;
-use crate::store::Holding;
+use crate::store::lease::Holding;
 use crate::task::Task;
 
 /// How long a session without work stays open.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a session may take to end.
 const ENDING: Duration = Duration::from_secs(10);
-
-/// What a session is told.
-#[derive(Debug)]
-pub(crate) enum Command {
-    Prompt {
-        parts: Vec<Part>,
-        typed: String,
-    },
-    Decide(Decision),
-    /// Stop the turn; the task is then canceled.
-    Cancel,
-    /// Stop the turn because the server stops; the task can go on elsewhere.
-    Drain,
-}
-
-/// A session that is open or being opened.
-#[derive(Debug, Clone)]
-pub(crate) struct SessionLink {
-    pub(crate) commands: mpsc::UnboundedSender<Command>,
-    /// Fired when it has ended and freed everything.
-    pub(crate) over: CancellationToken,
-}
 
 impl Task {
     /// Hands a command to the session, which is started if there is none.

@@ -3,9 +3,9 @@
 //! Every object that several servers write is written conditionally. Events form a chain: a server that takes a task
 //! over occupies the next name of its predecessor, whose own next write then fails.
 
-mod events;
+pub(crate) mod events;
 mod index;
-mod lease;
+pub(crate) mod lease;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,10 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::error::{A2aError, ErrorKind};
-use crate::task::Record;
+use crate::task::record::Record;
 
-pub(crate) use events::{Batch, Cursor, written};
+use self::events::Cursor;
 pub(crate) use index::{ListQuery, Listed};
-pub(crate) use lease::{Holding, LeaseError, Observations, RENEWAL};
 
 /// The store must answer the check of readiness within this time.
 const READY: Duration = Duration::from_secs(2);

@@ -1,7 +1,5 @@
 //! Updates of a task as server-sent events.
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,7 +8,7 @@ use pollux_serve::{EventSender, Response, events};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use crate::error::{A2aError, ErrorKind};
+use crate::error::A2aError;
 use crate::operations::{CallManner, Stream};
 use crate::service::Service;
 
@@ -18,39 +16,6 @@ use crate::service::Service;
 const WITHOUT_NEWS: Duration = Duration::from_secs(60);
 /// How long a client may not read before its stream is closed.
 const STALLED: Duration = Duration::from_secs(60);
-/// Streams that an owner may have open.
-const MAX_STREAMS: usize = 64;
-
-/// Open streams by owner.
-#[derive(Debug, Default)]
-pub(crate) struct OpenStreams(RefCell<HashMap<String, Rc<Cell<usize>>>>);
-
-/// One open stream.
-struct Slot(Rc<Cell<usize>>);
-
-impl OpenStreams {
-    fn take(&self, owner: &str) -> Result<Slot, A2aError> {
-        let count = Rc::clone(self.0.borrow_mut().entry(owner.to_owned()).or_default());
-        if count.get() >= MAX_STREAMS {
-            let text = format!("limit of {MAX_STREAMS} open streams is reached");
-            return Err(A2aError::new(ErrorKind::TooMany, text));
-        }
-        count.set(count.get() + 1);
-        Ok(Slot(count))
-    }
-
-    /// All open streams.
-    pub(crate) fn count(&self) -> usize {
-        self.0.borrow().values().map(|count| count.get()).sum()
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.0.set(self.0.get().saturating_sub(1));
-    }
-}
-
 /// The response that sends the updates; `wrap` puts each into the form of its transport.
 pub(crate) fn respond(
     service: &Rc<Service>,

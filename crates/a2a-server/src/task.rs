@@ -1,6 +1,6 @@
 //! One task in this process: its record, its recent updates, and who waits for more.
 
-mod record;
+pub(crate) mod record;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,10 +12,12 @@ use pollux_blobs::Version;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::session::SessionLink;
-use crate::store::{Cursor, Holding, StoredTask};
+use crate::command::SessionLink;
+use crate::store::StoredTask;
+use crate::store::events::Cursor;
+use crate::store::lease::Holding;
 
-pub(crate) use record::{AgentSettings, Record};
+use self::record::Record;
 
 /// Updates that are kept for late subscribers, and their size in bytes.
 const MAX_UPDATES: usize = 4_096;

@@ -4,12 +4,13 @@
 //! editor as its front end, so that prompts, commands, approvals and files behave as in a terminal. This crate translates
 //! and keeps no state of its own beyond what the protocol needs.
 //!
-//! Start at `server.rs` (which method does what), then `front_end.rs` (events as updates). Lines are read and
+//! Start at `connection.rs` (how messages are taken) and `methods.rs` (which method does what), then `front_end.rs` (events as updates). Lines are read and
 //! written by `front::rpc`.
 
 mod asking;
 mod client;
 mod commands;
+mod connection;
 mod files;
 mod front_end;
 mod history;

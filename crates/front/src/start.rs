@@ -75,7 +75,7 @@ async fn allows_project_model(loaded: &pollux_host::Loaded, ui: &mut UserInterfa
     choice.marked = Some("no".to_owned());
     let Some(chosen) = ui.choose(choice).await else { return Ok(false) };
     let allowed = chosen.key == "yes";
-    pollux_host::project_model::decide(loaded, &wish.provider, allowed)?;
+    pollux_host::project_providers::decide(loaded, &wish.provider, allowed)?;
     Ok(allowed)
 }
 

@@ -16,12 +16,12 @@ use pollux_model::auth::{self, Auth, AuthError, AuthKind, KEY_VARIABLES, Origin,
 use pollux_net::client::HttpClient;
 use pollux_net::credentials::{
     A2A_SERVICE, API_KEY_SERVICE, Backend, CredentialEntry, CredentialError, CredentialPlace,
-    CredentialStore, Listing, StoreOptions,
+    CredentialStore, Listing,
 };
 use pollux_net::google::{CLOUD_PLATFORM, GoogleCredentials, GoogleError, GoogleTokens, find_credentials};
 use pollux_net::google_accounts::GoogleAccounts;
 
-use super::{Credentials, Loaded, load_settings, machine};
+use super::{Credentials, Loaded, load_settings};
 use crate::providers::{named_key, provider_credentials, start_provider, wants_vertex};
 use crate::request::Request;
 
@@ -92,13 +92,6 @@ pub struct Stored {
     pub notes: Vec<String>,
 }
 
-/// The user's credential store; nothing is opened yet.
-pub fn store(loaded: &Loaded) -> Arc<CredentialStore> {
-    let (host, user) = (machine::host_name(), machine::user_name(&loaded.env));
-    let options = StoreOptions::from_env(&loaded.env, loaded.home.gemini_dir(), host, user);
-    Arc::new(CredentialStore::new(options))
-}
-
 /// Checks that usable credentials exist (exit code 41).
 pub fn check_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
     match start_provider(loaded)? {
@@ -109,7 +102,8 @@ pub fn check_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
 
 fn google_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
     named_key(loaded)?;
-    let chosen = choose(loaded, || store(loaded).api_key()).map_err(|error| refused(&error, loaded))?;
+    let chosen =
+        choose(loaded, || loaded.credential_store().api_key()).map_err(|error| refused(&error, loaded))?;
     let google = google(&chosen).map_err(|error| {
         let failure = Failure::from_error(ExitKind::Auth, &error);
         match error.hint() {
@@ -134,7 +128,7 @@ fn google_credentials(loaded: &Loaded) -> Result<Credentials, Failure> {
 
 /// How requests to Google would be authenticated.
 pub(crate) fn kind_of_google(loaded: &Loaded) -> Option<String> {
-    let chosen = choose(loaded, || store(loaded).api_key()).ok()?;
+    let chosen = choose(loaded, || loaded.credential_store().api_key()).ok()?;
     Some(chosen.auth.kind.as_str().to_owned())
 }
 
@@ -260,7 +254,7 @@ fn refused(error: &AuthError, loaded: &Loaded) -> Failure {
 /// For `pollux auth`.
 pub fn sign_ins(options: &Request, env: &Env) -> Result<SignIns, Failure> {
     let loaded = load_settings(options, env)?;
-    Ok(SignIns { store: store(&loaded), process: env.clone(), loaded })
+    Ok(SignIns { store: loaded.credential_store(), process: env.clone(), loaded })
 }
 
 /// Keys and sign-ins of this user.

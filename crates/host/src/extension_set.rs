@@ -61,7 +61,7 @@ fn of_a_home(options: &Request, env: &Env) -> Result<ExtensionSet, Failure> {
         user_home: loaded.home.user_home().to_path_buf(),
         workspace: loaded.project.root().to_path_buf(),
     };
-    let store = auth::store(&loaded);
+    let store = loaded.credential_store();
     Ok(ExtensionSet { loaded, all, places, notes, store, attended: true })
 }
 

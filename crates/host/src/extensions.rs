@@ -12,7 +12,7 @@ use pollux_install::extension::Sources;
 use pollux_install::integrity::{Depth, recorded_contents};
 use serde_json::Value;
 
-use super::{Loaded, auth};
+use super::Loaded;
 
 pub use super::found_extensions::Extensions;
 
@@ -206,7 +206,7 @@ pub fn sources(loaded: &Loaded) -> Sources {
 
 /// A secret from the credential store, which is opened lazily.
 pub fn secret(loaded: &Loaded, service: &str, variable: &str) -> Option<Secret> {
-    let store = of(loaded).store.get_or_init(|| auth::store(loaded));
+    let store = of(loaded).store.get_or_init(|| loaded.credential_store());
     store.secret(service, variable).ok().flatten()
 }
 

@@ -10,22 +10,19 @@ use pollux_config::env::Env;
 use pollux_config::groups::Groups;
 use pollux_config::paths::{Home, Project};
 use pollux_config::settings::Settings;
-use pollux_config::state;
 use pollux_config::trust::{Binding, FolderTrust, TrustReason};
-use pollux_domain::exit::ExitKind;
-use pollux_domain::failure::Failure;
 use pollux_domain::sandbox::Right;
 use pollux_exec::environment::{sanitised, with_fixed_variables};
 use pollux_hooks::Callbacks;
 use pollux_mcp::ClientLink;
+use pollux_net::credentials::{CredentialStore, StoreOptions};
 use serde_json::Value;
 
 use crate::found_extensions::Extensions;
 use crate::kept_servers::Kept;
-use crate::project_model::{self, ProjectModel};
-use crate::request::{ClientFiles, Request, Reserved};
-use crate::start_up::start;
-use crate::{sandbox, settings, trust};
+use crate::machine;
+use crate::project_model::ignored::ProjectModel;
+use crate::request::{ClientFiles, Reserved};
 
 /// The effective settings of this run, and notes collected while loading them.
 pub struct Loaded {
@@ -75,13 +72,27 @@ pub struct Loaded {
     /// Read on first use; see [`agents::of`].
     pub(crate) agents: OnceLock<Arc<pollux_extend::agents::Registry>>,
     /// Made on first use: every value is searched for secrets.
-    sanitised_env: OnceLock<Vec<(String, String)>>,
+    pub(crate) sanitised_env: OnceLock<Vec<(String, String)>>,
 }
 
 impl Loaded {
     /// The environment for texts that a project or an extension wrote: without the credentials of model providers.
     pub(crate) fn lent_env(&self) -> Env {
         self.groups.tools.redaction.provider_keys.removed_from(&self.env)
+    }
+
+    /// Whether a variable comes from a `.env` file of the project.
+    pub(crate) fn is_of_project(&self, variable: &str) -> bool {
+        let own = [self.home.env_file(), self.home.user_home().join(".env")];
+        let others = self.dotenv.loaded.iter().filter(|loaded| !own.contains(&loaded.file));
+        others.flat_map(|loaded| &loaded.names).any(|given| given == variable)
+    }
+
+    /// The user's credential store; nothing is opened yet.
+    pub fn credential_store(&self) -> Arc<CredentialStore> {
+        let (host, user) = (machine::host_name(), machine::user_name(&self.env));
+        let options = StoreOptions::from_env(&self.env, self.home.gemini_dir(), host, user);
+        Arc::new(CredentialStore::new(options))
     }
 
     /// The environment without secrets, for hooks and all other children.
@@ -107,65 +118,5 @@ impl Loaded {
             return Vec::new();
         };
         items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
-    }
-}
-
-/// Loads settings files, variables and flags (exit code 52).
-pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
-    let start = start(options, env)?;
-    let mut notes = settings::notes(&start);
-    notes.extend(trust::first_use(&start));
-    // Built lazily.
-    let installation = start.settings.groups.telemetry.enabled.then(|| state::installation_id(&start.home));
-    let mut groups = start.settings.groups.clone();
-    // Whatever its name, a variable that holds a provider's key is not for tools, hooks and servers.
-    options.api_key_env.iter().for_each(|name| groups.tools.redaction.provider_keys.add(name));
-    if options.without_questions {
-        groups.tools.exclude.push("ask_user".to_owned());
-    }
-    groups.tools.exclude.extend(options.excluded_tools.iter().cloned());
-    let sandbox_allow = sandbox::flags(&options.sandbox_allow)?;
-    let mut loaded = Loaded {
-        groups,
-        settings: start.settings,
-        env: start.env,
-        dotenv: start.dotenv,
-        home: start.home,
-        project: start.project,
-        trust: start.trust,
-        trust_reason: start.trust_reason,
-        binding: start.binding,
-        notes,
-        installation,
-        api_key_env: options.api_key_env.clone(),
-        sandbox_allow,
-        sandbox_report: options.sandbox_report.clone(),
-        reserved: options.reserved,
-        only_extensions: options.extensions.clone(),
-        extensions: OnceLock::new(),
-        updates: OnceLock::new(),
-        client_servers: options.client_servers.clone(),
-        client_links: options.client_links.clone(),
-        only_client_servers: options.only_client_servers,
-        client_hooks: options.client_hooks.clone(),
-        client_files: options.client_files.clone(),
-        servers: Kept::default(),
-        agents: OnceLock::new(),
-        sanitised_env: OnceLock::new(),
-        project_model: None,
-    };
-    project_model::settle(&mut loaded);
-    Ok(loaded)
-}
-
-/// Checks that policy files given as flags exist (exit code 52). Without them a run would have fewer rules than
-/// the user believes.
-pub fn check_policy_files(options: &Request, loaded: &Loaded) -> Result<(), Failure> {
-    let named = options.overrides.iter().filter(|(key, _)| key == "policyPaths" || key == "adminPolicyPaths");
-    let mut paths = named.filter_map(|(_, value)| value.as_array()).flatten().filter_map(Value::as_str);
-    match paths.find(|path| !loaded.env.cwd().join(path).exists()) {
-        None => Ok(()),
-        Some(path) => Err(Failure::new(ExitKind::Config, format!("policy file `{path}` not found"))
-            .hint("check the paths of `--policy` and `--admin-policy`")),
     }
 }

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::extensions::{self, ExtensionServer};
-use super::{Loaded, Sink, auth, server_names};
+use super::{Loaded, Sink, server_names};
 use crate::VERSION;
 use crate::mentions::{self, Piece};
 
@@ -296,7 +296,7 @@ pub fn sign_in(loaded: &Loaded) -> SignIn {
     let port = loaded.env.non_empty("OAUTH_CALLBACK_PORT").and_then(|port| port.parse().ok());
     let oauth = OAuth::new(OAuthOptions {
         client: http.clone(),
-        store: auth::store(loaded),
+        store: loaded.credential_store(),
         clock: Arc::new(SystemClock),
         callback_port: port,
         client_metadata_url: client_metadata_url(loaded),

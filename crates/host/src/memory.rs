@@ -27,7 +27,6 @@ use crate::VERSION;
 pub(crate) use recorder::{MemoryRecorder, TypedText};
 pub(crate) use tools::tools;
 pub use vectors::failed;
-pub(crate) use vectors::is_of_project;
 
 /// The memory of this workspace, opened on first use.
 pub struct Recall {

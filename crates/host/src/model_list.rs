@@ -15,12 +15,12 @@ use pollux_model::router::{ProviderSource, full_name};
 use pollux_net::client::{self, ClientOptions};
 use tokio::net::TcpStream;
 
+use crate::VERSION;
 use crate::loaded::Loaded;
 use crate::providers::{
     GOOGLE, RunProviders, account_entry, has_google_credentials, live_file, live_models, missing_key,
     needs_key, own_env, start_provider, users_key,
 };
-use crate::{VERSION, auth};
 
 /// How long a server on this machine may take to accept a connection.
 const PROBE: Duration = Duration::from_millis(150);
@@ -90,7 +90,7 @@ pub fn usable_providers(loaded: &Loaded) -> Vec<ProviderRow> {
 }
 
 fn stored_accounts(loaded: &Loaded) -> Vec<String> {
-    let listing = auth::store(loaded).entries();
+    let listing = loaded.credential_store().entries();
     listing.map(|found| found.entries.into_iter().map(|entry| entry.account).collect()).unwrap_or_default()
 }
 

@@ -3,53 +3,20 @@
 //! Such a name takes effect only if the user configured that provider, and for a paid one only if the user allowed it
 //! for this folder. Otherwise the user's own choice is used.
 
+pub mod ignored;
+
 use pollux_config::env::{Env, name};
 use pollux_config::settings::Layer;
-use pollux_config::state;
-use pollux_domain::exit::ExitKind;
-use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::one_line;
 use pollux_extend::agents::{Definition, Origin, same_name};
 use pollux_model::auth;
 use pollux_model::providers::{Providers, read_settings};
 use pollux_model::router::{GGUF, is_alias};
-use serde_json::{Map, Value};
 
+use self::ignored::{OVERRIDES, ProjectModel};
 use crate::loaded::Loaded;
-use crate::memory::is_of_project;
+use crate::project_providers::decision;
 use crate::providers::{GOOGLE, Keys, own_env, start_provider, wants_vertex};
-
-/// In `state.json`: folders, and for each the providers that its project may choose.
-const STATE: &str = "projectProviders";
-/// Where settings change the models of sub-agents.
-const OVERRIDES: &str = "agents.overrides";
-
-/// A model that the project names but that is not used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProjectModel {
-    pub model: String,
-    /// The provider's id and name.
-    pub provider: String,
-    pub provider_name: String,
-    /// The settings key or variable that names it.
-    pub key: String,
-    /// Whether the user can allow it, and has not decided yet.
-    pub is_open: bool,
-    reason: &'static str,
-}
-
-impl ProjectModel {
-    /// Whether it is the model of a sub-agent.
-    pub fn is_of_agent(&self) -> bool {
-        self.key.starts_with(OVERRIDES)
-    }
-
-    /// Says that it is ignored, and why.
-    pub fn line(&self) -> String {
-        let Self { model, key, reason, .. } = self;
-        format!("Ignoring this project's `{key}` ({}): {reason}.", one_line(model))
-    }
-}
 
 /// Decides about the models that a project names.
 pub(crate) fn settle(loaded: &mut Loaded) {
@@ -96,20 +63,12 @@ pub(crate) fn refused_for_agent(loaded: &Loaded, agent: &Definition, model: &str
     }
 }
 
-/// The providers that this folder's project may choose.
-pub(crate) fn allowed(loaded: &Loaded) -> Vec<String> {
-    let folder = loaded.project.root().display().to_string();
-    let state = state::read(&loaded.home);
-    let decided = state.get(STATE).and_then(|all| all.get(&folder)?.as_object()).into_iter().flatten();
-    decided.filter(|(_, allowed)| **allowed == Value::Bool(true)).map(|(id, _)| id.clone()).collect()
-}
-
 /// Decides about the model that a project names, and puts the user's own in its place where it does not count.
 fn settle_name(loaded: &mut Loaded) {
     let origin = loaded.settings.origin("model.name");
     let key = match (origin.layer, origin.variable) {
         (Layer::Project, _) => "model.name",
-        (Layer::Environment, Some(variable)) if is_of_project(loaded, variable) => variable,
+        (Layer::Environment, Some(variable)) if loaded.is_of_project(variable) => variable,
         _ => return,
     };
     // From here on the name is the user's own, so that everything else is judged by it.
@@ -206,27 +165,4 @@ fn is_named(loaded: &Loaded, providers: &Providers<'_>, id: &str) -> bool {
     let model = &loaded.groups.model;
     let mut named = model.small.iter().chain(&model.fallback);
     named.any(|name| providers.split(name, |_| false).provider.as_deref() == Some(id))
-}
-
-fn decision(loaded: &Loaded, provider: &str) -> Option<bool> {
-    let folder = loaded.project.root().display().to_string();
-    state::read(&loaded.home).get(STATE)?.get(&folder)?.get(provider)?.as_bool()
-}
-
-/// Remembers whether this folder's project may choose the provider.
-pub fn decide(loaded: &Loaded, provider: &str, allowed: bool) -> Result<(), Failure> {
-    let folder = loaded.project.root().display().to_string();
-    let object = |value: &mut Value| {
-        if !value.is_object() {
-            *value = Value::Object(Map::new());
-        }
-    };
-    let result = state::update(&loaded.home, |state| {
-        let folders = state.entry(STATE).or_insert(Value::Null);
-        object(folders);
-        let entry = &mut folders[folder.as_str()];
-        object(entry);
-        entry[provider] = Value::Bool(allowed);
-    });
-    result.map_err(|error| Failure::from_error(ExitKind::Failure, &error))
 }

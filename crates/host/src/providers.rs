@@ -25,11 +25,9 @@ use pollux_net::credentials::{API_KEY_SERVICE, CredentialError, CredentialStore}
 
 use serde_json::Value;
 
-use crate::auth::store;
 use crate::credentials::Credentials;
 use crate::loaded::Loaded;
-use crate::memory::is_of_project;
-use crate::project_model;
+use crate::project_providers;
 
 /// Google's providers, whose credentials are chosen in `auth`.
 pub(crate) const GOOGLE: [&str; 2] = ["gemini", "vertex"];
@@ -58,7 +56,7 @@ pub fn account(provider: &str) -> String {
 /// The environment without variables from the project's `.env` files: a project must choose neither keys nor
 /// addresses.
 pub(crate) fn own_env(loaded: &Loaded) -> Env {
-    let kept = loaded.env.iter().filter(|(name, _)| !is_of_project(loaded, name));
+    let kept = loaded.env.iter().filter(|(name, _)| !loaded.is_of_project(name));
     Env::new(kept.map(|(name, value)| (name.to_owned(), value.to_owned())), loaded.env.cwd().to_path_buf())
 }
 
@@ -115,7 +113,7 @@ fn allowed_providers(loaded: &Loaded, providers: &Providers<'_>, start: &str) ->
     }
     let named = model.small.iter().chain(&model.fallback);
     allowed.extend(named.filter_map(|name| providers.split(name, |_| false).provider));
-    allowed.extend(project_model::allowed(loaded));
+    allowed.extend(project_providers::allowed(loaded));
     allowed
 }
 
@@ -166,7 +164,7 @@ pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, F
 
 /// The accounts of the credential store; empty if it cannot be read, which the request then reports.
 fn stored_providers(loaded: &Loaded) -> BTreeSet<String> {
-    let listing = store(loaded).entries().map(|listing| listing.entries).unwrap_or_default();
+    let listing = loaded.credential_store().entries().map(|listing| listing.entries).unwrap_or_default();
     let keys = listing.into_iter().filter(|entry| entry.service == API_KEY_SERVICE);
     keys.map(|entry| entry.account).collect()
 }
@@ -226,13 +224,15 @@ pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Res
     let provider = providers.find(&start.id).ok_or_else(|| unknown(&start.id, &providers))?;
     if start.id == GGUF {
         let model = start_model(loaded, &providers, &start.id)?;
-        return Ok(Credentials::of_provider(start, model, None));
+        return Ok(Credentials::of_provider(start.id, start.note, model, None));
     }
     let refused = |error: &(dyn std::error::Error + 'static)| Failure::from_error(ExitKind::Auth, error);
     let location =
         providers.locate(&provider).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
     let found = providers
-        .find_key(&provider, loaded.api_key_env.as_deref(), || stored_key(&store(loaded), &start.id))
+        .find_key(&provider, loaded.api_key_env.as_deref(), || {
+            stored_key(&loaded.credential_store(), &start.id)
+        })
         .map_err(|error| refused(&error))?;
     let has_key = found.is_some() || !provider.key_command().is_empty();
     if has_key {
@@ -241,7 +241,7 @@ pub(crate) fn provider_credentials(loaded: &Loaded, start: StartProvider) -> Res
         return Err(refused(&missing_key(&provider)));
     }
     let model = start_model(loaded, &providers, &start.id)?;
-    let mut credentials = Credentials::of_provider(start, model, found.map(|found| found.key));
+    let mut credentials = Credentials::of_provider(start.id, start.note, model, found.map(|found| found.key));
     credentials.api_key = has_key;
     Ok(credentials)
 }
@@ -274,7 +274,7 @@ pub(crate) fn needs_key(provider: &Provider<'_>) -> bool {
 /// Whether Google's API can be used, without reading the keychain twice.
 pub(crate) fn has_google_credentials(loaded: &Loaded) -> bool {
     let file = loaded.home.settings_file();
-    auth::choose(&loaded.env, &loaded.groups.security, || store(loaded).api_key(), &file).is_ok()
+    auth::choose(&loaded.env, &loaded.groups.security, || loaded.credential_store().api_key(), &file).is_ok()
 }
 
 fn unknown(id: &str, providers: &Providers<'_>) -> Failure {

@@ -15,7 +15,6 @@ use pollux_session::{SessionModel, StoredSession, last_model};
 
 use crate::auth::check_credentials;
 use crate::loaded::Loaded;
-use crate::memory::is_of_project;
 use crate::providers::{GOOGLE, own_env, start_provider};
 use crate::request::{Request, ResumedModel};
 use crate::sessions::Chosen;
@@ -102,9 +101,7 @@ fn is_named(loaded: &Loaded, last: &SessionModel) -> bool {
     let origin = loaded.settings.origin("model.name");
     match origin.layer {
         Layer::Arguments => true,
-        Layer::Environment if origin.variable.is_some_and(|variable| is_of_project(loaded, variable)) => {
-            false
-        }
+        Layer::Environment if origin.variable.is_some_and(|variable| loaded.is_of_project(variable)) => false,
         Layer::Environment => {
             origin.variable != Some("GEMINI_MODEL") || GOOGLE.contains(&last.provider.as_str())
         }

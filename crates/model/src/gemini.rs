@@ -35,6 +35,7 @@ use crate::catalogue::live::LiveModels;
 use crate::catalogue::{Catalogue, Resolved};
 use crate::http::{Connection, FixedRequest, HttpOptions, HttpStream, SignedStream};
 use crate::providers::check_model_name;
+use crate::shared::random::random_unit;
 use crate::shared::server::shown;
 use protocol::{GeminiDecoder, GeminiProtocol};
 use wire::{CountBody, GenerateBody};
@@ -327,12 +328,6 @@ fn escaped(text: &str) -> String {
         }
     }
     path
-}
-
-/// Random bits that are at hand without another dependency.
-pub(crate) fn random_unit() -> f64 {
-    let [a, b, c, d, ..] = uuid::Uuid::new_v4().into_bytes();
-    f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod auth;
 pub mod budget;
 pub mod catalogue;
 pub mod chat;
+mod full_name;
 pub mod gemini;
 pub mod gguf;
 mod http;

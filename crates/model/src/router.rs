@@ -15,6 +15,7 @@ use pollux_domain::model::{
 use pollux_domain::sync::Locked;
 
 use crate::budget::Meter;
+pub use crate::full_name::full_name;
 use crate::providers::{ModelName, check_model_name};
 
 /// The providers of a run, as the router needs them.
@@ -212,11 +213,6 @@ fn is_utility(name: &str) -> bool {
     ["chat-compression", "summarizer", "web-search", "web-fetch", "loop-detection"]
         .iter()
         .any(|known| name.starts_with(known))
-}
-
-/// The name of a model outside its provider: bare for Gemini, `provider/model` for all others.
-pub fn full_name(provider: &str, model: &str) -> String {
-    if matches!(provider, "gemini" | "vertex") { model.to_owned() } else { format!("{provider}/{model}") }
 }
 
 impl ModelClient for Router {

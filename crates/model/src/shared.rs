@@ -11,6 +11,7 @@ mod digest;
 pub mod endpoint;
 pub(crate) mod fault;
 pub(crate) mod model_list;
+pub(crate) mod random;
 pub(crate) mod schema;
 pub(crate) mod server;
 pub(crate) mod settings;

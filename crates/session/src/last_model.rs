@@ -4,46 +4,25 @@ use pollux_domain::model::{BuiltInProvider, Origin};
 
 use crate::load::StoredSession;
 use crate::message::{Message, own};
+use crate::session_model::{IMPLIED, SessionModel, is_implied};
 
-/// The provider of replies whose record names none: upstream's format knows only this one.
-const IMPLIED: &str = "gemini";
-
-/// Whether a provider is Google's, of which the file says as much without a record.
-pub(crate) fn is_implied(provider: &str) -> bool {
-    matches!(provider, IMPLIED | "vertex")
-}
-
-/// The model that a user chose for a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionModel {
-    /// The provider's id.
-    pub provider: String,
-    /// As `-m` takes it.
-    pub name: String,
-    /// Whether it runs on the user's own machine.
-    pub local: bool,
-}
-
-impl SessionModel {
-    /// Whether prompts are recorded without it.
-    pub(crate) fn is_implied(&self) -> bool {
-        is_implied(&self.provider)
-    }
-
-    /// What a reply says of the model that wrote it.
-    fn of_reply(origin: Option<&Origin>, model: Option<&str>) -> Option<Self> {
-        let Some(origin) = origin.filter(|origin| !origin.is_implied()) else {
-            let model = model.filter(|model| model.starts_with("gem") || model.starts_with("models/"))?;
-            return Some(Self { provider: IMPLIED.to_owned(), name: model.to_owned(), local: false });
-        };
-        let provider = origin.provider.as_str();
-        let name = match is_implied(provider) {
-            true => origin.model.clone(),
-            false => format!("{provider}/{}", origin.model),
-        };
-        let built_in = BuiltInProvider::find(provider).is_some_and(|row| row.local);
-        Some(Self { provider: provider.to_owned(), name, local: built_in || is_this_machine(&origin.host) })
-    }
+/// What a reply says of the model that wrote it.
+fn of_reply(origin: Option<&Origin>, model: Option<&str>) -> Option<SessionModel> {
+    let Some(origin) = origin.filter(|origin| !origin.is_implied()) else {
+        let model = model.filter(|model| model.starts_with("gem") || model.starts_with("models/"))?;
+        return Some(SessionModel { provider: IMPLIED.to_owned(), name: model.to_owned(), local: false });
+    };
+    let provider = origin.provider.as_str();
+    let name = match is_implied(provider) {
+        true => origin.model.clone(),
+        false => format!("{provider}/{}", origin.model),
+    };
+    let built_in = BuiltInProvider::find(provider).is_some_and(|row| row.local);
+    Some(SessionModel {
+        provider: provider.to_owned(),
+        name,
+        local: built_in || is_this_machine(&origin.host),
+    })
 }
 
 /// Whether a host, as replies record it, is the user's own machine.
@@ -70,7 +49,7 @@ pub fn last_model(session: &StoredSession) -> Option<SessionModel> {
                 if let Some(chosen) = own::model(&reply.extra) {
                     return Some(chosen);
                 }
-                let said = || SessionModel::of_reply(reply.origin.as_deref(), reply.model.as_deref());
+                let said = || of_reply(reply.origin.as_deref(), reply.model.as_deref());
                 replied = replied.or_else(said);
             }
             Message::Notice(_) | Message::Other { .. } => {}

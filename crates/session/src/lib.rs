@@ -31,6 +31,7 @@ mod recorder;
 mod redo;
 mod retention;
 mod salvage;
+mod session_model;
 mod shell_history;
 mod spending;
 mod stream;
@@ -52,7 +53,7 @@ pub use history::{RestoredTurn, history, into_history};
 pub use import::{ImportError, import};
 pub use index::{IndexRecord, summarise};
 pub use kind::SessionKind;
-pub use last_model::{SessionModel, last_model};
+pub use last_model::last_model;
 pub use listing::{
     Listing, SelectError, SessionInfo, exists, files_of, list, list_projects, list_text, relative_time,
     select, select_anywhere, session_files, subagent_files, subagents,
@@ -72,6 +73,7 @@ pub use retention::{
     Applied, Plan, PlannedFile, Reason, Removal, RetentionError, RetentionPolicy, apply, belongings,
     delete_leftovers, leftovers, plan,
 };
+pub use session_model::SessionModel;
 pub use shell_history::{ShellHistoryError, add_shell_command, shell_history};
 pub use spending::{Spending, spending};
 pub use summary::{SummaryError, set_summary};

@@ -26,11 +26,11 @@ use pollux_domain::time::Timestamp;
 
 use crate::blobs::{Blobs, Guard, Record};
 use crate::import::{self, ImportError};
-use crate::last_model::{SessionModel, is_implied};
 use crate::load::StoredSession;
 use crate::lock::Lock;
 use crate::message::{MessageId, encode, own};
 use crate::record::{CallRecord, CallResult, NewSession, ReplyRecord, extension};
+use crate::session_model::{SessionModel, is_implied};
 use document_writer::DocumentWriter;
 use log_writer::LogWriter;
 use medium::WriteFailure;

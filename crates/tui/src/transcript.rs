@@ -5,6 +5,7 @@
 
 mod activity;
 mod item;
+mod look;
 mod panel;
 mod report;
 mod tool_box;
@@ -19,7 +20,8 @@ use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::{Stripper, one_line};
 use ratatui::text::Line;
 
-pub use item::{Item, Look};
+pub use item::Item;
+pub use look::Look;
 pub(crate) use panel::cut_to_width;
 use tool_box::ToolBox;
 

@@ -7,10 +7,13 @@ use pollux_a2a::protocol::TaskState;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Service;
+use crate::command::Command;
 use crate::error::{A2aError, ErrorKind};
 use crate::guard::Calls;
-use crate::store::{Batch, Cursor, Holding, LeaseError, RENEWAL};
-use crate::task::{Record, Task};
+use crate::store::events::{Batch, Cursor};
+use crate::store::lease::{Holding, LeaseError, RENEWAL};
+use crate::task::Task;
+use crate::task::record::Record;
 
 /// Updates are collected for so long before they are written.
 const BATCHING: Duration = Duration::from_millis(250);
@@ -350,7 +353,7 @@ impl Service {
             let text =
                 "The previous turn was interrupted. Continue, and check first what has been done already.";
             let parts = vec![pollux_domain::content::Part::text(text)];
-            task.tell(self, &holding, crate::session::Command::Prompt { parts, typed: text.to_owned() });
+            task.tell(self, &holding, Command::Prompt { parts, typed: text.to_owned() });
         }
         if task.session().is_none() && !task.has_commands() {
             self.release(task).await;

@@ -11,11 +11,13 @@ use uuid::Uuid;
 use super::Service;
 use super::holding::Hold;
 use crate::access::{Caller, short_digest};
+use crate::command::Command;
 use crate::error::{A2aError, ErrorKind};
 use crate::incoming::{self, Asked};
-use crate::session::Command;
-use crate::store::{Holding, InboxMessage, waiting_message};
-use crate::task::{AgentSettings, Record, Task};
+use crate::store::lease::Holding;
+use crate::store::{InboxMessage, waiting_message};
+use crate::task::Task;
+use crate::task::record::{AgentSettings, Record};
 use crate::workspace;
 
 /// How long a cancellation may take here, and at another server.

@@ -14,7 +14,8 @@ use tokio::time::sleep;
 use super::Service;
 use crate::error::{A2aError, ErrorKind};
 use crate::fingerprint::fingerprint;
-use crate::store::{Holding, key};
+use crate::store::key;
+use crate::store::lease::Holding;
 use crate::task::Task;
 use crate::workspace;
 

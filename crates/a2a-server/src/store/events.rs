@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::{TaskStore, key, prefix};
 use crate::error::A2aError;
-use crate::task::Numbered;
 
 /// A batch of a holder of the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -97,6 +96,6 @@ impl TaskStore {
 }
 
 /// An update as batches hold it.
-pub(crate) fn written(numbered: &Numbered) -> Value {
-    json!([numbered.number, numbered.update.to_json(Dialect::Tagged)])
+pub(crate) fn written(number: u64, update: &Update) -> Value {
+    json!([number, update.to_json(Dialect::Tagged)])
 }

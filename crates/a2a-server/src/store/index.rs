@@ -9,7 +9,7 @@ use pollux_domain::time::Timestamp;
 use super::{TaskStore, key, prefix};
 use crate::access::short_digest;
 use crate::error::A2aError;
-use crate::task::Record;
+use crate::task::record::Record;
 
 /// Greater than every time, in milliseconds.
 const END_OF_TIME: i64 = 9_999_999_999_999;

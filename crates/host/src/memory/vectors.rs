@@ -25,7 +25,7 @@ pub(super) fn own_env(loaded: &Loaded) -> Env {
     if !has_keys_of_project(loaded) {
         return loaded.env.clone();
     }
-    let kept = loaded.env.iter().filter(|(name, _)| !KEYS.contains(name) || !is_of_project(loaded, name));
+    let kept = loaded.env.iter().filter(|(name, _)| !KEYS.contains(name) || !loaded.is_of_project(name));
     let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let mut env = Env::new(kept, loaded.env.cwd().to_path_buf());
     // The user's own file may have a key that the project's file shadowed.
@@ -35,15 +35,7 @@ pub(super) fn own_env(loaded: &Loaded) -> Env {
 }
 
 fn has_keys_of_project(loaded: &Loaded) -> bool {
-    KEYS.iter().any(|name| is_of_project(loaded, name))
-}
-
-/// Whether a variable comes from a `.env` file of the project.
-pub(crate) fn is_of_project(loaded: &Loaded, name: &str) -> bool {
-    let home = &loaded.home;
-    let own = [home.env_file(), home.user_home().join(".env")];
-    let others = loaded.dotenv.loaded.iter().filter(|loaded| !own.contains(&loaded.file));
-    others.flat_map(|loaded| &loaded.names).any(|given| given == name)
+    KEYS.iter().any(|name| loaded.is_of_project(name))
 }
 
 pub(super) fn settings(memory: &Settings, loaded: &Loaded) -> EmbedSettings {

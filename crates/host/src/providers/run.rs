@@ -26,7 +26,6 @@ use pollux_net::google::{CLOUD_PLATFORM, GoogleTokens, find_credentials};
 use super::key_command::KeyCommand;
 use super::{GOOGLE, allowed_providers, live_file, live_models, needs_key, own_env, stored_key, users_key};
 use crate::VERSION;
-use crate::auth::store;
 use crate::gguf::{GgufClient, GgufSetup};
 use crate::loaded::Loaded;
 use crate::local_server::{LocalServer, ServerOptions};
@@ -81,7 +80,7 @@ impl RunProviders {
             user_home: loaded.home.user_home().to_path_buf(),
             redaction: loaded.groups.tools.redaction.clone(),
             named: loaded.api_key_env.clone().map(|variable| (start.to_owned(), variable)),
-            store: store(loaded),
+            store: loaded.credential_store(),
             live: live_file(loaded),
             http,
             catalogue,

@@ -27,7 +27,6 @@ pub use models::{ModelRow, prices_as_of};
 pub use probe::{Probe, ProbeResult};
 
 use super::{GGUF, GOOGLE, account_entry, needs_key, own_env, stored_providers, unknown};
-use crate::auth::store;
 use crate::request::Request;
 use crate::{Loaded, load_settings};
 
@@ -176,7 +175,7 @@ impl ProviderSet {
         let chosen = if provider.id == "vertex" {
             auth::choose_vertex(&self.env, security)
         } else {
-            auth::choose(&self.env, security, || store(&self.loaded).api_key(), &file)
+            auth::choose(&self.env, security, || self.loaded.credential_store().api_key(), &file)
         };
         match chosen {
             // The user chose Vertex AI, not the Gemini API.

@@ -14,7 +14,7 @@ use super::estimate::BYTES_PER_TOKEN;
 use super::{Ask, Budget, BudgetError, Metered, Reservation};
 use crate::catalogue::cost::cost;
 use crate::catalogue::known;
-use crate::router::full_name;
+use crate::full_name::full_name;
 
 /// How to treat a model with an unknown price if there is a limit in USD.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

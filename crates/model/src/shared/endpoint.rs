@@ -10,7 +10,7 @@ use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_net::backoff::Backoff;
 
-use crate::gemini::random_unit;
+use super::random::random_unit;
 
 /// A server that speaks one of the wires, and what is known of it.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use pollux_domain::content::{Body, POLLUX, Part, Seal};
 use pollux_domain::model::{Dialect, Origin, ProviderId};
 use serde_json::{Value, json};
 
-use crate::last_model::SessionModel;
+use crate::session_model::SessionModel;
 
 /// Size limit for the seals of one reply; without them a provider restarts its reasoning.
 const MAX_SEALS: usize = 1024 * 1024;

@@ -1,7 +1,5 @@
 //! One thing on the screen, and how it looks.
 
-use std::time::Instant;
-
 use pollux_domain::event::TurnEnd;
 use pollux_domain::model::ModelErrorKind;
 use pollux_domain::panel::Panel;
@@ -9,32 +7,10 @@ use pollux_domain::terminal_text::{one_line, plain};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
+use super::look::Look;
 use super::panel;
 use crate::markdown;
-use crate::theme::Theme;
 use crate::wrap::{Margin, wrap};
-
-/// The parameters of rendering.
-#[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
-    pub theme: &'a Theme,
-    pub width: u16,
-    /// Lines of output that a box shows at most.
-    pub box_lines: usize,
-    pub line_numbers: bool,
-    /// The text as it is written, without Markdown.
-    pub raw: bool,
-    /// Show successful calls in one line.
-    pub compact: bool,
-    pub now: Instant,
-}
-
-impl<'a> Look<'a> {
-    pub(crate) fn markdown(self) -> markdown::Look<'a> {
-        let width = self.width.saturating_sub(2).max(1);
-        markdown::Look { theme: self.theme, width, line_numbers: self.line_numbers }
-    }
-}
 
 /// Something complete.
 #[derive(Debug, Clone, PartialEq)]

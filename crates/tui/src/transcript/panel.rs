@@ -6,7 +6,7 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::item::Look;
+use super::look::Look;
 use super::tool_box::boxed;
 use crate::wrap::{Margin, wrap};
 

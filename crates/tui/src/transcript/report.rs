@@ -6,7 +6,7 @@ use pollux_domain::terminal_text::plain;
 use ratatui::text::Line;
 use serde_json::Value;
 
-use super::item::Look;
+use super::look::Look;
 use crate::markdown;
 
 /// The report as lines.

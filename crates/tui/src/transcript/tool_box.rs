@@ -14,7 +14,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::activity::Activities;
-use super::item::Look;
+use super::look::Look;
 use super::report;
 use crate::diff;
 use crate::wrap::{Margin, chop, clip, short, wrap};

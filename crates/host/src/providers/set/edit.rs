@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::super::{GOOGLE, account};
 use super::ProviderSet;
-use crate::auth::{Reached, failed, place_of, store};
+use crate::auth::{Reached, failed, place_of};
 use crate::settings::unwritten;
 
 /// Names that users try for subscriptions, which work only with their own programs.
@@ -109,7 +109,7 @@ impl ProviderSet {
         self.can_login(id)?;
         let key = check_key(id, typed)?;
         let entry = OAuthCredentials::api_key(&account(id), &key, SystemClock.now().millis());
-        let store = store(&self.loaded);
+        let store = self.loaded.credential_store();
         let backend = store.set_credentials(API_KEY_SERVICE, &entry).map_err(|error| failed(&error))?;
         let provider = self.find(id)?;
         let mut notes = Vec::new();
@@ -137,7 +137,9 @@ impl ProviderSet {
     /// Removes the stored key of a provider; returns whether one was stored.
     pub fn logout(&self, id: &str) -> Result<Reached<bool>, Failure> {
         self.find(id)?;
-        let removal = store(&self.loaded)
+        let removal = self
+            .loaded
+            .credential_store()
             .delete_credentials(API_KEY_SERVICE, &account(id))
             .map_err(|error| failed(&error))?;
         let keychain_missing = removal.unreached.map(|reason| reason.to_string());

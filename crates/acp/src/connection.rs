@@ -1,0 +1,162 @@
+//! One connection: takes the client's messages, runs requests side by side, and ends with the client.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use pollux_domain::exit::{ExitKind, Received};
+use pollux_front::rpc::{Incoming, RpcError};
+use pollux_front::signals::Signals;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::server::{Reply, Server};
+use crate::session::Session;
+use crate::{methods, prompt};
+
+/// How long conversations may take to end when the client is gone.
+const LEAVING: Duration = Duration::from_millis(1_700);
+/// How long the last lines may take to be written.
+const FLUSHING: Duration = Duration::from_millis(200);
+
+/// A prompt that runs, and its answer to come.
+type Begun = (Rc<Session>, oneshot::Receiver<Result<Value, RpcError>>);
+
+impl Server {
+    /// Serves until the client leaves or a signal arrives.
+    pub(crate) async fn serve(
+        self: Rc<Self>,
+        mut incoming: mpsc::Receiver<Incoming>,
+        mut signals: Signals,
+    ) -> ExitKind {
+        let exit = loop {
+            tokio::select! {
+                biased;
+                received = signals.next() => break Received::exit(received),
+                () = self.client.outbox().client_gone() => break ExitKind::Success,
+                message = incoming.recv() => match message {
+                    Some(message) => self.take(message),
+                    None => break ExitKind::Success,
+                },
+            }
+        };
+        self.leave().await;
+        exit
+    }
+
+    /// Ends all sessions, within a time that a client waits.
+    async fn leave(&self) {
+        self.client.close();
+        let end = Instant::now() + LEAVING;
+        let sessions: Vec<Rc<Session>> = self.sessions.borrow().values().cloned().collect();
+        sessions.iter().for_each(|session| session.abandon());
+        for session in sessions {
+            let _ = tokio::time::timeout_at(end.into(), session.over.cancelled()).await;
+        }
+        // Answers of requests that have just ended are written by tasks of their own.
+        tokio::task::yield_now().await;
+        let _ = self.client.outbox().flush(FLUSHING);
+    }
+
+    fn take(self: &Rc<Self>, message: Incoming) {
+        match message {
+            Incoming::Bad { id, error } => self.client.answer(&id, Err(error)),
+            Incoming::Answer { id, result } => self.client.answered(id, result),
+            Incoming::Notification { method, params } => self.notified(&method, &params),
+            Incoming::Request { id, method, params } => self.request(id, method, params),
+        }
+    }
+
+    fn notified(&self, method: &str, params: &Value) {
+        match method {
+            "session/cancel" => {
+                let session = params.get("sessionId").and_then(Value::as_str);
+                if let Some(session) = session.and_then(|id| self.session(id).ok()) {
+                    session.cancel();
+                }
+            }
+            "$/cancel_request" => {
+                let Some(id) = params.get("requestId") else { return };
+                let is_it = |raw: &str| serde_json::from_str::<Value>(raw).is_ok_and(|raw| raw == *id);
+                let running = self.running.borrow();
+                running.iter().filter(|(raw, _)| is_it(raw)).for_each(|(_, token)| token.cancel());
+            }
+            // Unknown notifications are ignored, as the protocol asks.
+            _ => {}
+        }
+    }
+
+    fn request(self: &Rc<Self>, id: String, method: String, params: Value) {
+        if method == "initialize" {
+            return self.client.answer(&id, methods::initialize(self, &params));
+        }
+        if !self.client.is_known() {
+            let error = RpcError::invalid_request("`initialize` must be the first request");
+            return self.client.answer(&id, Err(error));
+        }
+        let cancelled = CancellationToken::new();
+        self.running.borrow_mut().insert(id.clone(), cancelled.clone());
+        if method == "session/prompt" {
+            // Begun at once, so that a cancel that follows finds it.
+            let begun = self.begin_prompt(&params);
+            return self.spawn_prompt(id, begun, cancelled);
+        }
+        let server = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let reply = tokio::select! {
+                biased;
+                () = cancelled.cancelled() => Err(RpcError::cancelled()),
+                reply = methods::call(&server, &method, &params) => reply,
+            };
+            server.running.borrow_mut().remove(&id);
+            match reply {
+                Ok(Reply { result, then }) => {
+                    server.client.answer(&id, Ok(result));
+                    if let Some(then) = then {
+                        then();
+                    }
+                }
+                Err(error) => server.client.answer(&id, Err(error)),
+            }
+        });
+    }
+
+    fn begin_prompt(&self, params: &Value) -> Result<Begun, RpcError> {
+        let session = self.session(crate::params::text(params, "sessionId")?)?;
+        let prompt = prompt::read(params.get("prompt").unwrap_or(&Value::Null))?;
+        let answer = session.begin(prompt.typed)?;
+        for address in prompt.unread {
+            session.tell_unread(&address);
+        }
+        Ok((session, answer))
+    }
+
+    fn spawn_prompt(
+        self: &Rc<Self>,
+        id: String,
+        begun: Result<Begun, RpcError>,
+        cancelled: CancellationToken,
+    ) {
+        let (session, mut answer) = match begun {
+            Ok(begun) => begun,
+            Err(error) => {
+                self.running.borrow_mut().remove(&id);
+                return self.client.answer(&id, Err(error));
+            }
+        };
+        let server = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let gone = || Err(RpcError::internal("The session has ended"));
+            let result = tokio::select! {
+                biased;
+                answer = &mut answer => answer.unwrap_or_else(|_| gone()),
+                () = cancelled.cancelled() => {
+                    session.cancel();
+                    answer.await.unwrap_or_else(|_| gone())
+                }
+            };
+            server.running.borrow_mut().remove(&id);
+            server.client.answer(&id, result);
+        });
+    }
+}
