@@ -181,7 +181,7 @@ const BANNED_PACKAGES: &[&str] =
 /// Banned packages that one other package may bring along: the D-Bus client needs its macro.
 const TOLERATED: &[(&str, &str)] = &[("async-trait", "zbus")];
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -190,7 +190,7 @@ fn read(path: &Path) -> String {
 }
 
 /// The crates of the workspace by the names of their folders.
-fn crates() -> Vec<String> {
+pub(crate) fn crates() -> Vec<String> {
     let entries = fs::read_dir(root().join("crates")).unwrap();
     let folders = entries.map(|entry| entry.unwrap().path()).filter(|path| path.join("Cargo.toml").is_file());
     let mut names: Vec<String> =
@@ -216,7 +216,7 @@ fn own_dependencies(manifest: &str, name: &str) -> Vec<String> {
 }
 
 /// Every Rust file below a folder.
-fn sources(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();
@@ -231,13 +231,13 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The code of a file: no comments, and nothing from its tests on, which stand last.
-fn code(path: &Path) -> String {
+pub(crate) fn code(path: &Path) -> String {
     let text = read(path);
     let own = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
     own.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-fn is_test_file(path: &Path) -> bool {
+pub(crate) fn is_test_file(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
 }
 
