@@ -13,6 +13,7 @@ use std::time::Duration;
 use pollux_domain::sync::Locked as _;
 #[cfg(target_os = "linux")]
 use pollux_sandbox::Guard;
+use pollux_sandbox::Sandbox;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
@@ -22,10 +23,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::capture::Captured;
 use crate::capture::without_sequences;
+use crate::child::Starter;
+use crate::ending::{Ending, ending_of};
 use crate::group::Group;
 use crate::lifeline::Lifeline;
 use crate::process::{Running, Step};
-use crate::shell::{Ending, ending_of};
 
 /// Logs older than this are removed when a new one is made; upstream's time.
 const OLD_LOG: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -122,18 +124,22 @@ impl Background {
         Self::new(directory)
     }
 
-    /// Whether commands without a sandbox start through a guard.
-    pub(crate) fn has_guard(&self) -> bool {
+    /// What starts a program with this sandbox.
+    pub(crate) fn starter<'a>(&self, sandbox: Option<&'a Sandbox>) -> Starter<'a> {
+        if let Some(sandbox) = sandbox {
+            return Starter::Sandbox(sandbox);
+        }
         #[cfg(target_os = "linux")]
-        return self.guard().is_some();
-        #[cfg(not(target_os = "linux"))]
-        false
+        if let Some(guard) = self.guard() {
+            return Starter::Guard(guard);
+        }
+        Starter::Thread
     }
 
     /// The guard, which is started for the first command. Without one that works, commands are watched as on other
     /// systems.
     #[cfg(target_os = "linux")]
-    pub(crate) fn guard(&self) -> Option<Arc<Guard>> {
+    fn guard(&self) -> Option<Arc<Guard>> {
         let mut guard = self.guard.as_ref()?.locked();
         if !guard.as_ref().is_some_and(|guard| guard.is_alive()) {
             *guard = Guard::open().ok().map(Arc::new);

@@ -5,12 +5,15 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitStatus;
+#[cfg(target_os = "linux")]
+use std::sync::Arc;
 
+#[cfg(target_os = "linux")]
+use pollux_sandbox::Guard;
 use pollux_sandbox::Sandbox;
 use pollux_sandbox::new_session::lead_new_session;
 use tokio::process::Command;
 
-use crate::background::Background;
 use crate::group::Group;
 
 /// A program to start as the leader of its own session, with exactly this environment.
@@ -21,6 +24,16 @@ pub(crate) struct Start<'a> {
     pub(crate) environment: &'a [(String, String)],
     /// Input, output, errors. The child gets them, and nobody else keeps them.
     pub(crate) streams: [OwnedFd; 3],
+}
+
+/// What starts a program and ends what it leaves behind.
+#[derive(Clone)]
+pub(crate) enum Starter<'a> {
+    Sandbox(&'a Sandbox),
+    #[cfg(target_os = "linux")]
+    Guard(Arc<Guard>),
+    /// Nothing: on Linux, the program is bound to the *thread* that starts it.
+    Thread,
 }
 
 /// A child of this program, or of a holder.
@@ -75,31 +88,24 @@ impl Held {
     }
 }
 
-/// Starts a program, in its sandbox if it has one.
-///
-/// On Linux, a program without a sandbox is bound to the calling *thread* unless `background` has a guard.
+/// Starts a program.
 #[cfg(target_os = "linux")]
-pub(crate) fn start(
-    start: Start<'_>,
-    sandbox: Option<&Sandbox>,
-    background: &Background,
-) -> io::Result<(Child, Group)> {
+pub(crate) fn start(start: Start<'_>, starter: &Starter<'_>) -> io::Result<(Child, Group)> {
     use std::os::fd::AsFd as _;
-    let guard = if sandbox.is_none() { background.guard() } else { None };
-    if sandbox.is_none() && guard.is_none() {
+    if matches!(starter, Starter::Thread) {
         return started(&mut plain(start));
     }
     let Start { program, arguments, directory, environment, streams } = start;
     let [input, output, errors] = &streams;
     let streams = [input.as_fd(), output.as_fd(), errors.as_fd()];
     let request = pollux_sandbox::holder::Start { program, arguments, directory, environment, streams };
-    let (held, watch) = match (sandbox, guard) {
-        (Some(sandbox), _) => {
+    let (held, watch) = match starter {
+        Starter::Sandbox(sandbox) => {
             let (held, watch) = sandbox.start(&request)?;
             (held, Some(watch))
         }
-        (None, Some(guard)) => (guard.start(&request)?, None),
-        (None, None) => return Err(io::ErrorKind::Unsupported.into()),
+        Starter::Guard(guard) => (guard.start(&request)?, None),
+        Starter::Thread => return Err(io::ErrorKind::Unsupported.into()),
     };
     let group = Group::held(held.id(), held.own_id(), watch);
     let status = held.into_status();
@@ -107,14 +113,10 @@ pub(crate) fn start(
     Ok((Child::Held(Held { status: tokio::net::UnixStream::from_std(status)?, ended: None }), group))
 }
 
-/// Starts a program, in its sandbox if it has one.
+/// Starts a program.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn start(
-    start: Start<'_>,
-    sandbox: Option<&Sandbox>,
-    _: &Background,
-) -> io::Result<(Child, Group)> {
-    let Some(sandbox) = sandbox else { return started(&mut plain(start)) };
+pub(crate) fn start(start: Start<'_>, starter: &Starter<'_>) -> io::Result<(Child, Group)> {
+    let Starter::Sandbox(sandbox) = starter else { return started(&mut plain(start)) };
     let Start { program, arguments, directory, environment, streams } = start;
     let command = sandbox.command(program, &arguments, directory, environment);
     started(&mut with_streams(Command::from(command), streams))

@@ -13,12 +13,14 @@
 pub mod background;
 mod capture;
 mod child;
+mod ending;
 pub mod environment;
 mod group;
 mod lifeline;
 mod live;
 pub mod own_process;
 pub mod piped_child;
+mod pipes;
 mod process;
 pub mod program;
 pub mod shell;

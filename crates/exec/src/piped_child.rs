@@ -4,18 +4,18 @@
 //! child and its process group are killed when the value is dropped.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 use crate::background::{Background, Registered};
 use crate::child::{self, Child};
+use crate::ending::{Ending, ending_of};
 use crate::group::Group;
+pub use crate::pipes::Pipes;
+use crate::pipes::pipes;
 use crate::program::Program;
-use crate::shell::{Ending, ending_of};
 
 /// How long it may take to exit once its input is closed.
 const CLOSE_GRACE: Duration = Duration::from_millis(100);
@@ -30,33 +30,15 @@ pub struct PipedChild {
     _registered: Registered,
 }
 
-/// The ends of its pipes.
-pub struct Pipes {
-    pub input: pipe::Sender,
-    pub output: pipe::Receiver,
-    pub errors: pipe::Receiver,
-}
-
 /// Starts a program as the leader of its own group, with no descriptor but its three streams.
 ///
 /// The calling thread must live as long as the program: the kernel ends it with the thread.
 pub fn start(program: &Program, background: &Background) -> io::Result<(PipedChild, Pipes)> {
     let (streams, pipes) = pipes()?;
-    let (child, group) = child::start(program.start(streams), program.sandbox.as_deref(), background)?;
+    let (child, group) =
+        child::start(program.start(streams), &background.starter(program.sandbox.as_deref()))?;
     let registered = background.register(&group);
     Ok((PipedChild { child, group, _registered: registered }, pipes))
-}
-
-/// The child's ends of three pipes, and ours.
-pub(crate) fn pipes() -> io::Result<([OwnedFd; 3], Pipes)> {
-    let ((input, near_input), (near_output, output), (near_errors, errors)) =
-        (io::pipe()?, io::pipe()?, io::pipe()?);
-    let pipes = Pipes {
-        input: pipe::Sender::from_owned_fd(near_input.into())?,
-        output: pipe::Receiver::from_owned_fd(near_output.into())?,
-        errors: pipe::Receiver::from_owned_fd(near_errors.into())?,
-    };
-    Ok(([input.into(), output.into(), errors.into()], pipes))
 }
 
 impl PipedChild {

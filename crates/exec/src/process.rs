@@ -8,15 +8,13 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use pollux_sandbox::Sandbox;
 use pollux_sandbox::process_table::strays_of;
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
-use crate::background::Background;
-use crate::child::{self, Child, Start};
+use crate::child::{self, Child, Start, Starter};
 use crate::group::{Group, signal_each};
 
 /// How long a group may take to end after SIGTERM; upstream's value.
@@ -49,8 +47,7 @@ impl Running {
         arguments: &[&str],
         directory: &Path,
         environment: &[(String, String)],
-        sandbox: Option<&Sandbox>,
-        background: &Background,
+        starter: &Starter<'_>,
     ) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         enlarge(&reader);
@@ -58,7 +55,7 @@ impl Running {
         let streams = [File::open("/dev/null")?.into(), writer.try_clone()?, writer];
         let arguments = arguments.iter().map(OsStr::new).collect();
         let start = Start { program: OsStr::new(program), arguments, directory, environment, streams };
-        let (child, group) = child::start(start, sandbox, background)?;
+        let (child, group) = child::start(start, starter)?;
         let output = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
         Ok(Self { group, child, output: Some(output) })
     }

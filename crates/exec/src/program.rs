@@ -16,9 +16,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::background::Background;
-use crate::child::{self, Child, Start};
-use crate::piped_child::{Pipes, pipes};
-use crate::shell::{Ending, ending_of};
+use crate::child::{self, Child, Start, Starter};
+use crate::ending::{Ending, ending_of};
+use crate::pipes::{Pipes, pipes};
 use crate::starters;
 
 /// How long the pipes are read after the program itself has ended.
@@ -127,11 +127,9 @@ pub async fn run_with(
 ) -> io::Result<ProgramEnd> {
     let (streams, pipes) = pipes()?;
     let start = program.start(streams);
-    let is_held = program.sandbox.is_some() || background.has_guard();
-    let (mut child, group) = if is_held {
-        child::start(start, program.sandbox.as_deref(), background)?
-    } else {
-        starters::start(child::plain(start)).await?
+    let (mut child, group) = match background.starter(program.sandbox.as_deref()) {
+        Starter::Thread => starters::start(child::plain(start)).await?,
+        starter => child::start(start, &starter)?,
     };
     let registered = background.register(&group);
     let mut end = ProgramEnd { ending: ProgramEnding::Cancelled, stdout: Vec::new(), stderr: Vec::new() };

@@ -3,9 +3,7 @@
 //! Does not decide whether the command may run, and does not interpret its output.
 
 use std::io;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::background::Background;
 use crate::capture::Captured;
+pub use crate::ending::Ending;
+use crate::ending::ending_of;
 use crate::live::LiveFeed;
 use crate::process::{Running, Step};
 
@@ -54,17 +54,6 @@ pub struct Finished {
     pub pid: u32,
     /// Processes left running in the background with `&`.
     pub background_pids: Vec<u32>,
-}
-
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    Exited(i32),
-    Signalled(i32),
-    /// The cancellation token fired.
-    Cancelled,
-    /// Nothing was printed for the allowed time.
-    Inactive,
 }
 
 /// A command that did not start.
@@ -190,11 +179,11 @@ fn start(command: &ShellCommand, background: &Background) -> Result<Running, Sta
         &command.text,
     ];
     let (directory, environment) = (&command.directory, &command.environment);
-    let sandbox = command.sandbox.as_deref();
-    match Running::start(bash_program(), &bash, directory, environment, sandbox, background) {
+    let starter = background.starter(command.sandbox.as_deref());
+    match Running::start(bash_program(), &bash, directory, environment, &starter) {
         // Small systems do not have bash.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Running::start("/bin/sh", &["-c", &command.text], directory, environment, sandbox, background)
+            Running::start("/bin/sh", &["-c", &command.text], directory, environment, &starter)
                 .map_err(|source| StartError::Shell { shell: "sh", source })
         }
         result => result.map_err(|source| StartError::Shell { shell: "bash", source }),
@@ -215,18 +204,6 @@ fn check_directory(path: &Path) -> Result<(), StartError> {
         Err(error) => error,
     };
     Err(StartError::Directory { path: path.to_owned(), source: problem })
-}
-
-pub(crate) fn ending_of(status: io::Result<ExitStatus>) -> Ending {
-    match status {
-        Ok(status) => match (status.code(), status.signal()) {
-            (Some(code), _) => Ending::Exited(code),
-            (None, Some(signal)) => Ending::Signalled(signal),
-            (None, None) => Ending::Exited(-1),
-        },
-        // Only if another process collected our child.
-        Err(_) => Ending::Exited(-1),
-    }
 }
 
 fn pid_of(running: &Running) -> u32 {

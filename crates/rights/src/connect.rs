@@ -10,8 +10,8 @@ use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use pollux_egress::client::open_tunnel;
 use pollux_egress::host::Authority;
 
-use crate::gate::PROXY_PORT;
-
+/// The port of the proxy inside.
+pub(crate) const PROXY_PORT: u16 = 3128;
 /// The first argument of a helper's command line.
 pub(crate) const ARGUMENT: &str = "__connect";
 

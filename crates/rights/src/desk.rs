@@ -18,7 +18,7 @@ use pollux_sandbox::{Sandbox, program_of};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::gate::PROXY_PORT;
+use crate::connect::PROXY_PORT;
 use crate::packages::OwnMachine;
 
 /// Asks about hosts while connections wait, and names the command behind them.

@@ -17,10 +17,8 @@ use pollux_egress::server::{Door, Listen, Server};
 use pollux_egress::stored::{FileStore, ProjectKey};
 use pollux_egress::upstream::UpstreamProxies;
 
+use crate::connect::PROXY_PORT;
 use crate::desk::HostDesk;
-
-/// The port of the proxy inside.
-pub(crate) const PROXY_PORT: u16 = 3128;
 
 /// Leads connections from inside to the proxy and to ports of this machine.
 pub(crate) struct Gate {

@@ -15,6 +15,7 @@ mod explain;
 mod gate;
 mod mode;
 mod opening;
+mod options;
 mod packages;
 #[cfg(target_os = "linux")]
 mod publish;
@@ -26,6 +27,7 @@ mod session;
 pub use connect::connect_if_asked;
 pub use explain::Explanation;
 pub use mode::{NetworkMode, Profile, seatbelt_profile};
+pub use options::RightsOptions;
 pub use right::{RightError, parse_right, resolve_right};
 pub use run::CommandRun;
-pub use session::{Opened, RightsOptions, SessionRights};
+pub use session::{Opened, SessionRights};

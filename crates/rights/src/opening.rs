@@ -13,10 +13,11 @@ use pollux_egress::upstream::UpstreamProxies;
 use pollux_egress::variables::{Endpoint, ForCommand, variables};
 use pollux_sandbox::{Doors, SandboxRequest};
 
-use crate::gate::{Gate, PROXY_PORT};
+use crate::connect::PROXY_PORT;
+use crate::gate::Gate;
 use crate::mode::NetworkMode;
+use crate::options::RightsOptions;
 use crate::right::{is_broad, resolve_right};
-use crate::session::RightsOptions;
 
 pub(crate) fn grant(right: Right, scope: GrantScope, by: GrantedBy) -> Grant {
     Grant { right, scope, by }

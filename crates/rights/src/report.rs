@@ -4,20 +4,31 @@ use std::path::{Path, PathBuf};
 
 use pollux_config::files::{self, FileError, Mode};
 use pollux_domain::sandbox::{Denial, DenialKind, Grant};
+use pollux_sandbox::Level;
 use serde_json::{Value, json};
 
+use crate::mode::{NetworkMode, Profile};
 use crate::right::{existing, is_broad};
-use crate::session::SessionRights;
+
+/// What a report says.
+pub(crate) struct Facts<'a> {
+    pub(crate) level: Level,
+    pub(crate) profile: Profile,
+    pub(crate) network: NetworkMode,
+    /// What was refused, with the commands.
+    pub(crate) denials: &'a [(String, Denial)],
+    pub(crate) granted: &'a [Grant],
+    pub(crate) homes: &'a [PathBuf],
+}
 
 /// Replaces the file.
-pub(crate) fn write(file: &Path, rights: &SessionRights) -> Result<(), FileError> {
-    let text = format!("{:#}\n", to_json(rights));
+pub(crate) fn write(file: &Path, facts: &Facts<'_>) -> Result<(), FileError> {
+    let text = format!("{:#}\n", to_json(facts));
     files::replace(file, text.as_bytes(), Mode::Private)
 }
 
-fn to_json(rights: &SessionRights) -> Value {
-    let denials = rights.denials();
-    let homes = &rights.request.homes;
+fn to_json(facts: &Facts<'_>) -> Value {
+    let Facts { denials, homes, .. } = facts;
     let mut allow: Vec<String> = denials.iter().filter_map(|(_, denial)| flag(denial, homes)).collect();
     allow.sort();
     allow.dedup();
@@ -29,11 +40,11 @@ fn to_json(rights: &SessionRights) -> Value {
         fields
     });
     json!({
-        "level": rights.level().as_str(),
-        "mode": rights.profile().as_str(),
-        "network": rights.network().as_str(),
+        "level": facts.level.as_str(),
+        "mode": facts.profile.as_str(),
+        "network": facts.network.as_str(),
         "denials": listed.collect::<Vec<_>>(),
-        "granted": rights.grants().iter().map(Grant::to_json).collect::<Vec<_>>(),
+        "granted": facts.granted.iter().map(Grant::to_json).collect::<Vec<_>>(),
         "allow": allow,
     })
 }

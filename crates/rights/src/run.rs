@@ -13,9 +13,9 @@ use pollux_sandbox::{Level, Sandbox};
 use tokio_util::sync::CancellationToken;
 
 use crate::connect::ARGUMENT;
+use crate::connect::PROXY_PORT;
 use crate::denial::{self, FoundDenial, Scene};
-use crate::desk::offers;
-use crate::gate::PROXY_PORT;
+use crate::desk::{Running, offers};
 use crate::session::SessionRights;
 
 /// Questions that one command may raise, and runs that may follow.
@@ -37,8 +37,24 @@ pub struct CommandRun {
     rerun: bool,
 }
 
+impl SessionRights {
+    /// Registers a command that is about to start.
+    pub fn begin(
+        self: &Arc<Self>,
+        id: &str,
+        command: &str,
+        directory: &Path,
+        cancel: &CancellationToken,
+    ) -> CommandRun {
+        let running = Running { id: id.to_owned(), command: command.to_owned(), cancel: cancel.clone() };
+        self.desk.begin(running);
+        self.copies.make(&self.desk.machine);
+        CommandRun::new(Arc::clone(self), id, command, directory, cancel.clone())
+    }
+}
+
 impl CommandRun {
-    pub(crate) fn new(
+    fn new(
         rights: Arc<SessionRights>,
         id: &str,
         command: &str,

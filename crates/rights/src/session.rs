@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use pollux_config::env::Env;
 use pollux_config::files;
 use pollux_domain::approval::Person;
 use pollux_domain::sandbox::{Denial, DenialKind, Grant, GrantScope, GrantedBy, Right, RightKind, Strength};
@@ -14,48 +13,16 @@ use pollux_egress::journal::Denial as Refused;
 use pollux_egress::preset;
 use pollux_egress::rules::RuleBook;
 use pollux_egress::stored::{ProjectKey, SaveError, save_path};
-use pollux_sandbox::{Confinement, Level, Sandbox, SandboxError, SandboxRequest, Trial};
-use tokio_util::sync::CancellationToken;
+use pollux_sandbox::{Confinement, Level, Sandbox, SandboxError, SandboxRequest};
 
 use crate::copies::Copies;
-use crate::desk::{HostDesk, Running};
+use crate::desk::HostDesk;
 use crate::gate::Gate;
 use crate::mode::{NetworkMode, Profile};
 use crate::opening::{self, grant, known_hosts, stored_paths, stored_rules, upstream, with_rights};
+use crate::options::RightsOptions;
 use crate::packages::OwnMachine;
 use crate::report;
-use crate::run::CommandRun;
-
-/// How the rights of a session begin.
-pub struct RightsOptions {
-    /// Paths and level. The network and the grants are filled in here.
-    pub request: SandboxRequest,
-    pub profile: Profile,
-    pub network: NetworkMode,
-    /// Whether the network mode is a default, which a level that cannot proxy may open.
-    pub network_is_default: bool,
-    /// Package managers may download without a question.
-    pub package_downloads: bool,
-    /// Rights of flags, as typed and checked.
-    pub allow: Vec<Right>,
-    pub directory: PathBuf,
-    /// The user's `sandbox.toml`.
-    pub stored: PathBuf,
-    /// The project's `sandbox.toml`, which can only deny.
-    pub project_rules: Option<PathBuf>,
-    /// Without a trusted project, grants last for the session.
-    pub project: Option<ProjectKey>,
-    /// The user's own environment, without a project's.
-    pub env: Env,
-    /// Where connections are logged.
-    pub log: Option<PathBuf>,
-    /// Where denials are written as JSON after each command.
-    pub report: Option<PathBuf>,
-    /// Where copies of the user's settings without secrets are kept.
-    pub copies: PathBuf,
-    /// How much of the opening is left to the first command.
-    pub trial: Trial,
-}
 
 /// What [`SessionRights::open`] found.
 pub struct Opened {
@@ -297,20 +264,6 @@ impl SessionRights {
         (self.profile, self.network)
     }
 
-    /// Registers a command that is about to start.
-    pub fn begin(
-        self: &Arc<Self>,
-        id: &str,
-        command: &str,
-        directory: &Path,
-        cancel: &CancellationToken,
-    ) -> CommandRun {
-        let running = Running { id: id.to_owned(), command: command.to_owned(), cancel: cancel.clone() };
-        self.desk.begin(running);
-        self.copies.make(&self.desk.machine);
-        CommandRun::new(Arc::clone(self), id, command, directory, cancel.clone())
-    }
-
     /// The rights that were granted beyond single commands, by whom and for how long.
     pub fn grants(&self) -> Vec<Grant> {
         let mut grants = self.state.locked().grants.clone();
@@ -505,7 +458,15 @@ impl SessionRights {
 
     /// Writes the report, if one is asked for. Returns why it could not be written; the run goes on without it.
     fn write_report(&self) -> Option<String> {
-        let error = report::write(self.report.as_deref()?, self).err()?;
+        let facts = report::Facts {
+            level: self.level(),
+            profile: self.profile,
+            network: self.network,
+            denials: &self.denials(),
+            granted: &self.grants(),
+            homes: &self.request.homes,
+        };
+        let error = report::write(self.report.as_deref()?, &facts).err()?;
         Some(format!("could not write the sandbox report: {error}"))
     }
 }

@@ -4,17 +4,21 @@
 //! requests over a socket, with their streams as descriptors. Servers and jobs that a command leaves running are there
 //! for the next one. The kernel closes the socket however this program ends, and the holder then ends everything.
 
+mod answers;
+mod fork;
 mod frame;
 mod init;
 mod limits;
+mod mount_calls;
 mod namespaces;
 mod serve;
 pub(crate) mod setup;
 pub(crate) mod signals;
 mod spawn;
+mod trouble;
 mod view;
 
-pub(crate) use namespaces::SHARED;
+pub(crate) use setup::SHARED;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _};
@@ -183,14 +187,14 @@ impl Holder {
         let mut said = wire::receive(&near)?.ok_or_else(gone)?;
         let mut id = None;
         let first = Reader { bytes: &said.body }.number()?;
-        if first == serve::HELLO {
+        if first == answers::HELLO {
             id = said.sender;
             said = wire::receive(&near)?.ok_or_else(gone)?;
         }
         near.set_read_timeout(None)?;
         set_socket_passcred(&near, false)?;
         let mut body = Reader { bytes: &said.body };
-        if body.number()? != serve::STARTED {
+        if body.number()? != answers::STARTED {
             return Err(io::Error::from_raw_os_error(body.number()?.cast_signed()));
         }
         let own_id = body.number()?;
@@ -205,7 +209,7 @@ impl Holder {
         wire::send(&monitor, &body.bytes, &[])?;
         let said = wire::receive(&monitor)?.ok_or_else(gone)?;
         let mut body = Reader { bytes: &said.body };
-        if body.number()? == init::READY {
+        if body.number()? == answers::READY {
             return Ok(());
         }
         Err(io::Error::other(body.text()?.to_string_lossy().into_owned()))
@@ -311,7 +315,7 @@ fn exchange(control: &UnixStream, setup: &Setup) -> Result<(i32, Vec<OwnedFd>), 
     };
     control.set_read_timeout(None).map_err(failed)?;
     let mut body = Reader { bytes: &said.body };
-    if body.number().map_err(failed)? != init::READY {
+    if body.number().map_err(failed)? != answers::READY {
         let why = body.text().map_err(failed)?;
         return Err(LevelError::Trial(why.to_string_lossy().into_owned()));
     }

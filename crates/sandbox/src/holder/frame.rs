@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use super::view;
+use super::mount_calls::{copy, copy_of, open, seal_in_place, temporary};
 
 /// Room for names and links, not for content.
 const OPTIONS: &std::ffi::CStr = c"mode=755,size=8m";
@@ -27,10 +27,10 @@ pub(super) struct Frame {
 impl Frame {
     /// Puts an empty frame over a folder.
     pub(super) fn mount(path: &Path) -> io::Result<Self> {
-        let under = view::open(path)?;
-        view::temporary(path, OPTIONS)?;
-        let own = view::copy(path)?;
-        view::seal_in_place(path)?;
+        let under = open(path)?;
+        temporary(path, OPTIONS)?;
+        let own = copy(path)?;
+        seal_in_place(path)?;
         Ok(Self { path: path.to_owned(), under, own })
     }
 
@@ -39,7 +39,7 @@ impl Frame {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
         let opened = rustix::fs::openat2(&self.under, self.inside(path)?, flags, Mode::empty(), resolve)?;
-        view::copy_of(&opened)
+        copy_of(&opened)
     }
 
     /// Shows the link that the real folder has at a path.

@@ -4,7 +4,6 @@
 //! program has exited; the inner one is confined itself and starts the commands.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -16,37 +15,18 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions};
 
+use super::answers::{FAILED, READY};
+use super::fork::fork;
 use super::setup::{Kind, Setup, read_mounts};
+use super::trouble::{Trouble, doing};
 use super::{limits, namespaces, serve, view};
 use crate::landlock;
 use crate::process_table;
 use crate::syscalls;
 use crate::wire::{self, Message, Reader, Writer};
 
-/// The answer to a setup, before its text or numbers.
-pub(super) const READY: u32 = 1;
-pub(super) const FAILED: u32 = 2;
-
 /// How long it may take to end all children.
 const END_LIMIT: Duration = Duration::from_secs(5);
-
-/// What failed, and why.
-#[derive(Debug)]
-pub(super) struct Trouble {
-    pub(super) what: String,
-    pub(super) why: io::Error,
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.why)
-    }
-}
-
-/// Adds what was attempted to an error.
-pub(super) fn doing<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Trouble {
-    move |why| Trouble { what: what.into(), why: why.into() }
-}
 
 /// Runs a holder on the sockets that replace its input and output, or on the one that it is to connect to, until the
 /// program has exited.
@@ -271,16 +251,5 @@ fn end_all_children() {
             return;
         }
         std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// The child's process ID in the parent, `None` in the child.
-#[expect(unsafe_code, reason = "the standard library has no fork")]
-pub(super) fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: this process has one thread, so the child's copy of memory is consistent.
-    let id = unsafe { libc::fork() };
-    match id {
-        -1 => Err(io::Error::last_os_error()),
-        id => Ok(Pid::from_raw(id)),
     }
 }

@@ -7,11 +7,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use rustix::net::{AddressFamily, SocketType};
 use rustix::thread::UnshareFlags;
 
-use super::init::{Trouble, doing};
 use super::setup::Setup;
-
-/// The namespaces that all sets of rights of a session share; the commands' own network comes after them.
-pub(crate) const SHARED: usize = 4;
+use super::trouble::{Trouble, doing};
 
 /// Moves this process into the namespaces of its commands; the PID namespace applies to its children.
 pub(super) fn enter(setup: &Setup) -> Result<(), Trouble> {

@@ -10,16 +10,10 @@ use std::os::unix::net::UnixStream;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitOptions};
 
+use super::answers::{REFUSED, STARTED};
 use super::signals::Signals;
 use super::spawn::{self, Exec};
 use crate::wire::{self, Message, Reader, Writer};
-
-/// The answer to a request: the process runs, or why it does not.
-pub(super) const STARTED: u32 = 1;
-pub(super) const REFUSED: u32 = 2;
-/// Sent first by the child itself: the kernel tells the program the sender's process ID, which the holder sees as a
-/// different one.
-pub(super) const HELLO: u32 = 3;
 
 /// The search path for programs if the request has none.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

@@ -4,11 +4,13 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use super::SHARED;
 use crate::identity::Identity;
 use crate::mounts::Placed;
 use crate::syscalls::Sockets;
 use crate::wire::{Reader, Writer};
+
+/// The namespaces that all sets of rights of a session share; the commands' own network comes after them.
+pub(crate) const SHARED: usize = 4;
 
 /// How a holder confines what it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

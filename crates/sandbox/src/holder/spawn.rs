@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::{Pid, Signal};
 
-use super::init::fork;
-use super::serve::HELLO;
+use super::answers::HELLO;
+use super::fork::fork;
 use super::signals;
 use crate::new_session::mark_all_descriptors;
 
