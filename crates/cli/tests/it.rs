@@ -20,6 +20,7 @@ mod auth_keychain;
 mod budget;
 #[path = "it/canary.rs"]
 mod canary;
+#[path = "it/circles.rs"]
 mod circles;
 #[path = "it/command_line.rs"]
 mod command_line;
