@@ -34,6 +34,7 @@ const PAGES: &[(&str, &str)] = pages![
     "custom-commands.md",
     "exit-codes.md",
     "extensions.md",
+    "faq.md",
     "from-claude-code.md",
     "from-codex.md",
     "from-gemini-cli.md",
@@ -64,6 +65,7 @@ const PAGES: &[(&str, &str)] = pages![
     "telemetry.md",
     "terminal.md",
     "tools.md",
+    "troubleshooting.md",
     "trust.md",
 ];
 
