@@ -91,7 +91,7 @@ fn two_terminals_share_a_session_and_see_who_answered() {
 fn commands_about_the_process_of_a_session_say_where_they_work() {
     let scene = Scene::new([reply().text("Hello.")]);
     let screen = scene.screen(&["--attach", "-m", MODEL]);
-    screen.say("/tasks").expect("works only in a session that runs in this process");
+    screen.say("/tasks").expect("is not available in the core");
     screen.say("/mode plan").expect("plan");
     screen.say("hello").expect("Hello.").expect(PLACEHOLDER).say("/clear").expect("New session.");
     until("the new session", || scene.ps().len() == 2);

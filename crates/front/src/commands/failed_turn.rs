@@ -28,8 +28,9 @@ impl Front<'_, '_> {
 fn question(end: &TurnEnd) -> Option<Choice> {
     let TurnEnd::Failed(error) = end else { return None };
     let (title, fixes) = match error.kind {
-        ModelErrorKind::Auth => ("The provider refused the sign-in", vec![AUTH, MODEL]),
-        ModelErrorKind::Billing => ("The provider wants the account to be paid for", vec![MODEL, AUTH]),
+        ModelErrorKind::Auth => ("The provider rejected the API key or sign-in", vec![AUTH, MODEL]),
+        ModelErrorKind::Billing => ("No credit left: add credit to your account, or use another model", \
+                                     vec![MODEL, AUTH]),
         ModelErrorKind::NotFound => ("The provider does not offer this model", vec![MODEL]),
         _ => return None,
     };

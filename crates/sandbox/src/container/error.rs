@@ -7,7 +7,7 @@ use super::Engine;
 /// Why a container cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerError {
-    #[error("`{0}` is not installed")]
+    #[error("`{0}` not found in `PATH`")]
     NotInstalled(Engine),
     #[error("the {0} daemon is not running")]
     NotRunning(Engine),

@@ -109,7 +109,7 @@ commands! {
         ToggleMarkdown "app.toggleMarkdown" ["alt+m"] "Raw or rendered Markdown"
         ToggleCopyMode "app.toggleCopyMode" ["f9"] "Copy mode"
         ToggleMouse "app.toggleMouseMode" ["ctrl+s"] "Mouse on or off"
-        ToggleYolo "app.toggleYolo" ["ctrl+y"] "Toggle yolo mode"
+        ToggleYolo "app.toggleYolo" ["ctrl+y"] "Toggle YOLO mode"
         CycleMode "app.cycleApprovalMode" ["shift+tab"] "Next approval mode"
         ShowMoreLines "app.showMoreLines" ["ctrl+o"] "More or fewer lines of output"
         ExpandPaste "app.expandPaste" ["ctrl+o"] "Expand or fold pasted text"
