@@ -133,7 +133,9 @@ impl UsageError {
     /// What to do instead.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NotUtf8 { .. } => Some("pass the text on stdin, or write it to a file and name the file".into()),
+            Self::NotUtf8 { .. } => {
+                Some("pass the text on stdin, or write it to a file and name the file".into())
+            }
             Self::Unknown { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::UnknownSubcommand { nearest: Some(nearest), .. } => {
                 Some(format!("did you mean `pollux {nearest}`?"))
@@ -147,9 +149,9 @@ impl UsageError {
             Self::CommandUnavailable { name } => {
                 Some(format!("to send these words to the model, run `pollux -p \"{name} …\"`"))
             }
-            Self::KeyAsArgument => {
-                Some("run `pollux auth login`, or pipe the key into `pollux auth login --api-key-stdin`".into())
-            }
+            Self::KeyAsArgument => Some(
+                "run `pollux auth login`, or pipe the key into `pollux auth login --api-key-stdin`".into(),
+            ),
             Self::ProviderKeyAsArgument => {
                 Some("run `pollux providers login <id>`, or pipe the key into it".into())
             }

@@ -175,7 +175,7 @@ pub(crate) fn attach(
         return Ok(headless(&options, &env, None));
     }
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        return Err(Failure::new(ExitKind::Input, "attaching needs a terminal")
+        return Err(Failure::new(ExitKind::Input, "cannot attach without a terminal")
             .hint("use `-p TEXT` to send a prompt"));
     }
     Ok(pollux_front::run(&options, &env, subcommands, &pollux_screen::Screens, &CoreSessions))

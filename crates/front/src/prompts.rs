@@ -118,7 +118,7 @@ impl Front<'_, '_> {
     }
 
     pub(crate) fn keep_session(&mut self) {
-        self.ui.note("This client has one session per conversation; open the other session in the client.");
+        self.ui.note("This client uses one session per conversation. Open the other session in the client.");
     }
 
     pub(crate) async fn next_prompt(

@@ -85,7 +85,7 @@ pub fn forbidden_mode(mode: ApprovalMode, yolo_is_off: bool, is_trusted: bool) -
     match mode {
         ApprovalMode::Yolo if yolo_is_off => Some("YOLO mode is disabled by `security.disableYoloMode`."),
         ApprovalMode::Yolo | ApprovalMode::AutoEdit if !is_trusted => {
-            Some("This folder is not trusted; run `pollux trust` to trust it.")
+            Some("This folder is not trusted; run `pollux trust allow` to trust it.")
         }
         _ => None,
     }

@@ -188,9 +188,10 @@ impl Notebook {
                     embedder.origin().model
                 ),
             },
-            None => "Search matches keywords only: no embedding model is installed. To install one, run `pollux \
-                     memory model install`."
-                .to_owned(),
+            None => {
+                "Search matches keywords only: no embedding model is installed. To install one, run `pollux memory model install`."
+                    .to_owned()
+            }
         };
         Ok(format!(
             "Durable memory is on (`memory.enabled` in {}). New sessions are stored in {place}.\n{who}\n",

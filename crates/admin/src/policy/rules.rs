@@ -163,7 +163,9 @@ impl Rules {
             }
             Depth::Still | Depth::Rules => {
                 for check in &verdict.checks {
-                    verdict.reason.push_str(&format!("; the safety checker `{}` would be consulted", check.name));
+                    verdict
+                        .reason
+                        .push_str(&format!("; the safety checker `{}` would be consulted", check.name));
                 }
             }
             Depth::Whole => {}

@@ -81,7 +81,7 @@ pub(crate) fn report(model: &str, session_file: Option<&Path>, changed: bool, se
     let verdict = match (changed, tested.is_some_and(|call| call["status"] == "success")) {
         (true, true) => "It changed total.sh, and the last command it ran succeeded.",
         (true, false) => {
-            "It changed total.sh and did not show that this helps; run `sh test.sh` there to see."
+            "It changed total.sh but did not run the test successfully; run `sh test.sh` there to check."
         }
         (false, _) => "It did not change total.sh, so the bug is still there.",
     };

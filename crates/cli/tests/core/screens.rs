@@ -135,7 +135,7 @@ fn a_core_that_is_killed_sends_its_terminals_home() {
     screen.wait_exit();
     let text = screen.whole_text();
     assert!(
-        text.contains("The core is gone.") && text.contains(&format!("pollux attach {session}")),
+        text.contains("The core is no longer running.") && text.contains(&format!("pollux attach {session}")),
         "{text}"
     );
 }

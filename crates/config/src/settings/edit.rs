@@ -152,7 +152,10 @@ pub fn parse_user_value(key: &str, text: &str) -> Result<Value, ValueError> {
         Kind::List | Kind::Map => match json {
             Some(json) => json,
             None => {
-                return Err(unfit(format!("expected {} as JSON", validate::with_article(&known.kind.name()))));
+                return Err(unfit(format!(
+                    "expected {} as JSON",
+                    validate::with_article(&known.kind.name())
+                )));
             }
         },
     };

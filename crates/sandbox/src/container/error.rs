@@ -48,7 +48,7 @@ impl ContainerError {
             ),
             Self::NotRunning(engine) => format!("start it, and check it with `{engine} info`"),
             Self::NoPermission(engine) => {
-                format!("use rootless {engine} or podman, or let an administrator give you access")
+                format!("use rootless {engine} or podman, or ask an administrator for access")
             }
             Self::Remote { .. } => "use a local engine; a remote one cannot mount the workspace".to_owned(),
             Self::NoImage => {

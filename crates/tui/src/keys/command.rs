@@ -40,7 +40,7 @@ commands! {
         Cancel "basic.cancel" ["escape", "ctrl+["] "Cancel, close, go back"
         Quit "basic.quit" ["ctrl+c"] "Cancel the request; twice to exit"
         Exit "basic.exit" ["ctrl+d"] "Exit if the prompt is empty"
-        Detach "basic.detach" ["ctrl+\\", "ctrl+4"] "Then d: leave the session running in the core"
+        Detach "basic.detach" ["ctrl+\\", "ctrl+4"] "Detach from the session (then press d)"
     }
     "Cursor" {
         Home "cursor.home" ["ctrl+a", "home"] "Start of the line"
