@@ -210,7 +210,7 @@ impl Service {
             task.session().is_some() && task.read(|record| record.owner == owner && !record.state.is_over())
         });
         if at_work.count() >= self.config.max_tasks {
-            let text = format!("limit of {} running tasks reached", self.config.max_tasks);
+            let text = format!("limit of {} active tasks reached", self.config.max_tasks);
             return Err(A2aError::new(ErrorKind::TooMany, text));
         }
         let today = SystemClock.now().millis() / DAY;

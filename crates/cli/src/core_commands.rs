@@ -81,7 +81,7 @@ fn unless_busy<T>(
         Err(Busy(text)) => text,
     };
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
-        let _ = write!(io::stderr(), "{refused}. Cancel? [y/N] ");
+        let _ = write!(io::stderr(), "{refused}. Cancel running turns? [y/N] ");
         let mut answer = String::new();
         let _ = io::stdin().lock().read_line(&mut answer);
         if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")

@@ -28,7 +28,7 @@ const AFTER_HELP: &str = r#"Examples:
 Environment:
   GEMINI_API_KEY         API key for the Gemini API
   GEMINI_MODEL           model to use if --model is not given
-  GEMINI_CLI_HOME        folder that holds .gemini, instead of the home directory
+  GEMINI_CLI_HOME        folder that contains .gemini, instead of the home directory
   POLLUX_OUTPUT_DIALECT  dialect of stream-json events: pollux or gemini-cli
   NO_COLOR               disable colours
 
@@ -453,7 +453,7 @@ pub(super) struct A2aServeArgs {
     /// Allow sandboxed commands to use the network
     #[arg(long)]
     pub(super) allow_network: bool,
-    /// Maximum number of running tasks per owner (default: 64)
+    /// Maximum number of active tasks per owner (default: 64)
     #[arg(long, value_name = "number")]
     pub(super) max_tasks: Option<usize>,
     /// Maximum number of tokens per owner and day (default: no limit)
