@@ -164,7 +164,7 @@ mod tests {
             ),
             ("a.tsv", "glob\t[]\t\t\tallow", "a.tsv:1: args must be an object"),
             ("a.tsv", "glob\t{}\tfast\t\tallow", "a.tsv:1: unknown mode `fast`"),
-            ("a.tsv", "glob\t{}\t\tno\tallow", "a.tsv:1: headless is `true` or `false`, not `no`"),
+            ("a.tsv", "glob\t{}\t\tno\tallow", "a.tsv:1: headless must be `true` or `false`, not `no`"),
             ("a.tsv", "glob\t{}\t\t\tmaybe", "a.tsv:1: expected allow, ask or deny, not `maybe`"),
             ("a.toml", "x = 1\n", "a.toml:1: no `[[case]]` found"),
             ("a.toml", "\n[[case]]\nexpect = \"deny\"\n", "a.toml:2: the case has no tool"),

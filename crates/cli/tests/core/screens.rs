@@ -59,7 +59,7 @@ fn a_session_of_this_process_says_that_it_cannot_be_left_running() {
     let scene = Scene::new([]);
     let screen = scene.screen(&["-m", MODEL]);
     screen.type_text("\u{1c}").expect("Press d to detach.").type_text("d");
-    screen.expect("This session runs in this process");
+    screen.expect("cannot detach: this session does not run in the core");
     assert!(scene.ps().is_empty());
 }
 
