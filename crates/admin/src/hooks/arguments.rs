@@ -68,7 +68,7 @@ pub enum HooksCommand {
     },
     /// Run the hooks for an event
     ///
-    /// Runs each hook with sample input, and shows its response and the effect of the response.
+    /// Runs each hook with sample input, and shows its response and its effect.
     #[command(
         alias = "test",
         after_help = "Events:

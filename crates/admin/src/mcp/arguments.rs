@@ -131,7 +131,7 @@ enum McpLeaf {
     },
     /// List servers and their connection status
     ///
-    /// Waits at most 5 seconds for each server to respond.
+    /// Waits up to 5 seconds for each server to respond, or up to 30 seconds if the `timeout` of the server allows it.
     #[command(after_help = "Examples:
   pollux mcp list")]
     List,
@@ -233,7 +233,7 @@ struct SwitchArgs {
     /// Name of the server
     #[arg(value_name = "name")]
     name: String,
-    /// Apply only to the current session (available only as `/mcp`)
+    /// Apply only to the current session (works only in the `/mcp` command)
     #[arg(long)]
     session: bool,
 }

@@ -169,7 +169,7 @@ pub(super) struct StreamArgs {
     /// Also send the live output of tool calls (requires --input-format stream-json)
     #[arg(long, alias = "include-partial-messages")]
     pub(super) include_partial: bool,
-    /// Deny unanswered approval requests after this time (requires --input-format stream-json)
+    /// Deny approval requests not answered within this many seconds (requires --input-format stream-json)
     #[arg(long, value_name = "seconds")]
     pub(super) approval_timeout: Option<u64>,
     // Flags of Claude Code that its SDKs always pass and that change nothing here.
