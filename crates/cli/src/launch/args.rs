@@ -298,7 +298,7 @@ pub(super) struct GlobalArgs {
 /// Manage the resident core, which keeps sessions running
 ///
 /// Sessions in the core keep running when you close the terminal, and several terminals can use the same session. Start
-/// a session with `pollux --attach`, detach from it with Ctrl+\\ d, and attach again with `pollux attach`.
+/// a session with `pollux --attach`, detach from it with Ctrl+\ d, and attach again with `pollux attach`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux core start
