@@ -65,14 +65,14 @@ impl Access {
                 .map_err(|why| bad(&shown, &format!("line {}: {why}", number + 1)))?;
         }
         if access.tokens.is_empty() {
-            return Err(bad(&shown, "it holds no token").hint("write lines of `NAME TOKEN`"));
+            return Err(bad(&shown, "it contains no tokens").hint("write one `NAME TOKEN` pair per line"));
         }
         Ok(access)
     }
 
     fn add(&mut self, owner: &str, token: &str) -> Result<(), String> {
         if !is_name(owner) {
-            return Err("owner names have up to 64 letters, digits, `-`, `_` and `.`".to_owned());
+            return Err("invalid name (use up to 64 letters, digits, `-`, `_` and `.`)".to_owned());
         }
         if token.len() < MIN_TOKEN || token.contains(char::is_whitespace) {
             return Err(format!("a token needs at least {MIN_TOKEN} characters without spaces"));
@@ -113,11 +113,11 @@ impl Access {
         }
         let host = head.header("host").map(host_of).unwrap_or_default();
         if !is_loopback(host) {
-            return forbidden("the host name is not one of this machine");
+            return forbidden("the `Host` header does not name this machine");
         }
         match head.header("origin") {
             Some(origin) if !is_loopback(host_of(origin.split("://").nth(1).unwrap_or_default())) => {
-                forbidden("requests of other sites are not served")
+                forbidden("cross-site requests are not allowed")
             }
             _ => Ok(()),
         }

@@ -134,7 +134,7 @@ impl A2aError {
 impl From<StoreError> for A2aError {
     fn from(error: StoreError) -> Self {
         let kind = if error.may_pass() { ErrorKind::Unavailable } else { ErrorKind::Internal };
-        Self::new(kind, "the task store does not answer")
+        Self::new(kind, "the task store is not available")
     }
 }
 
@@ -142,7 +142,7 @@ impl From<PutError> for A2aError {
     fn from(error: PutError) -> Self {
         match error {
             PutError::Store(error) => error.into(),
-            PutError::Conflict(_) => Self::new(ErrorKind::Unavailable, "another server works on this task"),
+            PutError::Conflict(_) => Self::new(ErrorKind::Unavailable, "another server is running this task"),
         }
     }
 }

@@ -62,7 +62,7 @@ impl CallbackPort for Port {
             match decided {
                 Ok(Calls::May) => Ok(JsonObject::new()),
                 // A guard that nobody sets any more belongs to a lease that was given up.
-                _ => Err(CallbackError::NotAsked("another server works on this task".to_owned())),
+                _ => Err(CallbackError::NotAsked("another server is running this task".to_owned())),
             }
         })
     }

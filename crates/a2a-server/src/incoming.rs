@@ -36,7 +36,7 @@ pub(crate) fn message(params: &Value) -> Result<Message, A2aError> {
         return Err(A2aError::params("`message.messageId` is missing or too long"));
     }
     if message.role != Role::User {
-        return Err(A2aError::params("`message.role` must be that of a user"));
+        return Err(A2aError::params("`message.role` must be the user's role"));
     }
     let given = value.get("parts").or_else(|| value.get("content")).and_then(Value::as_array);
     let given = given.ok_or_else(|| A2aError::params("`message.parts` is missing"))?;
@@ -68,7 +68,7 @@ pub(crate) fn asked(message: &Message, pending: &[(String, Value)]) -> Result<As
     if decisions.is_empty() {
         if !pending.is_empty() {
             return Err(A2aError::params(
-                "a tool call waits for approval: send a data part with its `callId` and an `outcome`",
+                "a tool call is waiting for approval: send a data part with its `callId` and an `outcome`",
             ));
         }
         return Ok(prompt(message));
@@ -89,7 +89,7 @@ fn read_decision(data: &Value, pending: &[(String, Value)]) -> Result<Decision, 
     let call = text("callId");
     let Some((_, asked)) = pending.iter().find(|(waiting, _)| waiting == call) else {
         return Err(A2aError::params(format!(
-            "no tool call `{}` waits for approval",
+            "no tool call `{}` is waiting for approval",
             call.escape_debug().take(100).collect::<String>()
         )));
     };
@@ -142,7 +142,7 @@ fn check_offered(answer: &ApprovalAnswer, asked: &Value) -> Result<(), A2aError>
 fn edited(asked: &Value, content: &str) -> Result<JsonObject, A2aError> {
     let args = asked.pointer("/request/args").and_then(Value::as_object);
     let args = args.filter(|args| args.get("content").is_some_and(Value::is_string));
-    let mut args = args.cloned().ok_or_else(|| A2aError::params("this call takes no `newContent`"))?;
+    let mut args = args.cloned().ok_or_else(|| A2aError::params("this call does not accept `newContent`"))?;
     args.insert("content".to_owned(), Value::from(content));
     Ok(args)
 }

@@ -128,12 +128,13 @@ impl Narrator {
             TurnEnd::Finished(_) if is_single => (TaskState::Completed, None),
             TurnEnd::Finished(_) => (TaskState::InputRequired, None),
             TurnEnd::Cancelled => (TaskState::InputRequired, Some("Execution aborted by client.".to_owned())),
-            TurnEnd::TurnLimit => (TaskState::InputRequired, Some("The turn limit is reached.".to_owned())),
+            TurnEnd::TurnLimit => (TaskState::InputRequired, Some("Turn limit reached.".to_owned())),
             TurnEnd::Loop(what) => {
                 (TaskState::InputRequired, Some(format!("The model repeated itself and was stopped: {what}")))
             }
             TurnEnd::Overflow { estimated, remaining } => {
-                let text = format!("The prompt needs about {estimated} tokens; {remaining} are left.");
+                let text =
+                    format!("The prompt needs about {estimated} tokens, but only {remaining} are left.");
                 (TaskState::InputRequired, Some(text))
             }
             TurnEnd::InvalidReply { message, .. } | TurnEnd::FatalTool { message, .. } => {

@@ -20,7 +20,7 @@ impl OpenStreams {
     pub(crate) fn take(&self, owner: &str) -> Result<Slot, A2aError> {
         let count = Rc::clone(self.0.borrow_mut().entry(owner.to_owned()).or_default());
         if count.get() >= MAX_STREAMS {
-            let text = format!("limit of {MAX_STREAMS} open streams is reached");
+            let text = format!("limit of {MAX_STREAMS} open streams reached");
             return Err(A2aError::new(ErrorKind::TooMany, text));
         }
         count.set(count.get() + 1);

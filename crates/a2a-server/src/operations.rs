@@ -204,7 +204,7 @@ fn number(params: &Value, key: &str) -> Result<Option<usize>, A2aError> {
         Some(Value::String(text)) => text.parse().ok(),
         Some(value) => value.as_u64().and_then(|number| usize::try_from(number).ok()),
     };
-    number.map(Some).ok_or_else(|| A2aError::params(format!("`{key}` must be a number from 0")))
+    number.map(Some).ok_or_else(|| A2aError::params(format!("`{key}` must be a non-negative whole number")))
 }
 
 async fn list(
@@ -220,13 +220,14 @@ async fn list(
     }
     let state = match text("status").filter(|word| *word != "TASK_STATE_UNSPECIFIED") {
         Some(word) => {
-            Some(TaskState::named(word).ok_or_else(|| A2aError::params("`status` is not a task state"))?)
+            Some(TaskState::named(word).ok_or_else(|| A2aError::params("unknown task state in `status`"))?)
         }
         None => None,
     };
     let after = match text("statusTimestampAfter").or_else(|| text("lastUpdatedAfter")) {
         Some(time) => Some(
-            Timestamp::parse(time).ok_or_else(|| A2aError::params("`statusTimestampAfter` is not a time"))?,
+            Timestamp::parse(time)
+                .ok_or_else(|| A2aError::params("`statusTimestampAfter` must be a timestamp"))?,
         ),
         None => None,
     };
@@ -235,7 +236,7 @@ async fn list(
         .as_ref()
         .is_some_and(|token| !token.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'))
     {
-        return Err(A2aError::params("`pageToken` is not one of this server"));
+        return Err(A2aError::params("invalid `pageToken`"));
     }
     let query = ListQuery { context: text("contextId").map(str::to_owned), state, after, size, token };
     let artifacts = match params.get("includeArtifacts") {

@@ -108,8 +108,8 @@ fn check_exposed(host: &str, has_token: bool, behind_proxy: bool) -> Result<(), 
         );
     }
     if !behind_proxy {
-        let hint = "put a proxy with TLS in front and pass `--behind-proxy`, or listen on 127.0.0.1";
-        return refused("tokens would travel without TLS", hint);
+        let hint = "pass `--behind-proxy` if a proxy terminates TLS, or listen on 127.0.0.1";
+        return refused("tokens would be sent without TLS", hint);
     }
     Ok(())
 }

@@ -213,7 +213,7 @@ impl Service {
             task.session().is_some() && task.read(|record| record.owner == owner && !record.state.is_over())
         });
         if at_work.count() >= self.config.max_tasks {
-            let text = format!("limit of {} tasks at work is reached", self.config.max_tasks);
+            let text = format!("limit of {} active tasks reached", self.config.max_tasks);
             return Err(A2aError::new(ErrorKind::TooMany, text));
         }
         let today = SystemClock.now().millis() / DAY;
@@ -221,7 +221,7 @@ impl Service {
             self.tokens.borrow().get(owner).filter(|(day, _)| *day == today).map_or(0, |(_, used)| *used);
         match self.config.max_tokens {
             Some(most) if used >= most => {
-                Err(A2aError::new(ErrorKind::TooMany, format!("limit of {most} tokens per day is reached")))
+                Err(A2aError::new(ErrorKind::TooMany, format!("limit of {most} tokens per day reached")))
             }
             _ => Ok(()),
         }

@@ -72,7 +72,7 @@ impl TaskStore {
             own.insert("cursor".to_owned(), cursor.to_json());
         }
         let Value::Object(fields) = value else {
-            return Err(A2aError::new(ErrorKind::Internal, "the task cannot be stored"));
+            return Err(A2aError::new(ErrorKind::Internal, "could not store the task"));
         };
         let bytes = pack_task_metadata(&fields);
         let bytes = bytes.map_err(|error| A2aError::new(ErrorKind::Internal, error.to_string()))?;

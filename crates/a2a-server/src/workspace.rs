@@ -23,7 +23,7 @@ pub(crate) fn open(config: &Config, task: &str, wished: Option<&str>) -> Result<
         return Ok(Workspace { path, is_own: false });
     }
     if let Some(path) = &config.workspace {
-        let path = path.canonicalize().map_err(|_| unusable("the workspace of the server does not exist"))?;
+        let path = path.canonicalize().map_err(|_| unusable("the server's workspace does not exist"))?;
         return Ok(Workspace { path, is_own: false });
     }
     Ok(Workspace { path: own(config, task)?, is_own: true })
@@ -38,16 +38,16 @@ pub(crate) fn own(config: &Config, task: &str) -> Result<PathBuf, A2aError> {
         let is_plain = fs::symlink_metadata(&path)?.is_dir();
         if is_plain { Ok(path) } else { Err(io::ErrorKind::NotADirectory.into()) }
     });
-    made.map_err(|_| A2aError::new(ErrorKind::Internal, "the workspace could not be created"))
+    made.map_err(|_| A2aError::new(ErrorKind::Internal, "could not create the workspace"))
 }
 
 /// A folder that a client names, with its links resolved.
 fn below(root: &Path, wished: &Path) -> Result<PathBuf, A2aError> {
-    let outside = || unusable("workspacePath is outside of the folder that this server may use");
+    let outside = || unusable("`workspacePath` is outside the allowed folder");
     let is_clean = wished.is_absolute()
         && wished.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !is_clean {
-        return Err(unusable("workspacePath must be an absolute path without `..`"));
+        return Err(unusable("`workspacePath` must be an absolute path without `..`"));
     }
     let root = root.canonicalize().map_err(|_| outside())?;
     // What exists of it decides where the rest would be created.
@@ -58,7 +58,7 @@ fn below(root: &Path, wished: &Path) -> Result<PathBuf, A2aError> {
         return Err(outside());
     }
     let path = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
-    create(&path).map_err(|_| unusable("workspacePath could not be created"))?;
+    create(&path).map_err(|_| unusable("could not create `workspacePath`"))?;
     let path = path.canonicalize().map_err(|_| outside())?;
     if path.starts_with(&root) { Ok(path) } else { Err(outside()) }
 }

@@ -44,7 +44,8 @@ pub(crate) enum AccessError {
     #[error("the credential contains characters not allowed in the header `{0}`")]
     Unsendable(String),
     #[error(
-        "its card sends calls to {called}, but its credentials are only for {own}; if this is intended, put the card into the definition (`agent_card_json`)"
+        "the agent card points to {called}, but the credentials are only for {own}; if this is intended, put the \
+         card into the agent's definition (`agent_card_json`)"
     )]
     Elsewhere { own: String, called: String },
     #[error("Google credentials are only sent to https://*.googleapis.com, but this agent is at {0}")]

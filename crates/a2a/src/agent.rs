@@ -116,7 +116,7 @@ impl Agent {
 
     async fn fetch(&self) -> Result<OpenAgent, RemoteError> {
         let unusable =
-            |why: String| RemoteError::Card(format!("invalid card of the agent '{}': {why}", self.name));
+            |why: String| RemoteError::Card(format!("invalid card of agent '{}': {why}", self.name));
         let http = client(&self.setup.http).map_err(|error| RemoteError::Failed(error.to_string()))?;
         let json = match (&self.source, &self.own) {
             (CardSource::Json(json), _) if json.len() > MAX_CARD => {
@@ -128,7 +128,7 @@ impl Agent {
                 let link = Link { http: &http, access: &self.access };
                 link.card(url).await.map_err(|error| match self.failure(&error) {
                     RemoteError::Failed(_) => RemoteError::Card(format!(
-                        "could not get the card of the agent '{}': {error}",
+                        "could not fetch the card of agent '{}': {error}",
                         self.name
                     )),
                     other => other,
@@ -264,7 +264,7 @@ impl Agent {
     }
 
     fn failure(&self, error: &LinkError) -> RemoteError {
-        let text = format!("could not call the agent '{}': {error}", self.name);
+        let text = format!("could not call agent '{}': {error}", self.name);
         match error {
             LinkError::Credentials { .. } | LinkError::Refused { .. } | LinkError::Access(_) => {
                 RemoteError::SignIn(text)

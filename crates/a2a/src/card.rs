@@ -40,16 +40,17 @@ pub(crate) enum Transport {
 /// Why a card is unusable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CardError {
-    #[error("it is not valid JSON ({0})")]
+    #[error("not valid JSON ({0})")]
     Json(serde_json::Error),
     #[error("missing the URL to call")]
     NoEndpoint,
     #[error("invalid URL `{0}`")]
     Address(String),
-    #[error("it offers only {0}; this version supports JSON-RPC and HTTP+JSON")]
+    #[error("unsupported transport {0} (supported: JSON-RPC and HTTP+JSON)")]
     NoTransport(String),
     #[error(
-        "it sends calls from {card} to {called}, without TLS; if this is intended, put the card into the definition (`agent_card_json`)"
+        "it points from {card} to {called}, without TLS; if this is intended, put the card into the agent's \
+         definition (`agent_card_json`)"
     )]
     Elsewhere { card: String, called: String },
 }

@@ -37,11 +37,11 @@ pub(crate) enum LinkError {
     Silent(String),
     #[error("{origin} requires credentials (HTTP {status}); set `auth` in the agent's definition")]
     Credentials { origin: String, status: u16 },
-    #[error("{origin} refused the credentials (HTTP {status})")]
+    #[error("{origin} rejected the credentials (HTTP {status})")]
     Refused { origin: String, status: u16 },
-    #[error("{origin} answered with HTTP {status}{complaint}")]
+    #[error("{origin} responded with HTTP {status}{complaint}")]
     Status { origin: String, status: u16, complaint: String },
-    #[error("the agent answered with an error: {0}")]
+    #[error("the agent returned an error: {0}")]
     Agent(String),
     #[error("response from {0} exceeds the size limit")]
     TooLarge(String),

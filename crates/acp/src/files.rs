@@ -67,7 +67,7 @@ impl EditorFiles {
         let Some(session) = self.session.get() else { return };
         let why = error.and_then(|error| error.get("message")).and_then(Value::as_str);
         let why: String = why.unwrap_or("no answer").chars().take(200).collect();
-        let text = format!("The editor could not {what} a file ({why}); the disk is used instead.");
+        let text = format!("The editor could not {what} a file ({why}); using the disk instead.");
         let update = match self.client.can().notices {
             true => json!({"sessionUpdate": "notice", "severity": "warning", "title": text}),
             false => json!({

@@ -191,8 +191,7 @@ impl Editor {
                 self.send(options::options_update(&facts));
             }
             Event::ModelFallback(fallback) => {
-                let text =
-                    format!("{} is used instead of {}: {}", fallback.to, fallback.from, fallback.reason);
+                let text = format!("Using {} instead of {}: {}", fallback.to, fallback.from, fallback.reason);
                 self.notice(Severity::Warning, &text, true);
             }
             Event::Titled(title) => self.send(json!({

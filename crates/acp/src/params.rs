@@ -46,7 +46,7 @@ pub(crate) fn directories(params: &Value) -> Result<Vec<String>, RpcError> {
     let field = "additionalDirectories";
     let directory = |item: &Value| match item.as_str() {
         Some(path) if path.starts_with('/') => Ok(path.to_owned()),
-        _ => Err(RpcError::invalid_params(field, format!("`{field}` must hold absolute paths"))),
+        _ => Err(RpcError::invalid_params(field, format!("`{field}` must contain absolute paths"))),
     };
     list(params, field)?.iter().map(directory).collect()
 }
@@ -61,7 +61,7 @@ pub(crate) fn instructions(params: &Value) -> Result<Option<String>, RpcError> {
     }
     let text = |block: &Value| match (block.get("type").and_then(Value::as_str), block.get("text")) {
         (Some("text"), Some(Value::String(text))) => Ok(text.clone()),
-        _ => Err(bad("must hold text blocks")),
+        _ => Err(bad("must contain text blocks")),
     };
     let texts: Vec<String> = list(prompt, "content")?.iter().map(text).collect::<Result<_, _>>()?;
     Ok(Some(texts.join("\n")).filter(|text| !text.trim().is_empty()))

@@ -134,7 +134,7 @@ impl Session {
     /// Tells that a link of a prompt came without its content.
     pub(crate) fn tell_unread(&self, address: &str) {
         if self.updates.client.can().notices {
-            let title = format!("{address} cannot be read; the model gets its address only");
+            let title = format!("could not read {address}; the model gets only its URL");
             self.updates.send(json!({"sessionUpdate": "notice", "severity": "warning", "title": title}));
         }
     }

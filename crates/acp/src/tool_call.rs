@@ -137,7 +137,7 @@ pub(crate) fn text(shown: &str) -> Value {
 
 /// The end of a text, marked if its beginning is missing.
 pub(crate) fn tail(shown: &str, is_cut: bool) -> String {
-    if is_cut { format!("[earlier output left out]\n{shown}") } else { shown.to_owned() }
+    if is_cut { format!("[earlier output omitted]\n{shown}") } else { shown.to_owned() }
 }
 
 fn locations(paths: &[Location]) -> Vec<Value> {
@@ -167,7 +167,7 @@ fn shorten(value: &mut Value) {
         Value::String(text) if text.len() > MAX_RAW => {
             let left_out = text.len() - MAX_RAW;
             text.truncate(text.floor_char_boundary(MAX_RAW));
-            text.push_str(&format!("… [{left_out} bytes left out]"));
+            text.push_str(&format!("… [{left_out} bytes omitted]"));
         }
         Value::Array(items) => items.iter_mut().for_each(shorten),
         Value::Object(fields) => fields.values_mut().for_each(shorten),

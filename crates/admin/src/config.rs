@@ -143,7 +143,7 @@ fn unknown(rows: &[SettingsRow], key: &str) -> Failure {
     let failure = Failure::new(ExitKind::Failure, format!("unknown setting `{key}`"));
     match nearest(rows, key) {
         Some(known) => failure.hint(format!("did you mean `{known}`?")),
-        None => failure.hint("`pollux config show` lists every setting"),
+        None => failure.hint("run `pollux config show` to list all settings"),
     }
 }
 
@@ -217,7 +217,7 @@ modelConfigs          = {}   (default)
         let hint = |key| get(key).unwrap_err().hint.unwrap();
         assert_eq!(hint("model.nme"), "did you mean `model.name`?");
         assert_eq!(hint("maxsessionturns"), "did you mean `model.maxSessionTurns`?");
-        assert_eq!(hint("zzz"), "`pollux config show` lists every setting");
+        assert_eq!(hint("zzz"), "run `pollux config show` to list all settings");
         assert_eq!(set("model.nme", "x").unwrap_err().exit, ExitKind::Failure);
     }
 

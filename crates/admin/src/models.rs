@@ -43,7 +43,9 @@ fn refresh(
     let refreshed = set.refresh(only)?;
     if refreshed.is_empty() {
         let text = "nothing to refresh: no provider has a key and no local server responds";
-        return Ok(Err(Failure::new(ExitKind::Auth, text).hint("`pollux providers` shows what is missing")));
+        return Ok(Err(
+            Failure::new(ExitKind::Auth, text).hint("run `pollux providers` to see missing keys and servers")
+        ));
     }
     let mut failed = Vec::new();
     for provider in &refreshed {

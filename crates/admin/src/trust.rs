@@ -60,7 +60,7 @@ fn allow(
         if !prompter.at_terminal {
             let text = "cannot ask whether to trust this folder without a terminal";
             return Err(Failure::new(ExitKind::Input, text)
-                .hint("read `pollux trust show` first; `pollux trust allow --yes` does not ask"));
+                .hint("review the folder with `pollux trust show`, then run `pollux trust allow --yes`"));
         }
         let question = if parent { "this folder, its parent and everything in it" } else { "this folder" };
         if !prompter.confirms(&format!("{}\nTrust {question}? [y/N] ", page::text(&view))) {
@@ -72,7 +72,7 @@ fn allow(
                 ExitKind::Failure,
                 "The folder changed in the meantime; it was not trusted.",
             )
-            .hint("look again with `pollux trust show`"));
+            .hint("run `pollux trust show` to review it again"));
         }
     }
     folder.allow(parent, &view.inventory)?;

@@ -133,7 +133,9 @@ impl UsageError {
     /// What to do instead.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NotUtf8 { .. } => Some("give the text on stdin instead, or name the file inside it".into()),
+            Self::NotUtf8 { .. } => {
+                Some("pass the text on stdin, or write it to a file and name the file".into())
+            }
             Self::Unknown { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::UnknownSubcommand { nearest: Some(nearest), .. } => {
                 Some(format!("did you mean `pollux {nearest}`?"))
@@ -145,15 +147,15 @@ impl UsageError {
                 Some(format!("{instead}. To send a prompt, run `pollux -p \"{given}\"`"))
             }
             Self::CommandUnavailable { name } => {
-                Some(format!("to send these words to the model, write `pollux -p \"{name} …\"`"))
+                Some(format!("to send these words to the model, run `pollux -p \"{name} …\"`"))
             }
-            Self::KeyAsArgument => {
-                Some("`pollux auth login` asks for it; `--api-key-stdin` reads it from a pipe".into())
-            }
+            Self::KeyAsArgument => Some(
+                "run `pollux auth login`, or pipe the key into `pollux auth login --api-key-stdin`".into(),
+            ),
             Self::ProviderKeyAsArgument => {
-                Some("`pollux providers login <id>` asks for it, or reads it from a pipe".into())
+                Some("run `pollux providers login <id>`, or pipe the key into it".into())
             }
-            Self::NoExtension => Some("`pollux extensions list` shows them".into()),
+            Self::NoExtension => Some("run `pollux extensions list` to see the names".into()),
             _ => None,
         }
     }

@@ -32,7 +32,7 @@ pub(crate) async fn tell_of_waiting_tools(session: &mut Session) {
         return;
     }
     let tools = if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") };
-    let text = format!("{tools} joined; {} can call them after /compress.", session.model());
+    let text = format!("{tools} became available; {} can call them after /compress.", session.model());
     if let Some(epoch) = &mut session.conversation.epoch {
         epoch.told = true;
     }

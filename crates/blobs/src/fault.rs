@@ -32,7 +32,7 @@ impl Fault {
             (_, Some("RequestTimeTooSkewed")) => {
                 return Self::new(
                     StoreErrorKind::Denied,
-                    "the clock of this machine is off (RequestTimeTooSkewed)",
+                    "the clock of this machine is wrong (RequestTimeTooSkewed)",
                 );
             }
             // The server had another operation on the same object under way.

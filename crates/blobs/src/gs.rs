@@ -337,7 +337,7 @@ fn generation(object: &Value) -> Result<Version, Fault> {
     let text = match object.get("generation") {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number.to_string(),
-        _ => return Err(Fault::unusable("the server gave no generation")),
+        _ => return Err(Fault::unusable("the server returned no generation")),
     };
     Ok(Version::new(text))
 }

@@ -52,8 +52,8 @@ pub enum OpenError {
     #[error("invalid store `{given}`: {why}")]
     Invalid { given: String, why: String },
     #[error(
-        "store `{given}` uses plain http to {origin}: credentials would be readable on the way; use https, or add \
-         `?allow-http=true`"
+        "refusing plain HTTP to {origin} for store `{given}`: credentials would be sent unencrypted; use https, \
+         or add `?allow-http=true`"
     )]
     Insecure { given: String, origin: String },
     #[error(transparent)]
@@ -107,12 +107,15 @@ impl<'a> Address<'a> {
     fn parse(url: &'a str, known: &[&str]) -> Result<Self, OpenError> {
         let parsed = Url::parse(url).map_err(|_| invalid(url, "not a URL"))?;
         if !parsed.username().is_empty() || parsed.password().is_some() {
-            return Err(invalid(url, "put keys into variables or files, not into the address"));
+            return Err(invalid(url, "put keys in environment variables or files, not in the URL"));
         }
         let bucket = parsed.host_str().unwrap_or_default().to_owned();
         let valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
         if !(3..=222).contains(&bucket.len()) || !bucket.bytes().all(valid) || parsed.port().is_some() {
-            return Err(invalid(url, "a bucket name has 3 or more of `a-z`, `0-9`, `.`, `_` and `-`"));
+            return Err(invalid(
+                url,
+                "a bucket name needs at least 3 characters from `a-z`, `0-9`, `.`, `_` and `-`",
+            ));
         }
         // As it was written: the parser has resolved `..` in its own.
         let written = url.split(['?', '#']).next().and_then(|bare| bare.split_once("://"));
@@ -139,13 +142,13 @@ impl<'a> Address<'a> {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
-            Some(_) => Err(invalid(self.url, format!("`{name}` is `true` or `false`"))),
+            Some(_) => Err(invalid(self.url, format!("`{name}` must be `true` or `false`"))),
         }
     }
 
     /// A server's address that credentials may travel to.
     fn server(&self, text: &str) -> Result<Url, OpenError> {
-        let wrong = || invalid(self.url, "the endpoint is not an address such as `https://host`");
+        let wrong = || invalid(self.url, "the endpoint must be a URL such as `https://host`");
         let url = Url::parse(text).map_err(|_| wrong())?;
         let is_plain = url.username().is_empty()
             && url.password().is_none()
@@ -170,7 +173,7 @@ fn open_s3(address: &Address<'_>, options: &StoreOptions) -> Result<S3, OpenErro
     let region = region.unwrap_or_else(|| usual_region(env, &options.user_home, profile));
     let named = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if !region.bytes().all(named) {
-        return Err(invalid(address.url, "the region has other characters than letters, digits and `-`"));
+        return Err(invalid(address.url, "a region contains only letters, digits and `-`"));
     }
     let variables = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
     let variable = || variables.iter().find_map(|name| env.non_empty(name));

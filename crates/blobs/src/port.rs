@@ -214,7 +214,7 @@ impl StoreError {
     pub fn hint(&self) -> Option<&'static str> {
         match self.kind {
             StoreErrorKind::Denied => Some(
-                "check the credentials of the store and that they permit reading, writing, listing and deleting objects",
+                "check that the store's credentials allow reading, writing, listing and deleting objects",
             ),
             StoreErrorKind::NoBucket => Some("create the bucket, or allow the credentials to create it"),
             StoreErrorKind::Unavailable | StoreErrorKind::Unusable => None,

@@ -24,7 +24,7 @@ async fn steps<S: Blobs + ?Sized>(store: &S, key: &Key) -> Result<Consistency, S
         kind: StoreErrorKind::Unusable,
         action: format!("probe `{key}`"),
         place: store.place(),
-        message: "a condition that holds was refused".to_owned(),
+        message: "it refused a write whose condition was met".to_owned(),
     };
     let done = |result: Result<_, PutError>| match result {
         Ok(version) => Ok(version),

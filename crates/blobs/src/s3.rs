@@ -248,7 +248,7 @@ impl Dialect for S3 {
         page.more = xml::text(&text, "IsTruncated").as_deref() == Some("true");
         for object in xml::elements(&text, "Contents") {
             let (Some(name), Some(tag)) = (xml::text(object, "Key"), xml::text(object, "ETag")) else {
-                return Err(Fault::unusable("the listing is not understood"));
+                return Err(Fault::unusable("invalid listing"));
             };
             let size = xml::text(object, "Size").and_then(|size| size.parse().ok()).unwrap_or(0);
             if let Some(name) = name.strip_prefix(&self.prefix) {
@@ -315,7 +315,7 @@ fn etag(answer: &StoreAnswer) -> Result<Version, Fault> {
 }
 
 fn no_etag() -> Fault {
-    Fault::unusable("the server sends no ETag")
+    Fault::unusable("the server returned no ETag")
 }
 
 fn code(answer: &StoreAnswer) -> Option<String> {

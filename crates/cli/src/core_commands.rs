@@ -81,7 +81,7 @@ fn unless_busy<T>(
         Err(Busy(text)) => text,
     };
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
-        let _ = write!(io::stderr(), "{refused}. Cancel? [y/N] ");
+        let _ = write!(io::stderr(), "{refused}. Cancel running turns? [y/N] ");
         let mut answer = String::new();
         let _ = io::stdin().lock().read_line(&mut answer);
         if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
@@ -175,7 +175,7 @@ pub(crate) fn attach(
         return Ok(headless(&options, &env, None));
     }
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        return Err(Failure::new(ExitKind::Input, "attaching needs a terminal")
+        return Err(Failure::new(ExitKind::Input, "cannot attach without a terminal")
             .hint("use `-p TEXT` to send a prompt"));
     }
     Ok(pollux_front::run(&options, &env, subcommands, &pollux_screen::Screens, &CoreSessions))

@@ -211,23 +211,21 @@ fn explain(kind: &ParseErrorKind) -> (String, &'static str) {
         Kind::ExpectedComma => ("missing comma", "put a `,` between the two entries"),
         Kind::ExpectedColonAfterObjectKey => ("missing `:` after a key", "write `\"key\": value`"),
         Kind::ExpectedObjectValue => ("missing value after `:`", "write `\"key\": value`"),
-        Kind::ExpectedStringObjectProperty => ("key without quotes", "put the key in double quotes"),
+        Kind::ExpectedStringObjectProperty => ("unquoted key", "put the key in double quotes"),
         Kind::SingleQuotedStringsNotAllowed => ("single quotes", "use double quotes"),
-        Kind::UnterminatedObject => ("a `{` is never closed", "add the missing `}`"),
-        Kind::UnterminatedArray => ("a `[` is never closed", "add the missing `]`"),
-        Kind::UnterminatedCommentBlock => ("a `/*` comment is never closed", "add the missing `*/`"),
+        Kind::UnterminatedObject => ("unclosed `{`", "add the missing `}`"),
+        Kind::UnterminatedArray => ("unclosed `[`", "add the missing `]`"),
+        Kind::UnterminatedCommentBlock => ("unclosed `/*` comment", "add the missing `*/`"),
         Kind::UnexpectedComma => ("unexpected comma", "remove the comma, or write the missing value"),
         Kind::UnexpectedCloseBrace => ("unexpected `}`", "remove it, or write the missing value"),
         Kind::UnexpectedCloseBracket => ("unexpected `]`", "remove it, or write the missing value"),
-        Kind::UnexpectedWord | Kind::UnexpectedToken => {
-            ("text without quotation marks", "put text in double quotes")
-        }
+        Kind::UnexpectedWord | Kind::UnexpectedToken => ("unquoted text", "put text in double quotes"),
         Kind::MultipleRootJsonValues => {
             ("text after the end of the object", "remove everything after the last `}`")
         }
         Kind::NestingDepthExceeded => ("nested too deeply", "use fewer levels"),
         Kind::String(ParseStringErrorKind::UnterminatedStringLiteral) => {
-            ("a string is never closed", "add the missing `\"`")
+            ("unclosed string", "add the missing `\"`")
         }
         Kind::String(_) => ("invalid escape in a string", "write a backslash as `\\\\`"),
         Kind::BareDecimalPointNumbersNotAllowed
@@ -262,15 +260,15 @@ mod tests {
         assert_eq!(told("{\n  \"a\": 1,\n}"), (Some(2), Some(9), "trailing comma".to_owned()));
         assert_eq!(told("{\n\"a\": [1,\n2,]\n}"), (Some(3), Some(2), "trailing comma".to_owned()));
         assert_eq!(told("{\"a\": 1 \"b\": 2}"), (Some(1), Some(8), "missing comma".to_owned()));
-        assert_eq!(told("{a: 1}"), (Some(1), Some(2), "key without quotes".to_owned()));
+        assert_eq!(told("{a: 1}"), (Some(1), Some(2), "unquoted key".to_owned()));
         assert_eq!(told("{'a': 1}").2, "single quotes");
         assert_eq!(
             told("{\"a\": \"x\n\"}"),
             (Some(1), Some(7), "line break or control character in a string".to_owned())
         );
-        assert_eq!(told("{\"a\": nope}").2, "text without quotation marks");
-        assert_eq!(told("{\"a\": yes}").2, "text without quotation marks");
-        assert_eq!(told("{\"a\": 1").2, "a `{` is never closed");
+        assert_eq!(told("{\"a\": nope}").2, "unquoted text");
+        assert_eq!(told("{\"a\": yes}").2, "unquoted text");
+        assert_eq!(told("{\"a\": 1").2, "unclosed `{`");
         assert_eq!(told("{} {}").2, "text after the end of the object");
         assert_eq!(told(""), (None, None, "the file is empty".to_owned()));
         assert_eq!(told(" // only this\n").2, "the file is empty");

@@ -27,7 +27,7 @@ pub enum ApprovalMode {
 
 /// An unknown approval mode.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{0}` is not an approval mode (default, auto_edit, yolo, plan)")]
+#[error("unknown approval mode `{0}` (expected default, auto_edit, yolo or plan)")]
 pub struct UnknownApprovalMode(String);
 
 impl FromStr for ApprovalMode {

@@ -257,7 +257,7 @@ impl RightQuestion {
         let who = self.program.as_deref().or_else(of_command).unwrap_or("A command");
         let who = &terminal_text::name(who);
         match self.right.kind {
-            RightKind::Write => format!("{who} was not allowed to write {target}{why}"),
+            RightKind::Write => format!("{who} was not allowed to write to {target}{why}"),
             RightKind::Read => format!("{who} was not allowed to read {target}{why}"),
             RightKind::Host => format!("{who} wants to connect to {target}{why}"),
             RightKind::Port => format!("{who} wants to connect to port {target} of this machine{why}"),

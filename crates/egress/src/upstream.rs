@@ -27,8 +27,8 @@ pub(crate) struct UpstreamProxy {
 pub enum UpstreamError {
     #[error("`{0}` proxies are not supported inside the sandbox; use an `http://` proxy")]
     Scheme(String),
-    #[error("invalid proxy address: {0}")]
-    Host(#[from] HostError),
+    #[error("invalid proxy URL in `{variable}`: {source}")]
+    Host { variable: &'static str, source: HostError },
 }
 
 impl UpstreamProxies {
@@ -36,8 +36,8 @@ impl UpstreamProxies {
     pub fn parse(https: Option<&str>, http: Option<&str>, except: &str) -> Result<Self, UpstreamError> {
         let entries = except.split([',', ' ']).map(|entry| entry.trim().to_ascii_lowercase());
         Ok(Self {
-            https: https.map(UpstreamProxy::parse).transpose()?,
-            http: http.map(UpstreamProxy::parse).transpose()?,
+            https: https.map(|text| UpstreamProxy::parse("HTTPS_PROXY", text)).transpose()?,
+            http: http.map(|text| UpstreamProxy::parse("HTTP_PROXY", text)).transpose()?,
             except: entries.filter(|entry| !entry.is_empty()).collect(),
         })
     }
@@ -69,7 +69,7 @@ impl UpstreamProxies {
 }
 
 impl UpstreamProxy {
-    fn parse(text: &str) -> Result<Self, UpstreamError> {
+    fn parse(variable: &'static str, text: &str) -> Result<Self, UpstreamError> {
         let rest = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
             Some((scheme, _)) => return Err(UpstreamError::Scheme(scheme.to_ascii_lowercase())),
@@ -81,7 +81,9 @@ impl UpstreamProxy {
             None => (None, rest),
         };
         let authorization = user.map(|user| format!("Basic {}", STANDARD.encode(percent::decode(user))));
-        Ok(Self { authority: Authority::parse(host, Some(80))?, authorization })
+        let authority =
+            Authority::parse(host, Some(80)).map_err(|source| UpstreamError::Host { variable, source })?;
+        Ok(Self { authority, authorization })
     }
 }
 

@@ -112,7 +112,7 @@ impl Front<'_, '_> {
     pub(super) fn no_such_command(&mut self, word: &str) {
         self.ui.note(&match UPSTREAM_ONLY.contains(&word) {
             true => not_here(word),
-            false => format!("Unknown command `{word}`; /help lists all commands."),
+            false => format!("Unknown command `{word}`. Run /help to list all commands."),
         });
     }
 

@@ -126,7 +126,7 @@ pub trait FrontEnd {
     /// Switches vim mode of the composer.
     fn set_vim(&mut self, on: bool) {
         let word = if on { "on" } else { "off" };
-        self.note(&format!("Vim mode is {word}. It applies to the screen, not to plain lines."));
+        self.note(&format!("Vim mode is {word}. It works only in the full-screen interface."));
     }
 
     /// Sets the editor for long prompts and proposed changes.

@@ -97,9 +97,11 @@ impl Front<'_, '_> {
             TypedLine::Command(command, rest)
                 if conversation.is_remote() && command.needs_own_process(rest) =>
             {
-                let text = "works only in a session that runs in this process";
                 let id = &self.turn.session.id;
-                self.ui.note(&format!("{} {text}: pollux --resume {id}", command.name()));
+                self.ui.note(&format!(
+                    "{} is not available in the core. To use it, run `pollux core stop`, then `pollux --resume {id}`.",
+                    command.name()
+                ));
                 CommandOutcome::Continue
             }
             TypedLine::Command(command, rest) => (command.run)(self, rest, conversation).await,
@@ -116,7 +118,7 @@ impl Front<'_, '_> {
     }
 
     pub(crate) fn keep_session(&mut self) {
-        self.ui.note("This client has one session per conversation; open the other session in the client.");
+        self.ui.note("This client uses one session per conversation. Open the other session in the client.");
     }
 
     pub(crate) async fn next_prompt(
@@ -180,7 +182,7 @@ impl Front<'_, '_> {
         match wanted.parse::<ApprovalMode>() {
             Err(error) => self.ui.error(&error.to_string()),
             Ok(ApprovalMode::Yolo) if self.turn.loaded.groups.security.disable_yolo => {
-                self.ui.error("Yolo mode is disabled by `security.disableYoloMode`.");
+                self.ui.error("YOLO mode is disabled by `security.disableYoloMode`.");
             }
             Ok(mode) if mode == self.mode => self.ui.note(&format!("Mode {mode}")),
             Ok(mode) => {

@@ -98,7 +98,7 @@ impl Front<'_, '_> {
     /// Whether the session goes on without this front end; says so if not.
     pub(super) fn may_detach(&mut self) -> bool {
         if self.remote.is_none() {
-            self.ui.note("This session runs in this process and ends with it; `pollux --attach` starts one to detach from.");
+            self.ui.note("cannot detach: this session does not run in the core; use `pollux --attach`");
         }
         self.remote.is_some()
     }

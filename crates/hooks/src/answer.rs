@@ -140,7 +140,7 @@ fn failure(warning: String) -> ParsedAnswer {
 /// Making a hook print too much must not bypass it.
 fn unreadable() -> ParsedAnswer {
     let reason = "the hook's output is too long".to_owned();
-    let warning = Some("printed too much output, which counts as deny".to_owned());
+    let warning = Some("printed too much output (treated as deny)".to_owned());
     let answer = HookAnswer { decision: Decision::Deny, reason: Some(reason), ..HookAnswer::default() };
     ParsedAnswer { answer, warning, failed: true }
 }

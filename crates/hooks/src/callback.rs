@@ -211,7 +211,7 @@ impl Callback {
                     Err(error) => failed(error.to_string()),
                 },
                 Err(CallbackError::NotAsked(why)) if self.name == "PreToolUse" => {
-                    let reason = format!("a hook could not be asked: {why}");
+                    let reason = format!("could not call a hook: {why}");
                     let answer = serde_json::json!({"decision": "block", "reason": reason});
                     (HookEnding::Exited(0), answer.to_string().into_bytes())
                 }

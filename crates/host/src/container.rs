@@ -151,7 +151,7 @@ pub(crate) fn notes(request: &ContainerRequest, engine: Engine, network: Network
             .push(format!("SANDBOX_FLAGS is passed to {engine} and can lift restrictions of the container."));
     }
     if !request.ports.is_empty() && network != NetworkMode::Open {
-        notes.push("SANDBOX_PORTS has no effect unless tools.sandboxNetwork is \"open\".".to_owned());
+        notes.push("ignoring `SANDBOX_PORTS`: `tools.sandboxNetwork` is not `open`.".to_owned());
     }
     notes
 }

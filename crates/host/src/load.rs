@@ -70,6 +70,6 @@ pub fn check_policy_files(options: &Request, loaded: &Loaded) -> Result<(), Fail
     match paths.find(|path| !loaded.env.cwd().join(path).exists()) {
         None => Ok(()),
         Some(path) => Err(Failure::new(ExitKind::Config, format!("policy file `{path}` not found"))
-            .hint("check the paths of `--policy` and `--admin-policy`")),
+            .hint("check the paths given with `--policy` and `--admin-policy`")),
     }
 }

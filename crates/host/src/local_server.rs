@@ -68,7 +68,7 @@ pub enum LocalServerError {
     #[error(transparent)]
     Model(#[from] GgufError),
     #[error(
-        "`{PROGRAM}` is not installed; install llama.cpp (https://github.com/ggml-org/llama.cpp), or set \
+        "`{PROGRAM}` not found in `PATH`; install llama.cpp (https://github.com/ggml-org/llama.cpp), or set \
          `local.serverCommand` in your user settings"
     )]
     NotInstalled,
@@ -310,7 +310,7 @@ mod tests {
     async fn start_errors_name_the_cause() {
         let folder = tempfile::tempdir().unwrap();
         let error = |options: &ServerOptions| LocalServer::start(options).err().unwrap().to_string();
-        assert!(error(&options(folder.path(), &[])).contains("`llama-server` is not installed"));
+        assert!(error(&options(folder.path(), &[])).contains("`llama-server` not found in `PATH`"));
         assert!(error(&options(folder.path(), &["/no/such"])).contains("could not start /no/such"));
         let mut other = options(folder.path(), &["/bin/true"]);
         other.model = folder.path().join("notes.txt");

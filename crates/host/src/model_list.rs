@@ -221,7 +221,7 @@ pub fn name_warning(loaded: &Loaded, name: &str) -> Option<String> {
     let providers = Providers::new(&env, &settings);
     if let Some(similar) = providers.similar(name) {
         return Some(format!(
-            "`{}` names no known provider; did you mean `{}`?",
+            "unknown provider in `{}`; did you mean `{}`?",
             one_line(name),
             one_line(&similar)
         ));

@@ -83,9 +83,9 @@ fn ways(loaded: &Loaded, changed: bool) -> String {
 /// Why a client may not switch to this mode, if it may not.
 pub fn forbidden_mode(mode: ApprovalMode, yolo_is_off: bool, is_trusted: bool) -> Option<&'static str> {
     match mode {
-        ApprovalMode::Yolo if yolo_is_off => Some("Yolo mode is disabled by `security.disableYoloMode`."),
+        ApprovalMode::Yolo if yolo_is_off => Some("YOLO mode is disabled by `security.disableYoloMode`."),
         ApprovalMode::Yolo | ApprovalMode::AutoEdit if !is_trusted => {
-            Some("This folder is not trusted; run `pollux trust` to trust it.")
+            Some("This folder is not trusted; run `pollux trust allow` to trust it.")
         }
         _ => None,
     }

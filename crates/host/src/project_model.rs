@@ -131,7 +131,7 @@ fn judge(loaded: &Loaded, model: &str) -> Judgement {
         |reason, is_open| Judgement::Ignored { provider: id.clone(), provider_name, reason, is_open };
     if id == GGUF {
         // A program reads that file, which could be anything.
-        return ignored("only you can choose a model file", false);
+        return ignored("a project cannot choose a model file", false);
     }
     let all_google = [id.as_str(), default].iter().all(|id| GOOGLE.contains(id));
     if id == default || (all_google && signs_in_to_vertex(loaded, &env)) {

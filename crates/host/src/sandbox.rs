@@ -119,7 +119,7 @@ impl Sandbox {
     /// Commands run directly on this machine.
     fn none(loaded: &Loaded) -> Self {
         let idle = !loaded.sandbox_allow.is_empty() || loaded.sandbox_report.is_some();
-        let note = || "No sandbox is in use: --sandbox-allow and --sandbox-report have no effect.".to_owned();
+        let note = || "No sandbox is in use: ignoring `--sandbox-allow` and `--sandbox-report`.".to_owned();
         Self::new(None, idle.then(note).into_iter().collect())
     }
 

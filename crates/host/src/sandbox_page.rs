@@ -46,7 +46,7 @@ fn status(sandbox: &Sandbox, env: &Env, rights: &SessionRights) -> String {
         let _ = writeln!(text, "  {}", one_line(&line));
     }
     if grants.iter().any(|grant| grant.by == GrantedBy::User) {
-        text.push_str("/sandbox revoke KIND:TARGET takes a grant back and ends commands that use it.\n");
+        text.push_str("/sandbox revoke KIND:TARGET revokes a grant and ends the commands that use it.\n");
     }
     text
 }
@@ -65,7 +65,7 @@ fn log(rights: &SessionRights) -> String {
 
 fn publish(rights: &SessionRights, port: &str) -> String {
     let Some(number) = port.parse::<u16>().ok().filter(|number| *number != 0) else {
-        return format!("Could not publish: `{}` is not a port (1 to 65535)", one_line(port));
+        return format!("Could not publish: invalid port `{}` (expected 1 to 65535)", one_line(port));
     };
     match rights.publish(number) {
         Ok(()) => format!(
@@ -81,7 +81,7 @@ fn revoke(rights: &SessionRights, target: &str) -> String {
         Err(error) => return format!("Could not revoke: {error}"),
     };
     if rights.revoke(&right) {
-        return format!("Revoked {right}. Commands that used it were ended; a rule in sandbox.toml stays.");
+        return format!("Revoked {right}. Commands that used it were ended; rules in sandbox.toml are kept.");
     }
     format!("{right} was not granted in this session.")
 }

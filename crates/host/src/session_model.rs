@@ -62,12 +62,13 @@ pub(crate) fn settle(request: &Request, loaded: &mut Loaded, session: &Chosen) -
     let settings = std::mem::replace(&mut loaded.groups.model.name, name);
     let shown = one_line(&last.name);
     let Err(reason) = usable(loaded, last) else {
-        let note = format!("Continuing with {shown}, the model of this session; `-m` chooses another.");
+        let note =
+            format!("Continuing with {shown}, the model of this session. To use another model, pass `-m`.");
         return Ok(Settled { of_session: true, note: Some(note) });
     };
     if last.local {
         return Err(Failure::new(ExitKind::Input, format!("cannot continue with {shown}: {reason}"))
-            .hint("the session used a local model; to send it to another one, name that with `-m`"));
+            .hint("the session used a local model; to send it to another model, name that model with `-m`"));
     }
     loaded.groups.model.name = settings;
     let note = configured.map(|model| {

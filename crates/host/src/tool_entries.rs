@@ -50,7 +50,7 @@ pub fn tool_entry(entry: &str, list: ToolList) -> Result<Vec<String>, String> {
         }
         let (server, tool) = of_server.split_once("__").unwrap_or((of_server, "*"));
         if server.contains('*') || (tool.contains('*') && tool != "*") {
-            return inexpressible("has a `*` that does not stand for all tools of a server");
+            return inexpressible("uses `*` for something other than all tools of a server");
         }
         return Ok(vec![match tool {
             "*" | "" => format!("{}*", qualified_tool_name(server, "")),

@@ -273,8 +273,7 @@ pub(crate) fn recorded_changes(turn: &Prepared<'_>, shadow: Option<CheckpointSto
 
 /// The warning about a model that cannot use tools.
 fn without_tools(info: &ModelInfo) -> Option<String> {
-    let warning =
-        || format!("{} has no tools: it can only talk. `providers.<id>.tools` changes that.", info.id);
+    let warning = || format!("{} cannot call tools. To change this, set `providers.<id>.tools`.", info.id);
     (!info.caps.tools).then(warning)
 }
 

@@ -86,7 +86,7 @@ pub struct Git<'a> {
 /// Why a repository could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum CloneError {
-    #[error("git is not installed; install it, or use a folder or an archive instead")]
+    #[error("`git` not found in `PATH`; install it, or use a folder or an archive instead")]
     GitMissing,
     #[error("could not run git: {0}")]
     NotRun(#[source] io::Error),

@@ -32,7 +32,7 @@ fn cannot_ask(approval: &Value) -> String {
     let text = |name: &str| why.and_then(|why| why.get(name)).and_then(Value::as_str).unwrap_or_default();
     let reason = [text("rule"), text("reason")].into_iter().filter(|part| !part.is_empty());
     let reason = reason.collect::<Vec<_>>().join(": ");
-    format!("This call needs an approval, and the MCP client cannot ask for one ({reason}).")
+    format!("This call needs approval, but the MCP client cannot ask for it ({reason}).")
 }
 
 /// The form of a question. Its text says what would happen; the choices say what they cover.

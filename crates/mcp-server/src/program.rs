@@ -36,7 +36,7 @@ impl Program {
     ) -> Result<Self, String> {
         let depth = depth.and_then(|depth| depth.parse().ok()).unwrap_or(0);
         if depth >= MAX_DEPTH {
-            return Err(format!("{MAX_DEPTH} servers of Pollux are started by each other already ({DEPTH})"));
+            return Err(format!("too many nested Pollux servers (limit {MAX_DEPTH}, counted in {DEPTH})"));
         }
         Ok(Self { executable, flags, mode, directory, depth })
     }
@@ -71,7 +71,8 @@ impl Program {
         if !done.status.success() {
             return Err(String::from_utf8_lossy(&done.stderr).trim().to_owned());
         }
-        serde_json::from_slice(&done.stdout).map_err(|error| format!("unexpected output of Pollux: {error}"))
+        serde_json::from_slice(&done.stdout)
+            .map_err(|error| format!("unexpected output from Pollux: {error}"))
     }
 
     fn command(&self, directory: &Path) -> Command {

@@ -96,7 +96,7 @@ pub enum AuthError {
         "No API key was found. Set GEMINI_API_KEY in your environment or in a .env file and try again.\n\n{NEWCOMER}"
     )]
     NoKey,
-    #[error("The auth type 'gateway' needs the address of the gateway in GOOGLE_GEMINI_BASE_URL.")]
+    #[error("The auth type 'gateway' needs the URL of the gateway in GOOGLE_GEMINI_BASE_URL.")]
     GatewayWithoutUrl,
     #[error(
         "Vertex AI needs one of these:\n  \
@@ -110,7 +110,7 @@ pub enum AuthError {
          GOOGLE_CLOUD_LOCATION; set them in your environment or in a .env file and try again."
     )]
     CredentialsWithoutPlace { missing: &'static str },
-    #[error("GOOGLE_CLOUD_LOCATION is no location (one looks like `us-central1` or `global`)")]
+    #[error("Invalid GOOGLE_CLOUD_LOCATION. Use a location such as `us-central1` or `global`.")]
     BadLocation,
     #[error(
         "The auth type '{kind}' ({what}) is not available in Pollux: it uses an OAuth client registered for \

@@ -200,7 +200,7 @@ impl GeminiClient {
             None => resource(model),
         };
         let url = Url::parse(&format!("{}/{resource}:{verb}", self.base))
-            .map_err(|error| unsendable(format!("the address for model `{model}` is not valid: {error}")))?;
+            .map_err(|error| unsendable(format!("invalid URL for model `{model}`: {error}")))?;
         let body = serde_json::to_vec(body)
             .map_err(|error| unsendable(format!("the request cannot be written as JSON: {error}")))?;
         let mut request = Request::new(Method::POST, url);

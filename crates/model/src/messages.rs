@@ -215,5 +215,5 @@ fn read_count(value: Value) -> Result<u64, Failure> {
         return Err(failure);
     }
     let count = value.get("input_tokens").map(usage::number);
-    count.ok_or_else(|| Failure::malformed("the token count is missing from the answer"))
+    count.ok_or_else(|| Failure::malformed("the response has no token count"))
 }

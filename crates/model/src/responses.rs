@@ -141,5 +141,5 @@ fn read_count(value: Value) -> Result<u64, Failure> {
     value
         .get("input_tokens")
         .and_then(tokens)
-        .ok_or_else(|| Failure::malformed("the token count is missing from the answer"))
+        .ok_or_else(|| Failure::malformed("the response has no token count"))
 }

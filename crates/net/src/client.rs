@@ -50,7 +50,7 @@ impl std::fmt::Debug for Proxies {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error(
-        "invalid proxy address for {scheme} ({reason}): set `{}_PROXY` to a URL such as `http://host:port`",
+        "invalid proxy URL in `{}_PROXY`: {reason}; use a URL such as `http://host:port`",
         scheme.to_uppercase()
     )]
     Proxy { scheme: &'static str, reason: String },
@@ -168,7 +168,11 @@ fn proxy(scheme: &'static str, address: &str, except: &str) -> Result<Proxy, Cli
 fn innermost(error: &reqwest::Error) -> String {
     let first: Option<&(dyn std::error::Error + 'static)> = std::error::Error::source(error);
     let last = std::iter::successors(first, |cause| cause.source()).last();
-    last.map_or_else(|| "not a URL".to_owned(), ToString::to_string)
+    match last.map(ToString::to_string) {
+        Some(reason) if reason == "relative URL without a base" => "missing scheme".to_owned(),
+        Some(reason) => reason,
+        None => "not a URL".to_owned(),
+    }
 }
 
 /// Requests carry a key in a header that reqwest would send along; it must not reach another host.

@@ -118,7 +118,9 @@ impl Client {
                 Incoming::Answer { id, result } if id == asked => {
                     let result = result.map_err(|error| RpcError::from_json(&error))?;
                     return serde_json::from_value(result).map_err(|error| {
-                        RpcError::internal(format!("unexpected answer of the core to `{method}`: {error}"))
+                        RpcError::internal(format!(
+                            "unexpected response from the core to `{method}`: {error}"
+                        ))
                     });
                 }
                 Incoming::Bad { error, .. } => return Err(error),

@@ -103,7 +103,7 @@ pub async fn restart(env: &Env, turns: Turns) -> Result<Result<(usize, Vec<Strin
 
 async fn reopen(env: &Env, params: &OpenParams) -> Result<(), String> {
     let client = daemon::connect(env, KIND).await.map_err(|failure| failure.message())?;
-    let mut client = client.ok_or("the core ended again")?;
+    let mut client = client.ok_or("the core exited again")?;
     let opened = client.call::<Value>("session/open", params).await;
     opened.map(drop).map_err(|error| error.message)
 }
@@ -149,8 +149,8 @@ async fn gone(pid: i32) -> Result<(), Failure> {
     let began = Instant::now();
     while test_kill_process(process).is_ok() && !is_zombie(pid) {
         if began.elapsed() > ENDING {
-            let text = format!("the core (pid {pid}) does not end");
-            return Err(Failure::new(ExitKind::Failure, text).hint(format!("kill {pid}")));
+            let text = format!("the core (pid {pid}) did not stop");
+            return Err(Failure::new(ExitKind::Failure, text).hint(format!("run `kill {pid}`")));
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -186,5 +186,5 @@ pub fn logs(env: &Env, most: usize) -> Result<(Vec<String>, PathBuf), Failure> {
 
 /// A remark about a core of another version.
 pub fn version_remark(status: &Status) -> Option<String> {
-    (status.program != VERSION).then(|| format!("restart for {VERSION}: run `pollux core restart`"))
+    (status.program != VERSION).then(|| format!("to use version {VERSION}, run `pollux core restart`"))
 }

@@ -154,10 +154,10 @@ fn folder(path: &Path) -> Result<(), RpcError> {
 pub(crate) fn name(text: &str) -> Result<SessionId, RpcError> {
     let wrong = |why: String| RpcError::invalid_params("session", why);
     if text.len() > MAX_NAME {
-        return Err(wrong(format!("a session id has at most {MAX_NAME} characters")));
+        return Err(wrong(format!("session id too long (limit {MAX_NAME} characters)")));
     }
     SessionId::parse(text)
-        .map_err(|_| wrong("a session id has only letters, digits, dashes and underscores".to_owned()))
+        .map_err(|_| wrong("invalid session id: use letters, digits, dashes and underscores".to_owned()))
 }
 
 impl From<&SessionReport> for Report {

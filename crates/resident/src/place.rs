@@ -110,7 +110,7 @@ fn remove_stale(path: &Path) -> Result<(), Failure> {
     }
     let refused = UnixStream::connect(path).err().map(|error| error.kind());
     if refused != Some(io::ErrorKind::ConnectionRefused) {
-        let text = format!("`{}` belongs to a process that does not answer", path.display());
+        let text = format!("`{}` belongs to a process that does not respond", path.display());
         return Err(
             Failure::new(ExitKind::Failure, text).hint("stop that process, then start the core again")
         );

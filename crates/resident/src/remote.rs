@@ -337,12 +337,13 @@ impl Driver {
         }
         let (severity, why) = match reason {
             "crashed" => (Severity::Error, "The session crashed"),
-            "unloaded" => (Severity::Info, "The core closed the session because nobody used it"),
+            "unloaded" => (Severity::Info, "The core closed the idle session"),
             "shutdown" => (Severity::Warning, "The core was stopped"),
-            "lost" => (Severity::Error, "The core is gone"),
+            "lost" => (Severity::Error, "The core is no longer running"),
             _ => (Severity::Info, "Another front end closed the session"),
         };
-        let text = format!("{why}. Everything recorded is saved: pollux attach {}", self.session);
+        let text =
+            format!("{why}. The session is saved. To resume it, run `pollux attach {}`.", self.session);
         self.notice(severity, text).await;
         if self.busy {
             self.tell(Event::TurnEnded(TurnEnd::Cancelled)).await;

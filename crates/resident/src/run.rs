@@ -80,7 +80,7 @@ async fn listen(place: &CorePlace, idle: Idle) -> Result<ExitKind, Failure> {
     };
     let log = Rc::new(Log::open(place.log_file()));
     log.line(&format!(
-        "pollux {VERSION} listens on {}, pid {}",
+        "pollux {VERSION} is listening on {}, pid {}",
         place.socket().display(),
         std::process::id()
     ));
@@ -146,7 +146,7 @@ fn admit(core: &Rc<Core>, stream: UnixStream) {
         Some(peer) => confinement::objection(peer.pid()).map(str::to_owned),
     };
     if let Some(who) = refused {
-        return core.log.line(&format!("refused a connection of {who}"));
+        return core.log.line(&format!("refused a connection from {who}"));
     }
     if core.connections.get() >= CONNECTIONS {
         return core.log.line("refused a connection: too many are open");

@@ -48,8 +48,8 @@ pub(crate) fn hello(connection: &Connection, params: Value) -> Result<Value, Rpc
     let common = theirs_max.min(ours_max);
     if common < theirs_min.max(ours_min) {
         let text = format!(
-            "no common protocol: pollux {} speaks {theirs_min} to {theirs_max}, the core is pollux {VERSION} and speaks \
-             {ours_min} to {ours_max}",
+            "no common protocol version: pollux {} supports {theirs_min} to {theirs_max}, the core (pollux \
+             {VERSION}) supports {ours_min} to {ours_max}",
             clean(&hello.program),
         );
         let data = json!({"program": VERSION, "protocol": PROTOCOL, "hint": "run `pollux core restart`"});
@@ -58,7 +58,7 @@ pub(crate) fn hello(connection: &Connection, params: Value) -> Result<Value, Rpc
     let name = hello.front.name.as_deref().unwrap_or(&hello.front.kind);
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
-        let why = "the name of a front end has only letters, digits, dots, dashes and underscores";
+        let why = "invalid name of a front end: use letters, digits, dots, dashes and underscores";
         return Err(RpcError::invalid_params("front", why));
     }
     let core = &connection.core;
@@ -114,7 +114,7 @@ pub(crate) async fn call(
         "op" => op(connection, read(params)?).await,
         "core/status" => write(&status(&connection.core)),
         "core/shutdown" => shutdown(&connection.core, &read(params)?).await,
-        "hello" => Err(RpcError::invalid_request("the connection is introduced already")),
+        "hello" => Err(RpcError::invalid_request("`hello` was already sent")),
         _ => Err(RpcError::no_such_method(method)),
     }
 }

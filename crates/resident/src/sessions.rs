@@ -169,7 +169,7 @@ impl Sessions {
             }
         }
         if self.len() >= MAX_SESSIONS {
-            return Err(RpcError::invalid_request(format!("the core has {MAX_SESSIONS} sessions already")));
+            return Err(RpcError::invalid_request(format!("the core already has {MAX_SESSIONS} sessions")));
         }
         let guard =
             Opening { sessions: Rc::clone(self), which: which.clone(), done: CancellationToken::new() };

@@ -109,7 +109,7 @@ impl SessionRights {
             Decision::Allow { reach: Reach::Public, rule } => ("connect, at a public address", rule, None),
             Decision::Allow { reach: Reach::Private, rule } => ("connect", rule, None),
             Decision::Deny { rule } => ("no access", rule, None),
-            Decision::Unlisted => ("asks; refused in headless runs", "no rule names it".to_owned(), allow),
+            Decision::Unlisted => ("asks; refused in headless runs", "no rule matches it".to_owned(), allow),
         };
         Ok(Explanation { target, verdict, rule, allow })
     }

@@ -86,7 +86,9 @@ impl Gate {
     fn options(&self) -> ProxyOptions {
         let problems = Arc::clone(&self.problems);
         let report = move |error| {
-            problems.locked().push(format!("could not save a grant: {error}; it holds for this session"));
+            problems
+                .locked()
+                .push(format!("could not save a grant: {error}; it applies to this session only"));
         };
         let store = FileStore::new(self.stored.clone(), self.project.clone(), report);
         let mut options = ProxyOptions::new(Arc::clone(&self.desk.rules), Arc::clone(&self.journal));

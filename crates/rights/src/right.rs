@@ -26,7 +26,7 @@ pub enum RightError {
     Kind(String),
     #[error("`{0}:` has no target")]
     Empty(&'static str),
-    #[error("`{0}` is not a port (1 to 65535)")]
+    #[error("invalid port `{0}` (expected 1 to 65535)")]
     Port(String),
     #[error("invalid host in `{text}`: {reason}")]
     Host { text: String, reason: String },

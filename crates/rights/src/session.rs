@@ -180,7 +180,7 @@ impl SessionRights {
                 base = open(&request)?;
             } else {
                 let level = base.level();
-                notes.push(format!("{level} has no proxy: sandboxed commands have no network"));
+                notes.push(format!("{level} has no proxy: sandboxed commands have no network access"));
             }
             network = if options.network_is_default { NetworkMode::Open } else { NetworkMode::None };
         }

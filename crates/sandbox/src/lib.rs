@@ -267,7 +267,7 @@ impl SandboxError {
 /// Why one level cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LevelError {
-    #[error("`{0}` is not installed")]
+    #[error("`{0}` not found in `PATH`")]
     NotInstalled(&'static str),
     #[error("not available on this system")]
     OtherSystem,

@@ -126,7 +126,7 @@ fn an_unavailable_level_is_reported_with_its_reason() {
         SandboxRequest { level: Some(Level::Bubblewrap), search_path: String::new(), ..request(&base) };
     let error = Sandbox::open(&request).unwrap_err().to_string();
     if cfg!(target_os = "linux") {
-        assert_eq!(error, "no sandbox works on this machine: bubblewrap: `bwrap` is not installed");
+        assert_eq!(error, "no sandbox works on this machine: bubblewrap: `bwrap` not found in `PATH`");
     }
 }
 

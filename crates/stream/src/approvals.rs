@@ -141,7 +141,7 @@ pub(crate) fn answer(approve: Approve) -> Result<ApprovalAnswer, Unusable> {
         (Some(Outcome::Refuse), ..) => {
             Ok(ApprovalAnswer::Refuse(message.unwrap_or_else(|| REJECTED.to_owned())))
         }
-        (_, Some(_), Some(_)) => Err(Unusable::invalid("`args` and `replies` exclude each other")),
+        (_, Some(_), Some(_)) => Err(Unusable::invalid("`args` and `replies` are mutually exclusive")),
         (_, None, Some(replies)) => Ok(ApprovalAnswer::Replies(replies)),
         (Some(Outcome::Edit | Outcome::Once) | None, Some(args), None) => Ok(ApprovalAnswer::Edited(args)),
         (Some(_), Some(_), None) => Err(Unusable::invalid("edited `args` are for one call only")),

@@ -161,7 +161,9 @@ impl Invocation for HostInvocation {
             let failed = |why: String| ToolOutcome::failed(ToolErrorKind::ExecutionFailed, why);
             let pending = PendingCall { call, name: name.clone(), args, answer };
             if calls.send(pending).is_err() {
-                return failed(format!("`{name}` cannot be called: the program that provides it has left"));
+                return failed(format!(
+                    "`{name}` cannot be called: the program that provides it has disconnected"
+                ));
             }
             tokio::select! {
                 biased;
@@ -172,7 +174,7 @@ impl Invocation for HostInvocation {
                         ToolOutcome::text(text, display)
                     }
                     Ok(HostAnswer::Failed(why)) => failed(why),
-                    Err(_) => failed(format!("`{name}` was not answered: the program that provides it has left")),
+                    Err(_) => failed(format!("`{name}` was not answered: the program that provides it has disconnected")),
                 },
                 () = tokio::time::sleep(LIMIT) => {
                     failed(format!("`{name}` was not answered within {} minutes", LIMIT.as_secs() / 60))

@@ -50,7 +50,7 @@ messages! {
             why: Why,
             /// The outcomes that `approve` may choose; `cancel` is always possible.
             offers: Vec<Offer>,
-            /// What would be lost for good.
+            /// Data that would be lost permanently.
             destroys: Option<String>,
             /// Answered by `replies`, one for each.
             questions: Option<Vec<Question>>,
@@ -70,7 +70,7 @@ messages! {
         "CALL_OUTPUT" => CallOutput {
             call_id: String,
             text: String,
-            /// Bytes that were left out before this text because the host did not keep up.
+            /// Bytes omitted before this text because the host was too slow.
             skipped: Option<u64>,
         }
         /// The model calls a tool of the host, which answers with `tool_result`.
@@ -141,7 +141,7 @@ messages! {
             /// The names of the tools that the model can call.
             tools: Vec<String>,
         }
-        /// A failure, a retry or a message that could not be used. The session goes on unless `RESULT` follows.
+        /// A failure, a retry or a message that could not be used. The session continues unless `RESULT` follows.
         "ERROR" => Error {
             message: String,
             code: String,

@@ -42,7 +42,10 @@ impl Service {
             Ok(holding) => Rc::new(holding),
             Err(LeaseError::Busy) => {
                 self.tasks.borrow_mut().remove(&task.id);
-                return Err(A2aError::new(ErrorKind::Unavailable, "another server works on this message"));
+                return Err(A2aError::new(
+                    ErrorKind::Unavailable,
+                    "another server is processing this message",
+                ));
             }
             Err(LeaseError::Store(error)) => {
                 self.tasks.borrow_mut().remove(&task.id);
@@ -92,7 +95,7 @@ impl Service {
             let before = task.cursor();
             self.read_batches(task).await?;
             if task.cursor() == before {
-                return Err(A2aError::new(ErrorKind::Unavailable, "another server works on this task"));
+                return Err(A2aError::new(ErrorKind::Unavailable, "another server is running this task"));
             }
         }
         Ok(())
@@ -108,8 +111,8 @@ impl Service {
             return Ok(());
         }
         self.metrics.count("recovered", 1);
-        let text = "The server that worked on this task stopped, and the turn was interrupted: what ran last may \
-                    have taken effect. Send a message to continue.";
+        let text = "The server running this task stopped and interrupted the turn. The last tool call may have \
+                    taken effect. Send a message to continue.";
         task.change(|record| record.pending.clear());
         let update = self.narrator(task).state(TaskState::InputRequired, Some(text), true);
         self.publish(task, update);
@@ -191,7 +194,7 @@ impl Service {
         let at = holding.cursor().next();
         if !self.store.append(&task.id, at, &updates).await? {
             holding.lost.cancel();
-            return Err(A2aError::new(ErrorKind::Unavailable, "another server works on this task"));
+            return Err(A2aError::new(ErrorKind::Unavailable, "another server is running this task"));
         }
         holding.waiting.borrow_mut().drain(..updates.len());
         holding.batch.set(at.batch);

@@ -48,7 +48,7 @@ impl Service {
         let task = self.find(caller, &id).await?;
         let context = task.read(|record| record.context.clone());
         if message.ids.context.as_ref().is_some_and(|given| *given != context) {
-            return Err(A2aError::params("`contextId` is not that of the task"));
+            return Err(A2aError::params("`contextId` does not match the task"));
         }
         self.continue_task(caller, task, message, &digest).await
     }
@@ -149,7 +149,7 @@ impl Service {
             let word = state.word(Dialect::Tagged);
             return Err(A2aError::new(
                 ErrorKind::Unsupported,
-                format!("the task is {word} and takes no messages"),
+                format!("the task is {word} and accepts no messages"),
             ));
         }
         self.check_limits(&caller.owner)?;

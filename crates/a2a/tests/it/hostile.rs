@@ -57,7 +57,7 @@ async fn a_protocol_violation_is_an_error_without_control_characters() {
     .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "could not call the agent 'helper': the agent answered with an error: no task (-32001)"
+        "could not call agent 'helper': the agent returned an error: no task (-32001)"
     );
     let error = answered(|| {
         HttpAnswer::status(200).header("content-type", "text/event-stream").body("data: {oops\n\n")

@@ -39,7 +39,7 @@ pub(super) fn methods(client: &Capabilities) -> Vec<Value> {
         methods.push(json!({
             "type": "terminal",
             "id": TERMINAL,
-            "name": "Sign in in a terminal",
+            "name": "Sign in from a terminal",
             "description": "Run `pollux auth login`",
             "args": ["auth", "login"],
             "env": {},
@@ -66,7 +66,7 @@ pub(super) async fn authenticate(server: &Rc<Server>, params: &Value) -> Result<
     match method.as_str() {
         API_KEY | VERTEX => {}
         TERMINAL => {
-            let why = "This method is carried out by the client: run `pollux auth login` in a terminal";
+            let why = "The client performs this method: run `pollux auth login` in a terminal";
             return Err(RpcError::invalid_params("methodId", why));
         }
         other => {

@@ -92,7 +92,7 @@ pub(super) fn list(rows: &[CredentialRow], as_json: bool) -> String {
             (None, _) => {}
         }
         if row.plain_text {
-            text.push_str("  not encrypted: the file is gemini-cli's\n");
+            text.push_str("  not encrypted (gemini-cli's file)\n");
         }
     }
     plain(&text).into_owned()

@@ -36,7 +36,7 @@ pub enum ConfigCommand {
     },
     /// Print the value of a setting
     ///
-    /// Prints the bare value; objects and arrays are printed as JSON.
+    /// Prints only the value. Objects and arrays are printed as JSON.
     #[command(after_help = "Examples:
   pollux config get model.name")]
     Get {

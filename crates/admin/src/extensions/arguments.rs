@@ -71,14 +71,14 @@ enum ExtensionsLeaf {
     /// Install an extension
     ///
     /// Installs from a folder, an archive (.zip, .tar.gz), a git repository, or a GitHub repository (owner/repo). For
-    /// GitHub, uses the latest release if there is one. Shows everything the extension would run and asks first.
+    /// GitHub, uses the latest release if there is one. Shows everything the extension would run and asks for confirmation.
     #[command(after_help = "Examples:
   pollux extensions install https://github.com/gemini-cli-extensions/security
   pollux extensions install owner/repo --ref v1.2.0")]
     Install(InstallArgs),
     /// List installed extensions
     ///
-    /// Shows where each extension is enabled, what it provides, and whether its files were changed.
+    /// Shows where each extension is enabled, its contents, and whether its files have changed.
     #[command(after_help = "Examples:
   pollux extensions list
   pollux extensions list -o json")]
@@ -130,7 +130,7 @@ enum ExtensionsLeaf {
     Disable(SwitchArgs),
     /// Change an extension's settings
     ///
-    /// Asks for the values. Secrets go to the keychain.
+    /// Asks for each value. Secrets are stored in the keychain.
     #[command(after_help = "Examples:
   pollux extensions config security
   pollux extensions config security API_TOKEN --scope workspace")]
@@ -164,7 +164,7 @@ Examples:
     },
     /// Check an extension for problems
     ///
-    /// Exits with 1 if there are any.
+    /// Exits with 1 if it finds any.
     #[command(after_help = "Examples:
   pollux extensions validate my-tools")]
     Validate {
@@ -195,7 +195,7 @@ struct InstallArgs {
     /// Branch, tag or commit
     #[arg(long = "ref", value_name = "name")]
     reference: Option<String>,
-    /// Let gemini-cli update it automatically (in Pollux, run `extensions update --all`)
+    /// Let gemini-cli update the extension automatically (Pollux does not; run `pollux extensions update --all`)
     #[arg(long)]
     auto_update: bool,
     /// Include pre-releases

@@ -68,7 +68,7 @@ pub enum HooksCommand {
     },
     /// Run the hooks for an event
     ///
-    /// Runs them for real with sample input, and shows each hook's response and its effect.
+    /// Runs each hook with sample input, and shows its response and its effect.
     #[command(
         alias = "test",
         after_help = "Events:

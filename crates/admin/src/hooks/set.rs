@@ -146,7 +146,9 @@ impl HookSet {
         text.push_str("Migration complete! Please review the migrated hooks in .gemini/settings.json\n");
         if !matches!(self.loaded.binding, Binding::Unbound) || !self.loaded.trust.uses_project() {
             // They are the project's commands: to write them down is not to agree to them.
-            text.push_str("They run once this folder is trusted with them: see `pollux trust show`, then `pollux trust allow`.\n");
+            text.push_str(
+                "They run once you trust this folder: run `pollux trust show`, then `pollux trust allow`.\n",
+            );
         }
         Ok(text)
     }

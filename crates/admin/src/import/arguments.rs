@@ -10,8 +10,8 @@ use crate::usage::UsageError;
 /// Import settings from Claude Code or Codex
 ///
 /// Converts settings, approval rules, hooks, MCP servers, commands, sub-agents and skills. Existing settings and
-/// files are never overwritten, and approval rules are imported only from your home directory. Without an agent,
-/// shows what was found.
+/// files are never overwritten, and approval rules are imported only from your home directory. Without an
+/// argument, lists the files found and changes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux import
@@ -21,7 +21,7 @@ pub struct ImportArgs {
     /// Program to import from
     #[arg(value_name = "agent")]
     agent: Option<ImportAgent>,
-    /// Show what would be written without writing anything
+    /// Show the changes without writing anything
     #[arg(long)]
     dry_run: bool,
     /// Output JSON

@@ -131,19 +131,19 @@ enum McpLeaf {
     },
     /// List servers and their connection status
     ///
-    /// Waits at most a few seconds for servers to respond.
+    /// Waits up to 5 seconds for each server to respond, or up to 30 seconds if the `timeout` of the server allows it.
     #[command(after_help = "Examples:
   pollux mcp list")]
     List,
     /// Enable a server
     ///
-    /// Changes your user configuration only, wherever the server is defined.
+    /// Changes only your user configuration, even if the server is defined elsewhere.
     #[command(after_help = "Examples:
   pollux mcp enable docs")]
     Enable(SwitchArgs),
     /// Disable a server
     ///
-    /// Changes your user configuration only, wherever the server is defined.
+    /// Changes only your user configuration, even if the server is defined elsewhere.
     #[command(after_help = "Examples:
   pollux mcp disable docs")]
     Disable(SwitchArgs),
@@ -157,21 +157,21 @@ enum McpLeaf {
         #[arg(value_name = "name")]
         name: String,
     },
-    /// List MCP server tools
+    /// List the tools of MCP servers
     ///
-    /// Shows the names that policies and the model use.
+    /// Shows each tool under the name that the model and approval rules use.
     #[command(after_help = "Examples:
   pollux mcp tools
   pollux mcp tools docs")]
     Tools {
-        /// Server; all servers by default
+        /// Server to list (default: all servers)
         #[arg(value_name = "name")]
         name: Option<String>,
     },
     /// Run Pollux as an MCP server
     ///
-    /// Other agents give tasks to Pollux with the tools pollux_run and pollux_reply, over standard input and output. Flags
-    /// before `mcp` apply to every session. Approvals are put to the client's user.
+    /// Other agents send tasks to Pollux with the tools pollux_run and pollux_reply, over standard input and output. Options
+    /// before `mcp` apply to every session. The client asks its user for approvals.
     #[command(after_help = "Examples:
   pollux mcp serve
   pollux --model flash --approval-mode auto_edit mcp serve")]
@@ -205,16 +205,16 @@ struct AddArgs {
     /// Transport to connect with
     #[arg(short, long, visible_alias = "type", value_name = "transport", value_enum, default_value_t)]
     transport: ServerTransport,
-    /// Environment variable for the server; `$NAME` in the value is expanded at every start; repeatable
+    /// Environment variable for the server; `$NAME` in the value is expanded when the server starts; repeatable
     #[arg(short, long, value_name = "KEY=value", value_parser = variable)]
     env: Vec<(String, String)>,
     /// HTTP header for the server; repeatable
     #[arg(short = 'H', long, value_name = "Name: value", value_parser = header)]
     header: Vec<(String, String)>,
-    /// Timeout for connecting and for each request, in milliseconds
+    /// Timeout for connecting and for each request, in milliseconds (default: 600000)
     #[arg(long, value_name = "ms", value_parser = count::<u64>)]
     timeout: Option<u64>,
-    /// Run its tools without approval (user settings only)
+    /// Run the server's tools without approval (user settings only)
     #[arg(long)]
     trust: bool,
     /// Description of the server
@@ -233,7 +233,7 @@ struct SwitchArgs {
     /// Name of the server
     #[arg(value_name = "name")]
     name: String,
-    /// Apply to the current session only (only in `/mcp`)
+    /// Apply only to the current session (works only in the `/mcp` command)
     #[arg(long)]
     session: bool,
 }

@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_secs(5);
 const LONGEST_LOOK: Duration = Duration::from_secs(30);
 
 const HOW_TO_TRUST: &str =
-    "`pollux trust show` tells what this folder would run, and `pollux trust allow` trusts it.";
+    "To review this folder, run `pollux trust show`; to trust it, run `pollux trust allow`.";
 
 /// The servers that settings name, for `pollux mcp`.
 pub fn server_set(options: &Request, env: &Env) -> Result<ServerSet, Failure> {
@@ -75,7 +75,7 @@ impl ServerSet {
             }
         };
         if server.trust && server.scope == ServerScope::Project {
-            notes.push("`trust` has no effect in project settings; use `-s user`.".to_owned());
+            notes.push("`trust` is ignored in project settings; use `-s user`.".to_owned());
         }
         if server.scope == ServerScope::Project && !self.loaded.trust.uses_project() {
             notes.push(
@@ -117,7 +117,7 @@ impl ServerSet {
             } else {
                 format!("✓ MCP server '{name}' disabled for this session.\n")
             };
-            let note = "`--session` has no effect outside a session; without it the change is permanent.";
+            let note = "`--session` works only in a session; omit it to make a permanent change.";
             return Ok(ServerOutcome { out: text, notes: vec![note.to_owned()] });
         }
         let file = mcp::switches_file(&self.loaded);
@@ -286,7 +286,7 @@ impl ServerSet {
         prompter: &mut Prompter<'_>,
     ) -> bool {
         let screen = &mut *prompter.screen;
-        let _ = writeln!(screen, "Signing in to MCP server '{name}' at this address:\n\n{}\n", login.url());
+        let _ = writeln!(screen, "URL to sign in to MCP server '{name}':\n\n{}\n", login.url());
         if !login.scopes().is_empty() {
             // The server chose the words.
             let rights = login.scopes().join(", ");
@@ -307,8 +307,8 @@ impl ServerSet {
         }
         let _ = writeln!(
             screen,
-            "Waiting for the browser, at most 5 minutes (Ctrl+C stops). If it runs on another machine, paste the \
-             address that it ends at, or the code that it shows:"
+            "Waiting up to 5 minutes for the browser (Ctrl+C to cancel). If the browser is on another machine, \
+             paste the final URL or the code it shows:"
         );
         true
     }
@@ -412,7 +412,7 @@ fn entry(server: &NewServer) -> Value {
 fn why(unused: &Unused) -> String {
     match unused {
         Unused::Blocked(why) | Unused::Disabled(why) | Unused::Invalid(why) => why.clone(),
-        Unused::Overlay => "its entry names neither a command nor a URL".to_owned(),
+        Unused::Overlay => "its entry has neither a command nor a URL".to_owned(),
     }
 }
 

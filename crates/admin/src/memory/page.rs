@@ -37,7 +37,8 @@ pub(super) fn status(status: &Value) -> String {
     let mut text = if on {
         "Durable memory is on.\n".to_owned()
     } else {
-        "Durable memory is off: nothing is kept, read or watched. run `pollux memory enable`.\n".to_owned()
+        "Durable memory is off: nothing is recorded, read or watched. To turn it on, run `pollux memory enable`.\n"
+            .to_owned()
     };
     for (path, name) in FACTS {
         let Some(value) = status.pointer(path).filter(|value| !value.is_null()) else { continue };

@@ -8,7 +8,7 @@ use crate::context::Context;
 
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ServeArgs {
-    /// Port to listen on; a free one by default
+    /// Port to listen on (default: any free port)
     #[arg(long, value_name = "port")]
     pub port: Option<u16>,
     /// GGUF file, or a model name such as gguf//models/qwen3-8b.gguf

@@ -159,7 +159,7 @@ fn invalid_model_lists_are_reported_in_one_line() {
     let said = failed(|_| HttpAnswer::status(200).body("x".repeat(10 << 20)));
     assert!(said.contains("instead of an API reply"), "{said}");
     let said = failed(|_| HttpAnswer::json(&json!({"nothing": true})));
-    assert!(said.contains("the list of models is missing"), "{said}");
+    assert!(said.contains("the response has no list of models"), "{said}");
 }
 
 #[test]

@@ -121,7 +121,7 @@ enum PolicyLeaf {
   pollux policy replay
   pollux policy replay --headless --policy team.toml")]
     Replay {
-        /// Sessions to replay; all sessions of this project by default
+        /// Sessions to replay (default: all sessions of this project)
         #[arg(value_name = "sessions")]
         sessions: Vec<String>,
         /// Replay the sessions of all projects
@@ -149,7 +149,7 @@ enum PolicyLeaf {
     },
     /// Check policy files for problems
     ///
-    /// If no files are given, checks the ones a run would load. Exits with 1 on errors.
+    /// Without arguments, checks the files that a session would load. Exits with 1 on errors.
     #[command(after_help = "Examples:
   pollux policy lint
   pollux policy lint .gemini/policies")]

@@ -9,8 +9,8 @@ use toml::de::DeTable;
 
 use super::{PolicyCall, PolicyView};
 
-pub(super) const FORM: &str = "a case is `[[case]]` with tool, args, mode, headless and expect in a .toml file, \
-    or a line of tool, args, mode, headless and expect with tabs between them";
+pub(super) const FORM: &str = "in a .toml file, write `[[case]]` tables with tool, args, mode, headless and \
+                               expect; in other files, write these five fields in one line, separated by tabs";
 
 const DECISIONS: [&str; 3] = ["allow", "ask", "deny"];
 
@@ -66,7 +66,7 @@ fn line_row(line: &str) -> Result<Row<'_>, String> {
     let headless = match *headless {
         "true" | "headless" => true,
         "false" | "" => false,
-        other => return Err(format!("headless is `true` or `false`, not `{other}`")),
+        other => return Err(format!("headless must be `true` or `false`, not `{other}`")),
     };
     Ok(Row { tool, args: Value::from(*args), mode, headless, expect })
 }
@@ -93,7 +93,7 @@ fn from_toml(text: &str) -> Result<Vec<Case>, (usize, String)> {
 
 fn table_row(value: &Value) -> Result<Row<'_>, String> {
     const KEYS: [&str; 5] = ["tool", "args", "mode", "headless", "expect"];
-    let table = value.as_object().ok_or("a case is a table, written `[[case]]`")?;
+    let table = value.as_object().ok_or("`case` must be a table, written `[[case]]`")?;
     if let Some(key) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
         return Err(format!("unknown key `{key}` in a case"));
     }
@@ -164,7 +164,7 @@ mod tests {
             ),
             ("a.tsv", "glob\t[]\t\t\tallow", "a.tsv:1: args must be an object"),
             ("a.tsv", "glob\t{}\tfast\t\tallow", "a.tsv:1: unknown mode `fast`"),
-            ("a.tsv", "glob\t{}\t\tno\tallow", "a.tsv:1: headless is `true` or `false`, not `no`"),
+            ("a.tsv", "glob\t{}\t\tno\tallow", "a.tsv:1: headless must be `true` or `false`, not `no`"),
             ("a.tsv", "glob\t{}\t\t\tmaybe", "a.tsv:1: expected allow, ask or deny, not `maybe`"),
             ("a.toml", "x = 1\n", "a.toml:1: no `[[case]]` found"),
             ("a.toml", "\n[[case]]\nexpect = \"deny\"\n", "a.toml:2: the case has no tool"),

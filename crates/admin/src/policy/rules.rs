@@ -141,7 +141,7 @@ impl Rules {
         if !self.engine.exposes(&target.facts(), mode, interactive) {
             let verdict = self.engine.decide(&target.request(&call.args, &Effect::None, mode, interactive));
             let denied = verdict.decision == Decision::Deny;
-            let reason = format!("the model is not offered `{}` in such a run", target.name);
+            let reason = format!("`{}` is not offered to the model in this mode", target.name);
             return Ok(if denied { Ok(verdict) } else { Err(reason) });
         }
         let plan = (mode == ApprovalMode::Plan)
@@ -163,7 +163,9 @@ impl Rules {
             }
             Depth::Still | Depth::Rules => {
                 for check in &verdict.checks {
-                    verdict.reason.push_str(&format!("; the safety checker `{}` would be asked", check.name));
+                    verdict
+                        .reason
+                        .push_str(&format!("; the safety checker `{}` would be consulted", check.name));
                 }
             }
             Depth::Whole => {}

@@ -76,7 +76,7 @@ enum ProvidersLeaf {
         /// Base URL of the API
         #[arg(long, value_name = "url")]
         base_url: String,
-        /// Environment variable that holds the key
+        /// Environment variable that contains the key
         #[arg(long, value_name = "variable", value_parser = variable_names())]
         env_key: Option<String>,
         /// API that the server implements
@@ -97,7 +97,7 @@ enum ProvidersLeaf {
     },
     /// Store a provider's API key
     ///
-    /// Asks for the key without showing it, or reads it from standard input. It is stored in the keychain, or in an
+    /// Asks for the key without showing it, or reads it from standard input. The key is stored in the keychain, or in an
     /// encrypted file if there is no keychain. Only API keys work, not ChatGPT or Claude subscriptions.
     #[command(after_help = "Examples:
   pollux providers login anthropic

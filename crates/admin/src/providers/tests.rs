@@ -150,7 +150,7 @@ fn invalid_providers_are_not_added() {
     let home = home().user_settings(r#"{"providers": {"my-lab": {"baseUrl": "https://a.example/v1"}}}"#);
     let before = home.settings_text();
     for (words, expected) in [
-        (&["lab", "--base-url", "llm.example"][..], "invalid address for provider `lab`"),
+        (&["lab", "--base-url", "llm.example"][..], "invalid base URL for provider `lab`"),
         (&["lab", "--base-url", "https://me:secret@x/v1"], "not in the address"),
         (&["my.lab", "--base-url", "https://b.example/v1"], "share the variable POLLUX_MY_LAB_API_KEY"),
         (&["a/b", "--base-url", "https://b.example/v1"], "invalid provider id"),

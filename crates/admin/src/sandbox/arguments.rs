@@ -39,8 +39,8 @@ pub enum SandboxCommand {
 enum SandboxLeaf {
     /// Show the active sandbox and its limits
     ///
-    /// Tries every sandbox type available on this system, best first. For the one in use, lists which kinds of access are
-    /// held (blocked), partly held, or open.
+    /// Tries every sandbox type available on this system, best first. For the one in use, shows whether each kind of
+    /// access is blocked (`held`), partly blocked (`partly`) or `open`.
     #[command(after_help = "Examples:
   pollux sandbox status
   pollux sandbox status --json")]
@@ -57,7 +57,7 @@ enum SandboxLeaf {
     Check,
     /// Explain the rule for a path or host
     ///
-    /// Says what sandboxed commands can do with it, which rule decides, and which flag would allow more.
+    /// Shows the access that sandboxed commands have, the rule that decides, and the flag that would allow more.
     #[command(after_help = "Examples:
   pollux sandbox explain ~/.ssh/id_ed25519
   pollux sandbox explain .git/hooks

@@ -20,12 +20,12 @@ fn the_status_lists_the_levels_and_what_is_open() {
         [(Level::Bubblewrap, Err(LevelError::NotInstalled("bwrap"))), (Level::Landlock, Ok(landlock()))];
     let text = page::status(&tried, Some(&landlock()), true);
     assert!(text.starts_with("Sandbox: Landlock\n"), "{text}");
-    assert!(text.contains("bwrap         unavailable: `bwrap` is not installed\n"), "{text}");
+    assert!(text.contains("bwrap         unavailable: `bwrap` not found in `PATH`\n"), "{text}");
     assert!(text.contains("  files outside             held\n"), "{text}");
     assert!(text.contains("  modes and times outside   open: mode, times"), "{text}");
     let facts = page::status_json(&tried, Some(&landlock()), true);
     assert_eq!(facts["level"], "landlock");
-    assert_eq!(facts["levels"][0]["reason"], "`bwrap` is not installed");
+    assert_eq!(facts["levels"][0]["reason"], "`bwrap` not found in `PATH`");
     let rights = facts["rights"].as_array().unwrap();
     let network = rights.iter().find(|right| right["name"] == "network").unwrap();
     assert_eq!(network["state"], "open");

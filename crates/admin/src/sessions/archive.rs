@@ -175,7 +175,7 @@ impl Archive {
             }
             SelectedSession::Foreign(found) => Err(Failure::new(
                 ExitKind::Input,
-                format!("cannot export a session of {}: only sessions of Pollux and gemini-cli", found.store.agent.label()),
+                format!("cannot export a session of {}; only sessions of Pollux and gemini-cli can be exported", found.store.agent.label()),
             )
             .hint("import it first with `pollux sessions import`, or use `pollux sessions transcript --format jsonl`")),
         }

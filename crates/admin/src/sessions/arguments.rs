@@ -121,7 +121,7 @@ impl RewindWhat {
 enum SessionsLeaf {
     /// List sessions
     ///
-    /// Shows the sessions of this project, oldest first, with the numbers that `--resume` takes.
+    /// Shows the sessions of this project, oldest first, with the numbers that `--resume` accepts.
     #[command(after_help = "Examples:
   pollux sessions list
   pollux sessions list --all-projects --source all")]
@@ -141,8 +141,8 @@ enum SessionsLeaf {
     },
     /// Show a session's details and prompts
     ///
-    /// If the session is not in this project, searches other projects and agents. `rewind --to` takes the numbers of
-    /// the prompts.
+    /// If the session is not in this project, searches other projects and agents. The output numbers the
+    /// prompts, as `rewind --to` expects.
     #[command(after_help = "Examples:
   pollux sessions show latest
   pollux sessions show 0f9d --source claude")]
@@ -156,7 +156,7 @@ enum SessionsLeaf {
     /// Search all sessions
     ///
     /// Finds messages that contain all the words, most relevant first, then most recent. The last word may be a prefix, and '"two
-    /// words"' is a phrase. The first search reads every session; later searches read only what changed.
+    /// words"' is a phrase. The first search reads every session; later searches read only new and changed sessions.
     #[command(after_help = "Examples:
   pollux sessions search database migration
   pollux sessions search '\"connection refused\"' --this-project")]
@@ -166,7 +166,7 @@ enum SessionsLeaf {
     /// Includes messages, tool calls and errors; omits thoughts and tool output.
     #[command(after_help = "Examples:
   pollux sessions transcript latest
-  pollux sessions transcript 3 --format markdown > talk.md")]
+  pollux sessions transcript 3 --format markdown > session.md")]
     Transcript {
         #[command(flatten)]
         session: SessionArg,
@@ -179,7 +179,7 @@ enum SessionsLeaf {
     },
     /// Find a project by part of its name
     ///
-    /// Session files hold only a hash of the project's path. Pollux looks for the matching path among known projects, in the usual folders (~, ~/dev,
+    /// Session files contain only a hash of the project's path. Pollux looks for the matching path among known projects, in the usual folders (~, ~/dev,
     /// ~/projects, ~/src, ~/code, …), and in the arguments of tool calls.
     #[command(after_help = "Examples:
   pollux sessions find-project shop
@@ -195,9 +195,9 @@ enum SessionsLeaf {
     /// Write a session to a file
     ///
     /// Writes the whole session as indented JSON, as gemini-cli's /export-session does. `--session-file` and
-    /// `pollux sessions import` read it.
+    /// `pollux sessions import` read such files.
     #[command(after_help = "Examples:
-  pollux sessions export latest --output talk.json")]
+  pollux sessions export latest --output session.json")]
     Export {
         #[command(flatten)]
         session: SessionArg,
@@ -216,7 +216,7 @@ enum SessionsLeaf {
     /// Copies a session file or another agent's session under a new id, for use with `--resume`. Tool calls from other agents
     /// become text notes. The source is not changed.
     #[command(after_help = "Examples:
-  pollux sessions import talk.json
+  pollux sessions import session.json
   pollux sessions import 0f9d --source claude")]
     #[command(mut_arg("id", |id| id.help("Session number, id, id prefix or `latest`, or a session file")))]
     Import {
@@ -228,7 +228,7 @@ enum SessionsLeaf {
     },
     /// Delete a session
     ///
-    /// Shows what would be deleted and asks first. Sessions in use and sessions of other agents are never deleted.
+    /// Lists the files to delete and asks for confirmation. Sessions in use and sessions of other agents are never deleted.
     #[command(after_help = "Examples:
   pollux sessions delete 3
   pollux sessions delete latest --yes")]
@@ -248,7 +248,7 @@ enum SessionsLeaf {
     #[command(after_help = "Examples:
   pollux sessions prune --dry-run")]
     Prune {
-        /// List the files that would be deleted, and why
+        /// List the files that would be deleted and the reasons
         #[arg(long)]
         dry_run: bool,
         /// Skip the confirmation prompt; required without a terminal
@@ -283,8 +283,8 @@ enum SessionsLeaf {
     },
     /// Rewind a session to an earlier prompt
     ///
-    /// Shows what would change and asks first. Rewinding the conversation removes the prompt and everything after it; `pollux sessions show` prints
-    /// the numbers and ids.
+    /// Shows the changes and asks for confirmation. Rewinding the conversation removes the prompt and everything after it.
+    /// `pollux sessions show` prints the numbers and ids of the prompts.
     #[command(after_help = "Examples:
   pollux sessions rewind latest --to 2 --conversation
   pollux sessions rewind 3 --to 1 --both --yes")]
@@ -296,10 +296,10 @@ struct SessionArg {
     /// Session number, id, id prefix or `latest`
     #[arg(value_name = "id", value_parser = FilledParser)]
     id: String,
-    /// Look in all projects
+    /// Search all projects
     #[arg(long)]
     all_projects: bool,
-    /// Agent the session belongs to; any by default
+    /// Agent that the session belongs to (default: any)
     #[arg(long, value_name = "name", value_parser = sources())]
     source: Option<SessionSource>,
 }
@@ -327,7 +327,7 @@ struct SearchArgs {
     /// Include sub-agent sessions
     #[arg(long)]
     subagents: bool,
-    /// Maximum number of results
+    /// Maximum number of results (default: 50)
     #[arg(long, value_name = "n", value_parser = count::<usize>)]
     limit: Option<usize>,
     /// Output JSON

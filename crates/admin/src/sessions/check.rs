@@ -30,7 +30,7 @@ pub(super) fn print(
     let failure =
         Failure::new(ExitKind::Failure, format!("{damaged} of {} session files are damaged", files.len()));
     Err(if repairable && !repair {
-        failure.hint("`pollux sessions verify --repair` repairs what it can and keeps a copy")
+        failure.hint("run `pollux sessions verify --repair` to repair them; it keeps copies of the originals")
     } else {
         failure
     })

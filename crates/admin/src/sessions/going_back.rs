@@ -91,7 +91,7 @@ fn in_use(error: &ResumeError) -> Failure {
     match error {
         ResumeError::InUse { pid, .. } => {
             Failure::new(ExitKind::Input, format!("the session is in use by process {pid}"))
-                .hint("end that run first")
+                .hint("stop that process first")
         }
         other => Failure::from_error(ExitKind::Input, other),
     }
@@ -105,7 +105,7 @@ fn target(session: &StoredSession, prompts: &[Prompt], to: &str) -> Result<usize
     }
     let missing = |text: String| {
         Failure::new(ExitKind::Input, text)
-            .hint("`pollux sessions show` prints the numbers and ids of prompts")
+            .hint("run `pollux sessions show` to see the numbers and ids of prompts")
     };
     if let Ok(number) = to.parse::<usize>() {
         let prompt = number.checked_sub(1).and_then(|index| prompts.get(index));
@@ -233,7 +233,7 @@ impl FilesBack {
                     .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
                 let kept = applied.kept.into_iter().map(|kept| match kept {
                     KeptPath::Changed(path) => (path, "changed in the meantime".to_owned()),
-                    KeptPath::NotEmpty(path) => (path, "something else is in it".to_owned()),
+                    KeptPath::NotEmpty(path) => (path, "it contains other files".to_owned()),
                 });
                 let failed = applied.failed.into_iter().map(|(path, error)| (path, error.to_string()));
                 Ok(Rewound {

@@ -21,7 +21,7 @@ pub(super) fn delete(
     let removed = (proposal.carry_out)()?;
     if let [(_, why), ..] = removed.skipped.as_slice() {
         return Err(Failure::new(ExitKind::Input, format!("the session was not deleted: {why}"))
-            .hint("end the run that uses it, then try again"));
+            .hint("stop the process that uses it, then try again"));
     }
     report(&proposal.plan, &removed, as_json, context.out)
 }
@@ -43,12 +43,12 @@ pub(super) fn prune(
         if is_empty {
             return print_result(
                 context.out,
-                &format!("Nothing to delete ({rule}); {} sessions stay.\n", plan.kept),
+                &format!("Nothing to delete ({rule}); {} sessions are kept.\n", plan.kept),
             );
         }
         return print_result(context.out, &format!("{}\nNothing was deleted.\n", self::plan(plan)));
     }
-    context.agreed(yes, "Delete all of it?", &self::plan(plan))?;
+    context.agreed(yes, "Delete all of these?", &self::plan(plan))?;
     let removed = (proposal.carry_out)()?;
     report(plan, &removed, as_json, context.out)
 }
@@ -70,11 +70,11 @@ fn plan(removals: &Removals) -> String {
         paths(&removal.paths, &mut text);
     }
     if !removals.leftovers.is_empty() {
-        text.push_str("Stored outputs that are as old:\n");
+        text.push_str("Stored outputs of the same age:\n");
         paths(&removals.leftovers, &mut text);
     }
     if let Some(rule) = &removals.rule {
-        let _ = writeln!(text, "{} to delete, {} stay ({rule}).", removals.sessions.len(), removals.kept);
+        let _ = writeln!(text, "{} to delete, {} to keep ({rule}).", removals.sessions.len(), removals.kept);
     }
     text.truncate(text.trim_end().len());
     text

@@ -39,7 +39,7 @@ pub(super) fn run(
 
 fn plan(way: &WayBack) -> String {
     let mut text = format!(
-        "Session {}, back to before: {} [{}]\n",
+        "Rewind session {} to before: {} [{}]\n",
         shown(&way.session),
         shown(&way.prompt),
         shown(&way.message)

@@ -97,7 +97,7 @@ pub(super) fn print_projects(
     }
     if found.is_empty() {
         return Err(Failure::new(ExitKind::Input, format!("no project matches `{}`", shown(name)))
-            .hint("`pollux sessions list --all-projects` shows every project that has sessions"));
+            .hint("run `pollux sessions list --all-projects` to see all projects with sessions"));
     }
     let mut text = String::new();
     for (index, project) in found.iter().enumerate() {

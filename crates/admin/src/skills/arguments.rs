@@ -8,7 +8,7 @@ use crate::usage::UsageError;
 #[derive(Debug, Args)]
 #[command(
     arg_required_else_help = false,
-    after_help = "A skill is a folder with a SKILL.md. Skills are loaded from extensions, ~/.gemini/skills, ~/.agents/skills, and, in a \
+    after_help = "A skill is a folder with a SKILL.md file. Skills are loaded from extensions, ~/.gemini/skills, ~/.agents/skills, and, in a \
                   trusted folder, .gemini/skills and .agents/skills, in that order. If two skills share a name, the one loaded last takes \
                   precedence. In a session, `/name` runs a skill.
 
@@ -135,7 +135,7 @@ enum SkillsLeaf {
     /// Install skills
     ///
     /// Copies skills from a folder, a .skill, .zip or .tar.gz file, a git URL, or a GitHub repository (owner/repo).
-    /// Shows what would be installed and asks first.
+    /// Lists the skills to install and asks for confirmation.
     #[command(after_help = "Examples:
   pollux skills install https://github.com/anthropics/skills --path skills/pdf
   pollux skills install ./my-skill --scope workspace")]
@@ -171,7 +171,7 @@ enum SkillsLeaf {
     },
     /// Check a folder against the Agent Skills specification
     ///
-    /// Exits with 1 if it does not conform.
+    /// Exits with 1 if the folder does not conform.
     #[command(after_help = "Examples:
   pollux skills validate ./my-skill")]
     Validate {

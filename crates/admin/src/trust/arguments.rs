@@ -47,9 +47,9 @@ pub enum TrustAction {
 
 #[derive(Debug, Subcommand)]
 enum TrustLeaf {
-    /// Show what a folder would run
+    /// Show a folder's trust status and contents
     ///
-    /// Shows whether the folder is trusted and why, and every command, setting and variable it defines. Runs nothing.
+    /// Shows whether the folder is trusted and why, and every command, setting and variable that it defines. Runs nothing.
     #[command(after_help = "Examples:
   pollux trust show
   pollux trust show ~/src/project --json")]
@@ -62,7 +62,7 @@ enum TrustLeaf {
     },
     /// Trust a folder and its current contents
     ///
-    /// Asks first. If the commands it would run change, you must trust it again.
+    /// Asks for confirmation. If the folder's commands change later, you must trust it again.
     #[command(after_help = "Examples:
   pollux trust allow
   pollux trust allow ~/src/project --yes")]
@@ -101,7 +101,7 @@ enum TrustLeaf {
 
 #[derive(Debug, Args)]
 struct FolderArg {
-    /// Folder; the working directory by default
+    /// Folder (default: the working directory)
     #[arg(value_name = "folder")]
     folder: Option<PathBuf>,
 }

@@ -19,7 +19,7 @@ pub(crate) async fn deliver(
     while let Some(Steer { id, by, mut parts, typed }) = session.conversation.steering.next() {
         let gate = before_agent(&session.services.hooked, &mut parts, cancel).await;
         if gate == Gate::Blocked {
-            let result = OpResult::refused(RefusalCode::NotAllowed, "a hook blocked it");
+            let result = OpResult::refused(RefusalCode::NotAllowed, "blocked by a hook");
             session.authority.questions.acknowledge(id, by, result).await;
             blocked = true;
             continue;

@@ -99,10 +99,10 @@ async fn begin(
         _ => return Err(fault(&answer)),
     }
     let session = header(&answer.headers, "location").and_then(|text| gs.base.join(text).ok());
-    let session = session.ok_or_else(|| Fault::unusable("the server opened no upload"))?;
+    let session = session.ok_or_else(|| Fault::unusable("the server did not start an upload"))?;
     // The token goes along, and so does the content.
     if session.origin() != gs.base.origin() {
-        return Err(Fault::unusable("the server sends the upload to another server"));
+        return Err(Fault::unusable("the server redirected the upload to another server"));
     }
     Ok(Some(session))
 }

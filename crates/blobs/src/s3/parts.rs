@@ -44,7 +44,7 @@ async fn begin(s3: &S3, key: &Key, stamp: &Stamp) -> Result<String, Fault> {
         return Err(fault(&answer));
     }
     let id = xml::text(&String::from_utf8_lossy(&answer.body), "UploadId");
-    id.ok_or_else(|| Fault::unusable("the server gave no upload id"))
+    id.ok_or_else(|| Fault::unusable("the server returned no upload id"))
 }
 
 async fn send(

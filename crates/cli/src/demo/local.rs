@@ -81,7 +81,7 @@ pub(crate) fn report(model: &str, session_file: Option<&Path>, changed: bool, se
     let verdict = match (changed, tested.is_some_and(|call| call["status"] == "success")) {
         (true, true) => "It changed total.sh, and the last command it ran succeeded.",
         (true, false) => {
-            "It changed total.sh and did not show that this helps; run `sh test.sh` there to see."
+            "It changed total.sh but did not run the test successfully; run `sh test.sh` there to check."
         }
         (false, _) => "It did not change total.sh, so the bug is still there.",
     };
@@ -130,7 +130,7 @@ mod tests {
         std::fs::write(&file, session.to_string()).unwrap();
         let text = report("m", Some(&file), true, 7);
         assert!(text.contains("How m did, in 7 s: 2 replies, 2 tool calls, 1 of them successful."), "{text}");
-        assert!(text.contains("did not show that this helps"), "{text}");
+        assert!(text.contains("did not run the test successfully"), "{text}");
         assert!(report("m", None, false, 0).contains("0 replies, 0 tool calls"));
         assert!(report("m", None, false, 0).contains("the bug is still there"));
     }

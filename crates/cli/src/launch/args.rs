@@ -28,7 +28,7 @@ const AFTER_HELP: &str = r#"Examples:
 Environment:
   GEMINI_API_KEY         API key for the Gemini API
   GEMINI_MODEL           model to use if --model is not given
-  GEMINI_CLI_HOME        folder that holds .gemini, instead of the home directory
+  GEMINI_CLI_HOME        folder that contains .gemini, instead of the home directory
   POLLUX_OUTPUT_DIALECT  dialect of stream-json events: pollux or gemini-cli
   NO_COLOR               disable colours
 
@@ -94,7 +94,7 @@ pub(super) struct RootArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Prompt")]
 pub(super) struct PromptArgs {
-    /// Prompt, given without a flag
+    /// Prompt to send
     #[arg(value_name = "prompt")]
     pub(super) words: Vec<String>,
     /// Run this prompt and exit; piped input is prepended
@@ -115,10 +115,10 @@ pub(super) struct OutputArgs {
     #[arg(long, value_name = "level", hide_possible_values = true)]
     #[arg(value_parser = ["none", "minimal", "low", "medium", "high", "xhigh", "max"])]
     pub(super) effort: Option<String>,
-    /// Models to switch to when the chosen one is unavailable
+    /// Models to use if the chosen one is unavailable
     #[arg(long, value_name = "list", value_parser = full_lists("models, separated by commas"))]
     pub(super) fallback: Vec<String>,
-    /// Environment variable that holds the provider's API key
+    /// Environment variable that contains the provider's API key
     #[arg(long, value_name = "variable", value_parser = variable_names())]
     pub(super) api_key_env: Option<String>,
     #[command(flatten)]
@@ -166,10 +166,10 @@ pub(super) struct StreamArgs {
     /// Input format; stream-json lets a program drive the session
     #[arg(long, value_name = "format", value_parser = ["text", "stream-json"])]
     pub(super) input_format: Option<String>,
-    /// With --input-format stream-json: also send live output of tool calls
+    /// Also send the live output of tool calls (requires --input-format stream-json)
     #[arg(long, alias = "include-partial-messages")]
     pub(super) include_partial: bool,
-    /// With --input-format stream-json: deny approval requests after this many seconds
+    /// Deny approval requests not answered within this many seconds (requires --input-format stream-json)
     #[arg(long, value_name = "seconds")]
     pub(super) approval_timeout: Option<u64>,
     // Flags of Claude Code that its SDKs always pass and that change nothing here.
@@ -185,18 +185,18 @@ pub(super) struct ApprovalArgs {
     /// Approval mode: default, auto_edit, yolo or plan
     #[arg(long, value_name = "mode", value_parser = approval_modes(), hide_possible_values = true)]
     pub(super) approval_mode: Option<ApprovalMode>,
-    /// Approve everything that no rule denies
+    /// Approve every tool call that no rule denies
     #[arg(short, long)]
     pub(super) yolo: bool,
     #[command(flatten)]
     pub(super) policy: PolicyFlags,
-    /// Sandbox commands; `=false` turns the sandbox off, `=podman` (for example) selects a type
+    /// Run commands in a sandbox; `=false` disables it, and a type such as `=podman` selects one
     #[arg(short, long, value_name = "type", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(super) sandbox: Option<String>,
     /// Grant sandboxed commands access: write:PATH, read:PATH, host:NAME[:PORT], port:N or socket:PATH; repeatable
     #[arg(long, value_name = "kind:target")]
     pub(super) sandbox_allow: Vec<String>,
-    /// File for a JSON report of blocked accesses
+    /// Write a JSON report of blocked accesses to this file
     #[arg(long, value_name = "file")]
     pub(super) sandbox_report: Option<PathBuf>,
     /// Trust this folder for this run
@@ -213,13 +213,13 @@ pub(super) struct SessionArgs {
     /// Resume a session: latest, a number, an id or an id prefix
     #[arg(short, long, value_name = "session", num_args = 0..=1, default_missing_value = "latest")]
     pub(super) resume: Option<String>,
-    /// Resume the latest session, or start one if there is none
+    /// Resume the latest session, or start a new one
     #[arg(long)]
     pub(super) resume_or_new: bool,
-    /// With --resume: resume into a new session
+    /// Resume into a new session (requires --resume)
     #[arg(long)]
     pub(super) fork: bool,
-    /// With --resume: look in all projects
+    /// Search all projects for the session (requires --resume)
     #[arg(long)]
     pub(super) all_projects: bool,
     /// Start a session with this id
@@ -297,8 +297,8 @@ pub(super) struct GlobalArgs {
 
 /// Manage the resident core, which keeps sessions running
 ///
-/// Sessions of the core go on when a terminal closes, and several terminals can use one at the same time. Start one
-/// with `pollux --attach`, leave it with Ctrl+\\ d, and come back with `pollux attach`.
+/// Sessions in the core keep running when you close the terminal, and several terminals can use the same session. Start
+/// a session with `pollux --attach`, detach from it with Ctrl+\ d, and attach again with `pollux attach`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux core start
@@ -331,7 +331,7 @@ pub(super) enum CoreAction {
         #[arg(long)]
         force: bool,
     },
-    /// Show version, uptime and sessions
+    /// Show the version, uptime and sessions
     #[command(after_help = "Examples:
   pollux core status --json")]
     Status {
@@ -343,7 +343,7 @@ pub(super) enum CoreAction {
     #[command(after_help = "Examples:
   pollux core logs -n 200")]
     Logs {
-        /// Lines to print
+        /// Number of lines to print
         #[arg(short = 'n', long, value_name = "n", default_value_t = 50)]
         lines: usize,
     },
@@ -360,7 +360,7 @@ pub(super) enum CoreAction {
     },
 }
 
-/// List sessions of the core
+/// List the sessions in the core
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux ps
@@ -371,16 +371,16 @@ pub(super) struct PsArgs {
     pub(super) json: bool,
 }
 
-/// Attach to a session of the core
+/// Attach to a session in the core
 ///
-/// Without an id: the session of this folder that was used last. A saved session is resumed in the core.
+/// Without an id, attaches to the most recently used session of this folder. A saved session is resumed in the core.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux attach
   pollux attach 3f2a
   pollux attach 3f2a -p \"and now the tests\"")]
 pub(super) struct AttachArgs {
-    /// Session id, or the beginning of one
+    /// Session id or id prefix
     #[arg(value_name = "session")]
     pub(super) session: Option<String>,
     /// Run this prompt in the session and exit
@@ -390,7 +390,7 @@ pub(super) struct AttachArgs {
 
 /// Run as an agent for editors (ACP)
 ///
-/// The editor starts this command and talks to it on stdin and stdout. Options such as `--model` and
+/// The editor starts this command and communicates with it over stdin and stdout. Options such as `--model` and
 /// `--approval-mode` set the defaults for new sessions.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -398,7 +398,7 @@ pub(super) struct AttachArgs {
   pollux acp --model pro --approval-mode auto_edit")]
 pub(super) struct AcpArgs {}
 
-/// Serve tasks of other agents (A2A)
+/// Run tasks for other agents (A2A)
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux a2a serve --port 41242")]
@@ -414,8 +414,9 @@ pub(super) enum A2aCommand {
 
 /// Run the A2A server
 ///
-/// Other agents send tasks over HTTP; each runs in a workspace and a sandbox of its own. Options before `a2a`, such as
-/// `--model` and `--approval-mode`, apply to every task. Without `--token-file` only this machine is served.
+/// Other agents send tasks over HTTP. Each task has its own workspace and sandbox. Options before `a2a`, such as
+/// `--model` and `--approval-mode`, apply to every task. Without `--token-file`, the server accepts requests from this
+/// machine only.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux a2a serve --port 41242
@@ -425,37 +426,37 @@ pub(super) struct A2aServeArgs {
     /// Address to listen on (default: 127.0.0.1)
     #[arg(long, value_name = "address")]
     pub(super) host: Option<String>,
-    /// Port to listen on (default: CODER_AGENT_PORT, or a free one)
+    /// Port to listen on (default: CODER_AGENT_PORT, or any free port)
     #[arg(long, value_name = "number")]
     pub(super) port: Option<u16>,
-    /// Task store: memory:, file:DIR, gs://BUCKET/PREFIX or s3://BUCKET/PREFIX
+    /// Task store: memory:, file:DIR, gs://BUCKET/PREFIX or s3://BUCKET/PREFIX (default: memory:)
     #[arg(long, value_name = "url")]
     pub(super) store: Option<String>,
-    /// Folder for workspaces; clients may name folders below it
+    /// Folder for task workspaces; clients can choose folders inside it (default: ~/.gemini/tmp/a2a-workspaces)
     #[arg(long, value_name = "DIR")]
     pub(super) workspace_root: Option<PathBuf>,
-    /// File with lines of `NAME TOKEN`
+    /// File with one `NAME TOKEN` pair per line
     #[arg(long, value_name = "FILE")]
     pub(super) token_file: Option<PathBuf>,
-    /// Name of this replica
+    /// Name of this server, recorded with its tasks (default: replica)
     #[arg(long, value_name = "id")]
     pub(super) replica_id: Option<String>,
-    /// A proxy in front terminates TLS
+    /// Allow plain HTTP on other addresses, for a proxy that terminates TLS
     #[arg(long)]
     pub(super) behind_proxy: bool,
-    /// URL that clients use
+    /// URL that clients use (default: the address and port listened on)
     #[arg(long, value_name = "url")]
     pub(super) public_url: Option<String>,
-    /// File to append a line of JSON to for every request
+    /// Append one line of JSON for every request to this file
     #[arg(long, value_name = "FILE")]
     pub(super) audit_log: Option<PathBuf>,
-    /// Allow network access in the sandbox
+    /// Allow sandboxed commands to use the network
     #[arg(long)]
     pub(super) allow_network: bool,
-    /// Tasks at work per owner (default: 64)
+    /// Maximum number of active tasks per owner (default: 64)
     #[arg(long, value_name = "number")]
     pub(super) max_tasks: Option<usize>,
-    /// Tokens per owner and day
+    /// Maximum number of tokens per owner and day (default: no limit)
     #[arg(long, value_name = "number")]
     pub(super) max_tokens: Option<u64>,
     /// Continue interrupted tasks without waiting for a message
@@ -473,7 +474,7 @@ pub(super) struct A2aServeArgs {
   pollux demo --model local
   pollux demo --output-format stream-json")]
 pub(super) struct DemoArgs {
-    /// Local model to use: local, gguf//path/model.gguf, ollama/name
+    /// Local model to use: local, gguf//path/model.gguf or ollama/name
     #[arg(short, long, value_name = "name")]
     pub(super) model: Option<String>,
     #[command(flatten)]

@@ -38,7 +38,7 @@ const FLAGS: &[Flag] = &[
     ("--allowedTools", true, Read(ClaudeFlags::allow)),
     ("--allowed-tools", true, Read(ClaudeFlags::allow)),
     ("--append-system-prompt", true, Read(ClaudeFlags::instruct)),
-    ("--betas", true, Ignored("it is about another API")),
+    ("--betas", true, Ignored("it applies to another API")),
     ("--continue", false, Set(|flags, _| flags.words.push("--resume=latest".to_owned()))),
     ("--dangerously-skip-permissions", false, Read(|flags, _| flags.set_mode("bypassPermissions"))),
     ("--debug-to-stderr", false, Ours("--debug")),
@@ -59,8 +59,8 @@ const FLAGS: &[Flag] = &[
     ("--plugin-dir", true, Refused("plugins are not supported")),
     ("--print", false, Nothing),
     ("--replay-user-messages", false, Set(|flags, _| flags.stream.replays_prompts = true)),
-    ("--resume-drops-turn", true, Refused("a part of a session cannot be resumed")),
-    ("--resume-session-at", true, Refused("a part of a session cannot be resumed")),
+    ("--resume-drops-turn", true, Refused("resuming part of a session is not supported")),
+    ("--resume-session-at", true, Refused("resuming part of a session is not supported")),
     ("--session-mirror", false, Refused("session stores of the host are not supported")),
     ("--setting-sources", true, Read(ClaudeFlags::choose_sources)),
     ("--settings", true, Read(ClaudeFlags::read_settings)),
@@ -168,8 +168,12 @@ impl ClaudeFlags {
     }
 
     fn deny(&mut self, list: &str) -> Result<(), String> {
+        self.deny_from("--disallowedTools", list)
+    }
+
+    fn deny_from(&mut self, place: &str, list: &str) -> Result<(), String> {
         for entry in tool_entries(list) {
-            let entries = self.restricted(entry)?;
+            let entries = self.restricted(place, entry)?;
             self.denied.extend(entries);
         }
         Ok(())
@@ -177,7 +181,7 @@ impl ClaudeFlags {
 
     fn ask(&mut self, list: &str) -> Result<(), String> {
         for entry in tool_entries(list) {
-            let entries = self.restricted(entry)?;
+            let entries = self.restricted("permissions.ask", entry)?;
             self.asked.extend(entries);
         }
         Ok(())
@@ -187,7 +191,7 @@ impl ClaudeFlags {
         if list != "default" {
             let mut kept = Vec::new();
             for entry in tool_entries(list) {
-                kept.extend(self.restricted(entry)?);
+                kept.extend(self.restricted("--tools", entry)?);
             }
             self.denied.extend(other_built_in_tools(&kept));
         }
@@ -195,10 +199,10 @@ impl ClaudeFlags {
     }
 
     /// An entry of a list that restricts. One that restricts nothing is told.
-    fn restricted(&mut self, entry: &str) -> Result<Vec<String>, String> {
+    fn restricted(&mut self, place: &str, entry: &str) -> Result<Vec<String>, String> {
         let entries = tool_entry(entry, ToolList::Restricted)?;
         if !entries.iter().all(|entry| is_known_entry(entry)) {
-            self.notes.push(format!("there is no tool named `{entry}`"));
+            self.notes.push(format!("ignored `{entry}` in `{place}`: unknown tool"));
         }
         Ok(entries)
     }
@@ -289,7 +293,7 @@ impl ClaudeFlags {
         let sources: Vec<&str> = list.split(',').map(str::trim).collect();
         self.ignores_project = !sources.contains(&"project");
         if !sources.contains(&"user") {
-            self.notes.push("`--setting-sources`: user settings are read all the same".to_owned());
+            self.notes.push("`--setting-sources`: user settings are always read".to_owned());
         }
         Ok(())
     }
@@ -328,7 +332,7 @@ impl ClaudeFlags {
                 let entry = entry.as_str().ok_or_else(wrong)?;
                 match key {
                     "allow" => self.allow(entry)?,
-                    "deny" => self.deny(entry)?,
+                    "deny" => self.deny_from("permissions.deny", entry)?,
                     "ask" => self.ask(entry)?,
                     "additionalDirectories" => self.directories.push(entry.to_owned()),
                     _ => return Err(wrong()),

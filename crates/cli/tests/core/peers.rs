@@ -44,7 +44,7 @@ fn another_user_is_turned_away_even_where_the_folder_lets_them_in() {
     let Ok(output) = output else { return eprintln!("skipped: no setpriv") };
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said == "read b''\n" || said.starts_with("closed"), "{said} {output:?}");
-    assert!(scene.log().contains("refused a connection of uid 65534"), "{}", scene.log());
+    assert!(scene.log().contains("refused a connection from uid 65534"), "{}", scene.log());
     // The owner still gets in.
     scene.peer("test");
 }

@@ -59,7 +59,7 @@ fn a_session_of_this_process_says_that_it_cannot_be_left_running() {
     let scene = Scene::new([]);
     let screen = scene.screen(&["-m", MODEL]);
     screen.type_text("\u{1c}").expect("Press d to detach.").type_text("d");
-    screen.expect("This session runs in this process");
+    screen.expect("cannot detach: this session does not run in the core");
     assert!(scene.ps().is_empty());
 }
 
@@ -91,7 +91,7 @@ fn two_terminals_share_a_session_and_see_who_answered() {
 fn commands_about_the_process_of_a_session_say_where_they_work() {
     let scene = Scene::new([reply().text("Hello.")]);
     let screen = scene.screen(&["--attach", "-m", MODEL]);
-    screen.say("/tasks").expect("works only in a session that runs in this process");
+    screen.say("/tasks").expect("is not available in the core");
     screen.say("/mode plan").expect("plan");
     screen.say("hello").expect("Hello.").expect(PLACEHOLDER).say("/clear").expect("New session.");
     until("the new session", || scene.ps().len() == 2);
@@ -135,7 +135,7 @@ fn a_core_that_is_killed_sends_its_terminals_home() {
     screen.wait_exit();
     let text = screen.whole_text();
     assert!(
-        text.contains("The core is gone.") && text.contains(&format!("pollux attach {session}")),
+        text.contains("The core is no longer running.") && text.contains(&format!("pollux attach {session}")),
         "{text}"
     );
 }

@@ -286,7 +286,7 @@ fn settings_tables() -> String {
         if own != group {
             group = own;
             text.push_str(&format!(
-                "\n## `{group}`\n\n| key | type | default | what it does |\n|---|---|---|---|\n"
+                "\n## `{group}`\n\n| Key | Type | Default | Description |\n|---|---|---|---|\n"
             ));
         }
         text.push_str(&settings_row(key));

@@ -203,7 +203,7 @@ fn a_file_is_served_by_the_users_command_and_never_by_the_projects() {
     let trap = json!({"local": {"serverCommand": ["/bin/sh", "-c", "touch trap"]}, "model": {"name": "gguf/m.gguf"}});
     let project = home().file("m.gguf", model).project_settings(trap);
     let run = project.command(binary(), ["-m", "gguf/m.gguf", "-p", "hi"]).env("PATH", "/nowhere").run();
-    assert!(run.stderr.contains("`llama-server` is not installed"), "{}", run.stderr);
+    assert!(run.stderr.contains("`llama-server` not found in `PATH`"), "{}", run.stderr);
     assert!(!project.project().join("trap").exists());
     let run = project.command(binary(), ["-p", "hi"]).without_env("GEMINI_API_KEY").run();
     assert_eq!(run.code, Some(41), "a project chooses no file either: {}", run.stderr);

@@ -310,5 +310,5 @@ fn running(text: &str) -> bool {
 fn servers_that_call_each_other_come_to_an_end() {
     let run = TestHome::new().command(binary(), ["mcp", "serve"]).env("POLLUX_DEPTH", "3").run();
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{}", run.stderr);
-    assert!(run.stderr.contains("started by each other"), "{}", run.stderr);
+    assert!(run.stderr.contains("too many nested Pollux servers"), "{}", run.stderr);
 }

@@ -136,7 +136,11 @@ fn what_is_forgotten_leaves_no_trace() {
     memory(&scene, &["index"]);
     let asked = memory(&scene, &["forget", "--query", "project falcon"]);
     assert_eq!(asked.code, Some(42), "{}", asked.stderr);
-    assert!(asked.stderr.contains("To be forgotten:") && asked.stderr.contains("--yes"), "{}", asked.stderr);
+    assert!(
+        asked.stderr.contains("Memories to forget:") && asked.stderr.contains("--yes"),
+        "{}",
+        asked.stderr
+    );
     let run = memory(&scene, &["forget", "--query", "project falcon", "--yes"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(run.stdout.contains("Forgotten:") && run.stdout.contains("memory/a.md"), "{}", run.stdout);

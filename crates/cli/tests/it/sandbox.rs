@@ -178,7 +178,7 @@ fn a_sandbox_that_was_asked_for_and_cannot_be_had_is_exit_44() {
     let run = prompt(&home("true"), &[], &[("GEMINI_SANDBOX", "bwrap"), ("PATH", "/nowhere")]);
     assert_eq!(run.code, Some(44), "{}", run.stderr);
     if cfg!(target_os = "linux") {
-        assert!(run.stderr.contains("bubblewrap: `bwrap` is not installed"), "{}", run.stderr);
+        assert!(run.stderr.contains("bubblewrap: `bwrap` not found in `PATH`"), "{}", run.stderr);
     }
 }
 
@@ -279,7 +279,7 @@ fn a_project_cannot_choose_or_open_a_container() {
     let own = [("GEMINI_SANDBOX", "podman"), ("GEMINI_SANDBOX_IMAGE", "own"), ("PATH", "/nowhere")];
     let run = prompt(&hostile, &[], &own);
     assert_eq!(run.code, Some(44), "{}", run.stderr);
-    assert!(run.stderr.contains("`podman` is not installed"), "{}", run.stderr);
+    assert!(run.stderr.contains("`podman` not found in `PATH`"), "{}", run.stderr);
     // A project's wish for some sandbox does not replace the one that the user names.
     let user = json!({"tools": {"sandbox": {"command": "podman", "image": "own"}}});
     let wish = home("true")
@@ -287,7 +287,7 @@ fn a_project_cannot_choose_or_open_a_container() {
         .settings(user);
     let run = prompt(&wish, &[], &[("PATH", "/nowhere")]);
     assert_eq!(run.code, Some(44), "{}", run.stderr);
-    assert!(run.stderr.contains("`podman` is not installed"), "{}", run.stderr);
+    assert!(run.stderr.contains("`podman` not found in `PATH`"), "{}", run.stderr);
 }
 
 #[test]

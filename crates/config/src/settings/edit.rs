@@ -151,7 +151,12 @@ pub fn parse_user_value(key: &str, text: &str) -> Result<Value, ValueError> {
         Kind::Boolean | Kind::Number | Kind::Integer => json.unwrap_or_else(|| Value::from(text.trim())),
         Kind::List | Kind::Map => match json {
             Some(json) => json,
-            None => return Err(unfit(format!("expected {} as JSON", known.kind.name()))),
+            None => {
+                return Err(unfit(format!(
+                    "expected {} as JSON",
+                    validate::with_article(&known.kind.name())
+                )));
+            }
         },
     };
     match validate::complaint(known, &value) {

@@ -283,8 +283,24 @@ fn type_name(value: &Value) -> &'static str {
 pub(crate) fn complaint(key: &Key, value: &Value) -> Option<String> {
     match check_value(&key.kind, value) {
         Verdict::Fits | Verdict::Becomes(_) | Verdict::Stretched { .. } => None,
-        Verdict::Unfit(issue) => Some(issue.message),
+        Verdict::Unfit(issue) => Some(match (&key.kind, issue.expected, issue.received) {
+            (_, Some(expected), Some(received)) => {
+                format!("expected {}, got {}", with_article(&expected), with_article(&received))
+            }
+            (Kind::Choice(words), ..) => format!("expected one of {}", words.join(", ")),
+            _ => issue.message,
+        }),
     }
+}
+
+/// A type's name in a sentence.
+pub(crate) fn with_article(name: &str) -> String {
+    let article = match name {
+        "null" => return name.to_owned(),
+        "integer" | "array" | "object" => "an",
+        _ => "a",
+    };
+    format!("{article} {name}")
 }
 
 /// The value in the form that is stored (`"7"` becomes 7).

@@ -100,7 +100,7 @@ macro_rules! words {
                 $(if word == stringify!($variant) {
                     return Ok(Self::$variant);
                 })*
-                Err(MalformedEvent::new(stringify!($type), format!("unknown word `{word}`")))
+                Err(MalformedEvent::new(stringify!($type), format!("unknown value `{word}`")))
             }
         }
 

@@ -97,7 +97,7 @@ impl ModelError {
         let provider = self.details.provider.as_ref().filter(|provider| !is_google(provider));
         match (&self.kind, provider) {
             (ModelErrorKind::Auth, None) => Some(Cow::Borrowed(
-                "check `GEMINI_API_KEY` and the output of `pollux config get security.auth.selectedType`",
+                "check the API key in `GEMINI_API_KEY`; run `pollux auth status` to see the key in use",
             )),
             (ModelErrorKind::NotFound, provider) => {
                 let id = provider.map_or(ProviderId::GEMINI.as_str(), ProviderId::as_str);

@@ -100,7 +100,7 @@ fn read_toml(path: &Path, owner: &Owner) -> Result<Vec<FoundDefinition>, String>
     let text = frontmatter::read_whole(path, MAX_FILE).map_err(|error| error.to_string())?;
     let hash = sha256_hex(text.as_bytes());
     let mut value: Value =
-        toml::from_str(&text).map_err(|error| format!("it is no TOML: {}", error.message()))?;
+        toml::from_str(&text).map_err(|error| format!("not valid TOML: {}", error.message()))?;
     hydrate(owner, &mut value);
     let Value::Object(mut fields) = value else { return Err("the front matter is empty".to_owned()) };
     if let Some(list) = fields.shift_remove("remote_agents") {

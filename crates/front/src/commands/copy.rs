@@ -35,9 +35,9 @@ impl Front<'_, '_> {
             None if draws => {
                 self.ui.error(&format!("{what} is too long for the terminal's clipboard ({size})."))
             }
-            None => self
-                .ui
-                .error("No clipboard available: no clipboard program found, and the terminal has none."),
+            None => self.ui.error(
+                "No clipboard available: no clipboard program found, and the terminal does not provide one.",
+            ),
         }
     }
 }

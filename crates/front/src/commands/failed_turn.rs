@@ -28,14 +28,16 @@ impl Front<'_, '_> {
 fn question(end: &TurnEnd) -> Option<Choice> {
     let TurnEnd::Failed(error) = end else { return None };
     let (title, fixes) = match error.kind {
-        ModelErrorKind::Auth => ("The provider refused the sign-in", vec![AUTH, MODEL]),
-        ModelErrorKind::Billing => ("The provider wants the account to be paid for", vec![MODEL, AUTH]),
+        ModelErrorKind::Auth => ("The provider rejected the API key or sign-in", vec![AUTH, MODEL]),
+        ModelErrorKind::Billing => {
+            ("No credit left: add credit to your account, or use another model", vec![MODEL, AUTH])
+        }
         ModelErrorKind::NotFound => ("The provider does not offer this model", vec![MODEL]),
         _ => return None,
     };
     let mut choice = Choice::of(title, fixes.into_iter().chain([(CLOSE, "Close")]));
     choice.marked = Some(CLOSE.to_owned());
-    choice.hint = Some("(A number selects, Esc closes)".to_owned());
+    choice.hint = Some("(Press a number to select, Esc to close)".to_owned());
     choice.options = ListOptions { unrequested: true, ..choice.options };
     Some(choice)
 }

@@ -23,8 +23,8 @@ Gemini API keys: https://aistudio.google.com/plan_information; limits: https://a
 const IDE: &str = "No editor connected: this version has no editor integration. Add files to prompts with @path; \
 /editor chooses the editor for long prompts and proposed changes.";
 
-const SETUP_GITHUB: &str = "`/setup-github` is not available: it would add workflows that run the action of gemini-cli. A \
-workflow can run `pollux -p \"...\" --output-format json` with a key from the repository's secrets.";
+const SETUP_GITHUB: &str = "`/setup-github` is not available: it adds workflows that run gemini-cli's action. \
+                            Your own workflow can run `pollux -p \"...\" --output-format json` with a key from the repository's secrets.";
 
 const TERMINAL_SETUP: &str = "\
 Shift+Enter inserts a new line if the terminal distinguishes it from Enter; Ctrl+J and \\ before Enter always do.
@@ -80,7 +80,7 @@ impl Front<'_, '_> {
         }
         problems.iter().for_each(|problem| text.push_str(&format!("{problem}\n")));
         if !self.ui.is_screen() {
-            text.push_str("They apply to the screen; plain lines have only Ctrl+C.\n");
+            text.push_str("These keys work only in the full-screen interface; in plain mode, use Ctrl+C.\n");
         }
         text
     }
@@ -102,7 +102,7 @@ fn encoded(text: &str) -> String {
 
 /// The answer to a command of gemini-cli that is not implemented.
 pub(super) fn not_here(word: &str) -> String {
-    page(word).map_or_else(|| format!("`{word}` is not part of this version."), str::to_owned)
+    page(word).map_or_else(|| format!("`{word}` is not available in this version."), str::to_owned)
 }
 
 #[cfg(test)]

@@ -322,7 +322,7 @@ fn key_advice(provider: &Provider<'_>, place: Option<&KeyPlace>) -> String {
         Some(KeyPlace::Command) => {
             format!("{name} rejected the key that `providers.{id}.keyCommand` printed")
         }
-        None => format!("{name} wants a key; set {} or {login}", provider.main_key_variable()),
+        None => format!("{name} requires an API key; set {} or {login}", provider.main_key_variable()),
     }
 }
 

@@ -181,7 +181,7 @@ impl Releases<'_> {
 type Answer = pollux_net::client::HttpResponse;
 
 fn silent(url: &str) -> ReleaseError {
-    let reason = format!("no answer within {} s", PATIENCE.as_secs());
+    let reason = format!("no response within {} s", PATIENCE.as_secs());
     ReleaseError::Transport { url: url.to_owned(), reason }
 }
 

@@ -123,7 +123,7 @@ impl Meter {
     pub(super) fn tell_cut(&self, model: &str) {
         if self.models.locked().told.insert(format!("{model}: cut")) {
             self.budget.tell(format!(
-                "The server of model `{model}` ignores the limit of the output; replies are cut to stay within the \
+                "The server of model `{model}` ignores the output limit; Pollux cuts replies to stay within the \
                  budget."
             ));
         }

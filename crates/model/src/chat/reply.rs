@@ -320,7 +320,7 @@ impl Decoder for ChatDecoder {
         if !self.finished {
             let whole = self.done && (self.blank_finish || self.calls.any_ever() && self.calls.can_be_read());
             if !whole {
-                let message = "the reply ended before the model said that it was finished";
+                let message = "the reply ended before the model finished";
                 let error = ModelError::new(ModelErrorKind::Cut, None, message);
                 return Err(Failure::new(error, Retry::Never));
             }

@@ -56,7 +56,13 @@ fn overflow(message: &str) -> Option<ModelErrorKind> {
 fn quota(facts: &Facts, hint: Option<Duration>) -> Verdict {
     let exhausted = Verdict::never(ModelErrorKind::QuotaExhausted);
     if says_limit_zero(&facts.message) {
-        return Verdict { advice: Some("\nThis key has no quota for the model at all."), ..exhausted };
+        return Verdict {
+            advice: Some(
+                "\nThis API key has no quota for the model. Enable billing for its project, \
+                                       or use another model.",
+            ),
+            ..exhausted
+        };
     }
     let quota_ids: Vec<&str> = facts.quota_ids().collect();
     let quota_named = |word: &str| quota_ids.iter().any(|id| id.contains(word));

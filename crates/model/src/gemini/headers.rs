@@ -12,11 +12,11 @@ const CLIENT_LABEL: HeaderValue = HeaderValue::from_static(concat!("pollux/", en
 /// A header that cannot be sent.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum HeaderError {
-    #[error("the API key holds characters that cannot be sent; was it copied whole and alone?")]
+    #[error("the API key contains invalid characters; copy the key again, without spaces or quotes")]
     Key,
-    #[error("the header `{0}` of GEMINI_CLI_CUSTOM_HEADERS cannot be sent")]
+    #[error("invalid header `{0}` in GEMINI_CLI_CUSTOM_HEADERS")]
     Custom(String),
-    #[error("the user agent cannot be sent")]
+    #[error("the user agent contains invalid characters")]
     UserAgent,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Page {
 
 pub(super) fn address(base: &str, token: Option<&str>) -> Result<Url, ModelError> {
     let mut url = Url::parse(&format!("{base}/models")).map_err(|error| {
-        ModelError::new(ModelErrorKind::BadRequest, None, format!("the address is not valid: {error}"))
+        ModelError::new(ModelErrorKind::BadRequest, None, format!("invalid URL: {error}"))
     })?;
     url.query_pairs_mut().append_pair("pageSize", "1000");
     if let Some(token) = token {
@@ -29,7 +29,7 @@ pub(super) fn address(base: &str, token: Option<&str>) -> Result<Url, ModelError
 
 pub(super) fn read_page(value: Value) -> Result<Page, Failure> {
     let list = value.get("models").and_then(Value::as_array);
-    let list = list.ok_or_else(|| Failure::malformed("the list of models is missing from the answer"))?;
+    let list = list.ok_or_else(|| Failure::malformed("the response has no list of models"))?;
     let next = value.get("nextPageToken").and_then(Value::as_str).filter(|token| !token.is_empty());
     Ok(Page { models: list.iter().filter_map(said).collect(), next: next.map(str::to_owned) })
 }

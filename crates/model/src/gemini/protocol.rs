@@ -101,8 +101,9 @@ impl Decoder for GeminiDecoder {
 /// Puts the token of the hour on a request; a header that the user set stays.
 async fn authorize(request: &mut Request, tokens: &GoogleTokens) -> Result<Secret, Failure> {
     let token = tokens.token().await.map_err(|error| no_token(&error))?;
-    let value = bearer(&token)
-        .ok_or_else(|| Failure::for_good(ModelErrorKind::Auth, None, "Google's token cannot be sent"))?;
+    let value = bearer(&token).ok_or_else(|| {
+        Failure::for_good(ModelErrorKind::Auth, None, "Google's token contains invalid characters")
+    })?;
     let headers = request.headers_mut();
     headers.entry(AUTHORIZATION).or_insert(value);
     if let Some(payer) = tokens.quota_project().and_then(|payer| HeaderValue::from_str(payer).ok()) {
@@ -131,6 +132,5 @@ pub(super) fn read_count(value: Value) -> Result<u64, Failure> {
     if let Some(error) = error::in_body(&value) {
         return Err(error);
     }
-    reply::total_tokens(&value)
-        .ok_or_else(|| Failure::malformed("the token count is missing from the answer"))
+    reply::total_tokens(&value).ok_or_else(|| Failure::malformed("the response has no token count"))
 }

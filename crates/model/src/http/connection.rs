@@ -158,7 +158,7 @@ impl Connection {
             }
             None => {
                 let waited = self.options.first_byte.as_secs_f32();
-                return Err(self.network(format!("{} gave no answer for {waited} s", self.host), true));
+                return Err(self.network(format!("no response from {} for {waited} s", self.host), true));
             }
         };
         self.reuse.answered.store(true, Relaxed);
@@ -290,7 +290,7 @@ impl Connection {
             let target = header(LOCATION).unwrap_or("another address");
             let target = target.split('?').next().unwrap_or(target);
             let message = format!(
-                "{} answered with a redirect to {target}, which is not followed because the key would go along",
+                "{} redirects to {target}; the redirect was not followed, because it would send the API key there",
                 self.host
             );
             let error = ModelError::new(ModelErrorKind::BadRequest, Some(status.as_u16()), message);

@@ -92,7 +92,7 @@ impl HttpStream {
                 State::Ready => {
                     if let Some(delay) = self.connection.rate_limit_delay() {
                         self.state = State::Sleeping(Instant::now() + delay);
-                        let cause = "the rate limit of the server is used up".to_owned();
+                        let cause = "rate limit reached".to_owned();
                         return Some(Ok(ReplyEvent::Waiting(self.wait(delay, cause, None))));
                     }
                     match self.exchange.request() {

@@ -32,8 +32,7 @@ pub(super) fn read_page(value: Value) -> Result<Page, Failure> {
         return Err(failure);
     }
     let models = value.get("data").and_then(Value::as_array);
-    let models =
-        models.ok_or_else(|| Failure::malformed("the list of models is missing from the answer"))?.clone();
+    let models = models.ok_or_else(|| Failure::malformed("the response has no list of models"))?.clone();
     let more = value.get("has_more").and_then(Value::as_bool).unwrap_or(false) && !models.is_empty();
     let next = value.get("last_id").and_then(Value::as_str).filter(|_| more).map(str::to_owned);
     Ok(Page { models, next })

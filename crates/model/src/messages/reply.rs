@@ -262,7 +262,7 @@ impl Decoder for MessagesDecoder {
         if self.finished {
             return Ok(());
         }
-        let message = "the reply ended before the model said why it stopped";
+        let message = "the reply ended before the model finished";
         Err(Failure::for_good(ModelErrorKind::Cut, None, message))
     }
 }

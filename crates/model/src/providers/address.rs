@@ -27,9 +27,9 @@ pub enum AddressSource {
 /// Why a provider has no usable address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
-    #[error("provider `{0}` has no address; set `providers.{0}.baseUrl`")]
+    #[error("no base URL for provider `{0}`; set `providers.{0}.baseUrl`")]
     Missing(String),
-    #[error("invalid address for provider `{provider}`: `{value}` (from {from}): {reason}")]
+    #[error("invalid base URL for provider `{provider}`: `{value}` (from {from}): {reason}")]
     Invalid { provider: String, value: String, from: String, reason: &'static str },
     #[error(
         "refusing to send the key for `{provider}` to {origin} without encryption; use https, or set \
@@ -117,17 +117,17 @@ fn parse(provider: &Provider<'_>, value: &str, source: &AddressSource) -> Result
         };
         LocationError::Invalid { provider: provider.id.to_owned(), value: shown(value), from, reason }
     };
-    let url = Url::parse(value).map_err(|_| invalid("expected an address such as https://host/v1"))?;
+    let url = Url::parse(value).map_err(|_| invalid("expected a URL such as https://host/v1"))?;
     match url.scheme() {
         "http" | "https" if url.has_host() => {}
-        _ => return Err(invalid("expected an address such as https://host/v1")),
+        _ => return Err(invalid("expected a URL such as https://host/v1")),
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(LocationError::Invalid {
             provider: provider.id.to_owned(),
             value: url.origin().ascii_serialization(),
             from: "the address".to_owned(),
-            reason: "put the key in a variable or the credential store, not in the address",
+            reason: "put the key in an environment variable or the credential store, not in the URL",
         });
     }
     if url.query().is_some() || url.fragment().is_some() {

@@ -129,7 +129,7 @@ pub enum SettingsError {
     #[error("invalid setting `providers.{path}`: {reason}")]
     Invalid { path: String, reason: String },
     #[error(
-        "`providers.{id}.{key}` holds a key in a settings file; remove it, then store the key with \
+        "`providers.{id}.{key}` contains a key in a settings file; remove it, then store the key with \
          `pollux providers login {id}` or name a variable in `providers.{id}.envKey`"
     )]
     Key { id: String, key: String },

@@ -73,7 +73,7 @@ impl Decoder for ResponsesDecoder {
         if self.ended {
             return Ok(());
         }
-        let message = "the reply stopped before its end";
+        let message = "the reply ended before the model finished";
         // As on every wire, the caller asks again: it may have shown some of it.
         Err(Failure::for_good(ModelErrorKind::Cut, None, message))
     }
@@ -174,7 +174,7 @@ impl ResponsesDecoder {
             Some("failed" | "cancelled") => self.ending("response.failed", response),
             Some("incomplete") => self.ending("response.incomplete", response),
             _ if response.get("output").is_some() => self.ending("response.completed", response),
-            _ => Err(Failure::malformed("the answer holds no reply")),
+            _ => Err(Failure::malformed("the response contains no reply")),
         }
     }
 

@@ -100,7 +100,7 @@ pub enum EndpointError {
     BaseUrl { provider: String, url: String },
     #[error("invalid header `{name}` for provider `{provider}`")]
     Header { provider: String, name: String },
-    #[error("the key of provider `{provider}` has characters that cannot be sent")]
+    #[error("the API key of provider `{provider}` contains invalid characters")]
     Key { provider: String },
 }
 

@@ -95,8 +95,10 @@ fn verdict(fault: &Fault) -> Verdict {
     let lower = fault.message.to_ascii_lowercase();
     let says = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
     if fault.status == 402 || fault.is_any(BILLING_WORDS) || says(BILLING_TEXTS) {
-        let advice =
-            Some("\nThe account has no credit left, or a spending limit is reached; see its billing page.");
+        let advice = Some(
+            "\nThe account has no credit left or has reached its spending limit. Add credit or raise the \
+                  limit on the provider's billing page.",
+        );
         return Verdict { advice, ..Verdict::never(ModelErrorKind::Billing) };
     }
     if fault.is_any(POLICY_WORDS) {

@@ -24,7 +24,7 @@ pub(crate) fn read(value: &Value) -> Result<Vec<(String, ModelOverride)>, Failur
     }
     let list = value.as_array().or_else(|| value.get("data")?.as_array());
     let list = list.or_else(|| value.get("models")?.as_array());
-    let list = list.ok_or_else(|| Failure::malformed("the list of models is missing from the answer"))?;
+    let list = list.ok_or_else(|| Failure::malformed("the response has no list of models"))?;
     Ok(list.iter().filter_map(said).collect())
 }
 

@@ -230,7 +230,7 @@ impl Server {
 
     /// A question about the server itself, asked once and with little patience: nobody waits for its answer.
     pub(crate) async fn ask_once(&self, request: &Request) -> Result<Value, ModelError> {
-        let late = || ModelError::new(ModelErrorKind::Network, None, "the server did not answer in time");
+        let late = || ModelError::new(ModelErrorKind::Network, None, "the server did not respond in time");
         tokio::time::timeout(ASK_ONCE, self.connection.ask_once(request))
             .await
             .unwrap_or_else(|_| Err(late()))
@@ -333,7 +333,7 @@ impl Protocol for ServerProtocol {
             let no_key = |message: String| Failure::for_good(ModelErrorKind::Auth, None, message);
             let key = source.key().await.map_err(no_key)?;
             let (name, value) = credential_header(header, prefix, &key)
-                .ok_or_else(|| no_key("the key has characters that cannot be sent".to_owned()))?;
+                .ok_or_else(|| no_key("the API key contains invalid characters".to_owned()))?;
             request.headers_mut().insert(name, value);
             Ok(Some(key))
         })

@@ -138,7 +138,7 @@ fn checked_source(bind: Bind, places: &SandboxPaths, own: &Path) -> Result<Bind,
         source.starts_with(hidden) || (hidden.starts_with(&source) && hidden.symlink_metadata().is_ok())
     });
     if source.starts_with(&own) || own.starts_with(&source) {
-        return Err(format!("`{}` has settings and keys of Pollux", own.display()));
+        return Err(format!("`{}` contains settings and keys of Pollux", own.display()));
     }
     if let Some(secret) = secret {
         let secret = secret.display();

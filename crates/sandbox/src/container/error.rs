@@ -7,7 +7,7 @@ use super::Engine;
 /// Why a container cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerError {
-    #[error("`{0}` is not installed")]
+    #[error("`{0}` not found in `PATH`")]
     NotInstalled(Engine),
     #[error("the {0} daemon is not running")]
     NotRunning(Engine),
@@ -48,7 +48,7 @@ impl ContainerError {
             ),
             Self::NotRunning(engine) => format!("start it, and check it with `{engine} info`"),
             Self::NoPermission(engine) => {
-                format!("use rootless {engine} or podman, or let an administrator give you access")
+                format!("use rootless {engine} or podman, or ask an administrator for access")
             }
             Self::Remote { .. } => "use a local engine; a remote one cannot mount the workspace".to_owned(),
             Self::NoImage => {

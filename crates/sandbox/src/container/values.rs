@@ -32,7 +32,7 @@ fn is_name(name: &str) -> bool {
 pub fn parse_ports(text: &str) -> Result<Vec<u16>, ContainerError> {
     let read = |entry: &str| match entry.parse::<u16>() {
         Ok(port) if port > 0 => Ok(port),
-        Ok(_) | Err(_) => Err(invalid("SANDBOX_PORTS", format!("`{entry}` is not a port"))),
+        Ok(_) | Err(_) => Err(invalid("SANDBOX_PORTS", format!("invalid port `{entry}`"))),
     };
     entries(text).map(read).collect()
 }

@@ -25,7 +25,7 @@ use crate::peer::Facts;
 use crate::voice::Voice;
 
 /// Nobody can be asked about a call.
-const NOT_ASKED: &str = "The call needs approval, and nobody can be asked for it.";
+const NOT_ASKED: &str = "The call needs approval, but no one can be asked for it.";
 
 /// Writes the messages of the dialect.
 pub(crate) struct ClaudeVoice {

@@ -47,7 +47,7 @@ fn entries(keys: &KeyMap) -> Vec<(String, &'static str)> {
         (keys.last_key(Command::Newline), "New line"),
         (keys.key(Command::QueueMessage), "Queue while working"),
         (keys.key(Command::CycleMode), "Approval mode"),
-        (keys.key(Command::ToggleYolo), "YOLO on or off"),
+        (keys.key(Command::ToggleYolo), "Toggle YOLO mode"),
         (keys.key(Command::ShowMoreLines), "Show all output"),
         (twice(keys.key(Command::Cancel)), "Clear, or rewind"),
         (keys.key(Command::SearchStart), "Search prompts"),

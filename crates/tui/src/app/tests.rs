@@ -190,7 +190,7 @@ fn what_the_turn_got_moves_from_the_tray_to_the_conversation() {
     let shown = stage.shown();
     assert!(shown.contains("> use tabs") && !shown.contains("    use tabs"), "{shown}");
     // A refusal gives the text back.
-    let result = OpResult::refused(RefusalCode::NotAllowed, "a hook blocked it");
+    let result = OpResult::refused(RefusalCode::NotAllowed, "blocked by a hook");
     stage.event(Event::Acknowledged { id: ids[1].clone(), by, result });
     assert!(!stage.shown().contains("Sent with"), "{}", stage.shown());
     assert_eq!(stage.app.composer.text(), "blocked");

@@ -40,7 +40,7 @@ commands! {
         Cancel "basic.cancel" ["escape", "ctrl+["] "Cancel, close, go back"
         Quit "basic.quit" ["ctrl+c"] "Cancel the request; twice to exit"
         Exit "basic.exit" ["ctrl+d"] "Exit if the prompt is empty"
-        Detach "basic.detach" ["ctrl+\\", "ctrl+4"] "Then d: leave the session running in the core"
+        Detach "basic.detach" ["ctrl+\\", "ctrl+4"] "Detach from the session (then press d)"
     }
     "Cursor" {
         Home "cursor.home" ["ctrl+a", "home"] "Start of the line"
@@ -109,7 +109,7 @@ commands! {
         ToggleMarkdown "app.toggleMarkdown" ["alt+m"] "Raw or rendered Markdown"
         ToggleCopyMode "app.toggleCopyMode" ["f9"] "Copy mode"
         ToggleMouse "app.toggleMouseMode" ["ctrl+s"] "Mouse on or off"
-        ToggleYolo "app.toggleYolo" ["ctrl+y"] "Toggle yolo mode"
+        ToggleYolo "app.toggleYolo" ["ctrl+y"] "Toggle YOLO mode"
         CycleMode "app.cycleApprovalMode" ["shift+tab"] "Next approval mode"
         ShowMoreLines "app.showMoreLines" ["ctrl+o"] "More or fewer lines of output"
         ExpandPaste "app.expandPaste" ["ctrl+o"] "Expand or fold pasted text"

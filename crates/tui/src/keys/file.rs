@@ -10,23 +10,21 @@ use super::{Command, KeyMap};
 /// An error in the file or in one of its entries, which are counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BindingError {
-    #[error("keybindings.json cannot be read as JSON: {0}; the default keys are used")]
+    #[error("keybindings.json is not valid JSON: {0}; using the default keys")]
     Syntax(String),
-    #[error(
-        "keybindings.json must be an array of {{\"command\", \"key\"}} entries; the default keys are used"
-    )]
+    #[error("keybindings.json must be an array of {{\"command\", \"key\"}} entries; using the default keys")]
     NotAnArray,
-    #[error("keybindings.json, entry {entry}: it needs a \"command\" and a \"key\", both text")]
+    #[error("keybindings.json, entry {entry}: \"command\" and \"key\" must be strings")]
     Shape { entry: usize },
     #[error("keybindings.json, entry {entry}: unknown command \"{command}\"{}", did_you_mean(.near))]
     UnknownCommand { entry: usize, command: String, near: Option<&'static str> },
     #[error(
-        "keybindings.json, entry {entry} ({command}): \"{key}\" is no key; write modifiers (ctrl, shift, alt, cmd) and \
-         one character or a name such as enter, escape, up, f1, joined by +"
+        "keybindings.json, entry {entry} ({command}): invalid key \"{key}\"; join modifiers (ctrl, shift, alt, \
+         cmd) and one character or a name such as enter, escape, up or f1 with +"
     )]
     UnknownKey { entry: usize, command: String, key: String },
     #[error(
-        "keybindings.json, entry {entry} ({command}): \"{key}\" cannot be removed, it is not bound to it"
+        "keybindings.json, entry {entry} ({command}): cannot remove \"{key}\": it is not bound to this command"
     )]
     NotBound { entry: usize, command: String, key: String },
 }

@@ -119,10 +119,10 @@ fn a_wrong_entry_is_named_and_the_others_count() {
         "keybindings.json, entry 1: unknown command \"input.sumbit\"; did you mean \"input.submit\"?"
     );
     assert!(
-        texts[1].starts_with("keybindings.json, entry 2 (cursor.up): \"ctrl+nokey\" is no key;"),
+        texts[1].starts_with("keybindings.json, entry 2 (cursor.up): invalid key \"ctrl+nokey\";"),
         "{texts:?}"
     );
-    assert_eq!(texts[2], "keybindings.json, entry 3: it needs a \"command\" and a \"key\", both text");
+    assert_eq!(texts[2], "keybindings.json, entry 3: \"command\" and \"key\" must be strings");
     assert_eq!(
         texts[3],
         "keybindings.json, entry 4 (cursor.up): \"f5\" cannot be removed, it is not bound to it"

@@ -53,8 +53,10 @@ impl Edits {
             (action, self.relative(path))
         };
         let warning = |warning: &Warning| match warning {
-            Warning::Missing(path) => (self.relative(path), "it is gone".to_owned()),
-            Warning::Conflict(path) => (self.relative(path), "changed since in the same place".to_owned()),
+            Warning::Missing(path) => (self.relative(path), "it no longer exists".to_owned()),
+            Warning::Conflict(path) => {
+                (self.relative(path), "it has since changed in the same place".to_owned())
+            }
         };
         let outside = |path: &PathBuf| (path.clone(), "not a file of the project".to_owned());
         FileSteps {

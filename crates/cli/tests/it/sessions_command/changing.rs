@@ -232,7 +232,7 @@ fn a_damaged_file_is_found_and_repaired_with_a_copy_kept() {
         "{}",
         found.stdout
     );
-    assert!(found.stderr.contains("hint: `pollux sessions verify --repair`"), "{}", found.stderr);
+    assert!(found.stderr.contains("hint: run `pollux sessions verify --repair`"), "{}", found.stderr);
     assert_eq!(fs::read(&file).unwrap(), torn);
     let mended = home.json(&["sessions", "verify", "--repair", "--json"]);
     assert_eq!(

@@ -154,20 +154,20 @@ fn typed_text_that_does_not_fit_is_explained() {
         (
             "general.vimMode",
             "yes",
-            "invalid value `yes` for `general.vimMode`: Expected boolean, received string",
+            "invalid value `yes` for `general.vimMode`: expected a boolean, got a string",
         ),
         (
             "general.maxAttempts",
             "2.5",
-            "invalid value `2.5` for `general.maxAttempts`: Expected integer, received float",
+            "invalid value `2.5` for `general.maxAttempts`: expected an integer, got a float",
         ),
         (
             "output.format",
             "xml",
-            "invalid value `xml` for `output.format`: Invalid enum value. Expected 'text' | 'json' | 'stream-json', received 'xml'",
+            "invalid value `xml` for `output.format`: expected one of text, json, stream-json",
         ),
-        ("tools.exclude", "[1]", "invalid value `[1]` for `tools.exclude`: Expected string, received number"),
-        ("mcpServers", "x", "invalid value `x` for `mcpServers`: expected object as JSON"),
+        ("tools.exclude", "[1]", "invalid value `[1]` for `tools.exclude`: expected a string, got a number"),
+        ("mcpServers", "x", "invalid value `x` for `mcpServers`: expected an object as JSON"),
         (
             "general.vimMod",
             "true",

@@ -148,7 +148,7 @@ pub(super) async fn models_of(
         (wire.models)(endpoint).await
     };
     let late = || {
-        let text = format!("no answer within {} s", limit.as_secs());
+        let text = format!("no response within {} s", limit.as_secs());
         ModelError::new(ModelErrorKind::Network, None, text)
     };
     tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(late()))

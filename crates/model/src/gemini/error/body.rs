@@ -30,7 +30,7 @@ impl Facts {
             details: Vec::new(),
         });
         if facts.message.trim().is_empty() {
-            facts.message = format!("the server answered {status} {reason}").trim_end().to_owned();
+            facts.message = format!("the server responded with {status} {reason}").trim_end().to_owned();
         }
         facts
     }

@@ -110,7 +110,7 @@ fn the_innermost_message_is_what_people_read() {
     let message = |status, body: &str| from_response(status, "Reason", body.as_bytes(), None).error.message;
     assert_eq!(message(429, &nested(2)), "innermost: Please retry in 7s.");
     assert_eq!(message(500, "  plain words "), "plain words");
-    assert_eq!(message(500, ""), "the server answered 500 Reason");
+    assert_eq!(message(500, ""), "the server responded with 500 Reason");
     assert_eq!(
         message(502, "<html><title>Bad <b>Gateway</title>"),
         "the server sent a web page instead of an API error: Bad"

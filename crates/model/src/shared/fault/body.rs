@@ -42,7 +42,7 @@ impl Fault {
         fault.status = status;
         fault.empty = text.trim().is_empty();
         if fault.message.trim().is_empty() {
-            fault.message = format!("the server answered {status} {reason}").trim_end().to_owned();
+            fault.message = format!("the server responded with {status} {reason}").trim_end().to_owned();
         }
         fault
     }

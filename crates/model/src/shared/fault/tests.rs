@@ -39,7 +39,7 @@ fn the_message_is_found_in_every_form() {
     for (body, message) in cases {
         assert_eq!(read(422, &body).error.message, message, "{body}");
     }
-    assert_eq!(read(418, "").error.message, "the server answered 418 Reason");
+    assert_eq!(read(418, "").error.message, "the server responded with 418 Reason");
     assert!(read(500, &"ü".repeat(100_000)).error.message.chars().count() <= 4001);
 }
 
