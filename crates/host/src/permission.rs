@@ -80,11 +80,16 @@ fn ways(loaded: &Loaded, changed: bool) -> String {
     }
 }
 
-/// Why a client may not switch to this mode, if it may not.
-pub fn forbidden_mode(mode: ApprovalMode, yolo_is_off: bool, is_trusted: bool) -> Option<&'static str> {
+/// Why a client may not switch to this mode, if it may not. The mode that the session started with is `granted`.
+pub fn forbidden_mode(
+    mode: ApprovalMode,
+    granted: ApprovalMode,
+    yolo_is_off: bool,
+    is_trusted: bool,
+) -> Option<&'static str> {
     match mode {
         ApprovalMode::Yolo if yolo_is_off => Some("Yolo mode is disabled by `security.disableYoloMode`."),
-        ApprovalMode::Yolo | ApprovalMode::AutoEdit if !is_trusted => {
+        ApprovalMode::Yolo | ApprovalMode::AutoEdit if !is_trusted && mode != granted => {
             Some("This folder is not trusted; run `pollux trust` to trust it.")
         }
         _ => None,
