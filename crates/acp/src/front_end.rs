@@ -246,6 +246,7 @@ impl FrontEnd for Editor {
         let loaded = turn.loaded;
         let facts = Facts {
             mode,
+            granted: mode,
             model: turn.credentials.model.clone(),
             models: known_models(loaded),
             yolo_is_forbidden: loaded.groups.security.disable_yolo,

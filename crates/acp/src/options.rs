@@ -24,7 +24,7 @@ fn id(mode: ApprovalMode) -> &'static str {
 
 /// Why a mode is not available, if it is not.
 pub(crate) fn forbidden(mode: ApprovalMode, facts: &Facts) -> Option<&'static str> {
-    pollux_host::forbidden_mode(mode, facts.yolo_is_forbidden, facts.is_trusted)
+    pollux_host::forbidden_mode(mode, facts.granted, facts.yolo_is_forbidden, facts.is_trusted)
 }
 
 fn available(
@@ -134,6 +134,9 @@ mod tests {
             ["default", "autoEdit", "plan"]
         );
         assert_eq!(ids(&Facts::default()), ["default", "plan"]);
+        let started_with =
+            Facts { mode: ApprovalMode::Plan, granted: ApprovalMode::Yolo, ..Facts::default() };
+        assert_eq!(ids(&started_with), ["default", "yolo", "plan"], "the way back stays open");
         let model = Facts { model: "m".into(), ..trusted };
         assert_eq!(config_options(&model)[1]["options"][0]["options"][0]["value"], "m");
         assert_eq!(mode("autoEdit"), Some(ApprovalMode::AutoEdit));

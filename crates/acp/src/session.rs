@@ -56,6 +56,8 @@ pub(crate) struct SessionState {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub(crate) mode: ApprovalMode,
+    /// The mode that the session started with.
+    pub(crate) granted: ApprovalMode,
     pub(crate) model: String,
     pub(crate) models: Vec<ModelRow>,
     pub(crate) yolo_is_forbidden: bool,

@@ -18,7 +18,6 @@ use crate::context::Context;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     Connected,
-    Connecting,
     Blocked,
     Disabled,
     Disconnected,

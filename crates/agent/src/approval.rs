@@ -16,6 +16,8 @@ pub(crate) struct Approvals {
     state: Arc<Mutex<State>>,
     pub(crate) interactive: bool,
     pub(crate) trusted: bool,
+    /// The mode the session started with, which was checked then.
+    granted: ApprovalMode,
     /// The calling sub-agent; `None` for the main agent.
     subagent: Option<String>,
     /// The definitions of MCP tools when the user allowed them.
@@ -37,7 +39,7 @@ pub(crate) struct ModeRefused;
 impl Approvals {
     pub(crate) fn new(engine: Arc<Engine>, mode: ApprovalMode, interactive: bool, trusted: bool) -> Self {
         let state = Arc::new(Mutex::new(State { engine, mode, before_plan: None }));
-        Self { state, interactive, trusted, subagent: None, agreed: Arc::default() }
+        Self { state, interactive, trusted, granted: mode, subagent: None, agreed: Arc::default() }
     }
 
     /// The same rules, mode and approvals for a sub-agent.
@@ -50,6 +52,7 @@ impl Approvals {
             state: Arc::clone(&self.state),
             interactive: self.interactive,
             trusted: self.trusted,
+            granted: self.granted,
             subagent: Some(subagent),
             agreed: Arc::clone(&self.agreed),
         }
@@ -69,7 +72,7 @@ impl Approvals {
 
     /// Changes the mode; returns whether it was different.
     pub(crate) fn set_mode(&self, mode: ApprovalMode) -> Result<bool, ModeRefused> {
-        if mode.is_privileged() && !self.trusted {
+        if mode.is_privileged() && !self.trusted && mode != self.granted {
             return Err(ModeRefused);
         }
         let mut state = self.state();
@@ -221,5 +224,14 @@ mod tests {
         assert_eq!(rules.set_mode(ApprovalMode::AutoEdit), Err(ModeRefused));
         assert_eq!(rules.set_mode(ApprovalMode::Plan), Ok(true));
         assert_eq!(rules.mode(), ApprovalMode::Plan);
+    }
+
+    #[test]
+    fn a_mode_granted_at_the_start_can_be_entered_again() {
+        let rules = approvals(ApprovalMode::Yolo, false);
+        assert_eq!(rules.set_mode(ApprovalMode::Plan), Ok(true));
+        assert_eq!(rules.mode_before_plan(), ApprovalMode::Yolo);
+        assert_eq!(rules.set_mode(ApprovalMode::AutoEdit), Err(ModeRefused));
+        assert_eq!(rules.set_mode(ApprovalMode::Yolo), Ok(true));
     }
 }

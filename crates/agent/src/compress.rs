@@ -100,11 +100,10 @@ fn plan_by_size(history: &History) -> Option<Plan> {
     round.or(worthwhile.map(|(index, _)| index)).filter(|index| *index > 1).map(|split| Plan { split })
 }
 
-/// The fallback without a model: the turns from the last prompt on.
+/// The fallback without a model: the last prompt and everything said in its turn.
 pub(crate) fn forget(history: &History) -> Option<Compressed> {
-    let last_prompt =
-        history.entries().iter().rposition(HistoryEntry::is_prompt).filter(|index| *index > 1)?;
-    apply(history, &Plan { split: last_prompt }, FORGOTTEN).ok()
+    let split = history.entries().iter().rposition(HistoryEntry::begins_turn).filter(|index| *index > 1)?;
+    apply(history, &Plan { split }, FORGOTTEN).ok()
 }
 
 /// The request for a snapshot by this model, cut to fit its window of so many tokens.
@@ -224,6 +223,13 @@ mod tests {
         let request = noting(&request(&history, &plan(&history, None).unwrap(), "m", 1_000_000), "Note.");
         assert_eq!(request.contents.last().unwrap().text(), "Note.");
         assert_eq!(request.contents.len(), 3);
+    }
+
+    #[test]
+    fn forgetting_keeps_the_prompt_that_began_the_turn() {
+        let mut history = history(&[("u", 4000), ("m", 4000), ("u", 400), ("m", 400)]);
+        history.push_steered(Some("steered".to_owned()), vec![Part::text("use tabs")]);
+        assert_eq!(forget(&history).unwrap().keep_from.as_deref(), Some("m2"));
     }
 
     #[test]

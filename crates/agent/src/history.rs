@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use pollux_domain::content::{Body, Content, Part, Role};
+use pollux_session::UserSource;
 
 use crate::tokens;
 
@@ -17,12 +18,23 @@ pub(crate) struct HistoryEntry {
     pub(crate) message: Option<String>,
     pub(crate) content: Arc<Content>,
     pub(crate) tokens: u64,
+    /// Where it comes from, if it is the user's.
+    pub(crate) source: UserSource,
 }
 
 impl HistoryEntry {
     pub(crate) fn new(message: Option<String>, content: Content) -> Self {
         let tokens = tokens::of_content(&content);
-        Self { message, content: Arc::new(content), tokens }
+        Self { message, content: Arc::new(content), tokens, source: UserSource::default() }
+    }
+
+    pub(crate) fn with_source(self, source: UserSource) -> Self {
+        Self { source, ..self }
+    }
+
+    /// A prompt that began a turn.
+    pub(crate) fn begins_turn(&self) -> bool {
+        self.is_prompt() && self.source == UserSource::Prompt
     }
 
     /// A prompt: a user turn with text that is not a tool response. Media alone belong to the previous call.
@@ -74,7 +86,7 @@ impl History {
 
     /// Adds a prompt. If the last turn was never answered, a placeholder is added first, so that the prompt is a
     /// separate turn.
-    pub(crate) fn push_prompt(&mut self, message: Option<String>, parts: Vec<Part>) {
+    pub(crate) fn push_prompt(&mut self, source: UserSource, message: Option<String>, parts: Vec<Part>) {
         let unanswered = self.entries.len() > 1
             && self.entries.last().is_some_and(|entry| {
                 entry.content.role == Role::User && !shell_turn::is_told(&entry.content)
@@ -83,7 +95,13 @@ impl History {
             let note = Part::text("[The previous response was interrupted.]");
             self.entries.push(HistoryEntry::new(None, Content::model(vec![note])));
         }
-        self.entries.push(HistoryEntry::new(message, Content::user(parts)));
+        self.entries.push(HistoryEntry::new(message, Content::user(parts)).with_source(source));
+    }
+
+    /// Adds what the user said during a turn.
+    pub(crate) fn push_steered(&mut self, message: Option<String>, parts: Vec<Part>) {
+        let entry = HistoryEntry::new(message, Content::user(parts));
+        self.entries.push(entry.with_source(UserSource::DuringTurn));
     }
 
     /// Adds a turn.
@@ -168,8 +186,8 @@ mod tests {
     #[test]
     fn a_prompt_after_an_unanswered_turn_gets_a_turn_of_its_own() {
         let mut history = History::new(Content::user_text("env"), []);
-        history.push_prompt(None, vec![Part::text("one")]);
-        history.push_prompt(None, vec![Part::text("two")]);
+        history.push_prompt(UserSource::Prompt, None, vec![Part::text("one")]);
+        history.push_prompt(UserSource::Prompt, None, vec![Part::text("two")]);
         let roles: Vec<Role> = history.contents().iter().map(|content| content.role).collect();
         assert_eq!(roles, [Role::User, Role::User, Role::Model, Role::User]);
     }

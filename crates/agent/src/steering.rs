@@ -36,9 +36,10 @@ impl Steering {
         None
     }
 
-    pub(crate) fn withdraw(&self, id: &RequestId) -> Option<Steer> {
+    /// Takes back what this front end said: another one may use the same ids.
+    pub(crate) fn withdraw(&self, id: &RequestId, by: &FrontId) -> Option<Steer> {
         let mut waiting = self.0.locked();
-        let place = waiting.iter().position(|steer| steer.id == *id)?;
+        let place = waiting.iter().position(|steer| steer.id == *id && steer.by == *by)?;
         Some(waiting.remove(place))
     }
 
@@ -83,8 +84,10 @@ mod tests {
         }
         let refused = steering.add(steer(99)).expect("there is a limit");
         assert_eq!(refused.refusal().map(|refusal| refusal.code), Some(RefusalCode::QueueFull));
-        assert!(steering.withdraw(&RequestId::new("3")).is_some());
-        assert!(steering.withdraw(&RequestId::new("3")).is_none());
+        let (id, by) = (RequestId::new("3"), FrontId::local());
+        assert!(steering.withdraw(&id, &FrontId::new("another")).is_none());
+        assert!(steering.withdraw(&id, &by).is_some());
+        assert!(steering.withdraw(&id, &by).is_none());
         assert_eq!(steering.take().len(), MAX_WAITING - 1);
         assert!(steering.is_empty());
     }

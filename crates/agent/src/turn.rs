@@ -15,7 +15,7 @@ use pollux_domain::id::CallId;
 use pollux_domain::model::FinishReason;
 use pollux_domain::tool::ToolErrorKind;
 use pollux_hooks::Event as Moment;
-use pollux_session::{CallRecord, ReplyRecord, new_message_id};
+use pollux_session::{CallRecord, ReplyRecord, UserSource, new_message_id};
 use tokio_util::sync::CancellationToken;
 
 use self::after_agent::after_agent;
@@ -58,14 +58,16 @@ pub(crate) async fn run_turn(
         if gate != Gate::Blocked {
             let now = session.now();
             session.note_chosen_model();
-            let result = session.recorder.user(&parts, typed.as_deref(), now);
+            // A hook that sends the model back begins no turn.
+            let source = if turn == 0 { UserSource::Prompt } else { UserSource::DuringTurn };
+            let result = session.recorder.user_from(source, &parts, typed.as_deref(), now);
             let message = session.recorded(result).await;
             begin_prompt(session, message.as_deref(), &prompt_id);
             record.clone_from(&message);
             if let Some(observer) = &session.observer {
                 observer.prompt(typed.as_deref());
             }
-            session.conversation.history.push_prompt(message, parts);
+            session.conversation.history.push_prompt(source, message, parts);
         }
         // A prompt from a hook was not typed by the user.
         if let Some(typed) = typed.take() {
@@ -100,7 +102,7 @@ pub(crate) async fn pursue(session: &mut Session, parts: Vec<Part>, cancel: &Can
     let now = session.now();
     let result = session.recorder.user(&parts, None, now);
     let message = session.recorded(result).await;
-    session.conversation.history.push_prompt(message, parts);
+    session.conversation.history.push_prompt(UserSource::Prompt, message, parts);
     let prompt_id = session.id.to_string();
     continue_turn(session, &prompt_id, None, cancel).await
 }
@@ -372,9 +374,9 @@ async fn stop_chant(
     );
     let parts = vec![Part::text(note)];
     let now = session.now();
-    let result = session.recorder.user(&parts, None, now);
+    let result = session.recorder.user_from(UserSource::Program, &parts, None, now);
     let message = session.recorded(result).await;
-    session.conversation.history.push_prompt(message, parts);
+    session.conversation.history.push_prompt(UserSource::Program, message, parts);
     Next::Continue
 }
 

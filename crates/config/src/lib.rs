@@ -6,6 +6,7 @@
 //! Start at [`startup::start`], which does all of it in the right order; then [`settings::load`],
 //! [`paths::Home`] and [`files::replace`].
 
+pub mod agent_name;
 pub mod budget;
 pub mod credential_variables;
 pub mod dotenv;

@@ -240,6 +240,7 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
                 let mut withheld = project::withhold(&mut layer.values, widening);
                 withheld.extend(project::yield_servers(&mut layer.values, &effective));
                 project::narrow(&mut layer.values, &effective);
+                withheld.extend(project::narrow_agents(&mut layer.values, &effective));
                 withheld.extend(project::narrow_budget(&mut layer.values, &effective));
                 withheld
             }

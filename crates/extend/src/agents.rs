@@ -28,6 +28,7 @@ use crate::frontmatter::{self, FrontMatterError};
 
 pub use acknowledged::{AcknowledgeError, Acknowledgements};
 pub use inputs::inputs_for;
+pub use pollux_config::agent_name::same_agent as same_name;
 pub use registry::{AgentEntry, AgentSettings, Registry, Sources, Status};
 pub use servers::servers_in;
 pub use template::{MissingInput, fill};
@@ -210,10 +211,4 @@ impl Origin {
             Self::Project(path) | Self::User(path) | Self::Extension { path, .. } => Some(path),
         }
     }
-}
-
-/// Whether two names mean the same agent: older releases and files write `-` for `_`.
-pub fn same_name(one: &str, other: &str) -> bool {
-    let plain = |c: char| if c == '-' { '_' } else { c };
-    one.chars().map(plain).eq(other.chars().map(plain))
 }

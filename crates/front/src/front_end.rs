@@ -32,6 +32,8 @@ pub struct SessionFacts {
     pub session: String,
     /// The authentication method.
     pub auth: String,
+    /// The session goes on without this front end.
+    pub detaches: bool,
 }
 
 /// Something to show after the conversation has ended.

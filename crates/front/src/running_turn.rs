@@ -55,6 +55,10 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
                 let answer = self.front.ui.ask_approval(request).await?;
                 return Some(TurnRequest::Ask(Op::Decide { call: request.call.clone(), answer }));
             }
+            // What the turn does not get is sent as a prompt, and logged then.
+            Event::Steered { typed, by, .. } if self.front.remote.as_ref().is_none_or(|own| own == by) => {
+                self.front.turn.log_prompt(typed);
+            }
             Event::TurnEnded(end) => self.front.ui.turn_ended(end),
             _ => {}
         }
@@ -76,8 +80,11 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
                 biased;
                 input = self.front.ui.input() => input,
                 steer = self.steering.next() => match steer {
-                    Ok((id, op)) => return TurnRequest::AskAs(id, op),
-                    Err((id, failure)) => {
+                    (id, Ok((op, passed_over))) => {
+                        passed_over.iter().for_each(|line| self.front.ui.note(line));
+                        return TurnRequest::AskAs(id, op);
+                    }
+                    (id, Err(failure)) => {
                         let result = OpResult::refused(RefusalCode::Failed, failure.message());
                         self.front.take(&Event::Acknowledged { id, by: FrontId::local(), result });
                         continue;
@@ -98,10 +105,7 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
                         return TurnRequest::Ask(op);
                     }
                 }
-                Input::Steer(id, typed) => {
-                    self.front.turn.log_prompt(&typed);
-                    self.steering.add(id, typed);
-                }
+                Input::Steer(id, typed) => self.steering.add(id, typed),
                 // It did not reach the session yet.
                 Input::Ask(_, Op::Withdraw { prompt }) if self.steering.withdraw(&prompt) => {}
                 Input::Ask(id, op) => {

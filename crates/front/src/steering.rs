@@ -9,7 +9,10 @@ use pollux_domain::failure::Failure;
 use pollux_host::{Loaded, Services};
 use tokio_util::sync::CancellationToken;
 
-type Reading<'a> = Pin<Box<dyn Future<Output = Option<Result<Op, Failure>>> + 'a>>;
+type Reading<'a> = Pin<Box<dyn Future<Output = Option<Result<Read, Failure>>> + 'a>>;
+
+/// A text as an operation, and lines about files that were not read.
+type Read = (Op, Vec<String>);
 
 /// Texts on their way, in order.
 pub(super) struct Steering<'a> {
@@ -35,15 +38,15 @@ impl<'a> Steering<'a> {
         self.waiting.len() < before || self.reading.take_if(|(id, _)| id == prompt).is_some()
     }
 
-    /// The next text as an operation. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Result<(RequestId, Op), (RequestId, Failure)> {
+    /// The next text. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> (RequestId, Result<Read, Failure>) {
         loop {
             if self.reading.is_none() {
                 let Some((id, typed)) = self.waiting.pop_front() else { std::future::pending().await };
                 let (services, loaded) = (Arc::clone(&self.services), self.loaded);
                 let reading = async move {
                     let expanded = services.expand(&typed, loaded, &CancellationToken::new()).await?;
-                    Some(expanded.map(|(parts, _)| Op::Steer { parts, typed }))
+                    Some(expanded.map(|(parts, passed_over)| (Op::Steer { parts, typed }, passed_over)))
                 };
                 self.reading = Some((id, Box::pin(reading)));
             }
@@ -51,10 +54,7 @@ impl<'a> Steering<'a> {
             let read = reading.await;
             let Some((id, _)) = self.reading.take() else { continue };
             if let Some(read) = read {
-                return match read {
-                    Ok(op) => Ok((id, op)),
-                    Err(failure) => Err((id, failure)),
-                };
+                return (id, read);
             }
         }
     }

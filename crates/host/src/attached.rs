@@ -68,7 +68,7 @@ impl<'a> Prepared<'a> {
             session: Chosen::new(report.id.clone()),
             credentials,
             model_of_session: false,
-            permission: Permission { approval: report.mode, notes: Vec::new() },
+            permission: Permission { approval: report.mode, trust_note: None, is_overridden: false },
             sandbox: Sandbox::elsewhere(report.sandbox.clone()),
         }
     }

@@ -180,7 +180,14 @@ fn choose(
             | AuthError::VertexWithoutPlace
             | AuthError::CredentialsWithoutPlace { .. }
     );
-    let (env, taken) = with_offers(loaded);
+    // Who has credentials and lacks only the place to use them at is not to send prompts to another account.
+    let has_credentials = match own {
+        AuthError::CredentialsWithoutPlace { .. } => true,
+        AuthError::VertexWithoutPlace => env.non_empty("GOOGLE_APPLICATION_CREDENTIALS").is_some(),
+        _ => false,
+    };
+    let is_wanted = |offer: &Offer| !has_credentials || !KEY_VARIABLES.contains(&offer.name.as_str());
+    let (env, taken) = with_offers(loaded, is_wanted);
     if !has_nothing || taken.is_empty() {
         return Err(own);
     }
@@ -210,10 +217,10 @@ fn with_named_key(loaded: &Loaded) -> Env {
 }
 
 /// The environment plus everything the project offers and the user has not set, nearest file first.
-fn with_offers(loaded: &Loaded) -> (Env, Vec<&Offer>) {
+fn with_offers(loaded: &Loaded, is_wanted: impl Fn(&Offer) -> bool) -> (Env, Vec<&Offer>) {
     let mut env = loaded.env.clone();
     let mut taken = Vec::new();
-    for offer in &loaded.dotenv.offered {
+    for offer in loaded.dotenv.offered.iter().filter(|offer| is_wanted(offer)) {
         if env.get(&offer.name).is_none() {
             env.set_default(offer.name.clone(), offer.value.reveal());
             taken.push(offer);

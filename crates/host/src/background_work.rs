@@ -34,6 +34,12 @@ pub(crate) struct BackgroundWork {
     pub(crate) said_problem: bool,
 }
 
+/// A warning about what a conversation was set up from.
+pub(crate) fn workspace_warning(message: String) -> Event {
+    let (severity, code) = (Severity::Warning, NoticeCode::Workspace);
+    Event::Notice { severity, code, message }
+}
+
 impl BackgroundWork {
     /// Starts the background work of a conversation.
     pub(crate) fn new(
@@ -56,11 +62,7 @@ impl BackgroundWork {
     }
 
     fn warnings(&mut self) -> Vec<Event> {
-        let notice = |message| {
-            let (severity, code) = (Severity::Warning, NoticeCode::Workspace);
-            Event::Notice { severity, code, message }
-        };
-        std::mem::take(&mut self.warnings).into_iter().map(notice).collect()
+        std::mem::take(&mut self.warnings).into_iter().map(workspace_warning).collect()
     }
 
     fn servers(&self) -> Option<&Servers> {

@@ -100,7 +100,7 @@ pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, hide_c
 pub use pollux_mcp::split_words;
 pub use pollux_rewind::checkpoint;
 pub use pollux_tools::{MAX_EXTRA_DIRECTORIES, SandboxSlot, Workspace, WorkspaceSetup, list_paths};
-pub use prepared::{Prepared, prepare, refuse_forbidden_yolo};
+pub use prepared::{Prepared, prepare, prepare_headless, refuse_forbidden_yolo};
 pub use request::Request;
 pub use sandbox::{
     Sandbox, SandboxInForce, check_sandbox, open_rights, run_holder_if_asked, sandbox_request,

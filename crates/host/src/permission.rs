@@ -14,14 +14,25 @@ use crate::request::Request;
 /// The approval mode after the trust check.
 pub struct Permission {
     pub approval: ApprovalMode,
-    pub notes: Vec<String>,
+    /// What an untrusted folder means, and how to trust it.
+    pub trust_note: Option<String>,
+    /// The requested mode is not available here.
+    pub is_overridden: bool,
 }
 
-/// Checks folder trust (exit code 55) and restricts the requested approval mode.
+impl Permission {
+    /// What to tell about it.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = &str> {
+        let overridden = "Approval mode overridden to \"default\" because the current folder is not trusted.";
+        self.trust_note.as_deref().into_iter().chain(self.is_overridden.then_some(overridden))
+    }
+}
+
+/// Checks folder trust (exit code 55) and restricts the requested approval mode. Changes nothing.
 pub fn check_trust(options: &Request, loaded: &Loaded) -> Result<Permission, Failure> {
     let wished = options.approval.unwrap_or(loaded.groups.general.approval_mode);
     if loaded.trust.uses_project() {
-        return Ok(Permission { approval: wished, notes: Vec::new() });
+        return Ok(Permission { approval: wished, trust_note: None, is_overridden: false });
     }
     let changed = changed_paths(&loaded.binding);
     let what = if changed.is_empty() { "is not trusted" } else { "has changed since it was trusted" };
@@ -35,29 +46,21 @@ pub fn check_trust(options: &Request, loaded: &Loaded) -> Result<Permission, Fai
         return Err(Failure::new(ExitKind::Untrusted, text));
     }
     let because = if changed.is_empty() { String::new() } else { format!(" ({changed})") };
-    let mut notes = vec![format!(
+    let trust_note = Some(format!(
         "This folder {what}{because}: its settings, hooks, commands and .env files are ignored. To trust it, {ways}."
-    )];
-    if was_told(options, loaded, &notes) {
-        notes.clear();
-    }
+    ));
     // What the person asks for on the command line is not the folder's doing.
     let is_asked = options.approval.is_some() && loaded.trust_reason != TrustReason::Restricted;
-    if is_asked || wished == ApprovalMode::Default || wished == ApprovalMode::Plan {
-        return Ok(Permission { approval: wished, notes });
-    }
-    notes.push(
-        "Approval mode overridden to \"default\" because the current folder is not trusted.".to_owned(),
-    );
-    Ok(Permission { approval: ApprovalMode::Default, notes })
+    let is_overridden = !is_asked && wished.is_privileged();
+    let approval = if is_overridden { ApprovalMode::Default } else { wished };
+    Ok(Permission { approval, trust_note, is_overridden })
 }
 
-/// Whether an earlier run in this folder said the same; what is said now is remembered.
-fn was_told(options: &Request, loaded: &Loaded, notes: &[String]) -> bool {
-    let text = notes.join("\n");
+/// Whether an earlier headless run in this folder said the same; what is said now is remembered.
+pub(crate) fn was_told(options: &Request, loaded: &Loaded, text: &str) -> bool {
     let temp = loaded.project.temp_dir();
     let mark = temp.join(".trust_notice");
-    if files::read_text(&mark).is_ok_and(|told| told.as_deref() == Some(text.as_str())) {
+    if files::read_text(&mark).is_ok_and(|told| told.as_deref() == Some(text)) {
         return !options.debug;
     }
     // Where nothing can be written it is said every time.
@@ -80,11 +83,16 @@ fn ways(loaded: &Loaded, changed: bool) -> String {
     }
 }
 
-/// Why a client may not switch to this mode, if it may not.
-pub fn forbidden_mode(mode: ApprovalMode, yolo_is_off: bool, is_trusted: bool) -> Option<&'static str> {
+/// Why a client may not switch to this mode, if it may not. The mode that the session started with is `granted`.
+pub fn forbidden_mode(
+    mode: ApprovalMode,
+    granted: ApprovalMode,
+    yolo_is_off: bool,
+    is_trusted: bool,
+) -> Option<&'static str> {
     match mode {
         ApprovalMode::Yolo if yolo_is_off => Some("YOLO mode is disabled by `security.disableYoloMode`."),
-        ApprovalMode::Yolo | ApprovalMode::AutoEdit if !is_trusted => {
+        ApprovalMode::Yolo | ApprovalMode::AutoEdit if !is_trusted && mode != granted => {
             Some("This folder is not trusted; run `pollux trust allow` to trust it.")
         }
         _ => None,

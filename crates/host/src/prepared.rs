@@ -11,7 +11,7 @@ use crate::extensions::check_extensions;
 use crate::load::check_policy_files;
 use crate::loaded::Loaded;
 use crate::model_list;
-use crate::permission::{Permission, check_trust};
+use crate::permission::{Permission, check_trust, was_told};
 use crate::request::{RawOutput, Request};
 use crate::sandbox::{self, Sandbox, check_sandbox};
 use crate::session_model;
@@ -35,6 +35,24 @@ pub fn prepare<'a>(
     loaded: &'a mut Loaded,
     note: &mut dyn FnMut(&str),
 ) -> Result<Prepared<'a>, Failure> {
+    check(request, loaded, note, &|_, _| false)
+}
+
+/// As [`prepare`], for a run that nobody watches: how to trust the folder is told once.
+pub fn prepare_headless<'a>(
+    request: &'a Request,
+    loaded: &'a mut Loaded,
+    note: &mut dyn FnMut(&str),
+) -> Result<Prepared<'a>, Failure> {
+    check(request, loaded, note, &|loaded, text| was_told(request, loaded, text))
+}
+
+fn check<'a>(
+    request: &'a Request,
+    loaded: &'a mut Loaded,
+    note: &mut dyn FnMut(&str),
+    was_told: &dyn Fn(&Loaded, &str) -> bool,
+) -> Result<Prepared<'a>, Failure> {
     refuse_forbidden_yolo(request, &loaded.groups)?;
     check_policy_files(request, loaded)?;
     check_extensions(loaded)?;
@@ -42,7 +60,9 @@ pub fn prepare<'a>(
     let model = session_model::settle(request, loaded, &session)?;
     let loaded = &*loaded;
     let credentials = check_credentials(loaded)?;
-    let permission = check_trust(request, loaded)?;
+    let mut permission = check_trust(request, loaded)?;
+    permission.trust_note.take_if(|text| was_told(loaded, text));
+    let permission = permission;
     sandbox::announcement(loaded, permission.approval).iter().for_each(|line| note(line));
     let sandbox = check_sandbox(loaded, permission.approval)?;
     // What an agent does not get is told with the other problems of agents.
@@ -50,14 +70,8 @@ pub fn prepare<'a>(
         note(&ignored.line());
     }
     model_list::mistyped(loaded).iter().for_each(|line| note(line));
-    let notes = session
-        .notes
-        .iter()
-        .chain(&model.note)
-        .chain(&credentials.notes)
-        .chain(&sandbox.notes)
-        .chain(&permission.notes);
-    notes.for_each(|line| note(line));
+    let notes = session.notes.iter().chain(&model.note).chain(&credentials.notes).chain(&sandbox.notes);
+    notes.map(String::as_str).chain(permission.notes()).for_each(&mut *note);
     if permission.approval == ApprovalMode::Yolo {
         note("YOLO mode is enabled. All tool calls will be automatically approved.");
     }

@@ -91,7 +91,7 @@ async fn follow(
             Some(Entering { mode, answer }) = wanted.recv() => {
                 let loaded = turn.loaded;
                 let off = loaded.groups.security.disable_yolo;
-                let entered = match forbidden_mode(mode, off, loaded.trust.uses_project()) {
+                let entered = match forbidden_mode(mode, turn.permission.approval, off, loaded.trust.uses_project()) {
                     Some(why) => Err(why.to_owned()),
                     None => confine(turn, hosted, sandbox, mode).await,
                 };

@@ -356,9 +356,12 @@ const REFUSALS: &[&str] = &[
     "operation not permitted",
     "device or resource busy",
     "eacces",
+    "ebusy",
     "eperm",
     "erofs",
 ];
+/// A granted file is a mount point, which cannot be moved.
+const MOUNT_POINT: &[&str] = &["device or resource busy", "ebusy"];
 const NETWORK_REFUSALS: &[&str] = &[
     "could not resolve",
     "network is unreachable",
@@ -427,8 +430,15 @@ impl Sandbox {
             ),
             (false, false) => (", without network", "the network with `tools.sandboxNetworkAccess`, "),
         };
+        let single_file = if names(MOUNT_POINT) {
+            " A single file that was allowed can be written, but not renamed, replaced or removed: write it in place, \
+             or ask the user to allow its folder."
+        } else {
+            ""
+        };
         Some(format!(
-            "Sandbox: the command ran in {}: it can write only to the workspace, caches and temporary files{network}. \
+            "Sandbox: the command ran in {}: it can write only to the workspace, caches and temporary files{network}.\
+             {single_file} \
              If that is why it failed, the user can allow a path with `tools.sandboxAllowedPaths`, \
              {allow_network}or disable the sandbox with `--sandbox=false`.",
             self.level()

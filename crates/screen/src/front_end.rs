@@ -204,8 +204,8 @@ impl FrontEnd for Screen {
     }
 
     fn show_facts(&mut self, facts: SessionFacts) {
-        let SessionFacts { context, window, session, auth } = facts;
-        self.tell(Message::Facts(Box::new(Facts { context, window, session, auth })));
+        let SessionFacts { context, window, session, auth, detaches } = facts;
+        self.tell(Message::Facts(Box::new(Facts { context, window, session, auth, detaches })));
     }
 
     fn sandbox_changed(&mut self, turn: &Prepared<'_>, model: &str) {

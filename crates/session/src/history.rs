@@ -11,6 +11,7 @@ mod tests;
 use pollux_domain::content::{Body, Content, FunctionCall, Part, Role};
 
 use crate::load::StoredSession;
+use crate::message::own::{self, UserSource};
 use crate::message::{Message, ReplyMessage, StoredCall, UserMessage, UserText, user_text_kind};
 use pairing::OpenCalls;
 
@@ -27,6 +28,14 @@ pub struct RestoredTurn {
     /// The first message of the turn; `None` for tool responses and repaired turns.
     pub message_id: Option<String>,
     pub content: Content,
+    /// Where it comes from, if it is the user's.
+    pub source: UserSource,
+}
+
+impl RestoredTurn {
+    pub fn new(message_id: Option<String>, content: Content) -> Self {
+        Self { message_id, content, source: UserSource::default() }
+    }
 }
 
 /// The conversation to send to the model. Thoughts, notices and commands are omitted; a
@@ -76,8 +85,8 @@ impl Builder {
         });
         let Some((record, compression)) = compressed else { return messages };
         let snapshot = vec![Part::text(compression.snapshot)];
-        self.push(RestoredTurn { message_id: None, content: Content::user(snapshot) });
-        self.push(RestoredTurn { message_id: None, content: Content::model(vec![Part::text(ACKNOWLEDGED)]) });
+        self.push(RestoredTurn::new(None, Content::user(snapshot)));
+        self.push(RestoredTurn::new(None, Content::model(vec![Part::text(ACKNOWLEDGED)])));
         let before = messages.get(..record).unwrap_or_default();
         let kept_from = compression.keep_from.as_ref();
         let kept = kept_from.and_then(|id| before.iter().position(|message| message.id() == id));
@@ -102,9 +111,10 @@ impl Builder {
         }
         if self.close_calls() {
             let content = Content::model(vec![Part::text(INTERRUPTED_REPLY)]);
-            self.push(RestoredTurn { message_id: None, content });
+            self.push(RestoredTurn::new(None, content));
         }
-        self.push(RestoredTurn { message_id: Some(message.id), content: Content::user(parts) });
+        let source = own::source(&message.extra);
+        self.push(RestoredTurn { source, ..RestoredTurn::new(Some(message.id), Content::user(parts)) });
     }
 
     fn reply(&mut self, message: ReplyMessage) {
@@ -116,7 +126,7 @@ impl Builder {
         self.close_calls();
         let content = Content { origin, ..Content::model(parts) };
         self.open = OpenCalls::of(&content, calls);
-        self.push(RestoredTurn { message_id: Some(id), content });
+        self.push(RestoredTurn::new(Some(id), content));
     }
 
     /// Adds responses for open calls; true if there were any.
@@ -125,7 +135,7 @@ impl Builder {
         if answers.is_empty() {
             return false;
         }
-        self.push(RestoredTurn { message_id: None, content: Content::user(answers) });
+        self.push(RestoredTurn::new(None, Content::user(answers)));
         true
     }
 
@@ -135,10 +145,12 @@ impl Builder {
             Some(last) if last.content.role == turn.content.role => {
                 last.message_id = last.message_id.take().or(turn.message_id);
                 last.content.parts.extend(turn.content.parts);
+                // A prompt among them can be rewound to.
+                last.source = last.source.min(turn.source);
             }
             None if turn.content.role == Role::Model => {
                 let content = Content::user_text(OPENING);
-                self.turns.extend([RestoredTurn { message_id: None, content }, turn]);
+                self.turns.extend([RestoredTurn::new(None, content), turn]);
             }
             _ => self.turns.push(turn),
         }

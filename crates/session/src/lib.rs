@@ -61,6 +61,7 @@ pub use listing::{
 pub use load::{LoadError, RepairNote, StoredSession, load};
 pub use lock::used_by;
 pub use message::encode::display as display_json;
+pub use message::own::UserSource;
 pub use message::{
     Compression, Message, MessageId, NoticeMessage, ReplyMessage, StoredCall, StoredStatus, UserMessage,
 };

@@ -28,6 +28,7 @@ use crate::blobs::{Blobs, Guard, Record};
 use crate::import::{self, ImportError};
 use crate::load::StoredSession;
 use crate::lock::Lock;
+use crate::message::own::UserSource;
 use crate::message::{MessageId, encode, own};
 use crate::record::{CallRecord, CallResult, NewSession, ReplyRecord, extension};
 use crate::session_model::{SessionModel, is_implied};
@@ -203,8 +204,20 @@ impl Recorder {
         typed: Option<&str>,
         now: Timestamp,
     ) -> Result<MessageId, RecordError> {
+        self.user_from(UserSource::Prompt, parts, typed, now)
+    }
+
+    /// Records a user message that did not begin a turn.
+    pub fn user_from(
+        &mut self,
+        source: UserSource,
+        parts: &[Part],
+        typed: Option<&str>,
+        now: Timestamp,
+    ) -> Result<MessageId, RecordError> {
         let id = new_message_id();
         let mut message = encode::user(&id, parts, typed, now);
+        own::add_source(&mut message, source);
         if let Some(model) = self.model.as_ref().filter(|model| !model.is_implied()) {
             own::add_model(&mut message, model);
         }

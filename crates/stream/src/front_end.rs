@@ -112,6 +112,7 @@ impl FrontEnd for Host {
         self.peer.state.borrow_mut().facts = Facts {
             session: turn.session.id.as_str().to_owned(),
             mode,
+            granted: mode,
             model: turn.credentials.model.clone(),
             yolo_is_off: loaded.groups.security.disable_yolo,
             is_trusted,

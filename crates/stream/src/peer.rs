@@ -63,6 +63,8 @@ pub(crate) struct PeerState {
 pub(crate) struct Facts {
     pub(crate) session: String,
     pub(crate) mode: ApprovalMode,
+    /// The mode that the session started with.
+    pub(crate) granted: ApprovalMode,
     pub(crate) model: String,
     pub(crate) yolo_is_off: bool,
     pub(crate) is_trusted: bool,
@@ -200,11 +202,11 @@ impl Peer {
 
     /// Changes the mode, unless it is forbidden here.
     pub(crate) fn set_mode(&self, mode: ApprovalMode, id: Option<String>) -> Result<RequestId, Unusable> {
-        let (yolo_is_off, is_trusted) = {
+        let forbidden = {
             let facts = &self.state.borrow().facts;
-            (facts.yolo_is_off, facts.is_trusted)
+            pollux_host::forbidden_mode(mode, facts.granted, facts.yolo_is_off, facts.is_trusted)
         };
-        match pollux_host::forbidden_mode(mode, yolo_is_off, is_trusted) {
+        match forbidden {
             Some(why) => Err(Unusable { code: "NOT_ALLOWED", message: why.to_owned(), id }),
             None => Ok(self.ask(Op::SetMode(mode), id)),
         }

@@ -223,7 +223,7 @@ struct Notices {
     /// The key that leaves was pressed once.
     leaving: Option<Instant>,
     /// The first key of detaching was pressed.
-    detaching: bool,
+    detaching: Option<Instant>,
 }
 
 /// Display options that the person toggled.

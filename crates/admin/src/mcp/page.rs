@@ -13,7 +13,6 @@ impl Standing {
     fn shown(self) -> (&'static str, &'static str) {
         match self {
             Self::Connected => ("✓", "Connected"),
-            Self::Connecting => ("…", "Connecting"),
             Self::Blocked => ("⛔", "Blocked"),
             Self::Disabled => ("○", "Disabled"),
             Self::Disconnected => ("✗", "Disconnected"),
@@ -119,15 +118,14 @@ mod tests {
 
     #[test]
     fn the_list_has_upstreams_lines() {
-        use Standing::{Blocked, Connected, Connecting, Disabled, Disconnected};
-        let rows: Vec<ServerRow> =
-            [("a", Connected), ("b", Connecting), ("c", Blocked), ("d", Disabled), ("e", Disconnected)]
-                .map(|(name, standing)| row(name, standing))
-                .into();
+        use Standing::{Blocked, Connected, Disabled, Disconnected};
+        let rows: Vec<ServerRow> = [("a", Connected), ("c", Blocked), ("d", Disabled), ("e", Disconnected)]
+            .map(|(name, standing)| row(name, standing))
+            .into();
         assert_eq!(
             list(&rows),
             "Configured MCP servers:\n\n\
-             ✓ a: npx -y srv (stdio) - Connected\n… b: npx -y srv (stdio) - Connecting\n\
+             ✓ a: npx -y srv (stdio) - Connected\n\
              ⛔ c: npx -y srv (stdio) - Blocked\n○ d: npx -y srv (stdio) - Disabled\n\
              ✗ e: npx -y srv (stdio) - Disconnected\n"
         );

@@ -271,7 +271,7 @@ impl ServerSet {
         let servers = mcp::connect(&self.loaded, configs, roots, &background);
         runtime()?.block_on(async {
             let _ = tokio::time::timeout(longest, settle(&servers, longest)).await;
-            let reports = servers.reports();
+            let reports = servers.reports().into_iter().map(|report| given_up(report, longest)).collect();
             servers.shutdown().await;
             Ok(reports)
         })
@@ -336,6 +336,16 @@ impl ServerSet {
         let background = Background::guarded(folder.join("background-processes"));
         let _ = run_with(&program, Excess::Dropped, &background, &CancellationToken::new()).await;
     }
+}
+
+/// A server that is still connecting when nobody waits for it any longer.
+fn given_up(mut report: Report, waited: Duration) -> Report {
+    if report.status == Status::Connecting {
+        report.status = Status::Disconnected;
+        let waited = waited.as_secs_f64();
+        report.problem.get_or_insert_with(|| format!("no answer within {waited} s"));
+    }
+    report
 }
 
 async fn settle(servers: &Servers, most: Duration) {
@@ -444,8 +454,7 @@ fn row(server: &Named, reports: &[Report]) -> ServerRow {
         (Ok(_), Some(report)) => {
             row.standing = match report.status {
                 Status::Connected => Standing::Connected,
-                Status::Connecting => Standing::Connecting,
-                Status::Disconnected => Standing::Disconnected,
+                Status::Connecting | Status::Disconnected => Standing::Disconnected,
             };
             row.reason.clone_from(&report.problem);
             row.version.clone_from(&report.version);
@@ -457,4 +466,33 @@ fn row(server: &Named, reports: &[Report]) -> ServerRow {
         }
     }
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_never_answered_is_disconnected_and_says_why() {
+        let report = |status, problem: Option<&str>| Report {
+            name: "slow".to_owned(),
+            status,
+            problem: problem.map(str::to_owned),
+            sign_in: None,
+            version: None,
+            tools: Vec::new(),
+            prompts: Vec::new(),
+            resources: 0,
+            log: Vec::new(),
+        };
+        let look = Duration::from_millis(1500);
+        let late = given_up(report(Status::Connecting, None), look);
+        assert_eq!(
+            (late.status, late.problem.as_deref()),
+            (Status::Disconnected, Some("no answer within 1.5 s"))
+        );
+        assert_eq!(given_up(report(Status::Connected, None), look).status, Status::Connected);
+        let ended = given_up(report(Status::Disconnected, Some("it ended")), look);
+        assert_eq!(ended.problem.as_deref(), Some("it ended"));
+    }
 }

@@ -131,10 +131,17 @@ impl Invocation for Call {
                 // gets no more than the default mode.
                 authority.approvals.mode_before_plan()
             };
-            let _ = authority.enter_mode(mode, by.as_ref()).await;
+            let (mode, note) = match authority.enter_mode(mode, by.as_ref()).await {
+                Ok(()) => (mode, String::new()),
+                // The plan is approved nevertheless, and every session may enter the default mode.
+                Err(refused) => {
+                    let _ = authority.enter_mode(ApprovalMode::Default, by.as_ref()).await;
+                    (ApprovalMode::Default, format!(" {refused}"))
+                }
+            };
             ToolOutcome::text(
                 format!(
-                    "Plan approved. Switching to {}.\n\nThe approved implementation plan is stored at: {path}\nRead and follow the plan strictly during implementation.",
+                    "Plan approved. Switching to {}.{note}\n\nThe approved implementation plan is stored at: {path}\nRead and follow the plan strictly during implementation.",
                     described(mode)
                 ),
                 Display::Text(format!("Plan approved: {path}")),

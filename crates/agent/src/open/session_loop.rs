@@ -307,7 +307,7 @@ async fn serve_during_turn(
         Op::Steer { parts, typed } => {
             session.steering.add(Steer { id: id.clone(), by: by.clone(), parts, typed })?
         }
-        Op::Withdraw { prompt } => match session.steering.withdraw(&prompt) {
+        Op::Withdraw { prompt } => match session.steering.withdraw(&prompt, &by) {
             Some(steer) => {
                 authority.questions.acknowledge(steer.id, steer.by, steering::withdrawn()).await;
                 OpResult::Accepted

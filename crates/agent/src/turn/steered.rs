@@ -1,7 +1,7 @@
 //! Adds what the user said to a running turn to the conversation, before the next request.
 
-use pollux_domain::content::Content;
 use pollux_domain::event::{Event, OpResult, RefusalCode, TurnEnd};
+use pollux_session::UserSource;
 use tokio_util::sync::CancellationToken;
 
 use super::begin_prompt;
@@ -29,13 +29,13 @@ pub(crate) async fn deliver(
             return Some(TurnEnd::Cancelled);
         }
         let now = session.now();
-        let result = session.recorder.user(&parts, Some(&typed), now);
+        let result = session.recorder.user_from(UserSource::DuringTurn, &parts, Some(&typed), now);
         let message = session.recorded(result).await;
         begin_prompt(session, message.as_deref(), prompt_id);
         if let Some(observer) = &session.observer {
             observer.prompt(Some(&typed));
         }
-        session.conversation.history.push(message.clone(), Content::user(parts));
+        session.conversation.history.push_steered(message.clone(), parts);
         session.authority.questions.acknowledge(id.clone(), by.clone(), OpResult::Accepted).await;
         session.emit(Event::Steered { id, typed, message, by }).await;
         if gate == Gate::Stopped {

@@ -159,3 +159,43 @@ async fn planning_in_yolo_mode_without_a_person_goes_back_to_yolo() {
     assert_eq!(output(&scene, 1), "Switching to Plan mode.");
     assert!(output(&scene, 2).contains("Switching to yolo mode"), "{:?}", Value::from(scene.answers(2)));
 }
+
+#[tokio::test]
+async fn in_an_untrusted_folder_planning_ends_in_a_mode_that_may_be_entered() {
+    // What was granted at the start can be entered again.
+    let planning = Planning::InSessionFolder;
+    let lines = vec![calls(&[("enter_plan_mode", json!({}))]), exit("p.md"), says("ok")];
+    let options =
+        Options { lines, planning, approval: ApprovalMode::Yolo, trusted: false, ..Options::default() };
+    let mut scene = Scene::with(options);
+    plan_file(&scene, "p.md", "plan");
+    scene.prompt("go").await;
+    assert!(output(&scene, 2).contains("Switching to yolo mode"), "{:?}", Value::from(scene.answers(2)));
+    let last_mode = |scene: &Scene| {
+        scene.events.iter().rev().find_map(|event| match event {
+            Event::ModeChanged { mode, .. } => Some(*mode),
+            _ => None,
+        })
+    };
+    assert_eq!(last_mode(&scene), Some(ApprovalMode::Yolo));
+    // What was not is refused, and the model learns which mode it is in.
+    let planning = Planning::InSessionFolder;
+    let options = Options {
+        lines: vec![exit("p.md"), says("ok")],
+        planning,
+        approval: ApprovalMode::Plan,
+        interactive: true,
+        trusted: false,
+        ..Options::default()
+    };
+    let mut scene = Scene::with(options);
+    plan_file(&scene, "p.md", "plan");
+    scene.send("go").await;
+    let asked = question(&mut scene).await;
+    answer(&scene, &asked, ApprovalAnswer::Session).await;
+    scene.end().await;
+    let told = output(&scene, 1);
+    assert!(told.starts_with("Plan approved. Switching to default mode"), "{told}");
+    assert!(told.contains("untrusted folder"), "{told}");
+    assert_eq!(last_mode(&scene), Some(ApprovalMode::Default));
+}

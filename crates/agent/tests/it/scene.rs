@@ -215,6 +215,7 @@ pub(crate) struct Options {
     pub(crate) unary: Vec<Result<String, ModelError>>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) approval: ApprovalMode,
+    pub(crate) trusted: bool,
     pub(crate) model: Model,
     pub(crate) window: u64,
     /// Models of other providers.
@@ -240,6 +241,7 @@ impl Default for Options {
             unary: Vec::new(),
             tools: vec![echo()],
             approval: ApprovalMode::Yolo,
+            trusted: true,
             model: Model {
                 name: "m".into(),
                 compression_threshold: 0.5,
@@ -311,7 +313,7 @@ impl Scene {
                 &Sources { user: options.policy.into_iter().collect(), ..Sources::default() },
                 pollux_policy::engine::Options { workspaces: vec!["/w".into()], ..Default::default() },
             )),
-            trusted: true,
+            trusted: options.trusted,
             grants: options.grants,
             planning: options.planning,
             temp_dir: root.join("temp"),

@@ -50,7 +50,12 @@ async fn what_is_said_to_a_turn_goes_with_its_next_request_and_is_recorded() {
     for text in ["use tabs", "no spaces", "taken back"] {
         scene.handle.ops.pass(steer(text)).await.unwrap();
     }
-    scene.handle.ops.send(Op::Withdraw { prompt: RequestId::new("taken back") }).await.unwrap();
+    // Another front end may use the same ids.
+    for (id, by) in [("of another", "other"), ("own", "remote")] {
+        let op = Op::Withdraw { prompt: RequestId::new("taken back") };
+        let asked = Asked { id: RequestId::new(id), by: FrontId::new(by), op };
+        scene.handle.ops.pass(asked).await.unwrap();
+    }
     scene.until(|event| matches!(event, Event::Acknowledged { id, .. } if id.as_str() == "taken back")).await;
     go.notify_one();
     scene.until(|event| matches!(event, Event::TurnEnded(TurnEnd::Finished(_)))).await;
@@ -71,6 +76,11 @@ async fn what_is_said_to_a_turn_goes_with_its_next_request_and_is_recorded() {
     assert!(
         matches!(dropped.as_slice(), [OpResult::Refused(refusal)] if refusal.code == RefusalCode::Dropped)
     );
+    let of_another = results(&scene, "of another");
+    assert!(
+        matches!(of_another.as_slice(), [OpResult::Refused(refusal)] if refusal.code == RefusalCode::NotFound)
+    );
+    assert!(matches!(results(&scene, "own").as_slice(), [OpResult::Accepted]));
     let place = |fits: &dyn Fn(&Event) -> bool| scene.events.iter().position(fits).unwrap();
     let finished = place(&|event| matches!(event, Event::CallFinished(_)));
     let steered = place(

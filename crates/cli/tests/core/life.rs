@@ -94,8 +94,9 @@ fn a_session_that_nobody_uses_is_unloaded_and_opens_again() {
     peer.event("TurnEnded");
     drop(peer);
     until("the session to be unloaded", || scene.ps().is_empty());
-    let again = scene.run(&["attach", session.get(..8).unwrap(), "-p", "go on"]);
+    let again = scene.run(&["attach", session.get(..8).unwrap(), "-p", "go on with @gone.txt"]);
     assert!(again.code == Some(0) && again.stdout.contains("More."), "{again:?}");
+    assert!(again.stderr.contains("`@gone.txt` in the prompt was not read"), "{}", again.stderr);
     let sent = scene.server.request(1).body.to_string();
     assert!(sent.contains("remember this") && sent.contains("Kept."), "{sent}");
 }

@@ -173,3 +173,23 @@ fn a_cloud_project_of_a_trusted_folder_is_said_and_never_replaces_ones_own() {
     assert_eq!(status(&[google, vertex]), "Vertex AI, theirs in us-central1");
     assert_eq!(status(&[google, vertex, ("GOOGLE_API_KEY", "k-0123456789")]), "Vertex AI, express mode");
 }
+
+#[test]
+fn a_projects_key_is_not_used_by_who_has_cloud_credentials() {
+    let key = format!("GEMINI_API_KEY={THEIRS}\nGOOGLE_API_KEY={THEIRS}\n");
+    let home = TestHome::new().file(".env", &key).env("GEMINI_CLI_TRUST_WORKSPACE", "true");
+    let google = ("GOOGLE_APPLICATION_CREDENTIALS", "/home/ada/adc.json");
+    for own in [&[google][..], &[google, ("GOOGLE_GENAI_USE_VERTEXAI", "true")]] {
+        let mut run = home.command(binary(), ["auth", "status", "--json"]).without_env("GEMINI_API_KEY");
+        for (name, value) in own {
+            run = run.env(name, value);
+        }
+        let run = run.run();
+        let status = parse(&run.stdout);
+        assert_eq!((status["source"].as_str(), run.code), (None, Some(41)), "{own:?}: {status:#}");
+        assert!(
+            status["problem"].as_str().unwrap_or_default().contains("GOOGLE_CLOUD_PROJECT"),
+            "{status:#}"
+        );
+    }
+}

@@ -46,7 +46,7 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
 }
 
 /// The folders of this name in the home's state.
-fn state_folders(scene: &Scene, name: &str) -> Vec<PathBuf> {
+pub(crate) fn state_folders(scene: &Scene, name: &str) -> Vec<PathBuf> {
     let tmp = scene.home.gemini_dir().join("tmp");
     let projects = fs::read_dir(tmp).into_iter().flatten().flatten();
     projects.map(|entry| entry.path().join(name)).filter(|path| path.exists()).collect()

@@ -17,6 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use pollux_test_support::{Reply, Screen, TestHome, reply};
 use serde_json::json;
 
+use crate::rewind::state_folders;
 use crate::scene::{MODEL, Scene, until};
 
 /// What stands in an empty composer.
@@ -159,6 +160,7 @@ fn what_is_sent_while_the_model_works_joins_its_turn() {
         .key("Tab")
         .expect("Queued until the turn ends");
     screen.say("use tabs, see @notes.txt please").expect("Sent with the next request");
+    screen.say("and @gone.txt").expect("`@gone.txt` in the prompt was not read");
     fs::write(scene.home.project().join("go.txt"), "").unwrap();
     screen.expect("with tabs").expect("with spaces").expect_gone("Sent with");
     let text = quit(screen);
@@ -169,6 +171,11 @@ fn what_is_sent_while_the_model_works_joins_its_turn() {
         "{sent}"
     );
     assert_eq!(last(&scene, 2), "and spaces");
+    // Each text is in the history once, also the one that was taken back and sent later.
+    let log = fs::read_to_string(state_folders(&scene, "logs.json").pop().unwrap()).unwrap();
+    for text in ["and spaces", "use tabs, see @notes.txt please", "and @gone.txt"] {
+        assert_eq!(log.matches(&format!("\"message\": \"{text}\"")).count(), 1, "{text}: {log}");
+    }
 }
 
 #[test]

@@ -59,6 +59,13 @@ fn the_mode_of_the_command_line_counts_and_that_of_the_settings_falls_back() {
 #[test]
 fn an_untrusted_folder_is_named_once() {
     let scene = Scene::untrusted(project(), [reply().text("1"), reply().text("2"), reply().text("3")]);
+    // What only looks at the folder tells nobody, so the first run does.
+    for look in [["policy", "list"], ["prompt", "show"]] {
+        let run = scene.prepare(&look).run();
+        assert_eq!((run.code, trust_lines(&run.stderr)), (Some(0), 0), "{look:?}: {}", run.stderr);
+    }
+    let explained = scene.prepare(&["policy", "explain", "glob"]).run();
+    assert_eq!(explained.code, Some(0), "{}", explained.stderr);
     assert_eq!(trust_lines(&scene.prepare(&["-p", "x"]).run().stderr), 1);
     let second = scene.prepare(&["-p", "x"]).run();
     assert_eq!(trust_lines(&second.stderr), 0, "{}", second.stderr);

@@ -10,6 +10,7 @@ use super::layers::LayerValues;
 use super::lookup;
 use super::origin::{Layer, Origin};
 use super::schema;
+use crate::agent_name::same_agent;
 use crate::budget::keep_lower;
 
 /// Keys and containers a project cannot set at all. Most would redirect where prompts, keys and files go,
@@ -221,6 +222,50 @@ pub(crate) fn narrow(values: &mut Map<String, Value>, below: &Map<String, Value>
         let missing: Vec<Value> = theirs.iter().filter(|entry| !own.contains(entry)).cloned().collect();
         own.extend(missing);
     }
+}
+
+/// A project can disable agents, and enable only those that the user's own settings leave enabled. Returns what it
+/// cannot set.
+pub(crate) fn narrow_agents(
+    values: &mut Map<String, Value>,
+    below: &Map<String, Value>,
+) -> Vec<(String, Value)> {
+    let mut withheld = Vec::new();
+    let Some(Value::Object(agents)) = values.get_mut("agents") else { return withheld };
+    let listed = |key: &str, name: &str| {
+        let list = lookup(below, key).and_then(Value::as_array)?;
+        let names = |entry: &Value| entry.as_str().is_some_and(|entry| same_agent(entry, name));
+        (!list.is_empty()).then(|| list.iter().any(names))
+    };
+    let is_listed_out = |name: &str| {
+        listed("agents.enabled", name) == Some(false) || listed("agents.disabled", name) == Some(true)
+    };
+    if let Some(Value::Array(enabled)) = agents.get_mut("enabled") {
+        let wanted = enabled.clone();
+        enabled
+            .retain(|entry| entry.as_str().is_none_or(|name| listed("agents.enabled", name) != Some(false)));
+        // An empty list would enable all agents.
+        if enabled.is_empty() && !wanted.is_empty() {
+            withheld.push(("agents.enabled".to_owned(), Value::Array(wanted)));
+            agents.shift_remove("enabled");
+        }
+    }
+    if let Some(Value::Object(overrides)) = agents.get_mut("overrides") {
+        let theirs = lookup(below, "agents.overrides").and_then(Value::as_object);
+        for (name, fields) in overrides {
+            let own = theirs.and_then(|theirs| {
+                let (_, fields) = theirs.iter().find(|(known, _)| same_agent(known, name))?;
+                fields.get("enabled")?.as_bool()
+            });
+            let Some(fields) = fields.as_object_mut() else { continue };
+            let is_out = own.map_or_else(|| is_listed_out(name), |enabled| !enabled);
+            if is_out && fields.get("enabled").is_some_and(|enabled| enabled != &Value::Bool(false)) {
+                let enabled = fields.shift_remove("enabled");
+                withheld.extend(enabled.map(|value| (format!("agents.overrides.{name}.enabled"), value)));
+            }
+        }
+    }
+    withheld
 }
 
 /// A project can lower a limit on spending, never raise it or say what unknown prices mean. Returns what it cannot set.

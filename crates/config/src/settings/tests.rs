@@ -306,6 +306,35 @@ fn a_project_narrows_the_users_tools_and_cannot_replace_them() {
 }
 
 #[test]
+fn a_project_cannot_enable_agents_that_the_user_left_out() {
+    let scratch = Scratch::new();
+    let enabled = |project: &str| {
+        scratch.write(PROJECT, project);
+        let settings = scratch.load();
+        let overrides = settings.section("agents")["overrides"].clone();
+        (settings.section("agents")["enabled"].clone(), overrides, settings.warnings.len())
+    };
+    scratch.write(USER, r#"{"agents": {"enabled": ["a-b", "c"]}}"#);
+    assert_eq!(enabled(r#"{"agents": {"enabled": ["a_b", "evil"]}}"#), (json!(["a_b"]), json!({}), 0));
+    // Nothing in common: an empty list would mean all agents.
+    assert_eq!(enabled(r#"{"agents": {"enabled": ["evil"]}}"#), (json!(["a-b", "c"]), json!({}), 1));
+    let project = r#"{"agents": {"overrides": {"evil": {"enabled": true}, "c": {"enabled": true}}}}"#;
+    let (_, overrides, warnings) = enabled(project);
+    assert_eq!((&overrides["evil"]["enabled"], &overrides["c"]["enabled"]), (&Value::Null, &json!(true)));
+    assert_eq!(warnings, 1);
+    // What the user disabled stays so, however it was said.
+    for user in
+        [r#"{"agents": {"disabled": ["x-y"]}}"#, r#"{"agents": {"overrides": {"x_y": {"enabled": false}}}}"#]
+    {
+        scratch.write(USER, user);
+        let (_, overrides, _) = enabled(r#"{"agents": {"overrides": {"x_y": {"enabled": true}}}}"#);
+        assert_ne!(overrides["x_y"]["enabled"], json!(true), "{user}");
+    }
+    scratch.write(USER, "{}");
+    assert_eq!(enabled(r#"{"agents": {"enabled": ["a"]}}"#), (json!(["a"]), json!({}), 0), "fewer is fine");
+}
+
+#[test]
 fn the_same_file_in_home_and_project_draws_no_warning() {
     let scratch = Scratch::new();
     let text = "{\"general\": {\"enableAutoUpdate\": false}, \"telemetry\": {\"enabled\": true, \"target\": \"local\", \"otlpEndpoint\": \"\", \"outfile\": \"/t/telemetry.log\"}, \"security\": {\"auth\": {\"selectedType\": \"gemini-api-key\"}, \"folderTrust\": {\"enabled\": false}}, \"ui\": {\"useAlternateBuffer\": true}, \"model\": {\"name\": \"gemini-3-flash-preview\"}, \"ide\": {\"enabled\": false, \"hasSeenNudge\": true}, \"sandbox\": false}";

@@ -161,6 +161,11 @@ pub struct RequestId(String);
 pub struct FrontId(String);
 
 impl RequestId {
+    /// An id that no other front end uses.
+    pub fn random() -> Self {
+        Self(uuid::Uuid::new_v4().to_string())
+    }
+
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

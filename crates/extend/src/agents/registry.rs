@@ -193,8 +193,7 @@ impl AgentSettings {
         let named = |list: &[String]| list.iter().any(|listed| same_name(listed, name));
         match self.override_of(name).and_then(|fields| fields.get("enabled")).and_then(Value::as_bool) {
             Some(wanted) => wanted,
-            None if self.enabled.is_empty() => !named(&self.disabled),
-            None => named(&self.enabled),
+            None => !named(&self.disabled) && (self.enabled.is_empty() || named(&self.enabled)),
         }
     }
 }

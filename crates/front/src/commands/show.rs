@@ -58,6 +58,7 @@ impl Front<'_, '_> {
             window,
             session: self.turn.session.id.to_string(),
             auth: self.turn.auth_method(&self.model).unwrap_or_default(),
+            detaches: self.remote.is_some(),
         };
         self.ui.show_facts(facts);
     }

@@ -250,3 +250,24 @@ fn a_result_that_holds_the_answers_of_the_whole_turn_gives_each_call_its_own() {
     );
     assert_eq!(turns.len(), 4);
 }
+
+#[test]
+fn where_a_user_message_comes_from_is_read_back() {
+    let mut messages = Vec::new();
+    for (number, source) in
+        [UserSource::Prompt, UserSource::DuringTurn, UserSource::Program].into_iter().enumerate()
+    {
+        let mut message = json!({"id": format!("u{number}"), "type": "user", "content": "go"});
+        own::add_source(message.as_object_mut().unwrap(), source);
+        messages.push(message);
+        messages.push(json!({"id": format!("r{number}"), "type": "gemini", "content": "done"}));
+    }
+    let turns = history(&session(&Value::Array(messages)));
+    let sources: Vec<UserSource> = turns.iter().step_by(2).map(|turn| turn.source).collect();
+    assert_eq!(sources, [UserSource::Prompt, UserSource::DuringTurn, UserSource::Program]);
+    // A turn that holds a prompt can be rewound to.
+    let mut note = json!({"id": "n", "type": "user", "content": "note"});
+    own::add_source(note.as_object_mut().unwrap(), UserSource::Program);
+    let turns = history(&session(&json!([note, {"id": "p", "type": "user", "content": "go"}])));
+    assert_eq!(turns.first().map(|turn| turn.source), Some(UserSource::Prompt));
+}

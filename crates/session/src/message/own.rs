@@ -1,6 +1,6 @@
 //! Data that only this program stores with a message, under the key `pollux`: the model's origin and tokens of
-//! providers that upstream's format cannot hold, what a session with a budget has spent, and the model that the user
-//! chose.
+//! providers that upstream's format cannot hold, what a session with a budget has spent, the model that the user
+//! chose, and where a user message comes from.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -115,6 +115,43 @@ pub(crate) fn model(extra: &JsonObject) -> Option<SessionModel> {
     let text = |key: &str| model.get(key).and_then(Value::as_str).map(str::to_owned);
     let local = model.get("local").and_then(Value::as_bool).unwrap_or(false);
     Some(SessionModel { provider: text("provider")?, name: text("name")?, local })
+}
+
+/// Where a user message comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum UserSource {
+    /// The user, who began a turn with it.
+    #[default]
+    Prompt,
+    /// The user or a hook, during a turn.
+    DuringTurn,
+    /// This program, which tells the model something.
+    Program,
+}
+
+impl UserSource {
+    fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Prompt => None,
+            Self::DuringTurn => Some("turn"),
+            Self::Program => Some("program"),
+        }
+    }
+}
+
+/// Adds where a user message comes from.
+pub(crate) fn add_source(message: &mut JsonObject, source: UserSource) {
+    let Some(word) = source.word() else { return };
+    if let Value::Object(own) = message.entry(POLLUX).or_insert_with(|| json!({})) {
+        own.insert("source".into(), json!(word));
+    }
+}
+
+/// Where a user message comes from, from the fields that are not its own.
+pub(crate) fn source(extra: &JsonObject) -> UserSource {
+    let word = extra.get(POLLUX).and_then(|own| own.get("source")).and_then(Value::as_str);
+    let known = [UserSource::DuringTurn, UserSource::Program];
+    known.into_iter().find(|source| word.is_some() && source.word() == word).unwrap_or_default()
 }
 
 /// A seal that upstream's format has no field for.

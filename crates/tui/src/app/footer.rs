@@ -106,6 +106,8 @@ pub struct Facts {
     pub session: String,
     /// The authentication method.
     pub auth: String,
+    /// The session goes on without this front end.
+    pub detaches: bool,
 }
 
 impl Default for Footer {

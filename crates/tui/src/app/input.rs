@@ -50,7 +50,9 @@ impl App {
     fn detach(&mut self, pressed: &[KeyEvent], now: Instant) -> Option<Vec<Action>> {
         let (first, rest) = pressed.split_first()?;
         let is_d = |key: &KeyEvent| key.code == KeyCode::Char('d') && key.modifiers.is_empty();
-        if std::mem::take(&mut self.notices.detaching) && rest.is_empty() && is_d(first) {
+        let began = self.notices.detaching.take();
+        let is_second = began.is_some_and(|began| now.saturating_duration_since(began) < TOAST);
+        if is_second && rest.is_empty() && is_d(first) {
             let _ = self.notices.toast.take_if(|toast| toast.again);
             return Some(vec![Action::Detach]);
         }
@@ -58,8 +60,10 @@ impl App {
             return None;
         }
         match rest {
+            // Without a core, the program says so at once, and `d` remains a letter.
+            [] if !self.facts.detaches => Some(vec![Action::Detach]),
             [] => {
-                self.notices.detaching = true;
+                self.notices.detaching = Some(now);
                 self.toast_again("Press d to detach.", now);
                 Some(Vec::new())
             }
@@ -274,9 +278,10 @@ impl App {
 
     /// Cancels the turn. Queued prompts go back into the composer.
     fn cancel(&mut self) -> Vec<Action> {
-        // A turn that ends drops what it did not get.
-        drop(self.unqueue());
-        vec![Action::Cancel]
+        // Withdrawn first: the turn must not take along what is in the composer again.
+        let mut actions = self.unqueue();
+        actions.push(Action::Cancel);
+        actions
     }
 
     /// Ctrl+C cancels the turn, or clears the text, or exits when pressed twice.

@@ -11,6 +11,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalRequest, Offer, Outcome, Subject, Why};
 use pollux_domain::event::{FrontId, OpResult, RefusalCode, TurnEnd};
+use pollux_domain::model::{ModelError, ModelErrorKind};
 
 use super::*;
 use crate::screen::Screen;
@@ -194,6 +195,92 @@ fn what_the_turn_got_moves_from_the_tray_to_the_conversation() {
     stage.event(Event::Acknowledged { id: ids[1].clone(), by, result });
     assert!(!stage.shown().contains("Sent with"), "{}", stage.shown());
     assert_eq!(stage.app.composer.text(), "blocked");
+}
+
+#[test]
+fn two_screens_never_give_a_text_the_same_id() {
+    let steer = || {
+        let mut stage = Stage::new(60, 20);
+        let now = stage.now;
+        stage.app.begin_turn("first", false, now);
+        stage.write("use tabs");
+        let steered = stage.enter();
+        let [Action::Steer { id, .. }] = steered.as_slice() else { panic!("{steered:?}") };
+        id.clone()
+    };
+    assert_ne!(steer(), steer());
+}
+
+#[test]
+fn a_text_that_reached_the_turn_while_it_was_taken_back_leaves_the_composer() {
+    for key in [KeyCode::Esc, KeyCode::Up] {
+        let mut stage = Stage::new(60, 20);
+        let now = stage.now;
+        stage.app.begin_turn("first", false, now);
+        let mut ids = Vec::new();
+        for text in ["look", "ok", "more"] {
+            stage.write(text);
+            let steered = stage.enter();
+            let [Action::Steer { id, .. }] = steered.as_slice() else { panic!("{steered:?}") };
+            ids.push(id.clone());
+        }
+        let mut actions: Vec<Action> = ids.iter().cloned().map(Action::Withdraw).collect();
+        actions.extend((key == KeyCode::Esc).then_some(Action::Cancel));
+        assert_eq!(
+            stage.press(key, KeyModifiers::NONE),
+            actions,
+            "nothing is left for the turn to take along"
+        );
+        assert_eq!(stage.app.composer.text(), "look\n\nok\n\nmore");
+        let steered = |at: usize, typed: &str| {
+            let (id, by) = (ids[at].clone(), FrontId::local());
+            Event::Steered { id, typed: typed.to_owned(), message: None, by }
+        };
+        stage.event(steered(1, "ok"));
+        assert_eq!(stage.app.composer.text(), "look\n\nmore");
+        stage.event(steered(2, "more"));
+        assert_eq!(stage.app.composer.text(), "look");
+        // What was edited since stays.
+        stage.write("ing");
+        stage.event(steered(0, "look"));
+        assert_eq!(stage.app.composer.text(), "looking");
+    }
+}
+
+#[test]
+fn what_waits_is_not_sent_into_the_failure_that_ended_the_turn() {
+    let mut stage = Stage::new(60, 20);
+    let now = stage.now;
+    stage.app.begin_turn("first", false, now);
+    stage.write("use tabs");
+    stage.enter();
+    stage.write("then test");
+    stage.press(KeyCode::Tab, KeyModifiers::NONE);
+    let error = ModelError::new(ModelErrorKind::Auth, None, "the key is not valid");
+    stage.event(Event::TurnEnded(TurnEnd::Failed(error)));
+    assert!(stage.app.take_queue().is_none());
+    assert_eq!(stage.app.composer.text(), "use tabs\n\nthen test");
+}
+
+#[test]
+fn detaching_takes_two_keys_while_the_hint_is_shown_and_only_in_the_core() {
+    let press = |stage: &mut Stage, key: KeyEvent| stage.app.keys(&[key], stage.now);
+    let begin = |stage: &mut Stage| press(stage, KeyEvent::new(KeyCode::Char('\\'), KeyModifiers::CONTROL));
+    let letter = |stage: &mut Stage| press(stage, KeyEvent::from(KeyCode::Char('d')));
+    let mut stage = Stage::new(60, 20);
+    stage.app.facts.detaches = true;
+    assert_eq!(begin(&mut stage), []);
+    assert!(stage.shown().contains("Press d to detach."), "{}", stage.shown());
+    assert_eq!(letter(&mut stage), [Action::Detach]);
+    begin(&mut stage);
+    stage.now += Duration::from_secs(4);
+    assert_eq!(letter(&mut stage), [], "the hint is gone");
+    assert_eq!(stage.app.composer.text(), "d");
+    // The program says at once why it cannot.
+    let mut stage = Stage::new(60, 20);
+    assert_eq!(begin(&mut stage), [Action::Detach]);
+    assert_eq!(letter(&mut stage), []);
+    assert_eq!(stage.app.composer.text(), "d");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What was typed while the model works: said to the running turn, or queued until it has ended.
 
-use pollux_domain::event::{Event, RefusalCode, RequestId};
+use pollux_domain::event::{Event, RefusalCode, RequestId, TurnEnd};
 use pollux_domain::terminal_text::one_line;
 use ratatui::text::{Line, Span};
 
@@ -19,8 +19,8 @@ pub(super) const HINT: &str = "Enter sends · Tab queues";
 #[derive(Debug, Default)]
 pub(super) struct Tray {
     pub(super) waiting: Vec<Waiting>,
-    /// Texts said to turns so far.
-    steers: u64,
+    /// Texts of this turn that were moved to the composer and may have reached the turn nevertheless.
+    taken_back: Vec<(RequestId, String)>,
 }
 
 /// A text that waits.
@@ -43,8 +43,7 @@ impl Tray {
 
     /// Keeps a text until the running turn has it.
     fn steer(&mut self, submission: Submission) -> Action {
-        self.steers += 1;
-        let id = RequestId::new(format!("steer-{}", self.steers));
+        let id = RequestId::random();
         let text = submission.text.clone();
         self.waiting.push(Waiting { submission, steer: Some(id.clone()) });
         Action::Steer { id, text }
@@ -110,7 +109,13 @@ impl App {
         let texts: Vec<&str> = waiting.iter().map(|waiting| waiting.submission.text.as_str()).collect();
         self.composer.prepend(&texts.join("\n\n"));
         self.set_conditions();
-        waiting.into_iter().filter_map(|waiting| waiting.steer.map(Action::Withdraw)).collect()
+        let mut withdrawals = Vec::new();
+        for Waiting { submission, steer } in waiting {
+            let Some(id) = steer else { continue };
+            withdrawals.push(Action::Withdraw(id.clone()));
+            self.tray.taken_back.push((id, submission.text));
+        }
+        withdrawals
     }
 
     /// The queued prompts, joined, to send when the turn has ended.
@@ -130,6 +135,12 @@ impl App {
         match event {
             Event::Steered { id, typed, .. } => {
                 self.tray.remove(id);
+                // It was on its way when it was taken back.
+                let back = &mut self.tray.taken_back;
+                if let Some(place) = back.iter().position(|(taken, _)| taken == id) {
+                    let (_, text) = back.remove(place);
+                    self.composer.remove(&text);
+                }
                 self.transcript.push(Item::Prompt(typed.clone()));
             }
             // What the turn did not get in time is sent after it.
@@ -140,7 +151,14 @@ impl App {
                     self.composer.prepend(&submission.text);
                 }
             }
-            Event::TurnEnded(_) => self.tray.waiting.iter_mut().for_each(|waiting| waiting.steer = None),
+            Event::TurnEnded(end) => {
+                self.tray.waiting.iter_mut().for_each(|waiting| waiting.steer = None);
+                self.tray.taken_back.clear();
+                // The next prompt would fail in the same way.
+                if matches!(end, TurnEnd::Failed(_)) {
+                    drop(self.unqueue());
+                }
+            }
             _ => {}
         }
     }

@@ -204,8 +204,8 @@ fn settings_switch_agents_and_change_their_limits() {
 fn a_list_of_enabled_agents_disables_the_others_unless_overridden() {
     let settings = AgentSettings {
         overrides: json!({"cli_help": {"enabled": true}}).as_object().unwrap().clone(),
-        enabled: vec!["generalist".into()],
-        disabled: vec!["generalist".into()],
+        enabled: vec!["generalist".into(), "codebase_investigator".into()],
+        disabled: vec!["codebase-investigator".into()],
     };
     let registry = Place::new().load(settings);
     let enabled: Vec<&str> = registry.enabled().map(|agent| agent.name.as_str()).collect();
