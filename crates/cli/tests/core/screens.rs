@@ -58,7 +58,7 @@ fn a_person_detaches_and_comes_back() {
 fn a_session_of_this_process_says_that_it_cannot_be_left_running() {
     let scene = Scene::new([]);
     let screen = scene.screen(&["-m", MODEL]);
-    screen.expect(PLACEHOLDER).type_text("\u{1c}").expect("This session runs in this process");
+    screen.expect(PLACEHOLDER).type_text("\u{1c}").expect("cannot detach: this session does not run");
     screen.type_text("d").expect("> d");
     assert!(scene.ps().is_empty());
 }
