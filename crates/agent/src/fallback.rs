@@ -186,9 +186,8 @@ async fn switch(session: &mut Session, to: &str, error: &ModelError, consent: Co
     }
     let failed = session.model().to_owned();
     session.fallback.cool(&failed, cool_down(error));
-    if consent == Consent::Session && session.choose_model(to).is_ok() {
-        // It is the chosen model now.
-    } else {
+    let is_chosen = consent == Consent::Session && session.choose_model(to).is_ok();
+    if !is_chosen {
         // The chosen model's own failure is the one to tell again.
         let first = session.fallback.stand_in.take().map_or_else(|| error.clone(), |other| other.error);
         session.fallback.stand_in = Some(StandIn { name: to.to_owned(), consent, error: first });

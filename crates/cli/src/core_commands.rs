@@ -1,7 +1,7 @@
 //! `pollux core`, `pollux ps` and `pollux attach`, and sessions that run in the resident core.
 
 use std::io::{self, BufRead as _, IsTerminal, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pollux_admin::columns::columns;
 use pollux_config::env::Env;
@@ -67,7 +67,6 @@ pub(crate) fn run(command: &CoreCommand, env: &Env) -> Result<String, Failure> {
                 false => Ok(lines.join("\n") + "\n"),
             }
         }
-        CoreCommand::Run(options) => pollux_resident::run_core(options, env).map(|_| String::new()),
     }
 }
 
@@ -190,7 +189,7 @@ async fn find(which: Option<&str>, env: &Env) -> Result<(String, PathBuf), Failu
         .collect();
     alive.sort_by(|one, other| other.active_at.cmp(&one.active_at));
     let Some(which) = which else {
-        let own = alive.iter().find(|session| is_in(env.cwd(), &session.cwd));
+        let own = alive.iter().find(|session| env.cwd().starts_with(&session.cwd));
         let found = own.or(alive.first()).map(|session| (session.session.clone(), session.cwd.clone()));
         return found.ok_or_else(|| {
             Failure::new(ExitKind::Input, "the core has no sessions")
@@ -215,10 +214,6 @@ async fn find(which: Option<&str>, env: &Env) -> Result<(String, PathBuf), Failu
         (Some(_), false) => fail(format!("several sessions match \"{}\"", one_line(which))),
         (None, _) => fail(format!("no session matches \"{}\"", one_line(which))),
     }
-}
-
-fn is_in(cwd: &Path, folder: &Path) -> bool {
-    cwd.starts_with(folder)
 }
 
 /// Sessions in the core, if the command line or the settings say so.

@@ -74,7 +74,9 @@ pub(crate) enum Launch {
     /// The schema of that protocol.
     Schema,
     Demo(Box<Request>),
-    /// The resident core.
+    /// Runs the resident core in this process.
+    RunCore(RunOptions),
+    /// Asks the resident core.
     Core(CoreCommand),
     /// Its sessions.
     Ps {
@@ -95,7 +97,6 @@ pub(crate) enum CoreCommand {
     Restart { force: bool },
     Status { json: bool },
     Logs { lines: usize },
-    Run(RunOptions),
 }
 
 /// Decides what a command line asks for. `args` come without the program's name.

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::core_commands::{self, CoreSessions};
 use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::input::{self, Pipe};
-use crate::launch::{CoreCommand, Launch, help_page};
+use crate::launch::{Launch, help_page};
 use crate::reference;
 use crate::signals::supervise;
 
@@ -50,7 +50,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::Interactive(options) => {
             return pollux_front::run(options, env, &Admin, &pollux_screen::Screens, &CoreSessions);
         }
-        Launch::Core(CoreCommand::Run(options)) => match pollux_resident::run_core(options, env) {
+        Launch::RunCore(options) => match pollux_resident::run_core(options, env) {
             Ok(exit) => return exit,
             Err(failure) => Err(failure),
         },
@@ -176,7 +176,7 @@ fn headless(options: &Request, env: &Env, pipe: Option<Pipe>) -> Ended {
     let mut console = Console::of_process(style);
     options.remarks.iter().chain(&loaded.notes).for_each(|line| console.note(line));
     let dialect = loaded.groups.output.dialect;
-    let ready = pollux_host::prepare(options, &mut loaded, &mut |line| console.note(line))
+    let ready = pollux_host::prepare_headless(options, &mut loaded, &mut |line| console.note(line))
         .and_then(|turn| Ok((read_prompt(options, pipe, dialect, &mut console)?, turn)));
     match ready {
         Ok((prompt, turn)) => {

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 pub use enablement::{ENABLEMENT, Enablement, EnablementError, Switch, switch};
 pub use load::{LoadError, LoadRequest, Loaded, load};
+use manifest::redirections;
 pub use manifest::{
     ContextFile, ContextFileError, Defect, MANIFEST, Manifest, ManifestError, Setting, is_name,
 };
@@ -62,6 +63,15 @@ pub struct Installed {
 }
 
 impl Installed {
+    /// A warning about variables of an active extension's file that have no effect. Reads the file.
+    pub fn ignored_addresses(&self) -> Option<String> {
+        if !self.active {
+            return None;
+        }
+        let found = redirections(&self.values.addresses(&self.manifest.settings))?;
+        Some(format!("Extension \"{}\": `.env`: {found}", self.extension.name))
+    }
+
     /// Its existing context files, and warnings about those that are not allowed.
     pub fn context_files(&self) -> (Vec<PathBuf>, Vec<String>) {
         let mut files = Vec::new();

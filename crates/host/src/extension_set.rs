@@ -53,9 +53,8 @@ fn of_a_home(options: &Request, env: &Env) -> Result<ExtensionSet, Failure> {
         return Err(Failure::new(ExitKind::Config, SWITCHED_OFF_BY_ADMIN));
     }
     extensions::check_extensions(&loaded)?;
-    let found = extensions::of(&loaded);
-    let notes = loaded.notes.iter().chain(&found.warnings).cloned().collect();
-    let all = found.all.clone();
+    let notes = loaded.notes.iter().cloned().chain(extensions::warnings(&loaded)).collect();
+    let all = extensions::of(&loaded).all.clone();
     let places = ExtensionPaths {
         gemini_dir: loaded.home.gemini_dir().to_path_buf(),
         user_home: loaded.home.user_home().to_path_buf(),

@@ -52,6 +52,12 @@ pub fn of(loaded: &Loaded) -> &Extensions {
     })
 }
 
+/// Warnings about extensions, for those who show them: some need a look at more files.
+pub fn warnings(loaded: &Loaded) -> impl Iterator<Item = String> {
+    let found = of(loaded);
+    found.warnings.iter().cloned().chain(found.all.iter().filter_map(Installed::ignored_addresses))
+}
+
 /// All names, including disabled extensions.
 pub fn names(loaded: &Loaded) -> Vec<String> {
     of(loaded).all.iter().map(|one| one.extension.name.clone()).collect()

@@ -34,26 +34,22 @@ pub struct Services {
 
 impl Services {
     pub(crate) fn open(loaded: &Loaded, manner: Interaction) -> Result<Self, Failure> {
-        let workspace = Arc::new(workspace::workspace(loaded)?);
-        let background = Arc::new(Background::guarded(loaded.home.tmp_dir().join("background-processes")));
         let interactive = manner == Interaction::Interactive;
-        let (servers, unused) = mcp::start(loaded, workspace.directories(), interactive);
-        Self::with_servers(loaded, workspace, background, (servers, unused))
+        Self::with_servers(loaded, |workspace| mcp::start(loaded, workspace.directories(), interactive))
     }
 
     /// What a folder offers to a front end whose session runs in another process: no servers.
     pub(crate) fn of_folder(loaded: &Loaded) -> Result<Self, Failure> {
-        let workspace = Arc::new(workspace::workspace(loaded)?);
-        let background = Arc::new(Background::guarded(loaded.home.tmp_dir().join("background-processes")));
-        Self::with_servers(loaded, workspace, background, (None, Vec::new()))
+        Self::with_servers(loaded, |_| (None, Vec::new()))
     }
 
     fn with_servers(
         loaded: &Loaded,
-        workspace: Arc<Workspace>,
-        background: Arc<Background>,
-        (servers, mut unused): (Option<Arc<Servers>>, Vec<String>),
+        start: impl FnOnce(&Workspace) -> (Option<Arc<Servers>>, Vec<String>),
     ) -> Result<Self, Failure> {
+        let workspace = Arc::new(workspace::workspace(loaded)?);
+        let background = Arc::new(Background::guarded(loaded.home.tmp_dir().join("background-processes")));
+        let (servers, mut unused) = start(&workspace);
         let (skills, wrong) = skills::shelf(loaded, &workspace);
         unused.extend(wrong);
         let kept = loaded.servers.clone();

@@ -28,7 +28,7 @@ use pollux_tools::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::background_work::BackgroundWork;
+use super::background_work::{BackgroundWork, workspace_warning};
 use super::conversation::{Assembled, Conversation, Headless, Turned};
 use super::extension_updates::ExtensionUpdates;
 use super::memory::{self, MemoryRecorder, TypedText};
@@ -91,7 +91,10 @@ pub async fn run_attached_turn(
     let Some(expanded) = conversation.expand(&prompt, loaded, &cancel).await else {
         return Ok(TurnEnd::Cancelled);
     };
-    let (parts, _) = expanded?;
+    let (parts, passed_over) = expanded?;
+    for message in passed_over {
+        let _ = sink(&workspace_warning(message));
+    }
     let mut front = Headless { sink, cancel, stopped: false };
     match conversation.turn(Op::Prompt { parts, typed: prompt }, &mut front).await? {
         Turned::Ended(end) => Ok(end.unwrap_or(TurnEnd::Cancelled)),
@@ -360,8 +363,10 @@ pub fn all_tools(
 
 /// Warnings about invalid and changed extensions.
 fn extension_warnings(loaded: &Loaded) -> Vec<String> {
-    let found = extensions::of(loaded).warnings.iter().cloned();
-    found.chain(extensions::context_files(loaded).1).chain(extensions::changed(loaded)).collect()
+    extensions::warnings(loaded)
+        .chain(extensions::context_files(loaded).1)
+        .chain(extensions::changed(loaded))
+        .collect()
 }
 
 pub(crate) fn environment(loaded: &Loaded, workspace: &Workspace, context: &mut ContextFiles) -> Environment {

@@ -109,7 +109,7 @@ fn launch(root: RootArgs, name: &str, inner: &ArgMatches) -> Result<Launch, Usag
             args if args.format.output_dialect.as_deref() == Some("claude") => Err(needs_stream()),
             args => Ok(Launch::Demo(Box::new(demo(&root, args)))),
         },
-        "core" => Ok(Launch::Core(core(typed::<CoreArgs>(inner)?))),
+        "core" => Ok(core(typed::<CoreArgs>(inner)?)),
         "ps" => Ok(Launch::Ps { json: typed::<PsArgs>(inner)?.json }),
         "attach" => {
             let AttachArgs { session, prompt } = typed(inner)?;
@@ -134,17 +134,17 @@ fn launch(root: RootArgs, name: &str, inner: &ArgMatches) -> Result<Launch, Usag
     }
 }
 
-fn core(args: CoreArgs) -> CoreCommand {
-    match args.action.unwrap_or(CoreAction::Status { json: false }) {
+fn core(args: CoreArgs) -> Launch {
+    Launch::Core(match args.action.unwrap_or(CoreAction::Status { json: false }) {
         CoreAction::Start => CoreCommand::Start,
         CoreAction::Stop { force } => CoreCommand::Stop { force },
         CoreAction::Restart { force } => CoreCommand::Restart { force },
         CoreAction::Status { json } => CoreCommand::Status { json },
         CoreAction::Logs { lines } => CoreCommand::Logs { lines },
         CoreAction::Run { detached, idle_exit, unload } => {
-            CoreCommand::Run(RunOptions { detached, idle_exit, unload })
+            return Launch::RunCore(RunOptions { detached, idle_exit, unload });
         }
-    }
+    })
 }
 
 fn route_acp(mut root: RootArgs) -> Result<Launch, UsageError> {

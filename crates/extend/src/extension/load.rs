@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::enablement::Enablement;
-use super::manifest::{Manifest, redirections, stays_in};
+use super::manifest::{Manifest, stays_in};
 use super::metadata::{self, Kind, Metadata};
 use super::values::{ValuePlaces, no_secrets};
 use super::{Extension, Installed, Origin};
@@ -158,9 +158,9 @@ fn one(
     let workspace = request.trusted.then_some(request.workspace);
     let values = ValuePlaces::new(folder, &manifest.name, &id, workspace);
     if active {
-        let mut odd = manifest.warnings();
-        odd.extend(redirections(&values.addresses(&manifest.settings)).map(|line| format!("`.env`: {line}")));
-        warnings.extend(odd.iter().map(|text| format!("Extension \"{}\": {text}", manifest.name)));
+        warnings.extend(
+            manifest.warnings().iter().map(|text| format!("Extension \"{}\": {text}", manifest.name)),
+        );
     }
     let mut variables = variables(&path, request.workspace);
     if active && request.configurable {

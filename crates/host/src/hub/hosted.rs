@@ -224,7 +224,9 @@ impl Hosted {
             inner.since = None;
         }
         inner.attached.push(id.clone());
-        inner.tell_fronts();
+        if inner.attached.len() > 1 {
+            inner.tell_fronts();
+        }
         drop(inner);
         Some((hosted, id))
     }
@@ -232,11 +234,9 @@ impl Hosted {
     pub(super) fn detach(&self, id: &FrontId, scopes: Scopes) {
         let mut inner = self.inner.locked();
         inner.approvers -= usize::from(scopes.approve);
-        let others = inner.attached.len() > 1;
         inner.attached.retain(|attached| attached != id);
-        if others {
-            let left = inner.attached.clone();
-            inner.publish(Event::FrontsChanged(left));
+        if !inner.attached.is_empty() {
+            inner.tell_fronts();
         }
     }
 
@@ -467,12 +467,10 @@ impl Inner {
         }
     }
 
-    /// Tells all front ends who is attached, if there are several.
+    /// Tells all front ends who is attached.
     fn tell_fronts(&mut self) {
-        if self.attached.len() > 1 {
-            let all = self.attached.clone();
-            self.publish(Event::FrontsChanged(all));
-        }
+        let all = self.attached.clone();
+        self.publish(Event::FrontsChanged(all));
     }
 
     /// Numbers an event and sends it to all subscribers.

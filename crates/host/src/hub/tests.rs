@@ -277,3 +277,22 @@ async fn namesakes_do_not_share_acknowledgements() {
     drop(one);
     assert_eq!(hosted.attach("x", Scopes::ALL).unwrap().id().as_str(), "x-3", "nor with one that is gone");
 }
+
+#[tokio::test]
+async fn front_ends_learn_who_else_is_attached_until_nobody_else_is() {
+    let hosted = Hosted::start(obedient(), Limits::default());
+    let one = hosted.attach("one", Scopes::ALL).unwrap();
+    let mut events = one.subscribe(Some(0)).unwrap();
+    let two = hosted.attach("two", Scopes::ALL).unwrap();
+    drop(two);
+    let alone = |event: &Event| matches!(event, Event::FrontsChanged(fronts) if fronts.len() == 1);
+    let seen = until(&mut events, alone).await;
+    let fronts = |event: &Event| match event {
+        Event::FrontsChanged(fronts) => {
+            Some(fronts.iter().map(|front| front.to_string()).collect::<Vec<_>>())
+        }
+        _ => None,
+    };
+    let told: Vec<Vec<String>> = seen.iter().filter_map(|numbered| fronts(&numbered.event)).collect();
+    assert_eq!(told, [vec!["one".to_owned(), "two".to_owned()], vec!["one".to_owned()]]);
+}

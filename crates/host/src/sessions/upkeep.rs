@@ -8,7 +8,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pollux_config::files::{self, Mode};
 use pollux_config::settings::Layer;
-use pollux_config::state;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_session::{
@@ -29,7 +28,6 @@ const MAX_LOG: u64 = 256 * 1024;
 /// fail the run.
 pub fn tidy_up(loaded: &Loaded, current: &SessionId) {
     note_root(loaded);
-    note_installation(loaded);
     // Defaults never delete sessions, and project settings never delete those of other projects.
     match loaded.settings.origin("general.sessionRetention").layer {
         Layer::Default | Layer::Project => return,
@@ -57,19 +55,16 @@ pub fn tidy_up(loaded: &Loaded, current: &SessionId) {
     write_log(&log, &lines, now);
 }
 
-/// The limits of a cleanup, as the last line of its log.
+/// The limits of a cleanup, as the last line of its log. Other limits give another line.
 fn limits_line(policy: &RetentionPolicy) -> String {
-    let hours = |millis: i64| millis / 3_600_000;
-    let age = policy.max_age_ms.map_or("none".to_owned(), |age| format!("{} h", hours(age)));
+    let span = |millis: i64| match (millis / 3_600_000, millis / 60_000 % 60) {
+        (0, minutes) => format!("{minutes} min"),
+        (hours, 0) => format!("{hours} h"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    };
+    let age = policy.max_age_ms.map_or("none".to_owned(), span);
     let count = policy.max_count.map_or("none".to_owned(), |count| count.to_string());
-    format!("limits: age {age}, count {count}, minimum {} h", hours(policy.min_age_ms))
-}
-
-/// The id that other programs of this home expect; telemetry alone sends it.
-fn note_installation(loaded: &Loaded) {
-    if loaded.installation.is_none() {
-        let _ = state::installation_id(&loaded.home);
-    }
+    format!("limits: age {age}, count {count}, minimum {}", span(policy.min_age_ms))
 }
 
 /// Session files contain only a hash of the project's path; upstream stores the path in a file next to them.
@@ -171,5 +166,10 @@ mod tests {
         assert!(is_recent(&log, &limits_line(&policy)));
         let other = RetentionPolicy { max_count: Some(3), ..policy };
         assert!(!is_recent(&log, &limits_line(&other)));
+        let minutes = RetentionPolicy { max_age_ms: Some(45 * 60_000), max_count: None, min_age_ms: 0 };
+        write_log(&log, &[limits_line(&minutes)], SystemClock.now());
+        let fewer = RetentionPolicy { max_age_ms: Some(30 * 60_000), ..minutes };
+        assert!(!is_recent(&log, &limits_line(&fewer)));
+        assert_eq!(limits_line(&fewer), "limits: age 30 min, count none, minimum 0 min");
     }
 }

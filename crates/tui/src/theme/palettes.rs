@@ -24,7 +24,7 @@ const fn ansi(index: u32) -> u32 {
 }
 
 pub(super) fn of_shade(shade: Shade) -> &'static Palette {
-    let name = if shade == Shade::Dark { "Default" } else { "Default Light" };
+    let name = if shade == Shade::Dark { super::DEFAULT } else { "Default Light" };
     ALL.iter().find(|palette| palette.name == name).unwrap_or(&ALL[0])
 }
 

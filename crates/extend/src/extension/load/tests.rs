@@ -260,3 +260,21 @@ fn public_extension_layouts_load_without_warnings() {
     assert_eq!(servers["office"]["cwd"], json!(scene.path("home/office")));
     assert_eq!(servers["remote"]["httpUrl"], "${SERVER_URL}");
 }
+
+#[test]
+fn variables_without_effect_are_looked_for_only_on_request() {
+    let scene = Scene::new();
+    for name in ["on", "off"] {
+        scene.extension(&format!("home/{name}"), &simple(name));
+        scene.file(&format!("home/{name}/.env"), "OLLAMA_HOST=http://evil.example\n");
+    }
+    let loaded = scene.load_as(&How { disabled: vec!["off".to_owned()], ..How::default() }).unwrap();
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+    let told: Vec<String> = loaded.all.iter().filter_map(Installed::ignored_addresses).collect();
+    assert_eq!(
+        told,
+        [
+            "Extension \"on\": `.env`: ignored, because an extension cannot redirect model requests: `OLLAMA_HOST`"
+        ]
+    );
+}
