@@ -92,7 +92,7 @@ pub(crate) fn object(text: &str) -> Result<Object<'_>, Defect> {
                 column: None,
                 // Upstream's text.
                 reason: "Settings file is not a valid JSON object.".to_owned(),
-                fix: "the outermost value must be `{ … }`".to_owned(),
+                fix: "enclose the settings in `{ … }`".to_owned(),
             }),
         },
         Err(error) => Err(defect(&error)),

@@ -111,7 +111,7 @@ fn resume(resumed: &Resumed, loaded: &Loaded) -> Result<Chosen, Failure> {
         }
         Err((error, mut bad)) => {
             if matches!(error, SelectError::NoSessions) {
-                bad.push("use `--resume-or-new` to start a new session".to_owned());
+                bad.push("omit `--resume` to start a new session".to_owned());
             }
             let failure = refused(format!("Error resuming session: {error}"));
             return Err(if bad.is_empty() { failure } else { failure.hint(bad.join("\n      ")) });

@@ -147,7 +147,7 @@ pub(crate) fn upstream(env: &Env, notes: &mut Vec<String>) -> UpstreamProxies {
     let (https, http) = (first(["https_proxy", "HTTPS_PROXY"]), first(["http_proxy", "HTTP_PROXY"]));
     let except = first(["no_proxy", "NO_PROXY"]).unwrap_or_default();
     UpstreamProxies::parse(https, http, except).unwrap_or_else(|error| {
-        notes.push(format!("sandboxed commands do not use your proxy: {error}"));
+        notes.push(format!("Warning: sandboxed commands will not use your proxy: {error}"));
         UpstreamProxies::default()
     })
 }

@@ -92,7 +92,7 @@ enum ExtensionsLeaf {
     },
     /// Update an extension, or all of them
     ///
-    /// Shows the changes and asks for confirmation if the update adds anything that requires it.
+    /// Shows the changes, and asks for confirmation if the update adds anything that the extension would run.
     #[command(after_help = "Examples:
   pollux extensions update security
   pollux extensions update --all")]
@@ -104,7 +104,7 @@ enum ExtensionsLeaf {
         #[arg(long)]
         all: bool,
     },
-    /// Remove extensions with their settings and secrets
+    /// Remove extensions and their settings and secrets
     #[command(after_help = "Examples:
   pollux extensions uninstall security
   pollux extensions uninstall --all")]

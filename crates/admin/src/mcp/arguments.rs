@@ -131,7 +131,7 @@ enum McpLeaf {
     },
     /// List servers and their connection status
     ///
-    /// Waits up to 5 seconds for each server to respond, or up to 30 seconds if the `timeout` of the server allows it.
+    /// Waits up to 5 seconds for each server to respond, or up to 30 seconds if its `timeout` is longer than that.
     #[command(after_help = "Examples:
   pollux mcp list")]
     List,

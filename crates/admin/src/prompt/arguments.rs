@@ -29,7 +29,7 @@ pub struct PromptCommand {
 enum PromptLeaf {
     /// Show the system prompt and the declared tools
     ///
-    /// Shows everything that a session in this folder sends before your first prompt, with sizes. Uses no network.
+    /// Shows everything that a session in this folder sends before your first prompt, with sizes. Does not access the network.
     #[command(after_help = "Examples:
   pollux prompt show
   pollux prompt show --model anthropic/claude-sonnet-5-5 --json")]

@@ -40,7 +40,7 @@ enum SandboxLeaf {
     /// Show the active sandbox and its limits
     ///
     /// Tries every sandbox type available on this system, best first. For the one in use, shows whether each kind of
-    /// access is blocked (`held`), partly blocked (`partly`) or `open`.
+    /// access is blocked (shown as `held`), partly blocked (`partly`) or not blocked (`open`).
     #[command(after_help = "Examples:
   pollux sandbox status
   pollux sandbox status --json")]
@@ -57,7 +57,7 @@ enum SandboxLeaf {
     Check,
     /// Explain the rule for a path or host
     ///
-    /// Shows the access that sandboxed commands have, the rule that decides, and the flag that would allow more.
+    /// Shows what access sandboxed commands have, which rule applies, and which flag would allow more.
     #[command(after_help = "Examples:
   pollux sandbox explain ~/.ssh/id_ed25519
   pollux sandbox explain .git/hooks

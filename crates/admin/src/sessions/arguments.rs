@@ -12,7 +12,7 @@ use crate::usage::UsageError;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Refer to a session by its number in `pollux sessions list`, its id, the first four or more characters of its \
-                        id, or `latest`. Reading sessions needs no API key or network.
+                        id, or `latest`. Reading sessions needs no API key or network access.
 
 Examples:
   pollux sessions list
@@ -121,7 +121,7 @@ impl RewindWhat {
 enum SessionsLeaf {
     /// List sessions
     ///
-    /// Shows the sessions of this project, oldest first, with the numbers that `--resume` accepts.
+    /// Shows the sessions in this project, oldest first, with the numbers that `--resume` accepts.
     #[command(after_help = "Examples:
   pollux sessions list
   pollux sessions list --all-projects --source all")]
@@ -141,8 +141,8 @@ enum SessionsLeaf {
     },
     /// Show a session's details and prompts
     ///
-    /// If the session is not in this project, searches other projects and agents. The output numbers the
-    /// prompts, as `rewind --to` expects.
+    /// If the session is not in this project, searches other projects and agents. Prompts are
+    /// numbered; `rewind --to` accepts these numbers.
     #[command(after_help = "Examples:
   pollux sessions show latest
   pollux sessions show 0f9d --source claude")]
@@ -242,7 +242,7 @@ enum SessionsLeaf {
         #[arg(long)]
         json: bool,
     },
-    /// Delete old sessions of all projects
+    /// Delete old sessions in all projects
     ///
     /// `general.sessionRetention` sets the limits: maxAge, maxCount (per project) and minRetention.
     #[command(after_help = "Examples:
@@ -258,7 +258,7 @@ enum SessionsLeaf {
         #[arg(long)]
         json: bool,
     },
-    /// Check the session files of all projects
+    /// Check the session files in all projects
     ///
     /// Exits with 1 if any file is damaged.
     #[command(after_help = "Examples:

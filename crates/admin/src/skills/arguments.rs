@@ -128,7 +128,7 @@ enum SkillsLeaf {
         /// Skill to disable
         #[arg(value_name = "name")]
         name: String,
-        /// Settings file to change [default: workspace, or user if the folder is not trusted]
+        /// Settings file to change (default: `workspace`, or `user` if the folder is not trusted)
         #[arg(short, long, value_name = "scope", value_enum)]
         scope: Option<SkillScope>,
     },

@@ -47,7 +47,7 @@ pub enum TrustAction {
 
 #[derive(Debug, Subcommand)]
 enum TrustLeaf {
-    /// Show a folder's trust status and contents
+    /// Show a folder's trust status and configuration
     ///
     /// Shows whether the folder is trusted and why, and every command, setting and variable that it defines. Runs nothing.
     #[command(after_help = "Examples:

@@ -35,7 +35,7 @@ Environment:
 Exit codes:
   0 success   1 failure   41 no credentials   42 invalid input   44 sandbox error
   52 settings error   53 turn or budget limit   54 fatal tool error   55 folder not trusted
-  129 ended by SIGHUP   130 cancelled   143 ended by SIGTERM"#;
+  129 terminated by SIGHUP   130 cancelled   143 terminated by SIGTERM"#;
 
 /// The whole command line.
 pub(crate) fn tree(purpose: Purpose) -> Command {
@@ -190,13 +190,13 @@ pub(super) struct ApprovalArgs {
     pub(super) yolo: bool,
     #[command(flatten)]
     pub(super) policy: PolicyFlags,
-    /// Run commands in a sandbox; `=false` disables it, and a type such as `=podman` selects one
+    /// Run commands in a sandbox (`=false` disables it; `=<type>`, such as `=podman`, selects the type)
     #[arg(short, long, value_name = "type", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(super) sandbox: Option<String>,
     /// Grant sandboxed commands access: write:PATH, read:PATH, host:NAME[:PORT], port:N or socket:PATH; repeatable
     #[arg(long, value_name = "kind:target")]
     pub(super) sandbox_allow: Vec<String>,
-    /// Write a JSON report of blocked accesses to this file
+    /// File for a JSON report of blocked access attempts
     #[arg(long, value_name = "file")]
     pub(super) sandbox_report: Option<PathBuf>,
     /// Trust this folder for this run
@@ -298,7 +298,7 @@ pub(super) struct GlobalArgs {
 /// Manage the resident core, which keeps sessions running
 ///
 /// Sessions in the core keep running when you close the terminal, and several terminals can use the same session. Start
-/// a session with `pollux --attach`, detach from it with Ctrl+\ d, and attach again with `pollux attach`.
+/// a session with `pollux --attach`, detach from it with Ctrl+\ followed by d, and attach again with `pollux attach`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux core start
@@ -373,7 +373,7 @@ pub(super) struct PsArgs {
 
 /// Attach to a session in the core
 ///
-/// Without an id, attaches to the most recently used session of this folder. A saved session is resumed in the core.
+/// Without an id, attaches to the most recently used session in this folder. A saved session is resumed in the core.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux attach
@@ -441,22 +441,22 @@ pub(super) struct A2aServeArgs {
     /// Name of this server, recorded with its tasks (default: replica)
     #[arg(long, value_name = "id")]
     pub(super) replica_id: Option<String>,
-    /// Allow plain HTTP on other addresses, for a proxy that terminates TLS
+    /// Allow plain HTTP on non-loopback addresses, for use behind a proxy that terminates TLS
     #[arg(long)]
     pub(super) behind_proxy: bool,
     /// URL that clients use (default: the address and port listened on)
     #[arg(long, value_name = "url")]
     pub(super) public_url: Option<String>,
-    /// Append one line of JSON for every request to this file
+    /// Audit log file; each request appends one line of JSON
     #[arg(long, value_name = "FILE")]
     pub(super) audit_log: Option<PathBuf>,
     /// Allow sandboxed commands to use the network
     #[arg(long)]
     pub(super) allow_network: bool,
-    /// Maximum number of active tasks per owner (default: 64)
+    /// Maximum number of active tasks per client (default: 64)
     #[arg(long, value_name = "number")]
     pub(super) max_tasks: Option<usize>,
-    /// Maximum number of tokens per owner and day (default: no limit)
+    /// Maximum number of tokens per client per day (default: no limit)
     #[arg(long, value_name = "number")]
     pub(super) max_tokens: Option<u64>,
     /// Continue interrupted tasks without waiting for a message
@@ -467,7 +467,7 @@ pub(super) struct A2aServeArgs {
 /// Try Pollux on a throwaway project
 ///
 /// Model responses are scripted unless `--model` names a local model; the agent, tools, approvals and recorded
-/// session are real. Needs no API key or network and does not touch your files.
+/// session are real. Needs no API key or network access and does not touch your files.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux demo

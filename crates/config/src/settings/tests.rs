@@ -75,7 +75,7 @@ fn every_bad_file_is_named_with_line_reason_and_fix() {
     let wanted = format!(
         "Error in {}: line 3, column 17: trailing comma (fix: remove the trailing comma)\n\
          Error in {}: the file is empty (fix: write `{{}}` into it, or delete it)\n\
-         Error in {}: Settings file is not a valid JSON object. (fix: the outermost value must be `{{ … }}`)\n\
+         Error in {}: Settings file is not a valid JSON object. (fix: enclose the settings in `{{ … }}`)\n\
          Please fix the configuration file(s) and try again.",
         user.display(),
         project.display(),

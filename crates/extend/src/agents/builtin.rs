@@ -45,7 +45,7 @@ fn codebase_investigator() -> Definition {
         ..local("objective", "What to find out, with everything known so far.")
     };
     let description = "Investigates a codebase and reports how it works, where something is, what depends on it and what \
-                       a change would affect. Good for vague requests, root causes of bugs and plans for larger changes. \
+                       a change would affect. Good for vague requests, root-cause analysis and planning larger changes. \
                        It is read-only. Give it the whole objective; it does not see this conversation.";
     definition("codebase_investigator", "Codebase Investigator", description, local)
 }
@@ -70,7 +70,7 @@ fn cli_help() -> Definition {
         time_limit: Duration::from_secs(3 * 60),
         ..local("question", "The question about this program.")
     };
-    let description = "Answers questions about this program itself (Pollux: commands, settings, hooks, policies, \
+    let description = "Answers questions about Pollux itself (commands, settings, hooks, policies, \
                        sessions, extensions) from its documentation.";
     definition("cli_help", "CLI Help", description, local)
 }
@@ -87,7 +87,7 @@ fn generalist() -> Definition {
         max_turns: 20,
         ..local("request", "The task, complete: the agent does not see this conversation.")
     };
-    let description = "Works on a separate task with all tools and reports back. Good for work with many steps or a lot of output whose details do not matter here, such as making the same change in many files, or a long command where only the outcome matters.";
+    let description = "Works on a separate task with all tools and reports back. Good for work with many steps or a lot of output whose details do not matter here, such as making the same change in many files, or running a slow command where only the outcome matters.";
     definition("generalist", "Generalist", description, local)
 }
 

@@ -59,7 +59,7 @@ impl Protocol for GeminiProtocol {
         let seen = name_of_answer(text);
         let message = match status {
             200 => format!(
-                "expected a Gemini API response but got {seen} (HTTP 200), possibly from a proxy or a login page; \
+                "expected a Gemini API response but got {seen} (HTTP 200), possibly a login page or a proxy's error page; \
                  check GOOGLE_GEMINI_BASE_URL and your proxy settings"
             ),
             status => format!(

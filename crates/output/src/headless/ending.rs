@@ -183,6 +183,9 @@ fn api_hint(error: &ModelError) -> Option<String> {
         ModelErrorKind::QuotaExhausted => {
             Some("use another model with `--model`, or wait until the quota resets")
         }
+        ModelErrorKind::Network if error.message.contains("connection refused") => {
+            Some("check that the server is running and that its address is correct")
+        }
         ModelErrorKind::Network => Some("check your network connection and proxy settings"),
         ModelErrorKind::Auth
         | ModelErrorKind::NotFound

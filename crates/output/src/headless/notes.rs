@@ -29,6 +29,8 @@ pub(crate) fn line(event: &Event) -> Option<String> {
                 Severity::Warning if matches!(code, NoticeCode::Hook | NoticeCode::Halted) => {
                     format!("[WARNING] {message}")
                 }
+                // Sentences of upstream's bring their own.
+                Severity::Warning if message.starts_with("[WARN]") => message,
                 Severity::Warning => format!("Warning: {message}"),
                 Severity::Error => format!("Error: {message}"),
             })

@@ -10,8 +10,9 @@ fn invalid(variable: &'static str, why: String) -> ContainerError {
 pub fn parse_variables(text: &str) -> Result<Vec<(String, String)>, ContainerError> {
     let read = |entry: &str| {
         let named = entry.split_once('=').filter(|(name, _)| is_name(name));
-        let (name, value) =
-            named.ok_or_else(|| invalid("SANDBOX_ENV", format!("`{}` is not `NAME=value`", shown(entry))))?;
+        let (name, value) = named.ok_or_else(|| {
+            invalid("SANDBOX_ENV", format!("expected `NAME=value`, got `{}`", shown(entry)))
+        })?;
         Ok((name.to_owned(), value.to_owned()))
     };
     entries(text).map(read).collect()
@@ -88,7 +89,7 @@ mod tests {
         );
         for wrong in ["A", "1A=x", "A B=x", "=x", "A-B=secret"] {
             let error = parse_variables(wrong).unwrap_err().to_string();
-            assert!(error.contains("SANDBOX_ENV") && error.contains("is not `NAME=value`"), "{error}");
+            assert!(error.contains("SANDBOX_ENV") && error.contains("expected `NAME=value`"), "{error}");
             assert!(!error.contains("secret"), "{error}");
         }
         assert_eq!(parse_ports("8080, 3000").unwrap(), [8080, 3000]);
