@@ -66,6 +66,7 @@ mod titles;
 mod tool_entries;
 pub mod trust;
 pub mod turn;
+pub mod whole_program;
 mod workspace;
 
 use std::io;
