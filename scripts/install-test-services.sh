@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Programs that some tests use if they are installed: a Secret Service on a session bus, the shells that completions are
-# written for, and man. Needs Debian's apt and the rights to use it; does nothing, and says so, where either is missing.
+# written for, man, bubblewrap, and small everyday programs that have to work in the sandbox. Needs Debian's apt and the rights to use it; does nothing, and says so, where either is missing.
 # Tests that need them are then skipped.
 set -euo pipefail
-packages=(dbus gnome-keyring libsecret-tools zsh fish man-db)
+packages=(dbus gnome-keyring libsecret-tools zsh fish man-db
+  bubblewrap ccache direnv expect ninja-build python3-pytest redis-server ruby sudo)
 
 missing=()
 for package in "${packages[@]}"; do

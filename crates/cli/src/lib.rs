@@ -12,6 +12,7 @@ mod reference;
 mod report;
 mod run;
 mod signals;
+mod whole_program;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -39,14 +40,22 @@ pub fn main(alone: OnlyThread, name: Option<&OsStr>, args: impl Iterator<Item = 
     let env = if is_gemini { process_env().called_as_gemini() } else { process_env() };
     pollux_host::hide_credentials(alone, &pollux_host::provider_keys(&env));
     let args: Vec<OsString> = args.collect();
-    let exit = panic::catch_unwind(|| started(args, &env)).unwrap_or(1);
+    let name = if is_gemini { "gemini" } else { "pollux" };
+    let exit = panic::catch_unwind(|| started(args, name, &env)).unwrap_or(1);
     ExitCode::from(exit)
 }
 
-fn started(args: Vec<OsString>, env: &Env) -> u8 {
+fn started(args: Vec<OsString>, name: &str, env: &Env) -> u8 {
     let facts = Terminal { stdin_tty: io::stdin().is_terminal(), stdout_tty: io::stdout().is_terminal() };
     let exit = match launch::plan(args.iter().cloned(), &facts, env) {
-        Ok(launch) => run::dispatch(&launch, env),
+        Ok(launch) => match whole_program::run_inside(&launch, name, &args, env) {
+            None => run::dispatch(&launch, env),
+            Some(Ok(exit)) => exit,
+            Some(Err(failure)) => {
+                let _ = failure.print(&mut io::stderr(), pollux_front::stderr_colour(env));
+                failure.exit
+            }
+        },
         Err(error) => {
             let _ = report::print_usage(&error, &args, &mut io::stderr(), pollux_front::stderr_colour(env));
             error.exit()

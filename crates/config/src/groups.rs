@@ -258,6 +258,8 @@ pub struct Sandbox {
     /// `read-only`, `workspace`, `workspace-open` or `strict`.
     pub profile: Option<String>,
     pub package_downloads: bool,
+    /// Devices that commands get, such as `/dev/dri`.
+    pub devices: Vec<String>,
 }
 
 /// Which environment variables a child process may see.

@@ -93,9 +93,17 @@ pub fn variables(endpoint: &Endpoint, command: &ForCommand<'_>) -> Vec<(String, 
     found.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+impl SshConnector<'_> {
+    /// The value of ssh's `ProxyCommand`.
+    pub fn proxy_command(&self) -> String {
+        let words: Vec<String> =
+            self.command.iter().map(|word| shell_word(word).replace('%', "%%")).collect();
+        format!("{} %h %p", words.join(" "))
+    }
+}
+
 fn ssh_command(ssh: &SshConnector<'_>) -> String {
-    let words: Vec<String> = ssh.command.iter().map(|word| shell_word(word)).collect();
-    let connect = format!("ProxyCommand={} %h %p", words.join(" "));
+    let connect = format!("ProxyCommand={}", ssh.proxy_command());
     let known = format!("UserKnownHostsFile={}", ssh.known_hosts);
     format!("ssh -o {} -o {}", shell_word(&connect), shell_word(&known))
 }

@@ -65,7 +65,7 @@ pub(crate) fn request(loaded: &Loaded, network: NetworkMode) -> Result<Arc<Conta
     let env = &loaded.env;
     let text = |name: &str| env.non_empty(name).unwrap_or_default();
     let settings = &loaded.groups.tools.sandbox;
-    check_scope(env.non_empty("GEMINI_SANDBOX_SCOPE").or(settings.scope.as_deref()))?;
+    scope(loaded)?;
     let root = loaded.project.root();
     let named = |name: &str| ImageSource::Named(name.to_owned());
     let is_trusted = loaded.trust.uses_project();
@@ -93,16 +93,26 @@ pub(crate) fn request(loaded: &Loaded, network: NetworkMode) -> Result<Arc<Conta
     }))
 }
 
-/// Commands are what a container confines; Pollux with its keys stays outside.
-fn check_scope(scope: Option<&str>) -> Result<(), Failure> {
-    let problem = match scope {
-        None | Some("command") => return Ok(()),
-        Some("process") => "unsupported sandbox scope `process`".to_owned(),
-        Some(other) => format!("unknown sandbox scope `{other}`"),
-    };
-    let hint = "set the scope to `command` (`GEMINI_SANDBOX_SCOPE` or `tools.sandbox.scope`), or run Pollux in your own container \
-                with the environment variable `SANDBOX` set";
-    Err(Failure::new(ExitKind::Sandbox, problem).hint(hint))
+/// What a container confines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Commands; Pollux with its keys stays outside.
+    Command,
+    /// Everything.
+    Process,
+}
+
+/// What the user wants a container to confine.
+pub(crate) fn scope(loaded: &Loaded) -> Result<Scope, Failure> {
+    let word = loaded.env.non_empty("GEMINI_SANDBOX_SCOPE");
+    match word.or(loaded.groups.tools.sandbox.scope.as_deref()) {
+        None | Some("command") => Ok(Scope::Command),
+        Some("process") => Ok(Scope::Process),
+        Some(other) => {
+            let hint = "use `command` or `process` for `GEMINI_SANDBOX_SCOPE` and `tools.sandbox.scope`";
+            Err(Failure::new(ExitKind::Sandbox, format!("unknown sandbox scope `{other}`")).hint(hint))
+        }
+    }
 }
 
 fn home(loaded: &Loaded) -> PathBuf {
@@ -110,7 +120,7 @@ fn home(loaded: &Loaded) -> PathBuf {
 }
 
 /// The environment without what files of a project added.
-fn own_environment(loaded: &Loaded) -> Env {
+pub(crate) fn own_environment(loaded: &Loaded) -> Env {
     let added: Vec<&String> = loaded.dotenv.loaded.iter().flat_map(|file| &file.names).collect();
     loaded.env.filtered(|name, _| !added.iter().any(|known| *known == name))
 }
@@ -143,12 +153,16 @@ pub(crate) fn unused_file(loaded: &Loaded, level: Level) -> Option<String> {
     (is_there && !is_container).then(|| text.to_owned())
 }
 
+/// The line about arguments of the user's own.
+pub(crate) fn flags_note(engine: Engine) -> String {
+    format!("SANDBOX_FLAGS is passed to {engine} and can lift restrictions of the container.")
+}
+
 /// Lines about values that have no effect or that lift restrictions.
 pub(crate) fn notes(request: &ContainerRequest, engine: Engine, network: NetworkMode) -> Vec<String> {
     let mut notes = Vec::new();
     if !request.flags.is_empty() {
-        notes
-            .push(format!("SANDBOX_FLAGS is passed to {engine} and can lift restrictions of the container."));
+        notes.push(flags_note(engine));
     }
     if !request.ports.is_empty() && network != NetworkMode::Open {
         notes.push("ignoring `SANDBOX_PORTS`: `tools.sandboxNetwork` is not `open`.".to_owned());

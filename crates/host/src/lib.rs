@@ -69,6 +69,7 @@ mod titles;
 mod tool_entries;
 pub mod trust;
 pub mod turn;
+pub mod whole_program;
 mod workspace;
 
 use std::io;

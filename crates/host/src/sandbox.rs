@@ -215,6 +215,7 @@ fn check_after(
         Wish::Nobody | Wish::Asked | Wish::EveryTool => Trial::UnlessKnown,
     };
     let options = RightsOptions { trial, ..options(loaded, wish, approval)? };
+    let ignored = ignored_devices(&options.request);
     let (contained, mode) = (options.request.container.clone(), options.network);
     let opened = match earlier {
         Some(earlier) => earlier.in_mode(options),
@@ -230,6 +231,7 @@ fn check_after(
             if let (Some(contained), Level::Container(engine)) = (contained, rights.level()) {
                 notes.extend(container::notes(&contained, engine, mode));
             }
+            notes.extend(ignored);
             if wish == Wish::Asked {
                 notes.extend(container::unused_file(loaded, rights.level()));
             }
@@ -245,6 +247,13 @@ fn check_after(
         }
         Err(error) => Err(unavailable(&error)),
     }
+}
+
+/// Lines about devices of the settings that commands do not get.
+fn ignored_devices(request: &SandboxRequest) -> Vec<String> {
+    let problem = |path: &PathBuf| Some((path.display().to_string(), pollux_sandbox::device_problem(path)?));
+    let ignored = request.grants.devices.iter().filter_map(problem);
+    ignored.map(|(path, why)| format!("tools.sandboxDevices: `{path}` is ignored: {why}.")).collect()
 }
 
 /// The sandbox and what commands can do in it, in one line.
@@ -300,6 +309,20 @@ pub(crate) fn flags(values: &[String]) -> Result<Vec<Right>, Failure> {
         })
     };
     values.iter().map(read).collect()
+}
+
+/// What a container would be asked for if the user wants one, and whether it is to have the proxy.
+pub(crate) fn container_asked(loaded: &Loaded) -> Result<Option<(SandboxRequest, bool)>, Failure> {
+    let (wish, level) = (wish(loaded, ApprovalMode::Default), level_asked(loaded)?);
+    if wish != Wish::Asked || !matches!(level, Some(Level::Container(_))) {
+        return Ok(None);
+    }
+    let mut request = request(loaded, level)?;
+    let (_, network, is_default) = modes(loaded, wish, ApprovalMode::Default);
+    let network = if is_default { NetworkMode::Open } else { network };
+    add_container(&mut request, loaded, network)?;
+    request.network = network != NetworkMode::None;
+    Ok(Some((request, network.is_proxied())))
 }
 
 /// What a sandbox of commands would be asked for, whether or not one is in use.
@@ -448,6 +471,7 @@ fn request(loaded: &Loaded, level: Option<Level>) -> Result<SandboxRequest, Fail
         // Other projects' folders of this kind are hidden.
         grants: pollux_sandbox::Grants {
             visible: vec![loaded.project.temp_dir().to_path_buf()],
+            devices: loaded.groups.tools.sandbox.devices.iter().map(PathBuf::from).collect(),
             ..pollux_sandbox::Grants::default()
         },
         container: None,
@@ -491,6 +515,7 @@ mod tests {
                 signals_outside: false,
                 abstract_sockets: false,
                 late_sockets: false,
+                given_devices: false,
             };
             let mode = if network { NetworkMode::Open } else { NetworkMode::Proxy };
             SandboxInForce::Own { confinement, profile: Profile::Workspace, network: mode }

@@ -6,6 +6,7 @@
 //! but not hidden themselves.
 
 mod formats;
+mod ssh;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use std::sync::Once;
 use pollux_config::files::{Mode, create_folder, replace};
 use pollux_domain::redact::find;
 use pollux_egress::preset::Machine as _;
+use pollux_egress::variables::SshConnector;
 
 use crate::packages::OwnMachine;
 
@@ -77,6 +79,10 @@ const OF_GIT: &[&str] = &[
     "user.useconfigonly",
 ];
 
+/// The files for ssh, without and with the proxy.
+const SSH_DIRECT: &str = "ssh_config";
+const SSH_PROXIED: &str = "ssh_config-proxied";
+
 /// The copies of a session, made before its first command.
 pub(crate) struct Copies {
     folder: PathBuf,
@@ -100,8 +106,20 @@ impl Copies {
         others.chain(FILES_OF_GIT.iter().map(|name| (home.join(name), self.of_git()))).collect()
     }
 
+    /// The system's settings of ssh with the file that stands in their place, if there are some.
+    pub(crate) fn of_ssh(&self, is_proxied: bool) -> Option<(PathBuf, PathBuf)> {
+        // On some systems it is a link.
+        let system = fs::canonicalize(ssh::SYSTEM_FILE).ok().filter(|file| file.is_file())?;
+        Some((system, self.folder.join(if is_proxied { SSH_PROXIED } else { SSH_DIRECT })))
+    }
+
     /// Makes the copies. One that cannot be made is missing inside, and its file stays hidden.
-    pub(crate) fn make(&self, machine: &OwnMachine) {
+    pub(crate) fn make(
+        &self,
+        machine: &OwnMachine,
+        known_hosts: &Path,
+        connector: Option<&SshConnector<'_>>,
+    ) {
         self.made.call_once(|| {
             if create_folder(&self.folder, Mode::Private).is_err() {
                 return;
@@ -110,6 +128,11 @@ impl Copies {
                 self.write(copy, machine.read(&machine.home.join(name)).map(|text| scrub(&text)));
             }
             self.write("gitconfig", Some(git(&self.settings_of_git(machine))));
+            let system = Path::new(ssh::SYSTEM_FILE);
+            let files = ssh::Files { machine, home: &machine.home, system };
+            self.write(SSH_DIRECT, ssh::settings(&files, known_hosts, None));
+            let proxied = connector.and_then(|connector| ssh::settings(&files, known_hosts, Some(connector)));
+            self.write(SSH_PROXIED, proxied);
         });
     }
 
@@ -287,7 +310,7 @@ mod tests {
         for local in ["[user]\n\tname = Local\n", "nonsense\n["] {
             fs::write(project.join(".git/config"), local).unwrap();
             let copies = Copies::new(folder.path().join("copies"), project.clone());
-            copies.make(&machine);
+            copies.make(&machine, &home.join(".ssh/known_hosts"), None);
             let text = fs::read_to_string(copies.of_git()).unwrap();
             let expected =
                 "[user]\n\tname = \"Old\"\n[user]\n\temail = \"ada@example.org\"\n[user]\n\tname = \"Ada\"\n";

@@ -1,6 +1,6 @@
 //! How the rights of a session begin: flags, files, the network's ports and its proxies.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_config::env::Env;
@@ -134,11 +134,14 @@ pub(crate) fn rules(stored: RuleSet, options: &RightsOptions) -> RuleSet {
     rules
 }
 
-/// Where ssh finds the keys of servers, if its connections lead through the proxy.
-pub(crate) fn known_hosts(options: &RightsOptions) -> Option<PathBuf> {
-    let is_own = ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| options.env.non_empty(name).is_some());
-    let home = options.request.homes.first().filter(|_| options.network.is_proxied() && !is_own);
-    home.map(|home| home.join(".ssh").join("known_hosts"))
+/// Where ssh finds the keys of servers.
+pub(crate) fn known_hosts(home: &Path) -> PathBuf {
+    home.join(".ssh").join("known_hosts")
+}
+
+/// Whether the user connects git over ssh in another way.
+pub(crate) fn has_own_ssh(env: &Env) -> bool {
+    ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| env.non_empty(name).is_some())
 }
 
 /// The user's own proxy, which ours uses.

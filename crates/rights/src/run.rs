@@ -16,6 +16,7 @@ use crate::connect::ARGUMENT;
 use crate::connect::PROXY_PORT;
 use crate::denial::{self, FoundDenial, Scene};
 use crate::desk::{Running, offers};
+use crate::opening::{has_own_ssh, known_hosts};
 use crate::session::SessionRights;
 
 /// Questions that one command may raise, and runs that may follow.
@@ -48,7 +49,10 @@ impl SessionRights {
     ) -> CommandRun {
         let running = Running { id: id.to_owned(), command: command.to_owned(), cancel: cancel.clone() };
         self.desk.begin(running);
-        self.copies.make(&self.desk.machine);
+        let known_hosts = known_hosts(&self.desk.machine.home);
+        with_connector(self.own_program().as_deref(), &known_hosts, |connector| {
+            self.copies.make(&self.desk.machine, &known_hosts, connector);
+        });
         CommandRun::new(Arc::clone(self), id, command, directory, cancel.clone())
     }
 }
@@ -102,12 +106,12 @@ impl CommandRun {
         let program = self.command.split_whitespace().next().and_then(|word| word.rsplit('/').next());
         let endpoint = Endpoint::inside(PROXY_PORT);
         let usual = variables(&endpoint, &ForCommand::default());
-        let connector = self.sandbox.own_program().map(|program| program.to_string_lossy().into_owned());
-        let command = connector.as_ref().map(|program| [program.as_str(), ARGUMENT]);
-        let known_hosts = self.rights.known_hosts.as_ref().map(|file| file.to_string_lossy());
-        let ssh = command.as_ref().zip(known_hosts.as_ref());
-        let ssh = ssh.map(|(command, known_hosts)| SshConnector { command, known_hosts });
-        let own = variables(&endpoint, &ForCommand { program, ssh });
+        let machine = &self.rights.desk.machine;
+        let known_hosts = known_hosts(&machine.home);
+        let connector = self.sandbox.own_program().filter(|_| !has_own_ssh(&machine.env));
+        let own = with_connector(connector.as_deref(), &known_hosts, |ssh| {
+            variables(&endpoint, &ForCommand { program, ssh: ssh.cloned() })
+        });
         own.into_iter().filter(|variable| !usual.contains(variable)).collect()
     }
 
@@ -244,6 +248,19 @@ impl CommandRun {
             tripwire: Vec::new(),
         }
     }
+}
+
+/// Calls back with the way that ssh takes through the proxy, if this program can be seen inside.
+fn with_connector<T>(
+    program: Option<&Path>,
+    known_hosts: &Path,
+    then: impl FnOnce(Option<&SshConnector<'_>>) -> T,
+) -> T {
+    let known_hosts = known_hosts.to_string_lossy();
+    let program = program.map(Path::to_string_lossy);
+    let command = program.as_deref().map(|program| [program, ARGUMENT]);
+    let connector = command.as_ref().map(|command| SshConnector { command, known_hosts: &known_hosts });
+    then(connector.as_ref())
 }
 
 /// Caches below the home that package managers create, the variables that name others, and those.

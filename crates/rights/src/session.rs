@@ -43,8 +43,6 @@ pub struct SessionRights {
     project: Option<ProjectKey>,
     log: Option<PathBuf>,
     report: Option<PathBuf>,
-    /// The known hosts of ssh, unless the user connects it in another way.
-    pub(crate) known_hosts: Option<PathBuf>,
     pub(crate) copies: Arc<Copies>,
     /// Shared by the modes of the session.
     state: Arc<Mutex<State>>,
@@ -159,8 +157,8 @@ impl SessionRights {
         };
         let mut request = with_rights(options.request.clone(), &lasting);
         request.network = is_open;
-        let known_hosts = known_hosts(&options);
-        request.grants.visible.extend(known_hosts.clone().filter(|file| file.exists()));
+        request.grants.visible.extend(Some(known_hosts(&desk.machine.home)).filter(|file| file.exists()));
+        request.grants.overlaid.extend(copies.of_ssh(options.network.is_proxied()));
         request.grants.visible.push(copies.of_git());
         request.grants.replaced = request.homes.first().map(|home| copies.replaced(home)).unwrap_or_default();
         request.grants.read_only = options.profile == Profile::ReadOnly;
@@ -198,7 +196,6 @@ impl SessionRights {
             project: options.project,
             log: options.log,
             report: options.report,
-            known_hosts,
             copies,
             state,
         };
@@ -208,6 +205,11 @@ impl SessionRights {
 
     pub fn level(&self) -> Level {
         self.base.level()
+    }
+
+    /// This program as commands see it, if they can.
+    pub(crate) fn own_program(&self) -> Option<PathBuf> {
+        self.base.own_program()
     }
 
     pub fn confinement(&self) -> Confinement {

@@ -52,6 +52,7 @@ pub(crate) fn arguments(program: &Path, mounts: &[Placed], network: bool, own: &
                 arguments.extend(["--bind".into(), source.clone().into_os_string(), path]);
             }
             Mount::Gone => {}
+            Mount::Device => arguments.extend(["--dev-bind".into(), path.clone(), path]),
             Mount::Copy(source) => {
                 arguments.extend(["--ro-bind".into(), source.clone().into_os_string(), path]);
             }

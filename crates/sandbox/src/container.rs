@@ -25,6 +25,8 @@ mod plan;
 #[cfg(target_os = "linux")]
 mod session;
 mod values;
+#[cfg(target_os = "linux")]
+mod whole;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -33,6 +35,8 @@ pub use error::ContainerError;
 #[cfg(target_os = "linux")]
 pub(crate) use session::Container;
 pub use values::{parse_ports, parse_variables, split_flags};
+#[cfg(target_os = "linux")]
+pub use whole::{WholeCommand, WholeProgram, whole_program};
 
 /// A program that runs containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,4 +126,11 @@ impl ContainerRequest {
     pub fn needs_build(&self, _: Engine, _: &str) -> bool {
         false
     }
+}
+
+/// There is none on this system.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
+pub struct WholeCommand {
+    pub command: std::process::Command,
 }

@@ -182,6 +182,7 @@ fn rules(places: &SandboxPaths) -> Result<Vec<(PathBuf, u64)>, LevelError> {
     // Some systems have the shared memory elsewhere, behind a link.
     let place = |path: &str| fs::canonicalize(path).unwrap_or_else(|_| path.into());
     rules.extend(DEVICES.iter().map(|(path, access)| (place(path), *access)));
+    rules.extend(places.devices.iter().map(|path| (path.clone(), READ_FILE | WRITE_FILE)));
     Ok(rules)
 }
 
@@ -213,8 +214,27 @@ fn scopes() -> u64 {
     if has_scopes { SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL } else { 0 }
 }
 
-#[expect(unsafe_code, reason = "there is no safe interface to Landlock's system calls")]
+/// The version of Landlock that the kernel has.
 pub(crate) fn abi() -> io::Result<i64> {
+    let found = abi_of_kernel()?;
+    #[cfg(debug_assertions)]
+    let found = PRETENDED.get().map_or(found, |pretended| found.min(pretended));
+    Ok(found)
+}
+
+#[cfg(debug_assertions)]
+thread_local! {
+    static PRETENDED: std::cell::Cell<Option<i64>> = const { std::cell::Cell::new(None) };
+}
+
+/// For tests: sandboxes that this thread opens use no later version of Landlock.
+#[cfg(debug_assertions)]
+pub(crate) fn pretend(abi: Option<i64>) {
+    PRETENDED.set(abi);
+}
+
+#[expect(unsafe_code, reason = "there is no safe interface to Landlock's system calls")]
+fn abi_of_kernel() -> io::Result<i64> {
     // SAFETY: with this flag the kernel takes no structure and only returns a number.
     let version = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, CREATE_VERSION)

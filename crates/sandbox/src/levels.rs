@@ -500,6 +500,7 @@ impl Sandbox {
             signals_outside,
             abstract_sockets,
             late_sockets: !is_contained && !landlock::resolves_sockets(),
+            given_devices: !self.places.devices.is_empty(),
         }
     }
 }

@@ -13,6 +13,7 @@ mod bubblewrap;
 #[cfg(target_os = "linux")]
 mod connections;
 pub mod container;
+mod devices;
 #[cfg(target_os = "linux")]
 mod ending;
 #[cfg(target_os = "linux")]
@@ -61,6 +62,7 @@ use paths::SandboxPaths;
 
 #[cfg(target_os = "linux")]
 pub use connections::program_of;
+pub use devices::device_problem;
 #[cfg(target_os = "linux")]
 pub use keeper::Armed;
 #[cfg(target_os = "linux")]
@@ -103,6 +105,10 @@ pub struct Grants {
     pub visible: Vec<PathBuf>,
     /// Hidden files with copies to be seen in their place, where the level can do that.
     pub replaced: Vec<(PathBuf, PathBuf)>,
+    /// Files that can be read, with others to be seen in their place, where the level has a view of its own.
+    pub overlaid: Vec<(PathBuf, PathBuf)>,
+    /// Devices beyond those that every program has, as the user names them.
+    pub devices: Vec<PathBuf>,
     /// Protected files that may be written.
     pub unprotected: Vec<PathBuf>,
     /// Nothing of the workspace and the caches may be written.
@@ -220,6 +226,8 @@ pub struct Confinement {
     pub abstract_sockets: bool,
     /// Whether commands can reach sockets that other programs create while they run.
     pub late_sockets: bool,
+    /// Whether the user gave commands devices.
+    pub given_devices: bool,
 }
 
 impl Confinement {
@@ -494,6 +502,13 @@ pub fn run_holder_if_asked(arguments: &mut dyn Iterator<Item = std::ffi::OsStrin
         let _ = arguments;
         None
     }
+}
+
+/// For tests: sandboxes that this thread opens use no later version of Landlock than this one.
+#[doc(hidden)]
+#[cfg(all(debug_assertions, target_os = "linux"))]
+pub fn pretend_landlock(abi: Option<i64>) {
+    landlock::pretend(abi);
 }
 
 fn leads_out(name: &str) -> bool {

@@ -42,6 +42,8 @@ pub(crate) enum Mount {
     Frame,
     /// Was placed in a frame, and is not there any more.
     Gone,
+    /// A device of this machine.
+    Device,
 }
 
 /// A path, how it appears, and its identity when that was decided.
@@ -82,6 +84,7 @@ impl Placed {
             }
             Mount::Frame => body.number(5),
             Mount::Gone => body.number(6),
+            Mount::Device => body.number(8),
             Mount::Copy(source) => {
                 body.number(7);
                 body.text(source.as_os_str());
@@ -100,6 +103,7 @@ impl Placed {
             5 => Mount::Frame,
             6 => Mount::Gone,
             7 => Mount::Copy(body.path()?),
+            8 => Mount::Device,
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
         Ok(Self { path, mount, is_framed, identity: None, copied: None })
@@ -203,6 +207,11 @@ impl Planner {
             |path: &PathBuf| !places.hidden.contains(path) && places.access_to(path).0 == PathAccess::Hidden;
         let inside = places.replaced.iter().filter(|(path, _)| is_inside(path) && path.is_file());
         mounts.extend(inside.filter_map(|(path, _)| Some((path.clone(), copy_of(path, places)?))));
+        let overlaid = places.overlaid.iter().filter(|(path, copy)| {
+            places.access_to(path).0 == PathAccess::ReadOnly && path.is_file() && copy.is_file()
+        });
+        mounts.extend(places.devices.iter().map(|path| (path.clone(), Mount::Device)));
+        mounts.extend(overlaid.map(|(path, copy)| (path.clone(), Mount::Copy(copy.clone()))));
         // They were real paths: one that is a link now was replaced.
         let is_real = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink());
         let written = places.writable.iter().filter(is_real).filter(|path| !is_within(path, places));

@@ -6,6 +6,17 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal};
 
+/// Lets the kernel end the child when the thread that starts it ends.
+#[cfg(target_os = "linux")]
+pub(crate) fn end_with_parent(command: &mut Command) {
+    let prepare = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?);
+    #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
+    // SAFETY: the closure makes one system call that takes a number.
+    unsafe {
+        command.pre_exec(prepare);
+    }
+}
+
 /// Makes the child the leader of a new session, lets the kernel kill it when this process dies, and lets it inherit
 /// only its three streams.
 pub fn lead_new_session(command: &mut Command) {

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::devices;
 use crate::pointer::read_pointer;
 use crate::{Grants, PathAccess, SandboxRequest};
 use lists::{
@@ -50,6 +51,10 @@ pub(crate) struct SandboxPaths {
     pub(crate) open: Vec<PathBuf>,
     /// Hidden files with the copies to be seen in their place.
     pub(crate) replaced: Vec<(PathBuf, PathBuf)>,
+    /// Devices that were given to commands.
+    pub(crate) devices: Vec<PathBuf>,
+    /// Files that can be read, with those to be seen in their place.
+    pub(crate) overlaid: Vec<(PathBuf, PathBuf)>,
 }
 
 impl SandboxPaths {
@@ -112,6 +117,9 @@ impl SandboxPaths {
         // Two of them may be links to the same file.
         let mut seen: HashSet<PathBuf> = HashSet::new();
         self.replaced = copies.filter(|(path, _)| seen.insert(path.clone())).collect();
+        let overlaid = grants.overlaid.iter().map(|(path, copy)| (real(path), real(copy)));
+        self.overlaid = overlaid.collect();
+        self.devices = devices::expand(&grants.devices);
         let granted = distinct(grants.visible.iter().map(|path| real(path)));
         self.hidden.retain(|path| !granted.iter().any(|seen| path.starts_with(seen)));
         let open = distinct(grants.unprotected.iter().map(|path| real(path)));

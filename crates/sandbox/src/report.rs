@@ -38,6 +38,7 @@ const ABSTRACT_SOCKETS: &str = "abstract sockets, such as X11's, can be reached"
 const LATE_SOCKETS: &str =
     "one that is created in a readable folder while a command runs can be reached for a moment";
 const NEW_SOCKETS: &str = "one that is created in a readable folder during the session can be reached";
+const DEVICES: &str = "those of `tools.sandboxDevices` can be used";
 const LIMITS: &str = "disk space and the limits of your user are shared with your programs";
 
 impl Confinement {
@@ -79,7 +80,11 @@ impl Confinement {
             unless("package caches", !is_contained, Holding::Open, CACHES),
             Right { name: "workspace secrets", holding: Holding::Open, missing: WORKSPACE_SECRETS },
             unless("temporary files", by_rules || on_macos, Holding::Open, "shared with your other programs"),
-            unless("devices", on_macos, Holding::Open, "not restricted"),
+            match (on_macos, self.given_devices) {
+                (true, _) => Right { name: "devices", holding: Holding::Open, missing: "not restricted" },
+                (false, true) => Right { name: "devices", holding: Holding::Partly, missing: DEVICES },
+                (false, false) => held("devices"),
+            },
             held("system settings"),
             unless("processes outside", self.signals_outside, Holding::Partly, SIGNALS),
             match (self.abstract_sockets, self.late_sockets && !by_rules && !on_macos) {
@@ -136,6 +141,7 @@ mod tests {
                 signals_outside: false,
                 abstract_sockets: false,
                 late_sockets: true,
+                given_devices: false,
             };
             let report = confinement.report();
             let lacking = report.into_iter().filter(|right| right.holding != Holding::Held);

@@ -167,6 +167,7 @@ impl Sandbox {
             signals_outside: true,
             abstract_sockets: false,
             late_sockets: false,
+            given_devices: false,
         }
     }
 }

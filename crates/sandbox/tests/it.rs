@@ -25,6 +25,8 @@ mod scene;
 mod sessions;
 #[path = "it/soak.rs"]
 mod soak;
+#[path = "it/whole_program.rs"]
+mod whole_program;
 
 /// A test binary is its own holder and its own attacker: this runs before there are threads.
 #[used]
@@ -42,6 +44,9 @@ extern "C" fn act_if_asked() {
         Some(escapes::ARGUMENT) => std::process::exit(escapes::run(&arguments.collect::<Vec<_>>())),
         Some(containers::ARGUMENT) => containers::hold(&arguments.collect::<Vec<_>>()),
         Some(sessions::ARGUMENT) => sessions::run(&arguments.collect::<Vec<_>>()),
+        Some(whole_program::ARGUMENT) => {
+            std::process::exit(whole_program::act(&arguments.collect::<Vec<_>>()))
+        }
         Some(soak::ARGUMENT) => soak::run(&arguments.collect::<Vec<_>>()),
         _ => {}
     }

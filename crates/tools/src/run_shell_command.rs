@@ -283,9 +283,10 @@ fn report(finished: Printed, command: &ShellCommand, mut sandbox: Option<Sandbox
     }
     let mut outcome = reported(finished, command, sandbox.as_ref(), pollux_sandbox::notice(&tripped));
     if let ToolOutcome::Done(output) = &mut outcome {
+        // The user is told as well: a file of theirs was put back or renamed, or a server of theirs cannot be reached.
+        let closed = sandbox.as_ref().and_then(closed_ports);
         output.sandbox = sandbox.map(Box::new);
-        // The user is told as well: a file of theirs was put back or renamed.
-        if let Some(line) = pollux_sandbox::undone(&tripped) {
+        for line in pollux_sandbox::undone(&tripped).into_iter().chain(closed) {
             output.display = match &output.display {
                 Display::Text(text) => Display::Text(format!("{}\n{line}", text.trim_end())),
                 _ => Display::Text(line),
@@ -335,6 +336,15 @@ fn reported(
             done(text, display, failure)
         }
     }
+}
+
+/// A line for the user about servers of this machine that a command looked for.
+fn closed_ports(report: &SandboxReport) -> Option<String> {
+    let closed = report.denials.iter().filter(|denial| denial.target == "localhost");
+    let flags: Vec<String> =
+        closed.filter_map(|denial| Some(format!("`--sandbox-allow port:{}`", denial.port?))).collect();
+    let text = "Commands have a localhost of their own; this machine's can be reached with";
+    (!flags.is_empty()).then(|| format!("{text} {}.", flags.join(" ")))
 }
 
 /// A line for the model about connections that the proxy refused.

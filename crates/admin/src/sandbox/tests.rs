@@ -11,6 +11,7 @@ fn landlock() -> Confinement {
         signals_outside: false,
         abstract_sockets: false,
         late_sockets: false,
+        given_devices: false,
     }
 }
 

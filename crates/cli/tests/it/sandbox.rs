@@ -1,5 +1,6 @@
 //! The sandbox around the tools' commands. What it holds back is tested where it is made, in `exec`.
 
+use std::fs;
 use std::path::Path;
 
 use pollux_test_support::{Run, TestHome};
@@ -297,4 +298,74 @@ fn a_dockerfile_of_an_untrusted_folder_is_not_built() {
     let run = home.command(binary(), args).env("GEMINI_SANDBOX", "podman").run();
     assert_eq!(run.code, Some(44), "{}", run.stderr);
     assert!(run.stderr.contains("no container image is set"), "{}", run.stderr);
+}
+
+/// A folder for programs that counts as the system's, with an engine that notes how it is called.
+fn recorded_engine(log: &std::path::Path) -> Option<tempfile::TempDir> {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let folder = tempfile::Builder::new().prefix("pollux-test-engine-").tempdir_in("/usr/local").unwrap();
+    let text = format!(
+        "#!/bin/sh\ncase \"$1\" in image) echo '[]';; run) printf '%s\\n' \"$@\" > '{0}'; \
+         echo \"key $GEMINI_API_KEY\"; cat; [ -e '{0}.fails' ] && exit 125; exit 7;; esac\n",
+        log.display()
+    );
+    let file = folder.path().join("docker");
+    fs::write(&file, text).unwrap();
+    for path in [folder.path(), &file] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    Some(folder)
+}
+
+#[test]
+fn the_whole_program_runs_in_a_container_if_the_user_says_so() {
+    let home = TestHome::new();
+    let log = home.home().join("called");
+    let Some(engine) = recorded_engine(&log) else { return };
+    let path = format!("{}:/usr/bin:/bin", engine.path().display());
+    let settings = json!({"tools": {"sandbox": {"command": "docker", "image": "i:1", "enabled": true, "scope": "process"}}});
+    let home = home.home_file(".gemini/settings.json", &settings.to_string());
+    let run = |args: &[&str], variables: &[(&str, &str)]| {
+        let _ = fs::remove_file(&log);
+        let args = ["-m", MODEL, "--skip-trust", "-p", "x y"].iter().copied().chain(args.iter().copied());
+        let mut command = home.command(binary(), args.collect::<Vec<_>>()).env("PATH", &path);
+        for (name, value) in variables {
+            command = command.env(name, value);
+        }
+        let run = command.stdin("piped").run();
+        (run, fs::read_to_string(&log).unwrap_or_default())
+    };
+    let (inside, called) = run(&["-o", "json"], &[("GEMINI_API_KEY", "KEY-1"), ("OTHER_API_KEY", "KEY-2")]);
+    assert_eq!((inside.code, inside.stdout.as_str()), (Some(7), "key KEY-1\npiped"), "{}", inside.stderr);
+    let words: Vec<&str> = called.lines().collect();
+    assert!(words.ends_with(&["--skip-trust", "-p", "x y", "-o", "json"]), "{called}");
+    let project = fs::canonicalize(home.project()).unwrap();
+    assert!(words.contains(&format!("--workdir={}", project.display()).as_str()), "{called}");
+    assert!(
+        words.contains(&"--env=GEMINI_API_KEY") && !called.contains("KEY-") && !called.contains("OTHER_"),
+        "{called}"
+    );
+    assert!(
+        words.iter().any(|word| word.contains("target=/cache/home/.gemini/settings.json,readonly")),
+        "{called}"
+    );
+    // Not where the user wants a proxy, which only commands can have, and not inside.
+    let network = json!({"tools": {"sandboxNetwork": "proxy", "sandbox": settings["tools"]["sandbox"]}});
+    for (variable, value, code) in [("GEMINI_SANDBOX_SCOPE", "nonsense", 44), ("GEMINI_SANDBOX", "false", 41)]
+    {
+        let (other, called) = run(&[], &[(variable, value)]);
+        assert_eq!((other.code, called.as_str()), (Some(code), ""), "{variable}: {}", other.stderr);
+    }
+    let (inside, called) = run(&[], &[("SANDBOX", "i-1-0")]);
+    assert_eq!((inside.code, called.as_str()), (Some(41), ""), "{}", inside.stderr);
+    fs::write(format!("{}.fails", log.display()), "").unwrap();
+    let (failed, _) = run(&[], &[]);
+    assert_eq!(failed.code, Some(44), "{}", failed.stderr);
+    fs::write(home.gemini_dir().join("settings.json"), network.to_string()).unwrap();
+    let (proxied, called) = run(&[], &[]);
+    assert_eq!((proxied.code, called.as_str()), (Some(44), ""), "{}", proxied.stderr);
+    assert!(proxied.stderr.contains("the sandbox scope `process` has no proxy"), "{}", proxied.stderr);
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pollux_test_support::{Screen, TestHome, reply};
 use serde_json::{Value, json};
 
-use crate::sandbox_rights::{confined, has_namespaces, headless, result};
+use crate::sandbox_rights::{STREAM, confined, has_namespaces, headless, result};
 use crate::scene::{MODEL, Scene};
 
 const STREAM: [&str; 3] = ["-s", "-o", "stream-json"];
@@ -172,6 +172,12 @@ fn a_server_of_this_machine_is_asked_about() {
         (&json!("connect"), &json!("localhost"), &json!(port))
     );
     assert_eq!(allow, json!([format!("port:{port}")]));
+    // The model and the user are told how to allow it.
+    let script = format!("{fetch} 2>&1 || {{ echo localhost:{port}: Connection refused; exit 1; }}");
+    let run = headless(&TestHome::new(), &script, &STREAM);
+    let hint = format!("--sandbox-allow port:{port}");
+    assert!(run.stdout.contains(&format!("`{hint}` leads to this machine's")), "{}", run.stdout);
+    assert!(result(&run).contains(&hint), "{}", run.stdout);
 }
 
 #[test]

@@ -280,6 +280,51 @@ fn a_helper_inside_connects_through_the_proxy_and_ssh_is_told_to_use_it() {
     assert_eq!(server.join().unwrap(), "hello\n");
 }
 
+/// The program itself, without a word about the sandbox on its command line.
+#[test]
+fn plain_ssh_reaches_an_allowed_host_through_the_proxy_and_sees_no_keys() {
+    use std::io::{Read as _, Write as _};
+    if !has_namespaces() || !Path::new("/usr/bin/ssh").exists() || !Path::new("/etc/ssh/ssh_config").exists()
+    {
+        return;
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"SSH-2.0-test\r\n").unwrap();
+        let mut said = [0; 8];
+        stream.read_exact(&mut said).unwrap();
+        String::from_utf8_lossy(&said).into_owned()
+    });
+    let config = format!("Host box\n  HostName 127.0.0.1\n  Port {port}\n  ProxyCommand evil\n");
+    let home = TestHome::new()
+        .home_file(".ssh/config", &config)
+        .home_file(".ssh/known_hosts", "box ssh-ed25519 AAAA\n")
+        .home_file(".ssh/id_ed25519", "SECRET");
+    let run = |flags: &[&str], script: &str| {
+        let args = flags.iter().copied().chain(["sandbox", "run", "--", "sh", "-c"]).chain([script]);
+        home.command(binary(), args.collect::<Vec<_>>()).run()
+    };
+    let seen = run(&[], "ssh -G box; cat ~/.ssh/known_hosts; cat ~/.ssh/id_ed25519 ~/.ssh/config");
+    let proxy = format!("proxycommand {} __connect %h %p", binary().display());
+    for line in ["hostname 127.0.0.1", &format!("port {port}"), &proxy, "box ssh-ed25519 AAAA"] {
+        assert!(seen.stdout.lines().any(|said| said == line), "{line}: {}{}", seen.stdout, seen.stderr);
+    }
+    assert!(!seen.stdout.contains("SECRET") && !seen.stdout.contains("evil"), "{}", seen.stdout);
+    let refused = run(&[], "ssh -o BatchMode=yes box true");
+    assert!(refused.stderr.contains("the sandbox does not allow 127.0.0.1"), "{}", refused.stderr);
+    run(&["--sandbox-allow", &format!("host:127.0.0.1:{port}")], "ssh -o BatchMode=yes box true");
+    assert_eq!(server.join().unwrap(), "SSH-2.0-");
+    // With an open network, ssh connects itself.
+    let open = run(&["--yolo"], "ssh -G box");
+    assert!(
+        !open.stdout.contains("proxycommand") && open.stdout.contains("hostname 127.0.0.1"),
+        "{}",
+        open.stdout
+    );
+}
+
 #[test]
 fn a_published_port_leads_to_the_server_of_a_command() {
     use std::io::{Read as _, Write as _};

@@ -49,6 +49,8 @@ const NEVER: &[&str] = &[
     "providers",
     "telemetry",
     "tools.approvalMode",
+    // What a device can do is for the user to know.
+    "tools.sandboxDevices",
     "tools.shell.pager",
     // It opens the local network.
     "tools.webFetch",

@@ -187,6 +187,7 @@ fn sandbox(tree: &Tree<'_>) -> Sandbox {
         network_mode: tree.text("tools.sandboxNetwork"),
         profile: tree.text("tools.sandboxProfile"),
         package_downloads: tree.flag("tools.sandboxPackageDownloads"),
+        devices: tree.texts("tools.sandboxDevices").unwrap_or_default(),
         ..Sandbox::default()
     };
     match lookup(tree.0, "tools.sandbox") {

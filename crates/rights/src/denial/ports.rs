@@ -63,7 +63,9 @@ fn found(port: u16, is_believed: bool) -> FoundDenial {
             target: "localhost".to_owned(),
             port: Some(port),
             strength: if is_believed { Strength::Strong } else { Strength::Weak },
-            rule: format!("commands have a localhost of their own; `port:{port}` leads to this machine's"),
+            rule: format!(
+                "commands have a localhost of their own; `--sandbox-allow port:{port}` leads to this machine's"
+            ),
         },
         right: is_believed.then_some(right),
         danger: Some(format!(

@@ -46,9 +46,16 @@ pub(crate) fn find(engine: Engine, search_path: &str, open: &[PathBuf]) -> Resul
 impl Client {
     /// A command with the engine's own environment.
     pub(crate) fn command(&self) -> Command {
+        let mut command = self.in_foreground();
+        command.stdin(Stdio::null()).process_group(0);
+        command
+    }
+
+    /// The same with the streams and the group of this program.
+    pub(crate) fn in_foreground(&self) -> Command {
         let mut command = Command::new(&self.program);
         let variables = self.environment.iter().map(|(name, value)| (name, value));
-        command.env_clear().envs(variables).current_dir("/").stdin(Stdio::null()).process_group(0);
+        command.env_clear().envs(variables).current_dir("/");
         command
     }
 

@@ -31,20 +31,25 @@ pub(crate) struct OwnProgram {
 impl OwnProgram {
     /// The running program, with the libraries that it has loaded.
     pub(crate) fn current() -> Result<Self, ContainerError> {
+        Self::named("pollux")
+    }
+
+    /// The same under the name that it was called by, which decides how it prints.
+    pub(crate) fn named(name: &str) -> Result<Self, ContainerError> {
         let failed = |error: std::io::Error| ContainerError::Prepare(error.to_string());
         let file = fs::read_link("/proc/self/exe").map_err(failed)?;
         if !file.is_file() {
             let why = format!("`{}` was replaced since Pollux started; start it again", file.display());
             return Err(ContainerError::Prepare(why));
         }
-        Ok(Self::new(&file, &libraries(&fs::read_to_string("/proc/self/maps").map_err(failed)?)))
+        Ok(Self::new(&file, name, &libraries(&fs::read_to_string("/proc/self/maps").map_err(failed)?)))
     }
 
-    fn new(file: &Path, libraries: &[PathBuf]) -> Self {
+    fn new(file: &Path, name: &str, libraries: &[PathBuf]) -> Self {
         let inside = |name: &str| Path::new(OWN).join(name);
         let bind =
             |source: &Path, target: PathBuf| Bind { source: source.to_owned(), target, writable: false };
-        let program = inside("pollux");
+        let program = inside(name);
         let mut binds = vec![bind(file, program.clone())];
         let folder = inside("lib");
         let mut loader = None;
@@ -106,7 +111,7 @@ mod tests {
                    7f r--p 00 fe:00 4 /usr/share/locale/x\n";
         let found = libraries(map);
         assert_eq!(found, [Path::new("/lib/libc.so.6"), Path::new("/lib/ld-linux-x86-64.so.2")]);
-        let program = OwnProgram::new(Path::new("/opt/pollux"), &found);
+        let program = OwnProgram::new(Path::new("/opt/pollux"), "pollux", &found);
         let command: Vec<&str> = program.command.iter().filter_map(|word| word.to_str()).collect();
         assert_eq!(
             command,
@@ -119,7 +124,7 @@ mod tests {
         );
         assert!(program.binds.iter().all(|bind| !bind.writable));
         assert!(program.binds.iter().any(|bind| bind.target == Path::new(PRELOADED)));
-        let alone = OwnProgram::new(Path::new("/opt/pollux"), &[]);
-        assert_eq!(alone.command, ["/run/pollux/pollux"]);
+        let alone = OwnProgram::new(Path::new("/opt/pollux"), "gemini", &[]);
+        assert_eq!(alone.command, ["/run/pollux/gemini"]);
     }
 }

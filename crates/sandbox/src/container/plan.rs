@@ -11,7 +11,7 @@ const MAX_PROCESSES: &str = "--pids-limit=4096";
 const SHARED_MEMORY: &str = "--shm-size=512m";
 const RUN: &str = "/run:size=64m,mode=755";
 /// Variables by which an image could load its own code into the first process, which is ours.
-const LOADER: [&str; 4] =
+pub(crate) const LOADER: [&str; 4] =
     ["--env=LD_PRELOAD=", "--env=LD_AUDIT=", "--env=LD_LIBRARY_PATH=", "--env=GLIBC_TUNABLES="];
 
 /// A file or folder of this machine that appears inside.
@@ -33,6 +33,18 @@ pub(crate) enum User {
     MappedRoot,
 }
 
+impl User {
+    pub(crate) fn arguments(self) -> Vec<OsString> {
+        match self {
+            Self::Same { user, group } => vec![format!("--user={user}:{group}").into()],
+            Self::KeptId { user, group } => {
+                vec!["--userns=keep-id".into(), format!("--user={user}:{group}").into()]
+            }
+            Self::MappedRoot => vec!["--user=0:0".into()],
+        }
+    }
+}
+
 /// Everything about one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
@@ -45,6 +57,7 @@ pub(crate) struct Plan {
     pub(crate) binds: Vec<Bind>,
     /// Folders that appear empty.
     pub(crate) empty: Vec<PathBuf>,
+    pub(crate) devices: Vec<PathBuf>,
     pub(crate) ports: Vec<u16>,
     /// Whether the system labels files, which would close the socket and the workspace.
     pub(crate) labels_files: bool,
@@ -62,13 +75,7 @@ impl Plan {
         all.push(format!("--name={}", self.name).into());
         all.push("--hostname=pollux".into());
         all.extend(self.labels.iter().map(|(name, value)| format!("--label={name}={value}").into()));
-        match self.user {
-            User::Same { user, group } => all.push(format!("--user={user}:{group}").into()),
-            User::KeptId { user, group } => {
-                all.extend(["--userns=keep-id".into(), format!("--user={user}:{group}").into()]);
-            }
-            User::MappedRoot => all.push("--user=0:0".into()),
-        }
+        all.extend(self.user.arguments());
         all.extend(["--workdir=/", "--entrypoint=", "--cap-drop=ALL"].map(OsString::from));
         all.extend(["--security-opt=no-new-privileges", MAX_PROCESSES, "--ipc=private"].map(OsString::from));
         // What an image wants to run by itself would run before the filter of system calls.
@@ -91,6 +98,7 @@ impl Plan {
         for folder in &self.empty {
             all.extend(["--mount".into(), empty(folder)?]);
         }
+        all.extend(self.devices.iter().map(|path| device(path)));
         if self.network {
             // Only programs of this machine reach them.
             all.extend(self.ports.iter().map(|port| format!("--publish=127.0.0.1:{port}:{port}").into()));
@@ -102,8 +110,14 @@ impl Plan {
     }
 }
 
+pub(crate) fn device(path: &Path) -> OsString {
+    let mut value = OsString::from("--device=");
+    value.push(path);
+    value
+}
+
 /// `--mount` fails if the source is missing; `--volume` of docker would create it as root.
-fn mount(bind: &Bind) -> Result<OsString, ContainerError> {
+pub(crate) fn mount(bind: &Bind) -> Result<OsString, ContainerError> {
     let mut value = OsString::from("type=bind,");
     value.push(field("source=", &bind.source)?);
     value.push(",");
@@ -156,6 +170,7 @@ mod tests {
                 Bind { source: "/w/.git/hooks".into(), target: "/w/.git/hooks".into(), writable: false },
             ],
             empty: Vec::new(),
+            devices: Vec::new(),
             ports: vec![8080],
             labels_files: false,
             flags: Vec::new(),
@@ -195,10 +210,15 @@ mod tests {
                 ),
             ),
             (
-                Plan { flags: vec!["--memory=1g".to_owned()], empty: vec!["/w/.ssh".into()], ..docker() },
+                Plan {
+                    flags: vec!["--memory=1g".to_owned()],
+                    empty: vec!["/w/.ssh".into()],
+                    devices: vec!["/dev/kfd".into()],
+                    ..docker()
+                },
                 format!(
                     "{FIRST} --user=1000:100 {CONFINED} --network=none {BINDS} \
-                     --mount type=tmpfs,target=/w/.ssh,tmpfs-size=4096,tmpfs-mode=0555 --memory=1g {LAST}"
+                     --mount type=tmpfs,target=/w/.ssh,tmpfs-size=4096,tmpfs-mode=0555 --device=/dev/kfd --memory=1g {LAST}"
                 ),
             ),
         ];

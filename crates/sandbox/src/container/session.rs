@@ -64,14 +64,15 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// A container that can be started.
 #[derive(Debug)]
 pub(crate) struct Container {
-    client: Client,
-    request: Arc<ContainerRequest>,
-    image: Image,
-    roots: Vec<PathBuf>,
-    wished: Vec<Bind>,
-    network: bool,
-    user: User,
-    temp: PathBuf,
+    pub(super) client: Client,
+    pub(super) request: Arc<ContainerRequest>,
+    pub(super) image: Image,
+    pub(super) roots: Vec<PathBuf>,
+    pub(super) wished: Vec<Bind>,
+    pub(super) network: bool,
+    pub(super) user: User,
+    pub(super) temp: PathBuf,
+    pub(super) devices: Vec<PathBuf>,
 }
 
 impl Container {
@@ -97,7 +98,8 @@ impl Container {
         let user = user(&client);
         let temp = places.temp.first().cloned().unwrap_or_else(|| "/tmp".into());
         let network = request.network;
-        Ok(Self { client, request: wish, image, roots, wished, network, user, temp })
+        let devices = places.devices.clone();
+        Ok(Self { client, request: wish, image, roots, wished, network, user, temp, devices })
     }
 
     pub(crate) fn engine(&self) -> Engine {
@@ -214,7 +216,7 @@ impl Container {
         let folder = Bind { source: control.folder.clone(), target: inside("control"), writable: false };
         binds.push(folder);
         if let (Engine::Docker, User::Same { user: user @ 1.., group }) = (self.engine(), self.user) {
-            let source = control.user_database(user, group).map_err(|error| {
+            let source = user_database(&control.folder, user, group).map_err(|error| {
                 ContainerError::Prepare(format!("could not write a user database: {error}"))
             })?;
             binds.push(Bind { source, target: "/etc/passwd".into(), writable: false });
@@ -229,6 +231,7 @@ impl Container {
             network: self.network,
             binds,
             empty: visible.empty.clone(),
+            devices: self.devices.clone(),
             ports: self.request.ports.clone(),
             labels_files: Path::new("/sys/fs/selinux/enforce").exists(),
             flags: self.request.flags.clone(),
@@ -285,6 +288,30 @@ fn create_home(home: &Path) -> io::Result<()> {
     if is_own { Ok(()) } else { Err(io::Error::other(format!("`{}` is not your folder", home.display()))) }
 }
 
+/// Without a line for its user, programs in an image do not know who they are.
+pub(super) fn user_database(folder: &Path, user: u32, group: u32) -> io::Result<PathBuf> {
+    let path = folder.join(PASSWD);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
+    writeln!(file, "root:x:0:0:root:/root:/bin/sh")?;
+    writeln!(file, "pollux:x:{user}:{group}:pollux:{HOME}:/bin/sh")?;
+    writeln!(file, "nobody:x:65534:65534:nobody:/:/bin/false")?;
+    Ok(path)
+}
+
+/// A new folder that only this user can enter. If its owner is killed, a later session removes it.
+pub(super) fn private_folder(temp: &Path, purpose: &str) -> io::Result<PathBuf> {
+    static CREATED: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = CREATED.fetch_add(1, Ordering::Relaxed);
+        let folder = temp.join(format!("{PREFIX}{}-{purpose}-{number}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 10_000 => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// The folder through which a container and this program meet. Removed when they have.
 #[derive(Debug)]
 struct Control {
@@ -294,20 +321,10 @@ struct Control {
 
 impl Control {
     fn create(temp: &Path) -> io::Result<Self> {
-        static CREATED: AtomicU32 = AtomicU32::new(0);
-        loop {
-            let number = CREATED.fetch_add(1, Ordering::Relaxed);
-            let folder = temp.join(format!("{PREFIX}{}-control-{number}", std::process::id()));
-            match DirBuilder::new().mode(0o700).create(&folder) {
-                Ok(()) => {
-                    let listener = UnixListener::bind(folder.join(SOCKET))?;
-                    listener.set_nonblocking(true)?;
-                    return Ok(Self { folder, listener });
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 10_000 => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let folder = private_folder(temp, "control")?;
+        let listener = UnixListener::bind(folder.join(SOCKET))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { folder, listener })
     }
 
     /// A file for the engine's complaints: a pipe that nobody reads would stop it.
@@ -320,16 +337,6 @@ impl Control {
         let file = File::open(self.folder.join(SAID));
         let _ = file.and_then(|file| file.take(64 << 10).read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
-    }
-
-    /// Without a line for its user, programs in an image do not know who they are.
-    fn user_database(&self, user: u32, group: u32) -> io::Result<PathBuf> {
-        let path = self.folder.join(PASSWD);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
-        writeln!(file, "root:x:0:0:root:/root:/bin/sh")?;
-        writeln!(file, "pollux:x:{user}:{group}:pollux:{HOME}:/bin/sh")?;
-        writeln!(file, "nobody:x:65534:65534:nobody:/:/bin/false")?;
-        Ok(path)
     }
 
     /// Waits for the holder, as long as the engine runs.

@@ -55,7 +55,11 @@ pub(super) fn build(mounts: &[Placed]) -> Result<View, Trouble> {
     // Later mounts of the host must not appear here, where they would be writable.
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(doing("could not detach the mounts"))?;
-    let devices = DEVICES.iter().map(|name| copy(&Path::new("/dev").join(name)).ok()).collect::<Vec<_>>();
+    let given =
+        mounts.iter().filter(|placed| placed.mount == Mount::Device).map(|placed| placed.path.clone());
+    let devices = DEVICES.iter().map(|name| Path::new("/dev").join(name)).chain(given);
+    // One that is missing is missing inside.
+    let devices = devices.filter_map(|path| copy(&path).ok().map(|copy| (path, copy))).collect::<Vec<_>>();
     let sources = mounts.iter().map(source).collect::<Result<Vec<_>, Trouble>>()?;
     let covers = covers()?;
     seal_everything().map_err(doing("could not make the file system read-only"))?;
@@ -115,7 +119,7 @@ impl View {
         let Some(covers) = &self.covers else { return Ok(()) };
         let cover = |cover: &OwnedFd| copy_of(cover).map_err(doing(trouble(path)));
         let source = match &placed.mount {
-            Mount::Gone => return Ok(()),
+            Mount::Gone | Mount::Device => return Ok(()),
             Mount::Frame => {
                 let frame = Frame::mount(path).map_err(doing(trouble(path)))?;
                 self.frames.push(frame);
@@ -162,7 +166,7 @@ fn trouble(path: &Path) -> String {
 fn place_in_frame(frame: &Frame, placed: &Placed, source: Option<OwnedFd>) -> io::Result<()> {
     let path = &placed.path;
     let source = match &placed.mount {
-        Mount::Gone => return Ok(()),
+        Mount::Gone | Mount::Device => return Ok(()),
         Mount::Frame | Mount::Empty => return frame.create_folder(path),
         Mount::Blocked => return frame.create_file(path),
         Mount::ReadOnly => match frame.source(path) {
@@ -196,7 +200,7 @@ fn place_in_frame(frame: &Frame, placed: &Placed, source: Option<OwnedFd>) -> io
 /// A copy of what a mount shows; `None` if it does not exist or is taken later.
 fn source(placed: &Placed) -> Result<Option<OwnedFd>, Trouble> {
     let path = match &placed.mount {
-        Mount::Empty | Mount::Blocked | Mount::Frame | Mount::Gone => return Ok(None),
+        Mount::Empty | Mount::Blocked | Mount::Frame | Mount::Gone | Mount::Device => return Ok(None),
         Mount::ReadOnly if placed.is_framed => return Ok(None),
         Mount::From(source) | Mount::Copy(source) => source,
         Mount::ReadOnly | Mount::Writable => &placed.path,
@@ -238,15 +242,13 @@ fn covers() -> Result<Covers, Trouble> {
 }
 
 /// A `/dev` with the devices that every program may need, and terminals of its own.
-fn build_devices(devices: Vec<Option<OwnedFd>>) -> Result<(), Trouble> {
+fn build_devices(devices: Vec<(PathBuf, OwnedFd)>) -> Result<(), Trouble> {
     let make = || -> io::Result<()> {
         temporary(Path::new("/dev"), c"mode=755,size=64k")?;
-        for (name, device) in DEVICES.iter().zip(devices) {
-            let path = Path::new("/dev").join(name);
-            if let Some(device) = device {
-                fs::File::create_new(&path)?;
-                attach(&device, &path)?;
-            }
+        for (path, device) in devices {
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::File::create_new(&path)?;
+            attach(&device, &path)?;
         }
         for name in ["/dev/pts", "/dev/shm"] {
             fs::create_dir(name)?;

@@ -14,6 +14,8 @@ use crate::paths::PROTECTED;
 
 const MAX_DEPTH: usize = 16;
 const MAX_ENTRIES: usize = 20_000;
+/// That many are looked at however long it takes: a busy machine must not make a small workspace seem large.
+const MIN_ENTRIES: usize = 2000;
 const TIME_LIMIT: Duration = Duration::from_millis(20);
 /// Where the first search was complete, whatever takes longer later was created by commands.
 const MAX_NEW_ENTRIES: usize = 500_000;
@@ -43,6 +45,8 @@ pub(super) struct Finder {
     /// Repositories of the workspace itself: only their submodules and work trees are of interest.
     pinned: Vec<PathBuf>,
     listed: HashMap<PathBuf, Listed>,
+    /// How long the first search may take, and later ones of a workspace that took longer.
+    time_limit: Duration,
     /// Whether the first search was complete.
     is_whole: Option<bool>,
     /// Whether the last one was not, although the first was.
@@ -69,6 +73,7 @@ impl Finder {
             roots: roots.to_vec(),
             pinned: pinned.to_vec(),
             listed: HashMap::new(),
+            time_limit: TIME_LIMIT,
             is_whole: None,
             is_flooded: false,
             nested: Vec::new(),
@@ -83,14 +88,14 @@ impl Finder {
         }
         let (max_entries, time_limit) = match self.is_whole {
             Some(true) => (MAX_NEW_ENTRIES, NEW_TIME_LIMIT),
-            Some(false) | None => (MAX_ENTRIES, TIME_LIMIT),
+            Some(false) | None => (MAX_ENTRIES, self.time_limit),
         };
         let (started, mut entries, mut is_cut) = (Instant::now(), 0, false);
         self.nested.clear();
         let mut waiting: VecDeque<(PathBuf, usize)> =
             self.roots.iter().map(|root| (root.clone(), 0)).collect();
         while let Some((folder, depth)) = waiting.pop_front() {
-            if entries > max_entries || started.elapsed() > time_limit {
+            if entries > max_entries || (entries > MIN_ENTRIES && started.elapsed() > time_limit) {
                 is_cut = true;
                 break;
             }
@@ -251,6 +256,26 @@ mod tests {
         expected.drain(3..5);
         assert_eq!(find(&mut finder), expected);
     }
+
+    #[test]
+    fn a_small_workspace_is_searched_completely_however_slow_the_machine_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        let mut finder = Finder::new(std::slice::from_ref(&root), &[]);
+        finder.time_limit = Duration::ZERO;
+        assert_eq!(finder.find(), []);
+        fs::create_dir_all(root.join("a/b/.git")).unwrap();
+        assert_eq!(finder.find(), [(root.join("a/b/.git"), Kind::Repository)]);
+        // A large one is not.
+        for number in 0..MIN_ENTRIES {
+            fs::write(root.join(format!("a/b/{number}")), "").unwrap();
+        }
+        fs::create_dir_all(root.join("a/b/c/.git")).unwrap();
+        let mut finder = Finder::new(std::slice::from_ref(&root), &[]);
+        finder.time_limit = Duration::ZERO;
+        assert_eq!(finder.find(), [(root.join("a/b/.git"), Kind::Repository)]);
+    }
+
     #[test]
     fn many_folders_do_not_hide_a_new_repository() {
         let folder = tempfile::tempdir().unwrap();

@@ -25,7 +25,7 @@ const BUSYBOX: &str = "/bin/busybox";
 /// Where a fake engine is looked for: a folder that only root can write.
 const SYSTEM: &str = "/usr/local/bin:/usr/bin:/bin";
 
-fn workspace(base: &Path) {
+pub(crate) fn workspace(base: &Path) {
     for path in ["home/.ssh", "home/.gemini", "w/.git/hooks", "w/.vscode", "data"] {
         fs::create_dir_all(base.join(path)).unwrap();
     }
@@ -34,7 +34,7 @@ fn workspace(base: &Path) {
     }
 }
 
-fn request(base: &Path, container: ContainerRequest) -> SandboxRequest {
+pub(crate) fn request(base: &Path, container: ContainerRequest) -> SandboxRequest {
     SandboxRequest {
         roots: vec![base.join("w")],
         allowed: Vec::new(),
@@ -72,7 +72,7 @@ fn podman(environment: &[(String, String)], arguments: &[&str]) -> Result<String
 }
 
 /// A folder with a workspace, and an environment in which podman has an image; `None` says why not.
-fn with_podman() -> Option<(TempDir, Vec<(String, String)>)> {
+pub(crate) fn with_podman() -> Option<(TempDir, Vec<(String, String)>)> {
     let folder = scratch()?;
     let base = fs::canonicalize(folder.path()).unwrap();
     workspace(&base);
@@ -107,7 +107,7 @@ fn with_podman() -> Option<(TempDir, Vec<(String, String)>)> {
     }
 }
 
-fn wish(base: &Path, environment: &[(String, String)]) -> ContainerRequest {
+pub(crate) fn wish(base: &Path, environment: &[(String, String)]) -> ContainerRequest {
     ContainerRequest {
         image: Some(ImageSource::Named(IMAGE.to_owned())),
         home: base.join("home/.gemini/tmp/container-home"),
@@ -228,7 +228,7 @@ pub(crate) fn hold(arguments: &[String]) {
 }
 
 /// A folder for programs that counts as the system's. Only root can make one outside of a home.
-fn system_folder() -> Option<TempDir> {
+pub(crate) fn system_folder() -> Option<TempDir> {
     if !rustix::process::geteuid().is_root() {
         tell("not tested: a fake engine needs a folder that only root can write");
         return None;
@@ -259,7 +259,7 @@ fn a_folder_that_is_swapped_while_the_engine_mounts_it_is_noticed() {
 }
 
 /// A fake docker that writes its arguments to a file per subcommand and answers as the script says.
-fn fake(folder: &Path, log: &Path, script: &str) {
+pub(crate) fn fake(folder: &Path, log: &Path, script: &str) {
     let file = folder.join("docker");
     let text = format!(
         "#!/bin/sh\nfor word in \"$@\"; do printf '%s\\n' \"$word\" >> \"{}.$1\"; done\n{script}\n",

@@ -11,6 +11,8 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::{Path, PathBuf};
 
 pub(crate) const ARGUMENT: &str = "__attack";
+/// If it succeeds, it ends everything that it reaches.
+pub(crate) const SIGNAL_EVERYONE: &str = "signal-everyone";
 pub(crate) const REACHED: i32 = 0;
 pub(crate) const REFUSED: i32 = 3;
 
@@ -255,11 +257,18 @@ const ATTACKS: &[Attack] = &[
     attack(29, "stop", PROCESSES, |aim| {
         any(&[aim.process, aim.pollux], |id| check(unsafe { libc::kill(id, 0) }))
     }),
-    attack(30, "signal-everyone", PROCESSES, |_| {
-        unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
-        // The caller outside sees whether it reached a process.
+    attack(30, SIGNAL_EVERYONE, PROCESSES, |aim| {
+        let state = || fs::read_to_string(format!("/proc/{}/stat", aim.process));
+        // With processes of its own, it sees none outside.
+        state()?;
         unsafe { libc::kill(-1, libc::SIGTERM) };
-        Err(Error::other("see outside"))
+        for _ in 0..100 {
+            if state().is_ok_and(|state| state.contains(") Z ")) {
+                return Ok(());
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        Err(Error::other("the process outside runs"))
     }),
     attack(31, "abstract-socket", SOCKETS, |aim| {
         UnixStream::connect_addr(&SocketAddr::from_abstract_name(&aim.abstract_name)?).map(drop)

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 
 use pollux_sandbox::{Doors, Grants, Level, Sandbox, SandboxRequest};
 
-use crate::scene::{Outside, Scene, request, scratch};
+use crate::scene::{LEVELS, Outside, Scene, request, scratch, tell};
 
 fn doors(sender: mpsc::Sender<u16>, ports: &[u16]) -> Doors {
     let open = move |opened: Vec<(u16, std::net::TcpListener)>| {
@@ -113,4 +113,31 @@ fn bubblewrap_keeps_temporary_files() {
     let plan = scene.sandbox.for_mode(&SandboxRequest { grants, ..request }).unwrap();
     let (done, said, _plan) = also(&mut scene, plan, "cat /tmp/kept && ! touch new 2>/dev/null");
     assert!(done && said.contains("kept"), "{said}");
+}
+
+/// A device that is harmless, and that no program needs.
+const DEVICE: &str = "/dev/cpu_dma_latency";
+
+#[test]
+fn a_device_that_the_user_gives_can_be_opened_and_no_other_one() {
+    if std::fs::File::open(DEVICE).is_err() {
+        return tell(&format!("not tested: no {DEVICE}"));
+    }
+    let open = format!("test -c {DEVICE} && : < {DEVICE}");
+    for level in LEVELS {
+        for (device, expected) in [(Some(DEVICE), true), (None, false), (Some("/dev/console"), false)] {
+            let Some(scene) = Scene::new(level, true) else { continue };
+            let mut wish = request(scene.folder.path(), level);
+            wish.grants.devices = device.map(Into::into).into_iter().collect();
+            let sandbox = pollux_sandbox::Sandbox::open(&wish).unwrap();
+            let scene = Scene { sandbox, ..scene };
+            let (status, said) = scene.run("/bin/sh".as_ref(), &["-c", &open]);
+            assert_eq!(status.success(), expected, "{level} {device:?}: {said}");
+            let (status, said) = scene.run("/bin/sh".as_ref(), &["-c", ": < /dev/console"]);
+            assert!(!status.success(), "{level} {device:?}: {said}");
+            let report = scene.sandbox.confinement().report();
+            let line = report.iter().find(|right| right.name == "devices").unwrap();
+            assert_eq!(line.holding == pollux_sandbox::Holding::Held, !expected, "{level}");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _};
+use std::io::{self, Read as _, Seek as _};
 use std::os::fd::AsFd as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -169,6 +169,10 @@ impl Scene {
 
     /// Starts a program inside, with its output in a file.
     pub(crate) fn start(&self, program: &OsStr, arguments: &[&str]) -> (Held, Armed, File) {
+        self.try_start(program, arguments).unwrap()
+    }
+
+    fn try_start(&self, program: &OsStr, arguments: &[&str]) -> io::Result<(Held, Armed, File)> {
         let output = tempfile::tempfile().unwrap();
         let null = File::open("/dev/null").unwrap();
         let variables = [
@@ -189,17 +193,22 @@ impl Scene {
             environment: &environment,
             streams: [null.as_fd(), output.as_fd(), output.as_fd()],
         };
-        let (held, armed) = self.sandbox.start(&start).unwrap();
-        (held, armed, output)
+        let (held, armed) = self.sandbox.start(&start)?;
+        Ok((held, armed, output))
     }
 
     pub(crate) fn run(&self, program: &OsStr, arguments: &[&str]) -> (ExitStatus, String) {
-        let (mut held, _armed, mut output) = self.start(program, arguments);
+        self.try_run(program, arguments).unwrap()
+    }
+
+    /// Fails if the program ends its own sandbox at once.
+    pub(crate) fn try_run(&self, program: &OsStr, arguments: &[&str]) -> io::Result<(ExitStatus, String)> {
+        let (mut held, _armed, mut output) = self.try_start(program, arguments)?;
         let status = held.wait().unwrap();
         let mut said = String::new();
         output.rewind().unwrap();
         output.read_to_string(&mut said).unwrap();
-        (status, said)
+        Ok((status, said))
     }
 
     pub(crate) fn shell(&self, script: &str) -> (ExitStatus, String) {

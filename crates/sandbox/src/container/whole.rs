@@ -1,0 +1,207 @@
+//! The whole program in a container, as gemini-cli does it, instead of only its commands.
+//!
+//! Everything that a session starts is inside then, and so are the keys it uses. The engine runs in the foreground with
+//! the program's own streams.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pollux_config::paths::sha256_hex;
+
+use super::binds::{self, HOME};
+use super::leftovers::{self, LABEL, Owner};
+use super::own_program::OwnProgram;
+use super::plan::{Bind, LOADER, User, device, mount};
+use super::session::{Container, private_folder, user_database};
+use super::{ContainerError, Engine};
+use crate::new_session::{end_with_parent, keep_standard_streams_only};
+use crate::paths::SandboxPaths;
+use crate::{LevelError, SandboxError, SandboxRequest};
+
+/// The program to run inside, and what it needs there.
+#[derive(Debug, Clone, Default)]
+pub struct WholeProgram {
+    /// The name under which it was called.
+    pub name: String,
+    pub arguments: Vec<OsString>,
+    pub directory: PathBuf,
+    /// Whether its streams are a terminal.
+    pub at_terminal: bool,
+    /// Variables that it gets, beyond those of `SANDBOX_ENV`.
+    pub variables: Vec<(String, String)>,
+    /// Files and folders of its own, their places below the home inside, and whether they can be written.
+    pub own_files: Vec<(PathBuf, PathBuf, bool)>,
+    /// Files that are there at the same path.
+    pub shown: Vec<PathBuf>,
+    /// Whether it runs as the user, and not as the image says.
+    pub as_user: bool,
+}
+
+/// The engine's command that runs the whole program, after engine, image and mounts were checked. Its exit code is the
+/// program's, or 125 if the container could not be started.
+pub fn whole_program(
+    engine: Engine,
+    request: &SandboxRequest,
+    program: &WholeProgram,
+) -> Result<WholeCommand, SandboxError> {
+    let places = SandboxPaths::survey(request)?;
+    let failed = |error: LevelError| SandboxError::of(crate::Level::Container(engine), error);
+    let container = Container::open(engine, &places, request).map_err(failed)?;
+    let prepare =
+        |error: io::Error| failed(LevelError::Container(ContainerError::Prepare(error.to_string())));
+    let own_folder = OwnFolder(private_folder(&container.temp, "whole").map_err(prepare)?);
+    // What the program leaves there must not meet the next one.
+    let home = own_folder.0.join("home");
+    DirBuilder::new().mode(0o700).create(&home).map_err(prepare)?;
+    let client = container.client.clone();
+    std::thread::spawn(move || leftovers::remove(&client));
+    let mut binds = visible(&container, &places, &home);
+    let own = OwnProgram::named(&program.name).map_err(|error| failed(error.into()))?;
+    binds.extend(own.binds);
+    binds.extend(program.shown.iter().map(|path| Bind {
+        source: path.clone(),
+        target: path.clone(),
+        writable: false,
+    }));
+    for (source, below, writable) in &program.own_files {
+        // Its place is made by us: an engine would leave one that only it can remove.
+        mount_point(source, &home.join(below)).map_err(prepare)?;
+        binds.push(Bind { source: source.clone(), target: Path::new(HOME).join(below), writable: *writable });
+    }
+    let user = if program.as_user { Some(container.user) } else { None };
+    if let (Engine::Docker, Some(User::Same { user: user @ 1.., group })) = (engine, user) {
+        let source = user_database(&own_folder.0, user, group).map_err(prepare)?;
+        binds.push(Bind { source, target: "/etc/passwd".into(), writable: false });
+    }
+    binds.sort_by_key(|bind| bind.target.components().count());
+    let plan = WholePlan { container: &container, program, binds, user, command: own.command };
+    let mut command = container.client.in_foreground();
+    let arguments = plan.arguments().map_err(|error| failed(error.into()))?;
+    command.args(arguments).envs(plan.passed().map(|(name, value)| (name, value)));
+    end_with_parent(&mut command);
+    keep_standard_streams_only(&mut command);
+    Ok(WholeCommand { command, _own_folder: own_folder })
+}
+
+/// The engine's command. Its folder is removed when this is dropped.
+#[derive(Debug)]
+pub struct WholeCommand {
+    pub command: Command,
+    _own_folder: OwnFolder,
+}
+
+#[derive(Debug)]
+struct OwnFolder(PathBuf);
+
+impl Drop for OwnFolder {
+    fn drop(&mut self) {
+        // What stays is removed by a later session.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What of the workspace appears inside. `/tmp` is the container's own.
+fn visible(container: &Container, places: &SandboxPaths, home: &Path) -> Vec<Bind> {
+    let visible = binds::visible(places, &container.roots, [home, home], &container.wished);
+    visible.binds.into_iter().filter(|bind| bind.target != Path::new("/tmp")).collect()
+}
+
+/// Makes something to mount a file or a folder at.
+fn mount_point(source: &Path, place: &Path) -> io::Result<()> {
+    if place.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let folder = if source.is_dir() { Some(place) } else { place.parent() };
+    folder.map_or(Ok(()), |folder| DirBuilder::new().recursive(true).mode(0o700).create(folder))?;
+    if !source.is_dir() {
+        OpenOptions::new().write(true).create_new(true).open(place)?;
+    }
+    Ok(())
+}
+
+struct WholePlan<'a> {
+    container: &'a Container,
+    program: &'a WholeProgram,
+    binds: Vec<Bind>,
+    user: Option<User>,
+    command: Vec<OsString>,
+}
+
+impl WholePlan<'_> {
+    fn variables(&self) -> impl Iterator<Item = &(String, String)> {
+        self.program.variables.iter().chain(&self.container.request.variables)
+    }
+
+    /// Variables that the engine takes from its own environment: on a command line, everyone could read them.
+    fn passed(&self) -> impl Iterator<Item = &(String, String)> {
+        self.variables().filter(|(name, _)| !self.is_of_engine(name))
+    }
+
+    fn is_of_engine(&self, name: &str) -> bool {
+        self.container.client.environment.iter().any(|(known, _)| known == name)
+    }
+
+    /// The container's name, as upstream makes it.
+    fn name(&self) -> String {
+        let image = self.container.image.name.rsplit('/').next().unwrap_or_default();
+        let image: String = image
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || "_.".contains(c) { c } else { '-' })
+            .collect();
+        let unique = sha256_hex(Owner::current().label().as_bytes());
+        format!("{}-{}", image.trim_start_matches(['-', '.', '_']), unique.get(..12).unwrap_or_default())
+    }
+
+    fn arguments(&self) -> Result<Vec<OsString>, ContainerError> {
+        let Container { client, request, image, network, .. } = self.container;
+        let name = self.name();
+        let mut all: Vec<OsString> = ["run", "--interactive", "--rm", "--pull=never"].map(Into::into).into();
+        if self.program.at_terminal {
+            all.push("--tty".into());
+        }
+        if client.engine == Engine::Docker {
+            // Podman needs another program for it, which may be missing.
+            all.push("--init".into());
+        } else {
+            // It would hand over the user's proxy, perhaps with a password.
+            all.push("--http-proxy=false".into());
+        }
+        all.push(format!("--name={name}").into());
+        all.push(format!("--hostname={}", name.get(..name.len().min(63)).unwrap_or("pollux")).into());
+        all.push(format!("--label={LABEL}={}", Owner::current().label()).into());
+        all.extend(self.user.iter().flat_map(|user| user.arguments()));
+        let mut directory = OsString::from("--workdir=");
+        directory.push(&self.program.directory);
+        all.push(directory);
+        all.extend(
+            ["--entrypoint=", "--cap-drop=ALL", "--security-opt=no-new-privileges"].map(OsString::from),
+        );
+        all.extend(LOADER.map(OsString::from));
+        if Path::new("/sys/fs/selinux/enforce").exists() {
+            all.push("--security-opt=label=disable".into());
+        }
+        if *network {
+            all.extend(request.ports.iter().map(|port| format!("--publish=127.0.0.1:{port}:{port}").into()));
+        } else {
+            all.push("--network=none".into());
+        }
+        all.extend(["--tmpfs".into(), "/tmp:mode=1777".into(), "--tmpfs".into(), "/run:mode=755".into()]);
+        for bind in &self.binds {
+            all.extend(["--mount".into(), mount(bind)?]);
+        }
+        all.extend(self.container.devices.iter().map(|path| device(path)));
+        all.extend([format!("--env=SANDBOX={name}").into(), format!("--env=HOME={HOME}").into()]);
+        for (name, value) in self.variables() {
+            let value = if self.is_of_engine(name) { format!("={value}") } else { String::new() };
+            all.push(format!("--env={name}{value}").into());
+        }
+        all.extend(request.flags.iter().map(OsString::from));
+        all.push(image.name.clone().into());
+        all.extend(self.command.iter().chain(&self.program.arguments).cloned());
+        Ok(all)
+    }
+}
