@@ -111,11 +111,8 @@ fn an_editor_that_fails_is_replaced_by_the_disk_and_that_is_said_once() {
         turn(&mut peer, &session, &mut Buffers::new(), Some(&error));
         assert_eq!(results(&peer).len(), 2);
         assert!(results(&peer).iter().all(|result| result.contains("completed")), "{:#?}", results(&peer));
-        let told = peer
-            .log
-            .iter()
-            .filter(|message| message.to_string().contains("the disk is used instead"))
-            .count();
+        let told =
+            peer.log.iter().filter(|message| message.to_string().contains("using the disk instead")).count();
         assert_eq!(told, usize::from(is_told), "{error}");
     }
 }

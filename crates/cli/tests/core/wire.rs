@@ -37,7 +37,7 @@ fn protocols_without_a_common_number_are_refused_by_name() {
     let hello = json!({"program": "9.9.9", "protocol": [7, 8], "front": {"kind": "test"}});
     let error = future.call("hello", hello).unwrap_err();
     let text = error["message"].as_str().unwrap();
-    assert!(text.contains("pollux 9.9.9 speaks 7 to 8") && text.contains("speaks 1 to 1"), "{text}");
+    assert!(text.contains("pollux 9.9.9 supports 7 to 8") && text.contains("supports 1 to 1"), "{text}");
     assert!(error["data"]["hint"].as_str().unwrap().contains("pollux core restart"));
     let mut wider = Peer::connect(&scene.socket().unwrap());
     let hello = json!({"program": "9.9.9", "protocol": [1, 8], "front": {"kind": "test"}, "new": true});

@@ -193,7 +193,7 @@ fn a_model_without_tools_is_announced_and_gets_none() {
     let server = FakeChat::start([ChatReply::said("hello")]);
     let run = run(home(), "lab", json!({"tools": "none"}), &server, &[]);
     assert_eq!((run.stdout.as_str(), run.code), ("hello\n", Some(0)), "{}", run.stderr);
-    assert!(run.stderr.contains("lab/m has no tools: it can only talk."), "{}", run.stderr);
+    assert!(run.stderr.contains("lab/m cannot call tools."), "{}", run.stderr);
     assert_eq!(server.body(0).get("tools"), None);
 }
 

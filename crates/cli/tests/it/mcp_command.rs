@@ -216,7 +216,7 @@ fn signing_in_takes_the_browser_or_what_is_pasted_whichever_comes_first() {
     // Somebody whose browser is elsewhere types something wrong first.
     let mut terminal = home.command(binary(), ["mcp", "auth", "web"]).on_terminal();
     terminal.expect("Requested scopes: read, write").expect("browser now? [Y/n]").say("n");
-    terminal.expect("paste the address").say("http://localhost/?what=this");
+    terminal.expect("paste the final URL").say("http://localhost/?what=this");
     terminal.expect("does not belong to the current sign-in").say("pasted-code-1234");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");

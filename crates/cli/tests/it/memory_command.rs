@@ -43,7 +43,7 @@ fn what_an_administrator_switches_off_stays_off_and_that_is_said() {
     let scene = Scene::with(home.env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", system.to_str().unwrap()), []);
     let run = memory(&scene, &["enable"]);
     assert_eq!(run.code, Some(1));
-    assert!(run.stderr.contains("stays off") && run.stderr.contains("system.json"), "{}", run.stderr);
+    assert!(run.stderr.contains("is still off") && run.stderr.contains("system.json"), "{}", run.stderr);
 }
 
 #[test]

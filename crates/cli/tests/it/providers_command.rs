@@ -166,7 +166,7 @@ fn a_key_in_a_settings_file_is_refused_with_a_hint() {
     assert!(refused.stderr.contains("store the key with `pollux providers login lab`"), "{}", refused.stderr);
     let listed = run(&home, &["providers"]);
     assert_eq!(listed.code, Some(0));
-    assert!(listed.stderr.contains("Warning: `providers.lab.apiKey` holds a key"), "{}", listed.stderr);
+    assert!(listed.stderr.contains("Warning: `providers.lab.apiKey` contains a key"), "{}", listed.stderr);
 }
 
 #[test]

@@ -368,7 +368,7 @@ fn commands_that_tell_tell_and_later_ones_say_so() {
         .expect("User: ");
     terminal.say("/permissions").expect("trust").expect("User: ").say("/memory show").expect("be brief");
     terminal.expect("User: ").say("/directory show").expect("Workspace directories:").expect("User: ");
-    terminal.say("/corgi list").expect("`/corgi` is not part of this version.").expect("User: ");
+    terminal.say("/corgi list").expect("`/corgi` is not available in this version.").expect("User: ");
     terminal.say("/restore").expect("Checkpoints are off").expect("User: ").say("/clear");
     terminal.expect("To resume this session").expect("New session.").expect("User: ");
     terminal

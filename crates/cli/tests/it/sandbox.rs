@@ -149,7 +149,7 @@ fn the_rule_that_decides_about_a_path_or_a_host_is_explained() {
     let run = explain("a.example");
     if !run.stdout.contains("(Landlock)") {
         assert!(
-            run.stdout.contains("a.example:443") && run.stdout.contains("no rule names it"),
+            run.stdout.contains("a.example:443") && run.stdout.contains("no rule matches it"),
             "{}",
             run.stdout
         );

@@ -346,7 +346,7 @@ fn a_published_port_leads_to_the_server_of_a_command() {
         Ok(said)
     };
     assert!(fetch().is_err(), "nothing is open before");
-    screen.say("/sandbox publish x").expect("is not a port");
+    screen.say("/sandbox publish x").expect("invalid port");
     screen.say(&format!("/sandbox publish {port}")).expect("until the session ends");
     let page = fetch().unwrap();
     assert!(page.contains("from inside"), "{page}");

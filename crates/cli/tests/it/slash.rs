@@ -225,7 +225,7 @@ fn commands_tell_the_facts_or_say_that_they_are_not_here() {
     terminal
         .expect("User: ")
         .say("/oncall")
-        .expect("`/oncall` is not part of this version.")
+        .expect("`/oncall` is not available in this version.")
         .expect("User: ")
         .say("/quit");
     let (code, screen) = terminal.end();

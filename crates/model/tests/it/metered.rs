@@ -113,7 +113,7 @@ async fn a_reply_that_ignores_the_limit_is_cut_and_paid() {
     let length = told.text().len() as u64;
     assert!(length > cap * 4 && length < cap * 6 + 4_000, "{length} bytes for {cap} tokens");
     assert!((1_000..3_000).contains(&paid(&meter).tokens), "{:?}", paid(&meter));
-    assert!(meter.take_notices().iter().any(|line| line.contains("ignores the limit of the output")));
+    assert!(meter.take_notices().iter().any(|line| line.contains("ignores the output limit")));
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ fn the_conversation_goes_back_to_before_a_prompt() {
     let asked = home.run(&["sessions", "rewind", "1", "--to", "2", "--conversation"]);
     assert_eq!((asked.code, asked.stdout.as_str()), (Some(42), ""));
     assert!(
-        asked.stderr.contains("back to before: second [prompt-2]\nConversation: 3 messages will be removed"),
+        asked.stderr.contains("to before: second [prompt-2]\nConversation: 3 messages will be removed"),
         "{}",
         asked.stderr
     );
