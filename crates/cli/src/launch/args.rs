@@ -415,7 +415,8 @@ pub(super) enum A2aCommand {
 /// Run the A2A server
 ///
 /// Other agents send tasks over HTTP; each runs in a workspace and a sandbox of its own. Options before `a2a`, such as
-/// `--model` and `--approval-mode`, apply to every task. Without `--token-file` only this machine is served.
+/// `--model` and `--approval-mode`, apply to every task. Without `--token-file` only this machine is served, with a token
+/// in `~/.gemini/a2a-server-token`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux a2a serve --port 41242
@@ -437,6 +438,9 @@ pub(super) struct A2aServeArgs {
     /// File with lines of `NAME TOKEN`
     #[arg(long, value_name = "FILE")]
     pub(super) token_file: Option<PathBuf>,
+    /// Serve every program of this user without a token
+    #[arg(long)]
+    pub(super) no_token: bool,
     /// Name of this replica
     #[arg(long, value_name = "id")]
     pub(super) replica_id: Option<String>,
