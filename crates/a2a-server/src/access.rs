@@ -1,17 +1,22 @@
 //! Who asks: bearer tokens and the owners behind them.
 
+use std::collections::BTreeSet;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use pollux_config::env::Env;
+use pollux_config::files::{self, Mode};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::hex;
 use pollux_serve::{Head, Response, StatusCode, header};
 use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
 
 use crate::options::{is_loopback, is_name};
+use crate::peer;
 
 /// The owner of everything where no token is set.
 const LOCAL: &str = "local";
@@ -30,30 +35,62 @@ pub(crate) struct Caller {
 pub(crate) struct Access {
     /// Owners with the digests of their tokens.
     tokens: Vec<(String, [u8; 32])>,
-    /// Behind a proxy the header `Host` is the proxy's.
-    any_host: bool,
+    /// Behind a proxy the header `Host` is the proxy's, and pages may come from there only.
+    proxy: Option<PublicOrigin>,
+    /// Without tokens, sandboxed processes and other users are refused where they can be told.
+    checks_peers: bool,
+}
+
+/// The address behind which a proxy serves, as browsers name it; none if the operator did not say.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct PublicOrigin(Option<String>);
+
+impl PublicOrigin {
+    pub(crate) fn of(url: Option<&str>) -> Self {
+        let origin = url.and_then(|url| {
+            let (scheme, rest) = url.split_once("://")?;
+            Some(format!("{scheme}://{}", rest.split('/').next()?).to_ascii_lowercase())
+        });
+        Self(origin)
+    }
 }
 
 impl Access {
     /// Reads the token file, and the variable `POLLUX_A2A_TOKEN`.
-    pub(crate) fn load(file: Option<&Path>, env: &Env, any_host: bool) -> Result<Self, Failure> {
-        let mut access = Self { tokens: Vec::new(), any_host };
+    pub(crate) fn load(file: Option<&Path>, env: &Env, proxy: Option<PublicOrigin>) -> Result<Self, Failure> {
+        let mut access = Self { tokens: Vec::new(), checks_peers: proxy.is_none(), proxy };
         if let Some(token) = env.get("POLLUX_A2A_TOKEN").filter(|token| !token.is_empty()) {
             access.add("default", token).map_err(|why| bad("`POLLUX_A2A_TOKEN`", &why))?;
         }
         let Some(file) = file else { return Ok(access) };
-        let file = env.cwd().join(file);
+        access.read(&env.cwd().join(file))?;
+        Ok(access)
+    }
+
+    /// Uses this user's own token, which is created if there is none. For a server that only this machine reaches.
+    pub(crate) fn use_own_token(&mut self, file: &Path) -> Result<(), Failure> {
+        if let Err(error) = create_token(file) {
+            let text = format!("could not create the token file `{}`", file.display());
+            return Err(Failure::new(ExitKind::Config, text)
+                .because(&error)
+                .hint("pass `--token-file FILE`"));
+        }
+        self.read(file)
+    }
+
+    fn read(&mut self, file: &Path) -> Result<(), Failure> {
+        let access = self;
         let shown = format!("token file `{}`", file.display());
         let unreadable = |error: std::io::Error| {
             Failure::new(ExitKind::Config, format!("could not read {shown}")).because(&error)
         };
-        let mode = std::fs::metadata(&file).map_err(unreadable)?.permissions().mode();
+        let mode = std::fs::metadata(file).map_err(unreadable)?.permissions().mode();
         if mode & 0o077 != 0 {
             return Err(
                 bad(&shown, "other users can read it").hint(format!("run `chmod 600 {}`", file.display()))
             );
         }
-        let text = std::fs::read_to_string(&file).map_err(unreadable)?;
+        let text = std::fs::read_to_string(file).map_err(unreadable)?;
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -67,7 +104,7 @@ impl Access {
         if access.tokens.is_empty() {
             return Err(bad(&shown, "it contains no tokens").hint("write one `NAME TOKEN` pair per line"));
         }
-        Ok(access)
+        Ok(())
     }
 
     fn add(&mut self, owner: &str, token: &str) -> Result<(), String> {
@@ -86,10 +123,31 @@ impl Access {
         !self.tokens.is_empty()
     }
 
+    /// The owners with a token, each once.
+    pub(crate) fn owners(&self) -> BTreeSet<&str> {
+        self.tokens.iter().map(|(owner, _)| owner.as_str()).collect()
+    }
+
+    /// The only owner, if there is one.
+    pub(crate) fn sole_owner(&self) -> Option<&str> {
+        let owners = self.owners();
+        match owners.len() {
+            0 => Some(LOCAL),
+            1 => owners.into_iter().next(),
+            _ => None,
+        }
+    }
+
     /// The caller of a request, or the response that refuses it.
     pub(crate) fn admit(&self, head: &Head) -> Result<Caller, Box<Response>> {
         self.check_browser(head)?;
         if self.tokens.is_empty() {
+            if self.checks_peers
+                && let Some(why) = peer::objection(head.peer)
+            {
+                let text = format!("{why} may not use this server\n");
+                return Err(Box::new(Response::text(StatusCode::FORBIDDEN, text)));
+            }
             return Ok(Caller { owner: LOCAL.to_owned(), peer: head.peer });
         }
         let given = head.header("authorization").and_then(|value| {
@@ -108,8 +166,17 @@ impl Access {
     /// leads here.
     fn check_browser(&self, head: &Head) -> Result<(), Box<Response>> {
         let forbidden = |why: &str| Err(Box::new(Response::text(StatusCode::FORBIDDEN, format!("{why}\n"))));
-        if self.has_tokens() || self.any_host {
+        if self.has_tokens() {
             return Ok(());
+        }
+        if let Some(PublicOrigin(public)) = &self.proxy {
+            // Browsers send it with everything but plain navigation.
+            return match head.header("origin") {
+                Some(origin) if public.as_deref() != Some(&origin.to_ascii_lowercase()) => {
+                    forbidden("requests of other sites are not served")
+                }
+                _ => Ok(()),
+            };
         }
         let host = head.header("host").map(host_of).unwrap_or_default();
         if !is_loopback(host) {
@@ -121,6 +188,22 @@ impl Access {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Creates a file with a token, unless another server did.
+fn create_token(file: &Path) -> io::Result<()> {
+    if file.exists() {
+        return Ok(());
+    }
+    let folder = file.parent().unwrap_or(Path::new("."));
+    files::create_folder(folder, Mode::Private).map_err(io::Error::other)?;
+    // Readable by its owner only.
+    let mut temp = tempfile::NamedTempFile::new_in(folder)?;
+    writeln!(temp, "{LOCAL} {}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())?;
+    match temp.persist_noclobber(file) {
+        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
+        _ => Ok(()),
     }
 }
 
@@ -192,7 +275,7 @@ mod tests {
         let file = dir.path().join("tokens");
         fs::write(&file, "# people\nanna aaaaaaaaaaaaaaaaaaaa\nben bbbbbbbbbbbbbbbbbbbb\n").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-        let access = Access::load(Some(&file), &env(), false).unwrap();
+        let access = Access::load(Some(&file), &env(), None).unwrap();
         let owner = |value: &str| access.admit(&head(&[("authorization", value)])).map(|caller| caller.owner);
         assert_eq!(owner("Bearer aaaaaaaaaaaaaaaaaaaa").unwrap(), "anna");
         assert_eq!(owner("bearer bbbbbbbbbbbbbbbbbbbb").unwrap(), "ben");
@@ -214,9 +297,55 @@ mod tests {
         ] {
             fs::write(&file, text).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-            assert!(Access::load(Some(&file), &env(), false).is_err(), "{text} {mode:o}");
+            assert!(Access::load(Some(&file), &env(), None).is_err(), "{text} {mode:o}");
         }
-        assert!(Access::load(Some(&dir.path().join("missing")), &env(), false).is_err());
+        assert!(Access::load(Some(&dir.path().join("missing")), &env(), None).is_err());
+    }
+
+    #[test]
+    fn an_own_token_is_created_once_for_this_user_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("new/token");
+        let mut access = Access::default();
+        access.use_own_token(&file).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let text = fs::read_to_string(&file).unwrap();
+        let token = text.trim().strip_prefix("local ").unwrap();
+        assert_eq!(token.len(), 64);
+        let mut again = Access::default();
+        again.use_own_token(&file).unwrap();
+        let bearer = format!("Bearer {token}");
+        for access in [access, again] {
+            assert_eq!(access.admit(&head(&[("authorization", &bearer)])).unwrap().owner, LOCAL);
+            assert!(access.admit(&head(&[])).is_err());
+        }
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(Access::default().use_own_token(&file).is_err());
+    }
+
+    #[test]
+    fn tasks_without_an_owner_are_nobodys_among_several() {
+        let mut access = Access::default();
+        assert_eq!(access.sole_owner(), Some(LOCAL));
+        access.add("anna", "aaaaaaaaaaaaaaaaaaaa").unwrap();
+        access.add("anna", "cccccccccccccccccccc").unwrap();
+        assert_eq!(access.sole_owner(), Some("anna"));
+        access.add("ben", "bbbbbbbbbbbbbbbbbbbb").unwrap();
+        assert_eq!((access.sole_owner(), access.owners().len()), (None, 2));
+    }
+
+    #[test]
+    fn behind_a_proxy_only_its_own_pages_reach_a_server_without_tokens() {
+        for (url, allowed) in [(Some("https://Agents.Example/a2a"), true), (None, false)] {
+            let access = Access { proxy: Some(PublicOrigin::of(url)), ..Access::default() };
+            let with = |origin| access.admit(&head(&[("host", "10.0.0.1:80"), ("origin", origin)]));
+            assert_eq!(with("https://agents.example").is_ok(), allowed);
+            for origin in ["https://evil.example", "null", "http://localhost", "https://agents.example.evil"]
+            {
+                assert_eq!(with(origin).unwrap_err().status, StatusCode::FORBIDDEN, "{origin}");
+            }
+            assert!(access.admit(&head(&[("host", "agents.example")])).is_ok(), "programs send no origin");
+        }
     }
 
     #[test]

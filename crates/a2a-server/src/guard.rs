@@ -1,18 +1,24 @@
 //! Holds calls of tools back while it is not certain that this server still has the task.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_host::request::{CallbackError, CallbackPort, Callbacks, client_hooks};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Without a renewal for so long no call may start: another server may be about to take the task.
+pub(crate) const DOUBT: Duration = Duration::from_secs(12);
 
 /// Whether calls may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Calls {
-    May,
-    /// The store does not answer.
-    Wait,
+enum Calls {
+    /// No other server uses the store.
+    Always,
+    /// Until this moment; a renewal moves it. Each call looks at the clock itself, because whoever renews may hang.
+    Until(Instant),
     /// Another server has the task.
     Never,
 }
@@ -24,19 +30,35 @@ pub(crate) struct Guard(watch::Sender<Calls>);
 struct Port(watch::Receiver<Calls>);
 
 impl Guard {
-    pub(crate) fn new() -> Self {
-        Self(watch::Sender::new(Calls::May))
+    /// The guard of a lease that cannot be lost.
+    pub(crate) fn open() -> Self {
+        Self(watch::Sender::new(Calls::Always))
     }
 
-    /// Changes what calls may do.
-    pub(crate) fn set(&self, calls: Calls) {
-        self.0.send_if_modified(|now| {
-            let is_new = *now != calls && *now != Calls::Never;
-            if is_new {
-                *now = calls;
+    /// The guard of a lease that was asked for at this moment.
+    pub(crate) fn since(sent: Instant) -> Self {
+        Self(watch::Sender::new(Calls::Until(sent + DOUBT)))
+    }
+
+    /// The lease was renewed with a request that was sent at this moment.
+    pub(crate) fn renewed(&self, sent: Instant) {
+        self.0.send_if_modified(|calls| match calls {
+            Calls::Until(end) if *end < sent + DOUBT => {
+                *end = sent + DOUBT;
+                true
             }
-            is_new
+            _ => false,
         });
+    }
+
+    /// No call may start any more.
+    pub(crate) fn close(&self) {
+        self.0.send_replace(Calls::Never);
+    }
+
+    /// Whether a call may start now.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.borrow().may_start() == Some(true)
     }
 
     /// The guard as a hook that runs before every call.
@@ -49,6 +71,17 @@ impl Guard {
     }
 }
 
+impl Calls {
+    /// `None` while that is in doubt.
+    fn may_start(self) -> Option<bool> {
+        match self {
+            Self::Always => Some(true),
+            Self::Until(end) => (Instant::now() < end).then_some(true),
+            Self::Never => Some(false),
+        }
+    }
+}
+
 impl CallbackPort for Port {
     fn call<'a>(
         &'a self,
@@ -58,11 +91,17 @@ impl CallbackPort for Port {
     ) -> BoxFuture<'a, Result<JsonObject, CallbackError>> {
         let mut calls = self.0.clone();
         Box::pin(async move {
-            let decided = calls.wait_for(|calls| *calls != Calls::Wait).await.map(|calls| *calls);
-            match decided {
-                Ok(Calls::May) => Ok(JsonObject::new()),
-                // A guard that nobody sets any more belongs to a lease that was given up.
-                _ => Err(CallbackError::NotAsked("another server is running this task".to_owned())),
+            loop {
+                let known = *calls.borrow_and_update();
+                match known.may_start() {
+                    Some(true) => return Ok(JsonObject::new()),
+                    None if calls.changed().await.is_ok() => {}
+                    // A guard without an owner belongs to a lease that was given up.
+                    _ => {
+                        let why = "another server is running this task".to_owned();
+                        return Err(CallbackError::NotAsked(why));
+                    }
+                }
             }
         })
     }
@@ -74,21 +113,40 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn calls_wait_while_the_lease_is_in_doubt_and_never_start_without_it() {
-        let guard = Guard::new();
+        let guard = Guard::since(Instant::now());
         let port = Port(guard.0.subscribe());
         let call = || port.call("lease", None, JsonObject::new());
         assert!(call().await.is_ok());
-        guard.set(Calls::Wait);
+        // Nobody says anything: the time alone decides.
+        tokio::time::advance(DOUBT).await;
         let mut waiting = call();
         tokio::select! {
             _ = &mut waiting => panic!("it must wait"),
-            () = tokio::time::sleep(std::time::Duration::from_secs(60)) => {}
+            () = tokio::time::sleep(Duration::from_secs(60)) => {}
         }
-        guard.set(Calls::May);
+        guard.renewed(Instant::now());
         assert!(waiting.await.is_ok());
-        guard.set(Calls::Never);
-        guard.set(Calls::May);
+        guard.close();
+        guard.renewed(Instant::now());
         assert!(call().await.is_err());
         assert!(guard.callbacks().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_counts_from_the_moment_it_was_sent() {
+        let guard = Guard::since(Instant::now());
+        let sent = Instant::now();
+        tokio::time::advance(DOUBT + Duration::from_secs(1)).await;
+        guard.renewed(sent);
+        assert!(!guard.is_open(), "its answer took longer than the lease is certain");
+        guard.renewed(Instant::now());
+        assert!(guard.is_open());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_never_wait_where_no_other_server_is() {
+        let guard = Guard::open();
+        tokio::time::advance(Duration::from_secs(3_600)).await;
+        assert!(guard.is_open());
     }
 }

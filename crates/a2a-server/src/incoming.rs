@@ -35,6 +35,9 @@ pub(crate) fn message(params: &Value) -> Result<Message, A2aError> {
     if message.id.is_empty() || message.id.len() > 1_000 {
         return Err(A2aError::params("`message.messageId` is missing or too long"));
     }
+    if message.ids.context.as_ref().is_some_and(|context| context.len() > 1_000) {
+        return Err(A2aError::params("`message.contextId` is too long"));
+    }
     if message.role != Role::User {
         return Err(A2aError::params("`message.role` must be the user's role"));
     }
@@ -108,8 +111,6 @@ fn read_decision(data: &Value, pending: &[(String, Value)]) -> Result<Decision, 
         },
         "proceed_always" | "proceed_always_tool" => ApprovalAnswer::Session,
         "proceed_always_server" => ApprovalAnswer::SessionServer,
-        "proceed_always_and_save" => ApprovalAnswer::Saved,
-        "proceed_always_project" => ApprovalAnswer::Project,
         "modify_with_editor" => {
             let content = data.get("newContent").and_then(Value::as_str);
             let content =

@@ -8,6 +8,7 @@
 //! `session.rs` (the agent behind a task).
 
 mod access;
+mod arrivals;
 mod audit;
 mod card;
 mod command;
@@ -20,6 +21,7 @@ mod narrator;
 mod open_streams;
 mod operations;
 mod options;
+mod peer;
 mod rpc;
 mod server;
 mod service;
@@ -28,6 +30,9 @@ mod site;
 mod store;
 mod streams;
 mod task;
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "scratch files need no care")]
+mod testing;
 mod upstream;
 mod workspace;
 

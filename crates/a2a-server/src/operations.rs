@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::access::Caller;
 use crate::error::{A2aError, ErrorKind};
+use crate::open_streams::Slot;
 use crate::service::{Sent, Service};
 use crate::store::{ListQuery, is_task_id};
 use crate::task::Task;
@@ -41,6 +42,7 @@ pub(crate) struct Stream {
     pub(crate) from: u64,
     /// The task is sent first.
     pub(crate) task_first: bool,
+    pub(crate) slot: Slot,
 }
 
 impl CallManner {
@@ -91,8 +93,10 @@ async fn carry_out(
         Method::Send => send(service, caller, params, manner).await,
         Method::Stream => {
             refuse_push(params)?;
-            let sent = service.send(caller, params).await?;
-            Ok(MethodAnswer::Stream(begun(sent, manner)))
+            // Before the message is taken: one whose stream is refused must not be carried out.
+            let slot = service.streams.take(&caller.owner)?;
+            let sent = send_message(service, caller, params).await?;
+            Ok(MethodAnswer::Stream(begun(sent, slot, manner)))
         }
         Method::Get => {
             let history = history_length(params)?;
@@ -102,7 +106,8 @@ async fn carry_out(
         }
         Method::List => list(service, caller, params, manner).await,
         Method::Cancel => {
-            let task = service.cancel(caller, id(params)?).await?;
+            let (cancelling, caller, id) = (Rc::clone(service), caller.clone(), id(params)?.to_owned());
+            let task = to_the_end(async move { cancelling.cancel(&caller, &id).await }).await?;
             Ok(MethodAnswer::Value(view(&task, None, true, manner)))
         }
         Method::Subscribe => {
@@ -112,9 +117,10 @@ async fn carry_out(
                 let text = format!("the task is {} and sends no updates", state.word(Dialect::Tagged));
                 return Err(A2aError::new(ErrorKind::Unsupported, text));
             }
+            let slot = service.streams.take(&caller.owner)?;
             service.follow(&task);
             let from = task.last();
-            Ok(MethodAnswer::Stream(Stream { task, from, task_first: true }))
+            Ok(MethodAnswer::Stream(Stream { task, from, task_first: true, slot }))
         }
         Method::SetPush | Method::GetPush | Method::ListPush | Method::DeletePush => Err(no_push()),
         Method::ExtendedCard => Ok(MethodAnswer::Value(service.card())),
@@ -122,12 +128,26 @@ async fn carry_out(
 }
 
 /// The updates of a message that was taken.
-fn begun(sent: Sent, manner: CallManner) -> Stream {
+fn begun(sent: Sent, slot: Slot, manner: CallManner) -> Stream {
     let Sent { task, from, is_duplicate, is_new, .. } = sent;
     // The first update of a new task is the task. In 1.0 every stream begins with it.
     let is_old = manner.dialect != Dialect::One;
     let task_first = is_duplicate || !is_old && !is_new;
-    Stream { from: if is_duplicate { task.last() } else { from }, task, task_first }
+    Stream { from: if is_duplicate { task.last() } else { from }, task, task_first, slot }
+}
+
+/// Takes a message, also if its client goes away meanwhile.
+async fn send_message(service: &Rc<Service>, caller: &Caller, params: &Value) -> Result<Sent, A2aError> {
+    let (service, caller, params) = (Rc::clone(service), caller.clone(), params.clone());
+    to_the_end(async move { service.send(&caller, &params).await }).await
+}
+
+/// Runs in a task of its own: a request whose client goes away is dropped, and a change must not stop half-way.
+pub(crate) async fn to_the_end<T: 'static>(
+    change: impl Future<Output = Result<T, A2aError>> + 'static,
+) -> Result<T, A2aError> {
+    let done = tokio::task::spawn_local(change).await;
+    done.unwrap_or_else(|_| Err(A2aError::new(ErrorKind::Internal, "the request failed")))
 }
 
 async fn send(
@@ -140,7 +160,7 @@ async fn send(
     let is_set = |key: &str| configuration.get(key).and_then(Value::as_bool);
     let history = history_length(configuration)?;
     refuse_push(params)?;
-    let sent = service.send(caller, params).await?;
+    let sent = send_message(service, caller, params).await?;
     let waits = is_set("blocking") != Some(false) && is_set("returnImmediately") != Some(true);
     if waits {
         rested(service, &sent).await;
@@ -172,7 +192,7 @@ async fn rested(service: &Service, sent: &Sent) {
     let mut news = task.watch();
     loop {
         // A task that waited before does so until its server, here or elsewhere, has acted on the message.
-        let is_over = task.read(|record| record.state.is_over() && record.seen.contains(&sent.digest));
+        let is_over = task.read(|record| record.state.is_over() && record.has_seen(&sent.digest));
         if is_over && !task.has_commands() {
             return;
         }

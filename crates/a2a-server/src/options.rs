@@ -16,6 +16,8 @@ pub struct ServeOptions {
     pub store: Option<String>,
     pub workspace_root: Option<PathBuf>,
     pub token_file: Option<PathBuf>,
+    /// No token is created where none is given: every process of this user is served.
+    pub no_token: bool,
     pub replica_id: Option<String>,
     pub behind_proxy: bool,
     /// The address that clients use, if it is not the one that is bound.
@@ -39,8 +41,10 @@ pub(crate) struct Config {
     pub(crate) store: String,
     /// New workspaces are created here.
     pub(crate) workspace_root: PathBuf,
-    /// Workspaces that a client names must be below this folder.
-    pub(crate) allowed_root: PathBuf,
+    /// Clients may also name workspaces below this folder.
+    pub(crate) allowed_root: Option<PathBuf>,
+    /// There are several owners, who must not reach each other's workspaces.
+    pub(crate) has_owners: bool,
     /// The workspace of every task that names none.
     pub(crate) workspace: Option<PathBuf>,
     pub(crate) replica: String,
@@ -55,19 +59,19 @@ pub(crate) struct Config {
 const MAX_TASKS: usize = 64;
 
 impl Config {
-    /// Combines flags and variables; `has_token` says whether callers must show one.
-    pub(crate) fn new(options: &ServeOptions, env: &Env, has_token: bool) -> Result<Self, Failure> {
+    /// Combines flags and variables. `owners` counts those with a token; 0 if callers need none.
+    pub(crate) fn new(options: &ServeOptions, env: &Env, owners: usize) -> Result<Self, Failure> {
         let host = options.host.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
         if !is_loopback(&host) {
-            check_exposed(&host, has_token, options.behind_proxy)?;
+            check_exposed(&host, owners > 0, options.behind_proxy)?;
         }
         let home = PathBuf::from(env.get("HOME").unwrap_or("/"));
         let absolute = |path: PathBuf| env.cwd().join(path);
         let root = options.workspace_root.clone().map(absolute);
-        let allowed_root = root
-            .clone()
-            .or_else(|| env.get("CODER_AGENT_ALLOWED_ROOT").map(|path| absolute(path.into())))
-            .unwrap_or_else(|| home.clone());
+        let allowed_root = match root {
+            Some(_) => None,
+            None => env.non_empty("CODER_AGENT_ALLOWED_ROOT").map(|path| absolute(path.into())),
+        };
         let workspace_root = root.unwrap_or_else(|| home.join(".gemini/tmp/a2a-workspaces"));
         let replica = match &options.replica_id {
             Some(id) if is_name(id) => id.clone(),
@@ -84,6 +88,7 @@ impl Config {
             store: store(options, env),
             workspace_root,
             allowed_root,
+            has_owners: owners > 1,
             workspace: env.get("CODER_AGENT_WORKSPACE_PATH").map(|path| absolute(path.into())),
             // A process that starts again under the same name is another holder.
             replica: format!("{replica}-{}", Uuid::new_v4().simple()),
@@ -166,12 +171,12 @@ mod tests {
             ..ServeOptions::default()
         };
         for name in ["127.0.0.1", "localhost", "::1", "[::1]", "127.8.0.1"] {
-            assert!(Config::new(&host(name, false), &env(&[]), false).is_ok(), "{name}");
+            assert!(Config::new(&host(name, false), &env(&[]), 0).is_ok(), "{name}");
         }
         for name in ["0.0.0.0", "::", "10.0.0.7", "example.org"] {
-            assert!(Config::new(&host(name, true), &env(&[]), false).is_err(), "{name} without a token");
-            assert!(Config::new(&host(name, false), &env(&[]), true).is_err(), "{name} without TLS");
-            assert!(Config::new(&host(name, true), &env(&[]), true).is_ok(), "{name}");
+            assert!(Config::new(&host(name, true), &env(&[]), 0).is_err(), "{name} without a token");
+            assert!(Config::new(&host(name, false), &env(&[]), 1).is_err(), "{name} without TLS");
+            assert!(Config::new(&host(name, true), &env(&[]), 1).is_ok(), "{name}");
         }
     }
 
@@ -183,18 +188,18 @@ mod tests {
             ("CODER_AGENT_WORKSPACE_PATH", "project"),
             ("HOME", "/home/a"),
         ]);
-        let config = Config::new(&ServeOptions::default(), &env, false).unwrap();
+        let config = Config::new(&ServeOptions::default(), &env, 0).unwrap();
         assert_eq!((config.port, config.store.as_str()), (41242, "gs://tasks"));
         assert_eq!(config.workspace, Some(PathBuf::from("/w/project")));
-        assert_eq!(config.allowed_root, PathBuf::from("/home/a"));
+        assert_eq!(config.allowed_root, None, "a home is not for clients");
         let flags = ServeOptions {
             port: Some(1),
             store: Some("file:/s".into()),
             workspace_root: Some("/r".into()),
             ..ServeOptions::default()
         };
-        let config = Config::new(&flags, &env, false).unwrap();
+        let config = Config::new(&flags, &env, 0).unwrap();
         assert_eq!((config.port, config.store.as_str()), (1, "file:/s"));
-        assert_eq!(config.allowed_root, PathBuf::from("/r"));
+        assert_eq!((config.workspace_root, config.allowed_root), (PathBuf::from("/r"), None));
     }
 }

@@ -44,6 +44,8 @@ pub(crate) async fn answer(service: &Rc<Service>, request: Request, caller: &Cal
         Ok(call) => call,
         Err((id, error, version)) => return failed(&id, &error, version),
     };
+    // A turn may take long, and the text of the request is not needed any more.
+    drop(request);
     let manner =
         CallManner { dialect: Dialect::of_rpc(version), with_metadata: version == Version::Old || wants };
     match call(service, caller, method, &params, manner).await {
@@ -51,10 +53,8 @@ pub(crate) async fn answer(service: &Rc<Service>, request: Request, caller: &Cal
             Response::json(StatusCode::OK, &json!({"jsonrpc": "2.0", "id": id, "result": result}))
         }
         Ok(MethodAnswer::Stream(stream)) => {
-            let stream_id = id.clone();
-            let wrap = move |result: Value| json!({"jsonrpc": "2.0", "id": stream_id, "result": result});
-            streams::respond(service, &caller.owner, stream, manner, wrap)
-                .unwrap_or_else(|error| failed(&id, &error, version))
+            let wrap = move |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+            streams::respond(service, stream, manner, wrap)
         }
         Err(error) => failed(&id, &error, version),
     }

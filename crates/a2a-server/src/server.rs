@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pollux_blobs::{Blobs, StoreOptions};
 use pollux_config::env::{Env, name};
+use pollux_config::paths::Home;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
@@ -22,16 +23,18 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Access;
+use crate::access::{Access, PublicOrigin};
 use crate::audit::Audit;
 use crate::command::Command;
-use crate::options::{Config, ServeOptions};
+use crate::options::{Config, ServeOptions, is_loopback};
 use crate::service::{Parts, Service};
 use crate::site::A2aSite;
 use crate::store::TaskStore;
 
 /// The longest request.
 const MAX_BODY: usize = 32 * 1024 * 1024;
+/// All requests at a time together.
+const MAX_BODIES: usize = 512 * 1024 * 1024;
 const MAX_CONNECTIONS: usize = 2_048;
 /// How long turns may go on when the server stops, and how long ending them may take.
 const FINISHING: Duration = Duration::from_secs(15);
@@ -62,9 +65,11 @@ async fn start(
     env: &Env,
     tell: Box<dyn Fn(&str)>,
 ) -> Result<ExitKind, Failure> {
-    let access = Access::load(options.token_file.as_deref(), env, options.behind_proxy)?;
-    let config = Config::new(options, env, access.has_tokens())?;
-    let store = open_store(&config, env, &*tell).await?;
+    let proxy = options.behind_proxy.then(|| PublicOrigin::of(options.public_url.as_deref()));
+    let mut access = Access::load(options.token_file.as_deref(), env, proxy)?;
+    let own_token = own_token(options, env, &mut access)?;
+    let config = Config::new(options, env, access.owners().len())?;
+    let store = open_store(&config, env, access.sole_owner(), &*tell).await?;
     let listener = bind(&config).await?;
     let address = listener.local_addr().map_err(|error| cannot_start(&error))?;
     let url = config.public_url.clone().unwrap_or_else(|| local_url(&config.host, address));
@@ -72,6 +77,11 @@ async fn start(
     let scratch = tempfile::tempdir().map_err(|error| cannot_start(&error))?;
     tell(&format!("[CoreAgent] Agent Server started on {url}"));
     tell(&format!("[CoreAgent] Agent Card: {url}/.well-known/agent-card.json"));
+    if let Some(file) = own_token {
+        tell(&format!("Clients need the token in {}", file.display()));
+    } else if !access.has_tokens() {
+        tell("Warning: no token is required: every program of this user can give tasks to this server");
+    }
     let service = Service::new(Parts {
         request: session_options(request, env, options.allow_network),
         env: session_env(env),
@@ -84,7 +94,14 @@ async fn start(
         log: tell,
     });
     let stop = CancellationToken::new();
-    let limits = Limits { body: MAX_BODY, connections: MAX_CONNECTIONS, draining: Duration::from_secs(2) };
+    let limits = Limits {
+        body: MAX_BODY,
+        bodies: MAX_BODIES,
+        connections: MAX_CONNECTIONS,
+        // Behind a proxy everybody comes from its address.
+        per_peer: if options.behind_proxy { MAX_CONNECTIONS } else { MAX_CONNECTIONS / 4 },
+        draining: Duration::from_secs(2),
+    };
     let site = Rc::new(A2aSite(Rc::clone(&service)));
     let serving = tokio::task::spawn_local(serve(listener, site, limits, stop.clone()));
     let sweeping = tokio::task::spawn_local(sweep(Rc::clone(&service)));
@@ -97,7 +114,24 @@ async fn start(
     Ok(exit)
 }
 
-async fn open_store(config: &Config, env: &Env, tell: &dyn Fn(&str)) -> Result<TaskStore, Failure> {
+/// Uses this user's own token where the operator gives none; gives its file. Beyond this machine that is not enough.
+fn own_token(options: &ServeOptions, env: &Env, access: &mut Access) -> Result<Option<PathBuf>, Failure> {
+    let is_local = options.host.as_deref().is_none_or(is_loopback);
+    if access.has_tokens() || options.no_token || !is_local {
+        return Ok(None);
+    }
+    let home = Home::locate(env).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    let file = home.a2a_token_file();
+    access.use_own_token(&file)?;
+    Ok(Some(file))
+}
+
+async fn open_store(
+    config: &Config,
+    env: &Env,
+    sole_owner: Option<&str>,
+    tell: &dyn Fn(&str),
+) -> Result<TaskStore, Failure> {
     let home = PathBuf::from(env.get("HOME").unwrap_or("/"));
     let client = ClientOptions::from_env(env, format!("pollux/{VERSION}"));
     let options = StoreOptions::new(env.clone(), home, client, Arc::new(SystemClock));
@@ -121,7 +155,8 @@ async fn open_store(config: &Config, env: &Env, tell: &dyn Fn(&str)) -> Result<T
     if !is_memory {
         tell(&format!("Tasks are stored in {}", blobs.place()));
     }
-    Ok(TaskStore { blobs, replica: config.replica.clone(), is_shared: !is_memory })
+    let sole_owner = sole_owner.map(str::to_owned);
+    Ok(TaskStore { blobs, replica: config.replica.clone(), is_shared: !is_memory, sole_owner })
 }
 
 async fn bind(config: &Config) -> Result<TcpListener, Failure> {
@@ -133,8 +168,7 @@ async fn bind(config: &Config) -> Result<TcpListener, Failure> {
 }
 
 fn local_url(host: &str, address: SocketAddr) -> String {
-    let name =
-        if crate::options::is_loopback(host) { "localhost".to_owned() } else { address.ip().to_string() };
+    let name = if is_loopback(host) { "localhost".to_owned() } else { address.ip().to_string() };
     let name = if name.contains(':') { format!("[{name}]") } else { name };
     format!("http://{name}:{}", address.port())
 }
@@ -151,6 +185,8 @@ fn session_options(request: &Request, env: &Env, allow_network: bool) -> Request
     if !allow_network {
         options.overrides.push(("tools.sandboxNetwork".to_owned(), "none".into()));
     }
+    // An approval of a client must not become a rule for other owners.
+    options.overrides.push(("security.enablePermanentToolApproval".to_owned(), false.into()));
     // A workspace may come from a client, who must not configure the server with it.
     let is_trusted = options.skip_trust || env.is_true(name::TRUST_WORKSPACE);
     options.ignores_project_settings = !is_trusted;

@@ -10,7 +10,6 @@ mod rest;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::rc::{Rc, Weak};
 
 use pollux_a2a::protocol::{TaskState, Update};
@@ -22,8 +21,10 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Access, Caller};
+use crate::arrivals::{Arrivals, Place};
 use crate::audit::Audit;
 use crate::card::{self, CardFacts};
+use crate::command::CommandCount;
 use crate::error::{A2aError, ErrorKind};
 use crate::metrics::Metrics;
 use crate::narrator::Narrator;
@@ -61,8 +62,10 @@ pub(crate) struct Service {
     pub(crate) log: Box<dyn Fn(&str)>,
     tasks: RefCell<HashMap<String, Rc<Task>>>,
     seen: Observations,
-    /// Session files that were fetched for tasks of other servers.
-    restored: RefCell<HashMap<String, PathBuf>>,
+    /// What is on this machine of the tasks that it worked on.
+    local: RefCell<HashMap<String, rest::LocalTask>>,
+    /// Messages of owners that are being taken.
+    arriving: Arrivals,
     /// Tokens that owners used, and on which day.
     tokens: RefCell<HashMap<String, (i64, u64)>>,
     itself: Weak<Self>,
@@ -99,7 +102,8 @@ impl Service {
             log: parts.log,
             tasks: RefCell::default(),
             seen: Observations::default(),
-            restored: RefCell::default(),
+            local: RefCell::default(),
+            arriving: Arrivals::default(),
             tokens: RefCell::default(),
             itself: Weak::clone(itself),
         })
@@ -126,7 +130,7 @@ impl Service {
                 Ok(task)
             }
             None => {
-                let stored = self.store.load(id, &caller.owner).await?;
+                let stored = self.store.load(id).await?;
                 let stored = stored.filter(|stored| stored.record.owner == caller.owner);
                 let stored = stored.ok_or_else(|| A2aError::no_task(id))?;
                 let task = self.keep(Task::new(stored.record, Some(stored.version), stored.cursor));
@@ -203,16 +207,20 @@ impl Service {
         *used += tokens;
     }
 
-    /// Whether an owner may begin a turn.
-    fn check_limits(&self, owner: &str) -> Result<(), A2aError> {
+    /// A place for a message of an owner, which may begin a turn of `task`. It is kept until the turn has a session, so
+    /// that messages that arrive together count.
+    fn take_place(&self, owner: &str, task: Option<&str>) -> Result<Place, A2aError> {
         if self.draining.is_cancelled() {
             return Err(A2aError::new(ErrorKind::Unavailable, "the server is stopping"));
         }
+        let place = self.arriving.take(owner);
         let tasks = self.tasks.borrow();
-        let at_work = tasks.values().filter(|task| {
-            task.session().is_some() && task.read(|record| record.owner == owner && !record.state.is_over())
+        let at_work = tasks.values().filter(|other| {
+            other.session().is_some()
+                && Some(other.id.as_str()) != task
+                && other.read(|record| record.owner == owner && !record.state.is_over())
         });
-        if at_work.count() >= self.config.max_tasks {
+        if at_work.count() + place.count() > self.config.max_tasks {
             let text = format!("limit of {} active tasks reached", self.config.max_tasks);
             return Err(A2aError::new(ErrorKind::TooMany, text));
         }
@@ -223,19 +231,23 @@ impl Service {
             Some(most) if used >= most => {
                 Err(A2aError::new(ErrorKind::TooMany, format!("limit of {most} tokens per day reached")))
             }
-            _ => Ok(()),
+            _ => Ok(place),
         }
     }
 
-    /// Ends a task that cannot go on.
-    pub(crate) async fn fail(&self, task: &Rc<Task>, why: &str) {
+    /// Ends a task whose session failed, unless another session has followed it.
+    pub(crate) async fn fail(&self, task: &Rc<Task>, session: &CommandCount, why: &str) {
         (self.log)(&format!("task {}: {why}", task.id));
-        let lost = task.holding().is_none_or(|holding| holding.lost.is_cancelled());
-        if !lost && !task.read(|record| record.state.is_final()) {
-            let update = self.narrator(task).state(TaskState::Failed, Some(why), true);
-            self.rest(task, update).await;
+        let gate = task.gate.lock().await;
+        let is_current = task.session().is_some_and(|link| link.is_same(session));
+        if !is_current || task.read(|record| record.state.is_final()) {
+            return;
         }
-        self.give_up_lease(task).await;
+        // No message is taken from here on.
+        task.change(|record| record.state = TaskState::Failed);
+        drop(gate);
+        let update = self.narrator(task).state(TaskState::Failed, Some(why), true);
+        self.rest(task, update).await;
     }
 
     fn narrator(&self, task: &Task) -> Narrator {
@@ -270,7 +282,7 @@ impl Service {
             }
             let task = match known {
                 Some(task) => task,
-                None => match self.store.load(&id, "").await {
+                None => match self.store.load(&id).await {
                     Ok(Some(stored)) => {
                         self.keep(Task::new(stored.record, Some(stored.version), stored.cursor))
                     }
@@ -286,13 +298,12 @@ impl Service {
         self.itself.upgrade()
     }
 
-    /// The session file that was fetched for a task.
-    pub(crate) fn restored_session(&self, task: &str) -> Option<PathBuf> {
-        self.restored.borrow_mut().remove(task)
-    }
-
     /// The present moment, for the order of messages.
     fn now(&self) -> Timestamp {
         SystemClock.now()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "scratch files need no care")]
+mod tests;

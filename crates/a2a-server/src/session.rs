@@ -1,5 +1,6 @@
 //! The session of a task: an agent of its own, driven by messages, whose events become updates.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,9 +15,8 @@ use pollux_host::request::{Request, Resumed, SessionChoice};
 use pollux_host::{Conversation, load_settings, open_conversation, prepare};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
-use crate::command::{Command, SessionLink};
+use crate::command::{Command, CommandCount, SessionLink};
 use crate::incoming::Decision;
 use crate::narrator::Narrator;
 use crate::service::Service;
@@ -32,22 +32,21 @@ impl Task {
     /// Hands a command to the session, which is started if there is none.
     pub(crate) fn tell(self: &Rc<Self>, service: &Rc<Service>, holding: &Rc<Holding>, command: Command) {
         let link = self.session().unwrap_or_else(|| start(service, self, holding));
-        self.handed();
         // A session that has just ended leaves its commands to the next one.
-        if let Err(mpsc::error::SendError(command)) = link.commands.send(command) {
-            let _ = start(service, self, holding).commands.send(command);
+        if let Err(command) = link.send(command) {
+            let _ = start(service, self, holding).send(command);
         }
     }
 }
 
 /// Starts the session of a task that this server holds.
 fn start(service: &Rc<Service>, task: &Rc<Task>, holding: &Rc<Holding>) -> SessionLink {
-    let (commands, inbox) = mpsc::unbounded_channel();
-    let link = SessionLink { commands, over: CancellationToken::new() };
+    let (link, inbox) = SessionLink::new();
     let before = task.ending();
-    task.set_session(Some(link.clone()));
-    let (service, task, holding, over) =
-        (Rc::clone(service), Rc::clone(task), Rc::clone(holding), link.over.clone());
+    task.set_session(link.clone());
+    // The link itself stays with the task: a session whose senders are gone would end.
+    let (waiting, over) = (link.waiting(), link.over.clone());
+    let (service, task, holding) = (Rc::clone(service), Rc::clone(task), Rc::clone(holding));
     tokio::task::spawn_local(async move {
         if let Some(before) = before {
             before.cancelled().await;
@@ -55,26 +54,28 @@ fn start(service: &Rc<Service>, task: &Rc<Task>, holding: &Rc<Holding>) -> Sessi
         // A panic ends this session only.
         let driven = {
             let (service, task, holding) = (Rc::clone(&service), Rc::clone(&task), Rc::clone(&holding));
+            let inbox = SessionInbox { commands: inbox, waiting: waiting.clone() };
             tokio::task::spawn_local(async move {
                 // Fired also by a panic.
                 let _over = over.drop_guard();
                 drive(&service, &task, &holding, inbox).await
             })
         };
-        let driven = driven.await;
-        task.set_session(None);
-        match driven {
-            Ok(Ok(left)) if left.is_empty() => service.give_up_lease(&task).await,
-            // Messages that arrived while the session ended are for the next one.
-            Ok(Ok(left)) => left.into_iter().for_each(|command| {
-                task.taken();
-                task.tell(&service, &holding, command);
-            }),
-            Ok(Err(failure)) => service.fail(&task, &failure.message()).await,
-            Err(_) => service.fail(&task, "The session crashed.").await,
+        match driven.await {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => service.fail(&task, &waiting, &failure.message()).await,
+            Err(_) => service.fail(&task, &waiting, "The session crashed.").await,
         }
+        task.end_session(&waiting);
+        service.give_up_lease(&task).await;
     });
     link
+}
+
+/// What a session reads its commands from.
+struct SessionInbox {
+    commands: mpsc::UnboundedReceiver<Command>,
+    waiting: CommandCount,
 }
 
 /// One session from its start to its end.
@@ -97,15 +98,18 @@ async fn drive(
     service: &Rc<Service>,
     task: &Rc<Task>,
     holding: &Rc<Holding>,
-    mut inbox: mpsc::UnboundedReceiver<Command>,
-) -> Result<Vec<Command>, Failure> {
-    let workspace = service
-        .restore(task)
+    mut inbox: SessionInbox,
+) -> Result<(), Failure> {
+    if holding.is_over() {
+        return Ok(());
+    }
+    let (workspace, file) = service
+        .restore(task, holding)
         .await
         .map_err(|error| Failure::new(pollux_domain::exit::ExitKind::Failure, error.message))?;
     let mut options: Request = service.request.clone();
     options.prompt = None;
-    options.session = choice(service, task);
+    options.session = choice(file, task);
     options.client_hooks = holding.guard.callbacks();
     let env = service.env.in_folder(workspace);
     let mut loaded = load_settings(&options, &env)?;
@@ -115,7 +119,7 @@ async fn drive(
     let session = prepared.session.id.as_str().to_owned();
     let model = prepared.credentials.model.clone();
     let mut conversation = open_conversation(&prepared, None).await?;
-    service.replace_session_file(task, conversation.session_file.clone());
+    service.replace_session_file(task, holding, conversation.session_file.clone());
     task.change(|record| {
         record.session = Some(session);
         record.model.clone_from(&model);
@@ -132,20 +136,24 @@ async fn drive(
         stopping: None,
     };
     driver.run(&mut conversation, &mut inbox).await;
-    inbox.close();
+    inbox.commands.close();
     let mut left = Vec::new();
-    while let Ok(command) = inbox.try_recv() {
+    while let Ok(command) = inbox.commands.try_recv() {
         left.push(command);
     }
     // From here on messages start another session, which waits for this one.
-    task.set_session(None);
+    task.end_session(&inbox.waiting);
+    // Those that arrived while this one ended come first. Nobody waits for them where the task is elsewhere or over.
+    if !holding.is_over() && !task.read(|record| record.state.is_final()) {
+        left.into_iter().for_each(|command| task.tell(service, holding, command));
+    }
     close(conversation).await;
-    Ok(left)
+    Ok(())
 }
 
 /// The session to open: a new one, or the one of earlier turns.
-fn choice(service: &Service, task: &Task) -> SessionChoice {
-    if let Some(file) = service.restored_session(&task.id) {
+fn choice(file: Option<PathBuf>, task: &Task) -> SessionChoice {
+    if let Some(file) = file {
         return SessionChoice::Import(file);
     }
     match task.read(|record| record.session.clone()) {
@@ -163,7 +171,7 @@ async fn close(mut conversation: Conversation) {
 }
 
 impl Driver<'_> {
-    async fn run(&mut self, conversation: &mut Conversation, inbox: &mut mpsc::UnboundedReceiver<Command>) {
+    async fn run(&mut self, conversation: &mut Conversation, inbox: &mut SessionInbox) {
         while !self.is_done {
             tokio::select! {
                 biased;
@@ -176,8 +184,11 @@ impl Driver<'_> {
                     Some(event) => self.take(&event, conversation).await,
                     None => return,
                 },
-                command = inbox.recv() => match command {
-                    Some(command) => self.obey(command, conversation).await,
+                command = inbox.commands.recv() => match command {
+                    Some(command) => {
+                        inbox.waiting.taken();
+                        self.obey(command, conversation).await;
+                    }
                     None => return,
                 },
                 () = sleep(IDLE), if self.prompts.is_empty() => return,
@@ -186,7 +197,6 @@ impl Driver<'_> {
     }
 
     async fn obey(&mut self, command: Command, conversation: &Conversation) {
-        self.task.taken();
         match command {
             Command::Prompt { parts, typed } => match conversation.ask(Op::Prompt { parts, typed }) {
                 Ok(id) => self.prompts.push(id),

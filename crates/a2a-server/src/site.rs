@@ -95,6 +95,10 @@ impl Site for A2aSite {
         admitted.map(Some)
     }
 
+    fn takes_body(&self, caller: &Option<Caller>) -> bool {
+        caller.is_some()
+    }
+
     async fn answer(self: Rc<Self>, request: Request, caller: Option<Caller>) -> Response {
         let service = &self.0;
         service.metrics.count("requests", 1);
@@ -163,10 +167,7 @@ async fn http(
             let kind = if is_own { "application/a2a+json" } else { "application/json" };
             Response::document(StatusCode::OK, kind, value.to_string())
         }
-        Ok(MethodAnswer::Stream(stream)) => {
-            streams::respond(service, &caller.owner, stream, manner, |update| update)
-                .unwrap_or_else(|error| error.to_http())
-        }
+        Ok(MethodAnswer::Stream(stream)) => streams::respond(service, stream, manner, |update| update),
         Err(error) => error.to_http(),
     };
     if wants {

@@ -25,6 +25,9 @@ pub(crate) use index::{ListQuery, Listed};
 /// The store must answer the check of readiness within this time.
 const READY: Duration = Duration::from_secs(2);
 
+/// Objects of a folder that are read at once.
+const MAX_NAMES: usize = 10_000;
+
 /// The tasks of all servers.
 #[derive(Clone)]
 pub(crate) struct TaskStore {
@@ -32,6 +35,8 @@ pub(crate) struct TaskStore {
     pub(crate) replica: String,
     /// Other servers may use it too.
     pub(crate) is_shared: bool,
+    /// Whom tasks of upstream's server belong to, which knows no owners; they are nobody's where there are several.
+    pub(crate) sole_owner: Option<String>,
 }
 
 /// A task as it was stored.
@@ -48,13 +53,14 @@ pub(crate) struct InboxMessage {
 }
 
 impl TaskStore {
-    /// The task with this id; `None` if there is none. A task of upstream's server belongs to `owner`.
-    pub(crate) async fn load(&self, id: &str, owner: &str) -> Result<Option<StoredTask>, A2aError> {
+    /// The task with this id; `None` if there is none.
+    pub(crate) async fn load(&self, id: &str) -> Result<Option<StoredTask>, A2aError> {
         let Some(blob) = self.blobs.get(&key(&format!("tasks/{id}/metadata.tar.gz"))?).await? else {
             return Ok(None);
         };
         let damaged = || A2aError::new(ErrorKind::Internal, "the stored task is damaged");
         let value = Value::Object(unpack_task_metadata(id, &blob.bytes).map_err(|_| damaged())?);
+        let owner = self.sole_owner.as_deref().unwrap_or_default();
         let record = Record::read(id, &value, owner).ok_or_else(damaged)?;
         let cursor = Cursor::read(value.pointer("/_pollux/cursor"));
         Ok(Some(StoredTask { record, version: blob.version, cursor }))
@@ -74,14 +80,14 @@ impl TaskStore {
         let Value::Object(fields) = value else {
             return Err(A2aError::new(ErrorKind::Internal, "could not store the task"));
         };
-        let bytes = pack_task_metadata(&fields);
+        let bytes = pack_task_metadata(&record.id, &fields);
         let bytes = bytes.map_err(|error| A2aError::new(ErrorKind::Internal, error.to_string()))?;
         let condition = known.map_or(Condition::Absent, Condition::Version);
         let key = key(&format!("tasks/{}/metadata.tar.gz", record.id))?;
         Ok(self.blobs.put(&key, &bytes, condition).await?)
     }
 
-    /// Takes a message of a task; false if it was taken before.
+    /// Keeps a message for the server that works on its task; false if there is another one of this name.
     pub(crate) async fn claim(&self, task: &str, digest: &str, content: &Value) -> Result<bool, A2aError> {
         let key = key(&format!("tasks/{task}/inbox/{digest}"))?;
         self.create(&key, content.to_string().as_bytes()).await
@@ -99,7 +105,13 @@ impl TaskStore {
             return Ok(None);
         }
         let blob = self.blobs.get(&key).await?;
-        Ok(blob.and_then(|blob| String::from_utf8(blob.bytes).ok()))
+        let task = blob.and_then(|blob| String::from_utf8(blob.bytes).ok());
+        match task {
+            Some(task) if !is_task_id(&task) => {
+                Err(A2aError::new(ErrorKind::Internal, "the stored message is damaged"))
+            }
+            task => Ok(task),
+        }
     }
 
     /// Lets a first message be sent again whose task could not be created.
@@ -120,22 +132,38 @@ impl TaskStore {
         }
     }
 
-    /// Messages of a task that are not among `seen`, oldest first.
-    pub(crate) async fn inbox(&self, task: &str, seen: &[String]) -> Result<Vec<InboxMessage>, A2aError> {
-        let folder = format!("tasks/{task}/inbox/");
-        let page = self.blobs.list(&prefix(&folder)?, None, 1_000).await?;
+    /// Messages of a task that wait, oldest first.
+    pub(crate) async fn inbox(&self, task: &str) -> Result<Vec<InboxMessage>, A2aError> {
         let mut found = Vec::new();
-        for entry in page.entries {
-            let digest = entry.key.as_str().strip_prefix(&folder).unwrap_or_default().to_owned();
-            if seen.contains(&digest) {
-                continue;
-            }
-            let Some(blob) = self.blobs.get(&entry.key).await? else { continue };
+        for (key, digest) in self.names(&format!("tasks/{task}/inbox/")).await? {
+            let Some(blob) = self.blobs.get(&key).await? else { continue };
             let content = serde_json::from_slice(&blob.bytes).unwrap_or(Value::Null);
             found.push(InboxMessage { digest, content });
         }
         found.sort_by_key(|message| message.content.get("at").and_then(Value::as_i64));
         Ok(found)
+    }
+
+    /// Removes a message that a stored record has seen, or that asks for nothing.
+    pub(crate) async fn remove_message(&self, task: &str, digest: &str) -> Result<(), A2aError> {
+        let key = key(&format!("tasks/{task}/inbox/{digest}"))?;
+        Ok(self.blobs.delete(&key, Condition::Any).await?)
+    }
+
+    /// All objects in a folder, with their names in it.
+    async fn names(&self, folder: &str) -> Result<Vec<(Key, String)>, A2aError> {
+        let (prefix, mut after, mut found) = (prefix(folder)?, None, Vec::new());
+        loop {
+            let page = self.blobs.list(&prefix, after.as_ref(), 1_000).await?;
+            found.extend(page.entries.into_iter().map(|entry| {
+                let name = entry.key.as_str().strip_prefix(folder).unwrap_or_default().to_owned();
+                (entry.key, name)
+            }));
+            after = page.next;
+            if after.is_none() || found.len() >= MAX_NAMES {
+                return Ok(found);
+            }
+        }
     }
 
     /// Marks a task as being worked on, for servers that look for abandoned ones.
@@ -151,9 +179,8 @@ impl TaskStore {
 
     /// The tasks that are being worked on.
     pub(crate) async fn active(&self) -> Result<Vec<String>, A2aError> {
-        let page = self.blobs.list(&prefix("active/")?, None, 1_000).await?;
-        let ids = page.entries.iter().filter_map(|entry| entry.key.as_str().strip_prefix("active/"));
-        Ok(ids.map(str::to_owned).collect())
+        let names = self.names("active/").await?;
+        Ok(names.into_iter().map(|(_, id)| id).filter(|id| is_task_id(id)).collect())
     }
 
     /// Whether the store answers in time.

@@ -8,7 +8,6 @@ use pollux_serve::{EventSender, Response, events};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use crate::error::A2aError;
 use crate::operations::{CallManner, Stream};
 use crate::service::Service;
 
@@ -16,22 +15,20 @@ use crate::service::Service;
 const WITHOUT_NEWS: Duration = Duration::from_secs(60);
 /// How long a client may not read before its stream is closed.
 const STALLED: Duration = Duration::from_secs(60);
+
 /// The response that sends the updates; `wrap` puts each into the form of its transport.
 pub(crate) fn respond(
     service: &Rc<Service>,
-    owner: &str,
     stream: Stream,
     manner: CallManner,
     wrap: impl Fn(Value) -> Value + 'static,
-) -> Result<Response, A2aError> {
-    let slot = service.streams.take(owner)?;
+) -> Response {
     let (sender, receiver) = events();
     let service = Rc::clone(service);
     tokio::task::spawn_local(async move {
         pump(&service, stream, manner, &sender, &wrap).await;
-        drop(slot);
     });
-    Ok(Response::events(receiver))
+    Response::events(receiver)
 }
 
 async fn pump(
@@ -41,7 +38,7 @@ async fn pump(
     sender: &EventSender,
     wrap: &dyn Fn(Value) -> Value,
 ) {
-    let Stream { task, from, task_first } = stream;
+    let Stream { task, from, task_first, slot: _slot } = stream;
     let mut news = task.watch();
     service.follow(&task);
     let send = async |update: &Update| {

@@ -4,7 +4,6 @@ pub(crate) mod record;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 use pollux_a2a::protocol::Update;
@@ -12,7 +11,7 @@ use pollux_blobs::Version;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::command::SessionLink;
+use crate::command::{CommandCount, SessionLink};
 use crate::store::StoredTask;
 use crate::store::events::Cursor;
 use crate::store::lease::Holding;
@@ -33,10 +32,6 @@ pub(crate) struct Task {
     pub(crate) gate: tokio::sync::Mutex<()>,
     /// Updates of another server are being read.
     pub(crate) is_followed: Cell<bool>,
-    /// Commands that its session has not taken yet.
-    handed: Cell<usize>,
-    /// The file of its session on this machine.
-    pub(crate) session_file: RefCell<Option<PathBuf>>,
 }
 
 struct State {
@@ -77,8 +72,6 @@ impl Task {
             }),
             gate: tokio::sync::Mutex::new(()),
             is_followed: Cell::new(false),
-            handed: Cell::new(0),
-            session_file: RefCell::default(),
         })
     }
 
@@ -103,7 +96,7 @@ impl Task {
     pub(crate) fn take(&self, update: Update) -> Numbered {
         let mut state = self.state.borrow_mut();
         state.record.apply(&update);
-        state.record.last += 1;
+        state.record.last = state.record.last.saturating_add(1);
         let size = record::size(&update);
         let numbered = Numbered { number: state.record.last, update: Rc::new(update), size };
         state.bytes += size;
@@ -214,11 +207,22 @@ impl Task {
         self.state.borrow().session.clone()
     }
 
-    pub(crate) fn set_session(&self, session: Option<SessionLink>) {
+    pub(crate) fn set_session(&self, session: SessionLink) {
         let mut state = self.state.borrow_mut();
-        if let Some(old) = std::mem::replace(&mut state.session, session) {
+        if let Some(old) = state.session.replace(session) {
             state.ending = Some(old.over);
         }
+    }
+
+    /// A session takes no more commands. The one that has followed it meanwhile is not touched.
+    pub(crate) fn end_session(&self, of: &CommandCount) {
+        {
+            let mut state = self.state.borrow_mut();
+            let Some(link) = state.session.take_if(|link| link.is_same(of)) else { return };
+            state.ending = Some(link.over);
+        }
+        // Requests wait for commands that are gone now.
+        self.announce();
     }
 
     /// Fired when the session before has ended, if there was one.
@@ -226,19 +230,9 @@ impl Task {
         self.state.borrow().ending.clone()
     }
 
-    /// A command is on its way to the session.
-    pub(crate) fn handed(&self) {
-        self.handed.set(self.handed.get() + 1);
-    }
-
-    /// The session took a command.
-    pub(crate) fn taken(&self) {
-        self.handed.set(self.handed.get().saturating_sub(1));
-    }
-
     /// Whether the session has commands to take.
     pub(crate) fn has_commands(&self) -> bool {
-        self.handed.get() > 0
+        self.session().is_some_and(|link| !link.waiting().is_empty())
     }
 
     pub(crate) fn holding(&self) -> Option<Rc<Holding>> {
@@ -253,6 +247,7 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::Guard;
     use pollux_a2a::protocol::TaskState;
 
     fn record(state: TaskState) -> Record {
@@ -284,7 +279,7 @@ mod tests {
     #[tokio::test]
     async fn a_task_that_this_server_holds_is_never_replaced() {
         let task = Task::new(record(TaskState::Working), None, Cursor::default());
-        task.set_holding(Some(Rc::new(Holding::new(1, Version::new("1")))));
+        task.set_holding(Some(Rc::new(Holding::new(1, Version::new("1"), Guard::open()))));
         let mut ahead = read(TaskState::Canceled, "9");
         ahead.record.last = 7;
         assert!(!task.catch_up(ahead, None));

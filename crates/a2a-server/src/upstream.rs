@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::access::Caller;
 use crate::error::{A2aError, ErrorKind};
 use crate::incoming::agent_settings;
+use crate::operations::to_the_end;
 use crate::service::Service;
 use crate::store::ListQuery;
 use crate::task::Task;
@@ -20,8 +21,13 @@ const MAX_DESCRIBED: usize = 1_000;
 pub(crate) async fn new_task(service: &Rc<Service>, request: &Request, caller: &Caller) -> Response {
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_else(|_| json!({}));
     let settings = agent_settings(body.get("agentSettings").unwrap_or(&Value::Null));
-    let context = body.get("contextId").and_then(Value::as_str);
-    match service.create_empty(caller, context, settings).await {
+    let context = body.get("contextId").and_then(Value::as_str).map(str::to_owned);
+    if context.as_ref().is_some_and(|context| context.len() > 1_000) {
+        return plain_error(&A2aError::params("`contextId` is too long"));
+    }
+    let (creating, owner) = (Rc::clone(service), caller.clone());
+    let created = to_the_end(async move { creating.create_empty(&owner, context, settings).await });
+    match created.await {
         Ok(task) => {
             service.audit.record(caller, "tasks", Some(&task.id), "ok");
             Response::json(StatusCode::CREATED, &json!(task.id))

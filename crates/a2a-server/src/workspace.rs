@@ -1,12 +1,17 @@
-//! The folder of a task: below the root, or a new one of its own.
+//! The folder of a task: one that its client names, or a new one of its own. Each owner has a folder below the root.
 
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use pollux_config::files::{self, Mode};
+
 use crate::error::{A2aError, ErrorKind};
 use crate::options::Config;
+
+/// Notes on who used which folder last. No owner has such a name.
+const USED: &str = ".used";
 
 /// The workspace of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,50 +22,87 @@ pub(crate) struct Workspace {
 }
 
 /// The folder of a new task, which exists afterwards. `wished` comes from the client.
-pub(crate) fn open(config: &Config, task: &str, wished: Option<&str>) -> Result<Workspace, A2aError> {
+pub(crate) fn open(
+    config: &Config,
+    owner: &str,
+    task: &str,
+    wished: Option<&str>,
+) -> Result<Workspace, A2aError> {
     if let Some(wished) = wished.filter(|path| !path.is_empty()) {
-        let path = below(&config.allowed_root, Path::new(wished))?;
-        return Ok(Workspace { path, is_own: false });
+        return Ok(Workspace { path: named(config, owner, Path::new(wished))?, is_own: false });
     }
     if let Some(path) = &config.workspace {
         let path = path.canonicalize().map_err(|_| unusable("the server's workspace does not exist"))?;
         return Ok(Workspace { path, is_own: false });
     }
-    Ok(Workspace { path: own(config, task)?, is_own: true })
+    Ok(Workspace { path: own(config, owner, task)?, is_own: true })
 }
 
 /// The folder of its own that a task has on this machine, which exists afterwards.
-pub(crate) fn own(config: &Config, task: &str) -> Result<PathBuf, A2aError> {
-    let made = create(&config.workspace_root).and_then(|()| {
-        let root = config.workspace_root.canonicalize()?;
-        let path = root.join(task);
-        create(&path)?;
-        let is_plain = fs::symlink_metadata(&path)?.is_dir();
-        if is_plain { Ok(path) } else { Err(io::ErrorKind::NotADirectory.into()) }
-    });
+pub(crate) fn own(config: &Config, owner: &str, task: &str) -> Result<PathBuf, A2aError> {
+    let made = of_owner(&config.workspace_root, owner).and_then(|root| plain_folder(root.join(task)));
     made.map_err(|_| A2aError::new(ErrorKind::Internal, "could not create the workspace"))
 }
 
-/// A folder that a client names, with its links resolved.
-fn below(root: &Path, wished: &Path) -> Result<PathBuf, A2aError> {
-    let outside = || unusable("`workspacePath` is outside the allowed folder");
+/// The folder of an owner, which exists afterwards, without links.
+fn of_owner(root: &Path, owner: &str) -> io::Result<PathBuf> {
+    create(root)?;
+    plain_folder(root.canonicalize()?.join(owner))
+}
+
+/// Creates a folder; a link in its place is an error.
+fn plain_folder(path: PathBuf) -> io::Result<PathBuf> {
+    create(&path)?;
+    let is_plain = fs::symlink_metadata(&path)?.is_dir();
+    if is_plain { Ok(path) } else { Err(io::ErrorKind::NotADirectory.into()) }
+}
+
+/// The holder that used the own folder of a task last on this machine.
+pub(crate) fn used(config: &Config, task: &str) -> Option<u64> {
+    let text = files::read_text(&config.workspace_root.join(USED).join(task)).ok().flatten()?;
+    text.trim().parse().ok()
+}
+
+/// Remembers that a holder uses the own folder of a task. It is noted outside of all workspaces.
+pub(crate) fn set_used(config: &Config, task: &str, epoch: u64) -> Result<(), A2aError> {
+    let file = config.workspace_root.join(USED).join(task);
+    files::replace(&file, epoch.to_string().as_bytes(), Mode::Private)
+        .map_err(|_| A2aError::new(ErrorKind::Internal, "the workspace could not be noted"))
+}
+
+/// A folder that a client names, with its links resolved. It is below that of its owner, or below what the operator
+/// opened for clients; never a folder that has those of others in it.
+fn named(config: &Config, owner: &str, wished: &Path) -> Result<PathBuf, A2aError> {
+    let outside = || unusable("`workspacePath` is outside the folders that this client may use");
     let is_clean = wished.is_absolute()
         && wished.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !is_clean {
         return Err(unusable("`workspacePath` must be an absolute path without `..`"));
     }
-    let root = root.canonicalize().map_err(|_| outside())?;
+    let own = of_owner(&config.workspace_root, owner).map_err(|_| outside())?;
+    let all = own.parent().map(Path::to_path_buf).unwrap_or_default();
+    let opened = config.allowed_root.as_ref().and_then(|root| match config.has_owners {
+        true => of_owner(root, owner).ok(),
+        false => root.canonicalize().ok(),
+    });
+    let of_server = config.workspace.as_ref().and_then(|path| path.canonicalize().ok());
+    let is_below = |path: &Path, root: &Path| path.starts_with(root) && path != root;
+    let is_allowed = |path: &Path| {
+        let is_opened = opened.as_ref().is_some_and(|root| is_below(path, root));
+        let is_clear = !path.starts_with(&all) && !all.starts_with(path);
+        is_below(path, &own) || is_opened && is_clear || of_server.as_deref() == Some(path)
+    };
     // What exists of it decides where the rest would be created.
     let exists = wished.ancestors().find(|path| fs::symlink_metadata(path).is_ok()).ok_or_else(outside)?;
     let real = exists.canonicalize().map_err(|_| outside())?;
     let rest = wished.strip_prefix(exists).map_err(|_| outside())?;
-    if !real.starts_with(&root) {
+    let path = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+    if !is_allowed(&path) {
         return Err(outside());
     }
-    let path = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
     create(&path).map_err(|_| unusable("could not create `workspacePath`"))?;
     let path = path.canonicalize().map_err(|_| outside())?;
-    if path.starts_with(&root) { Ok(path) } else { Err(outside()) }
+    if is_allowed(&path) { Ok(path) } else { Err(outside()) }
 }
 
 fn unusable(why: &str) -> A2aError {
@@ -68,7 +110,7 @@ fn unusable(why: &str) -> A2aError {
 }
 
 /// Creates a folder and its parents, for this user only.
-fn create(path: &Path) -> io::Result<()> {
+pub(crate) fn create(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
@@ -81,46 +123,88 @@ mod tests {
     use super::*;
     use crate::options::ServeOptions;
 
+    fn config(base: &Path, options: ServeOptions, vars: &[(&str, &Path)], owners: usize) -> Config {
+        let vars = vars.iter().map(|(name, path)| ((*name).to_owned(), path.to_str().unwrap().to_owned()));
+        Config::new(&options, &Env::new(vars, base.to_path_buf()), owners).unwrap()
+    }
+
+    fn with_root(root: &Path) -> ServeOptions {
+        ServeOptions { workspace_root: Some(root.to_path_buf()), ..ServeOptions::default() }
+    }
+
     #[test]
-    fn folders_outside_of_the_root_are_refused() {
+    fn folders_outside_of_the_owners_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         let (root, elsewhere) = (base.join("root"), base.join("elsewhere"));
-        fs::create_dir_all(root.join("inside")).unwrap();
+        let anna = root.join("anna");
+        fs::create_dir_all(anna.join("inside")).unwrap();
+        fs::create_dir_all(root.join("ben/secret")).unwrap();
         fs::create_dir_all(&elsewhere).unwrap();
-        symlink(&elsewhere, root.join("out")).unwrap();
-        symlink(root.join("inside"), root.join("in")).unwrap();
-        let options = ServeOptions { workspace_root: Some(root.clone()), ..ServeOptions::default() };
-        let env = Env::new(std::iter::empty::<(String, String)>(), base.clone());
-        let config = Config::new(&options, &env, false).unwrap();
-        let open = |path: &Path| open(&config, "t1", Some(path.to_str().unwrap())).map(|it| it.path);
-        assert_eq!(open(&root.join("inside")).unwrap(), root.join("inside"));
-        assert_eq!(open(&root.join("in/new/deep")).unwrap(), root.join("inside/new/deep"));
+        symlink(&elsewhere, anna.join("out")).unwrap();
+        symlink(anna.join("inside"), anna.join("in")).unwrap();
+        symlink(root.join("ben"), anna.join("ben")).unwrap();
+        let config = config(&base, with_root(&root), &[], 2);
+        let open = |path: &Path| open(&config, "anna", "t1", Some(path.to_str().unwrap())).map(|it| it.path);
+        assert_eq!(open(&anna.join("inside")).unwrap(), anna.join("inside"));
+        assert_eq!(open(&anna.join("in/new/deep")).unwrap(), anna.join("inside/new/deep"));
         for wrong in [
             elsewhere.clone(),
-            root.join("out"),
-            root.join("out/new"),
-            root.join("inside/../../elsewhere"),
+            root.clone(),
+            anna.clone(),
+            root.join("ben"),
+            root.join("ben/secret"),
+            root.join("ben/new"),
+            root.join("new"),
+            anna.join("ben"),
+            anna.join("ben/secret"),
+            anna.join("out"),
+            anna.join("out/new"),
+            anna.join("inside/../../../elsewhere"),
             PathBuf::from("relative"),
             PathBuf::from("/"),
+            base.clone(),
             base.join("root2"),
+            root.join(USED),
         ] {
             assert!(open(&wrong).is_err(), "{}", wrong.display());
         }
         assert!(!elsewhere.join("new").exists() && !base.join("root2").exists());
+        assert!(!root.join("ben/new").exists() && !root.join("new").exists());
+    }
+
+    #[test]
+    fn the_operator_can_open_another_folder_but_not_those_of_tasks() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let projects = base.join(".gemini/tmp");
+        fs::create_dir_all(projects.join("a2a-workspaces/ben/secret")).unwrap();
+        fs::create_dir_all(base.join("project")).unwrap();
+        let vars: &[(&str, &Path)] = &[("HOME", &base), ("CODER_AGENT_ALLOWED_ROOT", &base)];
+        for (owners, is_allowed) in [(1, true), (2, false)] {
+            let config = config(&base, ServeOptions::default(), vars, owners);
+            let open = |path: PathBuf| open(&config, "anna", "t1", Some(path.to_str().unwrap()));
+            assert_eq!(open(base.join("project")).is_ok(), is_allowed, "owners have folders of their own");
+            for wrong in
+                ["", ".gemini", ".gemini/tmp/a2a-workspaces", ".gemini/tmp/a2a-workspaces/ben/secret"]
+            {
+                assert!(open(base.join(wrong)).is_err(), "{wrong}");
+            }
+        }
     }
 
     #[test]
     fn a_task_without_a_wish_gets_a_private_folder() {
         let dir = tempfile::tempdir().unwrap();
-        let options = ServeOptions { workspace_root: Some(dir.path().join("r")), ..ServeOptions::default() };
-        let env = Env::new(std::iter::empty::<(String, String)>(), dir.path().to_path_buf());
-        let config = Config::new(&options, &env, false).unwrap();
-        let workspace = open(&config, "t1", None).unwrap();
-        assert!(workspace.is_own && workspace.path.ends_with("r/t1"));
+        let config = config(dir.path(), with_root(&dir.path().join("r")), &[], 0);
+        let workspace = open(&config, "local", "t1", None).unwrap();
+        assert!(workspace.is_own && workspace.path.ends_with("r/local/t1"));
         assert_eq!(fs::metadata(&workspace.path).unwrap().permissions().mode() & 0o777, 0o700);
         fs::remove_dir(&workspace.path).unwrap();
         symlink("/", &workspace.path).unwrap();
-        assert!(open(&config, "t1", None).is_err(), "a link in its place is not followed");
+        assert!(open(&config, "local", "t1", None).is_err(), "a link in its place is not followed");
+        assert_eq!(used(&config, "t1"), None);
+        set_used(&config, "t1", 7).unwrap();
+        assert_eq!(used(&config, "t1"), Some(7));
     }
 }

@@ -7,6 +7,24 @@ use std::fs::File;
 use std::io;
 use std::path::{Component, Path};
 
+/// What there is under a name, without following a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Inspected {
+    pub(crate) kind: InspectedKind,
+    /// Permissions.
+    pub(crate) mode: u32,
+    /// Seconds since 1970.
+    pub(crate) modified: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InspectedKind {
+    Folder,
+    File,
+    Link,
+    Other,
+}
+
 /// Only plain names are allowed below a folder.
 fn names(path: &Path) -> io::Result<Vec<&std::ffi::OsStr>> {
     let names = path.components().map(|part| match part {
@@ -18,10 +36,13 @@ fn names(path: &Path) -> io::Result<Vec<&std::ffi::OsStr>> {
 
 #[cfg(unix)]
 mod system {
+    use std::ffi::OsString;
     use std::os::fd::OwnedFd;
+    use std::os::unix::ffi::OsStringExt as _;
     use std::os::unix::fs::PermissionsExt as _;
+    use std::path::PathBuf;
 
-    use rustix::fs::{self, CWD, Mode, OFlags};
+    use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags};
     use rustix::io::{Errno, retry_on_intr};
 
     use super::*;
@@ -52,6 +73,44 @@ mod system {
             let folder = self.walk(above, Missing::Fail)?;
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             Ok(File::from(retry_on_intr(|| fs::openat(&folder, *name, flags, Mode::empty()))?))
+        }
+
+        /// The names in a folder in it.
+        pub(crate) fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+            let folder = self.walk(&names(path)?, Missing::Fail)?;
+            let mut found = Vec::new();
+            for entry in fs::Dir::read_from(&folder)? {
+                let name = OsString::from_vec(entry?.file_name().to_bytes().to_vec());
+                if name != "." && name != ".." {
+                    found.push(name);
+                }
+            }
+            Ok(found)
+        }
+
+        /// What there is under a name.
+        pub(crate) fn inspect(&self, path: &Path) -> io::Result<Inspected> {
+            let names = names(path)?;
+            let (name, above) = names.split_last().ok_or(io::ErrorKind::InvalidInput)?;
+            let folder = self.walk(above, Missing::Fail)?;
+            let found = retry_on_intr(|| fs::statat(&folder, *name, AtFlags::SYMLINK_NOFOLLOW))?;
+            let kind = match FileType::from_raw_mode(found.st_mode) {
+                FileType::Directory => InspectedKind::Folder,
+                FileType::RegularFile => InspectedKind::File,
+                FileType::Symlink => InspectedKind::Link,
+                _ => InspectedKind::Other,
+            };
+            let mode = u32::from(Mode::from_raw_mode(found.st_mode).as_raw_mode()) & 0o777;
+            Ok(Inspected { kind, mode, modified: u64::try_from(found.st_mtime).unwrap_or(0) })
+        }
+
+        /// The target of a link in it.
+        pub(crate) fn link_target(&self, path: &Path) -> io::Result<PathBuf> {
+            let names = names(path)?;
+            let (name, above) = names.split_last().ok_or(io::ErrorKind::InvalidInput)?;
+            let folder = self.walk(above, Missing::Fail)?;
+            let target = fs::readlinkat(&folder, *name, Vec::new())?;
+            Ok(OsString::from_vec(target.into_bytes()).into())
         }
 
         /// Makes a folder and those above it.
@@ -137,6 +196,27 @@ mod system {
                 }
             }
             Ok(())
+        }
+
+        pub(crate) fn list(&self, path: &Path) -> io::Result<Vec<std::ffi::OsString>> {
+            fs::read_dir(self.0.join(path))?.map(|entry| Ok(entry?.file_name())).collect()
+        }
+
+        pub(crate) fn inspect(&self, path: &Path) -> io::Result<Inspected> {
+            let found = fs::symlink_metadata(self.0.join(path))?;
+            let kind = match found.file_type() {
+                kind if kind.is_dir() => InspectedKind::Folder,
+                kind if kind.is_file() => InspectedKind::File,
+                kind if kind.is_symlink() => InspectedKind::Link,
+                _ => InspectedKind::Other,
+            };
+            let time = found.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+            let mode = if kind == InspectedKind::Folder { 0o755 } else { 0o644 };
+            Ok(Inspected { kind, mode, modified: time.map_or(0, |time| time.as_secs()) })
+        }
+
+        pub(crate) fn link_target(&self, path: &Path) -> io::Result<PathBuf> {
+            fs::read_link(self.0.join(path))
         }
 
         pub fn open_file(&self, path: &Path) -> io::Result<File> {

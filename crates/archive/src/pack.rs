@@ -6,7 +6,6 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -14,7 +13,7 @@ use pollux_domain::hex;
 use ring::digest::{Context, SHA256};
 use tar::{Builder, EntryType, Header};
 
-use crate::confined::ConfinedFolder;
+use crate::confined::{ConfinedFolder, Inspected, InspectedKind};
 use crate::tree::MAX_DEPTH;
 use crate::unpack::{Limits, Refusal, Skipped, safe_path};
 
@@ -117,9 +116,9 @@ struct Packing<'a> {
 
 impl Packing<'_> {
     fn contents(&mut self, path: &Path) -> Result<(), PackError> {
-        let listed = fs::read_dir(self.root.join(path)).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-        let mut names = match listed {
-            Ok(entries) => entries.into_iter().map(|entry| entry.file_name()).collect::<Vec<_>>(),
+        // Everything is looked up from the open folder: commands may put links in the way meanwhile.
+        let mut names = match self.folder.list(path) {
+            Ok(names) => names,
             Err(source) if path.as_os_str().is_empty() => {
                 return Err(PackError::Read { path: self.root.to_owned(), source });
             }
@@ -140,8 +139,8 @@ impl Packing<'_> {
             self.skip(path, why);
             return Ok(());
         }
-        let meta = match fs::symlink_metadata(self.root.join(path)) {
-            Ok(meta) => meta,
+        let found = match self.folder.inspect(path) {
+            Ok(found) => found,
             // Deleted meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => {
@@ -149,25 +148,25 @@ impl Packing<'_> {
                 return Ok(());
             }
         };
-        if meta.is_dir() {
-            self.count(path)?;
-            let mut header = header(&meta, EntryType::Directory, 0);
-            let written = self.builder.append_data(&mut header, slashed(path), io::empty());
-            written.map_err(|source| self.unwritten(source))?;
-            return self.contents(path);
+        match found.kind {
+            InspectedKind::Folder => {
+                self.count(path)?;
+                let mut header = header(found, EntryType::Directory, 0);
+                let written = self.builder.append_data(&mut header, slashed(path), io::empty());
+                written.map_err(|source| self.unwritten(source))?;
+                self.contents(path)
+            }
+            InspectedKind::Link => self.link(path, found),
+            InspectedKind::File => self.file(path, found),
+            InspectedKind::Other => {
+                self.skip(path, Refusal::NotAFile);
+                Ok(())
+            }
         }
-        if meta.is_symlink() {
-            return self.link(path, &meta);
-        }
-        if meta.is_file() {
-            return self.file(path);
-        }
-        self.skip(path, Refusal::NotAFile);
-        Ok(())
     }
 
-    fn link(&mut self, path: &Path, meta: &fs::Metadata) -> Result<(), PackError> {
-        let target = fs::read_link(self.root.join(path)).ok();
+    fn link(&mut self, path: &Path, found: Inspected) -> Result<(), PackError> {
+        let target = self.folder.link_target(path).ok();
         let text =
             target.as_deref().and_then(Path::to_str).filter(|text| !text.chars().any(char::is_control));
         let Some(text) = text else {
@@ -176,12 +175,12 @@ impl Packing<'_> {
             return Ok(());
         };
         self.count(path)?;
-        let mut header = header(meta, EntryType::Symlink, 0);
+        let mut header = header(found, EntryType::Symlink, 0);
         let written = self.builder.append_link(&mut header, path, text);
         written.map_err(|source| self.unwritten(source))
     }
 
-    fn file(&mut self, path: &Path) -> Result<(), PackError> {
+    fn file(&mut self, path: &Path, found: Inspected) -> Result<(), PackError> {
         let opened = self.folder.open_file(path).and_then(|file| Ok((file.metadata()?, file)));
         let (meta, file) = match opened {
             Ok((meta, file)) if meta.is_file() => (meta, file),
@@ -202,7 +201,7 @@ impl Packing<'_> {
         if self.total > self.limits.total {
             return Err(refused(path, Refusal::TotalTooLarge(self.limits.total)));
         }
-        let mut header = header(&meta, EntryType::Regular, meta.len());
+        let mut header = header(found, EntryType::Regular, meta.len());
         let content = Exact { inner: file, left: meta.len() };
         let written = self.builder.append_data(&mut header, path, content);
         written.map_err(|source| self.unwritten(source))
@@ -246,24 +245,13 @@ fn slashed(path: &Path) -> PathBuf {
     PathBuf::from(text)
 }
 
-fn header(meta: &fs::Metadata, kind: EntryType, size: u64) -> Header {
+fn header(found: Inspected, kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
     header.set_size(size);
-    header.set_mode(mode(meta));
-    let time = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    header.set_mtime(time.map_or(0, |time| time.as_secs()));
+    header.set_mode(found.mode);
+    header.set_mtime(found.modified);
     header
-}
-
-#[cfg(unix)]
-fn mode(meta: &fs::Metadata) -> u32 {
-    std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o777
-}
-
-#[cfg(not(unix))]
-fn mode(meta: &fs::Metadata) -> u32 {
-    if meta.is_dir() { 0o755 } else { 0o644 }
 }
 
 /// So many bytes, whatever happens to the file meanwhile: more are left out, missing ones are zeros.

@@ -35,12 +35,16 @@ pub fn check_task_id(id: &str) -> Result<(), TaskMetadataError> {
     Ok(())
 }
 
-/// Packs a task's metadata.
-pub fn pack_task_metadata(metadata: &Map<String, Value>) -> io::Result<Vec<u8>> {
+/// Packs a task's metadata; what could not be unpacked again is refused.
+pub fn pack_task_metadata(id: &str, metadata: &Map<String, Value>) -> Result<Vec<u8>, TaskMetadataError> {
+    let damaged =
+        |error: io::Error| TaskMetadataError::Damaged { id: id.to_owned(), message: error.to_string() };
+    let text = serde_json::to_vec(metadata).map_err(|error| damaged(error.into()))?;
+    if text.len() as u64 > MAX_TEXT {
+        return Err(TaskMetadataError::TooLarge { id: id.to_owned() });
+    }
     let mut packed = GzEncoder::new(Vec::new(), Compression::default());
-    serde_json::to_writer(&mut packed, metadata)?;
-    packed.flush()?;
-    packed.finish()
+    packed.write_all(&text).and_then(|()| packed.finish()).map_err(damaged)
 }
 
 /// Unpacks a task's metadata; it must hold the state that a task is restored from.
@@ -77,7 +81,7 @@ mod tests {
         let text = r#"{"z":1,"__persistedState":{"_agentSettings":{"kind":"agent-settings","workspacePath":"/w"},"_taskState":"input-required"},"_contextId":"c","_pollux":{"rev":3}}"#;
         let metadata = unpack_task_metadata("t", &gzip(text.as_bytes())).unwrap();
         assert_eq!(metadata["_pollux"], json!({"rev": 3}));
-        let packed = pack_task_metadata(&metadata).unwrap();
+        let packed = pack_task_metadata("t", &metadata).unwrap();
         let mut again = String::new();
         MultiGzDecoder::new(&packed[..]).read_to_string(&mut again).unwrap();
         assert_eq!(again, text);
@@ -96,6 +100,9 @@ mod tests {
         }
         let bomb = gzip(&vec![b' '; (MAX_TEXT + 1) as usize]);
         assert!(bomb.len() < 1 << 20 && said(&bomb).contains("larger than 64 MiB"));
+        let large = json!({"__persistedState": {}, "text": " ".repeat(MAX_TEXT as usize)});
+        let refused = pack_task_metadata("t-1", large.as_object().unwrap()).unwrap_err();
+        assert!(refused.to_string().contains("larger than 64 MiB"), "{refused}");
     }
 
     #[test]

@@ -157,6 +157,11 @@ impl Home {
         self.gemini_dir.join("projects.json")
     }
 
+    /// The token of the A2A server that this user's programs show.
+    pub fn a2a_token_file(&self) -> PathBuf {
+        self.gemini_dir.join("a2a-server-token")
+    }
+
     pub fn env_file(&self) -> PathBuf {
         self.gemini_dir.join(".env")
     }

@@ -14,6 +14,7 @@ mod background_work;
 mod budget;
 mod built_in_prompts;
 pub mod checker;
+pub mod confinement;
 mod container;
 pub mod conversation;
 mod credentials;

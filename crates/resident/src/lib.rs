@@ -9,7 +9,6 @@
 
 mod client;
 pub mod commands;
-mod confinement;
 mod connection;
 mod daemon;
 mod environment;

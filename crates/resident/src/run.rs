@@ -11,14 +11,13 @@ use pollux_domain::time::{Clock as _, SystemClock};
 use pollux_front::signals::Signals;
 use pollux_host::account::uid;
 use pollux_host::request::Request;
-use pollux_host::{VERSION, cannot_start, load_settings};
+use pollux_host::{VERSION, cannot_start, confinement, load_settings};
 use serde_json::Value;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::LocalSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::commands::RunOptions;
-use crate::confinement;
 use crate::connection::serve;
 use crate::log::Log;
 use crate::place::CorePlace;

@@ -7,6 +7,7 @@
 mod body;
 mod listen;
 mod message;
+mod patient;
 mod routes;
 
 pub use body::{EventSender, events};

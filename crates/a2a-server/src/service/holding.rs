@@ -9,7 +9,6 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::Service;
 use crate::command::Command;
 use crate::error::{A2aError, ErrorKind};
-use crate::guard::Calls;
 use crate::store::events::{Batch, Cursor};
 use crate::store::lease::{Holding, LeaseError, RENEWAL};
 use crate::task::Task;
@@ -19,10 +18,11 @@ use crate::task::record::Record;
 const BATCHING: Duration = Duration::from_millis(250);
 /// How often a holder looks for messages that other servers took.
 const INBOX: Duration = Duration::from_secs(1);
-/// Without a renewal for so long no call may start: another server may be about to take the task.
-const DOUBT: Duration = Duration::from_secs(12);
-/// One renewal may take so long.
+/// One renewal may take so long, and so long after a failed one the next follows.
 const RENEWING: Duration = Duration::from_secs(10);
+const RENEWING_AGAIN: Duration = Duration::from_secs(1);
+/// How often a record is written again after a write of our own came in between.
+const MAX_OWN: usize = 4;
 /// Between two looks at a task of another server: at first, and at most.
 const FIRST_LOOK: Duration = Duration::from_millis(250);
 const MAX_LOOK: Duration = Duration::from_secs(2);
@@ -40,27 +40,43 @@ impl Service {
         let task = self.keep(Task::new(record, None, Cursor::default()));
         let holding = match self.store.acquire(&task.id, &self.seen).await {
             Ok(holding) => Rc::new(holding),
-            Err(LeaseError::Busy) => {
-                self.tasks.borrow_mut().remove(&task.id);
-                return Err(A2aError::new(
-                    ErrorKind::Unavailable,
-                    "another server is processing this message",
-                ));
-            }
-            Err(LeaseError::Store(error)) => {
-                self.tasks.borrow_mut().remove(&task.id);
-                return Err(error);
+            Err(error) => {
+                self.forget(&task);
+                return Err(match error {
+                    LeaseError::Busy => {
+                        A2aError::new(ErrorKind::Unavailable, "another server is processing this message")
+                    }
+                    LeaseError::Store(error) => error,
+                });
             }
         };
+        self.begin_renewing(&task, &holding);
         self.begin_holding(&task, &holding);
-        self.mark(&task).await?;
-        self.save(&task, &holding).await?;
-        Ok((task, holding))
+        let stored = async {
+            self.mark(&task).await?;
+            self.save_with(&task, &holding, |record| record.used = Some(holding.epoch)).await
+        };
+        match stored.await {
+            Ok(()) => Ok((task, holding)),
+            Err(error) => {
+                self.abandon(&task, &holding);
+                self.forget(&task);
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes a task from those that are known here; the next request reads it from the store.
+    fn forget(&self, task: &Rc<Task>) {
+        let mut tasks = self.tasks.borrow_mut();
+        if tasks.get(&task.id).is_some_and(|known| Rc::ptr_eq(known, task)) {
+            tasks.remove(&task.id);
+        }
     }
 
     /// Takes a task, unless another server has it. The caller holds the gate.
     pub(super) async fn hold(self: &Rc<Self>, task: &Rc<Task>) -> Result<Hold, A2aError> {
-        if let Some(holding) = task.holding().filter(|holding| !holding.lost.is_cancelled()) {
+        if let Some(holding) = task.holding().filter(|holding| !holding.is_over()) {
             return Ok(Hold::Held(holding));
         }
         let holding = match self.store.acquire(&task.id, &self.seen).await {
@@ -68,21 +84,52 @@ impl Service {
             Err(LeaseError::Busy) => return Ok(Hold::Busy),
             Err(LeaseError::Store(error)) => return Err(error),
         };
+        self.begin_renewing(task, &holding);
+        match self.take_over(task, &holding).await {
+            Ok(()) => Ok(Hold::Held(holding)),
+            Err(error) => {
+                self.abandon(task, &holding);
+                Err(error)
+            }
+        }
+    }
+
+    async fn take_over(self: &Rc<Self>, task: &Rc<Task>, holding: &Rc<Holding>) -> Result<(), A2aError> {
         self.refresh(task).await?;
         if self.store.is_shared {
             self.fence(task, holding.epoch).await?;
         }
-        self.begin_holding(task, &holding);
+        holding.before.set(task.read(|record| record.used));
+        self.begin_holding(task, holding);
         self.mark(task).await?;
-        self.recover(task, &holding).await?;
-        Ok(Hold::Held(holding))
+        self.recover(task, holding).await
+    }
+
+    /// Gives a lease back with which nothing could be done.
+    fn abandon(self: &Rc<Self>, task: &Rc<Task>, holding: &Rc<Holding>) {
+        self.end_holding(task, holding);
+        let (service, id, holding) = (Rc::clone(self), task.id.clone(), Rc::clone(holding));
+        tokio::task::spawn_local(async move { service.store.release(&id, &holding).await });
+    }
+
+    fn begin_renewing(self: &Rc<Self>, task: &Rc<Task>, holding: &Rc<Holding>) {
+        let (service, task, holding) = (Rc::clone(self), Rc::clone(task), Rc::clone(holding));
+        tokio::task::spawn_local(async move { service.keep_lease(&task, &holding).await });
     }
 
     fn begin_holding(self: &Rc<Self>, task: &Rc<Task>, holding: &Rc<Holding>) {
         task.set_holding(Some(Rc::clone(holding)));
         task.set_cursor(holding.cursor());
         let (service, task, holding) = (Rc::clone(self), Rc::clone(task), Rc::clone(holding));
-        tokio::task::spawn_local(async move { service.keep_lease(&task, &holding).await });
+        tokio::task::spawn_local(async move { service.keep_in_step(&task, &holding).await });
+    }
+
+    fn end_holding(&self, task: &Task, holding: &Rc<Holding>) {
+        holding.ended.cancel();
+        holding.guard.close();
+        if task.holding().is_some_and(|held| Rc::ptr_eq(&held, holding)) {
+            task.set_holding(None);
+        }
     }
 
     async fn mark(&self, task: &Task) -> Result<(), A2aError> {
@@ -95,7 +142,7 @@ impl Service {
             let before = task.cursor();
             self.read_batches(task).await?;
             if task.cursor() == before {
-                return Err(A2aError::new(ErrorKind::Unavailable, "another server is running this task"));
+                return Err(taken_over());
             }
         }
         Ok(())
@@ -111,6 +158,7 @@ impl Service {
             return Ok(());
         }
         self.metrics.count("recovered", 1);
+        holding.is_recovered.set(true);
         let text = "The server running this task stopped and interrupted the turn. The last tool call may have \
                     taken effect. Send a message to continue.";
         task.change(|record| record.pending.clear());
@@ -119,20 +167,45 @@ impl Service {
         self.save(task, holding).await
     }
 
-    /// Renews the lease and writes updates until it is given up or lost.
+    /// Renews the lease until it is given up or lost. Nothing else is waited for here: a lease that is renewed too late is
+    /// taken by another server.
     async fn keep_lease(self: Rc<Self>, task: &Rc<Task>, holding: &Rc<Holding>) {
-        let mut renewal = Instant::now() + RENEWAL;
-        let mut look = Instant::now() + INBOX;
-        loop {
-            let is_shared = self.store.is_shared;
+        let mut pause = RENEWAL;
+        while self.store.is_shared {
+            let renewed = async {
+                sleep(pause).await;
+                let sent = Instant::now();
+                (sent, timeout(RENEWING, self.store.renew(&task.id, holding)).await)
+            };
             tokio::select! {
                 biased;
                 () = holding.ended.cancelled() => return,
                 () = holding.lost.cancelled() => break,
-                () = sleep_until(renewal), if is_shared => {
-                    renewal = Instant::now() + RENEWAL;
-                    self.renew(task, holding).await;
-                }
+                (sent, renewed) = renewed => match renewed {
+                    Ok(Ok(true)) => {
+                        holding.guard.renewed(sent);
+                        pause = RENEWAL;
+                    }
+                    Ok(Ok(false)) => holding.lost.cancel(),
+                    Ok(Err(_)) | Err(_) => pause = RENEWING_AGAIN,
+                },
+            }
+        }
+        tokio::select! {
+            biased;
+            () = holding.ended.cancelled() => {}
+            () = holding.lost.cancelled() => self.lose(task, holding),
+        }
+    }
+
+    /// Writes updates and looks for messages while this server has the task.
+    async fn keep_in_step(self: Rc<Self>, task: &Rc<Task>, holding: &Rc<Holding>) {
+        let mut look = Instant::now() + INBOX;
+        loop {
+            tokio::select! {
+                biased;
+                () = holding.ended.cancelled() => return,
+                () = holding.lost.cancelled() => return,
                 () = holding.has_waiting.notified() => {
                     sleep(BATCHING).await;
                     if let Err(error) = self.flush(task, holding).await {
@@ -142,9 +215,10 @@ impl Service {
                         holding.has_waiting.notify_one();
                     }
                 }
-                () = sleep_until(look), if is_shared => {
+                () = sleep_until(look), if self.store.is_shared => {
                     // Messages are taken one after another, as those that arrive here.
                     if let Ok(_gate) = task.gate.try_lock()
+                        && !holding.is_over()
                         && let Err(error) = self.read_inbox(task, holding).await
                     {
                         self.debug(&format!("task {}: {error}", task.id));
@@ -153,40 +227,29 @@ impl Service {
                 }
             }
         }
-        self.lose(task, holding);
-    }
-
-    async fn renew(&self, task: &Task, holding: &Holding) {
-        match timeout(RENEWING, self.store.renew(&task.id, holding)).await {
-            Ok(Ok(true)) => {
-                holding.renewed.set(Instant::now());
-                holding.guard.set(Calls::May);
-            }
-            Ok(Ok(false)) => holding.lost.cancel(),
-            Ok(Err(_)) | Err(_) if holding.renewed.get().elapsed() > DOUBT => holding.guard.set(Calls::Wait),
-            Ok(Err(_)) | Err(_) => {}
-        }
     }
 
     /// Another server has the task: what happens here no longer counts.
     fn lose(&self, task: &Rc<Task>, holding: &Rc<Holding>) {
         self.metrics.count("leases_lost", 1);
-        holding.guard.set(Calls::Never);
-        holding.lost.cancel();
+        holding.guard.close();
         if task.holding().is_some_and(|held| Rc::ptr_eq(&held, holding)) {
             task.set_holding(None);
         }
         // Streams go on with what the other server writes; what was not written here is forgotten.
-        self.tasks.borrow_mut().remove(&task.id);
+        self.forget(task);
         self.follow(task);
     }
 
     /// Writes the updates that wait.
     pub(super) async fn flush(&self, task: &Task, holding: &Holding) -> Result<(), A2aError> {
-        if !self.store.is_shared || holding.lost.is_cancelled() {
+        if !self.store.is_shared {
             return Ok(());
         }
         let _writing = holding.writing.lock().await;
+        if holding.lost.is_cancelled() {
+            return Err(taken_over());
+        }
         let updates = holding.waiting.borrow().clone();
         if updates.is_empty() {
             return Ok(());
@@ -194,7 +257,7 @@ impl Service {
         let at = holding.cursor().next();
         if !self.store.append(&task.id, at, &updates).await? {
             holding.lost.cancel();
-            return Err(A2aError::new(ErrorKind::Unavailable, "another server is running this task"));
+            return Err(taken_over());
         }
         holding.waiting.borrow_mut().drain(..updates.len());
         holding.batch.set(at.batch);
@@ -204,39 +267,79 @@ impl Service {
 
     /// Writes the record, its place in the index, and all updates before.
     pub(super) async fn save(&self, task: &Rc<Task>, holding: &Holding) -> Result<(), A2aError> {
-        self.flush(task, holding).await?;
-        let mut record = task.read(Clone::clone);
-        self.store.index(&mut record).await?;
-        task.change(|now| now.indexed.clone_from(&record.indexed));
-        // Updates after the last batch are in the record, so that nobody applies them twice.
-        match self.store.save(&record, holding.cursor(), task.stored()).await {
-            Ok(version) => {
-                task.set_stored(version);
-                Ok(())
-            }
-            Err(error) => {
-                if self.is_overwritten(task).await {
-                    holding.lost.cancel();
-                }
-                Err(error)
-            }
-        }
+        self.save_with(task, holding, |_| {}).await
     }
 
-    /// Whether the stored record is not the one that this server wrote last.
-    async fn is_overwritten(&self, task: &Task) -> bool {
-        let owner = task.read(|record| record.owner.clone());
-        match self.store.load(&task.id, &owner).await {
-            Ok(Some(stored)) if Some(&stored.version) != task.stored().as_ref() => {
-                let is_ours = task
-                    .read(|record| record.last >= stored.record.last && record.seen == stored.record.seen);
-                if is_ours {
-                    task.set_stored(stored.version);
-                }
-                !is_ours
-            }
-            _ => false,
+    /// The same with a change, which is made here only if it was stored: a request that failed can be repeated.
+    pub(super) async fn save_with(
+        &self,
+        task: &Rc<Task>,
+        holding: &Holding,
+        change: impl Fn(&mut Record),
+    ) -> Result<(), A2aError> {
+        self.flush(task, holding).await?;
+        // One after another, so that no write misses the change of the one before.
+        let _saving = holding.saving.lock().await;
+        if holding.is_over() {
+            return Err(taken_over());
         }
+        let mut record = task.read(Clone::clone);
+        change(&mut record);
+        let old = self.store.index(&mut record).await?;
+        let stored = self.store_record(task, holding, &record).await;
+        let (outdated, result) = match stored {
+            Ok(()) => {
+                task.change(|now| {
+                    change(now);
+                    now.indexed.clone_from(&record.indexed);
+                });
+                (old, Ok(()))
+            }
+            Err(error) => {
+                let before = task.read(|record| record.indexed.clone());
+                (record.indexed.take().filter(|name| before.as_ref() != Some(name)), Err(error))
+            }
+        };
+        if let Some(name) = outdated
+            && let Err(error) = self.store.unindex(&record.owner, &name).await
+        {
+            self.debug(&format!("task {}: {error}", task.id));
+        }
+        result
+    }
+
+    async fn store_record(
+        &self,
+        task: &Rc<Task>,
+        holding: &Holding,
+        record: &Record,
+    ) -> Result<(), A2aError> {
+        for _ in 0..MAX_OWN {
+            // Updates after the last batch are in the record, so that nobody applies them twice.
+            let error = match self.store.save(record, holding.cursor(), task.stored()).await {
+                Ok(version) => {
+                    task.set_stored(version);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            match self.store.load(&task.id).await {
+                Ok(Some(stored)) if Some(&stored.version) == task.stored().as_ref() => return Err(error),
+                // A write of ours took effect although it seemed to fail, this one or one before.
+                Ok(Some(stored)) if stored.cursor.epoch == holding.epoch => {
+                    task.set_stored(stored.version);
+                    if stored.record == *record {
+                        return Ok(());
+                    }
+                }
+                Ok(Some(_)) => {
+                    holding.lost.cancel();
+                    return Err(error);
+                }
+                Ok(None) | Err(_) => return Err(error),
+            }
+        }
+        Err(A2aError::new(ErrorKind::Unavailable, "the task changes too often"))
     }
 
     /// Gives a task up that has nothing to do.
@@ -249,13 +352,15 @@ impl Service {
 
     /// The same; the caller holds the gate.
     pub(super) async fn release(&self, task: &Rc<Task>) {
-        let Some(holding) = task.holding() else { return };
-        if holding.lost.is_cancelled() {
-            return;
-        }
+        let Some(holding) = task.holding().filter(|holding| !holding.is_over()) else { return };
         let _ = self.flush(task, &holding).await;
-        holding.ended.cancel();
-        task.set_holding(None);
+        // While the lease is held: afterwards it would be the mark of the next holder.
+        if self.store.is_shared
+            && let Err(error) = self.store.mark_active(&task.id, false).await
+        {
+            self.debug(&format!("task {}: {error}", task.id));
+        }
+        self.end_holding(task, &holding);
         if let Err(error) = self.store.release(&task.id, &holding).await {
             self.debug(&format!("task {}: {error}", task.id));
         }
@@ -264,17 +369,14 @@ impl Service {
         }
         let Some(service) = self.handle() else { return };
         let (id, epoch) = (task.id.clone(), holding.epoch);
-        tokio::task::spawn_local(async move {
-            let _ = service.store.mark_active(&id, false).await;
-            let _ = service.store.prune(&id, epoch).await;
-        });
+        tokio::task::spawn_local(async move { service.store.prune(&id, epoch).await });
     }
 
     /// Reads what other servers wrote about a task that is not held here.
     pub(crate) async fn refresh(&self, task: &Rc<Task>) -> Result<(), A2aError> {
         self.read_batches(task).await?;
-        let (owner, known) = (task.read(|record| record.owner.clone()), task.stored());
-        let Some(stored) = self.store.load(&task.id, &owner).await? else { return Ok(()) };
+        let known = task.stored();
+        let Some(stored) = self.store.load(&task.id).await? else { return Ok(()) };
         if task.catch_up(stored, known.as_ref()) {
             self.read_batches(task).await?;
         }
@@ -290,11 +392,14 @@ impl Service {
                 return Ok(());
             }
             match batch {
+                // What a store makes up must not lead in a circle.
+                Some(Batch::Next(epoch)) if epoch <= at.epoch => return Ok(()),
+                Some(Batch::Updates(_)) if at == task.cursor() => return Ok(()),
                 None => return Ok(()),
                 Some(Batch::Next(epoch)) => task.set_cursor(Cursor { epoch, batch: 0 }),
                 Some(Batch::Updates(updates)) => {
                     for (number, update) in updates {
-                        if number == task.last() + 1 {
+                        if number == task.last().saturating_add(1) {
                             task.publish(update);
                         }
                     }
@@ -350,8 +455,10 @@ impl Service {
         let Ok(Hold::Held(holding)) = self.hold(task).await else { return };
         let _ = self.read_inbox(task, &holding).await;
         if self.config.resume_tasks
+            && holding.is_recovered.get()
             && !task.has_commands()
             && task.read(|record| record.state == TaskState::InputRequired)
+            && self.save_with(task, &holding, |record| record.used = Some(holding.epoch)).await.is_ok()
         {
             let text =
                 "The previous turn was interrupted. Continue, and check first what has been done already.";
@@ -362,4 +469,8 @@ impl Service {
             self.release(task).await;
         }
     }
+}
+
+fn taken_over() -> A2aError {
+    A2aError::new(ErrorKind::Unavailable, "another server works on this task")
 }

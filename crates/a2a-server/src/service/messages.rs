@@ -60,7 +60,7 @@ impl Service {
         params: &Value,
         digest: &str,
     ) -> Result<Sent, A2aError> {
-        self.check_limits(&caller.owner)?;
+        let _place = self.take_place(&caller.owner, None)?;
         let settings = incoming::settings(&message, params);
         let mut id = Uuid::new_v4().to_string();
         if let Some(earlier) = self.store.claim_first(&caller.owner, digest, &id).await? {
@@ -76,7 +76,8 @@ impl Service {
             }
         }
         let context = message.ids.context.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
-        let workspace = match workspace::open(&self.config, &id, settings.workspace_path.as_deref()) {
+        let owner = &caller.owner;
+        let workspace = match workspace::open(&self.config, owner, &id, settings.workspace_path.as_deref()) {
             Ok(workspace) => workspace,
             Err(error) => {
                 self.store.unclaim_first(&caller.owner, digest).await?;
@@ -105,13 +106,14 @@ impl Service {
     pub(crate) async fn create_empty(
         self: &Rc<Self>,
         caller: &Caller,
-        context: Option<&str>,
+        context: Option<String>,
         settings: AgentSettings,
     ) -> Result<Rc<Task>, A2aError> {
-        self.check_limits(&caller.owner)?;
+        let _place = self.take_place(&caller.owner, None)?;
         let id = Uuid::new_v4().to_string();
-        let context = context.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
-        let workspace = workspace::open(&self.config, &id, settings.workspace_path.as_deref())?;
+        let context = context.unwrap_or_else(|| Uuid::new_v4().to_string());
+        let workspace =
+            workspace::open(&self.config, &caller.owner, &id, settings.workspace_path.as_deref())?;
         let mut record = Record::new(&id, &context, &caller.owner);
         // It waits, although upstream calls it submitted until then.
         record.state = TaskState::Submitted;
@@ -120,9 +122,9 @@ impl Service {
         record.owns_workspace = workspace.is_own;
         let (task, _) = self.create(record).await?;
         self.metrics.count("tasks", 1);
-        let _gate = task.gate.lock().await;
+        let gate = task.gate.lock().await;
         self.release(&task).await;
-        drop(_gate);
+        drop(gate);
         Ok(task)
     }
 
@@ -138,10 +140,8 @@ impl Service {
         let sent = |task: Rc<Task>, is_duplicate| {
             Ok(Sent { task, from, is_duplicate, is_new: false, digest: digest.to_owned() })
         };
-        let (state, is_seen, pending) = task.read(|record| {
-            (record.state, record.seen.iter().any(|seen| seen == digest), record.pending.clone())
-        });
-        if is_seen {
+        let (state, pending) = task.read(|record| (record.state, record.pending.clone()));
+        if task.read(|record| record.has_seen(digest)) {
             drop(gate);
             return sent(task, true);
         }
@@ -152,23 +152,45 @@ impl Service {
                 format!("the task is {word} and accepts no messages"),
             ));
         }
-        self.check_limits(&caller.owner)?;
+        let _place = self.take_place(&caller.owner, Some(&task.id))?;
         let asked = incoming::asked(&message, &pending)?;
         let written = waiting_message(&message.to_json(Dialect::Tagged), self.now().millis());
-        if !self.store.claim(&task.id, digest, &written).await? {
-            drop(gate);
-            return sent(task, true);
+        // A message that waits already was not carried out by then: its server failed, or has not seen it yet.
+        let is_first = self.store.claim(&task.id, digest, &written).await?;
+        let delivered = async {
+            match self.hold(&task).await? {
+                // Another server had the task, and may have carried it out.
+                Hold::Held(_) if task.read(|record| record.has_seen(digest)) => Ok(true),
+                Hold::Held(holding) => {
+                    self.accept(&task, &holding, message, digest, asked).await?;
+                    Ok(false)
+                }
+                // Its holder finds the message in the inbox.
+                Hold::Busy => {
+                    self.follow(&task);
+                    Ok(!is_first)
+                }
+            }
+        };
+        match delivered.await {
+            Ok(is_duplicate) => {
+                if is_duplicate {
+                    self.remove_seen(&task, digest);
+                }
+                drop(gate);
+                sent(task, is_duplicate)
+            }
+            // Its client reads an error, so it is not carried out later either, as far as that can be had now.
+            Err(error) => {
+                if is_first {
+                    let _ = self.store.remove_message(&task.id, digest).await;
+                }
+                Err(error)
+            }
         }
-        match self.hold(&task).await? {
-            Hold::Held(holding) => self.accept(&task, &holding, message, digest, asked).await?,
-            // Its holder finds the message in the inbox.
-            Hold::Busy => self.follow(&task),
-        }
-        drop(gate);
-        sent(task, false)
     }
 
-    /// Records that a message was taken, durably, and then acts on it.
+    /// Records that a message was taken, durably, and then acts on it. After an error nothing has changed.
     async fn accept(
         self: &Rc<Self>,
         task: &Rc<Task>,
@@ -178,15 +200,27 @@ impl Service {
         asked: Asked,
     ) -> Result<(), A2aError> {
         let message = Message { ids: task.read(Record::ids), ..message };
-        task.change(|record| {
+        let change = |record: &mut Record| {
             record.see(digest);
             record.append(&message);
             record.state = TaskState::Working;
             record.said = None;
-        });
-        self.save(task, holding).await?;
+            record.used = Some(holding.epoch);
+        };
+        self.save_with(task, holding, change).await?;
         self.carry_out(task, holding, asked);
+        self.remove_seen(task, digest);
         Ok(())
+    }
+
+    /// Removes a message from the inbox that the stored record has seen; otherwise it would be carried out again once the
+    /// record has forgotten it.
+    fn remove_seen(self: &Rc<Self>, task: &Rc<Task>, digest: &str) {
+        if !task.read(|record| record.has_seen(digest)) {
+            return;
+        }
+        let (service, id, digest) = (Rc::clone(self), task.id.clone(), digest.to_owned());
+        tokio::task::spawn_local(async move { service.store.remove_message(&id, &digest).await });
     }
 
     fn carry_out(self: &Rc<Self>, task: &Rc<Task>, holding: &Rc<Holding>, asked: Asked) {
@@ -209,19 +243,25 @@ impl Service {
         task: &Rc<Task>,
         holding: &Rc<Holding>,
     ) -> Result<(), A2aError> {
-        let seen = task.read(|record| record.seen.clone());
-        for InboxMessage { digest, content } in self.store.inbox(&task.id, &seen).await? {
+        for InboxMessage { digest, content } in self.store.inbox(&task.id).await? {
             if digest == CANCEL {
-                task.change(|record| record.see(&digest));
                 self.cancel_held(task, holding).await;
+                self.store.remove_message(&task.id, &digest).await?;
+                continue;
+            }
+            if task.read(|record| record.has_seen(&digest)) {
+                self.store.remove_message(&task.id, &digest).await?;
                 continue;
             }
             let message = Message::read(content.get("message").unwrap_or(&Value::Null));
-            let pending = task.read(|record| record.pending.clone());
+            let (pending, is_final) = task.read(|record| (record.pending.clone(), record.state.is_final()));
             match incoming::asked(&message, &pending) {
-                Ok(asked) => self.accept(task, holding, message, &digest, asked).await?,
-                // It answered a question that is no longer open.
-                Err(_) => task.change(|record| record.see(&digest)),
+                Ok(asked) if !is_final => self.accept(task, holding, message, &digest, asked).await?,
+                // It came after the end, or answers a question that is no longer open.
+                _ => {
+                    self.save_with(task, holding, |record| record.see(&digest)).await?;
+                    self.store.remove_message(&task.id, &digest).await?;
+                }
             }
         }
         Ok(())

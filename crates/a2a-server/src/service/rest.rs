@@ -19,21 +19,38 @@ use crate::store::lease::Holding;
 use crate::task::Task;
 use crate::workspace;
 
+/// What this process has of a task on its machine.
+#[derive(Debug, Default)]
+pub(super) struct LocalTask {
+    /// The holder that wrote the session file.
+    epoch: u64,
+    /// The file of its session.
+    session: Option<PathBuf>,
+    /// What the workspace was when it was stored or restored last.
+    stored: Option<String>,
+}
+
 /// Between two attempts to store a task.
 const PAUSE: Duration = Duration::from_secs(2);
 
 impl Service {
     /// Stores everything and tells the update, which ends or pauses the turn.
     pub(crate) async fn rest(&self, task: &Rc<Task>, update: Update) {
-        let Some(holding) = task.holding().filter(|holding| !holding.lost.is_cancelled()) else { return };
+        let Some(holding) = task.holding().filter(|holding| !holding.is_over()) else { return };
+        let mut unstored = None;
         if self.store.is_shared
             && let Err(error) = self.archive(task, &holding).await
         {
             (self.log)(&format!("task {}: the workspace was not stored: {error}", task.id));
+            unstored = Some(format!(
+                "Warning: the workspace could not be stored ({error}). This server keeps it and tries again after the \
+                 next turn; another server would continue with what was stored before."
+            ));
         }
-        self.prepare_update(task, update);
+        task.change(|record| record.unstored = unstored);
+        self.prepare_warned(task, update);
         // Also a store that is away for long gets it in the end; the client need not wait for that.
-        while !holding.lost.is_cancelled() {
+        while !holding.is_over() {
             let saved = self.save(task, &holding).await;
             task.announce();
             match saved {
@@ -47,24 +64,43 @@ impl Service {
         }
     }
 
+    /// Takes an update in with the warning about the workspace, which the record keeps apart from what was said.
+    fn prepare_warned(&self, task: &Rc<Task>, mut update: Update) {
+        let said = match &mut update {
+            Update::Status(update) => {
+                let said = update.status.message.clone();
+                let state = update.status.state;
+                update.status.message = task.change(|record| {
+                    record.state = state;
+                    record.with_warning(said.clone())
+                });
+                said
+            }
+            _ => None,
+        };
+        self.prepare_update(task, update);
+        task.change(|record| record.said = said);
+    }
+
     /// Stores workspace and session under names that no earlier holder writes.
     async fn archive(&self, task: &Rc<Task>, holding: &Holding) -> Result<(), A2aError> {
-        let file = task.session_file.borrow().clone();
+        let file = self.local.borrow().get(&task.id).and_then(|local| local.session.clone());
         if let Some(file) = file.filter(|file| file.exists()) {
             let name = format!("session-{:08}.json", holding.epoch);
             self.upload(task, &name, &file).await?;
             task.change(|record| record.session_object = Some(name));
         }
-        let (root, owns, archived) =
-            task.read(|record| (record.workspace.clone(), record.owns_workspace, record.archived.clone()));
+        let (root, owns) = task.read(|record| (record.workspace.clone(), record.owns_workspace));
         if !owns {
             return Ok(());
         }
+        let stored = self.local.borrow().get(&task.id).and_then(|local| local.stored.clone());
         let packed = self.scratch.path().join(format!("{}.tar.gz", task.id));
         let into = packed.clone();
         let packing = move || -> Result<Option<(Option<String>, String)>, String> {
+            // Before packing: what changes meanwhile is stored the next time.
             let now = fingerprint(&root).map_err(|error| error.to_string())?;
-            if now.is_some() && archived == now {
+            if now.is_some() && stored == now {
                 return Ok(None);
             }
             let packed = pack_workspace(&root, &into, &Limits::workspace());
@@ -83,9 +119,9 @@ impl Service {
         let uploaded = uploaded.await;
         let _ = fs::remove_file(&packed);
         uploaded?;
+        self.local.borrow_mut().entry(task.id.clone()).or_default().stored = fingerprint;
         task.change(|record| {
             record.archive = Some(name);
-            record.archived = fingerprint;
             record.checksum = Some(checksum);
         });
         Ok(())
@@ -97,24 +133,16 @@ impl Service {
         Ok(())
     }
 
-    /// The workspace of a task on this machine, as it was at the last rest point.
-    pub(crate) async fn restore(&self, task: &Rc<Task>) -> Result<PathBuf, A2aError> {
-        let (owns, path, archive, archived, session) = task.read(|record| {
-            (
-                record.owns_workspace,
-                record.workspace.clone(),
-                record.archive.clone(),
-                record.archived.clone(),
-                record.session_object.clone(),
-            )
-        });
-        if let Some(name) = session.filter(|_| self.store.is_shared) {
-            let file = self.scratch.path().join(format!("{}.json", task.id));
-            let key = key(&format!("tasks/{}/{name}", task.id))?;
-            if self.store.blobs.get_file(&key, &file).await?.is_some() {
-                self.restored.borrow_mut().insert(task.id.clone(), file);
-            }
-        }
+    /// The workspace of a task on this machine, and the file that its session continues if that is not known here. A
+    /// folder that was used last on this machine is taken as it is: it may have more than could be stored.
+    pub(crate) async fn restore(
+        &self,
+        task: &Rc<Task>,
+        holding: &Holding,
+    ) -> Result<(PathBuf, Option<PathBuf>), A2aError> {
+        let (owns, path, owner) =
+            task.read(|record| (record.owns_workspace, record.workspace.clone(), record.owner.clone()));
+        let session = self.restore_session(task, holding).await?;
         if !owns {
             // It may have been replaced by a link meanwhile, and other machines may not have it.
             let wished = path.to_string_lossy();
@@ -123,61 +151,84 @@ impl Service {
                 .workspace
                 .as_ref()
                 .is_some_and(|own| own.canonicalize().is_ok_and(|own| own == path));
-            return match is_servers {
-                true => Ok(path),
-                false => {
-                    workspace::open(&self.config, &task.id, Some(&wished)).map(|workspace| workspace.path)
-                }
+            let path = match is_servers {
+                true => path,
+                false => workspace::open(&self.config, &owner, &task.id, Some(&wished))?.path,
             };
+            return Ok((path, session));
         }
-        let place = workspace::own(&self.config, &task.id)?;
-        if let Some(name) = archive.filter(|_| self.store.is_shared) {
-            self.unpack(task, &name, archived, &place).await?;
+        let place = workspace::own(&self.config, &owner, &task.id)?;
+        if self.store.is_shared {
+            let used = workspace::used(&self.config, &task.id);
+            let is_newest = used.is_some() && (used == holding.before.get() || used == Some(holding.epoch));
+            let archive = task.read(|record| record.archive.clone());
+            if let Some(name) = archive.filter(|_| !is_newest) {
+                self.unpack(task, holding, &name, &place).await?;
+            }
+            workspace::set_used(&self.config, &task.id, holding.epoch)?;
         }
         task.change(|record| record.workspace.clone_from(&place));
-        Ok(place)
+        Ok((place, session))
     }
 
-    async fn unpack(
-        &self,
-        task: &Task,
-        name: &str,
-        archived: Option<String>,
-        place: &Path,
-    ) -> Result<(), A2aError> {
-        let failed = |error: String| A2aError::new(ErrorKind::Internal, error);
-        let root = place.to_path_buf();
-        let present = spawn_blocking(move || fingerprint(&root).ok().flatten()).await.unwrap_or_default();
-        if present.is_some() && present == archived {
-            return Ok(());
+    /// The session file to continue; none for a new session or one that this server can resume itself.
+    async fn restore_session(&self, task: &Rc<Task>, holding: &Holding) -> Result<Option<PathBuf>, A2aError> {
+        let stored = task.read(|record| record.session_object.clone());
+        if !self.store.is_shared {
+            return Ok(None);
         }
+        // The file of the last turn here may have more than was stored.
+        let local = self.local.borrow().get(&task.id).and_then(|local| {
+            let is_newest = Some(local.epoch) == holding.before.get() || local.epoch == holding.epoch;
+            local.session.clone().filter(|file| is_newest && file.exists())
+        });
+        if local.is_some() {
+            return Ok(local);
+        }
+        let Some(name) = stored else { return Ok(None) };
+        let file = self.scratch.path().join(format!("{}.json", task.id));
+        let key = key(&format!("tasks/{}/{name}", task.id))?;
+        Ok(self.store.blobs.get_file(&key, &file).await?.map(|_| file))
+    }
+
+    async fn unpack(&self, task: &Task, holding: &Holding, name: &str, place: &Path) -> Result<(), A2aError> {
+        let failed = |error: String| A2aError::new(ErrorKind::Internal, error);
         let packed = self.scratch.path().join(format!("{}.restore.tar.gz", task.id));
         let key = key(&format!("tasks/{}/{name}", task.id))?;
         if self.store.blobs.get_file(&key, &packed).await?.is_none() {
             return Err(failed("the stored workspace is missing".to_owned()));
         }
+        // A server on the same machine may have the task, and with it the folder.
+        if holding.is_over() || !holding.guard.is_open() {
+            return Err(A2aError::new(ErrorKind::Unavailable, "another server may work on this task"));
+        }
         let (root, from) = (place.to_path_buf(), packed.clone());
         let expected = task.read(|record| record.checksum.clone());
-        let unpacking = move || -> Result<(), String> {
+        let unpacking = move || -> Result<Option<String>, String> {
             let found = checksum(&from).map_err(|error| error.to_string())?;
             if expected.is_some_and(|expected| expected != found) {
                 return Err("the stored workspace is damaged".to_owned());
             }
             fs::remove_dir_all(&root)
-                .and_then(|()| fs::create_dir(&root))
+                .and_then(|()| workspace::create(&root))
                 .map_err(|error| error.to_string())?;
-            unpack_workspace(&from, &root, &Limits::workspace()).map(drop).map_err(|error| error.to_string())
+            unpack_workspace(&from, &root, &Limits::workspace()).map_err(|error| error.to_string())?;
+            Ok(fingerprint(&root).ok().flatten())
         };
         let done = spawn_blocking(unpacking).await;
         let _ = fs::remove_file(&packed);
-        done.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+        let stored = done.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+        self.local.borrow_mut().entry(task.id.clone()).or_default().stored = stored;
         self.debug(&format!("task {}: workspace restored", task.id));
         Ok(())
     }
 
     /// Remembers the file of a session; the copy of the turn before is not needed any more.
-    pub(crate) fn replace_session_file(&self, task: &Task, file: Option<PathBuf>) {
-        let old = task.session_file.replace(file.clone());
+    pub(crate) fn replace_session_file(&self, task: &Task, holding: &Holding, file: Option<PathBuf>) {
+        let mut local = self.local.borrow_mut();
+        let local = local.entry(task.id.clone()).or_default();
+        local.epoch = holding.epoch;
+        let old = std::mem::replace(&mut local.session, file.clone());
         if let Some(old) = old.filter(|old| self.store.is_shared && Some(old) != file.as_ref()) {
             let _ = fs::remove_file(old);
         }

@@ -4,7 +4,7 @@ use pollux_a2a::protocol::{Dialect, Update};
 use pollux_blobs::{Condition, PutError};
 use serde_json::{Value, json};
 
-use super::{TaskStore, key, prefix};
+use super::{TaskStore, key};
 use crate::error::A2aError;
 
 /// A batch of a holder of the task.
@@ -34,7 +34,7 @@ impl Cursor {
 
     /// The place after this one.
     pub(crate) fn next(self) -> Self {
-        Self { batch: self.batch + 1, ..self }
+        Self { batch: self.batch.saturating_add(1), ..self }
     }
 
     fn name(self, task: &str) -> String {
@@ -83,12 +83,10 @@ impl TaskStore {
     /// Deletes the batches of holders before this one, which nobody needs any more.
     pub(crate) async fn prune(&self, task: &str, before: u64) -> Result<(), A2aError> {
         let folder = format!("tasks/{task}/events/");
-        let page = self.blobs.list(&prefix(&folder)?, None, 1_000).await?;
-        for entry in page.entries {
-            let name = entry.key.as_str().strip_prefix(&folder).unwrap_or_default();
+        for (key, name) in self.names(&folder).await? {
             let epoch = name.split('-').next().and_then(|epoch| epoch.parse::<u64>().ok());
             if epoch.is_some_and(|epoch| epoch < before) {
-                self.blobs.delete(&entry.key, Condition::Any).await?;
+                self.blobs.delete(&key, Condition::Any).await?;
             }
         }
         Ok(())

@@ -2,6 +2,8 @@
 //!
 //! The name of an index object says everything that lists select by, so that only the tasks of a page are read.
 
+use std::collections::HashSet;
+
 use pollux_a2a::protocol::TaskState;
 use pollux_blobs::Condition;
 use pollux_domain::time::Timestamp;
@@ -73,30 +75,35 @@ impl ListQuery {
 }
 
 impl TaskStore {
-    /// Puts a task where lists find it in its present state.
-    pub(crate) async fn index(&self, record: &mut Record) -> Result<(), A2aError> {
+    /// Puts a task where lists find it in its present state; gives the entry that it replaces. That one is removed when
+    /// the record is stored, or this one if it is not: two of them would be listed twice.
+    pub(crate) async fn index(&self, record: &mut Record) -> Result<Option<String>, A2aError> {
         let name = name(record);
         let old = record.indexed.replace(name.clone());
         if old.as_deref() == Some(&name) {
-            return Ok(());
+            return Ok(None);
         }
         self.blobs.put(&key(&format!("owners/{}/{name}", record.owner))?, b"", Condition::Any).await?;
-        if let Some(old) = old {
-            self.blobs.delete(&key(&format!("owners/{}/{old}", record.owner))?, Condition::Any).await?;
-        }
-        Ok(())
+        Ok(old)
+    }
+
+    /// Removes an entry.
+    pub(crate) async fn unindex(&self, owner: &str, name: &str) -> Result<(), A2aError> {
+        Ok(self.blobs.delete(&key(&format!("owners/{owner}/{name}"))?, Condition::Any).await?)
     }
 
     /// A page of an owner's tasks.
     pub(crate) async fn list(&self, owner: &str, query: &ListQuery) -> Result<Listed, A2aError> {
         let folder = format!("owners/{owner}/");
         let (mut listed, mut after) = (Listed::default(), None);
-        let mut last = None;
+        let (mut last, mut known) = (None, HashSet::new());
         loop {
             let page = self.blobs.list(&prefix(&folder)?, after.as_ref(), 1_000).await?;
             for entry in &page.entries {
                 let name = entry.key.as_str().strip_prefix(&folder).unwrap_or_default();
-                if !query.selects(name) {
+                let id = name.splitn(4, '-').nth(3).unwrap_or_default().to_owned();
+                // A server that died while it moved an entry may have left the old one.
+                if !known.insert(id.clone()) || !query.selects(name) {
                     continue;
                 }
                 listed.total += 1;
@@ -104,7 +111,7 @@ impl TaskStore {
                     continue;
                 }
                 if listed.tasks.len() < query.size {
-                    listed.tasks.push(name.splitn(4, '-').nth(3).unwrap_or_default().to_owned());
+                    listed.tasks.push(id);
                     last = Some(name.to_owned());
                 } else {
                     listed.token.clone_from(&last);
@@ -128,15 +135,23 @@ mod tests {
 
     #[tokio::test]
     async fn pages_cover_all_tasks_of_the_owner_newest_first() {
-        let store = TaskStore { blobs: Arc::new(MemoryBlobs::new()), replica: "r".into(), is_shared: false };
+        let store = TaskStore {
+            blobs: Arc::new(MemoryBlobs::new()),
+            replica: "r".into(),
+            is_shared: false,
+            sole_owner: None,
+        };
         for number in 0..250_i64 {
             let mut record = Record::new(&format!("t-{number}"), "c", "anna");
             record.updated = Timestamp::from_millis(1_700_000_000_000 + number).to_iso();
             record.state = if number % 2 == 0 { TaskState::Working } else { TaskState::InputRequired };
-            store.index(&mut record).await.unwrap();
-            // A task that changes keeps one place.
+            assert_eq!(store.index(&mut record).await.unwrap(), None);
             record.updated = Timestamp::from_millis(1_700_000_001_000 + number).to_iso();
-            store.index(&mut record).await.unwrap();
+            let old = store.index(&mut record).await.unwrap().unwrap();
+            // A task is listed once, also while it has two entries.
+            if number % 3 > 0 {
+                store.unindex("anna", &old).await.unwrap();
+            }
         }
         store.index(&mut Record::new("foreign", "c", "ben")).await.unwrap();
         let mut query = ListQuery { size: 100, ..ListQuery::default() };

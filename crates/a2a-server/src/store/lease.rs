@@ -14,13 +14,24 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Cursor, TaskStore, key};
-use crate::error::A2aError;
+use crate::error::{A2aError, ErrorKind};
 use crate::guard::Guard;
 
 /// How often a holder renews its lease.
 pub(crate) const RENEWAL: Duration = Duration::from_secs(5);
 /// A lease that stays unchanged for so long is abandoned.
 const SILENCE: Duration = Duration::from_secs(20);
+
+/// How many writes of our own may come in between.
+const MAX_OWN: usize = 4;
+
+/// What the object of a lease says.
+#[derive(Debug, Default)]
+struct Lease {
+    /// Empty if nobody holds it.
+    replica: String,
+    epoch: u64,
+}
 
 /// The lease that this server holds on a task.
 pub(crate) struct Holding {
@@ -38,9 +49,14 @@ pub(crate) struct Holding {
     pub(crate) lost: CancellationToken,
     /// The lease was given up.
     pub(crate) ended: CancellationToken,
-    pub(crate) renewed: Cell<Instant>,
     /// Lets calls of tools wait while the lease is in doubt.
     pub(crate) guard: Guard,
+    /// Held while the record is written.
+    pub(crate) saving: tokio::sync::Mutex<()>,
+    /// The holder that used the workspace last before this one.
+    pub(crate) before: Cell<Option<u64>>,
+    /// The holder before was interrupted in the middle of something.
+    pub(crate) is_recovered: Cell<bool>,
 }
 
 /// Why a lease could not be had.
@@ -61,8 +77,18 @@ impl<T: Into<A2aError>> From<T> for LeaseError {
     }
 }
 
+impl Lease {
+    fn read(bytes: &[u8]) -> Self {
+        let value: Value = serde_json::from_slice(bytes).unwrap_or(Value::Null);
+        Self {
+            replica: value.get("replica").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            epoch: value.get("epoch").and_then(Value::as_u64).unwrap_or_default(),
+        }
+    }
+}
+
 impl Holding {
-    pub(crate) fn new(epoch: u64, version: Version) -> Self {
+    pub(crate) fn new(epoch: u64, version: Version, guard: Guard) -> Self {
         Self {
             epoch,
             version: RefCell::new(version),
@@ -73,9 +99,16 @@ impl Holding {
             writing: tokio::sync::Mutex::new(()),
             lost: CancellationToken::new(),
             ended: CancellationToken::new(),
-            renewed: Cell::new(Instant::now()),
-            guard: Guard::new(),
+            guard,
+            saving: tokio::sync::Mutex::new(()),
+            before: Cell::new(None),
+            is_recovered: Cell::new(false),
         }
+    }
+
+    /// Whether this server no longer has the task.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lost.is_cancelled() || self.ended.is_cancelled()
     }
 
     /// The last batch of events.
@@ -109,25 +142,27 @@ impl TaskStore {
         let (epoch, condition) = match self.blobs.get(&key).await? {
             None => (1, Condition::Absent),
             Some(blob) => {
-                let lease: Value = serde_json::from_slice(&blob.bytes).unwrap_or(Value::Null);
-                let is_held =
-                    lease.get("replica").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
-                if is_held && seen.age(task, &blob.version) < SILENCE {
+                let lease = Lease::read(&blob.bytes);
+                if !lease.replica.is_empty() && seen.age(task, &blob.version) < SILENCE {
                     return Err(LeaseError::Busy);
                 }
-                let epoch = lease.get("epoch").and_then(Value::as_u64).unwrap_or_default();
-                (epoch + 1, Condition::Version(blob.version))
+                let next = lease.epoch.checked_add(1);
+                let damaged = || A2aError::new(ErrorKind::Internal, "the stored lease is damaged");
+                (next.ok_or_else(damaged)?, Condition::Version(blob.version))
             }
         };
         let bytes = self.lease(epoch, 0, &self.replica);
+        let sent = Instant::now();
+        let held = |version| {
+            seen.forget(task);
+            let guard = if self.is_shared { Guard::since(sent) } else { Guard::open() };
+            Ok(Holding::new(epoch, version, guard))
+        };
         match self.blobs.put(&key, bytes.as_bytes(), condition).await {
-            Ok(version) => {
-                seen.forget(task);
-                Ok(Holding::new(epoch, version))
-            }
+            Ok(version) => held(version),
             Err(PutError::Conflict(_)) => match self.blobs.get(&key).await? {
                 // The response to our own write may have been lost.
-                Some(there) if there.bytes == bytes.as_bytes() => Ok(Holding::new(epoch, there.version)),
+                Some(there) if there.bytes == bytes.as_bytes() => held(there.version),
                 _ => Err(LeaseError::Busy),
             },
             Err(PutError::Store(error)) => Err(error.into()),
@@ -149,21 +184,31 @@ impl TaskStore {
 
     async fn write(&self, task: &str, holding: &Holding, bytes: &str) -> Result<bool, A2aError> {
         let key = key(&format!("tasks/{task}/lease"))?;
-        let version = holding.version.borrow().clone();
-        match self.blobs.put(&key, bytes.as_bytes(), Condition::Version(version)).await {
-            Ok(version) => {
-                holding.version.replace(version);
-                Ok(true)
-            }
-            Err(PutError::Conflict(_)) => match self.blobs.get(&key).await? {
-                Some(there) if there.bytes == bytes.as_bytes() => {
-                    holding.version.replace(there.version);
-                    Ok(true)
+        for _ in 0..MAX_OWN {
+            let version = holding.version.borrow().clone();
+            match self.blobs.put(&key, bytes.as_bytes(), Condition::Version(version)).await {
+                Ok(version) => {
+                    holding.version.replace(version);
+                    return Ok(true);
                 }
-                _ => Ok(false),
-            },
-            Err(PutError::Store(error)) => Err(error.into()),
+                Err(PutError::Conflict(_)) => {
+                    let Some(there) = self.blobs.get(&key).await? else { return Ok(false) };
+                    let is_written = there.bytes == bytes.as_bytes();
+                    let lease = Lease::read(&there.bytes);
+                    // A write of ours took effect after we had given up waiting for it.
+                    let is_ours = lease.replica == self.replica && lease.epoch == holding.epoch;
+                    if !is_written && !is_ours {
+                        return Ok(false);
+                    }
+                    holding.version.replace(there.version);
+                    if is_written {
+                        return Ok(true);
+                    }
+                }
+                Err(PutError::Store(error)) => return Err(error.into()),
+            }
         }
+        Err(A2aError::new(ErrorKind::Unavailable, "the lease changes too often"))
     }
 
     fn lease(&self, epoch: u64, beat: u64, replica: &str) -> String {
@@ -181,8 +226,12 @@ mod tests {
 
     fn stores() -> (TaskStore, TaskStore) {
         let blobs: Arc<dyn Blobs> = Arc::new(MemoryBlobs::new());
-        let store =
-            |name: &str| TaskStore { blobs: Arc::clone(&blobs), replica: name.into(), is_shared: true };
+        let store = |name: &str| TaskStore {
+            blobs: Arc::clone(&blobs),
+            replica: name.into(),
+            is_shared: true,
+            sole_owner: None,
+        };
         (store("a"), store("b"))
     }
 

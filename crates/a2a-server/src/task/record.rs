@@ -9,8 +9,12 @@ use pollux_domain::JsonObject;
 use pollux_domain::time::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
-/// Limits of what is kept: messages, text of one of them, artifacts, text of one of them, ids of messages.
+/// Limits of what is kept: messages, bytes of all and of one of them, parts and text of one, artifacts, text of one of
+/// them, ids of messages.
 const MAX_HISTORY: usize = 200;
+const MAX_HISTORY_BYTES: usize = 4 * 1024 * 1024;
+const MAX_MESSAGE: usize = 1024 * 1024;
+const MAX_PARTS: usize = 100;
 const MAX_TEXT: usize = 256 * 1024;
 const MAX_ARTIFACTS: usize = 50;
 const MAX_OUTPUT: usize = 64 * 1024;
@@ -53,13 +57,16 @@ pub(crate) struct Record {
     pub(crate) last: u64,
     /// The name of the task in the index of its owner.
     pub(crate) indexed: Option<String>,
-    /// The archive that the workspace is restored from, and what it contained.
+    /// The archive that the workspace is restored from.
     pub(crate) archive: Option<String>,
-    pub(crate) archived: Option<String>,
     /// The checksum of the archive.
     pub(crate) checksum: Option<String>,
     /// The object that the session is restored from.
     pub(crate) session_object: Option<String>,
+    /// The holder that used the workspace last.
+    pub(crate) used: Option<u64>,
+    /// Why the workspace was not stored at the last rest point, for the client.
+    pub(crate) unstored: Option<String>,
 }
 
 impl Record {
@@ -83,9 +90,10 @@ impl Record {
             last: 0,
             indexed: None,
             archive: None,
-            archived: None,
             checksum: None,
             session_object: None,
+            used: None,
+            unstored: None,
         }
     }
 
@@ -126,18 +134,28 @@ impl Record {
         let same = self.history.last_mut().filter(|last| last.id == message.id && last.role == message.role);
         if let Some(last) = same {
             for part in &message.parts {
+                let has_room = last.parts.len() < MAX_PARTS;
                 match (last.parts.last_mut().map(|last| &mut last.body), &part.body) {
                     (Some(PartBody::Text(text)), PartBody::Text(more)) if text.len() < MAX_TEXT => {
                         text.push_str(more);
                     }
                     (Some(PartBody::Text(_)), PartBody::Text(_)) => {}
-                    _ => last.parts.push(part.clone()),
+                    _ if has_room => last.parts.push(kept_part(part)),
+                    _ => {}
                 }
             }
             return;
         }
-        self.history.push(message.clone());
-        let extra = self.history.len().saturating_sub(MAX_HISTORY);
+        self.history.push(kept(message));
+        let mut left = MAX_HISTORY_BYTES;
+        let kept = self.history.iter().rev().take(MAX_HISTORY).take_while(|message| {
+            let size = parts_size(&message.parts);
+            let fits = size <= left;
+            left = left.saturating_sub(size);
+            fits
+        });
+        // The newest message is kept whatever its size.
+        let extra = self.history.len() - kept.count().max(1);
         self.history.drain(..extra);
     }
 
@@ -158,22 +176,30 @@ impl Record {
         match self.artifacts.iter_mut().find(|known| known.id == artifact.id) {
             Some(known) if append => {
                 for part in &artifact.parts {
+                    let has_room = known.parts.len() < MAX_PARTS;
                     match (known.parts.last_mut().map(|last| &mut last.body), &part.body) {
                         (Some(PartBody::Text(text)), PartBody::Text(more)) => {
                             text.push_str(more);
                             keep_end(text);
                         }
-                        _ => known.parts.push(part.clone()),
+                        _ if has_room => known.parts.push(kept_part(part)),
+                        _ => {}
                     }
                 }
             }
-            Some(known) => known.clone_from(artifact),
+            Some(known) => known.parts = artifact.parts.iter().take(MAX_PARTS).map(kept_part).collect(),
             None => {
-                self.artifacts.push(artifact.clone());
+                let parts = artifact.parts.iter().take(MAX_PARTS).map(kept_part).collect();
+                self.artifacts.push(Artifact { parts, ..artifact.clone() });
                 let extra = self.artifacts.len().saturating_sub(MAX_ARTIFACTS);
                 self.artifacts.drain(..extra);
             }
         }
+    }
+
+    /// Whether a message was taken.
+    pub(crate) fn has_seen(&self, message: &str) -> bool {
+        self.seen.iter().any(|seen| seen == message)
     }
 
     /// Remembers that a message was taken.
@@ -190,7 +216,7 @@ impl Record {
             ids: self.ids(),
             status: Status {
                 state: self.state,
-                message: self.status_message(),
+                message: self.with_warning(self.status_message()),
                 timestamp: Some(self.updated.clone()),
             },
             artifacts: if artifacts { self.artifacts.clone() } else { Vec::new() },
@@ -202,16 +228,30 @@ impl Record {
     /// What a client that only asks for the task should read: the open questions, or the last answer.
     fn status_message(&self) -> Option<Message> {
         if !self.pending.is_empty() {
-            return Some(Message {
-                id: format!("{}-approval", self.id),
-                ids: self.ids(),
-                role: Role::Agent,
-                parts: self.pending.iter().map(|(_, data)| Part::data(data.clone())).collect(),
-                metadata: JsonObject::new(),
-            });
+            let parts = self.pending.iter().map(|(_, data)| Part::data(data.clone())).collect();
+            return Some(self.agent_message("approval", parts));
         }
         let last = self.history.last().filter(|last| last.role == Role::Agent && self.state.is_over());
         self.said.as_ref().or(last).cloned()
+    }
+
+    /// An agent's message about this task.
+    fn agent_message(&self, name: &str, parts: Vec<Part>) -> Message {
+        Message {
+            id: format!("{}-{name}", self.id),
+            ids: self.ids(),
+            role: Role::Agent,
+            parts,
+            metadata: JsonObject::new(),
+        }
+    }
+
+    /// Adds why the workspace was not stored to what a client reads about the state.
+    pub(crate) fn with_warning(&self, message: Option<Message>) -> Option<Message> {
+        let Some(text) = self.unstored.as_ref().filter(|_| self.state.is_over()) else { return message };
+        let mut message = message.unwrap_or_else(|| self.agent_message("warning", Vec::new()));
+        message.parts.push(Part::text(text));
+        Some(message)
     }
 
     /// Upstream's form, with everything that it does not have in `_pollux`.
@@ -250,9 +290,10 @@ impl Record {
                 "rev": self.last,
                 "indexed": self.indexed,
                 "archive": self.archive,
-                "archived": self.archived,
                 "checksum": self.checksum,
                 "sessionObject": self.session_object,
+                "used": self.used,
+                "unstored": self.unstored,
             },
         })
     }
@@ -292,9 +333,10 @@ impl Record {
         record.last = own.get("rev").and_then(Value::as_u64).unwrap_or_default();
         record.indexed = text("indexed");
         record.archive = text("archive");
-        record.archived = text("archived");
         record.checksum = text("checksum");
         record.session_object = text("sessionObject");
+        record.used = own.get("used").and_then(Value::as_u64);
+        record.unstored = text("unstored");
         Some(record)
     }
 }
@@ -303,6 +345,60 @@ impl Record {
 fn call_of(part: &Part) -> Option<String> {
     let PartBody::Data(data) = &part.body else { return None };
     data.pointer("/request/callId").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// A message as the history keeps it: without the content of files, and with so much of anything else.
+fn kept(message: &Message) -> Message {
+    let mut parts: Vec<Part> = message.parts.iter().take(MAX_PARTS).map(kept_part).collect();
+    while parts.len() > 1 && parts_size(&parts) > MAX_MESSAGE {
+        parts.pop();
+    }
+    let metadata = Value::Object(message.metadata.clone());
+    let mut kept = Message { parts, ..message.clone() };
+    if metadata.to_string().len() > MAX_OUTPUT {
+        kept.metadata.clear();
+    }
+    kept
+}
+
+fn kept_part(part: &Part) -> Part {
+    let mut kept = part.clone();
+    let name = part.name.as_deref().map(|name| name.chars().take(200).collect::<String>());
+    match &mut kept.body {
+        PartBody::Bytes(bytes) => {
+            // Base64 has four characters for three bytes.
+            let size = bytes.len() / 4 * 3;
+            return Part::text(format!("[file `{}`: {size} bytes, not kept]", name.unwrap_or_default()));
+        }
+        PartBody::Text(text) | PartBody::Uri(text) if text.len() > MAX_TEXT => {
+            let end = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            let left = text.len() - end;
+            text.truncate(end);
+            text.push_str(&format!("\n[{left} more bytes, not kept]"));
+        }
+        PartBody::Data(data) => {
+            let size = data.to_string().len();
+            if size > MAX_TEXT {
+                return Part::text(format!("[data of {size} bytes, not kept]"));
+            }
+        }
+        _ => {}
+    }
+    kept.name = name;
+    if kept.media_type.as_ref().is_some_and(|kind| kind.len() > 200) {
+        kept.media_type = None;
+    }
+    kept
+}
+
+/// About how much memory parts take.
+fn parts_size(parts: &[Part]) -> usize {
+    let size = |part: &Part| match &part.body {
+        PartBody::Text(text) | PartBody::Bytes(text) | PartBody::Uri(text) => text.len(),
+        PartBody::Data(data) => data.to_string().len(),
+        PartBody::Nothing => 0,
+    };
+    parts.iter().map(size).sum()
 }
 
 /// Keeps the end of an output that has become too long.
@@ -316,21 +412,13 @@ fn keep_end(text: &mut String) {
 
 /// About how much memory an update takes.
 pub(super) fn size(update: &Update) -> usize {
-    let parts = |parts: &[Part]| -> usize {
-        parts
-            .iter()
-            .map(|part| match &part.body {
-                PartBody::Text(text) | PartBody::Bytes(text) | PartBody::Uri(text) => text.len(),
-                PartBody::Data(data) => data.to_string().len(),
-                PartBody::Nothing => 0,
-            })
-            .sum()
-    };
     let content = match update {
-        Update::Message(message) => parts(&message.parts),
-        Update::Status(update) => update.status.message.as_ref().map_or(0, |message| parts(&message.parts)),
-        Update::Artifact(update) => parts(&update.artifact.parts),
-        Update::Task(task) => task.history.iter().map(|message| parts(&message.parts)).sum(),
+        Update::Message(message) => parts_size(&message.parts),
+        Update::Status(update) => {
+            update.status.message.as_ref().map_or(0, |message| parts_size(&message.parts))
+        }
+        Update::Artifact(update) => parts_size(&update.artifact.parts),
+        Update::Task(task) => task.history.iter().map(|message| parts_size(&message.parts)).sum(),
     };
     content + 256
 }
@@ -355,10 +443,48 @@ mod tests {
         record.pending.push(("call".into(), json!({"a": 1})));
         record.see("x");
         record.last = 7;
+        record.used = Some(3);
+        record.unstored = Some("too large".into());
         let json = record.to_json();
         assert_eq!(Record::read("t", &json, "other"), Some(record));
         assert_eq!(json["__persistedState"]["_taskState"], "input-required");
         assert_eq!(json["__persistedState"]["_agentSettings"]["workspacePath"], "/w/t");
+    }
+
+    fn user(id: &str, parts: Vec<Part>) -> Message {
+        let ids = Ids { context: None, task: None };
+        Message { id: id.into(), ids, role: Role::User, parts, metadata: JsonObject::new() }
+    }
+
+    #[test]
+    fn the_history_keeps_no_files_and_stays_small() {
+        let mut record = Record::new("t", "c", "anna");
+        for number in 0..400 {
+            let mut file = Part::text("");
+            file.body = PartBody::Bytes("A".repeat(400_000));
+            file.name = Some("a.bin".into());
+            let parts = vec![Part::text("é".repeat(300_000)), file, Part::data(json!("x".repeat(400_000)))];
+            record.append(&user(&number.to_string(), parts));
+        }
+        let size = record.to_json().to_string().len();
+        assert!(size < 8 * 1024 * 1024, "{size}");
+        let last = record.history.last().unwrap();
+        assert_eq!(last.id, "399");
+        assert_eq!(last.parts[1].body, PartBody::Text("[file `a.bin`: 300000 bytes, not kept]".into()));
+        let PartBody::Text(text) = &last.parts[0].body else { panic!() };
+        assert!(text.ends_with("[337856 more bytes, not kept]"), "{}", &text[text.len() - 60..]);
+    }
+
+    #[test]
+    fn a_client_reads_that_the_workspace_was_not_stored_next_to_the_answer() {
+        let mut record = Record::new("t", "c", "anna");
+        record.state = TaskState::InputRequired;
+        record.history.push(Message { role: Role::Agent, ..user("a", vec![Part::text("done")]) });
+        record.unstored = Some("too large".into());
+        let said = record.view(None, false).status.message.unwrap();
+        assert_eq!(said.parts, [Part::text("done"), Part::text("too large")]);
+        record.state = TaskState::Working;
+        assert_eq!(record.view(None, false).status.message, None);
     }
 
     #[test]

@@ -130,7 +130,7 @@ fn progress(answer: &StoreAnswer, condition: &Condition) -> Result<Progress, Fau
             // `bytes=0-8388607`; without it the server has nothing yet.
             let last = header(&answer.headers, "range").and_then(|range| range.rsplit_once('-'));
             let last = last.and_then(|(_, last)| last.trim().parse::<u64>().ok());
-            Ok(Progress::At(last.map_or(0, |last| last + 1)))
+            Ok(Progress::At(last.map_or(0, |last| last.saturating_add(1))))
         }
         404 | 410 => Ok(Progress::Ended(Attempted::Gone)),
         _ => Gs::written(answer, condition).map(Progress::Ended),

@@ -416,7 +416,7 @@ pub(super) enum A2aCommand {
 ///
 /// Other agents send tasks over HTTP. Each task has its own workspace and sandbox. Options before `a2a`, such as
 /// `--model` and `--approval-mode`, apply to every task. Without `--token-file`, the server accepts requests from this
-/// machine only.
+/// machine only, with the token in `~/.gemini/a2a-server-token`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux a2a serve --port 41242
@@ -438,6 +438,9 @@ pub(super) struct A2aServeArgs {
     /// File with one `NAME TOKEN` pair per line
     #[arg(long, value_name = "FILE")]
     pub(super) token_file: Option<PathBuf>,
+    /// Accept requests without a token from every program of this user
+    #[arg(long)]
+    pub(super) no_token: bool,
     /// Name of this server, recorded with its tasks (default: replica)
     #[arg(long, value_name = "id")]
     pub(super) replica_id: Option<String>,

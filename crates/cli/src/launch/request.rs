@@ -160,6 +160,7 @@ fn route_a2a(root: RootArgs, args: A2aArgs) -> Result<Launch, UsageError> {
         store: args.store,
         workspace_root: args.workspace_root,
         token_file: args.token_file,
+        no_token: args.no_token,
         replica_id: args.replica_id,
         behind_proxy: args.behind_proxy,
         public_url: args.public_url,

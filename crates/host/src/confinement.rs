@@ -1,12 +1,12 @@
-//! Whether a process is confined more than the core: a command in a sandbox must not reach the core, which could approve
-//! its own calls.
+//! Whether a process is confined more than this one: a command in a sandbox must not reach a server that runs outside,
+//! which could approve its calls or carry them out itself.
 //!
 //! Every sandbox level adds a system-call filter, and a filter can neither be removed nor passed to a process outside.
 
 use std::fs;
 
 /// Why a process with this id may not connect; `None` if it may.
-pub(crate) fn objection(pid: Option<i32>) -> Option<&'static str> {
+pub fn objection(pid: Option<i32>) -> Option<&'static str> {
     if cfg!(not(target_os = "linux")) {
         return None;
     }

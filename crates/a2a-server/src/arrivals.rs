@@ -1,0 +1,34 @@
+//! Messages that are being taken, by owner.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// How many messages of each owner are being taken.
+#[derive(Debug, Default)]
+pub(crate) struct Arrivals(RefCell<HashMap<String, Rc<Cell<usize>>>>);
+
+/// One message that is being taken.
+#[derive(Debug)]
+pub(crate) struct Place(Rc<Cell<usize>>);
+
+impl Arrivals {
+    pub(crate) fn take(&self, owner: &str) -> Place {
+        let count = Rc::clone(self.0.borrow_mut().entry(owner.to_owned()).or_default());
+        count.set(count.get() + 1);
+        Place(count)
+    }
+}
+
+impl Place {
+    /// How many there are of the owner, with this one.
+    pub(crate) fn count(&self) -> usize {
+        self.0.get()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}

@@ -1,0 +1,3 @@
+mod leases;
+mod messages;
+mod workspaces;

@@ -1,0 +1,109 @@
+//! No work is deleted because it could not be stored.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::Value;
+use tokio::task::LocalSet;
+
+use crate::options::ServeOptions;
+use crate::testing::{Fault, Machine, message, runs, says, until};
+
+fn said(task: &Value) -> String {
+    let parts = task["status"]["message"]["parts"].as_array().cloned().unwrap_or_default();
+    parts.iter().map(|part| part["text"].as_str().unwrap_or_default()).collect::<Vec<_>>().join("|")
+}
+
+/// Runs a command in a turn of its own.
+async fn turn(machine: &Machine, name: &str, task: Option<&Value>, command: &str) -> Value {
+    machine.script(&[runs(command), says(name)]);
+    let answer = machine.send(message(name, task)).await.unwrap();
+    // Its lease is free for others, and its session has ended.
+    let task = machine.task(&answer["id"]).await;
+    until("the task is given up", async || task.holding().is_none() && task.session().is_none()).await;
+    answer
+}
+
+#[tokio::test]
+async fn work_that_could_not_be_stored_stays_and_is_stored_later() {
+    let test = async {
+        let options = ServeOptions::default();
+        let mut a = Machine::new(&options);
+        let first = turn(&a, "one", None, "echo 1 > one").await;
+        assert_eq!(said(&first), "one");
+        let id = first["id"].clone();
+        let folder = a.workspace(&*a.task(&id).await);
+        a.blobs.rule(|operation, key| match operation == "put" && key.contains("workspace") {
+            true => Fault::Fail,
+            false => Fault::None,
+        });
+        let second = turn(&a, "two", Some(&id), "echo 2 > two").await;
+        assert!(said(&second).starts_with("two|Warning: the workspace could not be stored"), "{second}");
+        // Also the next turn finds it, and so does another process on this machine.
+        let third = turn(&a, "three", Some(&id), "cat one two > three").await;
+        assert!(said(&third).contains("Warning"), "{third}");
+        assert_eq!(fs::read_to_string(folder.join("three")).unwrap(), "1\n2\n");
+        a.restart(&options);
+        let fourth = turn(&a, "four", Some(&id), "cat three > four").await;
+        assert_eq!(said(&fourth), "four", "it is stored now");
+        assert_eq!(fs::read_to_string(folder.join("four")).unwrap(), "1\n2\n");
+        let b = a.other(&options);
+        let fifth = turn(&b, "five", Some(&id), "cat four > five").await;
+        assert_eq!(said(&fifth), "five");
+        let there = b.workspace(&*b.task(&id).await);
+        assert_eq!(fs::read_to_string(there.join("five")).unwrap(), "1\n2\n");
+        assert_eq!(fs::metadata(&there).unwrap().permissions().mode() & 0o777, 0o700);
+        // And what the other one did arrives here.
+        turn(&a, "six", Some(&id), "cat five > six").await;
+        assert_eq!(fs::read_to_string(folder.join("six")).unwrap(), "1\n2\n");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_conversation_that_could_not_be_stored_goes_on_here() {
+    let test = async {
+        let a = Machine::new(&ServeOptions::default());
+        let id = turn(&a, "one", None, "true").await["id"].clone();
+        a.blobs.rule(|operation, key| match operation == "put" && key.contains("/session-") {
+            true => Fault::Fail,
+            false => Fault::None,
+        });
+        turn(&a, "two", Some(&id), "true").await;
+        a.blobs.rule(|_, _| Fault::None);
+        turn(&a, "three", Some(&id), "true").await;
+        let chats = pollux_session_text(a.home());
+        let last = chats.iter().find(|text| text.contains("three")).unwrap();
+        assert!(last.contains("one") && last.contains("two"), "{last}");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// All files below the home in which sessions are kept.
+fn pollux_session_text(home: &std::path::Path) -> Vec<String> {
+    let (mut folders, mut found) = (vec![home.join(".gemini/tmp")], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.parent().is_some_and(|folder| folder.ends_with("chats")) {
+                found.extend(fs::read_to_string(path));
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn changes_after_a_rest_point_are_not_reverted() {
+    let test = async {
+        let a = Machine::new(&ServeOptions::default());
+        let id = turn(&a, "one", None, "echo 1 > one").await["id"].clone();
+        let folder = a.workspace(&*a.task(&id).await);
+        fs::write(folder.join("later"), "by a process in the background").unwrap();
+        turn(&a, "two", Some(&id), "cp later copy").await;
+        assert!(folder.join("copy").exists());
+    };
+    LocalSet::new().run_until(test).await;
+}

@@ -1,0 +1,101 @@
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::LocalSet;
+
+use super::*;
+
+/// Answers with the size of the body; `/public` takes none.
+struct Sizes {
+    /// Answers wait for it.
+    go: CancellationToken,
+}
+
+impl Site for Sizes {
+    type Caller = bool;
+
+    fn admit(&self, head: &Head) -> Result<bool, Box<Response>> {
+        Ok(head.path != "/public")
+    }
+
+    fn takes_body(&self, caller: &bool) -> bool {
+        *caller
+    }
+
+    async fn answer(self: Rc<Self>, request: Request, _caller: bool) -> Response {
+        self.go.cancelled().await;
+        Response::text(StatusCode::OK, request.body.len().to_string())
+    }
+}
+
+fn limits() -> Limits {
+    Limits { body: 1 << 20, bodies: 1 << 20, connections: 100, per_peer: 2, draining: Duration::ZERO }
+}
+
+/// Starts a server; gives its address and what lets it answer.
+async fn start() -> (SocketAddr, CancellationToken) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let go = CancellationToken::new();
+    let site = Rc::new(Sizes { go: go.clone() });
+    tokio::task::spawn_local(serve(listener, site, limits(), CancellationToken::new()));
+    (address, go)
+}
+
+async fn send(address: SocketAddr, path: &str, size: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head =
+        format!("POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // A server that refuses does not read all of it.
+    let _ = stream.write_all(&vec![b'x'; size]).await;
+    stream
+}
+
+async fn answer(mut stream: TcpStream) -> String {
+    let mut text = Vec::new();
+    let _ = stream.read_to_end(&mut text).await;
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[tokio::test]
+async fn public_addresses_read_no_body() {
+    let test = async {
+        let (address, go) = start().await;
+        go.cancel();
+        assert!(answer(send(address, "/public", 0).await).await.starts_with("HTTP/1.1 200"));
+        assert!(answer(send(address, "/public", 1).await).await.starts_with("HTTP/1.1 413"));
+        assert!(answer(send(address, "/", 5_000).await).await.ends_with("5000"));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn all_bodies_together_are_limited_until_they_are_answered() {
+    let test = async {
+        let (address, go) = start().await;
+        let first = send(address, "/", 1 << 20).await;
+        let second = answer(send(address, "/", 200_000).await);
+        // The first one has all the room, whenever its body has arrived.
+        let second = second.await;
+        assert!(second.starts_with("HTTP/1.1 503"), "{second}");
+        go.cancel();
+        assert!(answer(first).await.ends_with("1048576"));
+        assert!(answer(send(address, "/", 200_000).await).await.ends_with("200000"));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn an_address_has_a_limited_number_of_connections() {
+    let test = async {
+        let (address, go) = start().await;
+        let (one, other) = (send(address, "/", 1).await, send(address, "/", 1).await);
+        assert_eq!(answer(send(address, "/", 1).await).await, "", "closed without an answer");
+        go.cancel();
+        assert!(answer(one).await.ends_with('1') && answer(other).await.ends_with('1'));
+        // The server notices a moment later that they are gone.
+        while !answer(send(address, "/", 1).await).await.starts_with("HTTP/1.1 200") {
+            tokio::task::yield_now().await;
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
