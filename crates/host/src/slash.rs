@@ -63,6 +63,7 @@ pub async fn remember(fact: &str, loaded: &Loaded) -> Result<PathBuf, String> {
         cancel: CancellationToken::new(),
         must_ask: false,
         live: Arc::new(|_: &str| ()),
+        terminal: None,
     };
     match call.run(&context).await {
         ToolOutcome::Done(_) => Ok(file),
