@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{Finished, Marks, Ready, Refusal, RequestedCall};
+use crate::consoles::Consoles;
 use crate::schema;
 use crate::toolbox::Toolbox;
 
@@ -136,16 +137,17 @@ pub(crate) fn groups(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
 }
 
 /// Whether call starts are reported to front ends; sub-agents have their own events.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Starts {
-    Told,
+#[derive(Clone, Copy)]
+pub(crate) enum Starts<'a> {
+    /// Their commands get terminals, too.
+    Told(&'a Consoles),
     Silent,
 }
 
 /// Runs calls in parallel; results are in call order.
 pub(crate) async fn run_group(
     group: Vec<Ready>,
-    starts: Starts,
+    starts: Starts<'_>,
     events: &mpsc::Sender<Event>,
     cancel: &CancellationToken,
 ) -> Vec<Finished> {
@@ -154,7 +156,7 @@ pub(crate) async fn run_group(
 
 async fn run_one(
     ready: Ready,
-    starts: Starts,
+    starts: Starts<'_>,
     events: &mpsc::Sender<Event>,
     cancel: &CancellationToken,
 ) -> Finished {
@@ -166,10 +168,15 @@ async fn run_one(
         Err(Refusal::ByPerson(message)) => ToolOutcome::Refused(message),
         Ok(_) if cancel.is_cancelled() => ToolOutcome::Cancelled { partial: None },
         Ok(invocation) => {
-            if starts == Starts::Told {
+            let mut console = None;
+            if let Starts::Told(consoles) = starts {
                 let _ = events.send(Event::CallStarted { call: call.id.clone() }).await;
+                if matches!(effect, Effect::Execute { .. }) {
+                    console = consoles.open_for_call(&call.id, events);
+                }
             }
-            let context = context(&call, must_ask, events, cancel);
+            let mut context = context(&call, must_ask, events, cancel);
+            context.terminal = console.as_ref().map(|console| console.terminal.clone());
             // A tool that panics fails its call, not the session.
             let run = AssertUnwindSafe(async { invocation.run(&context).await }).catch_unwind();
             tokio::select! {
@@ -207,6 +214,7 @@ fn context(
         cancel: cancel.child_token(),
         must_ask,
         live: live(call.id.clone(), events.clone()),
+        terminal: None,
     }
 }
 

@@ -15,6 +15,7 @@ mod call;
 mod calls;
 mod changes;
 mod compress;
+mod consoles;
 mod control;
 mod conversation;
 mod effort;

@@ -30,6 +30,7 @@ use tokio::task::JoinHandle;
 use self::operations::Operations;
 use crate::approval::Approvals;
 use crate::authority::{Authority, GrantReach};
+use crate::consoles::Consoles;
 use crate::control;
 use crate::conversation::Conversation;
 use crate::emitter::Emitter;
@@ -188,6 +189,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         client: ports.model,
         budget: ports.budget,
         clock: ports.clock,
+        consoles: Arc::new(Consoles::new(spec.tools.interactive_shell)),
         tool_settings: spec.tools,
         temp_dir: spec.temp_dir,
         changes: ports.changes,

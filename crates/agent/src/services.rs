@@ -12,6 +12,7 @@ use pollux_domain::sync::Locked;
 use pollux_domain::terminals::Terminals;
 use pollux_domain::time::Clock;
 
+use crate::consoles::Consoles;
 use crate::hooked::Hooked;
 
 /// Ports and settings that do not change during the session.
@@ -28,6 +29,8 @@ pub(crate) struct Services {
     pub(crate) changes: Option<Arc<dyn Changes>>,
     /// Runs user shell commands.
     pub(crate) terminals: Option<Arc<dyn Terminals>>,
+    /// The terminals of running commands.
+    pub(crate) consoles: Arc<Consoles>,
     pub(crate) hooked: Arc<Hooked>,
     pub(crate) call_ids: CallIds,
 }

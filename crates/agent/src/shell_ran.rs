@@ -6,6 +6,7 @@ use pollux_domain::content::{Content, Part};
 use pollux_domain::event::{Event, FrontId, NoticeCode, Severity, ShellReport};
 use pollux_domain::id::CallId;
 use pollux_domain::sync::Locked;
+use pollux_domain::terminal_screen::TerminalScreen;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -23,28 +24,38 @@ pub(crate) async fn run_shell(session: &mut Session, command: &str, by: FrontId,
     session.conversation.counters.shells += 1;
     let call = CallId::from_file(format!("shell-{}", session.conversation.counters.shells));
     session.emit(Event::ShellStarted { call: call.clone(), command: command.to_owned(), by }).await;
-    let printed: Arc<Mutex<String>> = Arc::default();
+    let shown: Arc<Mutex<Shown>> = Arc::default();
     let news = Arc::new(Notify::new());
     let live = {
-        let (printed, news) = (Arc::clone(&printed), Arc::clone(&news));
+        let (shown, news) = (Arc::clone(&shown), Arc::clone(&news));
         move |text: &str| {
-            printed.locked().push_str(text);
+            shown.locked().printed.push_str(text);
             news.notify_one();
         }
     };
-    let take = || std::mem::take(&mut *printed.locked());
+    let console = {
+        let (shown, news) = (Arc::clone(&shown), Arc::clone(&news));
+        session.services.consoles.open(&call, move |screen| {
+            shown.locked().screen = Some(screen);
+            news.notify_one();
+            true
+        })
+    };
+    let take = || std::mem::take(&mut *shown.locked());
     let end = {
-        let running = terminals.run(command, &live, cancel);
+        let terminal = console.as_ref().map(|console| &console.terminal);
+        let running = terminals.run(command, &live, terminal, cancel);
         tokio::pin!(running);
         loop {
             tokio::select! {
                 biased;
                 end = &mut running => break end,
-                () = news.notified() => shell_printed(&session.emitter, &call, take()).await,
+                () = news.notified() => show(&session.emitter, &call, take()).await,
             }
         }
     };
-    shell_printed(&session.emitter, &call, take()).await;
+    show(&session.emitter, &call, take()).await;
+    drop(console);
     let report = ShellReport {
         call,
         command: command.to_owned(),
@@ -55,9 +66,20 @@ pub(crate) async fn run_shell(session: &mut Session, command: &str, by: FrontId,
     shell_ran(session, command, &end.result()).await;
 }
 
-async fn shell_printed(emitter: &Emitter, call: &CallId, text: String) {
-    if !text.is_empty() {
-        emitter.emit(Event::CallOutput { call: call.clone(), text }).await;
+/// What a command showed since the last time.
+#[derive(Default)]
+struct Shown {
+    printed: String,
+    screen: Option<TerminalScreen>,
+}
+
+async fn show(emitter: &Emitter, call: &CallId, shown: Shown) {
+    let Shown { printed, screen } = shown;
+    if !printed.is_empty() {
+        emitter.emit(Event::CallOutput { call: call.clone(), text: printed }).await;
+    }
+    if let Some(screen) = screen {
+        emitter.emit(Event::CallScreen { call: call.clone(), screen: Arc::new(screen) }).await;
     }
 }
 

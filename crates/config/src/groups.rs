@@ -228,6 +228,8 @@ pub struct Tools {
     pub truncate_threshold: i64,
     /// `tools.shell.inactivityTimeout` in seconds; 0 or less means never.
     pub shell_inactivity_seconds: i64,
+    /// `tools.shell.enableInteractiveShell`
+    pub interactive_shell: bool,
     /// `tools.shell.pager`
     pub shell_pager: String,
     /// `security.environmentVariableRedaction.*`

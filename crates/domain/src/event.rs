@@ -18,10 +18,11 @@ use crate::budget::BudgetStatus;
 use crate::content::Content;
 use crate::id::{CallId, SessionId};
 use crate::model::{Finish, ModelError, RequestRole, Usage, Wait};
+use crate::terminal_screen::TerminalScreen;
 use crate::tool::{ToolErrorKind, ToolSpec};
 
 pub use activity::{Activity, ActivityError, ActivityKind};
-pub use call::{CallDecision, CallReport, CallRequest, Location, ShellReport};
+pub use call::{BackgroundCommand, CallDecision, CallReport, CallRequest, Location, ShellReport};
 pub use class::EventClass;
 pub use json::MalformedEvent;
 pub use op::{Asked, FrontId, Op, OpResult, Refusal, RefusalCode, RequestId, WaitingPrompt};
@@ -79,12 +80,16 @@ pub enum Event {
     CallStarted { call: CallId },
     /// Live output of a running call or user command.
     CallOutput { call: CallId, text: String },
+    /// What the terminal of a running call or user command shows now. A later one replaces it.
+    CallScreen { call: CallId, screen: Arc<TerminalScreen> },
     /// A call ended.
     CallFinished(Arc<CallReport>),
     /// A user command runs; [`Event::CallOutput`] has its output.
     ShellStarted { call: CallId, command: String, by: FrontId },
     /// A user command ended.
     ShellEnded(Arc<ShellReport>),
+    /// Commands that run in the background now; all of them, oldest first.
+    BackgroundChanged(Vec<BackgroundCommand>),
     /// The conversation is being compressed. Ends with the turn at the latest.
     Compressing { id: String },
     /// The conversation was compressed, or an attempt to do so failed.

@@ -30,6 +30,7 @@ pub mod sandbox;
 pub mod session_observer;
 pub mod spelling;
 pub mod sync;
+pub mod terminal_screen;
 pub mod terminal_text;
 pub mod terminals;
 pub mod text;

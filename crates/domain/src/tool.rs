@@ -14,6 +14,7 @@ use crate::content::Part;
 use crate::event::Location;
 use crate::id::CallId;
 use crate::sandbox::SandboxReport;
+use crate::terminals::CommandTerminal;
 use crate::{BoxFuture, JsonObject};
 
 pub use run_failure::RunFailure;
@@ -155,6 +156,8 @@ pub struct ToolContext {
     pub must_ask: bool,
     /// Receives live output; may drop some if the reader is slow.
     pub live: Arc<dyn Fn(&str) + Send + Sync>,
+    /// The terminal for the call's command; without it, the command gets no input.
+    pub terminal: Option<CommandTerminal>,
 }
 
 /// A tool as the model sees it.

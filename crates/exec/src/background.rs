@@ -15,9 +15,7 @@ use pollux_domain::sync::Locked as _;
 use pollux_sandbox::Guard;
 use pollux_sandbox::Sandbox;
 
-use tokio::io::AsyncReadExt as _;
-use tokio::net::unix::pipe;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -27,7 +25,7 @@ use crate::child::Starter;
 use crate::ending::{Ending, ending_of};
 use crate::group::Group;
 use crate::lifeline::Lifeline;
-use crate::process::{Running, Step};
+use crate::process::{Output, Running, Step};
 
 /// Logs older than this are removed when a new one is made; upstream's time.
 const OLD_LOG: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -57,6 +55,8 @@ struct Shared {
     stops: Mutex<HashMap<u32, CancellationToken>>,
     /// One of them has ended.
     ended: Notify,
+    /// Grows when one begins or ends.
+    changes: watch::Sender<u64>,
     /// Groups that commands left behind with `&`.
     leftovers: Mutex<Vec<(Group, Registered)>>,
 }
@@ -152,6 +152,11 @@ impl Background {
         self.shared.processes.locked().clone()
     }
 
+    /// Changes whenever a background process begins or ends.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
     /// One background process of this run.
     pub fn find(&self, pid: u32) -> Option<BackgroundProcess> {
         self.shared.processes.locked().iter().rev().find(|process| process.pid == pid).cloned()
@@ -188,11 +193,11 @@ impl Background {
 
     /// Keeps the processes that a finished command left running. Their output is read and dropped: a closed
     /// pipe would kill them as soon as they print.
-    pub(crate) fn leave(&self, group: Group, registered: Registered, pipe: Option<pipe::Receiver>) {
+    pub(crate) fn leave(&self, group: Group, registered: Registered, output: Option<Output>) {
         let is_alive = self.shared.leave(group, registered);
-        if let Some(pipe) = pipe.filter(|_| is_alive) {
+        if let Some(output) = output.filter(|_| is_alive) {
             let stop = self.stop.clone();
-            self.tasks.spawn(read_to_end(pipe, stop, |_| {}));
+            self.tasks.spawn(read_to_end(output, stop, |_| {}));
         }
     }
 
@@ -217,11 +222,11 @@ impl Background {
         shared.stops.locked().insert(pid, stop.clone());
         self.tasks.spawn(async move {
             let (ending, running) = follow(running, &mut log, &stop).await;
-            let (group, pipe) = running.into_leftovers();
+            let (group, output) = running.into_leftovers();
             let is_alive = shared.leave(group, registered);
             shared.note_end(pid, ending);
-            if let Some(pipe) = pipe.filter(|_| is_alive) {
-                read_to_end(pipe, stop, |bytes| log.push(bytes)).await;
+            if let Some(output) = output.filter(|_| is_alive) {
+                read_to_end(output, stop, |bytes| log.push(bytes)).await;
             }
         });
         pid
@@ -235,6 +240,8 @@ impl Background {
             processes.remove(oldest);
         }
         processes.push(process);
+        drop(processes);
+        self.shared.changed();
     }
 }
 
@@ -261,6 +268,11 @@ impl Shared {
         }
         drop(processes);
         self.ended.notify_waiters();
+        self.changed();
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|changes| *changes += 1);
     }
 }
 
@@ -286,26 +298,28 @@ async fn follow(mut running: Running, log: &mut Log, stop: &CancellationToken) -
         };
         match step {
             Step::Output(count) => log.push(buffer.get(..count).unwrap_or_default()),
-            Step::OutputEnded => {}
+            Step::OutputEnded | Step::InputTaken => {}
             Step::Exited(status) => {
-                running.drain(&mut buffer, |bytes| log.push(bytes));
+                running.drain(&mut buffer, |bytes| log.push(bytes)).await;
                 return (ending_of(status), running);
             }
         }
     }
 }
 
-/// Reads a pipe until all writers are gone, or until `stop`.
-async fn read_to_end(mut pipe: pipe::Receiver, stop: CancellationToken, mut take: impl FnMut(&[u8])) {
+/// Reads output until all writers are gone, or until `stop`.
+async fn read_to_end(mut output: Output, stop: CancellationToken, mut take: impl FnMut(&[u8])) {
     let mut buffer = vec![0; READ_BYTES];
     loop {
-        tokio::select! {
+        let step = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            read = pipe.read(&mut buffer) => match read {
-                Ok(count) if count > 0 => take(buffer.get(..count).unwrap_or_default()),
-                Ok(_) | Err(_) => return,
-            },
+            step = output.step(&mut buffer) => step,
+        };
+        match step {
+            Step::Output(count) => take(buffer.get(..count).unwrap_or_default()),
+            Step::InputTaken => {}
+            Step::OutputEnded | Step::Exited(_) => return,
         }
     }
 }

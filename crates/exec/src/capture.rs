@@ -139,16 +139,24 @@ impl Captured {
         text
     }
 
-    /// NUL where text should be, in bytes that are not UTF-8 either.
-    fn is_binary(&self) -> bool {
-        let first = self.bytes.get(..self.head_limit.min(BINARY_SAMPLE)).unwrap_or(&self.bytes);
-        // An error at the very end may be a character that was cut.
-        let is_text = match std::str::from_utf8(first) {
-            Ok(_) => true,
-            Err(error) => error.error_len().is_none(),
-        };
-        !is_text && first.contains(&0)
+    /// Output that is not text, of which only the start is kept.
+    pub(crate) fn binary(start: &[u8], total: u64) -> Self {
+        Self { bytes: start.to_vec(), total, ..Self::default() }
     }
+
+    fn is_binary(&self) -> bool {
+        is_binary(self.bytes.get(..self.head_limit.min(BINARY_SAMPLE)).unwrap_or(&self.bytes))
+    }
+}
+
+/// NUL where text should be, in bytes that are not UTF-8 either.
+pub(crate) fn is_binary(start: &[u8]) -> bool {
+    // An error at the very end may be a character that was cut.
+    let is_text = match std::str::from_utf8(start) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    !is_text && start.contains(&0)
 }
 
 /// Converts bytes to text in place: the space of bytes already read is reused.

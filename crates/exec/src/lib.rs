@@ -1,7 +1,8 @@
 //! Starts child processes and makes sure that they end.
 //!
 //! Owns: running a shell command or a single program in its own session with bounded output, cancelling a whole
-//! process group, background processes and their logs, and the environment of children.
+//! process group, pseudo terminals and what they show, background processes and their logs, and the environment of
+//! children.
 //! Does not own: whether a command may run (policy), or what its output means (the tools).
 //! Start at [`shell::run`]; [`background::Background`] holds every process that outlives its call.
 //!
@@ -13,6 +14,7 @@
 pub mod background;
 mod capture;
 mod child;
+mod emulator;
 mod ending;
 pub mod environment;
 mod group;
@@ -23,7 +25,10 @@ pub mod piped_child;
 mod pipes;
 mod process;
 pub mod program;
+mod pty;
+mod screen_feed;
 pub mod shell;
 mod starters;
+mod view;
 
 pub use capture::Captured;

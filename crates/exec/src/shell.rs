@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pollux_domain::terminals::{CommandInput, CommandTerminal};
 use pollux_sandbox::Sandbox;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,9 @@ use crate::capture::Captured;
 pub use crate::ending::Ending;
 use crate::ending::ending_of;
 use crate::live::LiveFeed;
-use crate::process::{Running, Step};
+use crate::process::{Running, Step, Streams};
+use crate::screen_feed::ScreenFeed;
+use crate::view::View;
 
 const READ_BYTES: usize = 256 << 10;
 
@@ -65,7 +68,7 @@ pub enum StartError {
     Shell { shell: &'static str, source: io::Error },
 }
 
-/// Runs a command to its end, or until it is moved to the background.
+/// Runs a command to its end, or until it is moved to the background. It has no input; `watcher` gets what it prints.
 ///
 /// The result comes as soon as the shell itself exits; what it started in the background may hold the
 /// pipe open and lives on under `background`. Dropping the future kills the whole group.
@@ -78,74 +81,101 @@ pub async fn run(
     watcher: &(dyn Fn(&str) + Send + Sync),
     cancel: &CancellationToken,
 ) -> Result<ShellEnd, StartError> {
-    let mut running = start(command, background)?;
+    let view = View::Pipe { captured: Captured::default(), feed: Box::new(LiveFeed::new(watcher)) };
+    run_with(command, view, Streams::Pipe, background, cancel).await
+}
+
+/// The same in a terminal of its own. Its output is the text that the terminal showed.
+pub async fn run_in_terminal(
+    command: &ShellCommand,
+    background: &Background,
+    terminal: &CommandTerminal,
+    cancel: &CancellationToken,
+) -> Result<ShellEnd, StartError> {
+    let size = terminal.size();
+    let view = View::Terminal(Box::new(ScreenFeed::new(terminal, size)));
+    run_with(command, view, Streams::Terminal(size), background, cancel).await
+}
+
+async fn run_with(
+    command: &ShellCommand,
+    mut view: View<'_>,
+    streams: Streams,
+    background: &Background,
+    cancel: &CancellationToken,
+) -> Result<ShellEnd, StartError> {
+    let mut running = start(command, streams, background)?;
     let registered = background.register(running.group());
     let mut buffer = vec![0; READ_BYTES];
-    let mut captured = Captured::default();
-    let mut feed = LiveFeed::new(watcher);
-
-    let why = supervise(command, &mut running, &mut buffer, &mut captured, &mut feed, cancel).await;
+    let why = supervise(command, &mut running, &mut buffer, &mut view, cancel).await;
     let ending = match why {
         Why::Exited(ending) => {
-            running.drain(&mut buffer, |bytes| {
-                captured.push(bytes);
-                feed.push(bytes);
-            });
+            running.drain(&mut buffer, |bytes| drop(view.push(bytes))).await;
             ending
         }
         Why::Stopped(ending) => {
-            running.end(&mut buffer, |bytes| captured.push(bytes)).await;
+            running.end(&mut buffer, |bytes| view.push_unseen(bytes)).await;
             ending
         }
-        Why::Delayed => {
-            feed.finish();
-            let pid = background.adopt(running, registered, &command.text, &captured);
+        Why::Moved => {
+            let so_far = view.finish();
+            let pid = background.adopt(running, registered, &command.text, &so_far);
             return Ok(ShellEnd::MovedToBackground { pid });
         }
     };
-    feed.finish();
+    let output = view.finish();
     let pid = pid_of(&running);
-    let (group, pipe) = running.into_leftovers();
+    let (group, leftover_output) = running.into_leftovers();
     let background_pids = if group.exists() { group.orphans() } else { Vec::new() };
-    background.leave(group, registered, pipe);
-    Ok(ShellEnd::Finished(Finished { ending, output: captured, pid, background_pids }))
+    background.leave(group, registered, leftover_output);
+    Ok(ShellEnd::Finished(Finished { ending, output, pid, background_pids }))
 }
 
 /// Why a command is no longer watched.
 enum Why {
     Exited(Ending),
     Stopped(Ending),
-    Delayed,
+    /// It continues in the background.
+    Moved,
 }
 
 async fn supervise(
     command: &ShellCommand,
     running: &mut Running,
     buffer: &mut [u8],
-    captured: &mut Captured,
-    feed: &mut LiveFeed<'_>,
+    view: &mut View<'_>,
     cancel: &CancellationToken,
 ) -> Why {
     let move_at = command.background_after.map(|delay| Instant::now() + delay);
-    let mut last_output = Instant::now();
+    let mut last_activity = Instant::now();
     loop {
-        let silent_at = command.inactivity.map(|limit| last_output + limit);
+        let silent_at = command.inactivity.map(|limit| last_activity + limit);
         tokio::select! {
             biased;
             () = cancel.cancelled() => return Why::Stopped(Ending::Cancelled),
-            () = at(move_at) => return Why::Delayed,
+            () = at(move_at) => return Why::Moved,
+            input = view.next_input() => {
+                last_activity = Instant::now();
+                match input {
+                    CommandInput::Typed(bytes) => running.write(&bytes.0),
+                    CommandInput::Resized(size) => {
+                        running.resize(size);
+                        view.resize(size);
+                    }
+                    CommandInput::MoveToBackground => return Why::Moved,
+                }
+            }
             step = running.step(buffer) => match step {
                 Step::Output(count) => {
-                    let bytes = buffer.get(..count).unwrap_or_default();
-                    captured.push(bytes);
-                    feed.push(bytes);
-                    last_output = Instant::now();
+                    let answer = view.push(buffer.get(..count).unwrap_or_default());
+                    running.write(&answer);
+                    last_activity = Instant::now();
                 }
-                Step::OutputEnded => {}
+                Step::OutputEnded | Step::InputTaken => {}
                 Step::Exited(status) => return Why::Exited(ending_of(status)),
             },
             () = at(silent_at) => return Why::Stopped(Ending::Inactive),
-            () = at(feed.due()) => feed.flush(),
+            () = at(view.due()) => view.flush(),
         }
     }
 }
@@ -158,7 +188,7 @@ async fn at(moment: Option<Instant>) {
     }
 }
 
-fn start(command: &ShellCommand, background: &Background) -> Result<Running, StartError> {
+fn start(command: &ShellCommand, streams: Streams, background: &Background) -> Result<Running, StartError> {
     check_directory(&command.directory)?;
     // No startup file is read, which bash would do if it seems to be started by ssh; and options that change
     // the meaning of patterns are off.
@@ -180,10 +210,10 @@ fn start(command: &ShellCommand, background: &Background) -> Result<Running, Sta
     ];
     let (directory, environment) = (&command.directory, &command.environment);
     let starter = background.starter(command.sandbox.as_deref());
-    match Running::start(bash_program(), &bash, directory, environment, &starter) {
+    match Running::start(bash_program(), &bash, directory, environment, streams, &starter) {
         // Small systems do not have bash.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Running::start("/bin/sh", &["-c", &command.text], directory, environment, &starter)
+            Running::start("/bin/sh", &["-c", &command.text], directory, environment, streams, &starter)
                 .map_err(|source| StartError::Shell { shell: "sh", source })
         }
         result => result.map_err(|source| StartError::Shell { shell: "bash", source }),

@@ -26,3 +26,6 @@ mod everyday;
 mod sandbox;
 #[path = "it/shell.rs"]
 mod shell;
+#[cfg(target_os = "linux")]
+#[path = "it/terminal.rs"]
+mod terminal;

@@ -10,6 +10,7 @@ use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::panel::Panel;
+use pollux_domain::terminal_screen::TerminalSize;
 use pollux_host::{Conversation, HistoryItem, Loaded, Prepared};
 use pollux_output::Console;
 
@@ -53,6 +54,11 @@ pub trait FrontEnd {
     /// Whether it shows one session only, so that a command cannot put another in its place.
     fn keeps_its_session(&self) -> bool {
         false
+    }
+
+    /// The size of the terminal for commands; `None` if it cannot show one.
+    fn command_terminal(&self) -> Option<TerminalSize> {
+        None
     }
 
     /// How many earlier messages of a resumed session are shown; `None` if it shows them itself.

@@ -321,6 +321,10 @@ enum Leaving {
 impl Front<'_, '_> {
     /// Shows the first events of a session, so that they stand above the first prompt.
     async fn begin(&mut self, conversation: &mut pollux_host::Conversation) {
+        if let Some(size) = self.ui.command_terminal() {
+            // Without the right to it, commands run as they did before.
+            let _ = conversation.ask(Op::SetTerminal(size));
+        }
         // A session of another process has begun before.
         while !conversation.is_remote()
             && let Some(event) = conversation.next().await

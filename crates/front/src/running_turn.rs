@@ -16,6 +16,7 @@ pub(super) struct RunningTurn<'x, 'a, 'b> {
     front: &'x mut Front<'a, 'b>,
     sandbox: SandboxSlot,
     shell: Option<Shell>,
+    services: Arc<Services>,
     steering: Steering<'a>,
 }
 
@@ -30,8 +31,8 @@ struct Shell {
 
 impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
     pub(super) fn new(front: &'x mut Front<'a, 'b>, sandbox: SandboxSlot, services: Arc<Services>) -> Self {
-        let steering = Steering::new(services, front.turn.loaded);
-        Self { front, sandbox, shell: None, steering }
+        let steering = Steering::new(Arc::clone(&services), front.turn.loaded);
+        Self { front, sandbox, shell: None, services, steering }
     }
 
     async fn take(&mut self, event: &Event) -> Option<TurnRequest> {
@@ -71,7 +72,9 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
             if shell.stopped {
                 std::future::pending::<()>().await;
             }
-            self.front.ui.interrupted().await;
+            if let Some((id, op)) = self.front.ui.input_to_command().await {
+                return TurnRequest::AskAs(id, op);
+            }
             shell.stopped = true;
             return TurnRequest::Ask(Op::Cancel);
         }
@@ -111,6 +114,10 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
                 Input::Ask(id, op) => {
                     self.front.before_asking(&op, &self.sandbox);
                     return TurnRequest::AskAs(id, op);
+                }
+                Input::Said(typed) if typed.trim() == "/tasks" => {
+                    let tasks = self.services.tasks();
+                    self.front.note_tasks(&tasks);
                 }
                 Input::Said(typed) => {
                     if let Some(op) = self.front.during_turn(typed) {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, ApprovalRequest};
-use pollux_domain::event::{Event, TurnEnd};
+use pollux_domain::event::{Event, Op, RequestId, TurnEnd};
 use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::Failure;
 use pollux_domain::panel::Panel;
+use pollux_domain::terminal_screen::TerminalSize;
 use pollux_host::{Conversation, HistoryItem, Loaded, Prepared};
 use pollux_output::Console;
 
@@ -86,14 +87,25 @@ impl UserInterface {
 
     /// Waits until the person interrupts; other input is deferred.
     pub(super) async fn interrupted(&mut self) {
+        while let Some((id, op)) = self.input_to_command().await {
+            self.defer(Input::Ask(id, op));
+        }
+    }
+
+    /// Waits until the person does something to the running command, or interrupts it (`None`); other input is
+    /// deferred.
+    pub(super) async fn input_to_command(&mut self) -> Option<(RequestId, Op)> {
         loop {
             match self.input().await {
-                Input::Interrupt => return,
+                Input::Interrupt => return None,
                 Input::Leave | Input::Gone => {
                     self.defer(Input::Leave);
-                    return;
+                    return None;
                 }
                 Input::Decide { .. } => {}
+                Input::Ask(id, op @ (Op::Type { .. } | Op::MoveToBackground { .. } | Op::SetTerminal(_))) => {
+                    return Some((id, op));
+                }
                 other => self.defer(other),
             }
             tokio::task::yield_now().await;
@@ -172,6 +184,10 @@ impl UserInterface {
 impl UserInterface {
     pub(super) fn is_screen(&self) -> bool {
         self.front_end.is_screen()
+    }
+
+    pub(super) fn command_terminal(&self) -> Option<TerminalSize> {
+        self.front_end.command_terminal()
     }
 
     pub(super) fn history_limit(&self) -> Option<usize> {

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use pollux_domain::BoxFuture;
-use pollux_domain::event::{Event, NoticeCode, Severity, TurnEnd};
+use pollux_domain::event::{BackgroundCommand, Event, NoticeCode, Severity, TurnEnd};
 use pollux_mcp::Servers;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::extension_updates::ExtensionUpdates;
@@ -32,6 +33,8 @@ pub(crate) struct BackgroundWork {
     pub(crate) later: Vec<Event>,
     /// A server failure was already reported.
     pub(crate) said_problem: bool,
+    /// Changes with the background commands.
+    pub(crate) background: watch::Receiver<u64>,
 }
 
 /// A warning about what a conversation was set up from.
@@ -48,10 +51,12 @@ impl BackgroundWork {
         services: Arc<Services>,
         cancel: CancellationToken,
     ) -> Self {
+        let background = services.background.changes();
         Self {
             manner,
             warnings,
             services,
+            background,
             titles: None,
             updates: None,
             memory_recorder: None,
@@ -109,9 +114,10 @@ impl Companion for BackgroundWork {
                 return self.later.remove(0);
             }
             loop {
-                let Self { titles, updates, memory_recorder, services, said_problem, manner, later, .. } =
-                    self;
-                let watches = *manner == Interaction::Interactive && !*said_problem;
+                let Self { titles, updates, memory_recorder, services, said_problem, .. } = self;
+                let (manner, later, background) = (&self.manner, &mut self.later, &mut self.background);
+                let interactive = *manner == Interaction::Interactive;
+                let watches = interactive && !*said_problem;
                 tokio::select! {
                     event = next(titles.as_mut().map(Titles::next_event)) => return event,
                     event = next(memory_recorder.as_mut().map(MemoryRecorder::next_event)) => return event,
@@ -121,6 +127,9 @@ impl Companion for BackgroundWork {
                         if !later.is_empty() {
                             return later.remove(0);
                         }
+                    }
+                    Ok(()) = background.changed(), if interactive => {
+                        return Event::BackgroundChanged(running(services));
                     }
                     () = next(services.servers.as_deref().map(Servers::failed)), if watches => {
                         *said_problem = true;
@@ -152,6 +161,12 @@ impl Companion for BackgroundWork {
             events
         })
     }
+}
+
+fn running(services: &Services) -> Vec<BackgroundCommand> {
+    let all = services.background.list().into_iter();
+    let running = all.filter(|process| process.ending.is_none());
+    running.map(|process| BackgroundCommand { pid: process.pid, command: process.command }).collect()
 }
 
 /// Awaits an optional future; pending forever if there is none.

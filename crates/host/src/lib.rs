@@ -114,7 +114,7 @@ pub use sessions::{
     Chosen, Freshness, HistoryItem, RecordedCall, RecordedItem, StoredChat, StoredChats, choose_session,
     delete_session, list_sessions, stored_chats, tidy_up,
 };
-pub use slash::{FilePlan, remember};
+pub use slash::{FilePlan, Task, remember};
 pub use start_up::start;
 pub use turn::{HostedSession, open_conversation, open_hosted, run_attached_turn, run_turn};
 /// A finished turn.

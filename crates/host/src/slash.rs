@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::session_model::check_local;
-use super::{Chosen, Conversation, Loaded, Prepared, extensions, rewind, skills, workspace};
+use super::{Chosen, Conversation, Loaded, Prepared, Services, extensions, rewind, skills, workspace};
 
 /// The plan of a file rewind.
 pub struct FilePlan {
@@ -63,6 +63,7 @@ pub async fn remember(fact: &str, loaded: &Loaded) -> Result<PathBuf, String> {
         cancel: CancellationToken::new(),
         must_ask: false,
         live: Arc::new(|_: &str| ()),
+        terminal: None,
     };
     match call.run(&context).await {
         ToolOutcome::Done(_) => Ok(file),
@@ -175,21 +176,7 @@ impl Conversation {
 
     /// Background processes, running or finished, oldest first.
     pub fn tasks(&self) -> Vec<Task> {
-        let state = |ending: Option<Ending>| match ending {
-            None => "runs".to_owned(),
-            Some(Ending::Exited(code)) => format!("exit code {code}"),
-            Some(Ending::Signalled(signal)) => format!("signal {signal}"),
-            Some(Ending::Cancelled | Ending::Inactive) => "ended".to_owned(),
-        };
-        let listed = self.services.background.list().into_iter();
-        listed
-            .map(|process| Task {
-                pid: process.pid,
-                state: state(process.ending),
-                tail: read_log_tail(&process.log, TAIL).map(|tail| tail.lines).unwrap_or_default(),
-                command: process.command,
-            })
-            .collect()
+        self.services.tasks()
     }
 
     /// Stops one of them; false if it had already ended.
@@ -224,4 +211,25 @@ fn conversation_of(checkpoint: &Checkpoint) -> (Vec<Content>, Vec<Part>) {
     part.seal = signature;
     proposal.push(part);
     (turns, proposal)
+}
+
+impl Services {
+    /// Background processes, running or finished, oldest first.
+    pub fn tasks(&self) -> Vec<Task> {
+        let state = |ending: Option<Ending>| match ending {
+            None => "runs".to_owned(),
+            Some(Ending::Exited(code)) => format!("exit code {code}"),
+            Some(Ending::Signalled(signal)) => format!("signal {signal}"),
+            Some(Ending::Cancelled | Ending::Inactive) => "ended".to_owned(),
+        };
+        let listed = self.background.list().into_iter();
+        listed
+            .map(|process| Task {
+                pid: process.pid,
+                state: state(process.ending),
+                tail: read_log_tail(&process.log, TAIL).map(|tail| tail.lines).unwrap_or_default(),
+                command: process.command,
+            })
+            .collect()
+    }
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_domain::BoxFuture;
-use pollux_domain::terminals::{TerminalEnd, Terminals};
+use pollux_domain::terminals::{CommandTerminal, TerminalEnd, Terminals};
 use pollux_exec::background::Background;
-use pollux_exec::shell::{Ending, ShellCommand, ShellEnd};
+use pollux_exec::shell::{Ending, ShellCommand, ShellEnd, run, run_in_terminal};
 use pollux_session::add_shell_command;
 use tokio_util::sync::CancellationToken;
 
@@ -40,15 +40,22 @@ impl Terminals for OwnTerminals {
         &'a self,
         command: &'a str,
         live: &'a (dyn Fn(&str) + Send + Sync),
+        terminal: Option<&'a CommandTerminal>,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, TerminalEnd> {
         Box::pin(async move {
             let _ = add_shell_command(&self.temp_dir, command);
             let request = ShellCommand { text: command.to_owned(), ..self.command.clone() };
             let ended = |ending: String| TerminalEnd { output: String::new(), ending: Some(ending) };
-            match pollux_exec::shell::run(&request, &self.background, live, cancel).await {
+            let end = match terminal {
+                Some(terminal) => run_in_terminal(&request, &self.background, terminal, cancel).await,
+                None => run(&request, &self.background, live, cancel).await,
+            };
+            match end {
                 Err(error) => ended(error.to_string()),
-                Ok(ShellEnd::MovedToBackground { pid }) => ended(format!("It continues as process {pid}.")),
+                Ok(ShellEnd::MovedToBackground { pid }) => {
+                    ended(format!("[moved to the background, process {pid}]"))
+                }
                 Ok(ShellEnd::Finished(finished)) => {
                     let ending = match finished.ending {
                         Ending::Exited(0) => None,

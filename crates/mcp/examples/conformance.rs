@@ -94,6 +94,7 @@ async fn main() -> ExitCode {
             cancel: CancellationToken::new(),
             must_ask: false,
             live: Arc::new(|_: &str| {}),
+            terminal: None,
         };
         let outcome = tool.prepare(&args).unwrap().run(&context).await;
         println!("{}: {outcome:?}", tool.spec().name);

@@ -34,6 +34,7 @@ pub fn lead_new_session(command: &mut Command) {
         }
         #[cfg(not(target_os = "linux"))]
         let _ = parent;
+        control_terminal();
         Ok(())
     };
     #[expect(unsafe_code, reason = "pre_exec is unsafe because of what the closure may do")]
@@ -42,6 +43,20 @@ pub fn lead_new_session(command: &mut Command) {
         command.pre_exec(prepare);
     }
     keep_standard_streams_only(command);
+}
+
+/// If standard input is a terminal, makes it the one that controls the new session, so that Ctrl+C and `/dev/tty` work.
+/// The kernel hangs up when the leader exits; processes left in the background must survive that, as they do with pipes.
+///
+/// For use between fork and exec: allocates nothing.
+#[expect(unsafe_code, reason = "the standard streams are known by their numbers")]
+pub(crate) fn control_terminal() {
+    // SAFETY: all three take numbers only, and are safe to call after a fork.
+    unsafe {
+        if libc::isatty(0) == 1 && libc::ioctl(0, libc::TIOCSCTTY.into(), 0) == 0 {
+            libc::signal(libc::SIGHUP, libc::SIG_IGN);
+        }
+    }
 }
 
 /// Lets the child inherit nothing but its three streams, and no other open files of this program.

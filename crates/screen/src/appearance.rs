@@ -66,6 +66,7 @@ pub(crate) fn settings(loaded: &Loaded) -> (Settings, Vec<String>) {
         line_numbers: flag("ui.showLineNumbers"),
         box_lines: BOX_LINES,
         compact: flag("ui.compactToolOutput"),
+        command_colours: flag("tools.shell.showColor"),
         thoughts: word(loaded, "ui.inlineThinkingMode") == Some("full"),
         model_in_chat: flag("ui.showModelInfoInChat"),
         phrases: phrases(loaded),

@@ -11,13 +11,14 @@ use pollux_domain::event::{Event, Severity};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::panel::Panel;
+use pollux_domain::terminal_screen::TerminalSize;
 use pollux_front::choice::{Choice, ListEvent, ListOptions};
 use pollux_front::front_end::{Farewell, FrontEnd, Pending, SessionFacts};
 use pollux_front::input::Input;
 use pollux_front::path_display;
 use pollux_host::{Conversation, HistoryItem, Loaded, Prepared};
 use pollux_output::{Console, Style};
-use pollux_tui::app::{App, Facts};
+use pollux_tui::app::{App, Facts, command_terminal};
 use pollux_tui::dialog::{Picker, PickerOptions, PickerRow, TextEntry};
 use pollux_tui::terminal::Terminal;
 use pollux_tui::theme::Theme;
@@ -126,6 +127,11 @@ impl Drop for Screen {
 impl FrontEnd for Screen {
     fn is_screen(&self) -> bool {
         true
+    }
+
+    fn command_terminal(&self) -> Option<TerminalSize> {
+        let (columns, rows) = pollux_tui::terminal::size();
+        Some(command_terminal(columns, rows))
     }
 
     fn console(&mut self) -> &mut Console {

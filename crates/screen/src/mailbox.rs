@@ -104,6 +104,13 @@ impl Inner {
                 {
                     (last, text)
                 }
+                (
+                    Event::CallScreen { call: one, screen: last },
+                    Event::CallScreen { call: other, screen },
+                ) if one == other => {
+                    *last = Arc::clone(screen);
+                    return None;
+                }
                 _ => return Some(message),
             },
             _ => return Some(message),
@@ -163,6 +170,7 @@ fn is_for_looking(message: &Message) -> bool {
                 | Event::Thought(_)
                 | Event::CallRequested(_)
                 | Event::CallOutput { .. }
+                | Event::CallScreen { .. }
                 | Event::CallFinished(_)
                 | Event::Activity(_)
                 | Event::HookRan(_)

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use crossterm::event::{Event as Typed, KeyEvent};
 use pollux_domain::approval::ApprovalAnswer;
 use pollux_domain::event::{Op, RequestId};
+use pollux_domain::terminal_screen::TerminalSize;
 use pollux_front::choice::{Chosen, ListEvent};
 use pollux_front::input::Input;
-use pollux_tui::app::{Action, App};
+use pollux_tui::app::{Action, App, command_terminal};
 use pollux_tui::composer::Candidates;
 use pollux_tui::screen::Screen as Painter;
 use pollux_tui::terminal::Terminal;
@@ -48,6 +49,10 @@ pub(crate) struct Stage {
     replies: mpsc::Receiver<ServiceReply>,
     reply_sender: mpsc::Sender<ServiceReply>,
     painted: Option<Instant>,
+    /// The size that commands were told.
+    told_size: Option<TerminalSize>,
+    /// Numbers operations.
+    asked: u64,
     watch: TerminalWatch,
     /// The terminal was closed while another program used it; it must not be read any more.
     gone: bool,
@@ -96,6 +101,8 @@ impl Stage {
             replies,
             reply_sender,
             painted: None,
+            told_size: None,
+            asked: 0,
             watch: TerminalWatch::new(options),
             gone: false,
         }
@@ -174,6 +181,11 @@ impl Stage {
         let _ = self.painter.resize(columns).and_then(|()| self.painter.paint(&frame));
         self.watch.tell(&mut self.app, self.painter.out());
         self.painted = Some(now);
+        let size = command_terminal(columns, rows);
+        // The first size is told when a session is opened.
+        if self.told_size.replace(size).is_some_and(|before| before != size) {
+            self.ask("size", Op::SetTerminal(size));
+        }
     }
 
     fn look_around(&mut self) -> Next {
@@ -249,7 +261,7 @@ impl Stage {
             }
             Message::Clear => self.clear(),
             Message::ShellOutput(text) => self.app.shell_output(&text),
-            Message::ShellEnded(said) => self.app.shell_ended(said.as_deref()),
+            Message::ShellEnded(said) => self.app.shell_ended(said.as_deref(), now),
             Message::Footer(footer) => self.app.footer = *footer,
             Message::Facts(facts) => self.app.facts = *facts,
             Message::Paths(paths) => self.app.set_paths(*paths),
@@ -366,6 +378,13 @@ impl Stage {
         }
     }
 
+    /// Sends an operation whose result nobody waits for.
+    fn ask(&mut self, name: &str, op: Op) {
+        self.asked += 1;
+        let id = RequestId::new(format!("{name}-{}", self.asked));
+        self.tell(Input::Ask(id, op));
+    }
+
     fn said(&mut self, text: String, shell: bool) {
         let text = if shell { format!("!{text}") } else { text };
         self.tell(Input::Said(text));
@@ -379,6 +398,8 @@ impl Stage {
                 let id = RequestId::new(format!("withdraw-{prompt}"));
                 self.tell(Input::Ask(id, Op::Withdraw { prompt }));
             }
+            Action::Type { call, input } => self.ask("type", Op::Type { call, input }),
+            Action::MoveToBackground(call) => self.ask("background", Op::MoveToBackground { call }),
             Action::Cancel => self.tell(Input::Interrupt),
             Action::Decide { call, answer } => self.tell(Input::Decide { call, answer }),
             Action::SetMode(mode) => self.tell(Input::Mode(mode)),

@@ -214,6 +214,7 @@ mod tests {
             cancel: CancellationToken::new(),
             must_ask: false,
             live: Arc::new(|_| {}),
+            terminal: None,
         };
         let started = tokio::time::Instant::now();
         let ToolOutcome::Failed(failure) = call.run(&context).await else { panic!() };

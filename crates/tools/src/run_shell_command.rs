@@ -14,7 +14,7 @@ use pollux_domain::tool::{
 use pollux_domain::{BoxFuture, JsonObject};
 use pollux_exec::background::Background;
 use pollux_exec::environment;
-use pollux_exec::shell::{self, Ending, Finished, ShellCommand, ShellEnd};
+use pollux_exec::shell::{self, Ending, Finished, ShellCommand, ShellEnd, StartError};
 use pollux_rights::CommandRun;
 use pollux_sandbox::Tripped;
 use serde_json::{Value, json};
@@ -196,7 +196,7 @@ impl Invocation for Call {
                 }
             }
             let Some(rights) = self.sandbox.rights() else {
-                return match shell::run(&command, &self.background, &*context.live, &context.cancel).await {
+                return match run_once(&command, &self.background, context).await {
                     Ok(ShellEnd::Finished(finished)) => report(finished.into(), &command, None),
                     Ok(ShellEnd::MovedToBackground { pid }) => moved(pid),
                     Err(error) => ToolOutcome::failed(ToolErrorKind::ShellExecuteError, error.to_string()),
@@ -206,6 +206,18 @@ impl Invocation for Call {
             let run = rights.begin(id, &command.text, &command.directory, &context.cancel);
             confined(run, command, &self.background, context).await
         })
+    }
+}
+
+/// In the call's terminal, if it has one. A command for the background from the start has nobody to type into it.
+async fn run_once(
+    command: &ShellCommand,
+    background: &Background,
+    context: &ToolContext,
+) -> Result<ShellEnd, StartError> {
+    match context.terminal.as_ref().filter(|_| command.background_after.is_none()) {
+        Some(terminal) => shell::run_in_terminal(command, background, terminal, &context.cancel).await,
+        None => shell::run(command, background, &*context.live, &context.cancel).await,
     }
 }
 
@@ -219,7 +231,7 @@ async fn confined(
     environment::for_sandbox(&mut command.environment, run.variables());
     loop {
         command.sandbox = Some(run.sandbox());
-        let finished = match shell::run(&command, background, &*context.live, &context.cancel).await {
+        let finished = match run_once(&command, background, context).await {
             Ok(ShellEnd::Finished(finished)) => Printed::from(finished),
             Ok(ShellEnd::MovedToBackground { pid }) => return moved(pid),
             Err(error) => return ToolOutcome::failed(ToolErrorKind::ShellExecuteError, error.to_string()),

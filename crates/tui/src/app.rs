@@ -3,6 +3,7 @@
 //! It uses neither the terminal nor the disk nor the clock, so tests can play every interaction. The program
 //! carries out the actions and reports their results.
 
+mod command_keys;
 mod dialogs;
 mod footer;
 mod header;
@@ -24,8 +25,10 @@ use pollux_domain::event::{Event, RequestId};
 use pollux_domain::id::CallId;
 use pollux_domain::model::RequestRole;
 use pollux_domain::path_display::PathDisplay;
+use pollux_domain::terminal_screen::TypedBytes;
 use pollux_domain::terminal_text::one_line;
 
+pub use command_keys::command_terminal;
 pub use dialogs::STILL;
 pub use footer::{Facts, Footer, FooterItem};
 pub use header::Header;
@@ -38,6 +41,7 @@ use crate::keys::KeyMap;
 use crate::theme::{Shade, Theme};
 use crate::transcript::{Item, Transcript};
 
+use self::command_keys::CommandKeys;
 use self::dialogs::Questions;
 use self::footer::Tally;
 use self::page::Page;
@@ -62,6 +66,8 @@ pub struct Settings {
     pub box_lines: usize,
     /// Show successful calls in one line.
     pub compact: bool,
+    /// Show the colours of command output.
+    pub command_colours: bool,
     /// Show thoughts in the conversation.
     pub thoughts: bool,
     /// Show the model's name whenever it changes.
@@ -101,6 +107,7 @@ impl Default for Settings {
             line_numbers: true,
             box_lines: 15,
             compact: true,
+            command_colours: true,
             thoughts: false,
             model_in_chat: false,
             phrases: Phrases::default(),
@@ -126,6 +133,13 @@ pub enum Action {
     Withdraw(RequestId),
     /// Stop the running turn.
     Cancel,
+    /// Type into a running command.
+    Type {
+        call: CallId,
+        input: TypedBytes,
+    },
+    /// Let a running command continue in the background.
+    MoveToBackground(CallId),
     Decide {
         call: CallId,
         answer: ApprovalAnswer,
@@ -184,6 +198,7 @@ pub struct App {
     transcript: Transcript,
     composer: Composer,
     questions: Questions,
+    command_keys: CommandKeys,
     /// What was typed during the turn.
     tray: Tray,
     session: SessionState,
@@ -268,6 +283,7 @@ impl App {
             transcript: Transcript::default(),
             composer,
             questions: Questions::default(),
+            command_keys: CommandKeys::default(),
             tray: Tray::default(),
             session: SessionState {
                 status: Status::default(),
@@ -283,6 +299,7 @@ impl App {
             ending: Ending::default(),
         };
         app.transcript.thoughts = app.settings.thoughts;
+        app.transcript.command_colours = app.settings.command_colours;
         app.set_conditions();
         app
     }
@@ -326,6 +343,7 @@ impl App {
     pub fn clear(&mut self) {
         self.transcript = Transcript::default();
         self.transcript.thoughts = self.settings.thoughts;
+        self.transcript.command_colours = self.settings.command_colours;
         self.transcript.paths = self.paths.clone();
         self.session.todos = Todos::default();
         self.view.page = Page::default();
@@ -367,6 +385,7 @@ impl App {
             false => settings.theme.clone(),
         };
         self.transcript.thoughts = settings.thoughts;
+        self.transcript.command_colours = settings.command_colours;
         self.settings = Settings { alternate: self.settings.alternate, theme, ..settings };
     }
 
@@ -393,8 +412,9 @@ impl App {
     }
 
     /// The person's command is over; a word about how, unless it went well.
-    pub fn shell_ended(&mut self, said: Option<&str>) {
+    pub fn shell_ended(&mut self, said: Option<&str>, now: Instant) {
         self.transcript.shell_ended(said);
+        self.follow_command(now);
         self.rest();
     }
 
@@ -481,6 +501,7 @@ impl App {
             }
             _ => {}
         }
+        self.follow_command(now);
         self.notice_question(now);
         self.set_conditions();
     }

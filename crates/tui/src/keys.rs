@@ -6,6 +6,7 @@
 
 mod chord;
 mod command;
+pub(crate) mod encode;
 mod file;
 
 #[cfg(test)]
@@ -78,7 +79,7 @@ impl Context {
                 DeleteLeft, DeleteWordLeft, DeleteLeftAll, Quit,
             },
             Self::Shell => list! {
-                UnfocusShell, ScrollUp, ScrollDown, PageUp, PageDown, BackgroundToggle,
+                UnfocusShell, BackgroundToggle, ShellUnfocusWarning,
             },
             Self::Background => list! {
                 BackgroundUnfocus, BackgroundToggle, BackgroundList, BackgroundKill, PageUp, PageDown,

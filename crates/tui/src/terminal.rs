@@ -66,12 +66,16 @@ impl Terminal {
 
     /// Columns and rows; never none.
     pub fn size(&self) -> (u16, u16) {
-        // Not `size`, which starts a program where the terminal does not know.
-        let (columns, rows) = match crossterm::terminal::window_size() {
-            Ok(size) if size.columns > 0 && size.rows > 0 => (size.columns, size.rows),
-            _ => (80, 24),
-        };
-        (columns, rows)
+        size()
+    }
+}
+
+/// Columns and rows of the window; never none.
+pub fn size() -> (u16, u16) {
+    // Not `size`, which starts a program where the terminal does not know.
+    match crossterm::terminal::window_size() {
+        Ok(size) if size.columns > 0 && size.rows > 0 => (size.columns, size.rows),
+        _ => (80, 24),
     }
 }
 

@@ -4,6 +4,7 @@
 //! the order in which things began; items that still change are drawn in the live area.
 
 mod activity;
+mod command_screen;
 mod item;
 mod look;
 mod panel;
@@ -17,6 +18,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::event::{CompressionStatus, Event, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::CallId;
 use pollux_domain::path_display::PathDisplay;
+use pollux_domain::terminal_screen::TerminalScreen;
 use pollux_domain::terminal_text::{Stripper, one_line};
 use ratatui::text::Line;
 
@@ -43,6 +45,10 @@ pub struct Transcript {
     thought: Option<String>,
     /// Commands of the person's so far.
     shells: usize,
+    /// The session's id of the last one.
+    shell_call: Option<CallId>,
+    /// Show the colours of command output.
+    pub command_colours: bool,
     /// The call that was printed last, to show in full on request.
     last: Option<Box<ToolBox>>,
     /// Thoughts are part of the conversation.
@@ -53,6 +59,15 @@ pub struct Transcript {
     after_row: bool,
     /// The questions that stand, and since when the first of them does.
     asked: (usize, Option<Instant>),
+}
+
+/// A command that runs in a terminal.
+pub(crate) struct RunningCommand<'a> {
+    /// The session's id.
+    pub(crate) call: &'a CallId,
+    pub(crate) screen: &'a TerminalScreen,
+    /// The person started it.
+    pub(crate) is_own: bool,
 }
 
 /// Something that can no longer change.
@@ -132,6 +147,43 @@ impl Transcript {
         }
     }
 
+    /// The last command that runs in a terminal.
+    pub(crate) fn command(&self) -> Option<RunningCommand<'_>> {
+        let shell = self.shell();
+        self.open.iter().rev().find_map(|open| {
+            let Open::Call(call) = open else { return None };
+            let screen = call.screen().filter(|_| !call.is_over())?;
+            let is_own = *call.id() == shell;
+            let id = if is_own { self.shell_call.as_ref()? } else { call.id() };
+            Some(RunningCommand { call: id, screen, is_own })
+        })
+    }
+
+    /// Shows which command has the keyboard.
+    pub(crate) fn set_focus(&mut self, focused: Option<&CallId>) {
+        let shell = self.shell();
+        let own = self.shell_call.clone();
+        for open in &mut self.open {
+            if let Open::Call(call) = open {
+                let id = if *call.id() == shell { own.as_ref() } else { Some(call.id()) };
+                let is_focused = focused.is_some() && id == focused;
+                call.set_focus(is_focused);
+            }
+        }
+    }
+
+    /// Whether a command is used that wants all the rows it can get.
+    pub(crate) fn needs_room(&self) -> bool {
+        self.open.iter().any(|open| matches!(open, Open::Call(call) if !call.is_over() && call.needs_room()))
+    }
+
+    /// The box of a call or of the person's command, by the session's id.
+    fn call_or_shell(&mut self, id: &CallId) -> Option<&mut ToolBox> {
+        let own = self.shell_call.as_ref() == Some(id);
+        let id = if own { self.shell() } else { id.clone() };
+        self.call(&id)
+    }
+
     /// Whether a command of the person's runs.
     pub(crate) fn runs_shell(&self) -> bool {
         let shell = self.shell();
@@ -202,6 +254,18 @@ impl Transcript {
             Event::CallOutput { call, text } => {
                 if let Some(found) = self.call(call) {
                     found.output(text);
+                }
+            }
+            Event::CallScreen { call, screen } => {
+                let colours = self.command_colours;
+                if let Some(found) = self.call_or_shell(call) {
+                    found.show(screen, colours);
+                }
+            }
+            Event::ShellStarted { call, .. } => self.shell_call = Some(call.clone()),
+            Event::ShellEnded(report) => {
+                if let Some(found) = self.call_or_shell(&report.call) {
+                    found.printed(&report.output);
                 }
             }
             Event::Activity(activity) => {

@@ -472,5 +472,5 @@ impl Service {
 }
 
 fn taken_over() -> A2aError {
-    A2aError::new(ErrorKind::Unavailable, "another server works on this task")
+    A2aError::new(ErrorKind::Unavailable, "another server is running this task")
 }

@@ -10,12 +10,14 @@ use pollux_domain::content::Part;
 use pollux_domain::event::{
     Asked, ConversationView, Event, FrontId, Op, OpResult, Refusal, RefusalCode, TurnEnd,
 };
+use pollux_domain::terminals::CommandInput;
 use pollux_hooks::{EndReason, Event as Moment};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::ModeRefused;
 use crate::authority::Authority;
+use crate::consoles::not_running;
 use crate::hooked::conversation::{end_hooks, start_hooks};
 use crate::prompt::Profile;
 use crate::room::compress_now;
@@ -200,6 +202,8 @@ async fn serve(session: &mut Session, asked: Asked) -> Option<Work> {
             shell_ran(session, &command, &output).await;
             (OpResult::Accepted, None)
         }
+        Op::SetTerminal(size) => (session.services.consoles.set_size(size), None),
+        Op::Type { .. } | Op::MoveToBackground { .. } => (not_running(), None),
         Op::Describe => {
             session.follow_mode();
             (OpResult::Conversation(Arc::new(view(session))), None)
@@ -316,6 +320,11 @@ async fn serve_during_turn(
         },
         Op::SetMode(mode) => entered(authority.enter_mode(mode, Some(&by)).await),
         Op::Budget(change) => spending::change(session.services, session.events, change).await,
+        Op::SetTerminal(size) => session.services.consoles.set_size(size),
+        Op::Type { call, input } => session.services.consoles.pass(&call, CommandInput::Typed(input)),
+        Op::MoveToBackground { call } => {
+            session.services.consoles.pass(&call, CommandInput::MoveToBackground)
+        }
         Op::End { .. } => {
             cancel.cancel();
             return Some(Asked { id, by, op });

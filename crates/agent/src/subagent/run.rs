@@ -104,8 +104,10 @@ impl SubagentRun {
             | Event::CallRequested(_)
             | Event::CallStarted { .. }
             | Event::CallOutput { .. }
+            | Event::CallScreen { .. }
             | Event::ShellStarted { .. }
             | Event::ShellEnded(_)
+            | Event::BackgroundChanged(_)
             | Event::Compressing { .. }
             | Event::Compressed(_)
             | Event::Rewound { .. }

@@ -62,7 +62,10 @@ pub(super) async fn run_calls(
         let mut reports = Vec::with_capacity(group.len());
         keep_before(&session.services, &session.emitter, &session.conversation.prompted, &group, cancel)
             .await;
-        let starts = if session.emitter.subagent.is_none() { Starts::Told } else { Starts::Silent };
+        let starts = match session.emitter.subagent {
+            None => Starts::Told(&session.services.consoles),
+            Some(_) => Starts::Silent,
+        };
         let finished = calls::run_group(group, starts, &session.emitter.events, cancel).await;
         keep_after(&session.services, &session.emitter, &finished).await;
         for mut done in after_tools(session, finished, cancel).await {

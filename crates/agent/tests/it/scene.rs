@@ -308,7 +308,11 @@ impl Scene {
             interactive: options.interactive,
             approval: options.approval,
             model: options.model,
-            tools: Tools { truncate_threshold: options.truncate, ..Default::default() },
+            tools: Tools {
+                truncate_threshold: options.truncate,
+                interactive_shell: true,
+                ..Default::default()
+            },
             policy: Arc::new(load(
                 &Sources { user: options.policy.into_iter().collect(), ..Sources::default() },
                 pollux_policy::engine::Options { workspaces: vec!["/w".into()], ..Default::default() },

@@ -7,7 +7,8 @@ use pollux_domain::BoxFuture;
 use pollux_domain::approval::{ApprovalAnswer, ApprovalMode};
 use pollux_domain::event::{Asked, Event, FrontId, Op, OpResult, RefusalCode, RequestId, TurnEnd};
 use pollux_domain::id::CallId;
-use pollux_domain::terminals::{TerminalEnd, Terminals};
+use pollux_domain::terminal_screen::{ScreenRun, TerminalScreen, TerminalSize, TypedBytes};
+use pollux_domain::terminals::{CommandInput, CommandTerminal, TerminalEnd, Terminals};
 use pollux_domain::tool::ToolKind;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,8 @@ async fn every_operation_is_acknowledged_once_to_its_sender() {
         ("rewind", Op::Rewind { to: "nothing".to_owned() }, Some(RefusalCode::NotFound)),
         ("queue", Op::Withdraw { prompt: RequestId::new("x") }, Some(RefusalCode::NotFound)),
         ("shell", Op::Shell { command: "ls".to_owned() }, Some(RefusalCode::Unsupported)),
+        ("terminal", Op::SetTerminal(TerminalSize { columns: 80, rows: 24 }), None),
+        ("away", Op::MoveToBackground { call: CallId::from_file("nobody") }, Some(RefusalCode::NotFound)),
         ("idle", Op::Cancel, None),
         ("prompt", Op::Prompt { parts: Vec::new(), typed: "hi".to_owned() }, None),
     ];
@@ -104,6 +107,7 @@ impl Terminals for Counting {
         &'a self,
         _command: &'a str,
         live: &'a (dyn Fn(&str) + Send + Sync),
+        _: Option<&'a CommandTerminal>,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, TerminalEnd> {
         Box::pin(async move {
@@ -143,4 +147,62 @@ async fn a_user_command_is_reported_completely_and_reaches_the_model() {
     assert!(matches!(scene.prompt("well?").await, TurnEnd::Finished(_)));
     let sent = serde_json::to_string(&scene.turns(0)).unwrap();
     assert!(sent.contains("I ran the following shell command") && sent.contains("1999"), "{sent}");
+}
+
+/// A terminal in which every command repeats what is typed, until it is moved away.
+struct Repeating;
+
+impl Terminals for Repeating {
+    fn run<'a>(
+        &'a self,
+        _command: &'a str,
+        _: &'a (dyn Fn(&str) + Send + Sync),
+        terminal: Option<&'a CommandTerminal>,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, TerminalEnd> {
+        Box::pin(async move {
+            let Some(terminal) = terminal else { return TerminalEnd::default() };
+            let mut output = format!("{:?}", terminal.size());
+            loop {
+                let run = ScreenRun { text: output.clone(), style: None };
+                terminal.show(TerminalScreen { rows: vec![vec![run]], ..TerminalScreen::default() });
+                match terminal.next_input().await {
+                    CommandInput::Typed(bytes) => output.push_str(&String::from_utf8_lossy(&bytes.0)),
+                    CommandInput::Resized(size) => output = format!("{size:?}"),
+                    CommandInput::MoveToBackground => return TerminalEnd { output, ending: None },
+                }
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_is_typed_reaches_a_running_command_and_no_log() {
+    let terminals = Some(Arc::new(Repeating) as Arc<dyn Terminals>);
+    let mut scene = Scene::with(Options { terminals, ..Options::default() });
+    let shows = |event: &Event, text: &str| match event {
+        Event::CallScreen { screen, .. } => screen.text().contains(text),
+        _ => false,
+    };
+    let ask = async |scene: &Scene, op: Op| scene.handle.ops.send(op).await.unwrap();
+    ask(&scene, Op::SetTerminal(TerminalSize { columns: 70, rows: 20 })).await;
+    ask(&scene, Op::Shell { command: "x".to_owned() }).await;
+    let Event::CallScreen { call, .. } = scene.until(|event| shows(event, "columns: 70")).await else {
+        panic!("no screen")
+    };
+    ask(&scene, Op::SetTerminal(TerminalSize { columns: 60, rows: 20 })).await;
+    scene.until(|event| shows(event, "columns: 60")).await;
+    let other = Op::Type { call: CallId::from_file("other"), input: TypedBytes(b"lost".to_vec()) };
+    let refused = ask(&scene, other).await;
+    scene.until(|event| matches!(event, Event::Acknowledged { id, result, .. } if *id == refused && result.refusal().is_some())).await;
+    let input = TypedBytes(b" typed".to_vec());
+    ask(&scene, Op::Type { call: call.clone(), input: input.clone() }).await;
+    scene.until(|event| shows(event, " typed")).await;
+    ask(&scene, Op::MoveToBackground { call: call.clone() }).await;
+    let Event::ShellEnded(report) = scene.until(|event| matches!(event, Event::ShellEnded(_))).await else {
+        panic!("no end")
+    };
+    assert!(report.output.ends_with(" typed"), "{}", report.output);
+    let late = ask(&scene, Op::Type { call, input }).await;
+    scene.until(|event| matches!(event, Event::Acknowledged { id, result, .. } if *id == late && result.refusal().is_some())).await;
 }

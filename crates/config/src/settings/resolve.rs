@@ -162,6 +162,7 @@ fn tools(tree: &Tree<'_>) -> Tools {
         allowed: tree.texts("tools.allowed").unwrap_or_default(),
         truncate_threshold: tree.integer("tools.truncateToolOutputThreshold").unwrap_or_default(),
         shell_inactivity_seconds: tree.integer("tools.shell.inactivityTimeout").unwrap_or_default(),
+        interactive_shell: tree.flag("tools.shell.enableInteractiveShell"),
         shell_pager: tree.text("tools.shell.pager").unwrap_or_else(|| "cat".to_owned()),
         redaction: Redaction {
             enabled: tree.flag(&format!("{redaction}.enabled")),

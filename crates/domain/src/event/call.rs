@@ -112,3 +112,10 @@ pub struct ShellReport {
     /// How it ended, unless it ended well.
     pub ending: Option<String>,
 }
+
+/// A command that runs in the background.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundCommand {
+    pub pid: u32,
+    pub command: String,
+}

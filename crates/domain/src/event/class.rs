@@ -49,12 +49,15 @@ impl Event {
             | Self::CallProgress { .. }
             | Self::Budget(_)
             | Self::AttemptDiscarded(_) => EventClass::Request,
-            Self::Text(_) | Self::Thought(_) | Self::CallOutput { .. } => EventClass::Piece,
+            Self::Text(_) | Self::Thought(_) | Self::CallOutput { .. } | Self::CallScreen { .. } => {
+                EventClass::Piece
+            }
             Self::CallRequested(_)
             | Self::CallStarted { .. }
             | Self::CallFinished(_)
             | Self::ShellStarted { .. }
-            | Self::ShellEnded(_) => EventClass::Call,
+            | Self::ShellEnded(_)
+            | Self::BackgroundChanged(_) => EventClass::Call,
             Self::ApprovalWanted(_) | Self::ApprovalSettled { .. } => EventClass::Question,
             Self::Compressing { .. } | Self::Compressed(_) | Self::Rewound { .. } => EventClass::History,
             Self::HookRan(_) | Self::Activity(_) => EventClass::Side,

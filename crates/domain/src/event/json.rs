@@ -7,6 +7,7 @@ mod events;
 mod model;
 #[cfg(test)]
 mod sample;
+mod screens;
 #[cfg(test)]
 mod tests;
 mod tools;

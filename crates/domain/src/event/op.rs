@@ -8,6 +8,7 @@ use crate::approval::{ApprovalAnswer, ApprovalMode};
 use crate::budget::{BudgetChange, BudgetStatus};
 use crate::content::Part;
 use crate::id::CallId;
+use crate::terminal_screen::{TerminalSize, TypedBytes};
 
 /// What a front end asks of a session.
 #[derive(Debug, Clone)]
@@ -42,6 +43,13 @@ pub enum Op {
     Shell { command: String },
     /// The person ran a command of their own elsewhere; the model is told with the next prompt.
     ShellRan { command: String, output: String },
+    /// Commands run in a terminal of this size from now on, and those that do already are resized. Without it, commands
+    /// have no terminal.
+    SetTerminal(TerminalSize),
+    /// Type into a running command.
+    Type { call: CallId, input: TypedBytes },
+    /// Let a running command continue in the background.
+    MoveToBackground { call: CallId },
     /// The session ends; `cleared` when another conversation takes its place. [`Op::Cancel`] hurries it.
     End { cleared: bool },
 }

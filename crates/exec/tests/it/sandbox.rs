@@ -89,11 +89,15 @@ impl Scene {
         }
     }
 
+    pub(crate) fn background(&self) -> &Background {
+        &self.background
+    }
+
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.folder.path().join(path)
     }
 
-    fn command(&self, text: &str) -> ShellCommand {
+    pub(crate) fn command(&self, text: &str) -> ShellCommand {
         ShellCommand {
             text: text.to_owned(),
             directory: self.path("w"),

@@ -227,6 +227,7 @@ fn context() -> ToolContext {
         cancel: CancellationToken::new(),
         must_ask: false,
         live: Arc::new(|_: &str| {}),
+        terminal: None,
     }
 }
 

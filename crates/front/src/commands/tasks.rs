@@ -2,12 +2,26 @@
 
 use pollux_domain::terminal_text::{one_line, visible};
 
+use pollux_host::Task;
+
 use crate::Front;
 use crate::choice::{Choice, ChoiceRow, ListKey, RowAction};
 
 const END: RowAction = RowAction { key: ListKey::Char('k'), about: "kill it", confirm: true };
 
 impl Front<'_, '_> {
+    /// Shows the background processes while a turn runs.
+    pub(crate) fn note_tasks(&mut self, tasks: &[Task]) {
+        if tasks.is_empty() {
+            self.ui.note("No background processes.");
+        }
+        for task in tasks {
+            let heading = format!("{} ({}): {}", task.pid, task.state, one_line(&task.command));
+            let tail = visible(&task.tail.join("\n")).into_owned();
+            self.ui.note(format!("{heading}\n{tail}").trim_end());
+        }
+    }
+
     pub(super) async fn tasks(&mut self, conversation: &pollux_host::Conversation) {
         let mut marked = None;
         loop {

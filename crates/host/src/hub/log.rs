@@ -32,6 +32,9 @@ impl Numbered {
             {
                 Event::CallOutput { call: call.clone(), text: [one.as_str(), two].concat() }
             }
+            (Event::CallScreen { call, .. }, Event::CallScreen { call: same, .. }) if call == same => {
+                return Some(Self { first: self.first, ..next.clone() });
+            }
             _ => return None,
         };
         let weight = weight(&event);
@@ -72,7 +75,17 @@ impl Log {
         self.last += 1;
         let numbered = Numbered::new(self.last, event);
         self.weight += numbered.weight;
-        self.events.push_back(numbered.clone());
+        match self.events.back_mut() {
+            // A screen replaces the one before it: a program that draws much must not push out everything else.
+            Some(last) if matches!(&*last.event, Event::CallScreen { .. }) => match last.joined(&numbered) {
+                Some(joined) => {
+                    self.weight -= last.weight;
+                    *last = joined;
+                }
+                None => self.events.push_back(numbered.clone()),
+            },
+            _ => self.events.push_back(numbered.clone()),
+        }
         while self.events.len() > self.most_events || self.weight > self.most_bytes {
             let Some(oldest) = self.events.pop_front() else { break };
             self.weight -= oldest.weight;

@@ -33,11 +33,14 @@ impl Scopes {
             | Op::Rewind { .. }
             | Op::Compress
             | Op::Propose { .. }
-            | Op::ShellRan { .. } => self.drive,
+            | Op::ShellRan { .. }
+            | Op::SetTerminal(_)
+            | Op::MoveToBackground { .. } => self.drive,
             Op::SetMode(ApprovalMode::Yolo) => self.drive && self.approve,
             Op::SetMode(_) => self.drive,
-            // The policy does not check user commands, so running them requires the right to approve.
-            Op::Shell { .. } => self.drive && self.approve,
+            // The policy checks neither user commands nor what is typed into a command, so both require the right to
+            // approve.
+            Op::Shell { .. } | Op::Type { .. } => self.drive && self.approve,
             Op::Decide { .. } => self.approve,
             Op::End { .. } => self.admin,
         }

@@ -13,6 +13,10 @@ pub(super) fn weight(event: &Event) -> usize {
             Event::Text(text) => text.len(),
             Event::Thought(thought) => thought.subject.len() + thought.description.len(),
             Event::CallOutput { text, .. } => text.len(),
+            Event::CallScreen { screen, .. } => {
+                screen.rows.iter().flatten().map(|run| run.text.len() + 32).sum::<usize>()
+            }
+            Event::BackgroundChanged(commands) => commands.iter().map(|one| one.command.len() + 32).sum(),
             Event::CallFinished(report) => of_report(report),
             Event::CallRequested(request) => request.title.len() + 64 * request.args.len(),
             Event::ShellEnded(report) => report.output.len(),

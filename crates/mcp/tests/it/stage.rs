@@ -129,6 +129,7 @@ impl Stage {
             cancel: cancel.clone(),
             must_ask: false,
             live: Arc::new(move |text: &str| heard.lock().unwrap().push(text.to_owned())),
+            terminal: None,
         };
         let Value::Object(args) = args else { panic!("arguments are an object") };
         let said = said(run(&*self.tool(name), &args, &context).await);
@@ -143,6 +144,7 @@ impl Stage {
             cancel: CancellationToken::new(),
             must_ask: false,
             live: Arc::new(|_: &str| ()),
+            terminal: None,
         };
         let Value::Object(args) = args else { panic!("arguments are an object") };
         said(run(tool, &args, &context).await)

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal};
 use super::answers::HELLO;
 use super::fork::fork;
 use super::signals;
-use crate::new_session::mark_all_descriptors;
+use crate::new_session::{control_terminal, mark_all_descriptors};
 
 /// The exit code of a child that could not execute its program.
 const NOT_STARTED: i32 = 127;
@@ -104,6 +104,7 @@ fn become_program(exec: &Exec, streams: [&OwnedFd; 3], parent: Pid) -> i32 {
     // On a kernel without this call, the descriptors' own flags close them.
     mark_all_descriptors();
     signals::reset();
+    control_terminal();
     let mut error = libc::ENOENT;
     for candidate in &exec.candidates {
         #[expect(unsafe_code, reason = "the standard library has no exec without allocation")]

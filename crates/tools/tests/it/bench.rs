@@ -108,6 +108,7 @@ impl Bench {
             must_ask: false,
             cancel: self.cancel.clone(),
             live: Arc::new(move |text: &str| live.lock().unwrap().push_str(text)),
+            terminal: None,
         };
         call.run(&context).await
     }

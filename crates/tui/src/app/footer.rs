@@ -20,6 +20,7 @@ pub enum FooterItem {
     ContextUsed,
     Quota,
     Budget,
+    Background,
     Memory,
     Session,
     Machine,
@@ -38,6 +39,7 @@ impl FooterItem {
         (Self::ContextUsed, "context-used", "context"),
         (Self::Quota, "quota", "quota"),
         (Self::Budget, "budget", "/budget"),
+        (Self::Background, "background", "Ctrl+B"),
         (Self::Memory, "memory-usage", "memory"),
         (Self::Session, "session-id", "session"),
         (Self::Machine, "hostname", "machine"),
@@ -47,8 +49,15 @@ impl FooterItem {
     ];
 
     /// The items shown by default.
-    pub const DEFAULT: &'static [Self] =
-        &[Self::Workspace, Self::Branch, Self::Sandbox, Self::Model, Self::Quota, Self::Budget];
+    pub const DEFAULT: &'static [Self] = &[
+        Self::Workspace,
+        Self::Branch,
+        Self::Sandbox,
+        Self::Model,
+        Self::Quota,
+        Self::Budget,
+        Self::Background,
+    ];
 
     /// The item with this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -68,7 +77,7 @@ impl FooterItem {
     fn rank(self) -> u8 {
         match self {
             Self::Workspace | Self::Model => 4,
-            Self::Budget => 3,
+            Self::Budget | Self::Background => 3,
             Self::Sandbox => 2,
             Self::ContextUsed | Self::Quota => 1,
             _ => 0,
@@ -138,9 +147,16 @@ pub(super) struct Tally {
     removed: u64,
     /// What was spent of the limit in money.
     budget: Option<String>,
+    /// Commands that run in the background.
+    background: usize,
 }
 
 impl Tally {
+    /// Commands that run in the background.
+    pub(super) fn background(&self) -> usize {
+        self.background
+    }
+
     pub(super) fn take(&mut self, event: &Event) {
         match event {
             Event::RequestEnded(ended) => {
@@ -150,6 +166,7 @@ impl Tally {
                 }
             }
             Event::Compressed(done) if done.tokens_after > 0 => self.last = done.tokens_after,
+            Event::BackgroundChanged(commands) => self.background = commands.len(),
             Event::Budget(status) => self.budget = status.money(),
             Event::CallFinished(report) => {
                 self.added += report.lines.added;
@@ -193,6 +210,8 @@ impl Footer {
                 return used.map(|percent| format!("{}% used", percent.min(100))).unwrap_or_default();
             }
             FooterItem::Budget => return tally.budget.clone().unwrap_or_default(),
+            FooterItem::Background if tally.background == 0 => return String::new(),
+            FooterItem::Background => return format!("{} in background", tally.background),
             FooterItem::CodeChanges if tally.added + tally.removed == 0 => return String::new(),
             FooterItem::CodeChanges => return format!("+{} -{}", tally.added, tally.removed),
             FooterItem::Tokens if tally.tokens == 0 => return String::new(),

@@ -19,12 +19,19 @@ impl App {
     pub fn keys(&mut self, keys: &[KeyEvent], now: Instant) -> Vec<Action> {
         let pressed: Vec<KeyEvent> =
             keys.iter().filter(|key| key.kind != KeyEventKind::Release).copied().collect();
-        if let Some(actions) = self.detach(&pressed, now) {
+        let (mut actions, pressed) = self.keys_for_command(&pressed, now);
+        actions.extend(self.own_keys(pressed, now));
+        actions
+    }
+
+    /// Keys that no running command gets.
+    fn own_keys(&mut self, pressed: &[KeyEvent], now: Instant) -> Vec<Action> {
+        if let Some(actions) = self.detach(pressed, now) {
             return actions;
         }
         let together = match self.holder(now) {
             Holder::Prompt => pressed.len() > 1,
-            Holder::Dialog(place) => self.is_pasted(place, &pressed),
+            Holder::Dialog(place) => self.is_pasted(place, pressed),
         };
         if !together {
             return pressed.iter().flat_map(|key| self.key(*key, now)).collect();
@@ -77,6 +84,10 @@ impl App {
         if key.kind == KeyEventKind::Release {
             return Vec::new();
         }
+        let (actions, rest) = self.keys_for_command(std::slice::from_ref(&key), now);
+        if rest.is_empty() {
+            return actions;
+        }
         if self.suspends(&key) {
             return vec![Action::Suspend];
         }
@@ -116,6 +127,9 @@ impl App {
 
     /// Handles a paste. `exists` returns whether a path names a file.
     pub fn paste(&mut self, text: &str, now: Instant, exists: &dyn Fn(&str) -> bool) -> Vec<Action> {
+        if let Some(actions) = self.paste_for_command(text, now) {
+            return actions;
+        }
         if let Holder::Dialog(place) = self.holder(now)
             && let Some(standing) = self.questions.standing.get_mut(place)
             && (standing.dialog.takes_text() || !standing.dialog.comes_by_itself())
@@ -229,6 +243,11 @@ impl App {
                 ApprovalMode::Yolo => ApprovalMode::Default,
                 _ => ApprovalMode::Yolo,
             })],
+            Some(Command::FocusShell) => {
+                self.focus_command();
+                Vec::new()
+            }
+            Some(Command::BackgroundToggle) => self.toggle_background(now),
             Some(Command::ShowTodos) => {
                 self.session.todos.open = !self.session.todos.open;
                 Vec::new()

@@ -1,3 +1,4 @@
+mod commands;
 mod hostile;
 mod questions;
 mod replay;
@@ -442,7 +443,7 @@ fn what_was_cut_is_shown_whole_on_request() {
     stage.app.begin_turn("seq 40", true, now);
     let text: String = (1..=40).map(|number| format!("{number}\n")).collect();
     stage.app.shell_output(&text);
-    stage.app.shell_ended(None);
+    stage.app.shell_ended(None, stage.now);
     let shown = stage.shown();
     assert!(shown.contains("… 25 earlier lines"), "{shown}");
     stage.press(KeyCode::Char('o'), KeyModifiers::CONTROL);

@@ -81,7 +81,7 @@ impl App {
         let (below, between) = self.foot(look, height);
         let room = usize::from(height - below.height().min(height));
         let mut above = greeting;
-        above.extend(self.transcript.live(within(look, room.saturating_sub(between.len()))));
+        above.extend(self.transcript.live(self.within(look, room.saturating_sub(between.len()))));
         above.extend(between);
         let cut = above.len().saturating_sub(room);
         above.drain(..cut);
@@ -98,7 +98,7 @@ impl App {
         let room = usize::from(height - below.height().min(height));
         let fits = room.saturating_sub(between.len());
         let before = self.greeting(look);
-        let after = self.transcript.live(within(look, fits));
+        let after = self.transcript.live(self.within(look, fits));
         let mut above = self.view.page.seen(&before, &after, fits);
         above.resize(fits, Line::default());
         if self.view.page.is_scrolled() {
@@ -217,7 +217,11 @@ impl App {
             true => one_line(&self.facts.context),
             false => String::new(),
         };
-        let mut line = Line::from(Span::styled(text, style));
+        let mut line = match self.command_hint() {
+            Some(hint) if self.command_has_keys() => Line::from(Span::styled(hint, theme.warning())),
+            Some(hint) => Line::from(Span::styled(hint, theme.secondary())),
+            None => Line::from(Span::styled(text, style)),
+        };
         let gap = usize::from(look.width).checked_sub(line.width() + Span::raw(right.as_str()).width());
         if let Some(gap) = gap.filter(|gap| *gap > 2) {
             line.push_span(Span::raw(" ".repeat(gap)));
@@ -232,7 +236,11 @@ impl App {
         let feet = u16::try_from(foot.len()).unwrap_or_default();
         let input = self.composer.height(look.width).min(height.saturating_sub(feet).max(1));
         let popup = self.composer.popup_height().min(height.saturating_sub(feet + input));
-        Below { question: Vec::new(), prompt: Some(Prompt { input, popup, has_keys: true }), foot }
+        Below {
+            question: Vec::new(),
+            prompt: Some(Prompt { input, popup, has_keys: !self.command_has_keys() }),
+            foot,
+        }
     }
 
     fn footer_lines(&self, look: Look<'_>, height: u16) -> Vec<Line<'static>> {
@@ -259,6 +267,9 @@ impl App {
             let text = if place == 0 { TYPING } else { WAITS };
             let hint = Span::styled(text, look.theme.warning());
             under.extend(wrap(&[hint], look.width, &Margin::default()));
+        }
+        if let Some(hint) = self.command_hint().filter(|_| self.command_has_keys()) {
+            under.extend(wrap(&[Span::styled(hint, look.theme.warning())], look.width, &Margin::default()));
         }
         if !is_typing && self.is_drafting() {
             under.extend(wrap(&[Span::styled(DRAFT, look.theme.warning())], look.width, &Margin::default()));
@@ -294,6 +305,12 @@ impl App {
         Below { question, prompt, foot }
     }
 
+    /// A box that is still open has its heading in sight. A command that is in use has all the room.
+    fn within<'a>(&self, look: Look<'a>, room: usize) -> Look<'a> {
+        let wished = if self.transcript.needs_room() { usize::MAX } else { look.box_lines };
+        Look { box_lines: wished.min(room.saturating_sub(BOX)).max(1), ..look }
+    }
+
     fn styles(&self) -> composer::Look {
         let theme = &self.settings.theme;
         composer::Look {
@@ -306,11 +323,6 @@ impl App {
             fold: theme.accent(),
         }
     }
-}
-
-/// A box that is still open has its heading in sight.
-fn within(look: Look<'_>, room: usize) -> Look<'_> {
-    Look { box_lines: look.box_lines.min(room.saturating_sub(BOX)).max(1), ..look }
 }
 
 /// The bottom of the screen.

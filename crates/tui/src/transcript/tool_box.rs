@@ -1,5 +1,6 @@
 //! A tool call in the transcript.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pollux_domain::JsonObject;
@@ -8,12 +9,14 @@ use pollux_domain::call_summary::call_summary;
 use pollux_domain::event::{Activity, CallReport, CallStatus};
 use pollux_domain::id::CallId;
 use pollux_domain::path_display::PathDisplay;
+use pollux_domain::terminal_screen::TerminalScreen;
 use pollux_domain::terminal_text::{Stripper, one_line, plain};
 use pollux_domain::tool::{Display, FileDiff, LineDelta};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::activity::Activities;
+use super::command_screen::CommandScreen;
 use super::look::Look;
 use super::report;
 use crate::diff;
@@ -46,11 +49,15 @@ pub(crate) struct ToolBox {
     state: State,
     output: String,
     stripper: Stripper,
+    /// The screen of a command in a terminal; after its end, only if it shows the end of the result.
+    screen: Option<CommandScreen>,
     display: Display,
     /// The change that the person was asked about, to be read after a refusal.
     proposed: Option<Box<FileDiff>>,
     lines: LineDelta,
     error: Option<String>,
+    /// How a command of the person's ended, unless it went well.
+    ending: Option<String>,
     /// How the command failed, such as `exit 2`.
     failed: Option<String>,
     activities: Activities,
@@ -76,10 +83,12 @@ impl ToolBox {
             state: State::Runs,
             output: String::new(),
             stripper: Stripper::default(),
+            screen: None,
             display: Display::Nothing,
             proposed: None,
             lines: LineDelta::default(),
             error: None,
+            ending: None,
             failed: None,
             activities: Activities::default(),
             since: now,
@@ -131,14 +140,53 @@ impl ToolBox {
         }
     }
 
+    pub(super) fn screen(&self) -> Option<&TerminalScreen> {
+        self.screen.as_ref().map(|command| &*command.screen)
+    }
+
+    pub(super) fn show(&mut self, screen: &Arc<TerminalScreen>, colours: bool) {
+        let focused = self.screen.as_ref().is_some_and(|command| command.focused);
+        self.screen = Some(CommandScreen { screen: Arc::clone(screen), colours, focused });
+    }
+
+    pub(super) fn set_focus(&mut self, focused: bool) {
+        self.screen.iter_mut().for_each(|command| command.focused = focused);
+    }
+
+    /// Whether the person uses the command, or a full-screen program runs.
+    pub(super) fn needs_room(&self) -> bool {
+        self.screen.as_ref().is_some_and(|command| command.focused || command.screen.alternate)
+    }
+
+    /// All that a command in a terminal printed.
+    pub(super) fn printed(&mut self, text: &str) {
+        if self.screen.is_some() {
+            self.output.clear();
+            self.output(text);
+        }
+    }
+
+    /// Keeps the screen of a command that ended if it shows the end of the result in colours.
+    fn keep_screen(&mut self, text: &str) {
+        self.set_focus(false);
+        let _ = self.screen.take_if(|command| !command.is_end_of(text));
+    }
+
     pub(super) fn finish(&mut self, report: &CallReport) {
         self.state = State::Over(report.outcome.status());
+        if let Some(screen) = self.screen() {
+            self.output = screen.text();
+        }
         self.display = report.display.listed().into_owned();
         if let (CallStatus::Cancelled, Display::Text(said)) = (report.outcome.status(), &self.display)
             && !self.output.trim().is_empty()
         {
             // What a cancelled command printed may be the reason why it was cancelled.
             self.display = Display::Text(format!("{}\n{said}", self.output.trim_end()));
+        }
+        match report.display.listed().as_ref() {
+            Display::Text(text) => self.keep_screen(text),
+            _ => self.screen = None,
         }
         self.lines = report.lines;
         let failure = report.outcome.failure().filter(|failure| failure.run.is_none());
@@ -150,6 +198,8 @@ impl ToolBox {
     pub(super) fn end(&mut self, said: Option<&str>) {
         self.state = State::Over(if said.is_some() { CallStatus::Error } else { CallStatus::Success });
         let mut text = std::mem::take(&mut self.output);
+        self.keep_screen(&text);
+        self.ending = said.map(str::to_owned);
         if let Some(said) = said {
             // The output often contains the reason.
             text.push_str(if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
@@ -261,7 +311,11 @@ impl ToolBox {
                 lines.extend((more > 0).then(|| note(more, "more", look)));
                 return lines;
             }
-            (Display::Text(text), None) => ending(text, theme.text(), look),
+            (Display::Text(text), None) => match self.screen.as_ref().filter(|_| look.box_lines < usize::MAX)
+            {
+                Some(command) => self.last_screen(command, text, look),
+                None => ending(text, theme.text(), look),
+            },
             (Display::List { summary, items }, None) => {
                 let text = [std::slice::from_ref(summary), items.as_slice()].concat().join("\n");
                 ending(&text, theme.text(), look)
@@ -283,10 +337,29 @@ impl ToolBox {
                 let cut = rows.len().saturating_sub(look.box_lines);
                 return rows.into_iter().skip(cut).collect();
             }
-            (Display::Nothing, None) => ending(&self.output, theme.text(), look),
+            (Display::Nothing, None) => match &self.screen {
+                Some(command) if !self.is_over() => command.lines(look.box_lines, theme.text()),
+                _ => ending(&self.output, theme.text(), look),
+            },
         };
         let note = (hidden > 0).then(|| note(hidden, "earlier", look));
         note.into_iter().chain(lines).chain(self.refused(look)).collect()
+    }
+}
+
+impl ToolBox {
+    /// The end of a result in the colours of the terminal, and the number of lines above.
+    fn last_screen(
+        &self,
+        command: &CommandScreen,
+        text: &str,
+        look: Look<'_>,
+    ) -> (Vec<Line<'static>>, usize) {
+        let (mut lines, _) = command.lines(look.box_lines, look.theme.text());
+        let said = self.ending.iter().map(|said| Line::from(Span::styled(one_line(said), look.theme.text())));
+        lines.extend(said);
+        let hidden = text.trim_end().lines().count().saturating_sub(lines.len());
+        (lines, hidden)
     }
 }
 

@@ -6,10 +6,10 @@ use super::{Fields, Json, MalformedEvent, fields, variants, words};
 use crate::JsonObject;
 use crate::budget::{BudgetChange, BudgetStatus, Exceeded, Limits, Scope, ScopeStatus, Spent, Unit};
 use crate::event::{
-    Activity, ActivityError, ActivityKind, Asked, CallDecision, CallFailure, CallOutcome, CallReport,
-    CallRequest, Compressed, CompressionStatus, ConversationView, Discarded, Event, HookReport, Location,
-    ModelFallback, NoticeCode, Op, OpResult, PromptView, Refusal, RefusalCode, RequestEnded, RequestSent,
-    Severity, ShellReport, Thought, TurnEnd, WaitingPrompt,
+    Activity, ActivityError, ActivityKind, Asked, BackgroundCommand, CallDecision, CallFailure, CallOutcome,
+    CallReport, CallRequest, Compressed, CompressionStatus, ConversationView, Discarded, Event, HookReport,
+    Location, ModelFallback, NoticeCode, Op, OpResult, PromptView, Refusal, RefusalCode, RequestEnded,
+    RequestSent, Severity, ShellReport, Thought, TurnEnd, WaitingPrompt,
 };
 
 variants! {
@@ -28,6 +28,9 @@ variants! {
         Propose { parts },
         Shell { command },
         ShellRan { command, output },
+        SetTerminal(size),
+        Type { call, input },
+        MoveToBackground { call },
         End { cleared },
     }
     OpResult {
@@ -64,9 +67,11 @@ variants! {
         Titled(title),
         CallStarted { call },
         CallOutput { call, text },
+        CallScreen { call, screen },
         CallFinished(report),
         ShellStarted { call, command, by },
         ShellEnded(report),
+        BackgroundChanged(commands),
         Compressing { id },
         Compressed(compressed),
         Rewound { to },
@@ -116,6 +121,7 @@ fields! {
     }
     CallFailure { kind, message, run }
     ShellReport { call, command, output, ending }
+    BackgroundCommand { pid, command }
     Compressed { id, tokens_before, tokens_after, status, summary }
     HookReport {
         event, hook, duration, exit_code, error, input, output, stdout, stderr, message, suppressed

@@ -11,6 +11,7 @@ use crate::content::AnswerFields;
 use crate::event::{FrontId, RequestId};
 use crate::id::{CallId, SessionId};
 use crate::model::{Dialect, MicroUsd, ProviderId};
+use crate::terminal_screen::TypedBytes;
 
 /// A type of which values can be made. The rows of a type make its impl, so that no variant is left out.
 pub(super) trait Sample: Sized {
@@ -95,7 +96,7 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(u16 u32 u64 i32);
+numbers!(u8 u16 u32 u64 i32);
 
 impl Sample for Value {
     fn sample(dice: &mut Dice) -> Self {
@@ -161,6 +162,12 @@ impl Sample for PathBuf {
             0 => std::ffi::OsString::from_vec(vec![b'/', 0xff, 0xc3, b'a']).into(),
             _ => String::sample(dice).into(),
         }
+    }
+}
+
+impl Sample for TypedBytes {
+    fn sample(dice: &mut Dice) -> Self {
+        Self(dice.some(|dice| u8::sample(dice)))
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::sample::{Dice, Sample, Variants};
 use super::{Json, MalformedEvent};
 use crate::event::{Asked, ConversationView, Event, Op, OpResult, TurnEnd};
+use crate::terminal_screen::TypedBytes;
 
 /// What comes back after the way through text. `Debug` shows every field of every type here.
 fn there_and_back<T: Json + Debug>(value: &T) -> Result<(), TestCaseError> {
@@ -80,4 +81,12 @@ fn malformed_events_are_named() {
     let mode = json!({"type": "ModeChanged", "mode": "Anarchy", "by": null});
     assert_eq!(problem(mode), "cannot read `ApprovalMode`: unknown word `Anarchy`");
     assert_ne!(MalformedEvent::new("a", "b"), MalformedEvent::new("a", "c"));
+}
+
+/// `Debug` hides what is typed, so the tests above would not notice a loss.
+#[test]
+fn typed_bytes_are_read_back_without_loss() {
+    let input = TypedBytes((0..=255).collect());
+    assert_eq!(TypedBytes::read(input.write()).unwrap(), input);
+    assert!(TypedBytes::read(json!("?")).is_err());
 }

@@ -14,6 +14,7 @@ use crate::content::AnswerFields;
 use crate::event::{FrontId, RequestId};
 use crate::id::{CallId, SessionId};
 use crate::model::{Dialect, MicroUsd, ProviderId};
+use crate::terminal_screen::TypedBytes;
 
 /// The caller adds the place.
 fn wrong(problem: &str) -> MalformedEvent {
@@ -59,7 +60,7 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(u16 u32 u64 i32);
+numbers!(u8 u16 u32 u64 i32);
 
 impl Json for Value {
     fn write(&self) -> Value {
@@ -170,6 +171,18 @@ fn path_of(bytes: Vec<u8>) -> PathBuf {
 #[cfg(not(unix))]
 fn path_of(bytes: Vec<u8>) -> PathBuf {
     String::from_utf8_lossy(&bytes).into_owned().into()
+}
+
+/// As `base64`: what is typed may be any bytes.
+impl Json for TypedBytes {
+    fn write(&self) -> Value {
+        Value::from(STANDARD.encode(&self.0))
+    }
+
+    fn read(value: Value) -> Result<Self, MalformedEvent> {
+        let text = String::read(value)?;
+        STANDARD.decode(text).map(Self).map_err(|_| wrong("not base64"))
+    }
 }
 
 /// Seconds and nanoseconds.
