@@ -232,7 +232,7 @@ fn signing_in_takes_the_browser_or_what_is_pasted_whichever_comes_first() {
     fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", home.home().join("bin").display());
     let mut terminal = home.command(binary(), ["mcp", "auth", "web"]).env("PATH", &path).on_terminal();
-    terminal.expect("browser now? [Y/n]").say("").expect("Waiting for the browser");
+    terminal.expect("browser now? [Y/n]").say("").expect("Waiting up to 5 minutes");
     let url = fs::read_to_string(home.home().join("opened")).unwrap();
     browse(url.trim());
     let (code, screen) = terminal.end();
