@@ -64,7 +64,7 @@ fn an_untrusted_folder_is_named_once() {
         let run = scene.prepare(&look).run();
         assert_eq!((run.code, trust_lines(&run.stderr)), (Some(0), 0), "{look:?}: {}", run.stderr);
     }
-    let explained = scene.prepare(&["policy", "explain", "glob"]).run();
+    let explained = scene.prepare(&["policy", "explain", "--tool", "glob", "--args", "{}"]).run();
     assert_eq!(explained.code, Some(0), "{}", explained.stderr);
     assert_eq!(trust_lines(&scene.prepare(&["-p", "x"]).run().stderr), 1);
     let second = scene.prepare(&["-p", "x"]).run();
