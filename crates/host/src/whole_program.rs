@@ -15,7 +15,8 @@ use pollux_sandbox::{Grants, container::WholeProgram};
 use pollux_sandbox::{Level, SandboxRequest};
 
 use crate::container;
-use crate::loaded::{Loaded, load_settings};
+use crate::load::load_settings;
+use crate::loaded::Loaded;
 use crate::request::Request;
 use crate::sandbox::container_asked;
 #[cfg(target_os = "linux")]
