@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use pollux_domain::sync::Locked as _;
-use tokio::sync::Mutex as Turns;
+use tokio::sync::{Mutex as Turns, Semaphore, SemaphorePermit};
 
 use crate::program::Program;
 use crate::session::{Caller, Ended, GONE, Session};
@@ -20,6 +20,8 @@ pub(crate) struct Sessions {
     program: Arc<Program>,
     /// The one opened last is at the end.
     open: Arc<Mutex<VecDeque<OpenSession>>>,
+    /// Prompts that may run at the same time: each has a process.
+    running: Arc<Semaphore>,
 }
 
 #[derive(Clone)]
@@ -31,11 +33,12 @@ struct OpenSession {
 
 impl Sessions {
     pub(crate) fn new(program: Arc<Program>) -> Self {
-        Self { program, open: Arc::default() }
+        Self { program, open: Arc::default(), running: Arc::new(Semaphore::new(MAX_OPEN)) }
     }
 
     /// Runs a prompt in a new session, or in one that is named. Returns the id of the session too.
     pub(crate) async fn run(&self, run: RunArguments, caller: &Caller) -> Result<(String, Ended), String> {
+        let _place = self.place()?;
         let folder = tools::folder(run.cwd, self.program.directory())?;
         let mut arguments: Vec<String> = Vec::new();
         arguments.extend(run.model.map(|model| format!("--model={model}")));
@@ -62,6 +65,7 @@ impl Sessions {
         reply: ReplyArguments,
         caller: &Caller,
     ) -> Result<(String, Ended), String> {
+        let _place = self.place()?;
         let known = self.open.locked().iter().find(|open| open.id == reply.session_id).cloned();
         let open = match known {
             Some(open) => open,
@@ -72,6 +76,12 @@ impl Sessions {
             }
         };
         self.prompt(open, &reply.prompt, caller).await
+    }
+
+    /// A place for a prompt.
+    fn place(&self) -> Result<SemaphorePermit<'_>, String> {
+        let limit = |_| format!("limit of {MAX_OPEN} prompts at the same time is reached");
+        self.running.try_acquire().map_err(limit)
     }
 
     /// Ends all sessions.

@@ -2,24 +2,28 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::time::Duration;
 
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_front::rpc::{Incoming, RpcError};
-use pollux_host::VERSION;
 use pollux_host::account::uid;
+use pollux_host::{VERSION, confinement};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::timeout;
 
 use crate::lines::Messages;
 use crate::open::failure;
 use crate::place::CorePlace;
 use crate::wire::{FrontInfo, Hello, PROTOCOL, Welcome, code};
 
+/// How long the core may take to introduce itself.
+const HELLO: Duration = Duration::from_secs(20);
 /// The longest line of the core.
 const MAX_LINE: usize = 256 * 1024 * 1024;
 
@@ -67,7 +71,20 @@ impl Client {
                     .into());
             }
             let pid = peer.ok().and_then(|peer| peer.pid());
-            return Self::introduce(stream, kind, pid).await;
+            // It gets the keys of sessions.
+            if let Some(who) = confinement::objection(pid) {
+                let text = format!("`{}` is served by {who}", path.display());
+                return Err(Failure::new(ExitKind::Failure, text).hint("run `pollux core restart`").into());
+            }
+            return match timeout(HELLO, Self::introduce(stream, kind, pid)).await {
+                Ok(introduced) => introduced,
+                Err(_) => {
+                    let shown = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+                    let text = format!("the core{shown} does not answer");
+                    let failure = Failure::new(ExitKind::Failure, text);
+                    Err(Unusable { failure: failure.hint("end its process, then try again"), pid: None })
+                }
+            };
         }
         Ok(None)
     }

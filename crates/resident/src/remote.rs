@@ -64,7 +64,8 @@ pub async fn attach(
     let (sender, events) = mpsc::channel(WAITING);
     let choice =
         Choice::Resume { which: session.to_owned(), all_projects: false, fork: false, or_new: false };
-    let reopen = OpenParams { choice, begin: Vec::new(), cwd: report.folder.clone(), ..params };
+    let mut reopen = OpenParams { choice, begin: Vec::new(), cwd: report.folder.clone(), ..params };
+    reopen.options.approval = Some(attached.report.mode.clone());
     let driver = Driver {
         instance: client.welcome.instance.clone(),
         session: session.to_owned(),
@@ -262,6 +263,8 @@ impl Driver {
             | Event::ShellStarted { .. }
             | Event::Compressing { .. } => self.busy = true,
             Event::TurnEnded(_) | Event::ShellEnded(_) => self.busy = false,
+            // A restarted core must not return to a mode that was left.
+            Event::ModeChanged { mode, .. } => self.reopen.options.approval = Some(mode.to_string()),
             Event::ApprovalWanted(request) => drop(self.questions.insert(request.call.clone())),
             Event::ApprovalSettled { call, .. } => drop(self.questions.remove(call)),
             _ => {}

@@ -65,8 +65,8 @@ fn idle(options: &RunOptions, env: &Env) -> Result<Idle, Failure> {
     };
     let some = |seconds: u64| (seconds > 0).then(|| Duration::from_secs(seconds));
     Ok(Idle {
-        exit: some(options.idle_exit.unwrap_or_else(|| minutes("core.idleExit", 30) * MINUTE)),
-        unload: some(options.unload.unwrap_or_else(|| minutes("core.unload", 10) * MINUTE)),
+        exit: some(options.idle_exit.unwrap_or_else(|| minutes("core.idleExit", 30).saturating_mul(MINUTE))),
+        unload: some(options.unload.unwrap_or_else(|| minutes("core.unload", 10).saturating_mul(MINUTE))),
     })
 }
 

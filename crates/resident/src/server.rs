@@ -90,9 +90,6 @@ pub(crate) async fn call(
         "session/list" => write(&json!({"sessions": sessions.list()})),
         "session/open" => {
             let params: OpenParams = read(params)?;
-            if connection.core.stopping.is_cancelled() {
-                return Err(RpcError::invalid_request("the core is stopping"));
-            }
             write(&sessions.open(params).await?)
         }
         "session/attach" => attach(connection, &read(params)?),

@@ -27,6 +27,8 @@ use crate::wire::{AttachParams, Attached, Choice, OpenParams, Opened, Report, Se
 
 /// How long a session may take to end before it is given up.
 const ENDING: Duration = Duration::from_secs(5);
+/// Between two looks at sessions that are being opened.
+const LOOK: Duration = Duration::from_millis(20);
 /// Sessions that may be open at the same time.
 const MAX_SESSIONS: usize = 512;
 /// The front end that the core itself is.
@@ -37,6 +39,10 @@ pub struct Sessions {
     entries: RefCell<BTreeMap<String, Rc<SessionEntry>>>,
     /// Stored sessions that are being opened, so that two front ends do not open one twice.
     opening: RefCell<HashMap<String, CancellationToken>>,
+    /// How many sessions are being opened.
+    under_way: Cell<usize>,
+    /// The core stops: no session is opened any more.
+    is_closing: Cell<bool>,
     log: Rc<Log>,
 }
 
@@ -122,7 +128,13 @@ impl SessionEntry {
 
 impl Sessions {
     pub(crate) fn new(log: Rc<Log>) -> Rc<Self> {
-        Rc::new(Self { entries: RefCell::default(), opening: RefCell::default(), log })
+        Rc::new(Self {
+            entries: RefCell::default(),
+            opening: RefCell::default(),
+            under_way: Cell::new(0),
+            is_closing: Cell::new(false),
+            log,
+        })
     }
 
     /// All sessions, in the order of their ids.
@@ -156,9 +168,16 @@ impl Sessions {
         // Two front ends that ask for the same session at once get the same one.
         let which = match &params.choice {
             Choice::Resume { which, fork: false, .. } => which.clone(),
+            Choice::NewWithId { id } => id.clone(),
             _ => String::new(),
         };
         loop {
+            self.check_open()?;
+            if let Choice::NewWithId { id } = &params.choice
+                && self.entries.borrow().get(id).is_some_and(|entry| entry.is_alive())
+            {
+                return Err(RpcError::invalid_params("choice.id", format!("session {id} is open already")));
+            }
             if let Some(entry) = self.already_open(&params) {
                 return Ok(opened(&entry, Vec::new()));
             }
@@ -173,6 +192,7 @@ impl Sessions {
         }
         let guard =
             Opening { sessions: Rc::clone(self), which: which.clone(), done: CancellationToken::new() };
+        self.under_way.set(self.under_way.get() + 1);
         if !which.is_empty() {
             self.opening.borrow_mut().insert(which, guard.done.clone());
         }
@@ -191,8 +211,20 @@ impl Sessions {
         let Kept { hosted, report, notes, modes } = kept;
         self.log.line(&format!("opened session {} in {}", report.id, report.folder.display()));
         let entry = self.add(hosted, report, params, Some(modes));
+        // The core began to stop meanwhile, and waits for this one.
+        if let Err(error) = self.check_open() {
+            self.end(&entry, "shutdown").await;
+            return Err(error);
+        }
         drop(guard);
         Ok(opened(&entry, notes))
+    }
+
+    fn check_open(&self) -> Result<(), RpcError> {
+        match self.is_closing.get() {
+            true => Err(RpcError::invalid_request("the core is stopping")),
+            false => Ok(()),
+        }
     }
 
     /// Adds a session that runs.
@@ -276,14 +308,21 @@ impl Sessions {
     pub async fn fork(self: &Rc<Self>, id: &str) -> Result<Opened, RpcError> {
         let entry = self.entry(id)?;
         let choice = Choice::Resume { which: id.to_owned(), all_projects: false, fork: true, or_new: false };
-        self.open(OpenParams { choice, begin: Vec::new(), ..entry.params.clone() }).await
+        self.open(OpenParams { choice, begin: Vec::new(), ..entry.present_params() }).await
     }
 
     /// Ends a session and waits until it has freed everything.
     pub async fn close(&self, id: &str, reason: &'static str) -> Result<(), RpcError> {
         let entry = self.entry(id)?;
         self.end(&entry, reason).await;
-        self.entries.borrow_mut().remove(id);
+        // One that does not end stays visible; closing it again may succeed.
+        if entry.is_alive() {
+            return Err(RpcError::internal(format!("session {id} did not end in time")));
+        }
+        let mut entries = self.entries.borrow_mut();
+        if entries.get(id).is_some_and(|listed| Rc::ptr_eq(listed, &entry)) {
+            entries.remove(id);
+        }
         Ok(())
     }
 
@@ -299,12 +338,21 @@ impl Sessions {
         }
     }
 
-    /// Ends all sessions; returns what opens them again.
+    /// Ends all sessions, also those that are being opened; returns what opens them again.
     pub(crate) async fn close_all(&self, reason: &'static str) -> Vec<OpenParams> {
+        self.is_closing.set(true);
         let entries: Vec<Rc<SessionEntry>> = self.entries.borrow().values().cloned().collect();
         let alive: Vec<Rc<SessionEntry>> = entries.into_iter().filter(|entry| entry.is_alive()).collect();
         let params = alive.iter().filter_map(|entry| entry.reopening()).collect();
         join_all(alive.iter().map(|entry| self.end(entry, reason))).await;
+        let opened = async {
+            while self.under_way.get() > 0 {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        if tokio::time::timeout(ENDING, opened).await.is_err() {
+            self.log.line("a session was still being opened");
+        }
         self.entries.borrow_mut().clear();
         params
     }
@@ -331,10 +379,18 @@ impl SessionEntry {
         self.report.file.as_ref().filter(|file| file.exists())?;
         let which = self.report.id.to_string();
         let choice = Choice::Resume { which, all_projects: false, fork: false, or_new: false };
-        let mut params = OpenParams { choice, begin: Vec::new(), ..self.params.clone() };
-        let now = self.hosted.snapshot();
-        params.options.approval = Some(now.mode.unwrap_or(self.report.mode).to_string());
-        Some(params)
+        Some(OpenParams { choice, begin: Vec::new(), ..self.present_params() })
+    }
+
+    /// What opened it, with the mode that it is in now: one that the user has left must not come back.
+    fn present_params(&self) -> OpenParams {
+        let mut params = self.params.clone();
+        params.options.approval = Some(self.mode().to_string());
+        params
+    }
+
+    fn mode(&self) -> ApprovalMode {
+        self.hosted.snapshot().mode.unwrap_or(self.report.mode)
     }
 
     pub(crate) fn ended_because(&self) -> &'static str {
@@ -361,6 +417,7 @@ impl Drop for Opening {
         if !self.which.is_empty() {
             self.sessions.opening.borrow_mut().remove(&self.which);
         }
+        self.sessions.under_way.set(self.sessions.under_way.get().saturating_sub(1));
         self.done.cancel();
     }
 }
@@ -378,15 +435,25 @@ impl Attachment {
 
     /// Sends an operation. A mode is entered only when its sandbox is in force.
     pub async fn ask(&self, id: Option<RequestId>, op: Op) -> Result<RequestId, RpcError> {
-        if let Op::SetMode(mode) = &op {
-            self.enter(*mode).await?;
+        let mode = match &op {
+            // The front end is told why it may not, without any effect.
+            Op::SetMode(mode) if self.scopes.allow(&op) => Some(*mode),
+            _ => None,
+        };
+        let before = self.entry.mode();
+        if let Some(mode) = mode {
+            self.enter(mode).await?;
         }
         self.entry.touch();
-        match id {
+        let asked = match id {
             Some(id) => self.front.ask_as(id.clone(), op).map(|()| id),
             None => self.front.ask(op),
+        };
+        if asked.is_err() && mode.is_some() {
+            // The session stays in its mode, and so does its sandbox.
+            self.enter(before).await?;
         }
-        .map_err(|refusal| refused(&refusal))
+        asked.map_err(|refusal| refused(&refusal))
     }
 
     async fn enter(&self, mode: ApprovalMode) -> Result<(), RpcError> {

@@ -172,22 +172,27 @@ impl Service {
                 }
             }
         };
-        match delivered.await {
-            Ok(is_duplicate) => {
-                if is_duplicate {
-                    self.remove_seen(&task, digest);
-                }
-                drop(gate);
-                sent(task, is_duplicate)
-            }
-            // Its client reads an error, so it is not carried out later either, as far as that can be had now.
+        let delivered = delivered.await;
+        drop(gate);
+        // After an error the message stays in the inbox: another server may have told its client that it is there.
+        let is_duplicate = match delivered {
+            Ok(is_duplicate) => is_duplicate,
             Err(error) => {
-                if is_first {
-                    let _ = self.store.remove_message(&task.id, digest).await;
-                }
-                Err(error)
+                self.give_up_soon(&task);
+                return Err(error);
             }
+        };
+        if is_duplicate {
+            self.remove_seen(&task, digest);
+            self.give_up_soon(&task);
         }
+        sent(task, is_duplicate)
+    }
+
+    /// Gives a task up that was taken for nothing.
+    fn give_up_soon(self: &Rc<Self>, task: &Rc<Task>) {
+        let (service, task) = (Rc::clone(self), Rc::clone(task));
+        tokio::task::spawn_local(async move { service.give_up_lease(&task).await });
     }
 
     /// Records that a message was taken, durably, and then acts on it. After an error nothing has changed.

@@ -272,3 +272,16 @@ fn the_archives_of_tar_are_restored_and_tar_restores_ours() {
     assert!(tar(&["-xzf", "archive", "-C", "theirs"]));
     assert_eq!(seen(&scene.path("theirs")), seen(&scene.path("from")));
 }
+
+#[test]
+fn nothing_is_looked_up_through_a_folder_that_became_a_link() {
+    let scene = Scene::new();
+    scene.file("outside/secret.txt", b"secret", 0o600);
+    symlink("target", scene.path("outside/inner")).unwrap();
+    symlink(scene.path("outside"), scene.path("from/swapped")).unwrap();
+    let folder = ConfinedFolder::open(&scene.path("from")).unwrap();
+    assert!(folder.list(Path::new("swapped")).is_err());
+    assert!(folder.inspect(Path::new("swapped/secret.txt")).is_err());
+    assert!(folder.link_target(Path::new("swapped/inner")).is_err());
+    assert_eq!(folder.inspect(Path::new("swapped")).unwrap().kind, InspectedKind::Link);
+}

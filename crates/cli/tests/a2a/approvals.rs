@@ -32,7 +32,7 @@ fn an_approval_ends_the_stream_and_is_answered_by_another_connection_once() {
     let details =
         &events[events.len() - 2]["result"]["status"]["message"]["parts"][0]["data"]["confirmationDetails"];
     assert_eq!((&details["type"], &details["command"]), (&json!("exec"), &json!("echo x >> made.txt")));
-    let made = stage.root.join(id.as_str().unwrap()).join("made.txt");
+    let made = stage.workspace(&id).join("made.txt");
     assert!(!made.exists());
 
     let wrong = server.rpc("message/send", decision(&id, &json!("other"), "proceed_once"));
@@ -73,7 +73,7 @@ fn a_rejected_call_does_not_run_and_the_model_is_told() {
     let id = events[0]["result"]["id"].clone();
     let task = server.rpc("message/send", decision(&id, &call_of(&events), "cancel"))["result"].clone();
     assert_eq!(task["status"]["message"]["parts"][0]["text"], "so be it", "{task}");
-    assert!(!stage.root.join(id.as_str().unwrap()).join("made.txt").exists());
+    assert!(!stage.workspace(&id).join("made.txt").exists());
     let asked = stage.model.requests().pop().unwrap().body.to_string();
     assert!(asked.contains("rejected"), "{asked}");
 }
@@ -92,8 +92,5 @@ fn a_proposed_file_can_be_changed_before_it_is_written() {
     params["message"]["parts"][0]["data"]["newContent"] = json!("mine\n");
     let task = server.rpc("message/send", params);
     assert_eq!(task["result"]["status"]["message"]["parts"][0]["text"], "written", "{task}");
-    assert_eq!(
-        std::fs::read_to_string(stage.root.join(id.as_str().unwrap()).join("a.txt")).unwrap(),
-        "mine\n"
-    );
+    assert_eq!(std::fs::read_to_string(stage.workspace(&id).join("a.txt")).unwrap(), "mine\n");
 }

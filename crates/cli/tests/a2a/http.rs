@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A response whose body is read as it arrives.
 pub(crate) struct Response {

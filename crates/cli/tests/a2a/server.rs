@@ -6,9 +6,10 @@ use std::process::Child;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pollux_test_support::{FakeGemini, Reply, TestHome};
+use pollux_test_support::{FakeGemini, Reply, TestHome, TestRun};
 use serde_json::{Value, json};
 
 use crate::http::{self, Response};
@@ -20,6 +21,7 @@ pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) port: u16,
     pub(crate) token: Option<String>,
+    said: Arc<Mutex<String>>,
 }
 
 /// A home and a model that servers share.
@@ -47,6 +49,17 @@ impl Stage {
         Self { model: Rc::clone(&self.model), ..other }
     }
 
+    /// The own folder of a task of the local user.
+    pub(crate) fn workspace(&self, task: &Value) -> PathBuf {
+        self.root.join("local").join(task.as_str().unwrap())
+    }
+
+    /// The token that a server creates if it is given none.
+    pub(crate) fn own_token(&self) -> Option<String> {
+        let text = std::fs::read_to_string(self.home.home().join(".gemini/a2a-server-token")).ok()?;
+        Some(text.trim().strip_prefix("local ").unwrap().to_owned())
+    }
+
     /// Starts a server with these flags.
     pub(crate) fn serve(&self, flags: &[&str]) -> Server {
         self.try_serve(flags).unwrap_or_else(|said| panic!("{said}"))
@@ -61,24 +74,29 @@ impl Stage {
         }
         args.extend(["a2a", "serve", "--workspace-root", root]);
         args.extend(flags.iter().filter(|flag| **flag != "--sandboxed"));
-        let mut child = self.home.command(binary(), args).against(&self.model).start();
+        self.start(self.home.command(binary(), args))
+    }
+
+    /// Starts a program that serves.
+    pub(crate) fn start(&self, program: TestRun) -> Result<Server, String> {
+        let mut child = program.against(&self.model).start();
+        let lines = Arc::<Mutex<String>>::default();
+        let heard = Arc::clone(&lines);
         let (sender, receiver) = channel();
         let stderr = child.stderr.take().unwrap();
         std::thread::spawn(move || {
-            let mut said = String::new();
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 if let Some(port) = line.strip_prefix("[CoreAgent] Agent Server started on ") {
                     let port = port.rsplit(':').next().unwrap().parse::<u16>().unwrap();
                     let _ = sender.send(Ok(port));
                 }
-                said.push_str(&line);
-                said.push('\n');
+                heard.lock().unwrap().push_str(&format!("{line}\n"));
             }
-            let _ = sender.send(Err(said));
+            let _ = sender.send(Err(heard.lock().unwrap().clone()));
         });
-        let port = receiver.recv_timeout(Duration::from_secs(30)).unwrap();
+        let port = receiver.recv_timeout(Duration::from_secs(120)).unwrap();
         match port {
-            Ok(port) => Ok(Server { child, port, token: None }),
+            Ok(port) => Ok(Server { child, port, token: self.own_token(), said: lines }),
             Err(said) => {
                 let _ = child.wait();
                 Err(said)
@@ -112,6 +130,12 @@ impl Server {
         http::send(self.port, method, path, &all, body.as_deref())
     }
 
+    /// Sends a text that may be anything.
+    pub(crate) fn post_raw(&self, body: &str) -> Response {
+        let authorization = format!("Bearer {}", self.token.as_deref().unwrap_or_default());
+        http::send(self.port, "POST", "/", &[("authorization", &authorization)], Some(body))
+    }
+
     /// A call of JSON-RPC.
     pub(crate) fn rpc(&self, method: &str, params: Value) -> Value {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
@@ -134,9 +158,18 @@ impl Server {
         assert!(sent.unwrap().success());
     }
 
+    /// Waits until the server has said something to its operator.
+    pub(crate) fn until_said(&self, text: &str) {
+        let end = Instant::now() + Duration::from_secs(120);
+        while !self.said.lock().unwrap().contains(text) {
+            assert!(Instant::now() < end, "{}", self.said.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Waits until the task has one of these states.
     pub(crate) fn until(&self, task: &Value, states: &[&str]) -> Value {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_secs(180);
         loop {
             let answer = self.rpc("tasks/get", json!({"id": task}));
             let state = answer["result"]["status"]["state"].as_str().unwrap_or_default().to_owned();

@@ -257,3 +257,32 @@ fn yolo_needs_the_settings_and_is_confined_by_the_core() {
     peer.op(&session, json!({"type": "SetMode", "value": "Plan"})).unwrap();
     assert_eq!(peer.event("ModeChanged").1["mode"], "Plan");
 }
+
+#[test]
+fn a_fork_has_the_mode_that_the_session_is_in() {
+    let scene = Scene::new([reply().text("Hello.")]);
+    let mut peer = scene.peer("one");
+    let mut opening = scene.opening();
+    opening["options"]["approval"] = json!("yolo");
+    let session = peer.open(opening);
+    peer.prompt(&session, "hi");
+    peer.event("TurnEnded");
+    let op = json!({"type": "SetMode", "value": "Default"});
+    peer.call("op", json!({"session": session, "op": op})).unwrap();
+    peer.event("ModeChanged");
+    let fork = peer.call("session/fork", json!({"session": session})).unwrap();
+    assert_eq!(fork["report"]["mode"], "default", "{fork}");
+}
+
+#[test]
+fn an_id_is_given_to_one_session() {
+    let scene = Scene::new([]);
+    let mut peer = scene.peer("one");
+    let mut opening = scene.opening();
+    opening["choice"] = json!({"kind": "newWithId", "id": "11111111-2222-4333-8444-555555555555"});
+    let asked = [peer.send("session/open", opening.clone()), peer.send("session/open", opening)];
+    let opened = asked.map(|id| peer.answer(id).is_ok());
+    assert_eq!(opened.iter().filter(|is_open| **is_open).count(), 1);
+    let listed = peer.call("session/list", json!({})).unwrap();
+    assert_eq!(listed["sessions"].as_array().unwrap().len(), 1);
+}

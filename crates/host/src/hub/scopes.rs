@@ -21,7 +21,8 @@ impl Scopes {
     pub const ALL: Self = Self { watch: true, drive: true, approve: true, admin: true };
     pub const WATCH: Self = Self { watch: true, drive: false, approve: false, admin: false };
 
-    pub(super) fn allow(self, op: &Op) -> bool {
+    /// Whether an operation is within these rights.
+    pub fn allow(self, op: &Op) -> bool {
         match op {
             Op::Describe | Op::Budget(BudgetChange::Show) => self.watch,
             Op::Prompt { .. }

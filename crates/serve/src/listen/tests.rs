@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::LocalSet;
 
@@ -7,6 +9,8 @@ use super::*;
 struct Sizes {
     /// Answers wait for it.
     go: CancellationToken,
+    /// Requests that were read.
+    read: Cell<usize>,
 }
 
 impl Site for Sizes {
@@ -21,6 +25,7 @@ impl Site for Sizes {
     }
 
     async fn answer(self: Rc<Self>, request: Request, _caller: bool) -> Response {
+        self.read.set(self.read.get() + 1);
         self.go.cancelled().await;
         Response::text(StatusCode::OK, request.body.len().to_string())
     }
@@ -30,14 +35,13 @@ fn limits() -> Limits {
     Limits { body: 1 << 20, bodies: 1 << 20, connections: 100, per_peer: 2, draining: Duration::ZERO }
 }
 
-/// Starts a server; gives its address and what lets it answer.
-async fn start() -> (SocketAddr, CancellationToken) {
+/// Starts a server; gives its address and its site.
+async fn start() -> (SocketAddr, Rc<Sizes>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let go = CancellationToken::new();
-    let site = Rc::new(Sizes { go: go.clone() });
-    tokio::task::spawn_local(serve(listener, site, limits(), CancellationToken::new()));
-    (address, go)
+    let site = Rc::new(Sizes { go: CancellationToken::new(), read: Cell::new(0) });
+    tokio::task::spawn_local(serve(listener, Rc::clone(&site), limits(), CancellationToken::new()));
+    (address, site)
 }
 
 async fn send(address: SocketAddr, path: &str, size: usize) -> TcpStream {
@@ -59,8 +63,8 @@ async fn answer(mut stream: TcpStream) -> String {
 #[tokio::test]
 async fn public_addresses_read_no_body() {
     let test = async {
-        let (address, go) = start().await;
-        go.cancel();
+        let (address, site) = start().await;
+        site.go.cancel();
         assert!(answer(send(address, "/public", 0).await).await.starts_with("HTTP/1.1 200"));
         assert!(answer(send(address, "/public", 1).await).await.starts_with("HTTP/1.1 413"));
         assert!(answer(send(address, "/", 5_000).await).await.ends_with("5000"));
@@ -71,13 +75,14 @@ async fn public_addresses_read_no_body() {
 #[tokio::test]
 async fn all_bodies_together_are_limited_until_they_are_answered() {
     let test = async {
-        let (address, go) = start().await;
+        let (address, site) = start().await;
         let first = send(address, "/", 1 << 20).await;
-        let second = answer(send(address, "/", 200_000).await);
-        // The first one has all the room, whenever its body has arrived.
-        let second = second.await;
+        while site.read.get() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let second = answer(send(address, "/", 200_000).await).await;
         assert!(second.starts_with("HTTP/1.1 503"), "{second}");
-        go.cancel();
+        site.go.cancel();
         assert!(answer(first).await.ends_with("1048576"));
         assert!(answer(send(address, "/", 200_000).await).await.ends_with("200000"));
     };
@@ -87,10 +92,10 @@ async fn all_bodies_together_are_limited_until_they_are_answered() {
 #[tokio::test]
 async fn an_address_has_a_limited_number_of_connections() {
     let test = async {
-        let (address, go) = start().await;
+        let (address, site) = start().await;
         let (one, other) = (send(address, "/", 1).await, send(address, "/", 1).await);
         assert_eq!(answer(send(address, "/", 1).await).await, "", "closed without an answer");
-        go.cancel();
+        site.go.cancel();
         assert!(answer(one).await.ends_with('1') && answer(other).await.ends_with('1'));
         // The server notices a moment later that they are gone.
         while !answer(send(address, "/", 1).await).await.starts_with("HTTP/1.1 200") {

@@ -229,7 +229,7 @@ async fn names_that_a_store_makes_up_are_refused() {
         let refused = a.send(message("m1", None)).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Internal);
         assert!(!a.home().join("escaped").exists());
-        a.put("active/..-x y", b"").await;
+        a.put("active/not.an.id", b"").await;
         a.put("active/good", b"").await;
         assert_eq!(a.service.store.active().await.unwrap(), ["good"]);
         // A number beyond all others.
