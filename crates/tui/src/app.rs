@@ -540,7 +540,7 @@ impl App {
     /// When it must be drawn again though nothing happens.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let toast = self.notices.toast.as_ref().map(|toast| toast.until);
-        let question = self.takes_keys_at();
+        let question = [self.takes_keys_at(), self.keyboard_rests_at()].into_iter().flatten().min();
         // Nothing turns while a question stands.
         let wheel = self
             .questions

@@ -1,5 +1,7 @@
 //! Whole journeys of a person at the screen, read through a terminal emulator.
 
+#[path = "screen/commands.rs"]
+mod commands;
 #[path = "screen/ends.rs"]
 mod ends;
 #[path = "screen/hostile.rs"]
@@ -147,7 +149,9 @@ fn what_is_typed_ahead_waits_its_turn_and_can_be_taken_back() {
 #[test]
 fn what_is_sent_while_the_model_works_joins_its_turn() {
     let marker = "while [ ! -e go.txt ]; do sleep 0.01; done";
-    let scene = Scene::new([shell(marker), reply().text("with tabs"), reply().text("with spaces")]);
+    let second = marker.replace("go.txt", "on.txt");
+    let scene =
+        Scene::new([shell(marker), shell(&second), reply().text("with tabs"), reply().text("with spaces")]);
     fs::write(scene.home.project().join("notes.txt"), "the notes").unwrap();
     let screen = open(&scene, &["--yolo"]);
     screen.say("begin").expect("esc to cancel").say("and spaces");
@@ -162,15 +166,17 @@ fn what_is_sent_while_the_model_works_joins_its_turn() {
     screen.say("use tabs, see @notes.txt please").expect("Sent with the next request");
     screen.say("and @gone.txt").expect("`@gone.txt` in the prompt was not read");
     fs::write(scene.home.project().join("go.txt"), "").unwrap();
-    screen.expect("with tabs").expect("with spaces").expect_gone("Sent with");
-    let text = quit(screen);
-    assert!(text.contains("> use tabs, see @notes.txt please"), "{text}");
-    let sent = scene.server.request(1).body.to_string();
+    // It goes with the next request that the session makes; until then the turn lasts.
+    screen.expect_gone("Sent with").expect_anywhere("> use tabs, see @notes.txt please");
+    fs::write(scene.home.project().join("on.txt"), "").unwrap();
+    screen.expect("with tabs").expect("with spaces");
+    quit(screen);
+    let sent = scene.server.request(2).body.to_string();
     assert!(
         sent.contains("use tabs") && sent.contains("the notes") && !sent.contains("and spaces"),
         "{sent}"
     );
-    assert_eq!(last(&scene, 2), "and spaces");
+    assert_eq!(last(&scene, 3), "and spaces");
     // Each text is in the history once, also the one that was taken back and sent later.
     let log = fs::read_to_string(state_folders(&scene, "logs.json").pop().unwrap()).unwrap();
     for text in ["and spaces", "use tabs, see @notes.txt please", "and @gone.txt"] {

@@ -81,18 +81,27 @@ impl App {
         }
     }
 
+    /// Keys are the prompt's again once the keyboard has rested.
+    pub(super) fn rest_keyboard(&mut self, now: Instant) {
+        let _ = self.command_keys.astray.take_if(|last| !is_recent(*last, now));
+    }
+
+    /// When that is.
+    pub(super) fn keyboard_rests_at(&self) -> Option<Instant> {
+        self.command_keys.astray.map(|last| last + STILL)
+    }
+
     /// Handles keys if they are a command's; otherwise returns those that are not.
     pub(super) fn keys_for_command<'a>(
         &mut self,
         pressed: &'a [KeyEvent],
         now: Instant,
     ) -> (Vec<Action>, &'a [KeyEvent]) {
-        if self.command_keys.astray.is_some_and(|last| is_recent(last, now)) && !pressed.is_empty() {
+        self.rest_keyboard(now);
+        if self.command_keys.astray.is_some() {
             self.command_keys.astray = Some(now);
-            self.toast("The command has ended; pause before you type.", now);
             return (Vec::new(), &[]);
         }
-        self.command_keys.astray = None;
         let Some(call) = self.command_keys.focused.clone() else { return (Vec::new(), pressed) };
         self.command_keys.typed = Some(now);
         // A question that stands waits until the keyboard rests.
@@ -124,7 +133,8 @@ impl App {
 
     /// The bytes of a paste, if a command has the keyboard.
     pub(super) fn paste_for_command(&mut self, text: &str, now: Instant) -> Option<Vec<Action>> {
-        if self.command_keys.astray.is_some_and(|last| is_recent(last, now)) {
+        self.rest_keyboard(now);
+        if self.command_keys.astray.is_some() {
             return Some(Vec::new());
         }
         let call = self.command_keys.focused.clone()?;
@@ -150,6 +160,9 @@ impl App {
     /// What to know about the command that runs, for the line above the prompt.
     pub(super) fn command_hint(&self) -> Option<String> {
         let keys = &self.settings.keys;
+        if self.command_keys.astray.is_some() {
+            return Some("The command has ended; pause before you type".to_owned());
+        }
         self.transcript.command()?;
         if self.command_has_keys() {
             return Some(format!("Typing into the command ({} to return)", keys.key(Command::UnfocusShell)));

@@ -35,6 +35,7 @@ impl App {
     pub fn frame(&mut self, width: u16, height: u16, now: Instant) -> Frame {
         let width = width.max(1);
         let _ = self.notices.toast.take_if(|toast| toast.until <= now);
+        self.rest_keyboard(now);
         self.notice_question(now);
         self.questions.typing.said = self.is_typing(now);
         let theme = self.settings.theme.clone();

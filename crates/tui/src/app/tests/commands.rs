@@ -115,8 +115,11 @@ fn keys_typed_as_a_command_ends_do_not_reach_the_prompt() {
     assert_eq!(stage.press(KeyCode::Enter, KeyModifiers::NONE), []);
     let shown = stage.shown();
     assert!(!shown.contains("hunter2") && !shown.contains("unter2"), "{shown}");
+    assert!(shown.contains("The command has ended; pause before you type"), "{shown}");
+    assert!(stage.app.deadline(stage.now).is_some_and(|redraw| redraw <= stage.now + STILL));
     stage.event(Event::TurnEnded(TurnEnd::Finished(None)));
     stage.now += STILL;
+    assert!(!stage.shown().contains("has ended"));
     stage.write("hello");
     assert!(stage.shown().contains("> hello"), "{}", stage.shown());
 }
