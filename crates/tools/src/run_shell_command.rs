@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_domain::content::Part;
-use pollux_domain::sandbox::{DenialKind, SandboxReport, TripwireHit};
+use pollux_domain::sandbox::{Denial, DenialKind, SandboxReport, Strength, TripwireHit};
 use pollux_domain::tool::{
     ArgError, Display, Effect, Invocation, RunFailure, Tool, ToolContext, ToolErrorKind, ToolKind,
     ToolOutcome, ToolOutput, ToolSpec,
@@ -352,7 +352,9 @@ fn reported(
 
 /// A line for the user about servers of this machine that a command looked for.
 fn closed_ports(report: &SandboxReport) -> Option<String> {
-    let closed = report.denials.iter().filter(|denial| denial.target == "localhost");
+    // What the proxy refused is certain, and another matter.
+    let is_own = |denial: &&Denial| denial.target == "localhost" && denial.strength != Strength::Certain;
+    let closed = report.denials.iter().filter(is_own);
     let flags: Vec<String> =
         closed.filter_map(|denial| Some(format!("`--sandbox-allow port:{}`", denial.port?))).collect();
     let text = "Commands have a localhost of their own; this machine's can be reached with";

@@ -322,7 +322,7 @@ fn recorded_engine(log: &std::path::Path) -> Option<tempfile::TempDir> {
 
 #[test]
 fn the_whole_program_runs_in_a_container_if_the_user_says_so() {
-    let home = TestHome::new();
+    let home = TestHome::new().file("script.jsonl", &scripted(&[json!({"text": "Outside."})]));
     let log = home.home().join("called");
     let Some(engine) = recorded_engine(&log) else { return };
     let path = format!("{}:/usr/bin:/bin", engine.path().display());
@@ -330,7 +330,10 @@ fn the_whole_program_runs_in_a_container_if_the_user_says_so() {
     let home = home.home_file(".gemini/settings.json", &settings.to_string());
     let run = |args: &[&str], variables: &[(&str, &str)]| {
         let _ = fs::remove_file(&log);
-        let args = ["-m", MODEL, "--skip-trust", "-p", "x y"].iter().copied().chain(args.iter().copied());
+        let args = ["-m", MODEL, "--skip-trust", "--fake-responses", "script.jsonl", "-p", "x y"]
+            .iter()
+            .copied()
+            .chain(args.iter().copied());
         let mut command = home.command(binary(), args.collect::<Vec<_>>()).env("PATH", &path);
         for (name, value) in variables {
             command = command.env(name, value);
@@ -341,7 +344,7 @@ fn the_whole_program_runs_in_a_container_if_the_user_says_so() {
     let (inside, called) = run(&["-o", "json"], &[("GEMINI_API_KEY", "KEY-1"), ("OTHER_API_KEY", "KEY-2")]);
     assert_eq!((inside.code, inside.stdout.as_str()), (Some(7), "key KEY-1\npiped"), "{}", inside.stderr);
     let words: Vec<&str> = called.lines().collect();
-    assert!(words.ends_with(&["--skip-trust", "-p", "x y", "-o", "json"]), "{called}");
+    assert!(words.ends_with(&["script.jsonl", "-p", "x y", "-o", "json"]), "{called}");
     let project = fs::canonicalize(home.project()).unwrap();
     assert!(words.contains(&format!("--workdir={}", project.display()).as_str()), "{called}");
     assert!(
@@ -354,13 +357,13 @@ fn the_whole_program_runs_in_a_container_if_the_user_says_so() {
     );
     // Not where the user wants a proxy, which only commands can have, and not inside.
     let network = json!({"tools": {"sandboxNetwork": "proxy", "sandbox": settings["tools"]["sandbox"]}});
-    for (variable, value, code) in [("GEMINI_SANDBOX_SCOPE", "nonsense", 44), ("GEMINI_SANDBOX", "false", 41)]
+    for (variable, value, code) in [("GEMINI_SANDBOX_SCOPE", "nonsense", 44), ("GEMINI_SANDBOX", "false", 0)]
     {
         let (other, called) = run(&[], &[(variable, value)]);
         assert_eq!((other.code, called.as_str()), (Some(code), ""), "{variable}: {}", other.stderr);
     }
     let (inside, called) = run(&[], &[("SANDBOX", "i-1-0")]);
-    assert_eq!((inside.code, called.as_str()), (Some(41), ""), "{}", inside.stderr);
+    assert_eq!((inside.code, called.as_str()), (Some(0), ""), "{}", inside.stderr);
     fs::write(format!("{}.fails", log.display()), "").unwrap();
     let (failed, _) = run(&[], &[]);
     assert_eq!(failed.code, Some(44), "{}", failed.stderr);

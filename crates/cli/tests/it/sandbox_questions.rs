@@ -11,8 +11,6 @@ use serde_json::{Value, json};
 use crate::sandbox_rights::{STREAM, confined, has_namespaces, headless, result};
 use crate::scene::{MODEL, Scene};
 
-const STREAM: [&str; 3] = ["-s", "-o", "stream-json"];
-
 /// A folder outside of the home and of the folders for temporary files, which commands cannot write.
 struct Outside(PathBuf);
 

@@ -317,7 +317,8 @@ fn plain_ssh_reaches_an_allowed_host_through_the_proxy_and_sees_no_keys() {
     run(&["--sandbox-allow", &format!("host:127.0.0.1:{port}")], "ssh -o BatchMode=yes box true");
     assert_eq!(server.join().unwrap(), "SSH-2.0-");
     // With an open network, ssh connects itself.
-    let open = run(&["--yolo"], "ssh -G box");
+    let open = home.command(binary(), ["sandbox", "run", "--", "ssh", "-G", "box"]);
+    let open = open.env("SEATBELT_PROFILE", "permissive-open").run();
     assert!(
         !open.stdout.contains("proxycommand") && open.stdout.contains("hostname 127.0.0.1"),
         "{}",
