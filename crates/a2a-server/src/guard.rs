@@ -17,7 +17,7 @@ pub(crate) const DOUBT: Duration = Duration::from_secs(12);
 enum Calls {
     /// No other server uses the store.
     Always,
-    /// Until this moment; a renewal moves it. Each call looks at the clock itself, because whoever renews may hang.
+    /// Until this moment; a renewal moves it. Each call looks at the clock itself, because the renewal may hang.
     Until(Instant),
     /// Another server has the task.
     Never,

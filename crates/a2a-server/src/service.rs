@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Access, Caller};
-use crate::arrivals::{Arrivals, Place};
+use crate::arrivals::{ArrivalPlace, Arrivals};
 use crate::audit::Audit;
 use crate::card::{self, CardFacts};
 use crate::command::CommandCount;
@@ -209,7 +209,7 @@ impl Service {
 
     /// A place for a message of an owner, which may begin a turn of `task`. It is kept until the turn has a session, so
     /// that messages that arrive together count.
-    fn take_place(&self, owner: &str, task: Option<&str>) -> Result<Place, A2aError> {
+    fn take_place(&self, owner: &str, task: Option<&str>) -> Result<ArrivalPlace, A2aError> {
         if self.draining.is_cancelled() {
             return Err(A2aError::new(ErrorKind::Unavailable, "the server is stopping"));
         }
