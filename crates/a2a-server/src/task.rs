@@ -45,6 +45,8 @@ struct State {
     /// The version of the record in the store, and the last batch of events that it includes.
     stored: Option<Version>,
     cursor: Cursor,
+    /// It may hold updates that no other server has seen, and that never happened therefore.
+    is_outdated: bool,
 }
 
 /// An update with its number.
@@ -69,6 +71,7 @@ impl Task {
                 holding: None,
                 stored,
                 cursor,
+                is_outdated: false,
             }),
             gate: tokio::sync::Mutex::new(()),
             is_followed: Cell::new(false),
@@ -113,10 +116,10 @@ impl Task {
         self.news.send_replace(self.last());
     }
 
-    /// The updates after this number; `None` if some of them are no longer kept.
+    /// The updates after this number; `None` if some of them are no longer kept, or were taken back.
     pub(crate) fn after(&self, number: u64) -> Option<Vec<Numbered>> {
         let state = self.state.borrow();
-        let missing = state.record.last.saturating_sub(number);
+        let missing = state.record.last.checked_sub(number)?;
         let missing = usize::try_from(missing).unwrap_or(usize::MAX);
         let start = state.log.len().checked_sub(missing)?;
         Some(state.log.range(start..).cloned().collect())
@@ -147,13 +150,24 @@ impl Task {
         if self.holding().is_some() || stored.as_ref() != known || stored.as_ref() == Some(&version) {
             return false;
         }
-        let is_ahead = record.last > self.last();
+        let is_ahead = self.is_outdated() || record.last > self.last();
         if is_ahead {
             self.replace(record, version, cursor)
         } else {
             self.adopt(record, version)
         }
         is_ahead
+    }
+
+    /// Another server has the task: only what is in the store happened.
+    pub(crate) fn outdate(&self) {
+        let mut state = self.state.borrow_mut();
+        state.stored = None;
+        state.is_outdated = true;
+    }
+
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.state.borrow().is_outdated
     }
 
     /// Replaces everything; streams continue with the task as it is.
@@ -166,6 +180,7 @@ impl Task {
             state.bytes = 0;
             state.stored = Some(version);
             state.cursor = cursor;
+            state.is_outdated = false;
         }
         self.news.send_replace(last);
     }
@@ -274,6 +289,19 @@ mod tests {
         assert!(!task.catch_up(read(TaskState::Canceled, "3"), known.as_ref()));
         assert_eq!(task.read(|record| record.state), TaskState::Canceled, "what is newer counts");
         assert_eq!(task.stored(), Some(Version::new("3")));
+    }
+
+    #[test]
+    fn updates_that_were_not_written_before_the_lease_was_lost_never_happened() {
+        let task = Task::new(record(TaskState::Working), Some(Version::new("1")), Cursor::default());
+        task.change(|record| record.last = 9);
+        task.outdate();
+        let mut other = read(TaskState::InputRequired, "2");
+        other.record.last = 5;
+        assert!(task.catch_up(other, None));
+        assert_eq!(task.read(|record| (record.state, record.last)), (TaskState::InputRequired, 5));
+        assert!(task.after(9).is_none(), "a stream that was further continues with the task");
+        assert!(!task.is_outdated());
     }
 
     #[tokio::test]

@@ -240,7 +240,7 @@ mod tests {
     fn an_unusable_card_reports_why() {
         for (card, why) in [
             (json!({"name": "x"}), "missing the URL"),
-            (json!({"url": "https://a.example", "preferredTransport": "GRPC"}), "only GRPC"),
+            (json!({"url": "https://a.example", "preferredTransport": "GRPC"}), "unsupported transport GRPC"),
             (json!({"url": "file:///etc/passwd"}), "invalid URL"),
             (json!({"url": "http://169.254.169.254/latest"}), "without TLS"),
             (json!([1]), "not valid JSON"),

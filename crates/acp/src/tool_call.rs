@@ -317,6 +317,6 @@ mod tests {
         let call = requested(&CallRequest::new(CallId::new("t", "1"), "some_tool", args));
         assert_eq!(call["title"], "some_tool");
         let line = call.to_string();
-        assert!(!line.contains("hunter2") && line.contains("9 bytes left out"));
+        assert!(!line.contains("hunter2") && line.contains("9 bytes omitted"));
     }
 }

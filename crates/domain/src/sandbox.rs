@@ -330,12 +330,12 @@ mod tests {
             note: None,
             rerun: true,
         };
-        let expected = "x<U+200B>y was not allowed to write /h/a<U+2028>b<U+202E>c<U+000A>d";
+        let expected = "x<U+200B>y was not allowed to write to /h/a<U+2028>b<U+202E>c<U+000A>d";
         assert_eq!(question.sentence(), expected);
         let (program, note) = (Some("p\u{202e}q".to_owned()), Some("to replace a\nb".to_owned()));
         let question = RightQuestion { program, note, ..question };
         let expected =
-            "p<U+202E>q was not allowed to write /h/a<U+2028>b<U+202E>c<U+000A>d (to replace a<U+000A>b)";
+            "p<U+202E>q was not allowed to write to /h/a<U+2028>b<U+202E>c<U+000A>d (to replace a<U+000A>b)";
         assert_eq!(question.sentence(), expected);
     }
 }

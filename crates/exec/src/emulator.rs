@@ -81,7 +81,7 @@ impl Emulator {
     pub(crate) fn screen(&self) -> TerminalScreen {
         let terminal = &self.terminal;
         let grid = terminal.alternate.as_ref().unwrap_or(&terminal.main);
-        let mut rows: Vec<_> = grid.rows().map(grid::Row::runs).collect();
+        let mut rows: Vec<_> = grid.rows().map(grid::GridRow::runs).collect();
         let end = rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1);
         rows.truncate(end);
         let position = |place: usize| u16::try_from(place).unwrap_or(u16::MAX);

@@ -63,6 +63,7 @@ mod tests {
     fn default_footer_items_keep_their_order() {
         let items = Screens.footer_items();
         let names: Vec<&str> = items.iter().filter(|item| item.default).map(|item| item.name).collect();
-        assert_eq!(names, ["workspace", "git-branch", "sandbox", "model-name", "quota", "budget"]);
+        let expected = ["workspace", "git-branch", "sandbox", "model-name", "quota", "budget", "background"];
+        assert_eq!(names, expected);
     }
 }

@@ -181,7 +181,7 @@ mod tests {
         let told = serde_json::to_value(subject(&Subject::Sandbox(Box::new(question)))).unwrap();
         let right = json!({"kind": "write", "target": "/opt/x", "program": "touch", "callId": "call-1", "rerun": true});
         assert_eq!((&told["kind"], &told["right"]), (&json!("sandbox"), &right));
-        assert_eq!(told["text"], "touch was not allowed to write /opt/x");
+        assert_eq!(told["text"], "touch was not allowed to write to /opt/x");
     }
 
     #[test]

@@ -108,6 +108,7 @@ impl Service {
     /// Gives a lease back with which nothing could be done.
     fn abandon(self: &Rc<Self>, task: &Rc<Task>, holding: &Rc<Holding>) {
         self.end_holding(task, holding);
+        task.outdate();
         let (service, id, holding) = (Rc::clone(self), task.id.clone(), Rc::clone(holding));
         tokio::task::spawn_local(async move { service.store.release(&id, &holding).await });
     }
@@ -237,6 +238,7 @@ impl Service {
             task.set_holding(None);
         }
         // Streams go on with what the other server writes; what was not written here is forgotten.
+        task.outdate();
         self.forget(task);
         self.follow(task);
     }
@@ -374,7 +376,9 @@ impl Service {
 
     /// Reads what other servers wrote about a task that is not held here.
     pub(crate) async fn refresh(&self, task: &Rc<Task>) -> Result<(), A2aError> {
-        self.read_batches(task).await?;
+        if !task.is_outdated() {
+            self.read_batches(task).await?;
+        }
         let known = task.stored();
         let Some(stored) = self.store.load(&task.id).await? else { return Ok(()) };
         if task.catch_up(stored, known.as_ref()) {

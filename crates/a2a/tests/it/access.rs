@@ -49,7 +49,7 @@ async fn a_rejected_command_credential_is_requested_again() {
     );
     let refused = call(&*agent, "go").await.0.unwrap_err();
     assert!(
-        matches!(&refused, RemoteError::SignIn(why) if why.contains("refused the credentials (HTTP 401)")),
+        matches!(&refused, RemoteError::SignIn(why) if why.contains("rejected the credentials (HTTP 401)")),
         "{refused}"
     );
     assert_eq!(server.requests().len(), 4, "one without, one with, two more tries");

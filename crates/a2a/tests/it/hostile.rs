@@ -18,7 +18,10 @@ async fn an_oversized_or_invalid_card_is_refused() {
         (vec![b' '; 2 * 1024 * 1024], "exceeds the size limit"),
         (b"<html>".to_vec(), "not valid JSON"),
         (b"{\"name\": \"x\"}".to_vec(), "missing the URL"),
-        (br#"{"url": "https://a.example", "preferredTransport": "GRPC"}"#.to_vec(), "only GRPC"),
+        (
+            br#"{"url": "https://a.example", "preferredTransport": "GRPC"}"#.to_vec(),
+            "unsupported transport GRPC",
+        ),
     ] {
         let server = FakeHttp::start(move |_| HttpAnswer::status(200).body(body.clone()));
         let error = agent(&format!("{}/c.json", server.url()), None).about().await.unwrap_err();

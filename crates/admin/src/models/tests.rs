@@ -167,7 +167,7 @@ fn a_redirect_to_another_origin_does_not_get_the_key() {
     let trap = FakeHttp::start(|_| HttpAnswer::json(&json!({"data": [{"id": "trapped"}]})));
     let target = format!("{}/v1/models", trap.url());
     let said = failed(move |_| HttpAnswer::status(307).header("Location", &target));
-    assert!(said.contains("a redirect to http://127.0.0.1") && said.contains("not followed"), "{said}");
+    assert!(said.contains("redirects to http://127.0.0.1") && said.contains("not followed"), "{said}");
     assert_eq!(trap.requests().len(), 0);
 }
 

@@ -151,7 +151,7 @@ fn invalid_providers_are_not_added() {
     let before = home.settings_text();
     for (words, expected) in [
         (&["lab", "--base-url", "llm.example"][..], "invalid base URL for provider `lab`"),
-        (&["lab", "--base-url", "https://me:secret@x/v1"], "not in the address"),
+        (&["lab", "--base-url", "https://me:secret@x/v1"], "not in the URL"),
         (&["my.lab", "--base-url", "https://b.example/v1"], "share the variable POLLUX_MY_LAB_API_KEY"),
         (&["a/b", "--base-url", "https://b.example/v1"], "invalid provider id"),
         (&["gemini", "--base-url", "https://b.example/v1"], "is not supported"),

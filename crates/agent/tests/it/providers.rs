@@ -241,7 +241,7 @@ async fn requests_to_a_model_with_bound_reasoning_only_append() {
             before.0 == after.0 && before.1 == after.1 && after.2.starts_with(&before.2)
         });
         assert_eq!(appends, sealed, "outputs are masked and tools join elsewhere");
-        let waits = notices(&scene).iter().filter(|text| text.contains("1 tool joined")).count();
+        let waits = notices(&scene).iter().filter(|text| text.contains("1 tool")).count();
         assert_eq!(waits, usize::from(sealed));
     }
 }

@@ -188,6 +188,7 @@ fn without_a_token_programs_of_this_user_are_served_but_no_sandboxed_ones() {
     let outside = std::process::Command::new(PYTHON).args(["-c", ASK, &port]).output().unwrap();
     assert!(String::from_utf8_lossy(&outside.stdout).starts_with("status 200"), "{outside:?}");
     let open = json!({"tools": {"sandboxNetwork": "open"}});
+    fs::create_dir_all(stage.home.home().join(".gemini")).unwrap();
     fs::write(stage.home.home().join(".gemini/settings.json"), open.to_string()).unwrap();
     for level in ["auto", "landlock"] {
         let args = ["sandbox", "run", "--", PYTHON, "-c", ASK, &port];

@@ -150,7 +150,7 @@ fn resuming_where_nothing_is_starts_a_session_only_if_asked() {
     for args in [&["--resume", "latest", "-p", "x"][..], &["--resume", "-p", "x"]] {
         let latest = scene.run(args);
         assert_eq!((latest.stdout.as_str(), latest.code), ("", Some(42)));
-        assert!(latest.stderr.contains("--resume-or-new"), "{}", latest.stderr);
+        assert!(latest.stderr.contains("omit `--resume`"), "{}", latest.stderr);
     }
     assert!(scene.server.requests().is_empty());
     let new = scene.run(&["--resume-or-new", "-p", "x"]);

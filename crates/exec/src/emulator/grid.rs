@@ -39,13 +39,13 @@ impl Cell {
 
 /// A row.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
+pub(super) struct GridRow {
     cells: Vec<Cell>,
     /// Its text continues in the next row.
     wrapped: bool,
 }
 
-impl Row {
+impl GridRow {
     fn blank(columns: usize, style: CellStyle) -> Self {
         Self { cells: vec![Cell::blank(style); columns], wrapped: false }
     }
@@ -96,7 +96,7 @@ pub(super) struct Cursor {
 /// The cells of a screen.
 #[derive(Debug)]
 pub(super) struct Grid {
-    rows: VecDeque<Row>,
+    rows: VecDeque<GridRow>,
     columns: usize,
     pub(super) cursor: Cursor,
     pub(super) style: CellStyle,
@@ -105,7 +105,7 @@ pub(super) struct Grid {
     /// The first and the last row that scroll.
     region: (usize, usize),
     /// Rows that left at the top. Only of the main screen.
-    gone: Option<Vec<Row>>,
+    gone: Option<Vec<GridRow>>,
 }
 
 impl Grid {
@@ -113,7 +113,7 @@ impl Grid {
     pub(super) fn new(size: TerminalSize, keeps: bool) -> Self {
         let (columns, height) = (usize::from(size.columns), usize::from(size.rows));
         Self {
-            rows: (0..height).map(|_| Row::blank(columns, CellStyle::default())).collect(),
+            rows: (0..height).map(|_| GridRow::blank(columns, CellStyle::default())).collect(),
             columns,
             cursor: Cursor::default(),
             style: CellStyle::default(),
@@ -125,15 +125,15 @@ impl Grid {
     }
 
     /// A blank main screen after rows that have left.
-    pub(super) fn following(size: TerminalSize, gone: Vec<Row>) -> Self {
+    pub(super) fn following(size: TerminalSize, gone: Vec<GridRow>) -> Self {
         Self { gone: Some(gone), ..Self::new(size, true) }
     }
 
-    pub(super) fn rows(&self) -> impl DoubleEndedIterator<Item = &Row> + ExactSizeIterator {
+    pub(super) fn rows(&self) -> impl DoubleEndedIterator<Item = &GridRow> + ExactSizeIterator {
         self.rows.iter()
     }
 
-    pub(super) fn take_gone(&mut self) -> Vec<Row> {
+    pub(super) fn take_gone(&mut self) -> Vec<GridRow> {
         self.gone.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -150,7 +150,7 @@ impl Grid {
         self.region.0 == 0
     }
 
-    fn current(&mut self) -> Option<&mut Row> {
+    fn current(&mut self) -> Option<&mut GridRow> {
         self.rows.get_mut(self.cursor.row)
     }
 
@@ -165,7 +165,7 @@ impl Grid {
                 self.saved.0.row = self.saved.0.row.saturating_sub(1);
             }
         }
-        self.rows.resize_with(height, || Row::blank(self.columns, CellStyle::default()));
+        self.rows.resize_with(height, || GridRow::blank(self.columns, CellStyle::default()));
         if columns != self.columns {
             for row in &mut self.rows {
                 row.cells.resize(columns, Cell::blank(CellStyle::default()));
@@ -304,7 +304,7 @@ impl Grid {
             let Some(row) = self.rows.remove(top) else { return };
             let whole = self.scrolls_whole();
             self.gone.iter_mut().filter(|_| whole).for_each(|gone| gone.push(row.clone()));
-            self.rows.insert(bottom, Row::blank(self.columns, self.style));
+            self.rows.insert(bottom, GridRow::blank(self.columns, self.style));
         }
     }
 
@@ -316,7 +316,7 @@ impl Grid {
     fn insert_at(&mut self, top: usize, bottom: usize, count: usize) {
         for _ in 0..count.min(bottom - top + 1) {
             self.rows.remove(bottom);
-            self.rows.insert(top, Row::blank(self.columns, self.style));
+            self.rows.insert(top, GridRow::blank(self.columns, self.style));
         }
     }
 
@@ -338,7 +338,7 @@ impl Grid {
         let (top, bottom) = (self.cursor.row, self.region.1);
         for _ in 0..count.min(bottom - top + 1) {
             self.rows.remove(top);
-            self.rows.insert(bottom, Row::blank(self.columns, self.style));
+            self.rows.insert(bottom, GridRow::blank(self.columns, self.style));
         }
         self.go_to_column(0);
     }
@@ -399,7 +399,7 @@ impl Grid {
             2 => 0..all,
             _ => return,
         };
-        let blank = Row::blank(self.columns, self.style);
+        let blank = GridRow::blank(self.columns, self.style);
         self.rows.range_mut(rows).for_each(|row| row.clone_from(&blank));
     }
 }

@@ -143,7 +143,7 @@ fn attack_an_older_kernel(network: bool) {
             match code {
                 Some(escapes::REACHED) => reached.push(attack.right),
                 // It ended itself together with the process outside.
-                None if scene.outside.process.try_wait().unwrap().is_some() => reached.push(attack.right),
+                None if scene.outside.has_ended() => reached.push(attack.right),
                 Some(escapes::REFUSED) => {}
                 other => panic!("{level}, {}: {other:?}: {said}", attack.name),
             }

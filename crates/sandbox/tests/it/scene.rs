@@ -43,6 +43,18 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
+    /// Whether the process outside ended; a signal takes a moment.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while std::time::Instant::now() < end {
+            if self.process.try_wait().unwrap().is_some() {
+                return true;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        false
+    }
+
     pub(crate) fn new() -> Self {
         let temp = TempDir::new().unwrap();
         let socket = temp.path().join("daemon.sock");

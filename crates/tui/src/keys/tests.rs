@@ -125,7 +125,7 @@ fn a_wrong_entry_is_named_and_the_others_count() {
     assert_eq!(texts[2], "keybindings.json, entry 3: \"command\" and \"key\" must be strings");
     assert_eq!(
         texts[3],
-        "keybindings.json, entry 4 (cursor.up): \"f5\" cannot be removed, it is not bound to it"
+        "keybindings.json, entry 4 (cursor.up): cannot remove \"f5\": it is not bound to this command"
     );
     assert!(texts[4].contains("entry 5") && texts[5].contains("entry 6"), "{texts:?}");
     assert_eq!(errors.len(), 6);

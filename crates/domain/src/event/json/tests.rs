@@ -79,7 +79,7 @@ fn malformed_events_are_named() {
     assert_eq!(problem(json!({"type": "Nonsense"})), "cannot read `Event`: unknown type `Nonsense`");
     assert_eq!(problem(json!({"type": "Text", "value": 3})), "cannot read `Event.value`: not a string");
     let mode = json!({"type": "ModeChanged", "mode": "Anarchy", "by": null});
-    assert_eq!(problem(mode), "cannot read `ApprovalMode`: unknown word `Anarchy`");
+    assert_eq!(problem(mode), "cannot read `ApprovalMode`: unknown value `Anarchy`");
     assert_ne!(MalformedEvent::new("a", "b"), MalformedEvent::new("a", "c"));
 }
 
