@@ -179,7 +179,8 @@ fn colours_are_shown_while_a_command_runs_and_after_it() {
         let screen = stage.terminal.screen();
         let row = screen.rows(0, 80).position(|row| row.contains("failed")).expect("the output");
         let column = screen.rows(0, 80).nth(row).and_then(|row| row.find("failed")).expect("the output");
-        let width = screen.rows(0, 80).nth(row).map_or(0, |text| text[..column].chars().count());
+        let before = screen.rows(0, 80).nth(row).and_then(|text| text.get(..column).map(str::to_owned));
+        let width = before.map_or(0, |text| text.chars().count());
         screen.cell(row as u16, width as u16).map(|cell| cell.fgcolor())
     };
     let mut stage = running(&[""]);
