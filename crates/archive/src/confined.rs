@@ -100,7 +100,7 @@ mod system {
                 FileType::Symlink => InspectedKind::Link,
                 _ => InspectedKind::Other,
             };
-            let mode = u32::from(Mode::from_raw_mode(found.st_mode).as_raw_mode()) & 0o777;
+            let mode = Mode::from_raw_mode(found.st_mode).as_raw_mode() & 0o777;
             Ok(Inspected { kind, mode, modified: u64::try_from(found.st_mtime).unwrap_or(0) })
         }
 

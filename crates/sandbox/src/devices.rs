@@ -49,7 +49,7 @@ pub fn device_problem(pattern: &Path) -> Option<&'static str> {
     }
     // A pattern that could stand for one of them is refused as a whole.
     let overlaps = |known: &&str| matches(known, first) || matches(first, known.trim_end_matches('*'));
-    if NEVER.iter().any(|known| overlaps(&known)) {
+    if NEVER.iter().any(overlaps) {
         return Some("commands could use it to act outside the sandbox");
     }
     let is_disk = nodes(pattern).iter().any(|path| kind(path).is_some_and(|kind| kind.is_block_device()));

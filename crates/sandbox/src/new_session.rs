@@ -53,7 +53,7 @@ pub fn lead_new_session(command: &mut Command) {
 pub(crate) fn control_terminal() {
     // SAFETY: all three take numbers only, and are safe to call after a fork.
     unsafe {
-        if libc::isatty(0) == 1 && libc::ioctl(0, libc::TIOCSCTTY.into(), 0) == 0 {
+        if libc::isatty(0) == 1 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 {
             libc::signal(libc::SIGHUP, libc::SIG_IGN);
         }
     }

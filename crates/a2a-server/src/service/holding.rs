@@ -172,7 +172,8 @@ impl Service {
     /// taken by another server.
     async fn keep_lease(self: Rc<Self>, task: &Rc<Task>, holding: &Rc<Holding>) {
         let mut pause = RENEWAL;
-        while self.store.is_shared {
+        let is_shared = self.store.is_shared;
+        loop {
             let renewed = async {
                 sleep(pause).await;
                 let sent = Instant::now();
@@ -182,7 +183,7 @@ impl Service {
                 biased;
                 () = holding.ended.cancelled() => return,
                 () = holding.lost.cancelled() => break,
-                (sent, renewed) = renewed => match renewed {
+                (sent, renewed) = renewed, if is_shared => match renewed {
                     Ok(Ok(true)) => {
                         holding.guard.renewed(sent);
                         pause = RENEWAL;

@@ -472,7 +472,7 @@ mod tests {
         assert_eq!(last.id, "399");
         assert_eq!(last.parts[1].body, PartBody::Text("[file `a.bin`: 300000 bytes, not kept]".into()));
         let PartBody::Text(text) = &last.parts[0].body else { panic!() };
-        assert!(text.ends_with("[337856 more bytes, not kept]"), "{}", &text[text.len() - 60..]);
+        assert!(text.ends_with("[337856 more bytes, not kept]"), "{}", text.len());
     }
 
     #[test]

@@ -173,7 +173,7 @@ fn inside_no_attack_gets_out() {
         return;
     }
     survive_signals();
-    let network = std::env::var(OWN_PROCESSES).is_ok_and(|word| word == "network");
+    let network = std::env::var_os(OWN_PROCESSES).is_some_and(|word| word == "network");
     attack_everything(network);
     attack_an_older_kernel(network);
 }

@@ -167,7 +167,7 @@ impl Sample for PathBuf {
 
 impl Sample for TypedBytes {
     fn sample(dice: &mut Dice) -> Self {
-        Self(dice.some(|dice| u8::sample(dice)))
+        Self(dice.some(u8::sample))
     }
 }
 
