@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pollux_a2a::protocol::{Dialect, Message, TaskState, Update};
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
 
 use super::Service;
@@ -22,6 +22,8 @@ use crate::workspace;
 
 /// How long a cancellation may take here, and at another server.
 const CANCELLING: Duration = Duration::from_secs(10);
+/// Between two looks whether the holder of a task has acted on a message.
+const DELIVERING: Duration = Duration::from_secs(1);
 /// The inbox name of a cancellation.
 const CANCEL: &str = "cancel";
 
@@ -165,9 +167,10 @@ impl Service {
                     self.accept(&task, &holding, message, digest, asked).await?;
                     Ok(false)
                 }
-                // Its holder finds the message in the inbox.
+                // Its holder finds the message in the inbox, unless it is just giving the task up.
                 Hold::Busy => {
                     self.follow(&task);
+                    self.deliver_later(&task, digest);
                     Ok(!is_first)
                 }
             }
@@ -187,6 +190,27 @@ impl Service {
             self.give_up_soon(&task);
         }
         sent(task, is_duplicate)
+    }
+
+    /// Sees to it that a message in the inbox is acted on when its holder gives the task up without looking again.
+    fn deliver_later(self: &Rc<Self>, task: &Rc<Task>, digest: &str) {
+        let (service, task, digest) = (Rc::clone(self), Rc::clone(task), digest.to_owned());
+        tokio::task::spawn_local(async move {
+            while !service.draining.is_cancelled() {
+                sleep(DELIVERING).await;
+                if task.holding().is_none() {
+                    let _ = service.refresh(&task).await;
+                }
+                if task.read(|record| record.state.is_final() || record.has_seen(&digest)) {
+                    return;
+                }
+                let Ok(gate) = task.gate.try_lock() else { continue };
+                let Ok(Hold::Held(holding)) = service.hold(&task).await else { continue };
+                let _ = service.read_inbox(&task, &holding).await;
+                drop(gate);
+                service.give_up_lease(&task).await;
+            }
+        });
     }
 
     /// Gives a task up that was taken for nothing.

@@ -11,6 +11,7 @@ use crate::command::Command;
 use crate::options::ServeOptions;
 use crate::service::holding::Hold;
 use crate::store::events::Cursor;
+use crate::store::lease::Observations;
 use crate::task::Task;
 use crate::task::record::Record;
 use crate::testing::{Fault, Machine, message, runs, says, state, until};
@@ -178,6 +179,35 @@ async fn a_failed_takeover_gives_the_lease_back() {
         assert!(seen.holding().is_none());
         until("the lease is free", async || matches!(a.service.hold(&task).await, Ok(Hold::Held(_)))).await;
         assert_eq!(state(&task), TaskState::Submitted);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_message_that_arrives_while_its_holder_gives_the_task_up_is_acted_on() {
+    let test = async {
+        let a = Machine::new(&ServeOptions::default());
+        a.script(&[says("one")]);
+        let id = a.send(message("m1", None)).await.unwrap()["id"].clone();
+        let b = a.other(&ServeOptions::default());
+        b.script(&[says("two")]);
+        let task = b.task(&id).await;
+        // A holder that does not look at the inbox any more.
+        let mut lease = None;
+        until("the lease is free", async || {
+            lease = a.service.store.acquire(&task.id, &Observations::default()).await.ok();
+            lease.is_some()
+        })
+        .await;
+        let giving_up = async {
+            until("the message waits", async || {
+                !a.objects("tasks/").await.iter().all(|key| !key.contains("/inbox/"))
+            })
+            .await;
+            a.service.store.release(&task.id, &lease.unwrap()).await.unwrap();
+        };
+        let (answer, ()) = tokio::join!(b.send(message("m2", Some(&id))), giving_up);
+        assert!(answer.unwrap().to_string().contains("two"));
     };
     LocalSet::new().run_until(test).await;
 }
