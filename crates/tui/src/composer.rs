@@ -234,13 +234,13 @@ impl Composer {
     pub fn remove(&mut self, text: &str) {
         let raw = self.buffer.raw();
         let text = self.buffer.folds.protect(text).into_owned();
-        let parts = raw.match_indices(&text).filter_map(|(at, _)| {
+        let found = raw.match_indices(&text).find_map(|(at, _)| {
             let (before, after) = (raw.get(..at)?, raw.get(at + text.len()..)?);
             let is_whole = (before.is_empty() || before.ends_with("\n\n"))
                 && (after.is_empty() || after.starts_with("\n\n"));
             is_whole.then_some((before, after))
         });
-        let Some((before, after)) = parts.filter(|_| !text.is_empty()).next() else { return };
+        let Some((before, after)) = found.filter(|_| !text.is_empty()) else { return };
         let rest = match after.strip_prefix("\n\n") {
             Some(after) => format!("{before}{after}"),
             None => before.strip_suffix("\n\n").unwrap_or(before).to_owned(),
