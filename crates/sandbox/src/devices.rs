@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 /// Names below `/dev` that are never given: by them, a command could act as the user or as the system.
 const NEVER: &[&str] = &[
     "autofs",
+    "bsg",
     "btrfs-control",
+    "bus",
     "console",
+    "cpu",
     "cuse",
     "fuse",
     "hidraw*",
@@ -18,17 +21,24 @@ const NEVER: &[&str] = &[
     "loop-control",
     "mapper",
     "mem",
+    "mtd*",
     "net",
+    "nvme*",
     "nvram",
     "port",
     "ptmx",
     "pts",
+    "raw",
+    "sg*",
     "shm",
     "snapshot",
     "tty*",
+    "uhid",
     "uinput",
+    "usb*",
     "userfaultfd",
     "vcs*",
+    "vfio",
     "vhost*",
     "vsock",
     "watchdog*",
@@ -52,7 +62,15 @@ pub fn device_problem(pattern: &Path) -> Option<&'static str> {
     if NEVER.iter().any(overlaps) {
         return Some("commands could use it to act outside the sandbox");
     }
-    let is_disk = nodes(pattern).iter().any(|path| kind(path).is_some_and(|kind| kind.is_block_device()));
+    let nodes = nodes(pattern);
+    let is_never = |path: &PathBuf| {
+        let first = path.strip_prefix("/dev").ok().and_then(|below| below.iter().next()?.to_str());
+        first.is_none_or(|first| NEVER.iter().any(|known| matches(known, first)))
+    };
+    if nodes.iter().any(is_never) {
+        return Some("commands could use it to act outside the sandbox");
+    }
+    let is_disk = nodes.iter().any(|path| kind(path).is_some_and(|kind| kind.is_block_device()));
     is_disk.then_some("a disk")
 }
 

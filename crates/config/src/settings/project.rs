@@ -67,6 +67,10 @@ const ONLY_ON: &[&str] = &[
     "security.toolSandboxing",
 ];
 
+/// Switches a project cannot turn on again if the user's own settings turn them off.
+const STAY_OFF: &[&str] =
+    &["experimental.enableAgents", "hooksConfig.enabled", "skills.enabled", "tools.enableHooks"];
+
 /// Keys that widen what runs without approval. Taken from a project only if the user's own
 /// settings say `security.projectMayWiden`.
 const WIDENS: &[&str] = &[
@@ -208,8 +212,17 @@ pub(crate) fn yield_servers(
 }
 
 /// Lists that say what exists can only become shorter through a project, and lists of what always asks only
-/// longer.
+/// longer. What the user turned off stays off.
 pub(crate) fn narrow(values: &mut Map<String, Value>, below: &Map<String, Value>) {
+    let is_off = |value: &Value| match value {
+        Value::String(text) => text.eq_ignore_ascii_case("false"),
+        other => other == &Value::Bool(false),
+    };
+    for path in STAY_OFF {
+        if lookup(below, path).is_some_and(is_off) {
+            remove(values, path);
+        }
+    }
     let Some(Value::Object(tools)) = values.get_mut("tools") else { return };
     let list = |key: &str| lookup(below, key).and_then(Value::as_array);
     if let (Some(Value::Array(core)), Some(allowed)) = (tools.get_mut("core"), list("tools.core")) {
@@ -242,29 +255,37 @@ pub(crate) fn narrow_agents(
     let is_listed_out = |name: &str| {
         listed("agents.enabled", name) == Some(false) || listed("agents.disabled", name) == Some(true)
     };
-    if let Some(Value::Array(enabled)) = agents.get_mut("enabled") {
-        let wanted = enabled.clone();
-        enabled
-            .retain(|entry| entry.as_str().is_none_or(|name| listed("agents.enabled", name) != Some(false)));
+    let has_list = lookup(below, "agents.enabled").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    if let Some(wanted) = agents.get("enabled").filter(|_| has_list).cloned() {
+        // A single name is accepted as a list of one.
+        let names = match &wanted {
+            Value::Array(names) => names.clone(),
+            other => vec![other.clone()],
+        };
+        let is_in = |entry: &Value| entry.as_str().is_some_and(|name| listed("agents.enabled", name) == Some(true));
+        let kept: Vec<Value> = names.into_iter().filter(is_in).collect();
         // An empty list would enable all agents.
-        if enabled.is_empty() && !wanted.is_empty() {
-            withheld.push(("agents.enabled".to_owned(), Value::Array(wanted)));
+        if kept.is_empty() {
+            withheld.push(("agents.enabled".to_owned(), wanted));
             agents.shift_remove("enabled");
+        } else {
+            agents.insert("enabled".to_owned(), Value::Array(kept));
         }
     }
     if let Some(Value::Object(overrides)) = agents.get_mut("overrides") {
         let theirs = lookup(below, "agents.overrides").and_then(Value::as_object);
+        // Anything else would take the place of what the user says of the agent.
+        overrides.retain(|_, fields| fields.is_object());
         for (name, fields) in overrides {
-            let own = theirs.and_then(|theirs| {
-                let (_, fields) = theirs.iter().find(|(known, _)| same_agent(known, name))?;
-                fields.get("enabled")?.as_bool()
-            });
-            let Some(fields) = fields.as_object_mut() else { continue };
-            let is_out = own.map_or_else(|| is_listed_out(name), |enabled| !enabled);
-            if is_out && fields.get("enabled").is_some_and(|enabled| enabled != &Value::Bool(false)) {
-                let enabled = fields.shift_remove("enabled");
-                withheld.extend(enabled.map(|value| (format!("agents.overrides.{name}.enabled"), value)));
-            }
+            let same = theirs.into_iter().flatten().filter(|(known, _)| same_agent(known, name));
+            let said: Vec<bool> =
+                same.filter_map(|(_, fields)| fields.get("enabled")?.as_bool()).collect();
+            let is_out = if said.is_empty() { is_listed_out(name) } else { said.contains(&false) };
+            let Some(fields) = fields.as_object_mut().filter(|_| is_out) else { continue };
+            // Said here too: under another spelling of its name, the agent would be enabled by default.
+            let wanted = fields.insert("enabled".to_owned(), Value::Bool(false));
+            let wanted = wanted.filter(|wanted| wanted != &Value::Bool(false));
+            withheld.extend(wanted.map(|value| (format!("agents.overrides.{name}.enabled"), value)));
         }
     }
     withheld

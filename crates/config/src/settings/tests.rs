@@ -306,6 +306,21 @@ fn a_project_narrows_the_users_tools_and_cannot_replace_them() {
 }
 
 #[test]
+fn a_project_cannot_turn_on_what_the_user_turned_off() {
+    let scratch = Scratch::new();
+    for (section, key) in
+        [("hooksConfig", "enabled"), ("skills", "enabled"), ("experimental", "enableAgents")]
+    {
+        let wish = |on: bool| json!({section: {key: on}}).to_string();
+        scratch.write(PROJECT, &wish(true));
+        scratch.write(USER, &wish(false));
+        assert_eq!(scratch.load().section(section)[key], json!(false), "{section}");
+        scratch.write(USER, "{}");
+        assert_eq!(scratch.load().section(section)[key], json!(true), "{section}");
+    }
+}
+
+#[test]
 fn a_project_cannot_enable_agents_that_the_user_left_out() {
     let scratch = Scratch::new();
     let enabled = |project: &str| {
@@ -322,13 +337,20 @@ fn a_project_cannot_enable_agents_that_the_user_left_out() {
     let (_, overrides, warnings) = enabled(project);
     assert_eq!((&overrides["evil"]["enabled"], &overrides["c"]["enabled"]), (&Value::Null, &json!(true)));
     assert_eq!(warnings, 1);
+    // Neither does an empty list mean all of them, nor a name without a list.
+    for wish in [r#"{"agents": {"enabled": []}}"#, r#"{"agents": {"enabled": "evil"}}"#] {
+        assert_eq!(enabled(wish).0, json!(["a-b", "c"]), "{wish}");
+    }
     // What the user disabled stays so, however it was said.
     for user in
         [r#"{"agents": {"disabled": ["x-y"]}}"#, r#"{"agents": {"overrides": {"x_y": {"enabled": false}}}}"#]
     {
         scratch.write(USER, user);
-        let (_, overrides, _) = enabled(r#"{"agents": {"overrides": {"x_y": {"enabled": true}}}}"#);
-        assert_ne!(overrides["x_y"]["enabled"], json!(true), "{user}");
+        for wish in [r#"{"enabled": true}"#, "{}", "null"] {
+            let (_, overrides, _) = enabled(&format!(r#"{{"agents": {{"overrides": {{"x_y": {wish}}}}}}}"#));
+            let is_off = overrides["x_y"] == json!(null) || overrides["x_y"]["enabled"] == json!(false);
+            assert!(is_off, "{user} {wish}: {overrides}");
+        }
     }
     scratch.write(USER, "{}");
     assert_eq!(enabled(r#"{"agents": {"enabled": ["a"]}}"#), (json!(["a"]), json!({}), 0), "fewer is fine");

@@ -6,11 +6,14 @@
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pollux_config::paths::sha256_hex;
+use rustix::fs::FlockOperation;
 
 use super::binds::{self, HOME};
 use super::leftovers::{self, LABEL, Owner};
@@ -18,6 +21,7 @@ use super::own_program::OwnProgram;
 use super::plan::{Bind, LOADER, User, device, mount};
 use super::session::{Container, private_folder, user_database};
 use super::{ContainerError, Engine};
+use crate::aside;
 use crate::new_session::{end_with_parent, keep_standard_streams_only};
 use crate::paths::SandboxPaths;
 use crate::{LevelError, SandboxError, SandboxRequest};
@@ -53,9 +57,9 @@ pub fn whole_program(
     let container = Container::open(engine, &places, request).map_err(failed)?;
     let prepare =
         |error: io::Error| failed(LevelError::Container(ContainerError::Prepare(error.to_string())));
-    let own_folder = OwnFolder(private_folder(&container.temp, "whole").map_err(prepare)?);
+    let own_folder = OwnFolder::create(&container.temp).map_err(prepare)?;
     // What the program leaves there must not meet the next one.
-    let home = own_folder.0.join("home");
+    let home = own_folder.path.join("home");
     DirBuilder::new().mode(0o700).create(&home).map_err(prepare)?;
     let client = container.client.clone();
     std::thread::spawn(move || leftovers::remove(&client));
@@ -74,14 +78,15 @@ pub fn whole_program(
     }
     let user = if program.as_user { Some(container.user) } else { None };
     if let (Engine::Docker, Some(User::Same { user: user @ 1.., group })) = (engine, user) {
-        let source = user_database(&own_folder.0, user, group).map_err(prepare)?;
+        let source = user_database(&own_folder.path, user, group).map_err(prepare)?;
         binds.push(Bind { source, target: "/etc/passwd".into(), writable: false });
     }
     binds.sort_by_key(|bind| bind.target.components().count());
-    let plan = WholePlan { container: &container, program, binds, user, command: own.command };
+    let variables = program.variables.iter().chain(&container.request.variables);
+    let variables = own_folder.write_variables(variables).map_err(|error| failed(error.into()))?;
+    let plan = WholePlan { container: &container, program, binds, user, variables, command: own.command };
     let mut command = container.client.in_foreground();
-    let arguments = plan.arguments().map_err(|error| failed(error.into()))?;
-    command.args(arguments).envs(plan.passed().map(|(name, value)| (name, value)));
+    command.args(plan.arguments().map_err(|error| failed(error.into()))?);
     end_with_parent(&mut command);
     keep_standard_streams_only(&mut command);
     Ok(WholeCommand { command, _own_folder: own_folder })
@@ -94,13 +99,47 @@ pub struct WholeCommand {
     _own_folder: OwnFolder,
 }
 
+/// Locked, so that no other session takes it for one that was left behind.
 #[derive(Debug)]
-struct OwnFolder(PathBuf);
+struct OwnFolder {
+    path: PathBuf,
+    _lock: OwnedFd,
+}
+
+impl OwnFolder {
+    fn create(temp: &Path) -> io::Result<Self> {
+        let path = private_folder(temp, "whole")?;
+        let lock = aside::open_folder(&path)?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Writes variables for the container. On a command line everyone could read them, and in the environment of the
+    /// engine they would change the engine.
+    fn write_variables<'a>(
+        &self,
+        variables: impl Iterator<Item = &'a (String, String)>,
+    ) -> Result<PathBuf, ContainerError> {
+        let mut lines = String::new();
+        for (name, value) in variables {
+            if value.contains(['\n', '\r']) {
+                let why = format!("`{name}` has a value of several lines");
+                return Err(ContainerError::Variable { variable: "SANDBOX_ENV", why });
+            }
+            lines.push_str(&format!("{name}={value}\n"));
+        }
+        let path = self.path.join("env");
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(lines.as_bytes()))
+            .map_err(|error| ContainerError::Prepare(error.to_string()))?;
+        Ok(path)
+    }
+}
 
 impl Drop for OwnFolder {
     fn drop(&mut self) {
         // What stays is removed by a later session.
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
@@ -128,23 +167,12 @@ struct WholePlan<'a> {
     program: &'a WholeProgram,
     binds: Vec<Bind>,
     user: Option<User>,
+    /// The file with the container's variables.
+    variables: PathBuf,
     command: Vec<OsString>,
 }
 
 impl WholePlan<'_> {
-    fn variables(&self) -> impl Iterator<Item = &(String, String)> {
-        self.program.variables.iter().chain(&self.container.request.variables)
-    }
-
-    /// Variables that the engine takes from its own environment: on a command line, everyone could read them.
-    fn passed(&self) -> impl Iterator<Item = &(String, String)> {
-        self.variables().filter(|(name, _)| !self.is_of_engine(name))
-    }
-
-    fn is_of_engine(&self, name: &str) -> bool {
-        self.container.client.environment.iter().any(|(known, _)| known == name)
-    }
-
     /// The container's name, as upstream makes it.
     fn name(&self) -> String {
         let image = self.container.image.name.rsplit('/').next().unwrap_or_default();
@@ -195,10 +223,9 @@ impl WholePlan<'_> {
         }
         all.extend(self.container.devices.iter().map(|path| device(path)));
         all.extend([format!("--env=SANDBOX={name}").into(), format!("--env=HOME={HOME}").into()]);
-        for (name, value) in self.variables() {
-            let value = if self.is_of_engine(name) { format!("={value}") } else { String::new() };
-            all.push(format!("--env={name}{value}").into());
-        }
+        let mut variables = OsString::from("--env-file=");
+        variables.push(&self.variables);
+        all.push(variables);
         all.extend(request.flags.iter().map(OsString::from));
         all.push(image.name.clone().into());
         all.extend(self.command.iter().chain(&self.program.arguments).cloned());
