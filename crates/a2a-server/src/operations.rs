@@ -190,10 +190,13 @@ async fn rested(service: &Service, sent: &Sent) {
     let task = &sent.task;
     service.follow(task);
     let mut news = task.watch();
+    // A record forgets old messages; one that began its task was seen.
+    let mut is_seen = sent.is_duplicate && sent.is_new;
     loop {
         // A task that waited before does so until its server, here or elsewhere, has acted on the message.
-        let is_over = task.read(|record| record.state.is_over() && record.has_seen(&sent.digest));
-        if is_over && !task.has_commands() {
+        is_seen |= task.read(|record| record.has_seen(&sent.digest));
+        let state = task.read(|record| record.state);
+        if state.is_final() || (state.is_over() && is_seen && !task.has_commands()) {
             return;
         }
         if !matches!(timeout_at(end, news.changed()).await, Ok(Ok(()))) {

@@ -23,14 +23,17 @@ pub(crate) fn objection(peer: SocketAddr) -> Option<&'static str> {
         return None;
     }
     let lists = ["/proc/net/tcp", "/proc/net/tcp6"].map(|list| fs::read_to_string(list).unwrap_or_default());
-    // Without an owner it was closed already.
-    let socket = lists.iter().find_map(|list| find(list, peer)).filter(|socket| socket.inode > 0);
-    let Some(socket) = socket else { return Some("a process that cannot be seen") };
+    // Several connections to other places may have the same address; those without an owner are closed already.
+    let sockets: Vec<Socket> =
+        lists.iter().flat_map(|list| find(list, peer)).filter(|socket| socket.inode > 0).collect();
+    if sockets.is_empty() {
+        return Some("a process that cannot be seen");
+    }
     let own = fs::metadata("/proc/self").map(|own| own.uid()).ok();
-    if socket.uid != 0 && Some(socket.uid) != own {
+    if sockets.iter().any(|socket| socket.uid != 0 && Some(socket.uid) != own) {
         return Some("another user");
     }
-    holder(socket.inode)
+    sockets.iter().find_map(|socket| holder(socket.inode))
 }
 
 /// Looks at every process that has a socket open. One that hides its files counts if it is sandboxed.
@@ -68,16 +71,17 @@ fn has_open(process: &Path, wanted: &str) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The socket whose own address this is.
-fn find(list: &str, address: SocketAddr) -> Option<Socket> {
+/// The sockets whose own address this is.
+fn find(list: &str, address: SocketAddr) -> Vec<Socket> {
     let wanted = forms(address);
-    list.lines().find_map(|line| {
+    let socket = |line: &str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         if !wanted.iter().any(|form| fields.get(1) == Some(&form.as_str())) {
             return None;
         }
         Some(Socket { uid: fields.get(7)?.parse().ok()?, inode: fields.get(9)?.parse().ok()? })
-    })
+    };
+    list.lines().filter_map(socket).collect()
 }
 
 /// An address as the kernel writes it; one of version 4 may belong to a socket of version 6.
@@ -118,8 +122,8 @@ mod tests {
                     1: 0100007F:C001 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 88 1\n";
         if cfg!(target_endian = "little") {
             let found = find(list, ([127, 0, 0, 1], 0xC001).into());
-            assert_eq!(found, Some(Socket { uid: 1001, inode: 88 }));
-            assert_eq!(find(list, ([127, 0, 0, 1], 1).into()), None);
+            assert_eq!(found, [Socket { uid: 1001, inode: 88 }]);
+            assert_eq!(find(list, ([127, 0, 0, 1], 1).into()), []);
         }
     }
 }

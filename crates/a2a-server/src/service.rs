@@ -240,7 +240,8 @@ impl Service {
         (self.log)(&format!("task {}: {why}", task.id));
         let gate = task.gate.lock().await;
         let is_current = task.session().is_some_and(|link| link.is_same(session));
-        if !is_current || task.read(|record| record.state.is_final()) {
+        let is_lost = task.holding().is_none_or(|holding| holding.is_over());
+        if !is_current || is_lost || task.read(|record| record.state.is_final()) {
             return;
         }
         // No message is taken from here on.

@@ -32,6 +32,9 @@ pub(crate) struct Task {
     pub(crate) gate: tokio::sync::Mutex<()>,
     /// Updates of another server are being read.
     pub(crate) is_followed: Cell<bool>,
+    /// Messages were put into its inbox, and someone sees to it that they are acted on.
+    pub(crate) has_mail: Cell<bool>,
+    pub(crate) is_delivering: Cell<bool>,
 }
 
 struct State {
@@ -75,6 +78,8 @@ impl Task {
             }),
             gate: tokio::sync::Mutex::new(()),
             is_followed: Cell::new(false),
+            has_mail: Cell::new(false),
+            is_delivering: Cell::new(false),
         })
     }
 
@@ -154,7 +159,7 @@ impl Task {
         if is_ahead {
             self.replace(record, version, cursor)
         } else {
-            self.adopt(record, version)
+            self.adopt(record, version, cursor)
         }
         is_ahead
     }
@@ -186,7 +191,7 @@ impl Task {
     }
 
     /// Takes over what updates do not tell.
-    fn adopt(&self, mut record: Record, version: Version) {
+    fn adopt(&self, mut record: Record, version: Version, cursor: Cursor) {
         let mut state = self.state.borrow_mut();
         if record.last < state.record.last {
             let now = &state.record;
@@ -200,6 +205,10 @@ impl Task {
         }
         state.record = record;
         state.stored = Some(version);
+        state.cursor = state.cursor.max(cursor);
+        drop(state);
+        // Someone may wait for what no update tells, such as a message that was seen.
+        self.announce();
     }
 
     pub(crate) fn stored(&self) -> Option<Version> {

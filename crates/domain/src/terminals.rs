@@ -58,6 +58,15 @@ impl CommandTerminal {
         *self.size.locked()
     }
 
+    /// Drops what was typed for an earlier run of the command.
+    pub fn discard_input(&self) {
+        while let Ok(input) = self.inputs.locked().try_recv() {
+            if let CommandInput::Resized(size) = input {
+                *self.size.locked() = size.within_limits();
+            }
+        }
+    }
+
     /// Shows a screen; false if the reader is busy.
     pub fn show(&self, screen: TerminalScreen) -> bool {
         (self.show)(screen)

@@ -72,8 +72,7 @@ impl Emulator {
     }
 
     fn collect(&mut self) {
-        let mut text = String::new();
-        self.terminal.main.take_gone().iter().for_each(|row| row.write(&mut text));
+        let text = self.terminal.main.take_gone();
         self.text.push(text.as_bytes());
     }
 
@@ -302,7 +301,7 @@ impl Target for Terminal {
             'X' => grid.erase_cells(grid.cursor.column, grid.cursor.column + count),
             'Z' => grid.tab_back(count),
             'b' => {
-                let most = usize::from(self.size.columns) * usize::from(self.size.rows);
+                let most = usize::from(self.size.columns);
                 let again = self.last_printed.into_iter().cycle().take(count.min(most));
                 again.for_each(|character| self.print(character));
             }

@@ -1,6 +1,7 @@
 //! Between fork and exec, makes a child the leader of a new session that inherits only its streams.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
@@ -51,9 +52,9 @@ pub fn lead_new_session(command: &mut Command) {
 /// For use between fork and exec: allocates nothing.
 #[expect(unsafe_code, reason = "the standard streams are known by their numbers")]
 pub(crate) fn control_terminal() {
-    // SAFETY: all three take numbers only, and are safe to call after a fork.
+    // SAFETY: standard input is open, and both calls take numbers only and are safe after a fork.
     unsafe {
-        if libc::isatty(0) == 1 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 {
+        if rustix::process::ioctl_tiocsctty(BorrowedFd::borrow_raw(0)).is_ok() {
             libc::signal(libc::SIGHUP, libc::SIG_IGN);
         }
     }

@@ -245,6 +245,7 @@ async fn confined(
             return report(finished, &command, Some(run.finish()));
         }
         (context.live)("\nRunning the command again with the new right.\n");
+        context.terminal.iter().for_each(|terminal| terminal.discard_input());
     }
 }
 

@@ -208,15 +208,7 @@ impl Service {
                 biased;
                 () = holding.ended.cancelled() => return,
                 () = holding.lost.cancelled() => return,
-                () = holding.has_waiting.notified() => {
-                    sleep(BATCHING).await;
-                    if let Err(error) = self.flush(task, holding).await {
-                        self.debug(&format!("task {}: {error}", task.id));
-                        // They stay in the queue.
-                        sleep(BATCHING).await;
-                        holding.has_waiting.notify_one();
-                    }
-                }
+                // First, so that steady output does not keep messages waiting.
                 () = sleep_until(look), if self.store.is_shared => {
                     // Messages are taken one after another, as those that arrive here.
                     if let Ok(_gate) = task.gate.try_lock()
@@ -226,6 +218,15 @@ impl Service {
                         self.debug(&format!("task {}: {error}", task.id));
                     }
                     look = Instant::now() + INBOX;
+                }
+                () = holding.has_waiting.notified() => {
+                    sleep(BATCHING).await;
+                    if let Err(error) = self.flush(task, holding).await {
+                        self.debug(&format!("task {}: {error}", task.id));
+                        // They stay in the queue.
+                        sleep(BATCHING).await;
+                        holding.has_waiting.notify_one();
+                    }
                 }
             }
         }

@@ -170,7 +170,7 @@ impl Service {
                 // Its holder finds the message in the inbox, unless it is just giving the task up.
                 Hold::Busy => {
                     self.follow(&task);
-                    self.deliver_later(&task, digest);
+                    self.deliver_later(&task);
                     Ok(!is_first)
                 }
             }
@@ -192,25 +192,38 @@ impl Service {
         sent(task, is_duplicate)
     }
 
-    /// Sees to it that a message in the inbox is acted on when its holder gives the task up without looking again.
-    fn deliver_later(self: &Rc<Self>, task: &Rc<Task>, digest: &str) {
-        let (service, task, digest) = (Rc::clone(self), Rc::clone(task), digest.to_owned());
+    /// Sees to it that messages in the inbox are acted on when the holder gives the task up without looking again.
+    fn deliver_later(self: &Rc<Self>, task: &Rc<Task>) {
+        task.has_mail.set(true);
+        if task.is_delivering.replace(true) {
+            return;
+        }
+        let (service, task) = (Rc::clone(self), Rc::clone(task));
         tokio::task::spawn_local(async move {
-            while !service.draining.is_cancelled() {
-                sleep(DELIVERING).await;
-                if task.holding().is_none() {
-                    let _ = service.refresh(&task).await;
-                }
-                if task.read(|record| record.state.is_final() || record.has_seen(&digest)) {
-                    return;
-                }
-                let Ok(gate) = task.gate.try_lock() else { continue };
-                let Ok(Hold::Held(holding)) = service.hold(&task).await else { continue };
-                let _ = service.read_inbox(&task, &holding).await;
-                drop(gate);
-                service.give_up_lease(&task).await;
-            }
+            service.deliver(&task).await;
+            task.is_delivering.set(false);
         });
+    }
+
+    /// Ends when the inbox is empty.
+    async fn deliver(self: &Rc<Self>, task: &Rc<Task>) {
+        loop {
+            tokio::select! {
+                () = self.draining.cancelled() => return,
+                () = sleep(DELIVERING) => {}
+            }
+            task.has_mail.set(false);
+            match self.store.inbox(&task.id).await {
+                Ok(waiting) if waiting.is_empty() && !task.has_mail.get() => return,
+                Ok(_) => {}
+                Err(_) => continue,
+            }
+            let Ok(gate) = task.gate.try_lock() else { continue };
+            let Ok(Hold::Held(holding)) = self.hold(task).await else { continue };
+            let _ = self.read_inbox(task, &holding).await;
+            drop(gate);
+            self.give_up_lease(task).await;
+        }
     }
 
     /// Gives a task up that was taken for nothing.
@@ -232,12 +245,17 @@ impl Service {
         let change = |record: &mut Record| {
             record.see(digest);
             record.append(&message);
-            record.state = TaskState::Working;
-            record.said = None;
+            // Its session may have ended it meanwhile.
+            if !record.state.is_final() {
+                record.state = TaskState::Working;
+                record.said = None;
+            }
             record.used = Some(holding.epoch);
         };
         self.save_with(task, holding, change).await?;
-        self.carry_out(task, holding, asked);
+        if !task.read(|record| record.state.is_final()) {
+            self.carry_out(task, holding, asked);
+        }
         self.remove_seen(task, digest);
         Ok(())
     }
@@ -312,6 +330,7 @@ impl Service {
                 let content = json!({"at": self.now().millis(), "by": Uuid::new_v4().to_string()});
                 self.store.claim(&task.id, CANCEL, &content).await?;
                 self.follow(&task);
+                self.deliver_later(&task);
             }
         }
         drop(gate);

@@ -47,6 +47,9 @@ impl Service {
                  next turn; another server would continue with what was stored before."
             ));
         }
+        if holding.is_over() {
+            return;
+        }
         task.change(|record| record.unstored = unstored);
         self.prepare_warned(task, update);
         // Also a store that is away for long gets it in the end; the client need not wait for that.
@@ -88,6 +91,10 @@ impl Service {
         if let Some(file) = file.filter(|file| file.exists()) {
             let name = format!("session-{:08}.json", holding.epoch);
             self.upload(task, &name, &file).await?;
+            // What happened here does not count once another server has the task.
+            if holding.is_over() {
+                return Ok(());
+            }
             task.change(|record| record.session_object = Some(name));
         }
         let (root, owns) = task.read(|record| (record.workspace.clone(), record.owns_workspace));
@@ -119,6 +126,9 @@ impl Service {
         let uploaded = uploaded.await;
         let _ = fs::remove_file(&packed);
         uploaded?;
+        if holding.is_over() {
+            return Ok(());
+        }
         self.local.borrow_mut().entry(task.id.clone()).or_default().stored = fingerprint;
         task.change(|record| {
             record.archive = Some(name);

@@ -255,14 +255,16 @@ pub(crate) fn narrow_agents(
     let is_listed_out = |name: &str| {
         listed("agents.enabled", name) == Some(false) || listed("agents.disabled", name) == Some(true)
     };
-    let has_list = lookup(below, "agents.enabled").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    let has_list =
+        lookup(below, "agents.enabled").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     if let Some(wanted) = agents.get("enabled").filter(|_| has_list).cloned() {
         // A single name is accepted as a list of one.
         let names = match &wanted {
             Value::Array(names) => names.clone(),
             other => vec![other.clone()],
         };
-        let is_in = |entry: &Value| entry.as_str().is_some_and(|name| listed("agents.enabled", name) == Some(true));
+        let is_in =
+            |entry: &Value| entry.as_str().is_some_and(|name| listed("agents.enabled", name) == Some(true));
         let kept: Vec<Value> = names.into_iter().filter(is_in).collect();
         // An empty list would enable all agents.
         if kept.is_empty() {
@@ -278,8 +280,7 @@ pub(crate) fn narrow_agents(
         overrides.retain(|_, fields| fields.is_object());
         for (name, fields) in overrides {
             let same = theirs.into_iter().flatten().filter(|(known, _)| same_agent(known, name));
-            let said: Vec<bool> =
-                same.filter_map(|(_, fields)| fields.get("enabled")?.as_bool()).collect();
+            let said: Vec<bool> = same.filter_map(|(_, fields)| fields.get("enabled")?.as_bool()).collect();
             let is_out = if said.is_empty() { is_listed_out(name) } else { said.contains(&false) };
             let Some(fields) = fields.as_object_mut().filter(|_| is_out) else { continue };
             // Said here too: under another spelling of its name, the agent would be enabled by default.

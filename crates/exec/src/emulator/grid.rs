@@ -104,12 +104,12 @@ pub(super) struct Grid {
     saved: (Cursor, CellStyle),
     /// The first and the last row that scroll.
     region: (usize, usize),
-    /// Rows that left at the top. Only of the main screen.
-    gone: Option<Vec<GridRow>>,
+    /// The text of rows that left at the top. Only of the main screen.
+    gone: Option<String>,
 }
 
 impl Grid {
-    /// `keeps` rows that leave at the top, for [`Grid::take_gone`].
+    /// `keeps` the text of rows that leave at the top, for [`Grid::take_gone`].
     pub(super) fn new(size: TerminalSize, keeps: bool) -> Self {
         let (columns, height) = (usize::from(size.columns), usize::from(size.rows));
         Self {
@@ -120,12 +120,12 @@ impl Grid {
             auto_wrap: true,
             saved: Default::default(),
             region: (0, height - 1),
-            gone: keeps.then(Vec::new),
+            gone: keeps.then(String::new),
         }
     }
 
     /// A blank main screen after rows that have left.
-    pub(super) fn following(size: TerminalSize, gone: Vec<GridRow>) -> Self {
+    pub(super) fn following(size: TerminalSize, gone: String) -> Self {
         Self { gone: Some(gone), ..Self::new(size, true) }
     }
 
@@ -133,7 +133,7 @@ impl Grid {
         self.rows.iter()
     }
 
-    pub(super) fn take_gone(&mut self) -> Vec<GridRow> {
+    pub(super) fn take_gone(&mut self) -> String {
         self.gone.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -160,7 +160,7 @@ impl Grid {
             if self.cursor.row < self.last_row() {
                 self.rows.pop_back();
             } else if let Some(row) = self.rows.pop_front() {
-                self.gone.iter_mut().for_each(|gone| gone.push(row.clone()));
+                self.gone.iter_mut().for_each(|gone| row.write(gone));
                 self.cursor.row = self.cursor.row.saturating_sub(1);
                 self.saved.0.row = self.saved.0.row.saturating_sub(1);
             }
@@ -176,7 +176,12 @@ impl Grid {
         self.columns = columns;
         self.region = (0, height - 1);
         self.go_to(self.cursor.row, self.cursor.column);
-        self.saved.0 = Cursor::default();
+        let saved = self.saved.0;
+        self.saved.0 = Cursor {
+            row: saved.row.min(self.last_row()),
+            column: saved.column.min(self.last_column()),
+            wraps: false,
+        };
     }
 
     pub(super) fn save(&mut self) {
@@ -204,11 +209,16 @@ impl Grid {
         let (column, style) = (self.cursor.column, self.style);
         if let Some(row) = self.current() {
             row.wrapped &= column + width < row.cells.len();
+            // Halves of wide characters that lose the other half become blank.
+            let is_second = row.cells.get(column).is_some_and(|cell| cell.width == 0);
+            if let Some(first) = column.checked_sub(1).filter(|_| is_second) {
+                blank(row.cells.get_mut(first));
+            }
+            blank(row.cells.get_mut(column + width).filter(|cell| cell.width == 0));
             for (offset, cell) in row.cells.iter_mut().skip(column).take(width).enumerate() {
                 let (character, width) = if offset == 0 { (character, width as u8) } else { (' ', 0) };
                 *cell = Cell { character, marks: [None; MARKS], width, style };
             }
-            mend(&mut row.cells);
         }
         if column + width > self.last_column() {
             (self.cursor.column, self.cursor.wraps) = (self.last_column(), true);
@@ -303,7 +313,7 @@ impl Grid {
         for _ in 0..count.min(bottom - top + 1) {
             let Some(row) = self.rows.remove(top) else { return };
             let whole = self.scrolls_whole();
-            self.gone.iter_mut().filter(|_| whole).for_each(|gone| gone.push(row.clone()));
+            self.gone.iter_mut().filter(|_| whole).for_each(|gone| row.write(gone));
             self.rows.insert(bottom, GridRow::blank(self.columns, self.style));
         }
     }
@@ -401,6 +411,12 @@ impl Grid {
         };
         let blank = GridRow::blank(self.columns, self.style);
         self.rows.range_mut(rows).for_each(|row| row.clone_from(&blank));
+    }
+}
+
+fn blank(cell: Option<&mut Cell>) {
+    if let Some(cell) = cell {
+        *cell = Cell::blank(cell.style);
     }
 }
 

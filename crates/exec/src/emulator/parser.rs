@@ -28,7 +28,7 @@ impl Numbers {
 
     /// The numbers, those joined by `:` together.
     pub(super) fn groups(&self) -> Vec<&[u16]> {
-        let values = self.values.get(..=self.last).unwrap_or_default();
+        let values = self.values.get(..(self.last + 1).min(MAX_NUMBERS)).unwrap_or_default();
         let mut groups = Vec::new();
         let mut from = 0;
         for end in 1..=values.len() {
@@ -108,6 +108,12 @@ impl Parser {
             (State::MessageEscape, other) => after_escape(other, target),
             (State::Message, '\u{1b}') => State::MessageEscape,
             (State::Message, '\u{7}' | '\u{18}' | '\u{1a}') => State::Text,
+            // One without an end must not hide the rest of the output.
+            (State::Message, '\n') => {
+                target.control('\r');
+                target.control('\n');
+                State::Text
+            }
             (State::Message, _) => State::Message,
             (_, '\u{1b}') => State::Escape(None),
             (_, '\u{18}' | '\u{1a}') => State::Text,

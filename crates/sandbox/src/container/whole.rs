@@ -4,7 +4,7 @@
 //! the program's own streams.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -21,7 +21,6 @@ use super::own_program::OwnProgram;
 use super::plan::{Bind, LOADER, User, device, mount};
 use super::session::{Container, private_folder, user_database};
 use super::{ContainerError, Engine};
-use crate::aside;
 use crate::new_session::{end_with_parent, keep_standard_streams_only};
 use crate::paths::SandboxPaths;
 use crate::{LevelError, SandboxError, SandboxRequest};
@@ -109,7 +108,7 @@ struct OwnFolder {
 impl OwnFolder {
     fn create(temp: &Path) -> io::Result<Self> {
         let path = private_folder(temp, "whole")?;
-        let lock = aside::open_folder(&path)?;
+        let lock = OwnedFd::from(File::open(&path)?);
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         Ok(Self { path, _lock: lock })
     }

@@ -55,9 +55,10 @@ pub(super) fn build(mounts: &[Placed]) -> Result<View, Trouble> {
     // Later mounts of the host must not appear here, where they would be writable.
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(doing("could not detach the mounts"))?;
-    let given =
-        mounts.iter().filter(|placed| placed.mount == Mount::Device).map(|placed| placed.path.clone());
-    let devices = DEVICES.iter().map(|name| Path::new("/dev").join(name)).chain(given);
+    let own: Vec<PathBuf> = DEVICES.iter().map(|name| Path::new("/dev").join(name)).collect();
+    let given = mounts.iter().filter(|placed| placed.mount == Mount::Device && !own.contains(&placed.path));
+    let given: Vec<PathBuf> = given.map(|placed| placed.path.clone()).collect();
+    let devices = own.into_iter().chain(given);
     // One that is missing is missing inside.
     let devices = devices.filter_map(|path| copy(&path).ok().map(|copy| (path, copy))).collect::<Vec<_>>();
     let sources = mounts.iter().map(source).collect::<Result<Vec<_>, Trouble>>()?;

@@ -135,9 +135,12 @@ impl App {
     pub(super) fn paste_for_command(&mut self, text: &str, now: Instant) -> Option<Vec<Action>> {
         self.rest_keyboard(now);
         if self.command_keys.astray.is_some() {
+            self.command_keys.astray = Some(now);
             return Some(Vec::new());
         }
         let call = self.command_keys.focused.clone()?;
+        self.command_keys.typed = Some(now);
+        self.touched(now);
         Some(typed(&call, paste_bytes(text, self.key_modes())))
     }
 

@@ -44,7 +44,14 @@ impl App {
             actions.extend(self.react(reaction, key, now));
         }
         // Commands take effect before the following keys are handled.
+        let mut at = 0;
         for run in pressed.chunk_by(|one, other| is_text(one) && is_text(other)) {
+            // A key before gave the keyboard to a command: the rest may be a password.
+            if self.command_has_keys() {
+                actions.extend(self.keys(pressed.get(at..).unwrap_or_default(), now));
+                return actions;
+            }
+            at += run.len();
             for (key, reaction) in self.composer.keys(run, now) {
                 actions.extend(self.react(reaction, key, now));
             }
