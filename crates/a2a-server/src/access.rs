@@ -173,7 +173,7 @@ impl Access {
             // Browsers send it with everything but plain navigation.
             return match head.header("origin") {
                 Some(origin) if public.as_deref() != Some(&origin.to_ascii_lowercase()) => {
-                    forbidden("requests of other sites are not served")
+                    forbidden("cross-site requests are not allowed")
                 }
                 _ => Ok(()),
             };

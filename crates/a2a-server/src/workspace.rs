@@ -67,7 +67,7 @@ pub(crate) fn used(config: &Config, task: &str) -> Option<u64> {
 pub(crate) fn set_used(config: &Config, task: &str, epoch: u64) -> Result<(), A2aError> {
     let file = config.workspace_root.join(USED).join(task);
     files::replace(&file, epoch.to_string().as_bytes(), Mode::Private)
-        .map_err(|_| A2aError::new(ErrorKind::Internal, "the workspace could not be noted"))
+        .map_err(|_| A2aError::new(ErrorKind::Internal, "could not record the workspace's holder"))
 }
 
 /// A folder that a client names, with its links resolved. It is below that of its owner, or below what the operator

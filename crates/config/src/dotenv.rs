@@ -284,7 +284,7 @@ fn candidates(home: &Home, cwd: &Path, options: &DotenvOptions) -> Vec<(PathBuf,
             found.push(dir.join(".env"));
         }
     }
-    let home_files = [home.env_file(), home.user_home().join(".env")];
+    let home_files = home.env_files();
     // A folder named `.env` is usually a Python environment.
     found.retain(|file| !home_files.contains(file) && !file.is_dir() && belongs_to_owner_of(cwd, file));
     let local = found.into_iter().map(|file| (file, Owner::Project));

@@ -166,6 +166,11 @@ impl Home {
         self.gemini_dir.join(".env")
     }
 
+    /// The user's own files of variables, the stronger first.
+    pub fn env_files(&self) -> [PathBuf; 2] {
+        [self.env_file(), self.user_home().join(".env")]
+    }
+
     /// The trust register; `GEMINI_CLI_TRUSTED_FOLDERS_PATH` moves it.
     pub fn trusted_folders_file(&self, env: &Env) -> PathBuf {
         match env.non_empty(name::TRUSTED_FOLDERS_PATH) {

@@ -121,7 +121,9 @@ fn home(loaded: &Loaded) -> PathBuf {
 
 /// The environment without what files of a project added.
 pub(crate) fn own_environment(loaded: &Loaded) -> Env {
-    let added: Vec<&String> = loaded.dotenv.loaded.iter().flat_map(|file| &file.names).collect();
+    let own = loaded.home.env_files();
+    let of_project = loaded.dotenv.loaded.iter().filter(|read| !own.contains(&read.file));
+    let added: Vec<&String> = of_project.flat_map(|read| &read.names).collect();
     loaded.env.filtered(|name, _| !added.iter().any(|known| *known == name))
 }
 

@@ -318,7 +318,8 @@ pub(crate) fn container_asked(loaded: &Loaded) -> Result<Option<(SandboxRequest,
         return Ok(None);
     }
     let mut request = request(loaded, level)?;
-    let (_, network, is_default) = modes(loaded, wish, ApprovalMode::Default);
+    let (profile, network, is_default) = modes(loaded, wish, ApprovalMode::Default);
+    request.grants.read_only = profile == Profile::ReadOnly;
     let network = if is_default { NetworkMode::Open } else { network };
     add_container(&mut request, loaded, network)?;
     request.network = network != NetworkMode::None;

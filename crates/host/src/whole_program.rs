@@ -1,12 +1,13 @@
 //! The whole program in a container, on request: `tools.sandbox.scope` or `GEMINI_SANDBOX_SCOPE` is `process`.
 
 use std::ffi::OsString;
+use std::path::Path;
 #[cfg(target_os = "linux")]
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pollux_config::env::Env;
 use pollux_config::files;
-use pollux_config::paths::Home;
+use pollux_config::paths::{Home, SystemFiles};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 pub use pollux_sandbox::container::WholeCommand;
@@ -71,7 +72,7 @@ pub struct Called<'a> {
 }
 
 /// The command that runs this program in a container instead, if the user wants that. `None` for everything else, also
-/// inside that container (exit code 44). `say` gets lines for stderr.
+/// inside that container. `say` gets lines for stderr.
 pub fn whole_program(
     options: &Request,
     env: &Env,
@@ -104,12 +105,18 @@ pub fn whole_program(
 
 /// Whether it is worth loading the settings: nearly all runs want something else.
 fn is_perhaps_wanted(env: &Env) -> bool {
-    let in_settings = || {
-        let file = Home::locate(env).ok().map(|home| home.settings_file());
-        file.and_then(|file| files::read_text(&file).ok().flatten())
-            .is_some_and(|text| text.contains("process"))
+    if env.non_empty("GEMINI_SANDBOX_SCOPE").is_some() {
+        return true;
+    }
+    let says = |file: &Path, word: &str| {
+        files::read_text(file).ok().flatten().is_some_and(|text| text.contains(word))
     };
-    env.non_empty("GEMINI_SANDBOX_SCOPE").is_some() || in_settings()
+    let SystemFiles { settings, defaults } = SystemFiles::locate(env);
+    [settings, defaults].iter().any(|file| says(file, "\"process\""))
+        || Home::locate(env).is_ok_and(|home| {
+            says(&home.settings_file(), "\"process\"")
+                || home.env_files().iter().any(|file| says(file, "GEMINI_SANDBOX_SCOPE"))
+        })
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -123,7 +130,8 @@ fn build(loaded: &Loaded, request: SandboxRequest, called: &Called<'_>) -> Resul
         return Err(Failure::new(ExitKind::Sandbox, "the sandbox scope `process` needs docker or podman"));
     };
     // Its own folder is mounted where the program looks for it.
-    let request = SandboxRequest { grants: Grants::default(), ..request };
+    let grants = Grants { read_only: request.grants.read_only, ..Grants::default() };
+    let request = SandboxRequest { grants, ..request };
     let own = container::own_environment(loaded);
     let is_forwarded = |name: &str| FORWARDED.contains(&name) || name.starts_with("LC_");
     let variables = own.iter().filter(|(name, _)| is_forwarded(name));

@@ -80,7 +80,7 @@ impl Sessions {
 
     /// A place for a prompt.
     fn place(&self) -> Result<SemaphorePermit<'_>, String> {
-        let limit = |_| format!("limit of {MAX_OPEN} prompts at the same time is reached");
+        let limit = |_| format!("limit of {MAX_OPEN} concurrent prompts reached");
         self.running.try_acquire().map_err(limit)
     }
 

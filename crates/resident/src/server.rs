@@ -58,7 +58,7 @@ pub(crate) fn hello(connection: &Connection, params: Value) -> Result<Value, Rpc
     let name = hello.front.name.as_deref().unwrap_or(&hello.front.kind);
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
-        let why = "invalid name of a front end: use letters, digits, dots, dashes and underscores";
+        let why = "invalid front end name: use letters, digits, dots, dashes and underscores";
         return Err(RpcError::invalid_params("front", why));
     }
     let core = &connection.core;

@@ -176,7 +176,7 @@ impl Sessions {
             if let Choice::NewWithId { id } = &params.choice
                 && self.entries.borrow().get(id).is_some_and(|entry| entry.is_alive())
             {
-                return Err(RpcError::invalid_params("choice.id", format!("session {id} is open already")));
+                return Err(RpcError::invalid_params("choice.id", format!("session {id} is already open")));
             }
             if let Some(entry) = self.already_open(&params) {
                 return Ok(opened(&entry, Vec::new()));

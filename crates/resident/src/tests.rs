@@ -150,7 +150,7 @@ async fn an_id_that_is_open_is_not_opened_again() {
         let choice = Choice::NewWithId { id: "taken".to_owned() };
         let params = OpenParams { cwd: dir.path().to_path_buf(), choice, ..OpenParams::default() };
         let refused = sessions.open(params).await.err().unwrap();
-        assert!(refused.message.contains("open already"), "{}", refused.message);
+        assert!(refused.message.contains("already open"), "{}", refused.message);
         assert_eq!(states(&sessions).len(), 1);
     };
     LocalSet::new().run_until(all).await;

@@ -376,7 +376,7 @@ impl SessionRights {
     pub fn publish(&self, port: u16) -> std::io::Result<()> {
         if self.network == NetworkMode::Open {
             return Err(std::io::Error::other(
-                "commands use the network of this machine, so it is open already",
+                "commands use the network of this machine, so it is already open",
             ));
         }
         #[cfg(target_os = "linux")]

@@ -104,6 +104,29 @@ fn titles_and_other_messages_are_dropped() {
 }
 
 #[test]
+fn a_message_without_an_end_hides_only_its_line() {
+    assert_eq!(text("\u{1b}]0;title\nafter"), "after");
+    assert_eq!(text("one\r\n\u{1b}Pdata\r\ntwo"), "one\n\ntwo");
+}
+
+#[test]
+fn a_sequence_with_too_many_numbers_counts_with_its_first() {
+    let mut emulator = emulator(20, 4);
+    emulator.push(format!("\u{1b}[31{}mred", ";1".repeat(40)).as_bytes());
+    let screen = emulator.screen();
+    let style = screen.rows[0][0].style.expect("a style");
+    assert_eq!((screen.text().as_str(), style.foreground), ("red", ScreenColor::Palette(1)));
+}
+
+#[test]
+fn a_screen_that_is_reset_again_and_again_keeps_only_text() {
+    let mut emulator = emulator(500, 200);
+    emulator.parser.push(&b"x\x1bc".repeat(100), &mut emulator.terminal);
+    let gone = emulator.terminal.main.take_gone();
+    assert!((200..=100 * 201).contains(&gone.len()), "{}", gone.len());
+}
+
+#[test]
 fn wide_characters_and_marks_take_their_cells() {
     let mut emulator = emulator(20, 4);
     emulator.push("日本e\u{301}\u{1b}[6n".as_bytes());

@@ -60,9 +60,10 @@ pub(super) fn settings(
     let known_hosts = known_hosts.to_str().filter(|path| !path.contains(['"', '\n', '\\']))?;
     let own = files.home.join(".ssh");
     let user = files.machine.read(&own.join("config")).unwrap_or_default();
-    let mut lines = harmless(&files.expanded(&user, &own));
+    let proxy = connector.map(|connector| format!("ProxyCommand {}", connector.proxy_command()));
+    let mut lines = harmless(&files.expanded(&user, &own), proxy.as_deref());
     lines.push("Host *".to_owned());
-    lines.extend(connector.map(|connector| format!("ProxyCommand {}", connector.proxy_command())));
+    lines.extend(proxy);
     lines.push(format!("UserKnownHostsFile \"{}\"", known_hosts.replace('%', "%%")));
     lines.extend(files.expanded(&system, files.system.parent()?));
     Some(lines.join("\n") + "\n")
@@ -76,20 +77,25 @@ fn split(line: &str) -> (String, &str) {
     (name.to_ascii_lowercase(), value.trim_start_matches(|c: char| c.is_whitespace() || c == '='))
 }
 
-/// The lines that are known to be harmless. Conditions can run programs, so what they guard is left out.
-fn harmless(lines: &[String]) -> Vec<String> {
-    let mut is_conditional = false;
+/// The lines that are known to be harmless. Conditions can run programs, so what they guard is left out, and so is
+/// what belongs to hosts that are left out.
+fn harmless(lines: &[String], proxy: Option<&str>) -> Vec<String> {
+    let mut is_left_out = false;
     let mut kept = Vec::new();
     for line in lines {
         let (name, value) = split(line);
+        let is_secret = !find(value).is_empty();
         match name.as_str() {
-            "host" => is_conditional = false,
-            "match" => is_conditional = true,
+            "host" => is_left_out = is_secret,
+            "match" => is_left_out = true,
             _ => {}
         }
-        if !is_conditional && KEPT.contains(&name.as_str()) && find(value).is_empty() {
-            kept.push(line.trim().to_owned());
+        if is_left_out || is_secret || !KEPT.contains(&name.as_str()) {
+            continue;
         }
+        // The direct way leads through the proxy, and ssh would ignore what comes later.
+        let is_direct = name == "proxyjump" && value.trim().eq_ignore_ascii_case("none");
+        kept.push(proxy.filter(|_| is_direct).unwrap_or(line.trim()).to_owned());
     }
     kept
 }
@@ -154,6 +160,16 @@ impl Files<'_> {
 mod tests {
     use super::*;
     use crate::packages::OwnMachine;
+
+    #[test]
+    fn a_direct_host_goes_through_the_proxy_and_a_secret_name_takes_its_settings_along() {
+        let key = format!("ghp_{}", "a1B2c3D4".repeat(5));
+        let text = format!("Host direct\n ProxyJump none\nHost {key}\n User root\nHost last\n User me");
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let expected = ["Host direct", "ProxyCommand p", "Host last", "User me"];
+        assert_eq!(harmless(&lines, Some("ProxyCommand p")), expected);
+        assert_eq!(harmless(&lines, None), ["Host direct", "ProxyJump none", "Host last", "User me"]);
+    }
 
     #[test]
     fn hosts_of_the_user_come_first_and_nothing_that_runs_a_program() {

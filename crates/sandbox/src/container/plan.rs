@@ -128,7 +128,7 @@ pub(crate) fn mount(bind: &Bind) -> Result<OsString, ContainerError> {
     Ok(value)
 }
 
-fn empty(folder: &Path) -> Result<OsString, ContainerError> {
+pub(crate) fn empty(folder: &Path) -> Result<OsString, ContainerError> {
     let mut value = OsString::from("type=tmpfs,");
     value.push(field("target=", folder)?);
     value.push(",tmpfs-size=4096,tmpfs-mode=0555");

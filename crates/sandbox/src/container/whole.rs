@@ -15,10 +15,10 @@ use std::process::Command;
 use pollux_config::paths::sha256_hex;
 use rustix::fs::FlockOperation;
 
-use super::binds::{self, HOME};
+use super::binds::{self, HOME, Visible};
 use super::leftovers::{self, LABEL, Owner};
 use super::own_program::OwnProgram;
-use super::plan::{Bind, LOADER, User, device, mount};
+use super::plan::{Bind, LOADER, User, device, empty, mount};
 use super::session::{Container, private_folder, user_database};
 use super::{ContainerError, Engine};
 use crate::new_session::{end_with_parent, keep_standard_streams_only};
@@ -62,7 +62,7 @@ pub fn whole_program(
     DirBuilder::new().mode(0o700).create(&home).map_err(prepare)?;
     let client = container.client.clone();
     std::thread::spawn(move || leftovers::remove(&client));
-    let mut binds = visible(&container, &places, &home);
+    let Visible { mut binds, empty } = visible(&container, &places, &home);
     let own = OwnProgram::named(&program.name).map_err(|error| failed(error.into()))?;
     binds.extend(own.binds);
     binds.extend(program.shown.iter().map(|path| Bind {
@@ -83,7 +83,7 @@ pub fn whole_program(
     binds.sort_by_key(|bind| bind.target.components().count());
     let variables = program.variables.iter().chain(&container.request.variables);
     let variables = own_folder.write_variables(variables).map_err(|error| failed(error.into()))?;
-    let plan = WholePlan { container: &container, program, binds, user, variables, command: own.command };
+    let plan = WholePlan { container: &container, program, binds, empty, user, variables, command: own.command };
     let mut command = container.client.in_foreground();
     command.args(plan.arguments().map_err(|error| failed(error.into()))?);
     end_with_parent(&mut command);
@@ -143,9 +143,10 @@ impl Drop for OwnFolder {
 }
 
 /// What of the workspace appears inside. `/tmp` is the container's own.
-fn visible(container: &Container, places: &SandboxPaths, home: &Path) -> Vec<Bind> {
-    let visible = binds::visible(places, &container.roots, [home, home], &container.wished);
-    visible.binds.into_iter().filter(|bind| bind.target != Path::new("/tmp")).collect()
+fn visible(container: &Container, places: &SandboxPaths, home: &Path) -> Visible {
+    let mut visible = binds::visible(places, &container.roots, [home, home], &container.wished);
+    visible.binds.retain(|bind| bind.target != Path::new("/tmp"));
+    visible
 }
 
 /// Makes something to mount a file or a folder at.
@@ -165,6 +166,8 @@ struct WholePlan<'a> {
     container: &'a Container,
     program: &'a WholeProgram,
     binds: Vec<Bind>,
+    /// Folders that appear empty.
+    empty: Vec<PathBuf>,
     user: Option<User>,
     /// The file with the container's variables.
     variables: PathBuf,
@@ -219,6 +222,9 @@ impl WholePlan<'_> {
         all.extend(["--tmpfs".into(), "/tmp:mode=1777".into(), "--tmpfs".into(), "/run:mode=755".into()]);
         for bind in &self.binds {
             all.extend(["--mount".into(), mount(bind)?]);
+        }
+        for folder in &self.empty {
+            all.extend(["--mount".into(), empty(folder)?]);
         }
         all.extend(self.container.devices.iter().map(|path| device(path)));
         all.extend([format!("--env=SANDBOX={name}").into(), format!("--env=HOME={HOME}").into()]);

@@ -106,6 +106,24 @@ fn keys_of_one_read_stay_in_order() {
 }
 
 #[test]
+fn keys_after_tab_in_one_read_reach_the_command() {
+    let mut stage = running(&["Password:"]);
+    let key = |code| KeyEvent::new(code, KeyModifiers::NONE);
+    let keys = [KeyCode::Tab, KeyCode::Char('s'), KeyCode::Char('3'), KeyCode::Enter].map(key);
+    let sent: Vec<u8> = stage
+        .app
+        .keys(&keys, stage.now)
+        .into_iter()
+        .flat_map(|action| match action {
+            Action::Type { input, .. } => input.0,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(sent, b"s3\r");
+    assert!(!stage.shown().contains("s3"), "{}", stage.shown());
+}
+
+#[test]
 fn keys_typed_as_a_command_ends_do_not_reach_the_prompt() {
     let mut stage = running(&["Password:"]);
     stage.press(KeyCode::Tab, KeyModifiers::NONE);
