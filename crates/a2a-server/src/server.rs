@@ -80,7 +80,7 @@ async fn start(
     if let Some(file) = own_token {
         tell(&format!("Clients need the token in {}", file.display()));
     } else if !access.has_tokens() {
-        tell("Warning: no token is required: every program of this user can give tasks to this server");
+        tell("Warning: no token is required: any program run by this user can give tasks to this server");
     }
     let service = Service::new(Parts {
         request: session_options(request, env, options.allow_network),

@@ -98,7 +98,7 @@ table! {
     Providers(providers::ProvidersArgs, ProvidersCommand);
     /// Import settings from Claude Code or Codex
     Import(import::ImportArgs, ImportCommand);
-    /// List the licenses of the crates in Pollux
+    /// List the licences of third-party libraries
     Licenses(licenses::LicensesArgs, LicensesCommand);
 }
 

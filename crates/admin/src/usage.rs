@@ -141,10 +141,10 @@ impl UsageError {
                 Some(format!("did you mean `pollux {nearest}`?"))
             }
             Self::UnknownCommand { nearest, words, .. } => Some(format!(
-                "did you mean `pollux {nearest}`? To send a prompt, run `pollux -p \"{words}\"`"
+                "did you mean `pollux {nearest}`? To send this as a prompt, run `pollux -p \"{words}\"`"
             )),
             Self::ForeignCommand { given, instead } => {
-                Some(format!("{instead}. To send a prompt, run `pollux -p \"{given}\"`"))
+                Some(format!("{instead}. To send this as a prompt, run `pollux -p \"{given}\"`"))
             }
             Self::CommandUnavailable { name } => {
                 Some(format!("to send these words to the model, run `pollux -p \"{name} …\"`"))

@@ -377,9 +377,9 @@ fn level(word: &str) -> Result<Level, Failure> {
         return Ok(level);
     }
     let problem = if UNSUPPORTED.contains(&word.to_ascii_lowercase().as_str()) {
-        format!("unsupported sandbox `{word}`")
+        format!("unsupported sandbox type `{word}`")
     } else {
-        format!("unknown sandbox `{word}`")
+        format!("unknown sandbox type `{word}`")
     };
     Err(Failure::new(ExitKind::Sandbox, problem)
         .hint(format!("check `--sandbox`, `GEMINI_SANDBOX` and `tools.sandbox`; {VALUES}")))

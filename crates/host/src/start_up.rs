@@ -25,7 +25,7 @@ pub fn start(options: &Request, env: &Env) -> Result<Start, Failure> {
     startup::start(request).map_err(|error| {
         let hint = match &error {
             StartError::Home(error) => error.hint(),
-            StartError::Settings(_) => "Pollux did not change the file",
+            StartError::Settings(_) => "fix the file and run the command again",
             StartError::Trust(_) => "fix or delete `trustedFolders.json`",
         };
         Failure::from_error(ExitKind::Config, &error).hint(hint)

@@ -99,7 +99,7 @@ pub enum AuthError {
     #[error("The auth type 'gateway' needs the URL of the gateway in GOOGLE_GEMINI_BASE_URL.")]
     GatewayWithoutUrl,
     #[error(
-        "Vertex AI needs one of these:\n  \
+        "Vertex AI requires one of the following:\n  \
          - GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with Google Cloud credentials\n  \
          - GOOGLE_API_KEY (express mode)\n\
          Set them in your environment or in a .env file and try again."
@@ -133,7 +133,7 @@ To get started, do one of the following:
   - Store the key in the keychain with `pollux auth login`; a key stored by gemini-cli also works.
   - Use another provider: set ANTHROPIC_API_KEY or OPENAI_API_KEY.
   - Use a local model: `pollux -m ollama/<model>`.
-  - Try `pollux demo`, which needs no key and no network.";
+  - Try `pollux demo`, which needs no API key or network access.";
 
 /// Chooses the credentials.
 ///

@@ -57,7 +57,7 @@ pub fn describe(error: &reqwest::Error) -> TransportFailure {
     let message = if error.is_timeout() {
         "the connection timed out".to_owned()
     } else if refused {
-        "connection refused (no server is listening at this address)".to_owned()
+        "connection refused (no server is listening on this port)".to_owned()
     } else if unresolved {
         "the host name could not be resolved (no network?)".to_owned()
     } else {

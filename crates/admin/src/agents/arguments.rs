@@ -27,7 +27,7 @@ pub struct AgentsArgs {
 pub enum AgentsCommand {
     /// List sub-agents
     ///
-    /// Shows each sub-agent's description, source, and whether the model can use it.
+    /// Shows each sub-agent's description and source, and whether the model can use it.
     #[command(after_help = "Examples:
   pollux agents list
   pollux agents list --json")]

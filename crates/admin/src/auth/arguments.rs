@@ -54,7 +54,7 @@ enum AuthLeaf {
     },
     /// Remove the stored API key
     ///
-    /// Exits with 1 if the keychain cannot be reached and may still contain a key.
+    /// Exits with code 1 if the keychain cannot be reached and may still contain a key.
     #[command(after_help = "Examples:
   pollux auth logout
   pollux auth logout --all")]
@@ -65,7 +65,8 @@ enum AuthLeaf {
     },
     /// Show the credentials in use
     ///
-    /// Shows environment variables, the stored key and settings in order of precedence. Exits with 41 if you are not signed in.
+    /// Shows each source of credentials (environment variables, the stored key, settings) in order of precedence.
+    /// Exits with code 41 if you are not signed in.
     #[command(after_help = "Examples:
   pollux auth status
   pollux auth status --json")]

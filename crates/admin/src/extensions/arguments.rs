@@ -11,7 +11,7 @@ use crate::usage::UsageError;
 #[command(
     arg_required_else_help = false,
     after_help = "An extension bundles MCP servers, commands, hooks, skills, sub-agents, policies and context files. For one run, \
-                  `pollux -e a,b` uses only these extensions, and `-e none` uses none.
+                  `pollux -e a,b` uses only the extensions `a` and `b`; `-e none` uses none.
 
 Examples:
   pollux extensions list
@@ -164,7 +164,7 @@ Examples:
     },
     /// Check an extension for problems
     ///
-    /// Exits with 1 if it finds any.
+    /// Exits with code 1 if it finds any.
     #[command(after_help = "Examples:
   pollux extensions validate my-tools")]
     Validate {

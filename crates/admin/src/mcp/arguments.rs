@@ -131,7 +131,8 @@ enum McpLeaf {
     },
     /// List servers and their connection status
     ///
-    /// Waits up to 5 seconds for each server to respond, or up to 30 seconds if its `timeout` is longer than that.
+    /// Waits up to 5 seconds for each server to respond. If a server sets its own `timeout`, waits that long instead, up to 30
+    /// seconds.
     #[command(after_help = "Examples:
   pollux mcp list")]
     List,
@@ -171,7 +172,7 @@ enum McpLeaf {
     /// Run Pollux as an MCP server
     ///
     /// Other agents send tasks to Pollux with the tools pollux_run and pollux_reply, over standard input and output. Options
-    /// before `mcp` apply to every session. The client asks its user for approvals.
+    /// before `mcp` apply to every session. The client asks its user for approval.
     #[command(after_help = "Examples:
   pollux mcp serve
   pollux --model flash --approval-mode auto_edit mcp serve")]
@@ -214,7 +215,7 @@ struct AddArgs {
     /// Timeout for connecting and for each request, in milliseconds (default: 600000)
     #[arg(long, value_name = "ms", value_parser = count::<u64>)]
     timeout: Option<u64>,
-    /// Run the server's tools without approval (user settings only)
+    /// Run the server's tools without approval (requires `--scope user`)
     #[arg(long)]
     trust: bool,
     /// Description of the server
@@ -233,7 +234,7 @@ struct SwitchArgs {
     /// Name of the server
     #[arg(value_name = "name")]
     name: String,
-    /// Apply only to the current session (works only in the `/mcp` command)
+    /// Apply only to the current session (only with `/mcp` in a session)
     #[arg(long)]
     session: bool,
 }

@@ -15,7 +15,7 @@ Environment:
   GIMLI_STATE_DIR             folder for all memory, instead of ~/.gimli
   GIMLI_SESSION_CACHE_TTL_MS  lifetime of the cached session list, in ms (default: 45000)
   OPENAI_API_KEY, GEMINI_API_KEY
-                              API key of the embedding service
+                              API key for the embedding service
 
 Examples:
   pollux memory enable
@@ -160,7 +160,7 @@ enum MemoryLeaf {
     },
     /// Search notes and earlier sessions
     ///
-    /// Notes are MEMORY.md, memory.md and memory/**/*.md.
+    /// Notes are the files MEMORY.md, memory.md and memory/**/*.md.
     #[command(after_help = "Examples:
   pollux memory search why did we drop the cache
   pollux memory search release --source sessions --limit 3")]
@@ -207,7 +207,7 @@ enum MemoryLeaf {
     },
     /// Check memory for problems
     ///
-    /// Exits with 1 if it finds any.
+    /// Exits with code 1 if it finds any.
     #[command(after_help = "Examples:
   pollux memory doctor")]
     Doctor {

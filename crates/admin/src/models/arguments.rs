@@ -51,7 +51,7 @@ enum ModelsLeaf {
   pollux models list
   pollux models list --provider openai --json")]
     List(ListArgs),
-    /// Serve a GGUF file to other programs
+    /// Serve a GGUF model to other programs
     ///
     /// Starts `llama-server`, or the command in `local.serverCommand`, on a loopback port with a new API key, and runs
     /// until you press Ctrl+C.

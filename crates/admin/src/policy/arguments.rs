@@ -83,7 +83,7 @@ enum PolicyLeaf {
   pollux policy explain --json --headless --tool glob --args '{\"pattern\": \"*.rs\"}'"
     )]
     Explain {
-        /// Tool to call
+        /// Name of the tool
         #[arg(long, value_name = "tool")]
         tool: String,
         /// Arguments of the call, as a JSON object
@@ -137,7 +137,7 @@ enum PolicyLeaf {
     },
     /// Test rules against a table of calls
     ///
-    /// The table lists the expected decision for each call. Exits with 1 on any mismatch.
+    /// The table lists the expected decision for each call. Exits with code 1 on any mismatch.
     #[command(after_help = "Examples:
   pollux policy test cases.toml")]
     Test {
@@ -149,7 +149,7 @@ enum PolicyLeaf {
     },
     /// Check policy files for problems
     ///
-    /// Without arguments, checks the files that a session would load. Exits with 1 on errors.
+    /// Without arguments, checks the files that a session would load. Exits with code 1 on errors.
     #[command(after_help = "Examples:
   pollux policy lint
   pollux policy lint .gemini/policies")]

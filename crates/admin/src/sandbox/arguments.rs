@@ -51,7 +51,7 @@ enum SandboxLeaf {
     },
     /// Try to break out of the sandbox
     ///
-    /// Runs harmless escape attempts and prints each result. Exits with 44 if one succeeds unexpectedly.
+    /// Runs harmless escape attempts and prints each result. Exits with code 44 if one succeeds unexpectedly.
     #[command(after_help = "Examples:
   pollux sandbox check")]
     Check,

@@ -155,8 +155,8 @@ enum SessionsLeaf {
     },
     /// Search all sessions
     ///
-    /// Finds messages that contain all the words, most relevant first, then most recent. The last word may be a prefix, and '"two
-    /// words"' is a phrase. The first search reads every session; later searches read only new and changed sessions.
+    /// Finds messages that contain all the words, most relevant first, then most recent. The last word may be a
+    /// prefix. To search for a phrase, quote it: '"two words"'. The first search reads every session; later searches read only new and changed sessions.
     #[command(after_help = "Examples:
   pollux sessions search database migration
   pollux sessions search '\"connection refused\"' --this-project")]
@@ -260,12 +260,12 @@ enum SessionsLeaf {
     },
     /// Check the session files in all projects
     ///
-    /// Exits with 1 if any file is damaged.
+    /// Exits with code 1 if any file is damaged.
     #[command(after_help = "Examples:
   pollux sessions verify
   pollux sessions verify --repair")]
     Verify {
-        /// Repair truncated files and invalid ids and remove stale locks, keeping copies of the originals
+        /// Repair truncated files and invalid ids, and remove stale locks, keeping copies of the originals
         #[arg(long)]
         repair: bool,
         /// Output JSON

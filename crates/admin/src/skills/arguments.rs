@@ -171,7 +171,7 @@ enum SkillsLeaf {
     },
     /// Check a folder against the Agent Skills specification
     ///
-    /// Exits with 1 if the folder does not conform.
+    /// Exits with code 1 if the folder does not conform.
     #[command(after_help = "Examples:
   pollux skills validate ./my-skill")]
     Validate {

@@ -213,7 +213,7 @@ pub(super) struct SessionArgs {
     /// Resume a session: latest, a number, an id or an id prefix
     #[arg(short, long, value_name = "session", num_args = 0..=1, default_missing_value = "latest")]
     pub(super) resume: Option<String>,
-    /// Resume the latest session, or start a new one
+    /// Resume the latest session, or start a new one if there is none
     #[arg(long)]
     pub(super) resume_or_new: bool,
     /// Resume into a new session (requires --resume)
@@ -415,8 +415,8 @@ pub(super) enum A2aCommand {
 /// Run the A2A server
 ///
 /// Other agents send tasks over HTTP. Each task has its own workspace and sandbox. Options before `a2a`, such as
-/// `--model` and `--approval-mode`, apply to every task. Without `--token-file`, the server accepts requests from this
-/// machine only, with the token in `~/.gemini/a2a-server-token`.
+/// `--model` and `--approval-mode`, apply to every task. Without `--token-file`, the server accepts only requests
+/// from this machine that carry the token in `~/.gemini/a2a-server-token`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux a2a serve --port 41242
@@ -438,7 +438,7 @@ pub(super) struct A2aServeArgs {
     /// File with one `NAME TOKEN` pair per line
     #[arg(long, value_name = "FILE")]
     pub(super) token_file: Option<PathBuf>,
-    /// Accept requests without a token from every program of this user
+    /// Accept requests without a token from any program run by this user
     #[arg(long)]
     pub(super) no_token: bool,
     /// Name of this server, recorded with its tasks (default: replica)
@@ -450,7 +450,7 @@ pub(super) struct A2aServeArgs {
     /// URL that clients use (default: the address and port listened on)
     #[arg(long, value_name = "url")]
     pub(super) public_url: Option<String>,
-    /// Audit log file; each request appends one line of JSON
+    /// Audit log file; one JSON line per request
     #[arg(long, value_name = "FILE")]
     pub(super) audit_log: Option<PathBuf>,
     /// Allow sandboxed commands to use the network
@@ -498,7 +498,7 @@ pub(super) struct CompletionsArgs {
 
 /// Print or write manual pages
 ///
-/// Prints the main page, or writes a page for every command to a folder.
+/// Prints the main page. With DIR, writes a page for every command to that folder.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux man | man -l -

@@ -84,6 +84,6 @@ fn an_explicit_provider_keeps_bare_names() {
 fn vertex_is_never_replaced_by_the_gemini_api() {
     let (run, gemini, _) = asked(TestHome::new(), &["-m", "vertex/gemini-2.5-pro", "-p", "hi"]);
     assert_eq!(gemini, 0, "{}{}", run.stdout, run.stderr);
-    assert!(run.stderr.contains("Vertex AI needs one of these"), "{}", run.stderr);
+    assert!(run.stderr.contains("Vertex AI requires one of the following"), "{}", run.stderr);
     assert_eq!(run.code, Some(41));
 }

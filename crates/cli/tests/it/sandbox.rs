@@ -165,8 +165,8 @@ fn the_rule_that_decides_about_a_path_or_a_host_is_explained() {
 fn a_sandbox_that_was_asked_for_and_cannot_be_had_is_exit_44() {
     for (value, reason) in [
         ("docker", "no container image is set"),
-        ("lxc", "unsupported sandbox `lxc`"),
-        ("bogus", "unknown sandbox `bogus`"),
+        ("lxc", "unsupported sandbox type `lxc`"),
+        ("bogus", "unknown sandbox type `bogus`"),
         ("sandbox-exec", "Seatbelt: "),
     ] {
         if value == "sandbox-exec" && cfg!(target_os = "macos") {

@@ -199,7 +199,7 @@ fn refused(places: &SessionPlaces, which: &Which, error: &SelectError) -> Failur
         ),
         SelectError::NoSessions => failure(
             format!("no session matches `{given}`: this project has no sessions"),
-            "run `pollux sessions list --all-projects` to include other projects",
+            "run `pollux sessions list --all-projects` to list the sessions of all projects",
         ),
         SelectError::NoMatch { .. } if which.all_projects => failure(
             format!("no session of any project matches `{given}`"),

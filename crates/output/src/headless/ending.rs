@@ -184,7 +184,7 @@ fn api_hint(error: &ModelError) -> Option<String> {
             Some("use another model with `--model`, or wait until the quota resets")
         }
         ModelErrorKind::Network if error.message.contains("connection refused") => {
-            Some("check that the server is running and that its address is correct")
+            Some("check that the server is running and that its URL is correct")
         }
         ModelErrorKind::Network => Some("check your network connection and proxy settings"),
         ModelErrorKind::Auth

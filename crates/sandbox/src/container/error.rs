@@ -44,7 +44,7 @@ impl ContainerError {
     pub fn hint(&self) -> String {
         match self {
             Self::NotInstalled(engine) => format!(
-                "install {engine}, or use `--sandbox=namespaces`; programs in your home directory or the workspace are ignored"
+                "install {engine} outside your home directory and the workspace, or use `--sandbox=namespaces`"
             ),
             Self::NotRunning(engine) => format!("start it, and check it with `{engine} info`"),
             Self::NoPermission(engine) => {
