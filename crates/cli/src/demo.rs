@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use pollux_config::groups::OutputFormat;
+use pollux_diff::LineDiff;
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
 
@@ -72,8 +73,8 @@ impl DemoWorkspace {
     /// What the agent changed in the program, as a unified diff; empty if nothing.
     pub(crate) fn diff(&self) -> io::Result<String> {
         let now = std::fs::read_to_string(self.project.join("total.sh"))?;
-        let diff = similar::TextDiff::from_lines(PROGRAM, now.as_str());
-        Ok(diff.unified_diff().context_radius(1).header("total.sh (before)", "total.sh (after)").to_string())
+        let diff = LineDiff::new(PROGRAM, &now, None);
+        Ok(diff.unified(1, "total.sh (before)", "total.sh (after)"))
     }
 
     fn command(&self, rest: &str) -> String {

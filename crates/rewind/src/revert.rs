@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use pollux_diff::{ChangeTag, LineDiff};
 use pollux_domain::tool::FileDiff;
-use similar::{ChangeTag, TextDiff};
 
 /// Lines around a change that must be there for its inverse to fit.
 const CONTEXT: usize = 3;
@@ -69,14 +69,13 @@ struct Hunk<'a> {
 
 /// Applies the change from `after` to `before` on a text that is neither.
 fn inverse(present: &str, after: &str, before: &str) -> Option<String> {
-    let diff = TextDiff::from_lines(after, before);
+    let diff = LineDiff::new(after, before, None);
     let mut lines: Vec<&str> = present.split_inclusive('\n').collect();
     let mut shift = 0_isize;
-    for group in diff.grouped_ops(CONTEXT) {
+    for group in diff.groups(CONTEXT) {
         let mut hunk = Hunk { at: group.first()?.old_range().start, old: Vec::new(), new: Vec::new() };
-        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
-            let line: &str = change.value();
-            match change.tag() {
+        for (tag, line) in group.iter().flat_map(|op| diff.lines(op)) {
+            match tag {
                 ChangeTag::Equal => {
                     hunk.old.push(line);
                     hunk.new.push(line);

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
+use pollux_diff::{ChangeTag, DiffOp, LineDiff};
 use pollux_domain::tool::{DiffStat, FileDiff, LineDelta};
-use similar::{ChangeTag, DiffOp, TextDiff};
 
 /// Lines around a change in the diff; upstream's value.
 const DIFF_CONTEXT: usize = 3;
@@ -18,7 +18,7 @@ const EFFORT: Duration = Duration::from_millis(500);
 
 /// A change to one file, compared line by line.
 pub(crate) struct FileChange<'a> {
-    diff: TextDiff<'a, 'a, str>,
+    diff: LineDiff<'a>,
     before: Option<&'a str>,
     after: &'a str,
 }
@@ -26,19 +26,15 @@ pub(crate) struct FileChange<'a> {
 impl<'a> FileChange<'a> {
     /// `before` is `None` for a new file.
     pub(crate) fn new(before: Option<&'a str>, after: &'a str) -> Self {
-        let diff = TextDiff::configure().timeout(EFFORT).diff_lines(before.unwrap_or_default(), after);
+        let diff = LineDiff::new(before.unwrap_or_default(), after, Some(EFFORT));
         Self { diff, before, after }
     }
 
     /// The change for display.
     pub(crate) fn for_people(&self, path: &Path) -> FileDiff {
         let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let hunks = self
-            .diff
-            .unified_diff()
-            .context_radius(DIFF_CONTEXT)
-            .header(&format!("{file_name}\tCurrent"), &format!("{file_name}\tProposed"))
-            .to_string();
+        let (current, proposed) = (format!("{file_name}\tCurrent"), format!("{file_name}\tProposed"));
+        let hunks = self.diff.unified(DIFF_CONTEXT, &current, &proposed);
         let unified = format!("Index: {file_name}\n{}\n{hunks}", "=".repeat(67));
         FileDiff {
             unified,
@@ -53,9 +49,9 @@ impl<'a> FileChange<'a> {
     /// How many lines and characters came and went; line ends do not count as characters.
     pub(crate) fn stat(&self) -> DiffStat {
         let mut stat = DiffStat::default();
-        for change in self.diff.iter_all_changes() {
-            let chars = change.value().trim_end_matches(['\r', '\n']).chars().count() as u64;
-            match change.tag() {
+        for (tag, line) in self.diff.ops().iter().flat_map(|op| self.diff.lines(op)) {
+            let chars = line.trim_end_matches(['\r', '\n']).chars().count() as u64;
+            match tag {
                 ChangeTag::Equal => {}
                 ChangeTag::Insert => {
                     stat.added_lines += 1;

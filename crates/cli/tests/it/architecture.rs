@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("config", &["domain"]),
+    ("diff", &[]),
     ("net", &["domain", "config"]),
     ("sandbox", &["domain", "config"]),
     ("exec", &["domain", "config", "sandbox"]),
@@ -17,10 +18,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("extend", &["domain", "config"]),
     ("foreign", &["domain", "session"]),
     ("catalogue", &["domain", "session", "foreign"]),
-    ("rewind", &["domain", "config", "exec"]),
+    ("rewind", &["domain", "config", "diff", "exec"]),
     ("hooks", &["domain", "config", "exec"]),
     ("model", &["domain", "config", "net"]),
-    ("tools", &["domain", "config", "exec", "sandbox", "rights", "net"]),
+    ("tools", &["domain", "config", "diff", "exec", "sandbox", "rights", "net"]),
     ("embed", &["domain", "config", "exec", "net"]),
     ("memory", &["domain", "config"]),
     ("mcp", &["domain", "config", "exec", "net"]),
@@ -36,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "domain",
             "config",
+            "diff",
             "net",
             "exec",
             "sandbox",

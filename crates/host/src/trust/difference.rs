@@ -4,14 +4,16 @@ use std::io::Write;
 use std::time::Duration;
 
 use pollux_config::trust::{Change, Kept};
+use pollux_diff::LineDiff;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::{Failure, print_result};
 use serde_json::{Value, json};
-use similar::TextDiff;
 
 use super::page::{visible, visible_lines};
 use super::{View, page};
 
+/// Lines around a change.
+const DIFF_CONTEXT: usize = 3;
 /// Time limit for an exact diff.
 const DIFF_TIME_LIMIT: Duration = Duration::from_millis(500);
 
@@ -92,6 +94,6 @@ fn unified(change: &Change) -> Option<String> {
         None => "/dev/null".to_owned(),
         Some(_) => format!("{prefix}/{path}"),
     };
-    let diff = TextDiff::configure().timeout(DIFF_TIME_LIMIT).diff_lines(before.as_str(), after.as_str());
-    Some(diff.unified_diff().header(&side(&change.before, "a"), &side(&change.after, "b")).to_string())
+    let diff = LineDiff::new(&before, &after, Some(DIFF_TIME_LIMIT));
+    Some(diff.unified(DIFF_CONTEXT, &side(&change.before, "a"), &side(&change.after, "b")))
 }

@@ -83,7 +83,8 @@ pub fn whole_program(
     binds.sort_by_key(|bind| bind.target.components().count());
     let variables = program.variables.iter().chain(&container.request.variables);
     let variables = own_folder.write_variables(variables).map_err(|error| failed(error.into()))?;
-    let plan = WholePlan { container: &container, program, binds, empty, user, variables, command: own.command };
+    let plan =
+        WholePlan { container: &container, program, binds, empty, user, variables, command: own.command };
     let mut command = container.client.in_foreground();
     command.args(plan.arguments().map_err(|error| failed(error.into()))?);
     end_with_parent(&mut command);
