@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex};
 
 use pollux_config::files::FileLock;
 use pollux_config::groups::Secret;
+use pollux_domain::BoxFuture;
 use pollux_domain::sync::Locked as _;
 use pollux_domain::time::Clock;
 use reqwest::Url;
@@ -131,24 +132,29 @@ impl OAuth {
     }
 
     /// The stored token if valid, otherwise a refreshed one. `None` if sign-in is required.
-    pub async fn valid_token(&self, server: &OAuthServer) -> Result<Option<Secret>, TokenError> {
-        let now = self.now();
-        if let Some(known) = self.known(server)
-            && !known.token.is_expired(now)
-        {
-            return Ok(Some(known.token.access_token));
-        }
-        if server.config.grant.is_unattended() {
-            return self.acquire(server, None).await.map(Some);
-        }
-        match self.stored(server).await? {
-            None => Ok(None),
-            Some(found) if !found.token.is_expired(now) => {
-                self.remember(server, Some(found.clone()));
-                Ok(Some(found.token.access_token))
+    pub fn valid_token<'a>(
+        &'a self,
+        server: &'a OAuthServer,
+    ) -> BoxFuture<'a, Result<Option<Secret>, TokenError>> {
+        Box::pin(async move {
+            let now = self.now();
+            if let Some(known) = self.known(server)
+                && !known.token.is_expired(now)
+            {
+                return Ok(Some(known.token.access_token));
             }
-            Some(found) => self.renew(server, &found.token.access_token).await,
-        }
+            if server.config.grant.is_unattended() {
+                return self.acquire(server, None).await.map(Some);
+            }
+            match self.stored(server).await? {
+                None => Ok(None),
+                Some(found) if !found.token.is_expired(now) => {
+                    self.remember(server, Some(found.clone()));
+                    Ok(Some(found.token.access_token))
+                }
+                Some(found) => self.renew(server, &found.token.access_token).await,
+            }
+        })
     }
 
     /// A new token after the server refused one. `None` if sign-in is required.

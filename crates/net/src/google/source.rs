@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pollux_config::files;
 use pollux_config::groups::Secret;
+use pollux_domain::BoxFuture;
 use pollux_domain::time::Timestamp;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Response, Url};
@@ -57,48 +58,50 @@ impl Source {
         }
     }
 
-    pub(super) async fn token(&self, asked: &Asked<'_>) -> Result<Token, GoogleError> {
-        match self {
-            Self::ServiceAccount { email, key, key_id, token_url } => {
-                let now = asked.now_ms / 1000;
-                let claims = json!({
-                    "iss": email, "scope": asked.scopes.join(" "), "aud": token_url.as_str(),
-                    "iat": now, "exp": now + 3600,
-                });
-                let assertion = jwt::sign(&claims, key, key_id.as_deref())?;
-                let grant = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-                let fields = [("grant_type", grant), ("assertion", assertion.reveal())];
-                ask_token(asked, token_url, &fields).await
+    pub(super) fn token<'a>(&'a self, asked: &'a Asked<'a>) -> BoxFuture<'a, Result<Token, GoogleError>> {
+        Box::pin(async move {
+            match self {
+                Self::ServiceAccount { email, key, key_id, token_url } => {
+                    let now = asked.now_ms / 1000;
+                    let claims = json!({
+                        "iss": email, "scope": asked.scopes.join(" "), "aud": token_url.as_str(),
+                        "iat": now, "exp": now + 3600,
+                    });
+                    let assertion = jwt::sign(&claims, key, key_id.as_deref())?;
+                    let grant = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+                    let fields = [("grant_type", grant), ("assertion", assertion.reveal())];
+                    ask_token(asked, token_url, &fields).await
+                }
+                Self::User { client_id, client_secret, refresh_token, token_url } => {
+                    let fields = [
+                        ("grant_type", "refresh_token"),
+                        ("client_id", client_id.as_str()),
+                        ("client_secret", client_secret.reveal()),
+                        ("refresh_token", refresh_token.reveal()),
+                    ];
+                    ask_token(asked, token_url, &fields).await
+                }
+                Self::External { subject, audience, subject_type, token_url } => {
+                    let subject = subject.read(asked.http).await?;
+                    let scope = asked.scopes.join(" ");
+                    let fields = [
+                        ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+                        ("audience", audience.as_str()),
+                        ("scope", scope.as_str()),
+                        ("requested_token_type", "urn:ietf:params:oauth:token-type:access_token"),
+                        ("subject_token", subject.reveal()),
+                        ("subject_token_type", subject_type.as_str()),
+                    ];
+                    ask_token(asked, token_url, &fields).await
+                }
+                Self::Impersonated { source, url, delegates } => {
+                    let wide = [CLOUD_PLATFORM.to_owned()];
+                    let inner = Box::pin(source.token(&Asked { scopes: &wide, ..*asked })).await?;
+                    impersonate(asked, url, delegates, &inner.secret).await
+                }
+                Self::Metadata { host } => from_metadata(asked, host).await,
             }
-            Self::User { client_id, client_secret, refresh_token, token_url } => {
-                let fields = [
-                    ("grant_type", "refresh_token"),
-                    ("client_id", client_id.as_str()),
-                    ("client_secret", client_secret.reveal()),
-                    ("refresh_token", refresh_token.reveal()),
-                ];
-                ask_token(asked, token_url, &fields).await
-            }
-            Self::External { subject, audience, subject_type, token_url } => {
-                let subject = subject.read(asked.http).await?;
-                let scope = asked.scopes.join(" ");
-                let fields = [
-                    ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
-                    ("audience", audience.as_str()),
-                    ("scope", scope.as_str()),
-                    ("requested_token_type", "urn:ietf:params:oauth:token-type:access_token"),
-                    ("subject_token", subject.reveal()),
-                    ("subject_token_type", subject_type.as_str()),
-                ];
-                ask_token(asked, token_url, &fields).await
-            }
-            Self::Impersonated { source, url, delegates } => {
-                let wide = [CLOUD_PLATFORM.to_owned()];
-                let inner = Box::pin(source.token(&Asked { scopes: &wide, ..*asked })).await?;
-                impersonate(asked, url, delegates, &inner.secret).await
-            }
-            Self::Metadata { host } => from_metadata(asked, host).await,
-        }
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Finds the authorization server of an MCP server: RFC 9728, then RFC 8414, then the defaults of earlier protocol versions.
 
+use pollux_domain::BoxFuture;
 use reqwest::Url;
 use serde_json::Value;
 
@@ -50,46 +51,51 @@ struct Resource {
 }
 
 /// Finds out. `challenge` is the `WWW-Authenticate` of a refusal, if there was one.
-pub(super) async fn discover(
-    endpoints: &Endpoints,
-    server: &OAuthServer,
-    challenge: Option<&str>,
-) -> Result<AuthServer, DiscoveryError> {
-    let config = &server.config;
-    if let Some(token) = &config.token_url
-        && (config.authorization_url.is_some() || config.grant.is_unattended())
-    {
-        return configured(endpoints, server, token).await;
-    }
-    let challenge = match challenge {
-        Some(given) => Some(given.to_owned()),
-        None => endpoints.challenge(&server.url).await,
-    };
-    let described = resource(endpoints, server, challenge.as_deref()).await?;
-    let issuer = config.issuer.clone().or_else(|| described.as_ref()?.issuer.clone());
-    let asked_scopes = challenge.as_deref().map(scopes_in).unwrap_or_default();
-    let scopes = match (config.scopes.as_slice(), asked_scopes, &described) {
-        ([], asked, _) if !asked.is_empty() => asked,
-        ([], _, Some(described)) => described.scopes.clone(),
-        (chosen, _, _) => chosen.to_vec(),
-    };
-    let name = described.as_ref().map_or_else(|| canonical(&server.url), |described| described.name.clone());
-    let found = match &issuer {
-        Some(issuer) => {
-            let issuer = endpoints.check(issuer)?;
-            let document = metadata(endpoints, &issuer).await?;
-            let document = document.ok_or_else(|| DiscoveryError::NoMetadata(issuer.to_string()))?;
-            read(endpoints, &document, &issuer)?
+pub(super) fn discover<'a>(
+    endpoints: &'a Endpoints,
+    server: &'a OAuthServer,
+    challenge: Option<&'a str>,
+) -> BoxFuture<'a, Result<AuthServer, DiscoveryError>> {
+    Box::pin(async move {
+        let config = &server.config;
+        if let Some(token) = &config.token_url
+            && (config.authorization_url.is_some() || config.grant.is_unattended())
+        {
+            return configured(endpoints, server, token).await;
         }
-        None => match metadata(endpoints, &server.url).await? {
-            Some(document) => read(endpoints, &document, &server.url)?,
-            None if described.is_some() => {
-                return Err(DiscoveryError::NoMetadata(canonical(&server.url)));
+        let challenge = match challenge {
+            Some(given) => Some(given.to_owned()),
+            None => endpoints.challenge(&server.url).await,
+        };
+        let described = resource(endpoints, server, challenge.as_deref()).await?;
+        let issuer = config.issuer.clone().or_else(|| described.as_ref()?.issuer.clone());
+        let asked_scopes = challenge.as_deref().map(scopes_in).unwrap_or_default();
+        let scopes = match (config.scopes.as_slice(), asked_scopes, &described) {
+            ([], asked, _) if !asked.is_empty() => asked,
+            ([], _, Some(described)) => described.scopes.clone(),
+            (chosen, _, _) => chosen.to_vec(),
+        };
+        let name =
+            described.as_ref().map_or_else(|| canonical(&server.url), |described| described.name.clone());
+        let found = match &issuer {
+            Some(issuer) => {
+                let issuer = endpoints.check(issuer)?;
+                let document = metadata(endpoints, &issuer).await?;
+                let document = document.ok_or_else(|| DiscoveryError::NoMetadata(issuer.to_string()))?;
+                read(endpoints, &document, &issuer)?
             }
-            None => assumed(&server.url).ok_or_else(|| DiscoveryError::NoMetadata(canonical(&server.url)))?,
-        },
-    };
-    Ok(overridden(endpoints, AuthServer { scopes, resource: name, ..found }, config)?)
+            None => match metadata(endpoints, &server.url).await? {
+                Some(document) => read(endpoints, &document, &server.url)?,
+                None if described.is_some() => {
+                    return Err(DiscoveryError::NoMetadata(canonical(&server.url)));
+                }
+                None => {
+                    assumed(&server.url).ok_or_else(|| DiscoveryError::NoMetadata(canonical(&server.url)))?
+                }
+            },
+        };
+        Ok(overridden(endpoints, AuthServer { scopes, resource: name, ..found }, config)?)
+    })
 }
 
 /// Everything is in the settings; only a place to register may be missing.
