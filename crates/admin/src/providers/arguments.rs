@@ -56,7 +56,7 @@ struct ListArgs {
 
 #[derive(Debug, Subcommand)]
 enum ProvidersLeaf {
-    /// List providers with the source of their key and their status
+    /// List providers with their key source and status
     ///
     /// Works offline unless `--check` is given.
     #[command(after_help = "Examples:

@@ -98,6 +98,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "domain",
             "config",
+            "diff",
             "host",
             "front",
             "screen",
@@ -159,6 +160,7 @@ const PARTS: &[(&str, &str, &[&str])] = &[
         "cli",
         "",
         &[
+            "diff",
             "front",
             "screen",
             "acp",

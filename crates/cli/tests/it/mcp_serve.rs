@@ -195,7 +195,7 @@ fn bad_calls_are_answered_with_what_is_wrong() {
 fn a_cancelled_call_ends_its_turn_and_the_session_goes_on() {
     let scene = Scene::new([Reply::never(), reply().text("here again")]);
     let mut client = Client::start(&scene, &[], json!({}));
-    let done = client.tool("pollux_run", json!({"prompt": "wait", "timeoutMs": 300}));
+    let done = client.tool("pollux_run", json!({"prompt": "wait", "timeoutMs": 8_000}));
     assert_eq!(done["structuredContent"]["stopReason"], "timeout", "{done}");
     let id = done["structuredContent"]["sessionId"].clone();
     let more = client.tool("pollux_reply", json!({"sessionId": id, "prompt": "go on"}));

@@ -309,7 +309,8 @@ fn recorded_engine(log: &std::path::Path) -> Option<tempfile::TempDir> {
     let folder = tempfile::Builder::new().prefix("pollux-test-engine-").tempdir_in("/usr/local").unwrap();
     let text = format!(
         "#!/bin/sh\ncase \"$1\" in image) echo '[]';; run) printf '%s\\n' \"$@\" > '{0}'; \
-         echo \"key $GEMINI_API_KEY\"; cat; [ -e '{0}.fails' ] && exit 125; exit 7;; esac\n",
+         echo \"key $GEMINI_API_KEY\"; \
+         for word in \"$@\"; do case \"$word\" in --env-file=*) grep API_KEY \"${{word#*=}}\";; esac; done; cat; [ -e '{0}.fails' ] && exit 125; exit 7;; esac\n",
         log.display()
     );
     let file = folder.path().join("docker");
@@ -342,19 +343,21 @@ fn the_whole_program_runs_in_a_container_if_the_user_says_so() {
         (run, fs::read_to_string(&log).unwrap_or_default())
     };
     let (inside, called) = run(&["-o", "json"], &[("GEMINI_API_KEY", "KEY-1"), ("OTHER_API_KEY", "KEY-2")]);
-    assert_eq!((inside.code, inside.stdout.as_str()), (Some(7), "key KEY-1\npiped"), "{}", inside.stderr);
+    assert_eq!((inside.code, inside.stdout.as_str()), (Some(7), "key \nGEMINI_API_KEY=KEY-1\npiped"), "{}", inside.stderr);
     let words: Vec<&str> = called.lines().collect();
     assert!(words.ends_with(&["script.jsonl", "-p", "x y", "-o", "json"]), "{called}");
     let project = fs::canonicalize(home.project()).unwrap();
     assert!(words.contains(&format!("--workdir={}", project.display()).as_str()), "{called}");
-    assert!(
-        words.contains(&"--env=GEMINI_API_KEY") && !called.contains("KEY-") && !called.contains("OTHER_"),
-        "{called}"
-    );
+    assert!(!called.contains("KEY-") && !called.contains("OTHER_"), "{called}");
     assert!(
         words.iter().any(|word| word.contains("target=/cache/home/.gemini/settings.json,readonly")),
         "{called}"
     );
+    // The user's own file of variables counts.
+    fs::write(home.gemini_dir().join(".env"), "GOOGLE_API_KEY=KEY-3\n").unwrap();
+    let (inside, _) = run(&[], &[]);
+    assert!(inside.stdout.contains("GOOGLE_API_KEY=KEY-3"), "{}", inside.stdout);
+    fs::remove_file(home.gemini_dir().join(".env")).unwrap();
     // Not where the user wants a proxy, which only commands can have, and not inside.
     let network = json!({"tools": {"sandboxNetwork": "proxy", "sandbox": settings["tools"]["sandbox"]}});
     for (variable, value, code) in [("GEMINI_SANDBOX_SCOPE", "nonsense", 44), ("GEMINI_SANDBOX", "false", 0)]

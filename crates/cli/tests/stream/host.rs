@@ -20,6 +20,8 @@ pub(crate) struct Host {
     input: Option<ChildStdin>,
     lines: Receiver<String>,
     stderr: Arc<Mutex<String>>,
+    /// Told when everything from stderr is read.
+    errors_ended: Receiver<()>,
     /// Held while the host does not read.
     pub(crate) reading: Arc<Mutex<()>>,
     pub(crate) log: Vec<Value>,
@@ -50,14 +52,16 @@ impl Host {
         });
         let stderr = Arc::new(Mutex::new(String::new()));
         let (mut errors, kept) = (child.stderr.take().unwrap(), Arc::clone(&stderr));
+        let (ended, errors_ended) = channel();
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(length @ 1..) = errors.read(&mut buffer) {
                 kept.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..length]));
             }
+            let _ = ended.send(());
         });
         let input = child.stdin.take();
-        Self { home, child, input, lines, stderr, reading, log: Vec::new() }
+        Self { home, child, input, lines, stderr, errors_ended, reading, log: Vec::new() }
     }
 
     pub(crate) fn send(&mut self, message: &Value) {
@@ -116,7 +120,9 @@ impl Host {
         let started = Instant::now();
         while self.next().is_some() {}
         let code = self.child.wait().unwrap().code();
-        (code, started.elapsed())
+        let took = started.elapsed();
+        let _ = self.errors_ended.recv_timeout(PATIENCE);
+        (code, took)
     }
 
     pub(crate) fn of_type(&self, word: &str) -> Vec<&Value> {
