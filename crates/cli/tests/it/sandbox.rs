@@ -343,7 +343,12 @@ fn the_whole_program_runs_in_a_container_if_the_user_says_so() {
         (run, fs::read_to_string(&log).unwrap_or_default())
     };
     let (inside, called) = run(&["-o", "json"], &[("GEMINI_API_KEY", "KEY-1"), ("OTHER_API_KEY", "KEY-2")]);
-    assert_eq!((inside.code, inside.stdout.as_str()), (Some(7), "key \nGEMINI_API_KEY=KEY-1\npiped"), "{}", inside.stderr);
+    assert_eq!(
+        (inside.code, inside.stdout.as_str()),
+        (Some(7), "key \nGEMINI_API_KEY=KEY-1\npiped"),
+        "{}",
+        inside.stderr
+    );
     let words: Vec<&str> = called.lines().collect();
     assert!(words.ends_with(&["script.jsonl", "-p", "x y", "-o", "json"]), "{called}");
     let project = fs::canonicalize(home.project()).unwrap();

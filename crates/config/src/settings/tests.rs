@@ -335,7 +335,7 @@ fn a_project_cannot_enable_agents_that_the_user_left_out() {
     assert_eq!(enabled(r#"{"agents": {"enabled": ["evil"]}}"#), (json!(["a-b", "c"]), json!({}), 1));
     let project = r#"{"agents": {"overrides": {"evil": {"enabled": true}, "c": {"enabled": true}}}}"#;
     let (_, overrides, warnings) = enabled(project);
-    assert_eq!((&overrides["evil"]["enabled"], &overrides["c"]["enabled"]), (&Value::Null, &json!(true)));
+    assert_eq!((&overrides["evil"]["enabled"], &overrides["c"]["enabled"]), (&json!(false), &json!(true)));
     assert_eq!(warnings, 1);
     // Neither does an empty list mean all of them, nor a name without a list.
     for wish in [r#"{"agents": {"enabled": []}}"#, r#"{"agents": {"enabled": "evil"}}"#] {

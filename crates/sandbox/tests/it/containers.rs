@@ -294,7 +294,7 @@ fn every_failure_of_an_engine_has_its_own_message() {
             Err(other) => format!("? {other}"),
         }
     };
-    assert!(open(named("i")).starts_with("`docker` not found in `PATH` | install docker, or use"));
+    assert!(open(named("i")).starts_with("`docker` not found in `PATH` | install docker outside"));
     let daemon = "echo 'Cannot connect to the Docker daemon at unix:///var/run/docker.sock.' >&2; exit 1";
     let refused = "echo 'permission denied while trying to connect to the Docker daemon socket' >&2; exit 1";
     let fails = |said: &str| {

@@ -86,9 +86,13 @@ fn the_engine_gets_everything_but_no_secret_on_its_command_line() {
         let arguments: Vec<String> = whole.command.get_args().map(words).collect();
         let variables: Vec<(String, String)> =
             whole.command.get_envs().filter_map(|(name, value)| Some((words(name), words(value?)))).collect();
-        (arguments, variables)
+        let file = arguments.iter().find_map(|word| word.strip_prefix("--env-file=")).unwrap();
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+        let inside = fs::read_to_string(file).unwrap();
+        (arguments, variables, inside)
     };
-    let (arguments, variables) = asked(Engine::Docker, true, &program(&base));
+    let (arguments, variables, inside) = asked(Engine::Docker, true, &program(&base));
     let has = |word: &str| arguments.iter().any(|known| known == word);
     let b = base.display();
     for word in [
@@ -101,9 +105,6 @@ fn the_engine_gets_everything_but_no_secret_on_its_command_line() {
         "--publish=127.0.0.1:8080:8080",
         "--user=0:0",
         "--env=HOME=/cache/home",
-        "--env=GEMINI_API_KEY",
-        "--env=NAMED",
-        "--env=PATH=/p",
         "--memory=1g",
         &format!("--workdir={b}/w"),
         &format!("type=bind,source={b}/w,target={b}/w"),
@@ -120,7 +121,9 @@ fn the_engine_gets_everything_but_no_secret_on_its_command_line() {
     assert!(name.starts_with("tools-2-") && has(&format!("--env=SANDBOX={name}")), "{arguments:?}");
     let text = arguments.join("\n");
     assert!(!text.contains("SECRET") && !text.contains("TOKEN") && !has("--tty"), "{text}");
-    assert!(variables.contains(&("GEMINI_API_KEY".to_owned(), "SECRET-KEY".to_owned())), "{variables:?}");
+    assert_eq!(inside, "GEMINI_API_KEY=SECRET-KEY\nNAMED=TOKEN\nPATH=/p\n");
+    // They do not change the engine.
+    assert!(!variables.iter().any(|(_, value)| value.contains("SECRET") || value.contains("TOKEN")));
     assert!(variables.contains(&("PATH".to_owned(), "/usr/bin".to_owned())), "{variables:?}");
     let image = arguments.iter().position(|word| word == "registry.example/tools:2").unwrap();
     assert!(arguments.iter().position(|word| word == "--memory=1g").unwrap() < image, "{arguments:?}");
@@ -132,7 +135,7 @@ fn the_engine_gets_everything_but_no_secret_on_its_command_line() {
     assert!(!Path::new(home.strip_prefix("type=bind,source=").unwrap()).exists());
 
     let other = WholeProgram { at_terminal: true, as_user: false, ..program(&base) };
-    let (arguments, _) = asked(Engine::Docker, false, &other);
+    let (arguments, ..) = asked(Engine::Docker, false, &other);
     let has = |word: &str| arguments.iter().any(|known| known == word);
     assert!(has("--tty") && has("--network=none"), "{arguments:?}");
     assert!(!arguments.iter().any(|word| word.starts_with("--user") || word.starts_with("--publish")));
