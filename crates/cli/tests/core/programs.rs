@@ -143,7 +143,7 @@ fn an_editor_joins_a_running_turn_without_hearing_it_twice() {
     assert!(loaded.get("result").is_some(), "{loaded}");
     let asked = editor.until(|message| message["method"] == "session/request_permission");
     assert_eq!(editor.said("user_message_chunk").matches("begin").count(), 1);
-    other.decide(&session, &wanted["call"], json!({"outcome": "proceed_once"})).unwrap();
+    other.decide(&session, &wanted["value"]["call"], json!({"type": "Once"})).unwrap();
     // The question is withdrawn, and the rest of the turn arrives.
     editor.until(|message| {
         message["method"] == "$/cancel_request" && message["params"]["requestId"] == asked["id"]
