@@ -15,6 +15,8 @@
 
 #[path = "program/acp.rs"]
 mod acp;
+#[path = "program/resident.rs"]
+mod resident;
 #[path = "program/measure.rs"]
 mod measure;
 #[path = "program/resume.rs"]
@@ -54,7 +56,7 @@ fn main() {
         }
     }
     let bench = Bench::new(rounds, gemini, against);
-    let scenes: [(&str, Scene); 13] = [
+    let scenes: [(&str, Scene); 14] = [
         ("start", scenes::start),
         ("scripted", scenes::scripted),
         ("round-trip", scenes::round_trip),
@@ -68,6 +70,7 @@ fn main() {
         ("screen", screen::screen),
         ("wires", wires::wires),
         ("acp", acp::initialize),
+        ("core", resident::core),
     ];
     for (name, scene) in scenes {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {

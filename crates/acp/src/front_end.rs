@@ -255,7 +255,8 @@ impl FrontEnd for Editor {
         let is_opening = {
             let mut state = self.session.state.borrow_mut();
             state.facts = facts.clone();
-            if state.opened.is_some() && state.replay {
+            // That of a session elsewhere is there already.
+            if state.opened.is_some() && state.replay && state.history.is_empty() {
                 state.history = turn.session.recorded();
             }
             state.opened.is_some()

@@ -26,10 +26,9 @@ mod updates;
 
 use pollux_config::env::Env;
 use pollux_domain::exit::ExitKind;
-use pollux_front::Subcommands;
+use pollux_front::Ports;
 use pollux_front::early_style;
 use pollux_front::rpc::messages;
-use pollux_front::screen_provider::ScreenProvider;
 use pollux_front::signals::Signals;
 use pollux_front::stdio::serve;
 use pollux_host::cannot_start;
@@ -40,16 +39,11 @@ use crate::client::Client;
 use crate::server::{Program, Server};
 
 /// Serves one client on standard input and output until it leaves.
-pub fn run(
-    options: &Request,
-    env: &Env,
-    subcommands: &'static dyn Subcommands,
-    screens: &'static dyn ScreenProvider,
-) -> ExitKind {
+pub fn run(options: &Request, env: &Env, ports: Ports<'static>) -> ExitKind {
     serve(options, env, async |input, outbox| {
         let incoming = messages(input);
         let client = Client::new(outbox);
-        let program = Program { options: options.clone(), env: env.clone(), subcommands, screens };
+        let program = Program { options: options.clone(), env: env.clone(), ports };
         match Signals::listen() {
             Ok(signals) => Server::new(program, client).serve(incoming, signals).await,
             Err(error) => Console::of_process(early_style(options, env)).fail(&cannot_start(&error)),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_domain::file_view::FileView;
-use pollux_front::screen_provider::ScreenProvider;
-use pollux_front::{Subcommands, early_style, run_with};
+use pollux_front::{Ports, early_style, run_with};
+use pollux_host::RecordedItem;
 use pollux_host::request::{ClientFiles, ClientLink, Request, SessionChoice};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -27,8 +27,7 @@ pub(crate) struct Program {
     /// The defaults of new sessions.
     pub(crate) options: Request,
     pub(crate) env: Env,
-    pub(crate) subcommands: &'static dyn Subcommands,
-    pub(crate) screens: &'static dyn ScreenProvider,
+    pub(crate) ports: Ports<'static>,
 }
 
 /// The server of one client.
@@ -67,6 +66,8 @@ pub(crate) struct Opening {
     pub(crate) instructions: Option<String>,
     /// Whether earlier messages are sent.
     pub(crate) replay: bool,
+    /// The session runs in another process; its messages so far.
+    pub(crate) attached: Option<Vec<RecordedItem>>,
 }
 
 impl Server {
@@ -88,7 +89,7 @@ impl Server {
 
     /// Opens a session and waits until it can take prompts.
     pub(crate) async fn open(&self, opening: Opening) -> Result<Rc<Session>, RpcError> {
-        let Opening { folder, choice, directories, servers, links, instructions, replay } = opening;
+        let Opening { folder, choice, directories, servers, links, instructions, replay, attached } = opening;
         let mut options = self.program.options.clone();
         options.session = choice;
         options.prompt = None;
@@ -102,17 +103,19 @@ impl Server {
             options.client_files = Some(ClientFiles(Arc::clone(&files) as Arc<dyn FileView>));
         }
         options.client_links = links;
+        options.attach = attached.is_some();
         let env = self.program.env.in_folder(folder);
         let (opened, ready) = oneshot::channel();
         let (sender, input) = mpsc::unbounded_channel();
         let session = Session::new(Updates::new(self.client.clone()), files, sender, opened, replay);
+        session.state.borrow_mut().history = attached.unwrap_or_default();
         let editor = Editor::new(Rc::clone(&session), input, early_style(&options, &env));
-        let (subcommands, screens) = (self.program.subcommands, self.program.screens);
+        let ports = self.program.ports;
         let own = Rc::clone(&session);
         tokio::task::spawn_local(async move {
             // Also when the conversation panics.
             let _over = own.over.clone().drop_guard();
-            run_with(&options, &env, Box::new(editor), subcommands, screens).await;
+            run_with(&options, &env, Box::new(editor), ports).await;
         });
         // A request that the client cancels leaves no session open.
         let unless_opened = Abandoned(Some(Rc::clone(&session)));

@@ -135,8 +135,11 @@ impl Session {
 
     /// Tells that a link of a prompt came without its content.
     pub(crate) fn tell_unread(&self, address: &str) {
+        self.warn(&format!("could not read {address}; the model gets only its URL"));
+    }
+
+    pub(crate) fn warn(&self, title: &str) {
         if self.updates.client.can().notices {
-            let title = format!("could not read {address}; the model gets only its URL");
             self.updates.send(json!({"sessionUpdate": "notice", "severity": "warning", "title": title}));
         }
     }

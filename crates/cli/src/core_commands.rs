@@ -12,7 +12,7 @@ use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock as _, SystemClock, Timestamp};
 use pollux_front::front_end::Pending;
-use pollux_front::remote::{RemoteSession, SessionProvider};
+use pollux_front::remote::{Activity, RemoteSession, SessionProvider};
 use pollux_front::signals::Signals;
 use pollux_front::{Subcommands, early_style, style};
 use pollux_host::request::{Request, Resumed, SessionChoice};
@@ -219,6 +219,13 @@ async fn find(which: Option<&str>, env: &Env) -> Result<(String, PathBuf), Failu
 /// Sessions in the core, if the command line or the settings say so.
 pub(crate) struct CoreSessions;
 
+/// Those that a program attaches to by name. Others run in its own process, because the core cannot use the program's
+/// files, servers and tools.
+pub(crate) struct NamedSessions {
+    /// The kind of front end.
+    pub(crate) kind: &'static str,
+}
+
 impl SessionProvider for CoreSessions {
     fn open<'a>(
         &'a self,
@@ -228,6 +235,36 @@ impl SessionProvider for CoreSessions {
         begin: &'a [Content],
     ) -> Pending<'a, Result<Option<RemoteSession>, Failure>> {
         Box::pin(open(request, loaded, env, begin, "tui"))
+    }
+}
+
+impl SessionProvider for NamedSessions {
+    fn open<'a>(
+        &'a self,
+        request: &'a Request,
+        loaded: &'a Loaded,
+        env: &'a Env,
+        begin: &'a [Content],
+    ) -> Pending<'a, Result<Option<RemoteSession>, Failure>> {
+        Box::pin(async move {
+            if !request.attach {
+                return Ok(None);
+            }
+            open(request, loaded, env, begin, self.kind).await
+        })
+    }
+
+    fn activity<'a>(&'a self, env: &'a Env, session: &'a str) -> Pending<'a, Option<Activity>> {
+        Box::pin(async move {
+            // A core that cannot be asked has nothing to attach to.
+            let all = commands::list(env).await.ok().flatten()?;
+            let found = all.into_iter().find(|summary| summary.session == session)?;
+            match found.state.as_str() {
+                "idle" => Some(Activity::Waiting),
+                "busy" | "waiting" => Some(Activity::Working),
+                _ => None,
+            }
+        })
     }
 }
 

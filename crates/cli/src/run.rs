@@ -15,16 +15,17 @@ use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::id::SessionId;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
+use pollux_front::remote::SessionProvider;
 use pollux_front::signals::Signals;
 use pollux_front::stdio::private_streams;
-use pollux_front::{Captured, Subcommands, early_style, open_telemetry, stderr_colour, style};
+use pollux_front::{Captured, Ports, Subcommands, early_style, open_telemetry, stderr_colour, style};
 use pollux_host::prompter::Prompter;
 use pollux_host::request::{Replies, ReplyOrder, Request};
 use pollux_host::{VERSION, cannot_start};
 use pollux_output::Console;
 use tokio_util::sync::CancellationToken;
 
-use crate::core_commands::{self, CoreSessions};
+use crate::core_commands::{self, CoreSessions, NamedSessions};
 use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::input::{self, Pipe};
 use crate::launch::{Launch, help_page};
@@ -62,7 +63,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
                 Err(failure) => Err(failure),
             }
         }
-        Launch::Acp(options) => return pollux_acp::run(options, env, &Admin, &pollux_screen::Screens),
+        Launch::Acp(options) => return pollux_acp::run(options, env, ports(&NamedSessions { kind: "acp" })),
         Launch::A2aServe(options, serve) => {
             match pollux_a2a_server::run(serve, options, env, Box::new(|line| note(&[line.to_owned()]))) {
                 Ok(exit) => return exit,
@@ -70,7 +71,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
             }
         }
         Launch::Stream(options, stream) => {
-            return pollux_stream::run(options, stream, env, &Admin, &pollux_screen::Screens);
+            return pollux_stream::run(options, stream, env, ports(&NamedSessions { kind: "stream" }));
         }
         Launch::McpServe { flags, mode } => match serve_mcp(flags, *mode, env) {
             Ok(exit) => return exit,
@@ -116,6 +117,11 @@ fn admin(command: &pollux_admin::Command, options: &Request, env: &Env) -> Resul
         shows_notes: true,
         prompter: Prompter { at_terminal, input: &mut input, screen: &mut screen },
     })
+}
+
+/// What a conversation of another program gets from this one.
+fn ports(sessions: &'static dyn SessionProvider) -> Ports<'static> {
+    Ports { subcommands: &Admin, screens: &pollux_screen::Screens, sessions }
 }
 
 /// Serves another agent on the streams of the process.

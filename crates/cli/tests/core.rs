@@ -11,6 +11,8 @@ mod life;
 mod memory;
 #[path = "core/peers.rs"]
 mod peers;
+#[path = "core/programs.rs"]
+mod programs;
 #[path = "core/scene.rs"]
 mod scene;
 #[path = "core/screens.rs"]

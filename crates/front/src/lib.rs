@@ -38,7 +38,7 @@ use pollux_output::{Console, Stats};
 
 use self::commands::{NewSession, Reopen, SignedIn};
 use self::front_end::{Farewell, FrontEnd};
-use self::remote::{OwnProcess, RemoteSession, SessionProvider, attached};
+use self::remote::{RemoteSession, SessionProvider, attached};
 use self::screen_provider::ScreenProvider;
 use self::signals::Signals;
 use self::user_interface::UserInterface;
@@ -71,8 +71,7 @@ pub async fn run_with(
     options: &Request,
     env: &Env,
     front_end: Box<dyn FrontEnd>,
-    subcommands: &dyn Subcommands,
-    screens: &dyn ScreenProvider,
+    ports: Ports<'_>,
 ) -> ExitKind {
     let ready = Signals::listen().map_err(|error| cannot_start(&error));
     let ready = ready.and_then(|signals| Ok((signals, pollux_host::load_settings(options, env)?)));
@@ -81,18 +80,16 @@ pub async fn run_with(
         Err(failure) => return front_end.leave(false, Err(failure)),
     };
     let mut ui = UserInterface::new(front_end, signals);
-    let ended =
-        run_sessions(options, env, loaded, &mut ui, Ports { subcommands, screens, sessions: &OwnProcess })
-            .await;
+    let ended = run_sessions(options, env, loaded, &mut ui, ports).await;
     ui.leave(ended)
 }
 
 /// What the program provides to a conversation.
 #[derive(Clone, Copy)]
-struct Ports<'a> {
-    subcommands: &'a dyn Subcommands,
-    screens: &'a dyn ScreenProvider,
-    sessions: &'a dyn SessionProvider,
+pub struct Ports<'a> {
+    pub subcommands: &'a dyn Subcommands,
+    pub screens: &'a dyn ScreenProvider,
+    pub sessions: &'a dyn SessionProvider,
 }
 
 async fn open_and_run(options: &Request, env: &Env, ports: &Ports<'_>) -> ExitKind {

@@ -42,6 +42,19 @@ pub trait SessionProvider {
         env: &'a Env,
         begin: &'a [Content],
     ) -> Pending<'a, Result<Option<RemoteSession>, Failure>>;
+
+    /// What a session does that runs elsewhere already; `None` if it does not run there.
+    fn activity<'a>(&'a self, _env: &'a Env, _session: &'a str) -> Pending<'a, Option<Activity>> {
+        Box::pin(std::future::ready(None))
+    }
+}
+
+/// What a session does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    Waiting,
+    /// A turn runs.
+    Working,
 }
 
 /// Runs every session in this process.

@@ -83,7 +83,7 @@ pub(crate) async fn run(start: Start<'_>, claude: &ClaudeOptions, mut link: Link
         Ok(None) => return ExitKind::Success,
         Err(exit) => return exit,
     };
-    let Start { options, env, style, wire, subcommands, screens } = start;
+    let Start { options, env, style, wire, ports } = start;
     let mut options = options.clone();
     options.client_hooks = first.hooks;
     options.without_questions = !claude.asks || claude.never_asks;
@@ -94,7 +94,7 @@ pub(crate) async fn run(start: Start<'_>, claude: &ClaudeOptions, mut link: Link
     let prompt = options.prompt.take();
     let console = Console::new(style, Box::new(io::sink()), Box::new(io::stderr()));
     let outbox = wire.outbox().clone();
-    let (tools, calls) = HostTools::new();
+    let (tools, calls) = HostTools::new(options.attach);
     let (sender, input) = mpsc::unbounded_channel();
     let requests = Requests::new(Arc::clone(&control), claude.clone(), first.initialize);
     let voice = Box::new(ClaudeVoice::new(Rc::clone(&requests)));
@@ -107,7 +107,7 @@ pub(crate) async fn run(start: Start<'_>, claude: &ClaudeOptions, mut link: Link
     let host = Host::new(Rc::clone(&peer), input, console);
     let take = move |peer: &Rc<Peer>, line: Option<InputLine>| requests.take(peer, line);
     tokio::task::spawn_local(attend(peer, link, calls, outbox, take));
-    run_with(&options, env, Box::new(host), subcommands, screens).await
+    run_with(&options, env, Box::new(host), ports).await
 }
 
 /// What the host said before the session was opened.

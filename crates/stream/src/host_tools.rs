@@ -45,19 +45,27 @@ pub(crate) struct HostTools {
     tools: Mutex<Vec<Arc<dyn Tool>>>,
     version: AtomicU64,
     calls: mpsc::UnboundedSender<PendingCall>,
+    /// The session runs in another process, which cannot call them.
+    elsewhere: bool,
 }
 
 impl HostTools {
     /// No tools yet; calls arrive at the receiver.
-    pub(crate) fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<PendingCall>) {
+    pub(crate) fn new(elsewhere: bool) -> (Arc<Self>, mpsc::UnboundedReceiver<PendingCall>) {
         let (calls, receiver) = mpsc::unbounded_channel();
-        (Arc::new(Self { tools: Mutex::default(), version: AtomicU64::new(1), calls }), receiver)
+        let (tools, version) = (Mutex::default(), AtomicU64::new(1));
+        (Arc::new(Self { tools, version, calls, elsewhere }), receiver)
     }
 
     /// Replaces the tools.
     pub(crate) fn declare(&self, declared: Vec<ToolDeclaration>) -> Result<(), Unusable> {
         if declared.len() > MAX_TOOLS {
             return Err(Unusable::invalid(format!("more than {MAX_TOOLS} tools")));
+        }
+        if self.elsewhere && !declared.is_empty() {
+            return Err(Unusable::invalid(
+                "a session in the core cannot use tools of this program".to_owned(),
+            ));
         }
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         for tool in declared {
@@ -194,7 +202,7 @@ mod tests {
 
     #[test]
     fn names_that_a_provider_refuses_are_refused() {
-        let (tools, _calls) = HostTools::new();
+        let (tools, _calls) = HostTools::new(false);
         assert_eq!(tools.declare(vec![declared("look_up")]), Ok(()));
         let version = tools.version();
         for name in ["", "a b", "7up", "näme", "a\nb", &"x".repeat(65)] {
@@ -205,7 +213,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_is_not_answered_fails_after_ten_minutes() {
-        let (tools, mut calls) = HostTools::new();
+        let (tools, mut calls) = HostTools::new(false);
         tools.declare(vec![declared("slow")]).unwrap();
         let tool = tools.tools().remove(0);
         let call = tool.prepare(&JsonObject::new()).unwrap();

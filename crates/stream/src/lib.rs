@@ -32,10 +32,9 @@ use std::time::Duration;
 use pollux_config::env::Env;
 use pollux_config::groups::OutputFormat;
 use pollux_domain::exit::ExitKind;
-use pollux_front::screen_provider::ScreenProvider;
 use pollux_front::signals::Signals;
 use pollux_front::stdio::{InputLine, Outbox, read_line, serve};
-use pollux_front::{Subcommands, early_style, run_with, style};
+use pollux_front::{Ports, early_style, run_with, style};
 use pollux_host::cannot_start;
 use pollux_host::request::{ClientTools, Request};
 use pollux_output::{Console, Style};
@@ -70,13 +69,7 @@ pub struct StreamOptions {
 }
 
 /// Serves the program that started this one until it has nothing more to say.
-pub fn run(
-    options: &Request,
-    stream: &StreamOptions,
-    env: &Env,
-    subcommands: &'static dyn Subcommands,
-    screens: &'static dyn ScreenProvider,
-) -> ExitKind {
+pub fn run(options: &Request, stream: &StreamOptions, env: &Env, ports: Ports<'static>) -> ExitKind {
     let style = style_of(options, env);
     serve(options, env, async |input, outbox| {
         let fail =
@@ -89,7 +82,7 @@ pub fn run(
         };
         let wire = Wire::new(outbox.clone(), style.dialect, Arc::clone(&style.clock));
         let link = Link { lines, signals: signals.0 };
-        let start = Start { options, env, style, wire, subcommands, screens };
+        let start = Start { options, env, style, wire, ports };
         let exit = match &stream.claude {
             Some(claude) => claude::run(start, claude, link).await,
             None => own_dialect(start, stream, link).await,
@@ -111,16 +104,15 @@ struct Start<'a> {
     env: &'a Env,
     style: Style,
     wire: Wire,
-    subcommands: &'static dyn Subcommands,
-    screens: &'static dyn ScreenProvider,
+    ports: Ports<'static>,
 }
 
 /// A conversation in the program's own dialects.
 async fn own_dialect(start: Start<'_>, stream: &StreamOptions, link: Link) -> ExitKind {
-    let Start { options, env, style, wire, subcommands, screens } = start;
+    let Start { options, env, style, wire, ports } = start;
     let console = Console::new(style, Box::new(wire.writer()), Box::new(io::stderr()));
     let outbox = wire.outbox().clone();
-    let (tools, calls) = HostTools::new();
+    let (tools, calls) = HostTools::new(options.attach);
     let (sender, input) = mpsc::unbounded_channel();
     let own = Box::new(Own::new(wire, stream.includes_partial));
     let peer = Peer::new(own, Arc::clone(&tools), sender, stream.approval_timeout);
@@ -141,7 +133,7 @@ async fn own_dialect(start: Start<'_>, stream: &StreamOptions, link: Link) -> Ex
         None => peer.input_ended(),
     };
     tokio::task::spawn_local(attend(peer, link, calls, outbox, take));
-    run_with(&options, env, Box::new(host), subcommands, screens).await
+    run_with(&options, env, Box::new(host), ports).await
 }
 
 /// The style of the run's output, as the settings say. Settings that cannot be read fail when the session is opened.

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use pollux_front::remote::Activity;
+use pollux_host::RecordedItem;
 use pollux_host::request::{Resumed, SessionChoice};
 use pollux_host::sessions::{SavedSession, saved_sessions};
 use serde_json::{Value, json};
@@ -53,14 +55,31 @@ async fn reopen(server: &Rc<Server>, params: &Value, replay: bool, fork: bool) -
         forget(server, id, &session).await;
     }
     let Some(saved) = saved(server, Some(&folder), id)? else { return Err(RpcError::no_such_session(id)) };
+    let mut attached = None;
     if !fork && let Some(pid) = saved.used_by() {
-        let why = format!("Session {id} is in use by process {pid}");
-        let data = json!({"field": "sessionId", "pid": pid, "fork": true});
-        return Err(RpcError::invalid_params("sessionId", why).with_data(data));
+        attached = elsewhere(server, &saved, replay).await;
+        if attached.is_none() {
+            let why = format!("Session {id} is in use by process {pid}");
+            let data = json!({"field": "sessionId", "pid": pid, "fork": true});
+            return Err(RpcError::invalid_params("sessionId", why).with_data(data));
+        }
     }
     let resumed = Resumed { which: id.to_owned(), fork, ..Resumed::default() };
     let choice = SessionChoice::Resume(resumed);
-    opened(server, opening(server, params, folder, choice, replay)?, fork).await
+    let opening = Opening { attached, ..opening(server, params, folder, choice, replay)? };
+    opened(server, opening, fork).await
+}
+
+/// The messages of a session that runs in the core, if it does. Those of its running turn come as events.
+async fn elsewhere(server: &Server, saved: &SavedSession, replay: bool) -> Option<Vec<RecordedItem>> {
+    let program = &server.program;
+    let activity = program.ports.sessions.activity(&program.env, &saved.id).await?;
+    let mut items = if replay { saved.recorded() } else { Vec::new() };
+    if activity == Activity::Working {
+        let last = items.iter().rposition(|item| matches!(item, RecordedItem::Prompt { .. }));
+        items.truncate(last.unwrap_or_default());
+    }
+    Some(items)
 }
 
 fn opening(
@@ -78,11 +97,16 @@ fn opening(
         servers: servers(params)?,
         instructions: instructions(params)?,
         replay,
+        attached: None,
     })
 }
 
 async fn opened(server: &Rc<Server>, opening: Opening, names_it: bool) -> Result<Reply, RpcError> {
+    let unused = opening.attached.is_some() && !(opening.servers.is_empty() && opening.links.is_empty());
     let session = server.open(opening).await?;
+    if unused {
+        session.warn("The session runs in the core, which does not use the MCP servers of this editor.");
+    }
     let facts = session.state.borrow().facts.clone();
     let mut result = json!({
         "modes": options::modes(&facts),

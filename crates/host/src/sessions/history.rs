@@ -54,9 +54,9 @@ impl Chosen {
     /// Every recorded message and call, oldest first. Available until the session is resumed.
     pub fn recorded(&self) -> Vec<RecordedItem> {
         let Some(stored) = self.stored.take() else { return Vec::new() };
-        let recorded = stored.messages.iter().flat_map(recorded).collect();
+        let items = recorded_items(&stored.messages);
         self.stored.set(Some(stored));
-        recorded
+        items
     }
 
     /// The last messages and calls, at most `most`, and the number of earlier ones. Available until the session
@@ -86,6 +86,11 @@ pub(crate) fn shown(message: &Message) -> Vec<HistoryItem> {
         Message::Notice(notice) => vec![HistoryItem::Note(notice.severity, notice.text.clone())],
         Message::Other { .. } => Vec::new(),
     }
+}
+
+/// Every message and call, oldest first.
+pub(crate) fn recorded_items(messages: &[Message]) -> Vec<RecordedItem> {
+    messages.iter().flat_map(recorded).collect()
 }
 
 fn recorded(message: &Message) -> Vec<RecordedItem> {

@@ -10,9 +10,10 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_session::{
-    DeleteError, Listing, SessionInfo, delete, known_projects, list, list_projects, used_by,
+    DeleteError, Listing, SessionInfo, delete, known_projects, list, list_projects, load, used_by,
 };
 
+use super::history::{RecordedItem, recorded_items};
 use crate::trust::home;
 
 /// A stored session.
@@ -31,6 +32,11 @@ impl SavedSession {
     /// The process that writes it now, if there is one.
     pub fn used_by(&self) -> Option<u32> {
         used_by(&self.file)
+    }
+
+    /// Every recorded message and call, oldest first; none if the file cannot be read. Takes no lock.
+    pub fn recorded(&self) -> Vec<RecordedItem> {
+        load(&self.file).map(|stored| recorded_items(&stored.messages)).unwrap_or_default()
     }
 
     /// Deletes it with all of its files; fails while another process uses it.
