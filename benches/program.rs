@@ -15,10 +15,10 @@
 
 #[path = "program/acp.rs"]
 mod acp;
-#[path = "program/resident.rs"]
-mod resident;
 #[path = "program/measure.rs"]
 mod measure;
+#[path = "program/resident.rs"]
+mod resident;
 #[path = "program/resume.rs"]
 mod resume;
 #[path = "program/scenes.rs"]

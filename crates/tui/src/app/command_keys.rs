@@ -50,6 +50,12 @@ impl App {
         self.command_has_keys()
     }
 
+    /// Gives the keyboard to the command that runs if this is the key for it.
+    pub(super) fn gives_keyboard(&mut self, key: &KeyEvent) -> bool {
+        let is_key = self.settings.keys.command(key, Context::App) == Some(Command::FocusShell);
+        is_key && self.composer.is_empty() && self.focus_command()
+    }
+
     fn unfocus_command(&mut self) {
         self.command_keys.focused = None;
         self.show_focus();

@@ -46,9 +46,9 @@ impl App {
         // Commands take effect before the following keys are handled.
         let mut at = 0;
         for run in pressed.chunk_by(|one, other| is_text(one) && is_text(other)) {
-            // A key before gave the keyboard to a command: the rest may be a password.
-            if self.command_has_keys() {
-                actions.extend(self.keys(pressed.get(at..).unwrap_or_default(), now));
+            // What follows the key that gives a command the keyboard may be a password.
+            if run.first().is_some_and(|key| self.gives_keyboard(key)) {
+                actions.extend(self.keys(pressed.get(at + 1..).unwrap_or_default(), now));
                 return actions;
             }
             at += run.len();
