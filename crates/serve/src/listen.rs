@@ -60,6 +60,11 @@ pub trait Site: 'static {
 
     /// Answers a request.
     fn answer(self: Rc<Self>, request: Request, caller: Self::Caller) -> impl Future<Output = Response>;
+
+    /// Completes every response, also those to requests that were refused.
+    fn complete(&self, response: Response) -> Response {
+        response
+    }
 }
 
 /// Limits of a server.
@@ -156,11 +161,12 @@ async fn respond<S: Site>(
         Ok(caller) => {
             let most = if site.takes_body(&caller) { room.body } else { 0 };
             match read(body, most, &room.bodies).await {
-                Ok((body, _held)) => site.answer(Request { head, body }, caller).await,
+                Ok((body, _held)) => Rc::clone(&site).answer(Request { head, body }, caller).await,
                 Err(refused) => refused.header(CONNECTION, "close"),
             }
         }
     };
+    let response = site.complete(response);
     let mut written = hyper::Response::new(response.body);
     *written.status_mut() = response.status;
     *written.headers_mut() = response.headers;

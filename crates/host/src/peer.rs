@@ -1,4 +1,4 @@
-//! Which process is behind a connection of this machine, where no token says it.
+//! Which process is behind a TCP connection of this machine.
 //!
 //! Linux tells it in `/proc`; elsewhere every local process is served.
 
@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use pollux_host::confinement;
+use crate::confinement;
 
 /// A socket as the kernel lists it.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +18,23 @@ struct Socket {
 }
 
 /// Why the process behind a connection may not be served; `None` if it may.
-pub(crate) fn objection(peer: SocketAddr) -> Option<&'static str> {
+pub fn objection(peer: SocketAddr) -> Option<&'static str> {
+    objection_with(peer, &confinement::objection)
+}
+
+/// The same for a browser, which a package format may confine.
+pub fn browser_objection(peer: SocketAddr) -> Option<&'static str> {
+    let own_is_packaged = is_packaged("self");
+    objection_with(peer, &|pid| {
+        let why = confinement::objection(pid)?;
+        let is_packaged = pid.is_some_and(|pid| is_packaged(&pid.to_string()));
+        (own_is_packaged || !is_packaged).then_some(why)
+    })
+}
+
+type Check<'a> = &'a dyn Fn(Option<i32>) -> Option<&'static str>;
+
+fn objection_with(peer: SocketAddr, check: Check<'_>) -> Option<&'static str> {
     if cfg!(not(target_os = "linux")) {
         return None;
     }
@@ -30,11 +46,11 @@ pub(crate) fn objection(peer: SocketAddr) -> Option<&'static str> {
     if socket.uid != 0 && Some(socket.uid) != own {
         return Some("another user");
     }
-    holder(socket.inode)
+    holder(socket.inode, check)
 }
 
 /// Looks at every process that has a socket open. One that hides its files counts if it is sandboxed.
-fn holder(inode: u64) -> Option<&'static str> {
+fn holder(inode: u64, check: Check<'_>) -> Option<&'static str> {
     let wanted = format!("socket:[{inode}]");
     let (mut is_found, mut hidden) = (false, None);
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -46,17 +62,23 @@ fn holder(inode: u64) -> Option<&'static str> {
             Ok(false) => {}
             Ok(true) => {
                 is_found = true;
-                if let Some(why) = confinement::objection(Some(pid)) {
+                if let Some(why) = check(Some(pid)) {
                     return Some(why);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                hidden = hidden.or(confinement::objection(Some(pid)));
+                hidden = hidden.or(check(Some(pid)));
             }
             Err(_) => {}
         }
     }
     if is_found { None } else { hidden }
+}
+
+/// Whether snap or flatpak started a process.
+fn is_packaged(process: &str) -> bool {
+    let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
+    groups.contains("/snap.") || groups.contains("/app-flatpak-")
 }
 
 fn has_open(process: &Path, wanted: &str) -> io::Result<bool> {
@@ -107,6 +129,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_server, peer) = listener.accept().unwrap();
         assert_eq!(objection(peer), None);
+        assert_eq!(browser_objection(peer), None);
         drop(client);
         assert!(objection(peer).is_some());
     }
