@@ -15,5 +15,7 @@ mod peers;
 mod scene;
 #[path = "core/screens.rs"]
 mod screens;
+#[path = "core/web.rs"]
+mod web;
 #[path = "core/wire.rs"]
 mod wire;

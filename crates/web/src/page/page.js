@@ -302,7 +302,7 @@ const handlers = {
     by("questions").append(entry);
     by("alert").textContent = `Waiting for your answer: ${event.title}`;
     work(true);
-    bottom();
+    reveal(entry);
   },
   settled(event) {
     questions.get(event.call)?.remove();
@@ -415,6 +415,13 @@ function bottom(anyway) {
   if (follows) by("scroll").scrollTop = by("scroll").scrollHeight;
 }
 
+/** Shows a question from its beginning. */
+function reveal(entry) {
+  const isTall = entry.offsetHeight > by("scroll").clientHeight;
+  if (follows && isTall) entry.scrollIntoView({ block: "start" });
+  else bottom();
+}
+
 /** The answer is complete: its marks become a layout. */
 function settle() {
   if (!answer) return;
@@ -474,7 +481,9 @@ function content(id) {
 function diff(text) {
   const place = element("pre", "diff");
   place.tabIndex = 0;
-  const lines = text.split("\n");
+  const lines = text.replace(/\n$/, "").split("\n");
+  // The title names the file.
+  lines.splice(0, Math.max(0, lines.findIndex((line) => line.startsWith("@@"))));
   for (const line of lines.slice(0, MAX_DIFF_LINES)) {
     const kind = { "+": "add", "-": "del", "@": "hunk" }[line[0]] || "";
     place.append(element("span", kind, line || " "));
@@ -571,16 +580,15 @@ function question(event) {
     button("Answer", "", true, () => decide("proceed_once", { replies: fields.map((made) => made.value()) }));
     button("Decline", "", false, () => decide("cancel", {}));
   } else {
-    const label = element("label", "", "What to do instead, if you refuse (optional)");
-    const instead = element("input");
+    const instead = entry.appendChild(element("input"));
     instead.type = "text";
-    label.append(instead);
+    instead.placeholder = "What to do instead, if you refuse";
+    instead.setAttribute("aria-label", instead.placeholder);
     for (const offer of event.offers.filter((offered) => offered.outcome !== "cancel")) {
       const isMain = offer.outcome === "proceed_once" && !event.warning;
       button(offer.label, offer.covers, isMain, () => decide(offer.outcome, {}));
     }
     button("Refuse", "", Boolean(event.warning), () => decide("cancel", { message: instead.value }));
-    entry.append(label);
   }
   entry.append(buttons);
   return entry;
