@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs below target/ what the tests of the web page drive it with (crates/cli/tests/web/): Debian's chromium, unpacked
+# Installs below target/ what the tests of the web page drive it with (crates/cli/tests/core/web.rs): Debian's chromium, unpacked
 # without root unless the machine has one, and the Python package playwright. Does nothing when they are there. Where they
 # are not available it says so and leaves the tests to be skipped.
 set -euo pipefail

@@ -5,10 +5,9 @@
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::confinement;
+use crate::{account, confinement};
 
 /// A socket as the kernel lists it.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,16 +41,18 @@ fn objection_with(peer: SocketAddr, check: Check<'_>) -> Option<&'static str> {
     // Without an owner it was closed already.
     let socket = lists.iter().find_map(|list| find(list, peer)).filter(|socket| socket.inode > 0);
     let Some(socket) = socket else { return Some("a process that cannot be seen") };
-    let own = fs::metadata("/proc/self").map(|own| own.uid()).ok();
-    if socket.uid != 0 && Some(socket.uid) != own {
-        return Some("another user");
+    let own = account::uid();
+    match socket.uid {
+        // Root may do everything anyway.
+        0 if own != 0 => None,
+        uid if uid != own => Some("another user"),
+        _ => holder(&socket, check),
     }
-    holder(socket.inode, check)
 }
 
-/// Looks at every process that has a socket open. One that hides its files counts if it is sandboxed.
-fn holder(inode: u64, check: Check<'_>) -> Option<&'static str> {
-    let wanted = format!("socket:[{inode}]");
+/// Looks at every process that has a socket open. One of the same user that hides its files counts if it is sandboxed.
+fn holder(socket: &Socket, check: Check<'_>) -> Option<&'static str> {
+    let wanted = format!("socket:[{}]", socket.inode);
     let (mut is_found, mut hidden) = (false, None);
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     for process in processes {
@@ -67,12 +68,20 @@ fn holder(inode: u64, check: Check<'_>) -> Option<&'static str> {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                hidden = hidden.or(check(Some(pid)));
+                let is_same = user(&process.path()) == Some(socket.uid);
+                hidden = hidden.or_else(|| check(Some(pid)).filter(|_| is_same));
             }
             Err(_) => {}
         }
     }
     if is_found { None } else { hidden }
+}
+
+/// The user of a process. The owner of its folder is root where it hides its files.
+fn user(process: &Path) -> Option<u32> {
+    let status = fs::read_to_string(process.join("status")).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// Whether snap or flatpak started a process.
@@ -132,6 +141,11 @@ mod tests {
         assert_eq!(browser_objection(peer), None);
         drop(client);
         assert!(objection(peer).is_some());
+    }
+
+    #[test]
+    fn the_user_of_a_process_is_known() {
+        assert_eq!(user(Path::new("/proc/self")), Some(account::uid()));
     }
 
     #[test]

@@ -171,7 +171,7 @@ fn status(core: &Core) -> Status {
         started_at: core.started.to_iso(),
         sessions: core.sessions.len(),
         busy: core.sessions.busy(),
-        connections: core.connections.get(),
+        connections: core.connections.get() + core.pages.connected(),
         idle_exit: core.idle_exit,
     }
 }

@@ -7,6 +7,9 @@
 use pollux_serve::{Head, Response, StatusCode, header};
 use serde_json::json;
 
+/// Cookies of our name that are looked at.
+const MAX_COOKIES: usize = 8;
+
 /// Headers of every response.
 const HEADERS: [(&str, &str); 6] = [
     (
@@ -88,13 +91,14 @@ pub(crate) fn set_cookie(response: Response, port: u16, secret: &str) -> Respons
     response.header(header::SET_COOKIE, &cookie)
 }
 
-/// The secrets that a request shows: its cookie, and the key of its page.
-pub(crate) fn secrets(head: &Head, port: u16) -> Option<(&str, &str)> {
+/// The secrets that a request shows: its cookies, and the key of its page. Other servers of this machine can add cookies
+/// of the same name.
+pub(crate) fn secrets(head: &Head, port: u16) -> Option<(Vec<&str>, &str)> {
     let name = cookie_name(port);
-    let cookies = head.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let (_, cookie) = pairs.find(|(known, _)| *known == name)?;
-    Some((cookie, only(head, "x-pollux-key")?))
+    let headers = head.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = headers.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let cookies = pairs.filter(|(known, _)| *known == name).map(|(_, cookie)| cookie);
+    Some((cookies.take(MAX_COOKIES).collect(), only(head, "x-pollux-key")?))
 }
 
 #[cfg(test)]
@@ -184,13 +188,15 @@ mod tests {
     #[test]
     fn the_cookie_is_found_by_its_name_with_the_port() {
         let key = ("x-pollux-key", "k");
-        let found = |cookie: &str| {
+        let found = |cookie: &str| -> Vec<String> {
             let head = head(&[("cookie", cookie), key]);
-            secrets(&head, 80).map(|(cookie, key)| (cookie.to_owned(), key.to_owned()))
+            let (cookies, key) = secrets(&head, 80).unwrap();
+            assert_eq!(key, "k");
+            cookies.into_iter().map(str::to_owned).collect()
         };
-        assert_eq!(found("a=b; pollux_80=c"), Some(("c".to_owned(), "k".to_owned())));
-        assert_eq!(found("pollux_81=c"), None);
-        assert_eq!(found("xpollux_80=c"), None);
+        assert_eq!(found("a=b; pollux_80=c"), ["c"]);
+        assert_eq!(found("pollux_80=x; pollux_80=c"), ["x", "c"]);
+        assert!(found("pollux_81=c").is_empty() && found("xpollux_80=c").is_empty());
         assert_eq!(secrets(&head(&[("cookie", "pollux_80=c")]), 80), None);
     }
 }

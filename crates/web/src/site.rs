@@ -181,8 +181,8 @@ pub(crate) fn failed(error: &RpcError) -> Box<Response> {
 
 impl PageSite {
     fn login(&self, head: &Head) -> Result<Rc<Login>, Box<Response>> {
-        let (cookie, key) = secrets(head, self.port).ok_or_else(unknown_login)?;
-        self.access.find(cookie, key).ok_or_else(unknown_login)
+        let (cookies, key) = secrets(head, self.port).ok_or_else(unknown_login)?;
+        cookies.iter().find_map(|cookie| self.access.find(cookie, key)).ok_or_else(unknown_login)
     }
 
     /// Exchanges a code for a login.

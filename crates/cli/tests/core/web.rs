@@ -128,7 +128,7 @@ fn a_core_stays_while_a_page_is_open() {
 fn another_address_cannot_be_asked_for() {
     let scene = Scene::cold(TestHome::new().settings(quiet()), []);
     let run = scene.run(&["web", "--host", "0.0.0.0"]);
-    assert!(run.code == Some(42) && run.stderr.contains("--host"), "{run:?}");
+    assert!(run.code == Some(1) && run.stderr.contains("Unknown argument: host"), "{run:?}");
     assert!(scene.socket().is_none());
 }
 
@@ -207,8 +207,8 @@ fn a_browser_that_may_only_watch_has_nothing_to_press() {
 fn hostile_texts_stay_texts_in_a_browser() {
     let answer = format!(
         "<script>window.hacked = 1</script> <img src=x onerror=\"window.hacked = 2\">\n\n[a link](javascript:alert(1)) \
-         \u{1b}[31mred\u{1b}[0m **<b>x</b>** `<i>`\n\n{}\n\nthe end",
-        "long".repeat(500_000)
+         \u{1b}[31mred\u{1b}[0m **<b>x</b>** `<i>`\n\nthe end\n\n{}",
+        (0..200_000).map(|number| number.to_string()).collect::<String>()
     );
     let scene = scene([reply().text(&answer), reply().text("yes")]);
     let (_peer, _) = open(&scene);
@@ -222,7 +222,7 @@ fn pages_of_other_origins_reach_nothing_in_a_browser() {
     let scene = scene([reply().text("yours")]);
     let (_peer, _) = open(&scene);
     let Some(run) = browse(&scene, "elsewhere", &[]) else { return };
-    let tried = "tried blocked blocked opaque blocked blocked blocked";
-    assert_lines(&run, &[tried, "form 415 image 405", "framed True", "prompts 1"]);
+    let tried = "tried blocked blocked blocked blocked blocked blocked";
+    assert_lines(&run, &[tried, "form 403", "framed True", "prompts 1"]);
     assert_eq!(scene.server.requests().len(), 1);
 }

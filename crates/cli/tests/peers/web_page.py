@@ -70,7 +70,7 @@ def use(context):
     print("title", page.title())
     draw(page, "web")
     page.get_by_role("button", name="Allow", exact=True).click()
-    expect(other.locator("details.call.success", has_text="cart.py")).to_be_visible()
+    expect(other.locator("details.call.success .diff .add")).to_be_visible()
     expect(page.locator(".question h3")).to_contain_text("Run in")
     expect(page.locator(".question pre")).to_contain_text("rm -r build")
     page.get_by_label("What to do instead").fill("keep it")
@@ -201,7 +201,7 @@ def elsewhere(context):
       return tried.join(' ');
     }"""
     print("tried", other.evaluate(forged, [origin, session]))
-    print("form", statuses.get(f"/api/sessions/{session}/prompt"), "image", statuses.get(f"/api/sessions/{session}/stop"))
+    print("form", statuses.get(f"/api/sessions/{session}/prompt"))
     print("framed", other.evaluate("document.getElementById('p').contentDocument === null"))
     # The page itself goes on.
     prompt(page, "mine")

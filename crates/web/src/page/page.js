@@ -236,7 +236,9 @@ const handlers = {
       add(answer);
     }
     const text = answer.firstChild;
-    if (text.length < MAX_TEXT) text.appendData(event.text.slice(0, MAX_TEXT - text.length));
+    const room = MAX_TEXT - text.length;
+    if (room > 0) text.appendData(event.text.slice(0, room));
+    if (event.text.length > room) answer.dataset.cut = "";
     work(true, "Writing…");
     bottom();
   },
@@ -409,6 +411,8 @@ by("scroll").addEventListener("scroll", () => {
   follows = place.scrollHeight - place.scrollTop - place.clientHeight < 60;
 });
 
+new ResizeObserver(() => bottom()).observe(by("scroll"));
+
 /** Stays at the end, unless the user reads further up. */
 function bottom(anyway) {
   if (anyway) follows = true;
@@ -428,6 +432,7 @@ function settle() {
   const text = answer.firstChild.data;
   answer.replaceChildren();
   prose(text, answer);
+  if ("cut" in answer.dataset) answer.append(element("p", "notice", "The rest of this answer is not shown."));
   answer.removeAttribute("aria-busy");
   answer = null;
   bottom();
