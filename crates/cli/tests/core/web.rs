@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 
 use pollux_test_support::{Reply, Run, TestHome, reply};
 use serde_json::{Value, json};
@@ -11,6 +12,9 @@ use crate::scene::{PATIENCE, Peer, Scene, quiet, until};
 
 const CART: &str =
     "def total(items):\n    sum = 0\n    for item in items:\n        sum += item.price\n    return sum\n";
+
+/// One that every user can start.
+const PYTHON: &str = "/usr/bin/python3";
 
 /// A link to the page.
 fn link(scene: &Scene, args: &[&str]) -> String {
@@ -91,6 +95,7 @@ fn a_link_starts_the_core_and_is_not_in_its_log() {
 #[test]
 fn a_core_stays_while_a_page_is_open() {
     let mut scene = Scene::with(TestHome::new().settings(quiet()), [], &["--idle-exit", "1"]);
+    let peer = scene.peer("test");
     let (address, code) =
         link(&scene, &[]).split_once("/#c=").map(|(a, c)| (a.to_owned(), c.to_owned())).unwrap();
     let host = address.strip_prefix("http://").unwrap();
@@ -118,6 +123,7 @@ fn a_core_stays_while_a_page_is_open() {
     let mut first = [0; 4096];
     let read = events.read(&mut first).unwrap();
     assert!(String::from_utf8_lossy(&first[..read]).contains("200 OK"));
+    drop(peer);
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     assert!(scene.socket().is_some(), "it stays for a page");
     drop(events);
@@ -150,6 +156,43 @@ fn the_link_is_opened_where_there_is_a_screen() {
     assert_eq!(run.code, Some(0), "{run:?}");
     let expected = format!("{} no key\n", run.stdout.trim());
     assert_eq!(std::fs::read_to_string(opened).unwrap(), expected);
+}
+
+/// Exchanges the code of a link, and prints what comes of it.
+const EXCHANGE: &str = "
+import http.client, json, sys
+origin, code = sys.argv[1].split('/#c=')
+connection = http.client.HTTPConnection(origin.split('//')[1], timeout=20)
+headers = {'Origin': origin, 'X-Pollux': '1', 'Content-Type': 'application/json'}
+connection.request('POST', '/api/login', json.dumps({'code': code}), headers)
+print('status', connection.getresponse().status)
+";
+
+#[test]
+fn a_link_is_useless_to_sandboxed_commands_and_other_users() {
+    if !Path::new(PYTHON).exists() {
+        return eprintln!("skipped: no {PYTHON}");
+    }
+    let settings = json!({"general": {"sessionSummaries": false}, "tools": {"sandboxNetwork": "open"}});
+    let scene = Scene::with(TestHome::new().settings(settings), [], &[]);
+    let exchange = |command: &mut Command| {
+        let output = command.args([PYTHON, "-c", EXCHANGE, &link(&scene, &[])]).output();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(exchange(&mut Command::new("env")).unwrap(), "status 200\n");
+    for level in ["auto", "landlock"] {
+        let url = link(&scene, &[]);
+        let command = scene.prepare(&["sandbox", "run", "--", PYTHON, "-c", EXCHANGE, &url]);
+        let run = command.env("GEMINI_SANDBOX", level).run();
+        assert!(!run.stdout.contains("status 200"), "{level}: {run:?}");
+    }
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can act as another user");
+    }
+    let stranger =
+        exchange(Command::new("setpriv").args(["--reuid=65534", "--regid=65534", "--clear-groups"]));
+    let Ok(stranger) = stranger else { return eprintln!("skipped: no setpriv") };
+    assert_eq!(stranger, "status 403\n");
 }
 
 #[test]

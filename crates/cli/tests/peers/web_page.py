@@ -42,16 +42,29 @@ def prompt(page, text):
     page.keyboard.press("Enter")
 
 
-def draw(page, name, schemes=("light", "dark")):
+# Names that a scratch folder has, and those of the pictures.
+NAMES = [
+    ["/tmp/[^ ]*/project", "/home/me/shop"],
+    ["^project$", "shop"],
+    ["^[0-9a-f]{8} ", "3f2a91c0 "],
+    ["test-model", "gemini-2.5-pro"],
+]
+
+
+def draw(page, name):
     if not pictures:
         return
     before = page.viewport_size
+    rename = """(names) => document.querySelectorAll('nav b, nav span, #title, #facts').forEach((e) => {
+        for (const [found, better] of names) e.textContent = e.textContent.replace(new RegExp(found), better);
+    })"""
     for width, height in ((1200, 800), (360, 740)):
-        for scheme in schemes:
+        for scheme in ("light", "dark"):
             page.set_viewport_size({"width": width, "height": height})
             page.emulate_media(color_scheme=scheme)
             page.mouse.move(width - 5, 5)
             page.locator("#prompt").blur()
+            page.evaluate(rename, NAMES)
             page.screenshot(path=pictures / f"{name}-{scheme}-{width}.png", animations="disabled")
     page.set_viewport_size(before)
     page.emulate_media(color_scheme="light")

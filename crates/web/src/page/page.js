@@ -208,7 +208,10 @@ const handlers = {
       work(event.busy);
     }
     by("title").textContent = by("title").textContent || event.session.slice(0, 8);
+    const isNew = by("session").hidden;
     by("session").hidden = false;
+    // The link that was followed is gone.
+    if (isNew && narrow.matches) by("title").focus();
     describe();
     list();
     bottom(true);
