@@ -141,7 +141,7 @@ impl Access {
         self.check_browser(head)?;
         if self.tokens.is_empty() {
             if self.checks_peers
-                && let Some(why) = peer::objection(head.peer)
+                && let Some(why) = peer::objection(head.peer, head.local)
             {
                 let text = format!("{why} may not use this server\n");
                 return Err(Box::new(Response::text(StatusCode::FORBIDDEN, text)));
@@ -252,6 +252,7 @@ mod tests {
             query: Query::default(),
             headers: map,
             peer: ([127, 0, 0, 1], 1).into(),
+            local: ([127, 0, 0, 1], 2).into(),
         }
     }
 

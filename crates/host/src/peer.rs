@@ -16,15 +16,18 @@ struct Socket {
     inode: u64,
 }
 
-/// Why the process behind a connection may not be served; `None` if it may.
-pub fn objection(peer: SocketAddr) -> Option<&'static str> {
-    objection_with(peer, &confinement::objection)
+/// Times that a connection is looked for. A list that changes while it is read may lack some.
+const LOOKS: usize = 5;
+
+/// Why the process at the other end of a connection may not be served; `None` if it may. `local` is our own end.
+pub fn objection(peer: SocketAddr, local: SocketAddr) -> Option<&'static str> {
+    objection_with(peer, local, &confinement::objection)
 }
 
 /// The same for a browser, which a package format may confine.
-pub fn browser_objection(peer: SocketAddr) -> Option<&'static str> {
+pub fn browser_objection(peer: SocketAddr, local: SocketAddr) -> Option<&'static str> {
     let own_is_packaged = is_packaged("self");
-    objection_with(peer, &|pid| {
+    objection_with(peer, local, &|pid| {
         let why = confinement::objection(pid)?;
         let is_packaged = pid.is_some_and(|pid| is_packaged(&pid.to_string()));
         (own_is_packaged || !is_packaged).then_some(why)
@@ -33,13 +36,14 @@ pub fn browser_objection(peer: SocketAddr) -> Option<&'static str> {
 
 type Check<'a> = &'a dyn Fn(Option<i32>) -> Option<&'static str>;
 
-fn objection_with(peer: SocketAddr, check: Check<'_>) -> Option<&'static str> {
+fn objection_with(peer: SocketAddr, local: SocketAddr, check: Check<'_>) -> Option<&'static str> {
     if cfg!(not(target_os = "linux")) {
         return None;
     }
-    let lists = ["/proc/net/tcp", "/proc/net/tcp6"].map(|list| fs::read_to_string(list).unwrap_or_default());
-    // Without an owner it was closed already.
-    let socket = lists.iter().find_map(|list| find(list, peer)).filter(|socket| socket.inode > 0);
+    let socket = (0..LOOKS).find_map(|_| {
+        let read = |list: &str| fs::read_to_string(list).unwrap_or_default();
+        ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|list| find(&read(list), peer, local))
+    });
     let Some(socket) = socket else { return Some("a process that cannot be seen") };
     let own = account::uid();
     match socket.uid {
@@ -99,15 +103,17 @@ fn has_open(process: &Path, wanted: &str) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The socket whose own address this is.
-fn find(list: &str, address: SocketAddr) -> Option<Socket> {
-    let wanted = forms(address);
+/// The socket that connects these addresses. One without an owner was closed already.
+fn find(list: &str, own: SocketAddr, other: SocketAddr) -> Option<Socket> {
+    let (own, other) = (forms(own), forms(other));
+    let is = |field: Option<&&str>, forms: &[String]| forms.iter().any(|form| field == Some(&form.as_str()));
     list.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        if !wanted.iter().any(|form| fields.get(1) == Some(&form.as_str())) {
+        if !is(fields.get(1), &own) || !is(fields.get(2), &other) {
             return None;
         }
-        Some(Socket { uid: fields.get(7)?.parse().ok()?, inode: fields.get(9)?.parse().ok()? })
+        let socket = Socket { uid: fields.get(7)?.parse().ok()?, inode: fields.get(9)?.parse().ok()? };
+        (socket.inode > 0).then_some(socket)
     })
 }
 
@@ -136,11 +142,12 @@ mod tests {
     fn a_connection_of_this_process_is_served_and_a_closed_one_is_not() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (_server, peer) = listener.accept().unwrap();
-        assert_eq!(objection(peer), None);
-        assert_eq!(browser_objection(peer), None);
+        let (server, peer) = listener.accept().unwrap();
+        let local = server.local_addr().unwrap();
+        assert_eq!(objection(peer, local), None);
+        assert_eq!(browser_objection(peer, local), None);
         drop(client);
-        assert!(objection(peer).is_some());
+        assert!(objection(peer, local).is_some());
     }
 
     #[test]
@@ -150,13 +157,25 @@ mod tests {
 
     #[test]
     fn sockets_are_found_by_their_own_address() {
-        let list = "  sl  local_address rem_address   st\n   \
-                    0: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000  1000        0 77 1\n   \
-                    1: 0100007F:C001 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 88 1\n";
+        let line = |number: usize, own: &str, other: &str, uid: u32, inode: u64| {
+            format!(
+                "   {number}: {own} {other} 01 00000000:00000000 00:00000000 00000000  {uid}        0 {inode} 1\n"
+            )
+        };
+        let (server, client) = ("0100007F:1F90", "0100007F:C001");
+        let list = [
+            "  sl  local_address rem_address   st\n".to_owned(),
+            line(0, server, client, 1000, 77),
+            // The same port, to another server, and a connection that is over.
+            line(1, client, "0100007F:0050", 1002, 99),
+            line(2, client, server, 0, 0),
+            line(3, client, server, 1001, 88),
+        ];
         if cfg!(target_endian = "little") {
-            let found = find(list, ([127, 0, 0, 1], 0xC001).into());
+            let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+            let found = find(&list.concat(), address(0xC001), address(0x1F90));
             assert_eq!(found, Some(Socket { uid: 1001, inode: 88 }));
-            assert_eq!(find(list, ([127, 0, 0, 1], 1).into()), None);
+            assert_eq!(find(&list.concat(), address(1), address(0x1F90)), None);
         }
     }
 }

@@ -120,11 +120,12 @@ async fn connection<S: Site>(
     room: Room,
     stop: CancellationToken,
 ) {
+    let Ok(local) = stream.local_addr() else { return };
     // Events are small and should not wait for more.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| {
         let (site, room) = (Rc::clone(&site), room.clone());
-        async move { Ok::<_, Infallible>(respond(request, peer, site, room).await) }
+        async move { Ok::<_, Infallible>(respond(request, [peer, local], site, room).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_SIZE);
@@ -142,7 +143,7 @@ async fn connection<S: Site>(
 
 async fn respond<S: Site>(
     request: hyper::Request<Incoming>,
-    peer: SocketAddr,
+    [peer, local]: [SocketAddr; 2],
     site: Rc<S>,
     room: Room,
 ) -> hyper::Response<ResponseBody> {
@@ -153,6 +154,7 @@ async fn respond<S: Site>(
         query: Query::read(parts.uri.query().unwrap_or_default()),
         headers: parts.headers,
         peer,
+        local,
     };
     let is_old = parts.version == Version::HTTP_10;
     let response = match site.admit(&head) {

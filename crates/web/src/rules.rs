@@ -113,7 +113,7 @@ mod tests {
             map.append(*name, value.parse().unwrap());
         }
         let (path, query, peer) = ("/".to_owned(), Query::default(), ([127, 0, 0, 1], 1).into());
-        Head { method: Method::POST, path, query, headers: map, peer }
+        Head { method: Method::POST, path, query, headers: map, peer, local: peer }
     }
 
     #[test]

@@ -201,7 +201,7 @@ impl PageSite {
             }
         })?;
         // A link may be seen in the list of processes while a browser starts.
-        if let Some(who) = peer::browser_objection(request.head.peer) {
+        if let Some(who) = peer::browser_objection(request.head.peer, request.head.local) {
             return Err(refuse(StatusCode::FORBIDDEN, &format!("{who} may not use this page")));
         }
         let LoginSecrets { cookie, key, scopes } = self.access.log_in(scopes);

@@ -101,6 +101,7 @@ async function follow() {
   connection?.abort();
   const own = (connection = new AbortController());
   let delay = 500;
+  let tries = 0;
   while (!own.signal.aborted) {
     try {
       const query = new URLSearchParams();
@@ -116,12 +117,13 @@ async function follow() {
         return;
       }
       if (!response.ok) throw new Error();
-      online(true);
+      online(0);
       delay = 500;
+      tries = 0;
       await read(response.body.getReader(), own);
     } catch { /* tried again */ }
     if (own.signal.aborted) return;
-    online(false);
+    online(++tries);
     await new Promise((done) => setTimeout(done, delay));
     delay = Math.min(delay * 2, 10000);
   }
@@ -141,9 +143,10 @@ async function read(reader, own) {
   }
 }
 
-function online(is) {
-  by("online").textContent = is ? "Connected" : "Connection lost, trying again…";
-  by("online").classList.toggle("lost", !is);
+function online(tries) {
+  const lost = tries < 5 ? "Connection lost, trying again…" : "Connection lost. If the core has stopped, run pollux web.";
+  by("online").textContent = tries ? lost : "Connected";
+  by("online").classList.toggle("lost", tries > 0);
 }
 
 // The list
