@@ -5,4 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --quiet -p pollux-cli
 cargo run --quiet -p pollux-test-support --example pictures -- target/debug/pollux docs/src/pictures
+# Those of the web page need a browser.
+scripts/chromium.sh
+POLLUX_PICTURES=docs/src/pictures cargo test --quiet -p pollux-cli --test core a_browser_prompts
 ls docs/src/pictures

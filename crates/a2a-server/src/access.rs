@@ -11,12 +11,10 @@ use pollux_config::files::{self, Mode};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::hex;
-use pollux_serve::{Head, Response, StatusCode, header};
-use sha2::{Digest as _, Sha256};
-use uuid::Uuid;
+use pollux_host::peer;
+use pollux_serve::{Head, Response, SecretDigest, StatusCode, header, random_secret};
 
 use crate::options::{is_loopback, is_name};
-use crate::peer;
 
 /// The owner of everything where no token is set.
 const LOCAL: &str = "local";
@@ -34,7 +32,7 @@ pub(crate) struct Caller {
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     /// Owners with the digests of their tokens.
-    tokens: Vec<(String, [u8; 32])>,
+    tokens: Vec<(String, SecretDigest)>,
     /// Behind a proxy the header `Host` is the proxy's, and pages may come from there only.
     proxy: Option<PublicOrigin>,
     /// Without tokens, sandboxed processes and other users are refused where they can be told.
@@ -114,7 +112,7 @@ impl Access {
         if token.len() < MIN_TOKEN || token.contains(char::is_whitespace) {
             return Err(format!("a token needs at least {MIN_TOKEN} characters without spaces"));
         }
-        self.tokens.push((owner.to_owned(), digest(token)));
+        self.tokens.push((owner.to_owned(), SecretDigest::of(token)));
         Ok(())
     }
 
@@ -143,7 +141,7 @@ impl Access {
         self.check_browser(head)?;
         if self.tokens.is_empty() {
             if self.checks_peers
-                && let Some(why) = peer::objection(head.peer)
+                && let Some(why) = peer::objection(head.peer, head.local)
             {
                 let text = format!("{why} may not use this server\n");
                 return Err(Box::new(Response::text(StatusCode::FORBIDDEN, text)));
@@ -152,11 +150,11 @@ impl Access {
         }
         let given = head.header("authorization").and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| digest(token.trim()))
+            scheme.eq_ignore_ascii_case("bearer").then(|| SecretDigest::of(token.trim()))
         });
         let owner = given.and_then(|given| {
             // Every token is compared, so that the time tells nothing about them.
-            let matching = self.tokens.iter().filter(|(_, known)| equal(known, &given));
+            let matching = self.tokens.iter().filter(|(_, known)| *known == given);
             matching.map(|(owner, _)| owner.clone()).fold(None, |_, owner| Some(owner))
         });
         owner.map(|owner| Caller { owner, peer: head.peer }).ok_or_else(|| Box::new(unauthorized()))
@@ -200,7 +198,7 @@ fn create_token(file: &Path) -> io::Result<()> {
     files::create_folder(folder, Mode::Private).map_err(io::Error::other)?;
     // Readable by its owner only.
     let mut temp = tempfile::NamedTempFile::new_in(folder)?;
-    writeln!(temp, "{LOCAL} {}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())?;
+    writeln!(temp, "{LOCAL} {}", random_secret())?;
     match temp.persist_noclobber(file) {
         Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
         _ => Ok(()),
@@ -223,21 +221,13 @@ fn unauthorized() -> Response {
     .header(header::WWW_AUTHENTICATE, "Bearer")
 }
 
-fn digest(text: &str) -> [u8; 32] {
-    Sha256::digest(text.as_bytes()).into()
-}
-
-fn equal(one: &[u8; 32], other: &[u8; 32]) -> bool {
-    one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
-}
-
 fn bad(what: &str, why: &str) -> Failure {
     Failure::new(ExitKind::Config, format!("cannot use {what}: {why}"))
 }
 
 /// A short name for any text that can be part of an object's name.
 pub(crate) fn short_digest(text: &str) -> String {
-    hex::encode(&digest(text)).chars().take(32).collect()
+    hex::encode(SecretDigest::of(text).as_bytes()).chars().take(32).collect()
 }
 
 #[cfg(test)]
@@ -262,6 +252,7 @@ mod tests {
             query: Query::default(),
             headers: map,
             peer: ([127, 0, 0, 1], 1).into(),
+            local: ([127, 0, 0, 1], 2).into(),
         }
     }
 

@@ -21,7 +21,6 @@ mod narrator;
 mod open_streams;
 mod operations;
 mod options;
-mod peer;
 mod rpc;
 mod server;
 mod service;

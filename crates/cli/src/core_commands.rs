@@ -1,4 +1,4 @@
-//! `pollux core`, `pollux ps` and `pollux attach`, and sessions that run in the resident core.
+//! `pollux core`, `pollux ps`, `pollux web` and `pollux attach`, and sessions that run in the resident core.
 
 use std::io::{self, BufRead as _, IsTerminal, Write as _};
 use std::path::PathBuf;
@@ -15,12 +15,13 @@ use pollux_front::front_end::Pending;
 use pollux_front::remote::{Activity, RemoteSession, SessionProvider};
 use pollux_front::signals::Signals;
 use pollux_front::{Subcommands, early_style, style};
+use pollux_host::browser::{has_screen, open_in_browser};
 use pollux_host::request::{Request, Resumed, SessionChoice};
 use pollux_host::sessions::saved_sessions;
 use pollux_host::{Conversation, Loaded, Prepared, cannot_start};
 use pollux_output::Console;
 use pollux_resident::commands::{Busy, Turns};
-use pollux_resident::wire::{SessionSummary, Status};
+use pollux_resident::wire::{SessionSummary, Status, WebLink};
 use pollux_resident::{commands, connect, connect_or_start, open_params, open_remote};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -157,6 +158,24 @@ fn row(session: &SessionSummary) -> [String; 7] {
         one_line(&session.cwd.display().to_string()),
         one_line(session.title.as_deref().unwrap_or_default()),
     ]
+}
+
+/// A link to the page for browsers.
+pub(crate) fn web_link(watch: bool, env: &Env) -> Result<WebLink, Failure> {
+    block_on(commands::web_link(env, watch))
+}
+
+/// How long a link works.
+pub(crate) fn link_remark(link: &WebLink) -> String {
+    format!("The link works once, for {} seconds. For another one, run this command again.", link.seconds)
+}
+
+/// Opens a link, unless no browser would appear. One that does not open is not a failure: the link is on the screen.
+pub(crate) fn open_link(link: &WebLink, env: &Env) -> Result<(), Failure> {
+    if has_screen(env) {
+        block_on(async { Ok(open_in_browser(&link.url, env).await) })?;
+    }
+    Ok(())
 }
 
 /// `pollux attach`

@@ -82,6 +82,12 @@ pub(crate) enum Launch {
     Ps {
         json: bool,
     },
+    /// A link to the page that shows its sessions in a browser.
+    Web {
+        /// Without prompts and answers.
+        watch: bool,
+        opens: bool,
+    },
     /// A session of the core, maybe with a prompt.
     Attach {
         which: Option<String>,

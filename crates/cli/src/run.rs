@@ -5,6 +5,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use pollux_admin::Context;
 use pollux_config::env::Env;
@@ -23,6 +24,7 @@ use pollux_host::prompter::Prompter;
 use pollux_host::request::{Replies, ReplyOrder, Request};
 use pollux_host::{VERSION, cannot_start};
 use pollux_output::Console;
+use pollux_web::WebPages;
 use tokio_util::sync::CancellationToken;
 
 use crate::core_commands::{self, CoreSessions, NamedSessions};
@@ -51,12 +53,19 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::Interactive(options) => {
             return pollux_front::run(options, env, &Admin, &pollux_screen::Screens, &CoreSessions);
         }
-        Launch::RunCore(options) => match pollux_resident::run_core(options, env) {
-            Ok(exit) => return exit,
-            Err(failure) => Err(failure),
-        },
+        Launch::RunCore(options) => {
+            match pollux_resident::run_core(options, env, Rc::new(WebPages::default())) {
+                Ok(exit) => return exit,
+                Err(failure) => Err(failure),
+            }
+        }
         Launch::Core(command) => core_commands::run(command, env).and_then(|text| say(&text)),
         Launch::Ps { json } => core_commands::list(*json, env).and_then(|text| say(&text)),
+        Launch::Web { watch, opens } => core_commands::web_link(*watch, env).and_then(|link| {
+            say(&format!("{}\n", link.url))?;
+            note(&[core_commands::link_remark(&link)]);
+            if *opens { core_commands::open_link(&link, env) } else { Ok(()) }
+        }),
         Launch::Attach { which, options } => {
             match core_commands::attach(which.as_deref(), options, env, &Admin) {
                 Ok(exit) => return exit,

@@ -17,5 +17,7 @@ mod programs;
 mod scene;
 #[path = "core/screens.rs"]
 mod screens;
+#[path = "core/web.rs"]
+mod web;
 #[path = "core/wire.rs"]
 mod wire;

@@ -18,13 +18,15 @@ use crate::client::{Client, Unusable};
 use crate::daemon;
 use crate::open::failure;
 use crate::place::CorePlace;
-use crate::wire::{OpenParams, SessionSummary, ShutdownParams, Status, Stopped, code};
+use crate::wire::{OpenParams, SessionSummary, ShutdownParams, Status, Stopped, WebLink, WebParams, code};
 
 /// The front end that the subcommands are.
 const KIND: &str = "cli";
 /// How long a core may take to end.
 const ENDING: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
+/// The code of a method that the core does not know.
+const NO_SUCH_METHOD: i32 = -32601;
 
 /// How `pollux core run` was started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,6 +82,19 @@ pub async fn sessions(client: &mut Client) -> Result<Vec<SessionSummary>, Failur
     }
     let list: List = client.call("session/list", &json!({})).await.map_err(|error| failure(&error))?;
     Ok(list.sessions)
+}
+
+/// A link to the page for browsers. Starts the core unless it runs.
+pub async fn web_link(env: &Env, watch: bool) -> Result<WebLink, Failure> {
+    let (mut client, _) = daemon::start(env, KIND).await?;
+    let program = client.welcome.program.clone();
+    client.call("web/link", &WebParams { watch }).await.map_err(|error| match error.code {
+        NO_SUCH_METHOD => {
+            let text = format!("the core (pollux {program}) has no page for browsers");
+            Failure::new(ExitKind::Failure, text).hint("run `pollux core restart`")
+        }
+        _ => failure(&error),
+    })
 }
 
 /// Stops the core; false if it did not run.

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::commands::RunOptions;
 use crate::connection::serve;
 use crate::log::Log;
+use crate::pages::Pages;
 use crate::place::CorePlace;
 use crate::server::Core;
 use crate::sessions::Sessions;
@@ -40,8 +41,8 @@ struct Idle {
     unload: Option<Duration>,
 }
 
-/// Runs the core until it is stopped.
-pub fn run_core(options: &RunOptions, env: &Env) -> Result<ExitKind, Failure> {
+/// Runs the core until it is stopped. `pages` shows its sessions in browsers.
+pub fn run_core(options: &RunOptions, env: &Env, pages: Rc<dyn Pages>) -> Result<ExitKind, Failure> {
     if options.detached {
         // Fails only for the leader of a process group, which has no terminal to lose.
         let _ = rustix::process::setsid();
@@ -50,7 +51,7 @@ pub fn run_core(options: &RunOptions, env: &Env) -> Result<ExitKind, Failure> {
     let idle = idle(options, env)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| cannot_start(&error))?;
-    let done = LocalSet::new().block_on(&runtime, listen(&place, idle));
+    let done = LocalSet::new().block_on(&runtime, listen(&place, idle, pages));
     runtime.shutdown_background();
     done
 }
@@ -70,7 +71,7 @@ fn idle(options: &RunOptions, env: &Env) -> Result<Idle, Failure> {
     })
 }
 
-async fn listen(place: &CorePlace, idle: Idle) -> Result<ExitKind, Failure> {
+async fn listen(place: &CorePlace, idle: Idle, pages: Rc<dyn Pages>) -> Result<ExitKind, Failure> {
     let mut signals = Signals::listen().map_err(|error| cannot_start(&error))?;
     let Some(listener) = place.bind()? else {
         return Err(
@@ -92,6 +93,7 @@ async fn listen(place: &CorePlace, idle: Idle) -> Result<ExitKind, Failure> {
         idle_exit: idle.exit.map_or(0, |exit| exit.as_secs() / MINUTE),
         stopping: CancellationToken::new(),
         closing: CancellationToken::new(),
+        pages,
     });
     let why = tokio::select! {
         () = accept(&core, &listener) => "could not accept connections",
@@ -168,7 +170,7 @@ async fn grow_idle(core: &Rc<Core>, idle: Idle) {
         if let Some(unload) = idle.unload {
             core.sessions.unload(unload).await;
         }
-        if core.connections.get() > 0 || core.sessions.busy() > 0 {
+        if core.connections.get() > 0 || core.pages.connected() > 0 || core.sessions.busy() > 0 {
             used = Instant::now();
         }
         if idle.exit.is_some_and(|exit| used.elapsed() >= exit) {

@@ -15,10 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::Connection;
 use crate::log::Log;
+use crate::open::failed;
+use crate::pages::{PageLink, Pages};
 use crate::sessions::Sessions;
 use crate::wire::{
     AttachParams, Hello, OpParams, OpTaken, OpenParams, PROTOCOL, SessionParams, ShutdownParams, Status,
-    Stopped, Welcome, code,
+    Stopped, WebLink, WebParams, Welcome, code,
 };
 
 /// The longest name of a front end.
@@ -38,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) stopping: CancellationToken,
     /// Closes all connections.
     pub(crate) closing: CancellationToken,
+    /// Shows sessions in browsers.
+    pub(crate) pages: Rc<dyn Pages>,
 }
 
 /// Introduces a front end.
@@ -109,6 +113,7 @@ pub(crate) async fn call(
             write(&sessions.fork(&session).await?)
         }
         "op" => op(connection, read(params)?).await,
+        "web/link" => link(&connection.core, &read(params)?).await,
         "core/status" => write(&status(&connection.core)),
         "core/shutdown" => shutdown(&connection.core, &read(params)?).await,
         "hello" => Err(RpcError::invalid_request("`hello` was already sent")),
@@ -140,6 +145,19 @@ async fn op(connection: &Rc<Connection>, params: OpParams) -> Result<Value, RpcE
     write(&OpTaken { id: id.to_string() })
 }
 
+/// A link to the page. Browsers end no sessions.
+async fn link(core: &Core, params: &WebParams) -> Result<Value, RpcError> {
+    let scopes = if params.watch { Scopes::WATCH } else { Scopes { admin: false, ..Scopes::ALL } };
+    let made = core.pages.link(&core.sessions, scopes, &core.stopping).await;
+    let PageLink { url, seconds } = made.map_err(|failure| failed(&failure))?;
+    core.log.line(if params.watch {
+        "made a link to watch in a browser"
+    } else {
+        "made a link for a browser"
+    });
+    write(&WebLink { url, seconds })
+}
+
 fn not_attached(session: &str) -> RpcError {
     RpcError::invalid_params("session", format!("not attached to session {}", clean(session)))
 }
@@ -153,7 +171,7 @@ fn status(core: &Core) -> Status {
         started_at: core.started.to_iso(),
         sessions: core.sessions.len(),
         busy: core.sessions.busy(),
-        connections: core.connections.get(),
+        connections: core.connections.get() + core.pages.connected(),
         idle_exit: core.idle_exit,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -135,6 +136,16 @@ impl Sessions {
             is_closing: Cell::new(false),
             log,
         })
+    }
+
+    /// An empty registry of its own, such as for tests of servers.
+    pub fn logging_to(file: PathBuf) -> Rc<Self> {
+        Self::new(Rc::new(Log::open(file)))
+    }
+
+    /// Adds a session that was assembled elsewhere.
+    pub fn adopt(self: &Rc<Self>, hosted: Arc<Hosted>, report: SessionReport) {
+        self.add(hosted, report, OpenParams::default(), None);
     }
 
     /// All sessions, in the order of their ids.

@@ -309,6 +309,23 @@ pub struct Status {
     pub idle_exit: u64,
 }
 
+/// `web/link`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WebParams {
+    /// The page may only watch.
+    pub watch: bool,
+}
+
+/// The answer to `web/link`.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
+pub struct WebLink {
+    /// With a code that works once.
+    pub url: String,
+    /// Seconds for which it works.
+    pub seconds: u64,
+}
+
 /// `core/shutdown`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -60,6 +60,11 @@ pub trait Site: 'static {
 
     /// Answers a request.
     fn answer(self: Rc<Self>, request: Request, caller: Self::Caller) -> impl Future<Output = Response>;
+
+    /// Completes every response, also those to requests that were refused.
+    fn complete(&self, response: Response) -> Response {
+        response
+    }
 }
 
 /// Limits of a server.
@@ -115,11 +120,12 @@ async fn connection<S: Site>(
     room: Room,
     stop: CancellationToken,
 ) {
+    let Ok(local) = stream.local_addr() else { return };
     // Events are small and should not wait for more.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| {
         let (site, room) = (Rc::clone(&site), room.clone());
-        async move { Ok::<_, Infallible>(respond(request, peer, site, room).await) }
+        async move { Ok::<_, Infallible>(respond(request, [peer, local], site, room).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_SIZE);
@@ -137,7 +143,7 @@ async fn connection<S: Site>(
 
 async fn respond<S: Site>(
     request: hyper::Request<Incoming>,
-    peer: SocketAddr,
+    [peer, local]: [SocketAddr; 2],
     site: Rc<S>,
     room: Room,
 ) -> hyper::Response<ResponseBody> {
@@ -148,6 +154,7 @@ async fn respond<S: Site>(
         query: Query::read(parts.uri.query().unwrap_or_default()),
         headers: parts.headers,
         peer,
+        local,
     };
     let is_old = parts.version == Version::HTTP_10;
     let response = match site.admit(&head) {
@@ -156,11 +163,12 @@ async fn respond<S: Site>(
         Ok(caller) => {
             let most = if site.takes_body(&caller) { room.body } else { 0 };
             match read(body, most, &room.bodies).await {
-                Ok((body, _held)) => site.answer(Request { head, body }, caller).await,
+                Ok((body, _held)) => Rc::clone(&site).answer(Request { head, body }, caller).await,
                 Err(refused) => refused.header(CONNECTION, "close"),
             }
         }
     };
+    let response = site.complete(response);
     let mut written = hyper::Response::new(response.body);
     *written.status_mut() = response.status;
     *written.headers_mut() = response.headers;

@@ -19,7 +19,9 @@ pub struct Head {
     pub path: String,
     pub query: Query,
     pub headers: HeaderMap,
+    /// Both ends of the connection: the client's and ours.
     pub peer: SocketAddr,
+    pub local: SocketAddr,
 }
 
 /// A request.

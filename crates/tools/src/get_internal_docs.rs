@@ -67,6 +67,7 @@ const PAGES: &[(&str, &str)] = pages![
     "tools.md",
     "troubleshooting.md",
     "trust.md",
+    "web.md",
 ];
 
 /// The tool.

@@ -13,8 +13,7 @@ use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
-use pollux_exec::program::{Excess, Program, run_with};
-use pollux_host::helpers::helper;
+use pollux_host::browser::open_in_browser;
 use pollux_host::mcp::{self, Named, SWITCHED_OFF_BY_ADMIN, UNTRUSTED, Unused};
 use pollux_host::prompter::Prompter;
 use pollux_host::prompter::keyboard::Keyboard;
@@ -23,7 +22,6 @@ use pollux_host::{Loaded, cannot_start, load_settings};
 use pollux_mcp::{Report, ServerConfig, Servers, Status, oauth_server};
 use pollux_net::oauth::{Granted, Login, LoginError};
 use serde_json::{Map, Value, json};
-use tokio_util::sync::CancellationToken;
 
 use super::{NewServer, ServerOutcome, ServerRow, ServerScope, ServerTransport, Standing};
 
@@ -303,7 +301,8 @@ impl ServerSet {
         let _ = screen.flush();
         let Some(answer) = keyboard.line().await else { return false };
         if !answer.trim().to_lowercase().starts_with('n') {
-            self.open(login.url()).await;
+            // One that does not open is not a failure: the address is on the screen.
+            open_in_browser(login.url(), &self.loaded.env).await;
         }
         let _ = writeln!(
             screen,
@@ -311,30 +310,6 @@ impl ServerSet {
              paste the final URL or the code it shows:"
         );
         true
-    }
-
-    /// A browser that does not open is not a failure: the address is on the screen.
-    async fn open(&self, url: &str) {
-        let folder = self.loaded.home.tmp_dir();
-        let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-        let Some(opener) = helper(opener, &self.loaded.env) else { return };
-        let program = Program {
-            program: opener.into(),
-            arguments: vec![url.to_owned()],
-            directory: self.loaded.project.root().to_path_buf(),
-            environment: self
-                .loaded
-                .env
-                .iter()
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .collect(),
-            input: Vec::new(),
-            time_limit: Some(Duration::from_secs(5)),
-            output_limit: 4096,
-            sandbox: None,
-        };
-        let background = Background::guarded(folder.join("background-processes"));
-        let _ = run_with(&program, Excess::Dropped, &background, &CancellationToken::new()).await;
     }
 }
 

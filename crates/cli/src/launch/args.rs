@@ -51,6 +51,7 @@ pub(crate) fn tree(purpose: Purpose) -> Command {
         purpose.fit(CoreArgs::augment_args(Command::new("core"))),
         purpose.fit(PsArgs::augment_args(Command::new("ps"))),
         purpose.fit(AttachArgs::augment_args(Command::new("attach"))),
+        purpose.fit(WebArgs::augment_args(Command::new("web"))),
         purpose.fit(AcpArgs::augment_args(Command::new("acp"))),
         purpose.fit(A2aArgs::augment_args(Command::new("a2a"))),
         purpose.fit(DemoArgs::augment_args(Command::new("demo"))),
@@ -386,6 +387,25 @@ pub(super) struct AttachArgs {
     /// Run this prompt in the session and exit
     #[arg(short, long, value_name = "text")]
     pub(super) prompt: Option<String>,
+}
+
+/// Open the sessions in the core in a browser
+///
+/// Starts the core if it is not running, prints a link that works once, and opens it. The page shows the core's sessions
+/// and takes prompts and answers. It is served on this machine only; to use it from another one, forward its port with
+/// `ssh -L`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pollux web
+  pollux web --watch
+  pollux web --no-open")]
+pub(super) struct WebArgs {
+    /// Only watch: no prompts and no answers
+    #[arg(long)]
+    pub(super) watch: bool,
+    /// Print the link without opening a browser
+    #[arg(long)]
+    pub(super) no_open: bool,
 }
 
 /// Run as an agent for editors (ACP)

@@ -23,7 +23,7 @@ use super::Launch;
 use super::args::{
     A2aArgs, A2aCommand, ApprovalArgs, AttachArgs, BudgetArgs, CompletionsArgs, CoreAction, CoreArgs,
     DemoArgs, FormatArgs, ManArgs, OtherArgs, PromptArgs, PsArgs, RootArgs, ScriptedArgs, SessionArgs,
-    StreamArgs, tree,
+    StreamArgs, WebArgs, tree,
 };
 use command_line::Purpose;
 
@@ -115,6 +115,10 @@ fn launch(root: RootArgs, name: &str, inner: &ArgMatches) -> Result<Launch, Usag
             let AttachArgs { session, prompt } = typed(inner)?;
             let options = Request { prompt, attach: true, ..shared_options(&root) };
             Ok(Launch::Attach { which: session, options: Box::new(options) })
+        }
+        "web" => {
+            let WebArgs { watch, no_open } = typed(inner)?;
+            Ok(Launch::Web { watch, opens: !no_open })
         }
         // Only for its help, and after other flags.
         "acp" => route_acp(root),

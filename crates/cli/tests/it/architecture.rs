@@ -92,6 +92,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("stream", &["domain", "config", "host", "output", "front"]),
     ("a2a-server", &["domain", "config", "net", "blobs", "archive", "a2a", "serve", "host"]),
     ("resident", &["domain", "config", "host", "front"]),
+    ("web", &["domain", "host", "front", "serve", "resident"]),
     ("mcp-server", &["domain", "front"]),
     (
         "cli",
@@ -106,6 +107,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "a2a-server",
             "stream",
             "resident",
+            "web",
             "mcp-server",
             "admin",
             "output",
@@ -155,6 +157,7 @@ const PARTS: &[(&str, &str, &[&str])] = &[
     ("acp", "", &["front", "output"]),
     ("stream", "", &["front", "output"]),
     ("resident", "", &["front"]),
+    ("web", "", &["front", "serve", "resident"]),
     ("mcp-server", "", &["front"]),
     (
         "cli",
@@ -167,6 +170,7 @@ const PARTS: &[(&str, &str, &[&str])] = &[
             "a2a-server",
             "stream",
             "resident",
+            "web",
             "mcp-server",
             "admin",
             "output",

@@ -1,0 +1,42 @@
+//! Secrets that clients show, and what a server keeps of them.
+
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+/// The digest of a secret. Comparing two takes the same time whether they are equal or not.
+#[derive(Debug, Clone, Copy, Eq)]
+pub struct SecretDigest([u8; 32]);
+
+impl SecretDigest {
+    pub fn of(secret: &str) -> Self {
+        Self(Sha256::digest(secret.as_bytes()).into())
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl PartialEq for SecretDigest {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
+    }
+}
+
+/// A new secret of 244 random bits, as 64 letters and digits.
+pub fn random_secret() -> String {
+    format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_equal_for_equal_secrets_only() {
+        let (one, other) = (random_secret(), random_secret());
+        assert!(one.len() == 64 && one != other);
+        assert!(SecretDigest::of(&one) == SecretDigest::of(&one));
+        assert!(SecretDigest::of(&one) != SecretDigest::of(&other));
+    }
+}
