@@ -99,6 +99,13 @@ impl Config {
             resume_tasks: options.resume_tasks,
         })
     }
+
+    /// Folders that have workspaces of several tasks in them.
+    pub(crate) fn shared_folders(&self) -> Vec<PathBuf> {
+        // With one owner, what the operator opened are the operator's own projects.
+        let opened = self.allowed_root.iter().filter(|_| self.has_owners);
+        [&self.workspace_root].into_iter().chain(opened).cloned().collect()
+    }
 }
 
 fn check_exposed(host: &str, has_token: bool, behind_proxy: bool) -> Result<(), Failure> {

@@ -82,8 +82,10 @@ async fn start(
     } else if !access.has_tokens() {
         tell("Warning: no token is required: every program of this user can give tasks to this server");
     }
+    let mut sessions = session_options(request, env, options.allow_network);
+    sessions.shared_folders = config.shared_folders();
     let service = Service::new(Parts {
-        request: session_options(request, env, options.allow_network),
+        request: sessions,
         env: session_env(env),
         config,
         access,

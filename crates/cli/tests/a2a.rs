@@ -19,6 +19,8 @@ mod methods;
 mod peers;
 #[path = "a2a/replicas.rs"]
 mod replicas;
+#[path = "a2a/sandboxed.rs"]
+mod sandboxed;
 #[path = "a2a/server.rs"]
 mod server;
 #[path = "a2a/streams.rs"]

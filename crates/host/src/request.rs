@@ -47,6 +47,8 @@ pub struct Request {
     pub sandbox_allow: Vec<String>,
     /// `--sandbox-report`
     pub sandbox_report: Option<PathBuf>,
+    /// Folders with workspaces of several sessions: of what is in them, commands see only their own workspace.
+    pub shared_folders: Vec<PathBuf>,
     pub skip_trust: bool,
     /// The project's settings and `.env` files are not read, trusted or not.
     pub ignores_project_settings: bool,
