@@ -67,16 +67,16 @@ impl SandboxPaths {
             refuse_broad(path, &homes)?;
         }
         let own = real(&request.gemini_dir);
-        let shared = distinct(request.grants.shared.iter().map(|path| real(path)));
-        let is_shared = |root: &Path| shared.iter().any(|folder| root != folder && root.starts_with(folder));
+        let more = distinct(request.grants.hidden.iter().map(|path| real(path)));
+        let is_meant = |root: &Path| more.iter().any(|folder| root != folder && root.starts_with(folder));
         let is_secret = |root: &Path| {
             let is_listed = root.starts_with(&own) || hidden.iter().any(|path| root.starts_with(path));
-            is_listed && !is_shared(root)
+            is_listed && !is_meant(root)
         };
         if let Some(secret) = roots.iter().find(|root| is_secret(root)) {
             return Err(RootError::Secret(secret.clone()));
         }
-        hidden.extend(shared.into_iter().filter(|folder| !roots.contains(folder)));
+        hidden.extend(more.into_iter().filter(|path| !roots.contains(path)));
         let mut hidden = distinct(hidden.into_iter());
         hidden.retain(|path| !allowed.iter().any(|open| path.starts_with(open)));
         let mut places = Self { temp: temp(&request.temp, &homes), hidden, ..Self::default() };

@@ -83,7 +83,7 @@ fn of_a_folder_with_several_workspaces_only_the_own_one_is_seen() {
         for workspace in ["anna/1", "anna/2", "ben/1"] {
             fs::create_dir_all(shared.join(workspace)).unwrap();
         }
-        let grants = Grants { shared: vec![shared.clone()], ..Grants::default() };
+        let grants = Grants { hidden: vec![shared.clone(), base.join("tokens")], ..Grants::default() };
         let own = vec![shared.join("anna/1")];
         let request = SandboxRequest { roots: own, temp: base.join("w"), grants, ..request(&base) };
         let places = SandboxPaths::survey(&request).unwrap();
@@ -92,6 +92,7 @@ fn of_a_folder_with_several_workspaces_only_the_own_one_is_seen() {
         for other in ["anna/2/file", "ben/1/file", ".used/1"] {
             assert_eq!(access(other), PathAccess::Hidden, "{other}");
         }
+        assert_eq!(places.access_to(&base.join("tokens")).0, PathAccess::Hidden);
         let whole = SandboxRequest { roots: vec![base.join("home/.gemini/tmp")], ..request };
         assert!(matches!(SandboxPaths::survey(&whole), Err(RootError::Secret(_))));
     }

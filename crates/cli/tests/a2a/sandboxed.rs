@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 
 use pollux_test_support::{Reply, TestHome, reply};
 use serde_json::{Value, json};
@@ -61,7 +60,7 @@ fn a_server_without_options_runs_commands_in_a_sandbox() {
 }
 
 #[test]
-fn commands_of_one_task_do_not_see_the_files_of_another() {
+fn commands_of_one_task_see_neither_other_tasks_nor_tokens_nor_the_store() {
     for level in ["true", "landlock"] {
         for is_default in [true, false] {
             let home = TestHome::new();
@@ -69,8 +68,11 @@ fn commands_of_one_task_do_not_see_the_files_of_another() {
                 continue;
             }
             let folder = if is_default { ".gemini/tmp/a2a-workspaces" } else { "workspaces" };
-            let all = home.home().join(folder).join("*/*/secret.txt");
-            let look = format!("echo of-ben > secret.txt; cat {}; true", all.display());
+            let place = |path: &str| home.home().join(path).display().to_string();
+            let (tokens, store) = (place("tokens"), place("store"));
+            let secrets = place(&format!("{folder}/*/*/secret.txt"));
+            let look =
+                format!("echo of-ben > secret.txt; cat {secrets} {tokens} {store}/tasks/*/lease; true");
             let replies = [
                 shell("echo of-anna > secret.txt"),
                 reply().text("written"),
@@ -78,27 +80,29 @@ fn commands_of_one_task_do_not_see_the_files_of_another() {
                 reply().text("looked"),
             ];
             let stage = Stage::in_home(home, replies);
-            let tokens = stage.home.home().join("tokens");
             let (anna, ben) = ("a".repeat(40), "b".repeat(40));
             write_tokens(&tokens, &format!("anna {anna}\nben {ben}\n"));
-            let mut flags = vec!["--token-file", tokens.to_str().unwrap()];
+            let store = format!("file:{store}");
+            let mut flags = vec!["--token-file", &tokens, "--store", &store];
             if !is_default {
                 flags.extend(["--workspace-root", stage.root.to_str().unwrap()]);
             }
             let mut server = serve(&stage, level, &flags);
-            server.token = Some(anna);
+            server.token = Some(anna.clone());
             assert_eq!(said(&run(&server)), "written");
             server.token = Some(ben);
             let task = run(&server);
             assert_eq!(said(&task), "looked", "{task}");
             let told = told(&stage);
             assert!(told.contains("of-ben"), "{level}, default root {is_default}: its own file: {told}");
-            assert!(!told.contains("of-anna"), "{level}, default root {is_default}: {told}");
+            for secret in ["of-anna", &anna, "replica-"] {
+                assert!(!told.contains(secret), "{level}, default root {is_default}: {secret} in {told}");
+            }
         }
     }
 }
 
-fn write_tokens(file: &Path, text: &str) {
+fn write_tokens(file: &str, text: &str) {
     fs::write(file, text).unwrap();
     fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
 }
