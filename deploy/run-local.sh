@@ -19,7 +19,7 @@ newest=$(ls -t target/release/pollux target/debug/pollux 2>/dev/null | head -n 1
 program=${1:-${newest:-$(command -v pollux || true)}}
 [ -x "$program" ] || fail "no program: build it with \`cargo build --release\`, or name it"
 program=$(realpath "$program")
-scripts/object-stores.sh >/dev/null 2>&1 || true
+[ -e target/s3-server/installed ] || scripts/object-stores.sh >/dev/null 2>&1 || true
 moto=target/s3-server/python/bin/moto_server
 [ -e target/s3-server/installed ] || fail "no S3 server: scripts/object-stores.sh could not install it"
 

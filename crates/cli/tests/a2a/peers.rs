@@ -1,13 +1,15 @@
-//! Clients that others wrote, if `scripts/python-peers.sh` and `scripts/a2a-peers.sh` have installed them.
+//! Programs that others wrote, if `scripts/python-peers.sh`, `scripts/a2a-peers.sh` and `scripts/object-stores.sh` have
+//! installed them.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use pollux_test_support::{Reply, Run, reply};
 use serde_json::json;
 
 use crate::installed::installed;
-use crate::server::Stage;
+use crate::server::{Stage, binary};
 
 /// How long a client may take for all its steps.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -148,4 +150,16 @@ fn the_javascript_client_speaks_0_3_over_json_rpc() {
 #[test]
 fn the_javascript_client_speaks_0_3_over_http() {
     javascript("HTTP+JSON", "Error");
+}
+
+#[test]
+fn a_task_goes_from_one_replica_of_the_local_deployment_to_the_other() {
+    if installed("s3-server", "object-stores.sh").is_none() {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/run-local.sh");
+    let run = Command::new(script).arg(binary()).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success(), "{out}\n{err}");
+    assert!(out.contains("the task went from one replica to the other"), "{out}");
 }
