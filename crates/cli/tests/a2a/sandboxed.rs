@@ -40,7 +40,7 @@ fn told(stage: &Stage) -> String {
 }
 
 fn serve(stage: &Stage, level: &str, flags: &[&str]) -> Server {
-    let args = ["-m", "test-model", "a2a", "serve"].iter().chain(flags).copied();
+    let args = ["-m", "test-model", "a2a", "serve"].into_iter().chain(flags.iter().copied());
     stage.start(stage.home.command(binary(), args).env("GEMINI_SANDBOX", level)).unwrap()
 }
 
