@@ -17,7 +17,7 @@ pub(crate) struct CardFacts<'a> {
 /// The card. Names and skill are upstream's, which clients select by.
 pub(crate) fn card(facts: &CardFacts<'_>) -> Value {
     let CardFacts { url, needs_token } = facts;
-    let (root, old_http) = (format!("{url}/"), format!("{url}/v1"));
+    let root = format!("{url}/");
     let interface = |url: &str, binding: &str, version: Version| json!({"url": url, "protocolBinding": binding, "protocolVersion": version.as_str()});
     let requirements: Vec<Value> = if *needs_token { vec![json!({"bearerAuth": []})] } else { Vec::new() };
     let new_requirements: Vec<Value> =
@@ -36,7 +36,8 @@ pub(crate) fn card(facts: &CardFacts<'_>) -> Value {
             interface(&root, "JSONRPC", Version::One),
             interface(url, "HTTP+JSON", Version::One),
             interface(&root, "JSONRPC", Version::Old),
-            interface(&old_http, "HTTP+JSON", Version::Old),
+            // Clients of 0.3 add `/v1` themselves.
+            interface(url, "HTTP+JSON", Version::Old),
         ],
         "provider": {"organization": "Pollux", "url": "https://github.com/google-gemini/gemini-cli"},
         "version": pollux_host::VERSION,

@@ -66,16 +66,33 @@ impl ErrorKind {
     /// The status word of `google.rpc.Status`, and the reason of its details.
     fn words(self) -> (&'static str, Option<&'static str>) {
         match self {
-            Self::Parse | Self::InvalidRequest | Self::InvalidParams => ("INVALID_ARGUMENT", None),
-            Self::MethodNotFound => ("NOT_FOUND", None),
-            Self::Internal => ("INTERNAL", None),
+            Self::Parse | Self::InvalidRequest => ("INVALID_ARGUMENT", Some("INVALID_REQUEST")),
+            Self::InvalidParams => ("INVALID_ARGUMENT", Some("INVALID_PARAMS")),
+            Self::MethodNotFound => ("NOT_FOUND", Some("METHOD_NOT_FOUND")),
+            Self::Internal => ("INTERNAL", Some("INTERNAL_ERROR")),
             Self::Unavailable => ("UNAVAILABLE", None),
             Self::TooMany => ("RESOURCE_EXHAUSTED", None),
             Self::TaskNotFound => ("NOT_FOUND", Some("TASK_NOT_FOUND")),
             Self::NotCancelable => ("FAILED_PRECONDITION", Some("TASK_NOT_CANCELABLE")),
-            Self::NoPush => ("UNIMPLEMENTED", Some("PUSH_NOTIFICATION_NOT_SUPPORTED")),
-            Self::Unsupported => ("UNIMPLEMENTED", Some("UNSUPPORTED_OPERATION")),
-            Self::Version => ("UNIMPLEMENTED", Some("VERSION_NOT_SUPPORTED")),
+            Self::NoPush => ("FAILED_PRECONDITION", Some("PUSH_NOTIFICATION_NOT_SUPPORTED")),
+            Self::Unsupported => ("FAILED_PRECONDITION", Some("UNSUPPORTED_OPERATION")),
+            Self::Version => ("FAILED_PRECONDITION", Some("VERSION_NOT_SUPPORTED")),
+        }
+    }
+
+    /// The name that clients of 0.3 know the error by over HTTP.
+    fn old_name(self) -> &'static str {
+        match self {
+            Self::Parse => "JSONParseError",
+            Self::InvalidRequest => "InvalidRequestError",
+            Self::MethodNotFound => "MethodNotFoundError",
+            Self::InvalidParams => "InvalidParamsError",
+            Self::Internal | Self::Unavailable => "InternalError",
+            Self::TaskNotFound => "TaskNotFoundError",
+            Self::NotCancelable => "TaskNotCancelableError",
+            Self::NoPush => "PushNotificationNotSupportedError",
+            Self::Unsupported | Self::TooMany => "UnsupportedOperationError",
+            Self::Version => "VersionNotSupportedError",
         }
     }
 }
@@ -105,15 +122,19 @@ impl A2aError {
     }
 
     /// The response of HTTP+JSON.
-    pub(crate) fn to_http(&self) -> Response {
+    pub(crate) fn to_http(&self, version: Version) -> Response {
         let status = self.kind.status();
-        let details: Vec<Value> = self.info().into_iter().collect();
-        let error = json!({"error": {
-            "code": status.as_u16(),
-            "status": self.kind.words().0,
-            "message": self.message,
-            "details": details,
-        }});
+        let error = match version {
+            Version::Old => {
+                json!({"code": self.kind.code(), "type": self.kind.old_name(), "message": self.message})
+            }
+            Version::One => json!({"error": {
+                "code": status.as_u16(),
+                "status": self.kind.words().0,
+                "message": self.message,
+                "details": self.info().into_iter().collect::<Vec<Value>>(),
+            }}),
+        };
         let response = Response::json(status, &error);
         match self.kind {
             ErrorKind::Unavailable | ErrorKind::TooMany => response.header(header::RETRY_AFTER, RETRY_AFTER),
@@ -160,7 +181,7 @@ mod tests {
             (ErrorKind::Unsupported, -32004, 400, Some("UNSUPPORTED_OPERATION")),
             (ErrorKind::Version, -32009, 400, Some("VERSION_NOT_SUPPORTED")),
             (ErrorKind::Unavailable, -32603, 503, None),
-            (ErrorKind::InvalidParams, -32602, 400, None),
+            (ErrorKind::InvalidParams, -32602, 400, Some("INVALID_PARAMS")),
         ] {
             assert_eq!((kind.code(), kind.status().as_u16(), kind.words().1), (code, status, reason));
         }

@@ -12,7 +12,7 @@ use crate::access::Caller;
 use crate::error::{A2aError, ErrorKind};
 use crate::open_streams::Slot;
 use crate::service::{Sent, Service};
-use crate::store::{ListQuery, is_task_id};
+use crate::store::{ListQuery, is_page_token, is_task_id};
 use crate::task::Task;
 
 /// How long a request waits for a task that works.
@@ -161,7 +161,13 @@ async fn send(
     let history = history_length(configuration)?;
     refuse_push(params)?;
     let sent = send_message(service, caller, params).await?;
-    let waits = is_set("blocking") != Some(false) && is_set("returnImmediately") != Some(true);
+    let waits = match manner.dialect {
+        // Buffers leave out what is false.
+        Dialect::OldBuffers => configuration.is_null() || is_set("blocking") == Some(true),
+        Dialect::Tagged | Dialect::One => {
+            is_set("blocking") != Some(false) && is_set("returnImmediately") != Some(true)
+        }
+    };
     if waits {
         rested(service, &sent).await;
     }
@@ -255,10 +261,7 @@ async fn list(
         None => None,
     };
     let token = text("pageToken").map(str::to_owned);
-    if token
-        .as_ref()
-        .is_some_and(|token| !token.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'))
-    {
+    if token.as_ref().is_some_and(|token| !is_page_token(token)) {
         return Err(A2aError::params("invalid `pageToken`"));
     }
     let query = ListQuery { context: text("contextId").map(str::to_owned), state, after, size, token };

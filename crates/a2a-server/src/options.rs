@@ -50,6 +50,7 @@ pub(crate) struct Config {
     pub(crate) replica: String,
     pub(crate) public_url: Option<String>,
     pub(crate) audit_log: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
     pub(crate) max_tasks: usize,
     pub(crate) max_tokens: Option<u64>,
     pub(crate) resume_tasks: bool,
@@ -94,10 +95,19 @@ impl Config {
             replica: format!("{replica}-{}", Uuid::new_v4().simple()),
             public_url: options.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
             audit_log: options.audit_log.clone().map(absolute),
+            token_file: options.token_file.clone().map(absolute),
             max_tasks: options.max_tasks.unwrap_or(MAX_TASKS),
             max_tokens: options.max_tokens,
             resume_tasks: options.resume_tasks,
         })
+    }
+
+    /// What commands of a task must not see: workspaces of other tasks, tokens of other owners, and what is recorded.
+    pub(crate) fn hidden_places(&self) -> Vec<PathBuf> {
+        // With one owner, what the operator opened are the operator's own projects.
+        let opened = self.allowed_root.iter().filter(|_| self.has_owners);
+        let files = self.token_file.iter().chain(&self.audit_log);
+        [&self.workspace_root].into_iter().chain(opened).chain(files).cloned().collect()
     }
 }
 

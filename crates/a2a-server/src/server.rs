@@ -1,7 +1,8 @@
 //! Starts the server, looks after abandoned tasks, and stops without losing any.
 
+use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use pollux_host::request::Request;
 use pollux_host::{VERSION, cannot_start};
 use pollux_net::client::ClientOptions;
 use pollux_serve::{Limits, serve};
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
@@ -30,6 +32,7 @@ use crate::options::{Config, ServeOptions, is_loopback};
 use crate::service::{Parts, Service};
 use crate::site::A2aSite;
 use crate::store::TaskStore;
+use crate::workspace;
 
 /// The longest request.
 const MAX_BODY: usize = 32 * 1024 * 1024;
@@ -74,7 +77,7 @@ async fn start(
     let address = listener.local_addr().map_err(|error| cannot_start(&error))?;
     let url = config.public_url.clone().unwrap_or_else(|| local_url(&config.host, address));
     let audit = Audit::open(config.audit_log.as_deref())?;
-    let scratch = tempfile::tempdir().map_err(|error| cannot_start(&error))?;
+    let scratch = scratch(&config).map_err(|error| cannot_start(&error))?;
     tell(&format!("[CoreAgent] Agent Server started on {url}"));
     tell(&format!("[CoreAgent] Agent Card: {url}/.well-known/agent-card.json"));
     if let Some(file) = own_token {
@@ -82,8 +85,11 @@ async fn start(
     } else if !access.has_tokens() {
         tell("Warning: no token is required: any program run by this user can give tasks to this server");
     }
+    let mut sessions = session_options(request, env, options.allow_network);
+    sessions.hidden_places = config.hidden_places();
+    sessions.hidden_places.extend(store.blobs.folder().map(Path::to_path_buf));
     let service = Service::new(Parts {
-        request: session_options(request, env, options.allow_network),
+        request: sessions,
         env: session_env(env),
         config,
         access,
@@ -157,6 +163,12 @@ async fn open_store(
     }
     let sole_owner = sole_owner.map(str::to_owned);
     Ok(TaskStore { blobs, replica: config.replica.clone(), is_shared: !is_memory, sole_owner })
+}
+
+/// A folder for archives on their way, where no command can see them.
+fn scratch(config: &Config) -> io::Result<TempDir> {
+    workspace::create(&config.workspace_root)?;
+    tempfile::Builder::new().prefix(workspace::SCRATCH).tempdir_in(&config.workspace_root)
 }
 
 async fn bind(config: &Config) -> Result<TcpListener, Failure> {

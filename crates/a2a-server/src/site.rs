@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use pollux_a2a::protocol::{Dialect, Method as A2aMethod, Version};
+use pollux_a2a::protocol::{Dialect, Method as A2aMethod, Version, with_json_names};
 use pollux_serve::{Head, Method, Params, Request, Response, RouteMatch, Routes, Site, StatusCode, header};
 use serde_json::{Map, Value, json};
 
@@ -150,13 +150,13 @@ async fn http(
 ) -> Response {
     let named = match rpc::named_version(&request.head) {
         Ok(named) => named,
-        Err(error) => return error.to_http(),
+        Err(error) => return error.to_http(version),
     };
     let version = if version == Version::Old { version } else { named.unwrap_or(version) };
     let wants = rpc::wants_extension(&request.head);
     let manner =
         CallManner { dialect: Dialect::of_http(version), with_metadata: version == Version::Old || wants };
-    let answered = match params(request, path) {
+    let answered = match params(request, path, version) {
         Ok(params) => call(service, caller, method, &params, manner).await,
         Err(error) => Err(error),
     };
@@ -168,7 +168,7 @@ async fn http(
             Response::document(StatusCode::OK, kind, value.to_string())
         }
         Ok(MethodAnswer::Stream(stream)) => streams::respond(service, stream, manner, |update| update),
-        Err(error) => error.to_http(),
+        Err(error) => error.to_http(version),
     };
     if wants {
         response.header(header::HeaderName::from_static("a2a-extensions"), EXTENSION)
@@ -178,7 +178,7 @@ async fn http(
 }
 
 /// The parameters of a request: of its body, its query and its path.
-fn params(request: &Request, path: &Params) -> Result<Value, A2aError> {
+fn params(request: &Request, path: &Params, version: Version) -> Result<Value, A2aError> {
     let body = if request.body.trim_ascii().is_empty() {
         Map::new()
     } else {
@@ -188,7 +188,7 @@ fn params(request: &Request, path: &Params) -> Result<Value, A2aError> {
             Err(_) => return Err(A2aError::new(ErrorKind::Parse, "the body is not valid JSON")),
         }
     };
-    let mut params = body;
+    let mut params = if version == Version::Old { with_json_names(body) } else { body };
     for (name, value) in request.head.query.iter() {
         params.entry(name).or_insert_with(|| json!(value));
     }

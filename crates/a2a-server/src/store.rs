@@ -20,7 +20,7 @@ use crate::error::{A2aError, ErrorKind};
 use crate::task::record::Record;
 
 use self::events::Cursor;
-pub(crate) use index::{ListQuery, Listed};
+pub(crate) use index::{ListQuery, Listed, is_page_token};
 
 /// The store must answer the check of readiness within this time.
 const READY: Duration = Duration::from_secs(2);

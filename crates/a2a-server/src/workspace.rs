@@ -12,6 +12,8 @@ use crate::options::Config;
 
 /// Notes on who used which folder last. No owner has such a name.
 const USED: &str = ".used";
+/// How folders for archives begin, for the same reason.
+pub(crate) const SCRATCH: &str = ".scratch-";
 
 /// The workspace of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -337,6 +337,10 @@ impl Blobs for FileBlobs {
     fn place(&self) -> String {
         format!("file:{}", self.root.display())
     }
+
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.root)
+    }
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

@@ -70,6 +70,11 @@ pub trait Blobs: Send + Sync {
 
     /// The store's address for people, without parameters: `s3://bucket/prefix`.
     fn place(&self) -> String;
+
+    /// The folder of this machine that has the objects, if one has.
+    fn folder(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// An object.

@@ -11,10 +11,16 @@ mod access;
 mod approvals;
 #[path = "a2a/http.rs"]
 mod http;
+#[path = "peers/installed.rs"]
+mod installed;
 #[path = "a2a/methods.rs"]
 mod methods;
+#[path = "a2a/peers.rs"]
+mod peers;
 #[path = "a2a/replicas.rs"]
 mod replicas;
+#[path = "a2a/sandboxed.rs"]
+mod sandboxed;
 #[path = "a2a/server.rs"]
 mod server;
 #[path = "a2a/streams.rs"]

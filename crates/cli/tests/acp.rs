@@ -14,6 +14,8 @@ mod clients;
 mod editor;
 #[path = "acp/framing.rs"]
 mod framing;
+#[path = "peers/installed.rs"]
+mod installed;
 #[path = "acp/leaving.rs"]
 mod leaving;
 #[path = "acp/peer.rs"]

@@ -44,6 +44,7 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
         api_key_env: options.api_key_env.clone(),
         sandbox_allow,
         sandbox_report: options.sandbox_report.clone(),
+        hidden_places: options.hidden_places.clone(),
         reserved: options.reserved,
         only_extensions: options.extensions.clone(),
         extensions: OnceLock::new(),

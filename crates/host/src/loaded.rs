@@ -50,6 +50,7 @@ pub struct Loaded {
     pub(crate) sandbox_allow: Vec<Right>,
     /// `--sandbox-report`
     pub(crate) sandbox_report: Option<PathBuf>,
+    pub(crate) hidden_places: Vec<PathBuf>,
     pub(crate) reserved: Reserved,
     /// `--extensions`
     pub(crate) only_extensions: Vec<String>,

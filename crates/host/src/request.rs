@@ -47,6 +47,8 @@ pub struct Request {
     pub sandbox_allow: Vec<String>,
     /// `--sandbox-report`
     pub sandbox_report: Option<PathBuf>,
+    /// More places that sandboxed commands must not see. A workspace in one of them is seen, but nothing around it.
+    pub hidden_places: Vec<PathBuf>,
     pub skip_trust: bool,
     /// The project's settings and `.env` files are not read, trusted or not.
     pub ignores_project_settings: bool,

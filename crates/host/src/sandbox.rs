@@ -472,6 +472,7 @@ fn request(loaded: &Loaded, level: Option<Level>) -> Result<SandboxRequest, Fail
         // Other projects' folders of this kind are hidden.
         grants: pollux_sandbox::Grants {
             visible: vec![loaded.project.temp_dir().to_path_buf()],
+            hidden: loaded.hidden_places.clone(),
             devices: loaded.groups.tools.sandbox.devices.iter().map(PathBuf::from).collect(),
             ..pollux_sandbox::Grants::default()
         },

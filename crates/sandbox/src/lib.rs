@@ -107,6 +107,8 @@ pub struct Grants {
     pub replaced: Vec<(PathBuf, PathBuf)>,
     /// Files that can be read, with others to be seen in their place, where the level has a view of its own.
     pub overlaid: Vec<(PathBuf, PathBuf)>,
+    /// More places that commands must not see. A workspace in one of them is seen, but nothing around it.
+    pub hidden: Vec<PathBuf>,
     /// Devices beyond those that every program has, as the user names them.
     pub devices: Vec<PathBuf>,
     /// Protected files that may be written.

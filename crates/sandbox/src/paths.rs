@@ -67,11 +67,17 @@ impl SandboxPaths {
             refuse_broad(path, &homes)?;
         }
         let own = real(&request.gemini_dir);
-        let is_secret =
-            |root: &Path| root.starts_with(&own) || hidden.iter().any(|path| root.starts_with(path));
+        let more = distinct(request.grants.hidden.iter().map(|path| real(path)));
+        let is_meant = |root: &Path| more.iter().any(|folder| root != folder && root.starts_with(folder));
+        let is_secret = |root: &Path| {
+            let is_listed = root.starts_with(&own) || hidden.iter().any(|path| root.starts_with(path));
+            is_listed && !is_meant(root)
+        };
         if let Some(secret) = roots.iter().find(|root| is_secret(root)) {
             return Err(RootError::Secret(secret.clone()));
         }
+        hidden.extend(more.into_iter().filter(|path| !roots.contains(path)));
+        let mut hidden = distinct(hidden.into_iter());
         hidden.retain(|path| !allowed.iter().any(|open| path.starts_with(open)));
         let mut places = Self { temp: temp(&request.temp, &homes), hidden, ..Self::default() };
         for root in &roots {

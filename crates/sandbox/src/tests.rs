@@ -76,6 +76,29 @@ fn a_home_directory_or_its_parent_is_not_a_valid_workspace() {
 }
 
 #[test]
+fn of_a_folder_with_several_workspaces_only_the_own_one_is_seen() {
+    let (_folder, base) = scratch();
+    for shared in ["all", "home/.gemini/tmp/all"] {
+        let shared = base.join(shared);
+        for workspace in ["anna/1", "anna/2", "ben/1"] {
+            fs::create_dir_all(shared.join(workspace)).unwrap();
+        }
+        let grants = Grants { hidden: vec![shared.clone(), base.join("tokens")], ..Grants::default() };
+        let own = vec![shared.join("anna/1")];
+        let request = SandboxRequest { roots: own, temp: base.join("w"), grants, ..request(&base) };
+        let places = SandboxPaths::survey(&request).unwrap();
+        let access = |path: &str| places.access_to(&shared.join(path)).0;
+        assert_eq!(access("anna/1/file"), PathAccess::Writable);
+        for other in ["anna/2/file", "ben/1/file", ".used/1"] {
+            assert_eq!(access(other), PathAccess::Hidden, "{other}");
+        }
+        assert_eq!(places.access_to(&base.join("tokens")).0, PathAccess::Hidden);
+        let whole = SandboxRequest { roots: vec![base.join("home/.gemini/tmp")], ..request };
+        assert!(matches!(SandboxPaths::survey(&whole), Err(RootError::Secret(_))));
+    }
+}
+
+#[test]
 fn allowed_paths_are_no_longer_hidden() {
     let (_folder, base) = scratch();
     let request = SandboxRequest { allowed: vec![base.join("home/.ssh")], ..request(&base) };

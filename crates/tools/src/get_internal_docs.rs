@@ -19,6 +19,7 @@ macro_rules! pages {
 /// Every page by its path in the book.
 const PAGES: &[(&str, &str)] = pages![
     "SUMMARY.md",
+    "a2a-deploy.md",
     "a2a-server.md",
     "acp.md",
     "agents.md",

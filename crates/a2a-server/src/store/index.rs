@@ -8,13 +8,16 @@ use pollux_a2a::protocol::TaskState;
 use pollux_blobs::Condition;
 use pollux_domain::time::Timestamp;
 
-use super::{TaskStore, key, prefix};
+use super::{TaskStore, is_task_id, key, prefix};
 use crate::access::short_digest;
 use crate::error::A2aError;
 use crate::task::record::Record;
 
 /// Greater than every time, in milliseconds.
 const END_OF_TIME: i64 = 9_999_999_999_999;
+
+/// Characters of the digest of a context.
+const DIGEST: usize = 12;
 
 const LETTERS: &[(TaskState, char)] = &[
     (TaskState::Submitted, 's'),
@@ -56,8 +59,18 @@ fn name(record: &Record) -> String {
     format!("{inverse:013}-{letter}-{}-{}", context_digest(&record.context), record.id)
 }
 
+/// Whether a client may have got this as the token of a page: the name of an entry.
+pub(crate) fn is_page_token(token: &str) -> bool {
+    let fields: Vec<&str> = token.splitn(4, '-').collect();
+    let [time, letter, context, id] = fields.as_slice() else { return false };
+    let is_number = time.len() == 13 && time.bytes().all(|byte| byte.is_ascii_digit());
+    let is_letter = LETTERS.iter().any(|(_, known)| letter.chars().eq([*known]));
+    let is_digest = context.len() == DIGEST && context.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_number && is_letter && is_digest && is_task_id(id)
+}
+
 fn context_digest(context: &str) -> String {
-    short_digest(context).chars().take(12).collect()
+    short_digest(context).chars().take(DIGEST).collect()
 }
 
 impl ListQuery {
@@ -163,12 +176,16 @@ mod tests {
             sizes.push(page.tasks.len());
             all.extend(page.tasks);
             query.token = page.token;
+            assert!(query.token.as_deref().is_none_or(is_page_token), "{query:?}");
             if query.token.is_none() {
                 break;
             }
         }
         assert_eq!(sizes, [100, 100, 50]);
         assert_eq!((all[0].as_str(), all[249].as_str()), ("t-249", "t-0"));
+        for wrong in ["", "x", "invalid-token-xyz", "8299999998999-q-000000000000-t", "8299999998999-w-0-t"] {
+            assert!(!is_page_token(wrong), "{wrong}");
+        }
         let working = ListQuery { size: 10, state: Some(TaskState::Working), ..ListQuery::default() };
         assert_eq!(store.list("anna", &working).await.unwrap().total, 125);
         let other = ListQuery { size: 10, context: Some("x".into()), ..ListQuery::default() };

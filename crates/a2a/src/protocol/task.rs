@@ -56,7 +56,11 @@ impl TaskState {
 
     pub fn word(self, dialect: Dialect) -> &'static str {
         let names = STATES.iter().find(|(state, ..)| *state == self);
-        names.map_or("", |(_, old, one)| if dialect.is_tagged() { old } else { one })
+        match (self, dialect) {
+            // The protocol buffers of 0.3 had two letters l.
+            (Self::Canceled, Dialect::OldBuffers) => "TASK_STATE_CANCELLED",
+            _ => names.map_or("", |(_, old, one)| if dialect.is_tagged() { old } else { one }),
+        }
     }
 }
 
@@ -171,5 +175,22 @@ impl Task {
             fields.insert("metadata".to_owned(), Value::Object(self.metadata.clone()));
         }
         Value::Object(fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_read_back_in_every_dialect() {
+        for (state, ..) in STATES {
+            for dialect in [Dialect::Tagged, Dialect::OldBuffers, Dialect::One] {
+                assert_eq!(TaskState::named(state.word(dialect)), Some(*state), "{dialect:?}");
+            }
+        }
+        let canceled = |dialect| TaskState::Canceled.word(dialect);
+        assert_eq!(canceled(Dialect::One), "TASK_STATE_CANCELED");
+        assert_eq!(canceled(Dialect::OldBuffers), "TASK_STATE_CANCELLED");
     }
 }

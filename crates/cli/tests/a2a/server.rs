@@ -60,7 +60,7 @@ impl Stage {
         Some(text.trim().strip_prefix("local ").unwrap().to_owned())
     }
 
-    /// Starts a server with these flags.
+    /// Starts a server with these flags, whose commands run without a sandbox.
     pub(crate) fn serve(&self, flags: &[&str]) -> Server {
         self.try_serve(flags).unwrap_or_else(|said| panic!("{said}"))
     }
@@ -68,12 +68,8 @@ impl Stage {
     /// The same; what it said if it did not start.
     pub(crate) fn try_serve(&self, flags: &[&str]) -> Result<Server, String> {
         let root = self.root.to_str().unwrap();
-        let mut args = vec!["-m", "test-model"];
-        if !flags.contains(&"--sandboxed") {
-            args.push("--sandbox=false");
-        }
-        args.extend(["a2a", "serve", "--workspace-root", root]);
-        args.extend(flags.iter().filter(|flag| **flag != "--sandboxed"));
+        let mut args = vec!["-m", "test-model", "--sandbox=false", "a2a", "serve", "--workspace-root", root];
+        args.extend(flags);
         self.start(self.home.command(binary(), args))
     }
 

@@ -1,21 +1,11 @@
 //! Clients that others wrote, if `scripts/python-peers.sh` and `scripts/acp-peers.sh` have installed them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 
+use crate::installed::installed;
 use crate::peer::{binary, calls, home, says};
-
-/// A folder below `target`; `None`, and a line that says so, where the script has not run.
-fn installed(folder: &str, script: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(folder);
-    let complete = folder.join("installed").exists();
-    if !complete {
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), "skipped: scripts/{script} has not installed the client");
-    }
-    complete.then_some(folder)
-}
 
 fn script(home: &pollux_test_support::TestHome, replies: &[String]) -> String {
     let file = home.home().join("replies.jsonl");
