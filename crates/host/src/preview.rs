@@ -83,6 +83,7 @@ pub fn first_request(request: &Request, loaded: &Loaded, interactive: bool) -> R
         late_tools: shelf.map(|shelf| shelf as Arc<dyn ToolSource>),
         session_tools: None,
         terminals: None,
+        editor: None,
         clock,
         recorder: Recorder::disabled(),
         context,
