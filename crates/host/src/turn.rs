@@ -11,6 +11,7 @@ use pollux_config::groups::Model;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::changes::Changes;
 use pollux_domain::content::Content;
+use pollux_domain::editor::EditorView;
 use pollux_domain::event::{Op, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
@@ -221,6 +222,7 @@ async fn assemble(
         late_tools,
         session_tools: turn.request.client_tools.as_ref().map(|tools| Arc::clone(&tools.0)),
         terminals: Some(Arc::new(OwnTerminals::new(loaded, Arc::clone(&background)))),
+        editor: services.editor.clone().map(|companion| companion as Arc<dyn EditorView>),
         clock,
         recorder,
         context,

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::{Admits, open_files};
+use crate::detect::detect;
 use crate::diffs::{DiffAnswer, Diffs};
 use crate::discovery::{Found, Surroundings, Unreachable, Way, discover};
 
@@ -142,6 +143,11 @@ impl Companion {
     /// Changes with the files that the editor reports.
     pub fn file_changes(&self) -> watch::Receiver<Option<Arc<EditorFiles>>> {
         self.heard.files.subscribe()
+    }
+
+    /// Whether the terminal is that of an editor.
+    pub fn is_in_editor(&self) -> bool {
+        detect(&self.setup.around.env).is_some()
     }
 
     /// Waits until it is connected or has failed.

@@ -33,6 +33,7 @@ mod sandbox_slot;
 mod save_memory;
 mod shown;
 mod untrusted;
+mod visible_files;
 mod walk;
 mod web_fetch;
 mod workspace;
@@ -53,6 +54,7 @@ pub use discovered::{Discovered, DiscoveryError, DiscoverySetup, UnclosedQuote, 
 pub use path_list::list_paths;
 pub use read_many_files::{ReadMany, ReadManyError, ReadManyRequest, Skipped, read_many};
 pub use sandbox_slot::SandboxSlot;
+pub use visible_files::VisibleFiles;
 pub use web_fetch::WebFetchSetup;
 pub use workspace::{MAX_EXTRA_DIRECTORIES, Workspace, WorkspaceError, WorkspaceSetup, real_path};
 
