@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::context::{Admits, open_files};
 use crate::detect::detect;
 use crate::diffs::{DiffAnswer, Diffs};
-use crate::discovery::{Found, Surroundings, Unreachable, Way, discover};
+use crate::discovery::{FoundCompanion, Surroundings, Unreachable, Way, discover};
 
 /// The name of the one server.
 const NAME: &str = "ide";
@@ -27,6 +27,8 @@ const CLOSE: &str = "closeDiff";
 /// How often a lost companion is looked for, with pauses that double.
 const MAX_TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// How long a new companion may take to tell of its files.
+const FIRST_FILES: Duration = Duration::from_secs(1);
 /// A larger text is not sent to the editor.
 const MAX_TEXT: usize = 4 << 20;
 
@@ -235,7 +237,7 @@ impl Companion {
     async fn connect_once(&self) -> Result<(String, Arc<Servers>), Unreachable> {
         let around = self.setup.around.clone();
         let found = tokio::task::spawn_blocking(move || discover(&around)).await;
-        let Found { editor, ways } = found.unwrap_or(Err(Unreachable::NoCompanion))?;
+        let FoundCompanion { editor, ways } = found.unwrap_or(Err(Unreachable::NoCompanion))?;
         let mut why = String::new();
         for way in ways {
             let servers = Arc::new(Servers::start(self.server(way)));
@@ -243,6 +245,9 @@ impl Companion {
                 Some(report) if report.status.is_connected() => {
                     let shows_diffs = [OPEN, CLOSE].iter().all(|tool| offers(&report, tool));
                     *self.link.locked() = Some(Arc::clone(&servers));
+                    // It tells of its files right away; the next prompt should know them.
+                    let mut files = self.file_changes();
+                    let _ = tokio::time::timeout(FIRST_FILES, files.wait_for(Option::is_some)).await;
                     let editor = editor.name;
                     let status = CompanionStatus::Connected { editor: editor.clone(), shows_diffs };
                     self.status.send_replace(status);

@@ -42,7 +42,7 @@ pub struct Surroundings {
 
 /// A companion.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundCompanion {
     pub(crate) editor: EditorName,
     /// To be tried in this order.
     pub(crate) ways: Vec<Way>,
@@ -79,7 +79,7 @@ fn named(folders: &[String]) -> String {
 }
 
 /// Finds a companion.
-pub(crate) fn discover(around: &Surroundings) -> Result<Found, Unreachable> {
+pub(crate) fn discover(around: &Surroundings) -> Result<FoundCompanion, Unreachable> {
     let port = around.env.non_empty(PORT).and_then(|port| port.parse().ok()).filter(|port| *port != 0);
     let of_files = advertised(around);
     let by_env = around.env.get(WORKSPACE).map(|paths| holds(paths, &around.folder));
@@ -98,7 +98,7 @@ pub(crate) fn discover(around: &Surroundings) -> Result<Found, Unreachable> {
     if !ways.is_empty() {
         let named = chosen.and_then(|file| file.editor.clone()).or_else(|| detect(&around.env));
         let editor = named.unwrap_or(EditorName { name: "the editor".to_owned(), has_companion: true });
-        return Ok(Found { editor, ways });
+        return Ok(FoundCompanion { editor, ways });
     }
     let misfit = of_files.first().map(|file| holds(&file.workspace, &around.folder));
     Err(misfit.or(by_env).and_then(Result::err).unwrap_or(Unreachable::NoCompanion))

@@ -4,4 +4,5 @@
 
 mod it {
     mod connection;
+    mod real_sdk;
 }

@@ -45,7 +45,7 @@ impl Scene {
         self.write(&format!("gemini-ide-server-{}-{port}.json", std::process::id()), &content)
     }
 
-    fn discover(&self) -> Result<Found, Unreachable> {
+    fn discover(&self) -> Result<FoundCompanion, Unreachable> {
         let folder = fs::canonicalize(self.dir.path().join("work/inner")).unwrap();
         let env = Env::new(self.vars.clone(), folder.clone());
         discover(&Surroundings { env, folder, uid: self.uid })

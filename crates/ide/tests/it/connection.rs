@@ -14,20 +14,20 @@ use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-struct Scene {
-    dir: TempDir,
-    work: PathBuf,
+pub(crate) struct Scene {
+    pub(crate) dir: TempDir,
+    pub(crate) work: PathBuf,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("work")).unwrap();
         let work = std::fs::canonicalize(dir.path().join("work")).unwrap();
         Self { dir, work }
     }
 
-    fn companion(&self, more: &[(&str, &str)]) -> Arc<Companion> {
+    pub(crate) fn companion(&self, more: &[(&str, &str)]) -> Arc<Companion> {
         let mut vars = vec![("TMPDIR".to_owned(), self.dir.path().display().to_string())];
         vars.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         let uid = std::fs::metadata(self.dir.path()).unwrap().uid();
@@ -44,7 +44,7 @@ impl Scene {
         })
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.work.join(name)
     }
 
@@ -54,7 +54,7 @@ impl Scene {
 }
 
 /// Waits until the editor shows these files.
-async fn shows(companion: &Companion, expected: &[&Path]) {
+pub(crate) async fn shows(companion: &Companion, expected: &[&Path]) {
     let mut files = companion.file_changes();
     let expected: Vec<&str> = expected.iter().map(|path| path.to_str().unwrap()).collect();
     let shown = files
@@ -62,7 +62,7 @@ async fn shows(companion: &Companion, expected: &[&Path]) {
     tokio::time::timeout(PATIENCE, shown).await.expect("never shown").unwrap();
 }
 
-fn connected() -> CompanionStatus {
+pub(crate) fn connected() -> CompanionStatus {
     CompanionStatus::Connected { editor: "VS Code".to_owned(), shows_diffs: true }
 }
 
