@@ -16,6 +16,7 @@ use pollux_domain::event::{Op, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::{ModelClient, ModelInfo};
+use pollux_domain::terminals::ClientTerminals;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::tool::{Tool, ToolSource, ToolSources};
 use pollux_extend::context::ContextFiles;
@@ -267,7 +268,15 @@ fn tool_setup(
         background: Arc::clone(&services.background),
         sandbox,
         clock: Arc::clone(clock),
+        client_terminals: client_terminals(loaded),
     }
+}
+
+/// Terminals of the session's client, if the user wants commands to run there.
+fn client_terminals(loaded: &Loaded) -> Option<Arc<dyn ClientTerminals>> {
+    let wanted =
+        matches!(loaded.settings.get("acp.terminal"), Some((Value::String(word), _)) if word == "client");
+    loaded.client_terminals.as_ref().filter(|_| wanted).map(|terminals| Arc::clone(&terminals.0))
 }
 
 pub(crate) fn recorded_changes(turn: &Prepared<'_>, shadow: Option<CheckpointStore>) -> ChangeRecorder {

@@ -45,6 +45,7 @@ use std::sync::Arc;
 
 use pollux_config::groups::{FileFiltering, Tools};
 use pollux_domain::model::ModelClient;
+use pollux_domain::terminals::ClientTerminals;
 use pollux_domain::time::Clock;
 use pollux_domain::tool::Tool;
 use pollux_exec::background::Background;
@@ -73,6 +74,8 @@ pub struct ToolSetup {
     /// The borders shell commands run in.
     pub sandbox: SandboxSlot,
     pub clock: Arc<dyn Clock>,
+    /// Terminals of the program that drives the session, for commands without a sandbox.
+    pub client_terminals: Option<Arc<dyn ClientTerminals>>,
 }
 
 /// All built-in tools, in upstream's order of registration.
