@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs MCP servers that others wrote, and the protocol's conformance suite, below target/, for
-# crates/cli/tests/it/mcp_real.rs and scripts/mcp-conformance.sh. Does nothing when they are there. Where node, npm
-# or pip are missing or nothing can be downloaded it says so and leaves the tests to be skipped.
+# Installs MCP servers that others wrote, and the conformance suite of the protocol, below target/, for
+# crates/cli/tests/it/mcp_real.rs, crates/ide/tests/it/real_sdk.rs and scripts/mcp-conformance.sh. Does nothing when
+# they are there. Where node, npm or pip are missing or nothing can be downloaded it says so and leaves the tests to be
+# skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=target/mcp-servers

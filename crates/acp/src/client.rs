@@ -25,6 +25,7 @@ pub(crate) struct Capabilities {
     pub(crate) terminal_auth: bool,
     pub(crate) reads_files: bool,
     pub(crate) writes_files: bool,
+    pub(crate) terminals: bool,
 }
 
 impl Capabilities {
@@ -40,6 +41,7 @@ impl Capabilities {
             terminal_auth: on("/auth/terminal") || on("/_meta/terminal-auth"),
             reads_files: on("/fs/readTextFile"),
             writes_files: on("/fs/writeTextFile"),
+            terminals: on("/terminal"),
         }
     }
 }

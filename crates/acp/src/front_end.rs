@@ -148,7 +148,10 @@ impl Editor {
         match event {
             Event::CallRequested(request) => self.send(tool_call::requested(request)),
             Event::CallStarted { call } => self.send(tool_call::started(call.as_str())),
-            Event::CallOutput { call, text } => updates.live(call, text),
+            Event::CallOutput { call, text } => match self.session.terminals.content(call) {
+                Some(terminal) => self.send(tool_call::in_terminal(call.as_str(), &terminal)),
+                None => updates.live(call, text),
+            },
             Event::Activity(activity) => {
                 if let Some(line) = activity.line() {
                     updates.live(&activity.call, &format!("{line}\n"));
@@ -156,7 +159,9 @@ impl Editor {
             }
             Event::CallFinished(report) => {
                 updates.end_live(&report.call);
-                self.send(tool_call::finished(report));
+                let terminal = self.session.terminals.content(&report.call);
+                self.session.terminals.forget(&report.call);
+                self.send(tool_call::finished(report, terminal));
                 if let Display::Todos(todos) = &report.display
                     && report.outcome.status() == CallStatus::Success
                 {
@@ -243,6 +248,7 @@ impl FrontEnd for Editor {
         self.session.updates.name_session(turn.session.id.as_str());
         // Another session follows only under another id of the same connection.
         let _ = self.session.files.session.set(turn.session.id.as_str().to_owned());
+        let _ = self.session.terminals.session.set(turn.session.id.as_str().to_owned());
         let loaded = turn.loaded;
         let facts = Facts {
             mode,

@@ -21,6 +21,7 @@ mod prompt;
 mod server;
 mod servers;
 mod session;
+mod terminals;
 mod tool_call;
 mod updates;
 

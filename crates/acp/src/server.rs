@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_domain::file_view::FileView;
+use pollux_domain::terminals;
 use pollux_front::{Ports, early_style, run_with};
 use pollux_host::RecordedItem;
-use pollux_host::request::{ClientFiles, ClientLink, Request, SessionChoice};
+use pollux_host::request::{ClientFiles, ClientLink, ClientTerminals, Request, SessionChoice};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -19,6 +20,7 @@ use crate::client::Client;
 use crate::files::EditorFiles;
 use crate::front_end::Editor;
 use crate::session::Session;
+use crate::terminals::EditorTerminals;
 use crate::updates::Updates;
 use pollux_front::rpc::RpcError;
 
@@ -102,12 +104,18 @@ impl Server {
         if can.reads_files || can.writes_files {
             options.client_files = Some(ClientFiles(Arc::clone(&files) as Arc<dyn FileView>));
         }
+        let terminals = Arc::new(EditorTerminals::new(self.client.clone()));
+        if can.terminals {
+            let terminals = Arc::clone(&terminals) as Arc<dyn terminals::ClientTerminals>;
+            options.client_terminals = Some(ClientTerminals(terminals));
+        }
         options.client_links = links;
         options.attach = attached.is_some();
         let env = self.program.env.in_folder(folder);
         let (opened, ready) = oneshot::channel();
         let (sender, input) = mpsc::unbounded_channel();
-        let session = Session::new(Updates::new(self.client.clone()), files, sender, opened, replay);
+        let updates = Updates::new(self.client.clone());
+        let session = Session::new(updates, files, terminals, sender, opened, replay);
         session.state.borrow_mut().history = attached.unwrap_or_default();
         let editor = Editor::new(Rc::clone(&session), input, early_style(&options, &env));
         let ports = self.program.ports;

@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::files::EditorFiles;
+use crate::terminals::EditorTerminals;
 use crate::updates::Updates;
 use pollux_front::rpc::RpcError;
 
@@ -27,6 +28,8 @@ pub(crate) struct Session {
     pub(crate) updates: Rc<Updates>,
     /// Files as the editor has them.
     pub(crate) files: Arc<EditorFiles>,
+    /// Terminals of the editor.
+    pub(crate) terminals: Arc<EditorTerminals>,
     input: mpsc::UnboundedSender<Input>,
     pub(crate) state: RefCell<SessionState>,
     /// Cancelled when the conversation has ended and freed everything.
@@ -79,12 +82,14 @@ impl Session {
     pub(crate) fn new(
         updates: Rc<Updates>,
         files: Arc<EditorFiles>,
+        terminals: Arc<EditorTerminals>,
         input: mpsc::UnboundedSender<Input>,
         opened: oneshot::Sender<Result<(), Failure>>,
         replay: bool,
     ) -> Rc<Self> {
         let state = SessionState { opened: Some(opened), replay, ..SessionState::default() };
-        Rc::new(Self { updates, files, input, state: RefCell::new(state), over: CancellationToken::new() })
+        let (state, over) = (RefCell::new(state), CancellationToken::new());
+        Rc::new(Self { updates, files, terminals, input, state, over })
     }
 
     pub(crate) fn id(&self) -> String {

@@ -72,14 +72,19 @@ pub(crate) fn started(call: &str) -> Value {
     json!({"sessionUpdate": "tool_call_update", "toolCallId": call, "status": "in_progress"})
 }
 
-/// A call that ended.
-pub(crate) fn finished(report: &CallReport) -> Value {
+/// A call that runs in a terminal of the client.
+pub(crate) fn in_terminal(call: &str, terminal: &Value) -> Value {
+    json!({"sessionUpdate": "tool_call_update", "toolCallId": call, "content": [terminal]})
+}
+
+/// A call that ended. The terminal that it ran in shows what it printed.
+pub(crate) fn finished(report: &CallReport, terminal: Option<Value>) -> Value {
     let status = if report.outcome.succeeded() { "completed" } else { "failed" };
     json!({
         "sessionUpdate": "tool_call_update",
         "toolCallId": report.call.as_str(),
         "status": status,
-        "content": content(report),
+        "content": terminal.map_or_else(|| content(report), |terminal| vec![terminal]),
         "locations": locations(&report.paths),
         "rawOutput": raw_output(&report.answer),
     })

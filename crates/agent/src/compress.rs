@@ -193,6 +193,7 @@ mod tests {
     use super::*;
     use pollux_domain::JsonObject;
     use pollux_domain::content::{FunctionCall, FunctionResponse};
+    use pollux_session::UserSource;
 
     fn history(turns: &[(&str, usize)]) -> History {
         let mut history = History::new(Content::user_text("env"), []);
@@ -228,7 +229,11 @@ mod tests {
     #[test]
     fn forgetting_keeps_the_prompt_that_began_the_turn() {
         let mut history = history(&[("u", 4000), ("m", 4000), ("u", 400), ("m", 400)]);
-        history.push_steered(Some("steered".to_owned()), vec![Part::text("use tabs")]);
+        history.push_during_turn(
+            UserSource::DuringTurn,
+            Some("steered".to_owned()),
+            vec![Part::text("use tabs")],
+        );
         assert_eq!(forget(&history).unwrap().keep_from.as_deref(), Some("m2"));
     }
 

@@ -89,7 +89,10 @@ impl History {
     pub(crate) fn push_prompt(&mut self, source: UserSource, message: Option<String>, parts: Vec<Part>) {
         let unanswered = self.entries.len() > 1
             && self.entries.last().is_some_and(|entry| {
-                entry.content.role == Role::User && !shell_turn::is_told(&entry.content)
+                // What the program tells the model wants no answer of its own.
+                entry.content.role == Role::User
+                    && entry.source != UserSource::Program
+                    && !shell_turn::is_told(&entry.content)
             });
         if unanswered {
             let note = Part::text("[The previous response was interrupted.]");
@@ -98,10 +101,9 @@ impl History {
         self.entries.push(HistoryEntry::new(message, Content::user(parts)).with_source(source));
     }
 
-    /// Adds what the user said during a turn.
-    pub(crate) fn push_steered(&mut self, message: Option<String>, parts: Vec<Part>) {
-        let entry = HistoryEntry::new(message, Content::user(parts));
-        self.entries.push(entry.with_source(UserSource::DuringTurn));
+    /// Adds what the user or the program said during a turn.
+    pub(crate) fn push_during_turn(&mut self, source: UserSource, message: Option<String>, parts: Vec<Part>) {
+        self.entries.push(HistoryEntry::new(message, Content::user(parts)).with_source(source));
     }
 
     /// Adds a turn.

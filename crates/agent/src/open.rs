@@ -12,6 +12,7 @@ use pollux_domain::approval::{ApprovalMode, Person};
 use pollux_domain::budget::SessionBudget;
 use pollux_domain::changes::Changes;
 use pollux_domain::content::Content;
+use pollux_domain::editor::EditorView;
 use pollux_domain::event::Event;
 use pollux_domain::id::SessionId;
 use pollux_domain::model::ModelClient;
@@ -33,6 +34,7 @@ use crate::authority::{Authority, GrantReach};
 use crate::consoles::Consoles;
 use crate::control;
 use crate::conversation::Conversation;
+use crate::editor_context::EditorContext;
 use crate::emitter::Emitter;
 use crate::fallback::state::FallbackState;
 use crate::history::{History, HistoryEntry};
@@ -92,6 +94,8 @@ pub struct Ports {
     pub session_tools: Option<Arc<dyn ToolSource>>,
     /// Runs user shell commands; without it, [`pollux_domain::event::Op::Shell`] is refused.
     pub terminals: Option<Arc<dyn Terminals>>,
+    /// The user's editor.
+    pub editor: Option<Arc<dyn EditorView>>,
     pub clock: Arc<dyn Clock>,
     pub recorder: Recorder,
     pub context: ContextFiles,
@@ -245,6 +249,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         authority,
         toolbox,
         conversation,
+        editor: ports.editor.map(EditorContext::new),
         stopped_by_person: false,
         context: ports.context,
         observer: ports.observer,

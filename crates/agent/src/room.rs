@@ -280,6 +280,7 @@ async fn forget(session: &mut Session) -> bool {
 async fn adopt(session: &mut Session, done: compress::Compressed) {
     let before = session.conversation.estimate();
     session.conversation.history.replace(done.entries);
+    session.forget_editor();
     session.conversation.counters.last_request = None;
     let after = session.conversation.estimate();
     let text = format!("Chat history compressed from {before} to {after} tokens.");

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use pollux_config::groups::Model;
 use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
+use pollux_domain::content::Part;
 use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::id::SessionId;
 use pollux_domain::model::{ModelError, ProviderId, RequestRole};
@@ -22,6 +23,7 @@ use pollux_session::{RecordError, Recorder, SessionModel};
 
 use crate::authority::Authority;
 use crate::conversation::{Conversation, Prompted};
+use crate::editor_context::EditorContext;
 use crate::emitter::Emitter;
 use crate::fallback::state::FallbackState;
 use crate::services::Services;
@@ -40,6 +42,8 @@ pub(crate) struct Session {
     pub(crate) authority: Arc<Authority>,
     pub(crate) toolbox: Toolbox,
     pub(crate) conversation: Conversation,
+    /// The user's editor; not for sub-agents.
+    pub(crate) editor: Option<EditorContext>,
     /// The user ended the turn at a question.
     pub(crate) stopped_by_person: bool,
     pub(crate) context: ContextFiles,
@@ -69,6 +73,19 @@ impl Session {
         self.conversation.prompt.mode = mode;
         self.toolbox.look_again(&self.authority.approvals);
         self.conversation.instruct(&self.toolbox);
+    }
+
+    /// What the model is to know of the user's editor before a prompt. It is not recorded: a resumed session begins
+    /// with what the editor shows then.
+    pub(crate) fn editor_news(&mut self) -> Option<Vec<Part>> {
+        Some(vec![Part::text(self.editor.as_mut()?.news()?)])
+    }
+
+    /// The conversation lost earlier turns, and maybe what was said of the editor.
+    pub(crate) fn forget_editor(&mut self) {
+        if let Some(editor) = &mut self.editor {
+            editor.forget();
+        }
     }
 
     /// The plan folder, in plan mode.

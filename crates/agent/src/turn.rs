@@ -67,6 +67,9 @@ pub(crate) async fn run_turn(
             if let Some(observer) = &session.observer {
                 observer.prompt(typed.as_deref());
             }
+            if let Some(news) = session.editor_news() {
+                session.conversation.history.push_prompt(UserSource::Program, None, news);
+            }
             session.conversation.history.push_prompt(source, message, parts);
         }
         // A prompt from a hook was not typed by the user.

@@ -7,6 +7,7 @@ mod it {
     mod calls;
     mod changes;
     mod control;
+    mod editor;
     mod fallback;
     mod providers;
     mod room;

@@ -58,6 +58,8 @@ mod hooks;
 mod hooks_command;
 #[path = "it/hygiene.rs"]
 mod hygiene;
+#[path = "it/ide.rs"]
+mod ide;
 #[cfg(target_os = "linux")]
 #[path = "it/inherited.rs"]
 mod inherited;

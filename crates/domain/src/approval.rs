@@ -92,6 +92,24 @@ impl ApprovalRequest {
     }
 }
 
+impl ApprovalRequest {
+    /// The arguments of a change to a file that leave this text in it; `None` for other calls.
+    pub fn with_text(&self, text: &str) -> Option<JsonObject> {
+        let Subject::Edit { diff: Some(diff), .. } = &self.subject else { return None };
+        let mut args = self.args.clone();
+        if args.contains_key("content") {
+            args.insert("content".to_owned(), text.into());
+        } else {
+            // Replace the whole file, once, so that the result is exactly this text.
+            args.insert("old_string".to_owned(), diff.before.clone().unwrap_or_default().into());
+            args.insert("new_string".to_owned(), text.into());
+            args.shift_remove("allow_multiple");
+            args.shift_remove("expected_replacements");
+        }
+        Some(args)
+    }
+}
+
 /// What the question is about.
 #[derive(Debug, Clone)]
 pub enum Subject {

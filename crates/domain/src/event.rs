@@ -16,6 +16,7 @@ use crate::JsonObject;
 use crate::approval::{ApprovalMode, ApprovalRequest, Outcome};
 use crate::budget::BudgetStatus;
 use crate::content::Content;
+use crate::editor::EditorStatus;
 use crate::id::{CallId, SessionId};
 use crate::model::{Finish, ModelError, RequestRole, Usage, Wait};
 use crate::terminal_screen::TerminalScreen;
@@ -90,6 +91,8 @@ pub enum Event {
     ShellEnded(Arc<ShellReport>),
     /// Commands that run in the background now; all of them, oldest first.
     BackgroundChanged(Vec<BackgroundCommand>),
+    /// The editor that is connected now, if any, and how many files it shows.
+    EditorChanged(Option<EditorStatus>),
     /// The conversation is being compressed. Ends with the turn at the latest.
     Compressing { id: String },
     /// The conversation was compressed, or an attempt to do so failed.

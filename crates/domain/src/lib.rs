@@ -12,6 +12,7 @@ pub mod budget;
 pub mod call_summary;
 pub mod changes;
 pub mod content;
+pub mod editor;
 pub mod embedding;
 pub mod event;
 pub mod exit;

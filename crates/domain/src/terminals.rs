@@ -1,11 +1,13 @@
 //! The port to terminals: what runs user shell commands, and what ties a running command to the person at the keyboard.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::BoxFuture;
+use crate::id::CallId;
 use crate::sync::Locked as _;
 use crate::terminal_screen::{TerminalScreen, TerminalSize, TypedBytes};
 
@@ -23,6 +25,41 @@ pub trait Terminals: Send + Sync {
         terminal: Option<&'a CommandTerminal>,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, TerminalEnd>;
+}
+
+/// Runs the model's commands in terminals of the program that drives the session.
+pub trait ClientTerminals: Send + Sync {
+    /// Runs a command in bash to its end; `shown` is called when its terminal can be shown. `None` if there is no
+    /// terminal. A cancel ends the command.
+    fn run<'a>(
+        &'a self,
+        command: ClientCommand<'a>,
+        shown: &'a (dyn Fn() + Send + Sync),
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Option<ClientCommandEnd>>;
+}
+
+/// A command for a terminal of the client.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientCommand<'a> {
+    pub call: &'a CallId,
+    pub text: &'a str,
+    pub directory: &'a Path,
+}
+
+/// How a command in a terminal of the client ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCommandEnd {
+    pub output: String,
+    pub ending: ClientEnding,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientEnding {
+    Exited(i32),
+    /// By a signal or in an unknown way.
+    Killed,
+    Cancelled,
 }
 
 /// What a person does to a running command.

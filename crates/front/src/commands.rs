@@ -12,6 +12,7 @@ mod editor;
 mod extensions;
 mod failed_turn;
 mod footer;
+mod ide;
 mod mcp;
 mod model;
 mod offered;
@@ -42,6 +43,7 @@ use super::Front;
 
 pub(crate) use self::auth::{SignedIn, settle_provider, sign_in};
 pub(crate) use self::budget::page as budget_page;
+pub(crate) use self::ide::ENABLED as EDITOR_ENABLED;
 pub use self::offered::{OfferedCommand, offered_commands};
 pub use self::setting_titles::{has_effect as setting_has_effect, without_effect as settings_without_effect};
 pub use self::subcommand::{Captured, Subcommands};

@@ -218,6 +218,7 @@ async fn converse(
     let (stats, started, ports) = (std::mem::take(&mut kept.stats), kept.started, kept.ports);
     let model = turn.credentials.model.clone();
     let Ports { subcommands, screens, sessions } = ports;
+    let uses_editor = is_on(&turn.loaded.settings, commands::EDITOR_ENABLED);
     let mut front = Front {
         turn,
         ui,
@@ -230,6 +231,7 @@ async fn converse(
         proposal: Vec::new(),
         stats,
         started,
+        uses_editor,
         forget: false,
     };
     loop {
@@ -294,6 +296,8 @@ struct Front<'a, 'b> {
     proposal: Vec<Part>,
     stats: Stats,
     started: Instant,
+    /// Connect to the editor.
+    uses_editor: bool,
     /// Delete the session when it ends.
     forget: bool,
 }
@@ -321,6 +325,15 @@ impl Front<'_, '_> {
         if let Some(size) = self.ui.command_terminal() {
             // Without the right to it, commands run as they did before.
             let _ = conversation.ask(Op::SetTerminal(size));
+        }
+        // A program that drives the session is the editor, or knows it.
+        if !self.ui.keeps_its_session() {
+            if self.ui.is_screen() {
+                conversation.approve_in_editor();
+            }
+            if self.uses_editor {
+                conversation.connect_editor();
+            }
         }
         // A session of another process has begun before.
         while !conversation.is_remote()

@@ -6,18 +6,21 @@ use pollux_config::env::Env;
 use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::one_line;
 use pollux_host::prepare;
-use pollux_host::request::Request;
+use pollux_host::request::{Request, Scope};
 use pollux_host::{agents, trust};
 use pollux_output::Console;
 
 use super::choice::Choice;
-use super::commands::settle_provider;
+use super::commands::{EDITOR_ENABLED, settle_provider};
 use super::front_end::FrontEnd;
 use super::lines::Lines;
 use super::screen_provider::ScreenProvider;
 use super::user_interface::UserInterface;
 use crate::presentation::{is_on, style};
 use crate::signals::Signals;
+
+/// The connection to the editor was already suggested.
+const EDITOR_SUGGESTED: &str = "ide.hasSeenNudge";
 
 /// The screen, or plain lines if the terminal cannot draw or a screen reader is used.
 pub(super) fn user_interface(
@@ -59,7 +62,36 @@ pub(super) async fn settled(
     acknowledge(options, env, &loaded, ui).await?;
     let mut changed = allows_project_model(&loaded, ui).await?;
     changed |= ui.is_screen() && settle_provider(options, &loaded, ui).await?;
+    changed |= ui.is_screen() && suggest_editor(options, &loaded, ui).await?;
     if changed { pollux_host::load_settings(options, env) } else { Ok(loaded) }
+}
+
+/// Asks once whether to connect to the editor in whose terminal the program runs.
+async fn suggest_editor(
+    options: &Request,
+    loaded: &pollux_host::Loaded,
+    ui: &mut UserInterface,
+) -> Result<bool, Failure> {
+    if is_on(&loaded.settings, EDITOR_ENABLED) || is_on(&loaded.settings, EDITOR_SUGGESTED) {
+        return Ok(false);
+    }
+    let Some(editor) = pollux_host::editor::to_suggest(loaded) else { return Ok(false) };
+    let title = format!("Connect {} to Pollux?", editor.name);
+    let mut choice = Choice::of(&title, [("yes", "Yes"), ("no", "No, do not ask again")]);
+    choice.about = vec![
+        "The model is told which files are open and what is selected, and changes open in the editor."
+            .to_owned(),
+        "This needs the editor's companion extension. /ide changes it later.".to_owned(),
+    ];
+    choice.options.unrequested = true;
+    choice.marked = Some("no".to_owned());
+    let connects = ui.choose(choice).await.is_some_and(|chosen| chosen.key == "yes");
+    let mut settings = pollux_host::settings::settings(options, &loaded.env)?;
+    settings.set(EDITOR_SUGGESTED, "true", Scope::User)?;
+    if connects {
+        settings.set(EDITOR_ENABLED, "true", Scope::User)?;
+    }
+    Ok(true)
 }
 
 /// Asks once per folder whether the project may choose another provider; returns whether it may.

@@ -9,6 +9,7 @@ use pollux_mcp::Servers;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::editor::EditorEvents;
 use crate::extension_updates::ExtensionUpdates;
 use crate::hub::{Companion, ExtraEvents};
 use crate::mcp;
@@ -27,6 +28,8 @@ pub(crate) struct BackgroundWork {
     pub(crate) updates: Option<ExtensionUpdates>,
     /// If memory is enabled.
     pub(crate) memory_recorder: Option<MemoryRecorder>,
+    /// Changes of the connection to the user's editor.
+    pub(crate) editor: Option<EditorEvents>,
     /// Cancelled when the user asks to quit at once.
     pub(crate) cancel: CancellationToken,
     /// Events not delivered yet.
@@ -52,6 +55,7 @@ impl BackgroundWork {
         cancel: CancellationToken,
     ) -> Self {
         let background = services.background.changes();
+        let editor = services.editor.as_ref().map(EditorEvents::new);
         Self {
             manner,
             warnings,
@@ -60,6 +64,7 @@ impl BackgroundWork {
             titles: None,
             updates: None,
             memory_recorder: None,
+            editor,
             cancel,
             later: Vec::new(),
             said_problem: false,
@@ -114,13 +119,14 @@ impl Companion for BackgroundWork {
                 return self.later.remove(0);
             }
             loop {
-                let Self { titles, updates, memory_recorder, services, said_problem, .. } = self;
+                let Self { titles, updates, memory_recorder, editor, services, said_problem, .. } = self;
                 let (manner, later, background) = (&self.manner, &mut self.later, &mut self.background);
                 let interactive = *manner == Interaction::Interactive;
                 let watches = interactive && !*said_problem;
                 tokio::select! {
                     event = next(titles.as_mut().map(Titles::next_event)) => return event,
                     event = next(memory_recorder.as_mut().map(MemoryRecorder::next_event)) => return event,
+                    event = next(editor.as_mut().map(EditorEvents::next_event)) => return event,
                     events = next(updates.as_mut().map(ExtensionUpdates::events)) => {
                         *updates = None;
                         later.extend(events);

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use pollux_domain::BoxFuture;
 use pollux_domain::event::{Event, FrontId, Op, OpResult, Refusal, RequestId, TurnEnd};
@@ -15,6 +15,7 @@ use pollux_mcp::Servers;
 use pollux_tools::SandboxSlot;
 use tokio_util::sync::CancellationToken;
 
+use crate::editor::{self, approvals};
 use crate::hub::{Companion, Delivery, Front, Hosted, Limits, Link, Scopes, Subscription};
 use crate::prompt::Expanded;
 use crate::rewind::ChangeRecorder;
@@ -94,6 +95,8 @@ pub(crate) struct Assembled {
 /// A running agent session with one front end.
 pub struct Conversation {
     session: Box<dyn SessionLink>,
+    /// The session itself, if it runs in this process.
+    hosted: Option<Weak<Hosted>>,
     /// Numbers the operations.
     asked: AtomicU64,
     pub session_file: Option<PathBuf>,
@@ -146,8 +149,8 @@ impl Conversation {
         let front = hosted.attach("local", Scopes::ALL).ok_or_else(gone)?;
         let events = front.subscribe_alone().map_err(|_| gone())?;
         let session = Box::new(OnlyFront { front, events });
-        let asked = AtomicU64::default();
-        Ok(Self { session, asked, session_file, services, change_recorder, sandbox })
+        let (asked, hosted) = (AtomicU64::default(), Some(Arc::downgrade(&hosted)));
+        Ok(Self { session, hosted, asked, session_file, services, change_recorder, sandbox })
     }
 
     /// A conversation whose session runs in another process. Prompts are expanded here, with the skills, commands and
@@ -160,7 +163,22 @@ impl Conversation {
         let services = Arc::new(Services::of_folder(turn.loaded)?);
         let change_recorder = Arc::new(recorded_changes(turn, None));
         let (asked, sandbox) = (AtomicU64::default(), SandboxSlot::new(None));
-        Ok(Self { session, asked, session_file, services, change_recorder, sandbox })
+        Ok(Self { session, hosted: None, asked, session_file, services, change_recorder, sandbox })
+    }
+
+    /// Lets the user approve changes in the editor as well, while it is connected. For front ends whose own questions
+    /// end when someone else answers.
+    pub fn approve_in_editor(&self) {
+        if let (Some(companion), Some(hosted)) = (&self.services.editor, &self.hosted) {
+            tokio::spawn(approvals::serve(Arc::clone(companion), Weak::clone(hosted)));
+        }
+    }
+
+    /// Connects to the user's editor in the background; a failure is reported as an event.
+    pub fn connect_editor(&self) {
+        if let (Some(companion), Some(hosted)) = (&self.services.editor, &self.hosted) {
+            tokio::spawn(editor::connect(Arc::clone(companion), Weak::clone(hosted)));
+        }
     }
 
     /// Whether the session runs in another process and goes on without this front end.

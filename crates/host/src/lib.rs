@@ -20,6 +20,7 @@ mod container;
 pub mod conversation;
 mod credentials;
 pub mod custom_commands;
+pub mod editor;
 pub mod extension_set;
 mod extension_updates;
 pub mod extensions;

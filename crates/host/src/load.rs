@@ -54,6 +54,7 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
         only_client_servers: options.only_client_servers,
         client_hooks: options.client_hooks.clone(),
         client_files: options.client_files.clone(),
+        client_terminals: options.client_terminals.clone(),
         servers: Kept::default(),
         agents: OnceLock::new(),
         sanitised_env: OnceLock::new(),

@@ -22,7 +22,7 @@ use crate::found_extensions::Extensions;
 use crate::kept_servers::Kept;
 use crate::machine;
 use crate::project_model::ignored::ProjectModel;
-use crate::request::{ClientFiles, Reserved};
+use crate::request::{ClientFiles, ClientTerminals, Reserved};
 
 /// The effective settings of this run, and notes collected while loading them.
 pub struct Loaded {
@@ -66,6 +66,8 @@ pub struct Loaded {
     pub(crate) only_client_servers: bool,
     /// Files as the session's client has them.
     pub(crate) client_files: Option<ClientFiles>,
+    /// Terminals of the session's client.
+    pub(crate) client_terminals: Option<ClientTerminals>,
     /// Hooks of the session's client.
     pub(crate) client_hooks: Option<Callbacks>,
     /// Servers kept when a conversation is cleared.

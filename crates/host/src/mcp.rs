@@ -381,6 +381,7 @@ pub fn setup(
         version: VERSION.to_owned(),
         interactive,
         name_tool: qualified_tool_name,
+        listener: None,
         first_wait: first_wait(loaded),
         cache: Some(loaded.home.gemini_dir().join("pollux").join("mcp-declarations")),
     }

@@ -57,6 +57,7 @@ pub fn first_request(request: &Request, loaded: &Loaded, interactive: bool) -> R
         background: Arc::clone(&background),
         sandbox: SandboxSlot::new(None),
         clock: Arc::clone(&clock),
+        client_terminals: None,
     };
     let (shelf, _) = skills::shelf(loaded, &workspace);
     let spec = SessionSpec {
@@ -83,6 +84,7 @@ pub fn first_request(request: &Request, loaded: &Loaded, interactive: bool) -> R
         late_tools: shelf.map(|shelf| shelf as Arc<dyn ToolSource>),
         session_tools: None,
         terminals: None,
+        editor: None,
         clock,
         recorder: Recorder::disabled(),
         context,

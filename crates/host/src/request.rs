@@ -10,6 +10,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::file_view::FileView;
 use pollux_domain::id::SessionId;
+use pollux_domain::terminals;
 use pollux_domain::tool::ToolSource;
 pub use pollux_hooks::{CallbackError, CallbackPort, Callbacks};
 pub use pollux_mcp::ClientLink;
@@ -74,6 +75,8 @@ pub struct Request {
     pub client_tools: Option<ClientTools>,
     /// Files as the session's client has them.
     pub client_files: Option<ClientFiles>,
+    /// Terminals of the session's client.
+    pub client_terminals: Option<ClientTerminals>,
     /// Functions of the session's client that run as hooks.
     pub client_hooks: Option<Callbacks>,
     /// Instructions of the session's client, after those of the program.
@@ -119,6 +122,22 @@ impl fmt::Debug for ClientFiles {
 }
 
 impl PartialEq for ClientFiles {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// The terminals of a session's client. Equal if they are the same.
+#[derive(Clone)]
+pub struct ClientTerminals(pub Arc<dyn terminals::ClientTerminals>);
+
+impl fmt::Debug for ClientTerminals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientTerminals")
+    }
+}
+
+impl PartialEq for ClientTerminals {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

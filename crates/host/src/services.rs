@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::custom_commands::Commands;
 use super::kept_servers::Kept;
 use super::prompt::{self, Expanded};
-use super::{Loaded, agents, mcp, skills, workspace};
+use super::{Loaded, agents, editor, mcp, skills, workspace};
+use crate::editor::Companion;
 
 /// The services that a conversation uses.
 pub struct Services {
@@ -22,6 +23,8 @@ pub struct Services {
     pub background: Arc<Background>,
     /// They connect in the background.
     pub servers: Option<Arc<Servers>>,
+    /// The companion of the user's editor; only where a user can be asked.
+    pub editor: Option<Arc<Companion>>,
     /// Another conversation follows and reuses the servers.
     pub(crate) cleared: AtomicBool,
     kept: Kept,
@@ -35,7 +38,12 @@ pub struct Services {
 impl Services {
     pub(crate) fn open(loaded: &Loaded, manner: Interaction) -> Result<Self, Failure> {
         let interactive = manner == Interaction::Interactive;
-        Self::with_servers(loaded, |workspace| mcp::start(loaded, workspace.directories(), interactive))
+        let mut services =
+            Self::with_servers(loaded, |workspace| mcp::start(loaded, workspace.directories(), interactive))?;
+        if interactive {
+            services.editor = Some(editor::companion(loaded, &services.workspace, &services.background));
+        }
+        Ok(services)
     }
 
     /// What a folder offers to a front end whose session runs in another process: no servers.
@@ -58,6 +66,7 @@ impl Services {
             workspace,
             background,
             servers,
+            editor: None,
             cleared: AtomicBool::new(false),
             kept,
             commands,
@@ -108,7 +117,12 @@ impl Services {
                 None => {}
             }
         };
-        tokio::join!(servers, self.background.shutdown());
+        let editor = async {
+            if let Some(companion) = &self.editor {
+                companion.disconnect().await;
+            }
+        };
+        tokio::join!(servers, editor, self.background.shutdown());
     }
 }
 

@@ -12,10 +12,12 @@ use pollux_config::groups::Model;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::changes::Changes;
 use pollux_domain::content::Content;
+use pollux_domain::editor::EditorView;
 use pollux_domain::event::{Op, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::{ModelClient, ModelInfo};
+use pollux_domain::terminals::ClientTerminals;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::tool::{Tool, ToolSource, ToolSources};
 use pollux_extend::context::ContextFiles;
@@ -69,7 +71,7 @@ pub async fn run_turn(
     let (parts, passed_over) = expanded?;
     let opening = Opening { begin: None, noticed: passed_over, cancel: cancel.clone() };
     let mut conversation =
-        Conversation::new(assemble(&turn, services, Interaction::Headless, opening).await?)?;
+        Conversation::new(assembled(&turn, services, Interaction::Headless, opening).await?)?;
     let session_file = conversation.session_file.clone();
     mcp::wait_for_tools(conversation.services.servers.as_deref(), &cancel, sink).await;
     let mut front = Headless { sink, cancel, stopped: false };
@@ -132,7 +134,7 @@ pub struct HostedSession {
 async fn interactive(turn: &Prepared<'_>, begin: Option<&[Content]>) -> Result<Assembled, Failure> {
     let services = Services::open(turn.loaded, Interaction::Interactive)?;
     let opening = Opening { begin, noticed: Vec::new(), cancel: CancellationToken::new() };
-    assemble(turn, services, Interaction::Interactive, opening).await
+    assembled(turn, services, Interaction::Interactive, opening).await
 }
 
 /// How a conversation starts.
@@ -145,113 +147,121 @@ struct Opening<'a> {
     cancel: CancellationToken,
 }
 
-/// Boxed, so that its code is there once and not for each caller.
-fn assemble<'a>(
+/// Boxed, so that its code is there once and not for each crate that awaits it.
+fn assembled<'a>(
     turn: &'a Prepared<'_>,
-    mut services: Services,
+    services: Services,
     manner: Interaction,
     opening: Opening<'a>,
 ) -> Pin<Box<dyn Future<Output = Result<Assembled, Failure>> + 'a>> {
-    Box::pin(async move {
-        let Opening { begin, noticed, cancel } = opening;
-        let loaded = turn.loaded;
-        let interactive = manner == Interaction::Interactive;
-        let mut budget_warnings = Vec::new();
-        let meter = budget::meter(turn, &mut budget_warnings)?;
-        let model = models::client(turn, &meter)?;
-        let (workspace, background) = (Arc::clone(&services.workspace), Arc::clone(&services.background));
-        let mut context = context_files(loaded, &workspace);
-        let (approval, confined) = (turn.permission.approval, turn.sandbox.kind(loaded));
-        let mut prompt = prompt_inputs(loaded, approval, confined, interactive, &mut context)?;
-        prompt.appendix.clone_from(&turn.request.client_instructions);
-        let environment = environment(loaded, &workspace, &mut context);
-        let mut warnings = workspace.warnings().to_vec();
-        warnings.extend(budget_warnings);
-        warnings.extend(extension_warnings(loaded));
-        warnings.extend(context.take_warnings());
-        warnings.append(&mut services.unused);
-        warnings.extend(system_prompt::unused_system_prompt(loaded));
-        let recall = memory::recall(turn, &meter, &mut warnings);
-        prompt.learnings = recall.as_ref().and_then(|recall| memory::learnings(recall, &mut warnings));
-        let policy = policy::engine(turn.request, loaded, workspace.directories());
-        warnings.extend(policy.problems().iter().map(ToString::to_string));
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let sandbox = SandboxSlot::new(turn.sandbox.rights.clone());
-        let setup = tool_setup(loaded, &services, sandbox.clone(), &clock);
-        let mut tools = all_tools(setup.clone(), loaded, &model)?;
-        tools.extend(discovered(&setup, loaded, &mut warnings).await?);
-        tools.extend(recall.iter().flat_map(memory::tools));
-        let sessions::Continued { mut recorder, history, spending } =
-            sessions::resume_or_create(&turn.session, loaded)?;
-        meter.budget().resume(budget::spent(loaded, &spending));
-        let directory = workspace.root().to_path_buf();
-        let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
-        let shadow = rewind::open_shadow(loaded, &background, interactive).await?;
-        let change_recorder = Arc::new(recorded_changes(turn, shadow));
-        let mut restored = history;
-        let hooks = hooks::port(turn, &directory, begin, Arc::clone(&background), &mut warnings);
-        recorder.note_model(Some(chosen_model(turn, &*model)));
-        restored.extend(saved_chat::record(&mut recorder, begin.unwrap_or_default()));
-        let session_file = recorder.path().map(Path::to_path_buf);
-        let spec = SessionSpec {
-            session: turn.session.id.clone(),
-            interactive,
-            approval: turn.permission.approval,
-            model: model_settings(turn),
-            alternatives: model_list::alternatives(loaded, &turn.credentials.provider),
-            tools: loaded.groups.tools.clone(),
-            policy,
-            trusted: loaded.trust.uses_project(),
-            grants: policy::grants(loaded),
-            planning: policy::planning(loaded),
-            temp_dir: loaded.project.temp_dir().to_path_buf(),
-            prompt,
-            first_turn: first_turn(&environment),
-            restored,
-            roots: workspace.directories().to_vec(),
-        };
-        let memory_recorder =
-            recall.map(|recall| MemoryRecorder::start(&recall, turn, &model, typed_text(turn, interactive)));
-        let changes: Option<Arc<dyn Changes>> = Some(Arc::clone(&change_recorder) as Arc<dyn Changes>);
-        let checkers = Some(Arc::new(checkers) as Arc<dyn CheckerPort>);
-        let late_tools = late_tools(&services);
-        let agents_port =
-            agents::port(loaded, workspace.directories(), &background, interactive, &mut warnings).await;
-        let ports = Ports {
-            model: Arc::clone(&model),
-            budget: Some(meter),
-            tools,
-            late_tools,
-            session_tools: turn.request.client_tools.as_ref().map(|tools| Arc::clone(&tools.0)),
-            terminals: Some(Arc::new(OwnTerminals::new(loaded, Arc::clone(&background)))),
-            clock,
-            recorder,
-            context,
-            checkers,
-            changes,
-            hooks: Some(hooks),
-            observer: memory_recorder.as_ref().map(MemoryRecorder::observer),
-            agents: agents_port,
-        };
-        let handle = open(spec, ports);
-        if let (Some(servers), Some(person)) = (&services.servers, &handle.person) {
-            servers.introduce(Arc::clone(person));
-        }
-        sandbox.introduce(handle.person.clone());
-        warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
-        warnings.extend(noticed);
-        warnings.extend(without_tools(&model.resolve(&loaded.groups.model.name)));
-        let titles = if interactive { Titles::of(turn, &model, session_file.as_deref()) } else { None };
-        let updates = if interactive { ExtensionUpdates::look(turn.request, loaded) } else { None };
-        let services = Arc::new(services);
-        let companion = Box::new(BackgroundWork {
-            titles,
-            updates,
-            memory_recorder,
-            ..BackgroundWork::new(manner, warnings, Arc::clone(&services), cancel)
-        });
-        Ok(Assembled { link: handle.into(), companion, services, change_recorder, sandbox, session_file })
-    })
+    Box::pin(assemble(turn, services, manner, opening))
+}
+
+async fn assemble(
+    turn: &Prepared<'_>,
+    mut services: Services,
+    manner: Interaction,
+    opening: Opening<'_>,
+) -> Result<Assembled, Failure> {
+    let Opening { begin, noticed, cancel } = opening;
+    let loaded = turn.loaded;
+    let interactive = manner == Interaction::Interactive;
+    let mut budget_warnings = Vec::new();
+    let meter = budget::meter(turn, &mut budget_warnings)?;
+    let model = models::client(turn, &meter)?;
+    let (workspace, background) = (Arc::clone(&services.workspace), Arc::clone(&services.background));
+    let mut context = context_files(loaded, &workspace);
+    let (approval, confined) = (turn.permission.approval, turn.sandbox.kind(loaded));
+    let mut prompt = prompt_inputs(loaded, approval, confined, interactive, &mut context)?;
+    prompt.appendix.clone_from(&turn.request.client_instructions);
+    let environment = environment(loaded, &workspace, &mut context);
+    let mut warnings = workspace.warnings().to_vec();
+    warnings.extend(budget_warnings);
+    warnings.extend(extension_warnings(loaded));
+    warnings.extend(context.take_warnings());
+    warnings.append(&mut services.unused);
+    warnings.extend(system_prompt::unused_system_prompt(loaded));
+    let recall = memory::recall(turn, &meter, &mut warnings);
+    prompt.learnings = recall.as_ref().and_then(|recall| memory::learnings(recall, &mut warnings));
+    let policy = policy::engine(turn.request, loaded, workspace.directories());
+    warnings.extend(policy.problems().iter().map(ToString::to_string));
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let sandbox = SandboxSlot::new(turn.sandbox.rights.clone());
+    let setup = tool_setup(loaded, &services, sandbox.clone(), &clock);
+    let mut tools = all_tools(setup.clone(), loaded, &model)?;
+    tools.extend(discovered(&setup, loaded, &mut warnings).await?);
+    tools.extend(recall.iter().flat_map(memory::tools));
+    let sessions::Continued { mut recorder, history, spending } =
+        sessions::resume_or_create(&turn.session, loaded)?;
+    meter.budget().resume(budget::spent(loaded, &spending));
+    let directory = workspace.root().to_path_buf();
+    let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
+    let shadow = rewind::open_shadow(loaded, &background, interactive).await?;
+    let change_recorder = Arc::new(recorded_changes(turn, shadow));
+    let mut restored = history;
+    let hooks = hooks::port(turn, &directory, begin, Arc::clone(&background), &mut warnings);
+    recorder.note_model(Some(chosen_model(turn, &*model)));
+    restored.extend(saved_chat::record(&mut recorder, begin.unwrap_or_default()));
+    let session_file = recorder.path().map(Path::to_path_buf);
+    let spec = SessionSpec {
+        session: turn.session.id.clone(),
+        interactive,
+        approval: turn.permission.approval,
+        model: model_settings(turn),
+        alternatives: model_list::alternatives(loaded, &turn.credentials.provider),
+        tools: loaded.groups.tools.clone(),
+        policy,
+        trusted: loaded.trust.uses_project(),
+        grants: policy::grants(loaded),
+        planning: policy::planning(loaded),
+        temp_dir: loaded.project.temp_dir().to_path_buf(),
+        prompt,
+        first_turn: first_turn(&environment),
+        restored,
+        roots: workspace.directories().to_vec(),
+    };
+    let memory_recorder =
+        recall.map(|recall| MemoryRecorder::start(&recall, turn, &model, typed_text(turn, interactive)));
+    let changes: Option<Arc<dyn Changes>> = Some(Arc::clone(&change_recorder) as Arc<dyn Changes>);
+    let checkers = Some(Arc::new(checkers) as Arc<dyn CheckerPort>);
+    let late_tools = late_tools(&services);
+    let agents_port =
+        agents::port(loaded, workspace.directories(), &background, interactive, &mut warnings).await;
+    let ports = Ports {
+        model: Arc::clone(&model),
+        budget: Some(meter),
+        tools,
+        late_tools,
+        session_tools: turn.request.client_tools.as_ref().map(|tools| Arc::clone(&tools.0)),
+        terminals: Some(Arc::new(OwnTerminals::new(loaded, Arc::clone(&background)))),
+        editor: services.editor.clone().map(|companion| companion as Arc<dyn EditorView>),
+        clock,
+        recorder,
+        context,
+        checkers,
+        changes,
+        hooks: Some(hooks),
+        observer: memory_recorder.as_ref().map(MemoryRecorder::observer),
+        agents: agents_port,
+    };
+    let handle = open(spec, ports);
+    if let (Some(servers), Some(person)) = (&services.servers, &handle.person) {
+        servers.introduce(Arc::clone(person));
+    }
+    sandbox.introduce(handle.person.clone());
+    warnings.extend(system_prompt::write_system_prompt(loaded, &handle.system_prompt));
+    warnings.extend(noticed);
+    warnings.extend(without_tools(&model.resolve(&loaded.groups.model.name)));
+    let titles = if interactive { Titles::of(turn, &model, session_file.as_deref()) } else { None };
+    let updates = if interactive { ExtensionUpdates::look(turn.request, loaded) } else { None };
+    let services = Arc::new(services);
+    let companion = Box::new(BackgroundWork {
+        titles,
+        updates,
+        memory_recorder,
+        ..BackgroundWork::new(manner, warnings, Arc::clone(&services), cancel)
+    });
+    Ok(Assembled { link: handle.into(), companion, services, change_recorder, sandbox, session_file })
 }
 
 fn tool_setup(
@@ -269,7 +279,15 @@ fn tool_setup(
         background: Arc::clone(&services.background),
         sandbox,
         clock: Arc::clone(clock),
+        client_terminals: client_terminals(loaded),
     }
+}
+
+/// Terminals of the session's client, if the user wants commands to run there.
+fn client_terminals(loaded: &Loaded) -> Option<Arc<dyn ClientTerminals>> {
+    let wanted =
+        matches!(loaded.settings.get("acp.terminal"), Some((Value::String(word), _)) if word == "client");
+    loaded.client_terminals.as_ref().filter(|_| wanted).map(|terminals| Arc::clone(&terminals.0))
 }
 
 pub(crate) fn recorded_changes(turn: &Prepared<'_>, shadow: Option<CheckpointStore>) -> ChangeRecorder {

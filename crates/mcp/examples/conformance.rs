@@ -155,6 +155,7 @@ fn connect(config: &ServerConfig, sign_in: &SignIn, folder: &std::path::Path) ->
         version: "0.0.0".to_owned(),
         interactive: true,
         name_tool: |_, tool| tool.to_owned(),
+        listener: None,
         first_wait: Duration::from_secs(20),
         cache: None,
     })

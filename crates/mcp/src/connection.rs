@@ -85,6 +85,8 @@ struct Connection {
     /// Done when the connection is; taken then.
     closed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     close: RunningServiceCancellationToken,
+    /// Cancelled when it cannot receive notifications; only if there is a listener.
+    lost: Option<CancellationToken>,
     process: Option<Process>,
 }
 
@@ -173,7 +175,8 @@ async fn try_connect(server: &Arc<Server>, reach: &ConnectionContext) -> Result<
         Link::Client(link) => of_client(server, link).await?,
     };
     match discover(server, &up.peer).await {
-        Ok(offer) if offer.is_empty() => {
+        // One that sends notifications need not offer anything else.
+        Ok(offer) if offer.is_empty() && server.common.listener.is_none() => {
             end(up).await;
             Err("No prompts, tools, or resources found on the server.".to_owned().into())
         }
@@ -247,12 +250,13 @@ async fn streamable(
     headers: &[(String, Secret)],
 ) -> Result<Connection, Failure> {
     let http = http(server, reach, headers)?;
+    let lost = server.common.listener.as_ref().map(|_| http.lost());
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.max_sse_event_size = MAX_MESSAGE;
     let transport = StreamableHttpClientTransport::with_client(http, config);
     let limit = server.config.timeout;
     match timeout(limit, begin(server, transport)).await {
-        Ok(Ok(running)) => Ok(up(running)),
+        Ok(Ok(running)) => Ok(Connection { lost, ..up(running) }),
         Ok(Err(error)) => Err(signed_in(server, failed(&error)).await),
         Err(_) => Err(format!("`{url}` did not respond within {} s", limit.as_secs_f64()).into()),
     }
@@ -315,6 +319,7 @@ fn up(running: RunningService<RoleClient, Handler>) -> Connection {
         closed: Some(Box::pin(async {
             let _ = running.waiting().await;
         })),
+        lost: None,
         process: None,
     }
 }
@@ -362,9 +367,16 @@ async fn stay(server: &Arc<Server>, mut up: Connection, stop: &CancellationToken
                 None => std::future::pending().await,
             }
         };
+        let lost = async {
+            match &up.lost {
+                Some(lost) => lost.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             () = stop.cancelled() => break "stopped".to_owned(),
+            () = lost => break "the server stopped sending events".to_owned(),
             () = closed => {
                 up.closed = None;
                 break "the connection was closed".to_owned();

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, FormElicitationCapability, Implementation, ListRootsResult,
+    ClientCapabilities, ClientConfig, CustomNotification, ElicitRequestParams, ElicitResult,
+    ElicitationAction, ElicitationCapability, FormElicitationCapability, Implementation, ListRootsResult,
     LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion, Root, RootsCapabilities,
     UrlElicitationCapability,
 };
@@ -96,6 +96,16 @@ impl ClientHandler for Handler {
             other => other.to_string().chars().take(2000).collect(),
         };
         self.0.log.push(&format!("[{:?}] {text}", params.level).to_lowercase());
+    }
+
+    async fn on_custom_notification(
+        &self,
+        notification: CustomNotification,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        if let Some(listener) = &self.0.common.listener {
+            listener.notified(&notification.method, notification.params.unwrap_or_default());
+        }
     }
 
     async fn on_resource_list_changed(&self, _context: NotificationContext<RoleClient>) {

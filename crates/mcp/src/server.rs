@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Access;
 use crate::cache::{Cache, Declarations};
 use crate::config::ServerConfig;
+use crate::listener::NotificationListener;
 use crate::log::Log;
 use crate::offer::{INSTRUCTIONS, Offer, bounded};
 use crate::tool;
@@ -79,6 +80,7 @@ pub(crate) struct SharedContext {
     /// Ours.
     pub(crate) version: String,
     pub(crate) name_tool: fn(&str, &str) -> String,
+    pub(crate) listener: Option<Arc<dyn NotificationListener>>,
     changes: AtomicU64,
 }
 
@@ -88,10 +90,11 @@ impl SharedContext {
         interactive: bool,
         version: String,
         name_tool: fn(&str, &str) -> String,
+        listener: Option<Arc<dyn NotificationListener>>,
     ) -> Self {
         // A reader that has seen nothing has version 0.
         let changes = AtomicU64::new(1);
-        Self { person: Mutex::default(), roots, interactive, version, name_tool, changes }
+        Self { person: Mutex::default(), roots, interactive, version, name_tool, listener, changes }
     }
 
     /// The user that servers may ask.
@@ -306,6 +309,12 @@ impl Server {
         if watch.wait_for(|state| state.status == Status::Disconnected).await.is_err() {
             std::future::pending::<()>().await;
         }
+    }
+
+    /// Waits until it is no longer connected.
+    pub(crate) async fn not_connected(&self) {
+        let mut watch = self.state.subscribe();
+        let _ = watch.wait_for(|state| state.status != Status::Connected).await;
     }
 
     /// Waits until it can be asked for something; at most as long as a start may take.

@@ -8,13 +8,14 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use pollux_config::env::Env;
 use pollux_config::groups::Redaction;
-use pollux_domain::BoxFuture;
 use pollux_domain::approval::Person;
 use pollux_domain::content::Part;
 use pollux_domain::tool::{Tool, ToolSource};
 use pollux_domain::untrusted::sealed;
+use pollux_domain::{BoxFuture, JsonObject};
 use pollux_exec::background::Background;
 use pollux_net::client::ClientOptions;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -23,10 +24,12 @@ use crate::access::Access;
 use crate::cache::Cache;
 use crate::config::{Link, ServerConfig};
 use crate::connection::{self, ConnectionContext};
+use crate::listener::NotificationListener;
 use crate::prompt::{self, PromptCommand};
 use crate::request::RequestError;
 use crate::resource;
 use crate::server::{Report, Server, SharedContext, Status};
+use crate::tool;
 
 /// How long all servers together may take to end.
 const END: Duration = Duration::from_secs(1);
@@ -60,6 +63,8 @@ pub struct Setup {
     pub interactive: bool,
     /// The declared name of a server's tool.
     pub name_tool: fn(&str, &str) -> String,
+    /// Receives notifications that the protocol does not define. A server that cannot send any is not used.
+    pub listener: Option<Arc<dyn NotificationListener>>,
     /// How long after their start to wait for servers with unknown tools.
     pub first_wait: Duration,
     /// Where declarations are kept from one run to the next.
@@ -91,8 +96,13 @@ impl Servers {
     /// Servers that are started by [`Self::begin`] or on first use.
     pub fn prepare(mut setup: Setup) -> Self {
         setup.entries.sort_by(|one, other| one.config.name.cmp(&other.config.name));
-        let common =
-            Arc::new(SharedContext::new(setup.roots, setup.interactive, setup.version, setup.name_tool));
+        let common = Arc::new(SharedContext::new(
+            setup.roots,
+            setup.interactive,
+            setup.version,
+            setup.name_tool,
+            setup.listener,
+        ));
         let servers: Arc<[Arc<Server>]> = setup
             .entries
             .into_iter()
@@ -248,6 +258,28 @@ impl Servers {
         let server = self.servers.iter().find(|server| server.name() == name)?;
         server.settled(most, &CancellationToken::new()).await;
         Some(server.report())
+    }
+
+    /// Waits until a server is no longer connected.
+    pub async fn lost(&self, name: &str) {
+        if let Some(server) = self.servers.iter().find(|server| server.name() == name) {
+            server.not_connected().await;
+        }
+    }
+
+    /// Calls a tool by its name on the wire, for the program itself; the answer is that of `tools/call`.
+    pub async fn call(
+        &self,
+        server: &str,
+        tool: &str,
+        args: JsonObject,
+        cancel: &CancellationToken,
+    ) -> Result<Value, RequestError> {
+        let Some(server) = self.servers.iter().find(|known| known.name() == server) else {
+            let (server, why) = (server.to_owned(), "no such server".to_owned());
+            return Err(RequestError::NotConnected { server, why });
+        };
+        tool::call(server, tool, args, cancel, None).await
     }
 
     /// Ends all servers.

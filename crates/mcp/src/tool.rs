@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Link, ServerConfig};
 use crate::offer::{Offer, ToolOffer};
-use crate::request::RequestError;
+use crate::request::{LiveOutput, RequestError};
 use crate::result;
 use crate::schema::{self, WAIT};
 use crate::server::{Server, SharedContext};
@@ -137,6 +137,19 @@ impl Tool for ServerTool {
     }
 }
 
+/// Sends a call and waits for the answer.
+pub(crate) async fn call(
+    server: &Server,
+    tool: &str,
+    args: JsonObject,
+    cancel: &CancellationToken,
+    live: Option<&LiveOutput>,
+) -> Result<Value, RequestError> {
+    let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(args);
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    server.request(request, cancel, live).await
+}
+
 struct ServerCall {
     server: Arc<Server>,
     declared: String,
@@ -179,9 +192,8 @@ impl Invocation for ServerCall {
             if let Some(why) = self.changed(context).await {
                 return ToolOutcome::failed(ToolErrorKind::McpToolError, why);
             }
-            let params = CallToolRequestParams::new(self.tool.clone()).with_arguments(self.args.clone());
-            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-            match self.server.request(request, &context.cancel, Some(&context.live)).await {
+            let (args, live) = (self.args.clone(), Some(&context.live));
+            match call(&self.server, &self.tool, args, &context.cancel, live).await {
                 Ok(answer) => result::outcome(&self.tool, &self.args, &answer),
                 Err(RequestError::Cancelled) => ToolOutcome::Cancelled { partial: None },
                 Err(error) => ToolOutcome::Failed(ToolFailure {

@@ -15,22 +15,13 @@ pub(crate) fn editable(request: &ApprovalRequest) -> Option<(String, String)> {
 
 /// The arguments with the edited text; `None` if it is unchanged.
 pub(crate) fn changed(request: &ApprovalRequest, text: &str) -> Option<JsonObject> {
-    let mut args = request.args.clone();
-    let mut set = |key: &str, value: &str| args.insert(key.to_owned(), Value::from(value));
     match &request.subject {
-        Subject::Edit { diff: Some(diff), .. } if diff.after != text => {
-            if request.args.contains_key("content") {
-                set("content", text);
-            } else {
-                // Replace the whole file, so that the result is exactly the edited text.
-                set("old_string", diff.before.as_deref().unwrap_or_default());
-                set("new_string", text);
-            }
-        }
+        Subject::Edit { diff: Some(diff), .. } if diff.after != text => request.with_text(text),
         Subject::Command { command, .. } if command.trim_end() != text.trim_end() => {
-            set("command", text.trim_end());
+            let mut args = request.args.clone();
+            args.insert("command".to_owned(), Value::from(text.trim_end()));
+            Some(args)
         }
-        _ => return None,
+        _ => None,
     }
-    Some(args)
 }

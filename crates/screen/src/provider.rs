@@ -63,7 +63,8 @@ mod tests {
     fn default_footer_items_keep_their_order() {
         let items = Screens.footer_items();
         let names: Vec<&str> = items.iter().filter(|item| item.default).map(|item| item.name).collect();
-        let expected = ["workspace", "git-branch", "sandbox", "model-name", "quota", "budget", "background"];
+        let expected =
+            ["workspace", "git-branch", "sandbox", "model-name", "quota", "budget", "background", "ide"];
         assert_eq!(names, expected);
     }
 }

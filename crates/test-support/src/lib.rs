@@ -2,7 +2,8 @@
 //!
 //! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], [`TestHome`], an MCP server
 //! that misbehaves on demand ([`mcp`]), a terminal emulator that shows what a user sees ([`Screen`]) and its
-//! [`picture`], a remote agent ([`a2a`]), and an object store ([`FakeBlobs`]).
+//! [`picture`], a remote agent ([`a2a`]), an object store ([`FakeBlobs`]), and an
+//! editor ([`FakeCompanion`]).
 //! Does not own: any production code; this crate is only a dev-dependency.
 //! Start at [`FakeGemini::start`] and [`reply`].
 #![allow(
@@ -14,6 +15,7 @@
 pub mod a2a;
 mod blobs;
 pub mod chat;
+mod companion;
 mod gemini;
 mod home;
 mod http;
@@ -28,6 +30,7 @@ mod validate;
 pub mod wires;
 
 pub use blobs::{BlobFault, FakeBlobs};
+pub use companion::FakeCompanion;
 pub use gemini::reply::{Reply, reply};
 pub use gemini::request::Request;
 pub use gemini::{Exhausted, FakeGemini};

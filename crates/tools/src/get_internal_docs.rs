@@ -43,6 +43,7 @@ const PAGES: &[(&str, &str)] = pages![
     "glossary.md",
     "headless.md",
     "hooks.md",
+    "ide.md",
     "introduction.md",
     "keys.md",
     "local-models.md",

@@ -33,6 +33,7 @@ mod sandbox_slot;
 mod save_memory;
 mod shown;
 mod untrusted;
+mod visible_files;
 mod walk;
 mod web_fetch;
 mod workspace;
@@ -44,6 +45,7 @@ use std::sync::Arc;
 
 use pollux_config::groups::{FileFiltering, Tools};
 use pollux_domain::model::ModelClient;
+use pollux_domain::terminals::ClientTerminals;
 use pollux_domain::time::Clock;
 use pollux_domain::tool::Tool;
 use pollux_exec::background::Background;
@@ -53,6 +55,7 @@ pub use discovered::{Discovered, DiscoveryError, DiscoverySetup, UnclosedQuote, 
 pub use path_list::list_paths;
 pub use read_many_files::{ReadMany, ReadManyError, ReadManyRequest, Skipped, read_many};
 pub use sandbox_slot::SandboxSlot;
+pub use visible_files::VisibleFiles;
 pub use web_fetch::WebFetchSetup;
 pub use workspace::{MAX_EXTRA_DIRECTORIES, Workspace, WorkspaceError, WorkspaceSetup, real_path};
 
@@ -71,6 +74,8 @@ pub struct ToolSetup {
     /// The borders shell commands run in.
     pub sandbox: SandboxSlot,
     pub clock: Arc<dyn Clock>,
+    /// Terminals of the program that drives the session, for commands without a sandbox.
+    pub client_terminals: Option<Arc<dyn ClientTerminals>>,
 }
 
 /// All built-in tools, in upstream's order of registration.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use pollux_domain::content::Part;
 use pollux_domain::sandbox::{Denial, DenialKind, SandboxReport, Strength, TripwireHit};
+use pollux_domain::terminals::{ClientCommand, ClientEnding, ClientTerminals};
 use pollux_domain::tool::{
     ArgError, Display, Effect, Invocation, RunFailure, Tool, ToolContext, ToolErrorKind, ToolKind,
     ToolOutcome, ToolOutput, ToolSpec,
@@ -34,6 +35,9 @@ const TITLE_CHARS: usize = 150;
 const DISPLAY_HEAD_BYTES: usize = 256 << 10;
 const DISPLAY_TAIL_BYTES: usize = 768 << 10;
 
+/// The signal that stands for any other way to end.
+const KILLED: i32 = 9;
+
 /// The tool.
 pub(crate) struct RunShellCommand {
     spec: Arc<ToolSpec>,
@@ -42,6 +46,7 @@ pub(crate) struct RunShellCommand {
     environment: Vec<(String, String)>,
     inactivity: Option<Duration>,
     sandbox: SandboxSlot,
+    client_terminals: Option<Arc<dyn ClientTerminals>>,
 }
 
 struct Call {
@@ -51,6 +56,7 @@ struct Call {
     command: ShellCommand,
     /// Read when the command runs: an approval prompt may have changed it.
     sandbox: SandboxSlot,
+    client_terminals: Option<Arc<dyn ClientTerminals>>,
     description: Option<String>,
 }
 
@@ -78,6 +84,7 @@ impl RunShellCommand {
             environment: setup.child_env.clone(),
             inactivity: (seconds > 0).then(|| Duration::from_secs(seconds)),
             sandbox: setup.sandbox.clone(),
+            client_terminals: setup.client_terminals.clone(),
         }
     }
 }
@@ -153,6 +160,7 @@ impl Tool for RunShellCommand {
                 sandbox: None,
             },
             sandbox: self.sandbox.clone(),
+            client_terminals: self.client_terminals.clone(),
             location,
             background: Arc::clone(&self.background),
             description: arguments.text("description")?.map(str::to_owned),
@@ -196,6 +204,11 @@ impl Invocation for Call {
                 }
             }
             let Some(rights) = self.sandbox.rights() else {
+                if let Some(printed) =
+                    run_in_client(&command, self.client_terminals.as_deref(), context).await
+                {
+                    return report(printed, &command, None);
+                }
                 return match run_once(&command, &self.background, context).await {
                     Ok(ShellEnd::Finished(finished)) => report(finished.into(), &command, None),
                     Ok(ShellEnd::MovedToBackground { pid }) => moved(pid),
@@ -207,6 +220,26 @@ impl Invocation for Call {
             confined(run, command, &self.background, context).await
         })
     }
+}
+
+/// In a terminal of the program that drives the session, if it has any. Only own processes can be left running.
+async fn run_in_client(
+    command: &ShellCommand,
+    terminals: Option<&dyn ClientTerminals>,
+    context: &ToolContext,
+) -> Option<Printed> {
+    let terminals = terminals.filter(|_| command.background_after.is_none())?;
+    let (call, live) = (&context.call, Arc::clone(&context.live));
+    let asked = ClientCommand { call, text: &command.text, directory: &command.directory };
+    // Tells the front end to look for the terminal.
+    let shown = move || live("");
+    let end = terminals.run(asked, &shown, &context.cancel).await?;
+    let ending = match end.ending {
+        ClientEnding::Exited(code) => Ending::Exited(code),
+        ClientEnding::Killed => Ending::Signalled(KILLED),
+        ClientEnding::Cancelled => Ending::Cancelled,
+    };
+    Some(Printed { ending, output: end.output, pid: None, background_pids: Vec::new() })
 }
 
 /// In the call's terminal, if it has one. A command for the background from the start has nobody to type into it.
@@ -253,14 +286,15 @@ async fn confined(
 struct Printed {
     ending: Ending,
     output: String,
-    pid: u32,
+    /// None in a terminal of the client.
+    pid: Option<u32>,
     background_pids: Vec<u32>,
 }
 
 impl From<Finished> for Printed {
     fn from(finished: Finished) -> Self {
         let Finished { ending, output, pid, background_pids } = finished;
-        Self { ending, output: output.into_text(), pid, background_pids }
+        Self { ending, output: output.into_text(), pid: Some(pid), background_pids }
     }
 }
 
@@ -379,7 +413,7 @@ fn stopped(reason: &str, mut output: String) -> String {
     output
 }
 
-fn lines(ending: Ending, pid: u32, background_pids: &[u32]) -> Vec<String> {
+fn lines(ending: Ending, pid: Option<u32>, background_pids: &[u32]) -> Vec<String> {
     let mut lines = Vec::new();
     match ending {
         Ending::Exited(code) if code != 0 => lines.push(format!("Exit Code: {code}")),
@@ -390,7 +424,7 @@ fn lines(ending: Ending, pid: u32, background_pids: &[u32]) -> Vec<String> {
         let pids: Vec<String> = background_pids.iter().map(u32::to_string).collect();
         lines.push(format!("Background PIDs: {}", pids.join(", ")));
     }
-    lines.push(format!("Process Group PGID: {pid}"));
+    lines.extend(pid.map(|pid| format!("Process Group PGID: {pid}")));
     lines
 }
 

@@ -56,6 +56,7 @@ pub fn rules(options: &RunRequest, env: &Env) -> Result<Rules, Failure> {
         background: Arc::clone(&background),
         sandbox: Default::default(),
         clock: Arc::new(SystemClock),
+        client_terminals: None,
     };
     let tools = turn::all_tools(setup, &loaded, &model)?;
     let checkers = checker::programs(&loaded, &root, background);

@@ -53,6 +53,7 @@ pub(super) fn new_session(host: &Host, spec: SubagentSpec) -> Session {
         authority: spec.authority,
         toolbox,
         conversation,
+        editor: None,
         stopped_by_person: false,
         context: host.briefing.context.clone(),
         observer: None,

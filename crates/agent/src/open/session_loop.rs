@@ -263,6 +263,7 @@ fn rewind(session: &mut Session, to: &str) -> Result<(), Refusal> {
         Refusal { code: RefusalCode::Failed, message: format!("{error}{cause}") }
     })?;
     session.conversation.history.rewind(to);
+    session.forget_editor();
     session.conversation.counters.last_request = None;
     Ok(())
 }

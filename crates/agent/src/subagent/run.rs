@@ -108,6 +108,7 @@ impl SubagentRun {
             | Event::ShellStarted { .. }
             | Event::ShellEnded(_)
             | Event::BackgroundChanged(_)
+            | Event::EditorChanged(_)
             | Event::Compressing { .. }
             | Event::Compressed(_)
             | Event::Rewound { .. }

@@ -35,7 +35,10 @@ pub(crate) async fn deliver(
         if let Some(observer) = &session.observer {
             observer.prompt(Some(&typed));
         }
-        session.conversation.history.push_steered(message.clone(), parts);
+        if let Some(news) = session.editor_news() {
+            session.conversation.history.push_during_turn(UserSource::Program, None, news);
+        }
+        session.conversation.history.push_during_turn(UserSource::DuringTurn, message.clone(), parts);
         session.authority.questions.acknowledge(id.clone(), by.clone(), OpResult::Accepted).await;
         session.emit(Event::Steered { id, typed, message, by }).await;
         if gate == Gate::Stopped {

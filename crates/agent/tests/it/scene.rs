@@ -229,6 +229,7 @@ pub(crate) struct Options {
     pub(crate) changes: Option<Arc<dyn pollux_domain::changes::Changes>>,
     pub(crate) agents: Option<pollux_agent::AgentPort>,
     pub(crate) terminals: Option<Arc<dyn pollux_domain::terminals::Terminals>>,
+    pub(crate) editor: Option<Arc<dyn pollux_domain::editor::EditorView>>,
     /// A policy file of the user's.
     pub(crate) policy: Option<PathBuf>,
     pub(crate) dir: tempfile::TempDir,
@@ -262,6 +263,7 @@ impl Default for Options {
             changes: None,
             agents: None,
             terminals: None,
+            editor: None,
             policy: None,
             dir: tempfile::tempdir().unwrap(),
         }
@@ -334,6 +336,7 @@ impl Scene {
             model: Arc::clone(&model) as Arc<dyn ModelClient>,
             budget: None,
             tools: options.tools,
+            editor: options.editor,
             clock: Arc::new(SystemClock),
             recorder,
             context,

@@ -133,6 +133,79 @@ fn files_that_are_no_text_and_editors_that_cannot_are_not_asked() {
     assert_eq!(peer.home.read("a.txt"), "x\n");
 }
 
+/// Answers requests about terminals as an editor with one terminal does, until the prompt ends.
+fn terminal_turn(peer: &mut Peer, session: &str, exits: bool) -> Value {
+    let id = peer.prompt(session, "go");
+    loop {
+        let message = peer.next();
+        if message.get("method").is_none() && message["id"] == id {
+            return message;
+        }
+        match message["method"].as_str().unwrap_or_default() {
+            "session/request_permission" => peer.select(&message, "proceed_once"),
+            "terminal/create" => peer.respond(&message, json!({"terminalId": "t1"})),
+            "terminal/wait_for_exit" if exits => {
+                peer.respond(&message, json!({"exitCode": 3, "signal": null}))
+            }
+            "terminal/wait_for_exit" => peer.notify("session/cancel", json!({"sessionId": session})),
+            "terminal/output" => {
+                peer.respond(&message, json!({"output": "printed in the editor", "truncated": false}))
+            }
+            "terminal/kill" | "terminal/release" => peer.respond(&message, json!({})),
+            _ => {}
+        }
+    }
+}
+
+fn methods(peer: &Peer) -> Vec<&str> {
+    let methods = peer.log.iter().filter_map(|message| message["method"].as_str());
+    methods.filter(|method| method.starts_with("terminal/")).collect()
+}
+
+fn without_sandbox(more: Value) -> pollux_test_support::TestHome {
+    let mut settings = json!({"tools": {"sandbox": false}});
+    settings.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+    home().settings(settings)
+}
+
+#[test]
+fn commands_run_in_the_editors_terminal_if_the_user_wants_it() {
+    let run = || calls("run_shell_command", json!({"command": "echo own"}));
+    let wish = json!({"acp": {"terminal": "client"}});
+    let can = json!({"terminal": true});
+    let mut peer = Peer::ready_with(without_sandbox(wish.clone()), &[run(), says("done")], can.clone());
+    let session = peer.session();
+    terminal_turn(&mut peer, &session, true);
+    let expected = ["terminal/create", "terminal/wait_for_exit", "terminal/output", "terminal/release"];
+    assert_eq!(methods(&peer), expected);
+    let created = peer.log.iter().find(|message| message["method"] == "terminal/create").unwrap();
+    assert_eq!(created["params"]["args"], json!(["-c", "echo own"]));
+    let terminal = json!([{"type": "terminal", "terminalId": "t1"}]);
+    let shown =
+        peer.updates("tool_call_update").iter().filter(|update| update["content"] == terminal).count();
+    assert!(shown >= 1, "{:#?}", peer.log);
+    let last = results(&peer).pop().unwrap();
+    assert!(last.contains("printed in the editor") && last.contains("t1"), "{last}");
+
+    // A cancelled command is killed and its terminal given back.
+    let mut peer = Peer::ready_with(without_sandbox(wish), &[run(), says("done")], can.clone());
+    let session = peer.session();
+    let answer = terminal_turn(&mut peer, &session, false);
+    assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
+    assert!(
+        methods(&peer).ends_with(&["terminal/kill", "terminal/output", "terminal/release"]),
+        "{:?}",
+        methods(&peer)
+    );
+
+    // By default commands are Pollux's own.
+    let mut peer = Peer::ready_with(without_sandbox(json!({})), &[run(), says("done")], can);
+    let session = peer.session();
+    terminal_turn(&mut peer, &session, true);
+    assert_eq!(methods(&peer), Vec::<&str>::new());
+    assert!(results(&peer).pop().unwrap().contains("own"));
+}
+
 #[test]
 fn a_server_inside_of_the_editor_offers_tools() {
     let replies = [calls("mcp_calc_add", json!({"a": 1})), says("done")];

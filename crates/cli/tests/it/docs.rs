@@ -354,6 +354,7 @@ fn built_in_tools() -> Vec<Arc<dyn Tool>> {
         background: Arc::new(Background::new(home.home().join("background"))),
         sandbox: Default::default(),
         clock: Arc::new(SystemClock),
+        client_terminals: None,
     })
 }
 

@@ -198,7 +198,11 @@ fn commands_tell_the_facts_or_say_that_they_are_not_here() {
         .say("/upgrade")
         .expect("plan")
         .expect("User: ");
-    terminal.say("/ide status").expect("No editor connected").expect("User: ").say("/terminal-setup");
+    terminal
+        .say("/ide status")
+        .expect("Not connected: /ide enable connects")
+        .expect("User: ")
+        .say("/terminal-setup");
     terminal
         .expect("shift+enter")
         .expect("User: ")

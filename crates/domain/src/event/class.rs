@@ -35,6 +35,7 @@ impl Event {
             | Self::ModelChanged(_)
             | Self::ModelFallback(_)
             | Self::FrontsChanged(_)
+            | Self::EditorChanged(_)
             | Self::Titled(_) => EventClass::Session,
             Self::Acknowledged { .. } => EventClass::Acknowledgement,
             Self::QueueChanged(_)

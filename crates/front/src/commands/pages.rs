@@ -20,9 +20,6 @@ const UPGRADE: &str = "\
 Pollux has no plans of its own: quotas depend on the model provider's plan.
 Gemini API keys: https://aistudio.google.com/plan_information; limits: https://ai.google.dev/gemini-api/docs/rate-limits";
 
-const IDE: &str = "No editor connected: this version has no editor integration. Add files to prompts with @path; \
-/editor chooses the editor for long prompts and proposed changes.";
-
 const SETUP_GITHUB: &str = "`/setup-github` is not available: it adds workflows that run gemini-cli's action. \
                             Your own workflow can run `pollux -p \"...\" --output-format json` with a key from the repository's secrets.";
 
@@ -39,7 +36,6 @@ pub(super) fn page(name: &str) -> Option<&'static str> {
         "/docs" => DOCS,
         "/privacy" => PRIVACY,
         "/upgrade" => UPGRADE,
-        "/ide" => IDE,
         "/terminal-setup" => TERMINAL_SETUP,
         "/setup-github" => SETUP_GITHUB,
         _ => return None,

@@ -101,7 +101,7 @@ const TERMINAL_ONLY: &[&str] = &[
 ];
 
 /// Commands about what only the process of a session has.
-const OWN_PROCESS: &[&str] = &["/mcp", "/restore", "/sandbox", "/tasks"];
+const OWN_PROCESS: &[&str] = &["/ide", "/mcp", "/restore", "/sandbox", "/tasks"];
 
 /// A command that returns its outcome.
 macro_rules! then {
@@ -231,7 +231,12 @@ const COMMANDS: &[SlashCommand] = &[
         sub(&["enable-all", "enableall"], "Enable all hooks"),
         sub(&["disable-all", "disableall"], "Disable all hooks"),
     ], told!(|f, r, _c| f.hooks(r))),
-    with(&["/ide"], "[status]", "Show the editor connection", &[sub(&["status"], "Show the editor connection")], told!(|f, _r, _c| not_here("/ide"))),
+    with(&["/ide"], "[status|install|enable|disable]", "Connect to your editor", &[
+        sub(&["status"], "Show the connection and open files"),
+        sub(&["install"], "Show how to install the extension"),
+        sub(&["enable"], "Connect now and in later sessions"),
+        sub(&["disable"], "Disconnect and stay disconnected"),
+    ], done!(|f, r, c| f.ide(r, c).await)),
     plain(&["/init"], "Let the model write GEMINI.md", then!(|f, _r, c| f.init(c).await)),
     with(&["/mcp"], "[desc|schema|auth|reload|enable|disable] [server]", "Manage MCP servers", &[
         sub(&["list", "ls", "nodesc", "nodescription"], "List servers and their tools"),

@@ -109,6 +109,11 @@ pub struct Request {
 }
 
 impl Request {
+    /// Lets the client do it without waiting for the answer.
+    pub fn forget(mut self) {
+        self.done = true;
+    }
+
     /// Waits for the answer on a thread of its own; `None` if there is none in time.
     pub fn wait(mut self, end: Instant) -> Option<Answer> {
         loop {

@@ -15,6 +15,7 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpPostResponse,
 };
 use sse_stream::{Error as SseError, Sse};
+use tokio_util::sync::CancellationToken;
 
 use super::{MAX_MESSAGE, events};
 use crate::access::{Access, AccessError};
@@ -29,6 +30,8 @@ pub(crate) struct Http {
     client: reqwest::Client,
     headers: Arc<HeaderMap>,
     access: Option<Arc<dyn Access>>,
+    /// Cancelled when the server no longer sends events.
+    lost: CancellationToken,
 }
 
 /// Why a request gave nothing.
@@ -67,7 +70,12 @@ impl Http {
             value.set_sensitive(true);
             map.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?, value);
         }
-        Ok(Self { client, headers: Arc::new(map), access })
+        Ok(Self { client, headers: Arc::new(map), access, lost: CancellationToken::new() })
+    }
+
+    /// Cancelled when the server could not be asked for its events, as at the start or after it closed their stream.
+    pub(crate) fn lost(&self) -> CancellationToken {
+        self.lost.clone()
     }
 
     /// Sends a request; refused credentials are renewed once.
@@ -122,6 +130,25 @@ impl Http {
             })
             .await?;
         refused(response)
+    }
+
+    /// Opens the stream of a server's own messages.
+    async fn events(
+        &self,
+        uri: &str,
+        session: Option<&str>,
+        custom: &HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+        let response = self.ask(Method::GET, uri, None, session, custom).await?;
+        match response.status() {
+            // Upstream takes 404 here as "no such stream", too.
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND => {
+                Err(StreamableHttpError::ServerDoesNotSupportSse)
+            }
+            status if !status.is_success() => Err(status_error(&response)),
+            _ if has_type(&response, EVENT_STREAM) => Ok(events::of(response)),
+            _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
+        }
     }
 }
 
@@ -230,15 +257,10 @@ impl StreamableHttpClient for Http {
         if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_str(&id).ok()) {
             custom_headers.insert(HeaderName::from_static("last-event-id"), id);
         }
-        let response = self.ask(Method::GET, &uri, None, session_id.as_deref(), &custom_headers).await?;
-        match response.status() {
-            // Upstream takes 404 here as "no such stream", too.
-            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND => {
-                Err(StreamableHttpError::ServerDoesNotSupportSse)
-            }
-            status if !status.is_success() => Err(status_error(&response)),
-            _ if has_type(&response, EVENT_STREAM) => Ok(events::of(response)),
-            _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
+        let opened = self.events(&uri, session_id.as_deref(), &custom_headers).await;
+        if opened.is_err() {
+            self.lost.cancel();
         }
+        opened
     }
 }

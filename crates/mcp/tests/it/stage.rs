@@ -62,6 +62,7 @@ impl Stage {
             version: "0.0.0".to_owned(),
             interactive,
             name_tool,
+            listener: None,
             first_wait: Duration::from_secs(30),
             cache: None,
         });
@@ -83,6 +84,7 @@ impl Stage {
             version: "0.0.0".to_owned(),
             interactive: false,
             name_tool,
+            listener: None,
             first_wait,
             cache: Some(cache.to_owned()),
         });

@@ -57,6 +57,7 @@ impl Bench {
             background: Arc::new(Background::new(base.join("home/.gemini/tmp/background-processes"))),
             sandbox: Default::default(),
             clock: Arc::new(SystemClock),
+            client_terminals: None,
         };
         Self { folder, setup, cancel: CancellationToken::new(), live: Arc::default() }
     }

@@ -1,7 +1,9 @@
 //! The footer: workspace, sandbox, model and other facts.
 
+use pollux_domain::editor::EditorStatus;
 use pollux_domain::event::Event;
 use pollux_domain::model::RequestRole;
+use pollux_domain::plural::counted;
 use pollux_domain::terminal_text::one_line;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
@@ -21,6 +23,7 @@ pub enum FooterItem {
     Quota,
     Budget,
     Background,
+    Editor,
     Memory,
     Session,
     Machine,
@@ -40,6 +43,7 @@ impl FooterItem {
         (Self::Quota, "quota", "quota"),
         (Self::Budget, "budget", "/budget"),
         (Self::Background, "background", "Ctrl+B"),
+        (Self::Editor, "ide", "/ide"),
         (Self::Memory, "memory-usage", "memory"),
         (Self::Session, "session-id", "session"),
         (Self::Machine, "hostname", "machine"),
@@ -57,6 +61,7 @@ impl FooterItem {
         Self::Quota,
         Self::Budget,
         Self::Background,
+        Self::Editor,
     ];
 
     /// The item with this name.
@@ -149,6 +154,7 @@ pub(super) struct Tally {
     budget: Option<String>,
     /// Commands that run in the background.
     background: usize,
+    editor: Option<EditorStatus>,
 }
 
 impl Tally {
@@ -167,6 +173,7 @@ impl Tally {
             }
             Event::Compressed(done) if done.tokens_after > 0 => self.last = done.tokens_after,
             Event::BackgroundChanged(commands) => self.background = commands.len(),
+            Event::EditorChanged(editor) => self.editor.clone_from(editor),
             Event::Budget(status) => self.budget = status.money(),
             Event::CallFinished(report) => {
                 self.added += report.lines.added;
@@ -212,6 +219,13 @@ impl Footer {
             FooterItem::Budget => return tally.budget.clone().unwrap_or_default(),
             FooterItem::Background if tally.background == 0 => return String::new(),
             FooterItem::Background => return format!("{} in background", tally.background),
+            FooterItem::Editor => match &tally.editor {
+                None => return String::new(),
+                Some(EditorStatus { name, open_files: 0 }) => name,
+                Some(EditorStatus { name, open_files }) => {
+                    return format!("{} ({})", one_line(name), counted(*open_files, "file"));
+                }
+            },
             FooterItem::CodeChanges if tally.added + tally.removed == 0 => return String::new(),
             FooterItem::CodeChanges => return format!("+{} -{}", tally.added, tally.removed),
             FooterItem::Tokens if tally.tokens == 0 => return String::new(),

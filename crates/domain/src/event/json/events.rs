@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{Fields, Json, MalformedEvent, fields, variants, words};
 use crate::JsonObject;
 use crate::budget::{BudgetChange, BudgetStatus, Exceeded, Limits, Scope, ScopeStatus, Spent, Unit};
+use crate::editor::EditorStatus;
 use crate::event::{
     Activity, ActivityError, ActivityKind, Asked, BackgroundCommand, CallDecision, CallFailure, CallOutcome,
     CallReport, CallRequest, Compressed, CompressionStatus, ConversationView, Discarded, Event, HookReport,
@@ -72,6 +73,7 @@ variants! {
         ShellStarted { call, command, by },
         ShellEnded(report),
         BackgroundChanged(commands),
+        EditorChanged(editor),
         Compressing { id },
         Compressed(compressed),
         Rewound { to },
@@ -122,6 +124,7 @@ fields! {
     CallFailure { kind, message, run }
     ShellReport { call, command, output, ending }
     BackgroundCommand { pid, command }
+    EditorStatus { name, open_files }
     Compressed { id, tokens_before, tokens_after, status, summary }
     HookReport {
         event, hook, duration, exit_code, error, input, output, stdout, stderr, message, suppressed

@@ -1,5 +1,6 @@
 //! Commands that run in a terminal.
 
+use pollux_domain::editor::EditorStatus;
 use pollux_domain::event::{BackgroundCommand, CallOutcome, CallReport, CallRequest, ShellReport, TurnEnd};
 use pollux_domain::terminal_screen::{
     CellStyle, KeyModes, ScreenColor, ScreenPosition, ScreenRun, TerminalScreen, TypedBytes,
@@ -185,6 +186,18 @@ fn ctrl_b_moves_the_command_and_then_shows_what_is_there() {
     assert_eq!(ctrl_b(&mut stage), [Action::Submit { text: "/tasks".to_owned(), shell: false }]);
     stage.event(Event::BackgroundChanged(Vec::new()));
     assert!(!stage.shown().contains("in background"));
+}
+
+#[test]
+fn the_footer_shows_the_connected_editor() {
+    let mut stage = running(&[]);
+    let editor = |open_files| Some(EditorStatus { name: "VS\u{1b}[2J Code".to_owned(), open_files });
+    stage.event(Event::EditorChanged(editor(0)));
+    assert!(stage.shown().contains("VS Code") && !stage.shown().contains("VS Code ("));
+    stage.event(Event::EditorChanged(editor(2)));
+    assert!(stage.shown().contains("VS Code (2 files)"), "{}", stage.shown());
+    stage.event(Event::EditorChanged(None));
+    assert!(!stage.shown().contains("VS Code"));
 }
 
 #[test]
