@@ -130,6 +130,7 @@ impl View {
             | Event::RequestEnded(_)
             | Event::BackgroundChanged(_)
             | Event::Activity(_)
+            | Event::EditorChanged(_)
             | Event::Budget(_) => return None,
         })
     }
