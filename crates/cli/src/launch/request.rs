@@ -308,6 +308,7 @@ fn shared_options(root: &RootArgs) -> Request {
         only_client_servers: false,
         client_tools: None,
         client_files: None,
+        client_terminals: None,
         client_hooks: None,
         client_instructions: None,
         without_questions: false,

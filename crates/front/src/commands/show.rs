@@ -68,14 +68,17 @@ impl Front<'_, '_> {
         let model = self.model_line(conversation).await;
         let file = conversation.session_file.as_ref().map(|path| path.display().to_string());
         let sandbox = self.turn.sandbox.in_force(&self.turn.loaded.env).summary();
+        let editor = conversation.services.editor.as_ref().and_then(|companion| companion.editor());
+        let editor = editor.map(|editor| format!("\nIDE Client: {}", one_line(&editor.name)));
         let commit = option_env!("POLLUX_GIT_COMMIT").map(|commit| format!("\nGit Commit: {commit}"));
         format!(
-            "CLI Version: {VERSION}{}\n{model}\nApproval mode: {}\nSandbox: {sandbox}\nOS: {} {}\nAuth Method: {}\nSession: {}\nSession file: {}\nFolder: {}",
+            "CLI Version: {VERSION}{}\n{model}\nApproval mode: {}\nSandbox: {sandbox}\nOS: {} {}\nAuth Method: {}{}\nSession: {}\nSession file: {}\nFolder: {}",
             commit.unwrap_or_default(),
             self.mode,
             std::env::consts::OS,
             std::env::consts::ARCH,
             self.turn.auth_method(&self.model).as_deref().unwrap_or("none"),
+            editor.unwrap_or_default(),
             self.turn.session.id,
             file.as_deref().unwrap_or("none"),
             self.turn.loaded.project.root().display(),
