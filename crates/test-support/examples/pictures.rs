@@ -126,7 +126,7 @@ impl Stage {
 
     fn welcome(&self) {
         let screen = self.open(&[], &[]);
-        screen.type_text("explain @src/greet.rs").expect("explain @src/greet.rs");
+        screen.expect("Authenticated").type_text("explain @src/greet.rs").expect("explain @src/greet.rs");
         self.keep(&screen, "welcome", "The first screen, with a prompt");
     }
 
@@ -141,6 +141,7 @@ impl Stage {
             [reply(&[read]), reply(&[json!({"text": said}), edit]), reply(&[json!({"text": "Done."})])];
         let screen = self.open(&[], &replies);
         screen.say("greet people properly").expect("Apply this change?").expect("Hello, {name}!");
+        screen.expect_gone("pause to answer");
         self.keep(&screen, "approval", "A change waits for an answer");
     }
 
@@ -162,7 +163,7 @@ impl Stage {
 
     fn settings(&self) {
         let screen = self.open(&[], &[]);
-        screen.say("/settings").expect("Search to filter").expect("Color theme");
+        screen.say("/settings").expect("Search to filter").expect("Colour theme");
         self.keep(&screen, "settings", "The settings");
     }
 

@@ -65,7 +65,7 @@ fn a_compressed_conversation_goes_back_to_its_summary() {
         [&long, "pears are green", summary, "plums are blue", "cherries are sweet", "quinces are hard"];
     let scene = Scene::new(replies.map(|text| reply().text(text)));
     let screen = open(&scene, &[]);
-    screen.say("about apples").expect("kind 300 ").expect(PLACEHOLDER);
+    screen.say("about apples").expect("90000;").expect(PLACEHOLDER);
     screen.say("about pears").expect("✦ pears are green").expect(PLACEHOLDER);
     screen.say("/compress").expect("Chat history compressed").expect(PLACEHOLDER);
     screen.say("about plums").expect("✦ plums are blue").expect(PLACEHOLDER).say("/rewind");
