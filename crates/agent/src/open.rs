@@ -236,6 +236,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         id: spec.session,
         interactive: spec.interactive,
         model_settings: spec.model,
+        implementer: None,
         fallback: FallbackState::new(spec.alternatives),
         generation: JsonObject::new(),
         services,

@@ -34,7 +34,8 @@ fn a_server_is_switched_off_and_on_and_one_that_is_missing_is_named() {
     let scene = Scene::with(TestHome::new().settings(json!({"mcpServers": servers})), []);
     let screen = open(&scene, &[]);
     screen.expect("MCP issues detected");
-    until("it is connected", || screen.say("/mcp").expect(PLACEHOLDER).text().contains("✓ plain: "));
+    // The notice names `/mcp`, so only a longer command is seen to be typed.
+    until("it is connected", || screen.say("/mcp list").expect(PLACEHOLDER).text().contains("✓ plain: "));
     screen.expect("✗ gone: `no-such-server` was not found on PATH").expect(PLACEHOLDER);
     screen.say("/mcp disable plain").expect("ℹ MCP server 'plain' disabled.").expect(PLACEHOLDER);
     screen.say("/mcp disable nope").expect("✕ Server 'nope' not found. Use /mcp list");
