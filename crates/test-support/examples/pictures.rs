@@ -53,8 +53,8 @@ impl Look {
     /// Columns and rows.
     fn size(self) -> (u16, u16) {
         match self {
-            Self::Dark | Self::Light => (96, 34),
-            Self::Narrow => (40, 46),
+            Self::Dark | Self::Light => (96, 38),
+            Self::Narrow => (40, 48),
         }
     }
 
