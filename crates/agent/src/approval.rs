@@ -29,6 +29,8 @@ struct State {
     mode: ApprovalMode,
     /// The mode to restore after plan mode.
     before_plan: Option<ApprovalMode>,
+    /// A plan was approved and is being carried out.
+    plan_approved: bool,
 }
 
 /// A mode that is not available in an untrusted folder.
@@ -38,7 +40,7 @@ pub(crate) struct ModeRefused;
 
 impl Approvals {
     pub(crate) fn new(engine: Arc<Engine>, mode: ApprovalMode, interactive: bool, trusted: bool) -> Self {
-        let state = Arc::new(Mutex::new(State { engine, mode, before_plan: None }));
+        let state = Arc::new(Mutex::new(State { engine, mode, before_plan: None, plan_approved: false }));
         Self { state, interactive, trusted, granted: mode, subagent: None, agreed: Arc::default() }
     }
 
@@ -82,6 +84,7 @@ impl Approvals {
             (other, ApprovalMode::Plan) => Some(other),
             _ => None,
         };
+        state.plan_approved &= mode != ApprovalMode::Plan;
         Ok(before != mode)
     }
 
@@ -89,6 +92,15 @@ impl Approvals {
     /// returns to the default mode.
     pub(crate) fn mode_before_plan(&self) -> ApprovalMode {
         self.state().before_plan.unwrap_or_default()
+    }
+
+    /// From now on an approved plan is carried out, until the next one is made.
+    pub(crate) fn approve_plan(&self) {
+        self.state().plan_approved = true;
+    }
+
+    pub(crate) fn carries_out_plan(&self) -> bool {
+        self.state().plan_approved
     }
 
     /// Applies an approval for the rest of the session.

@@ -35,7 +35,6 @@ const INSTRUCTION_MERGE: &str = "An earlier <state_snapshot> stands at the begin
 happened since into one new <state_snapshot>; nothing of it that still matters may be lost.";
 const VERIFY: &str = "Check your snapshot against the conversation: is a goal, a constraint, a file path, an error or an \
 open step missing? Write the final <state_snapshot>.";
-const ACKNOWLEDGEMENT: &str = "I have read the snapshot and carry on from there.";
 
 const FORGOTTEN: &str =
     "[The conversation before this point no longer fits the model's window and was left out.]";
@@ -175,9 +174,9 @@ pub(crate) fn apply(history: &History, plan: &Plan, snapshot: &str) -> Result<Co
         return Err(CompressionStatus::EmptySummary);
     }
     let kept = history.entries().get(plan.split..).unwrap_or_default();
-    let mut entries = vec![HistoryEntry::new(None, Content::user_text(snapshot))];
+    let mut entries = vec![HistoryEntry::summary(snapshot, history.prompts_before(plan.split))];
     if kept.first().is_none_or(|entry| entry.content.role == Role::User) {
-        entries.push(HistoryEntry::new(None, Content::model(vec![Part::text(ACKNOWLEDGEMENT)])));
+        entries.push(HistoryEntry::acknowledgement());
     }
     entries.extend(kept.iter().cloned());
     let after: u64 = entries.iter().map(|entry| entry.tokens).sum();

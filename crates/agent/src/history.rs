@@ -7,9 +7,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use pollux_domain::content::{Body, Content, Part, Role};
-use pollux_session::UserSource;
+use pollux_session::{RestoredTurn, UserSource};
 
 use crate::tokens;
+
+const ACKNOWLEDGEMENT: &str = "I have read the snapshot and carry on from there.";
 
 /// One turn with its metadata.
 #[derive(Debug, Clone)]
@@ -20,12 +22,30 @@ pub(crate) struct HistoryEntry {
     pub(crate) tokens: u64,
     /// Where it comes from, if it is the user's.
     pub(crate) source: UserSource,
+    /// The beginnings of the prompts that it replaces, if it is a summary.
+    pub(crate) summarised: Option<Vec<String>>,
 }
 
 impl HistoryEntry {
     pub(crate) fn new(message: Option<String>, content: Content) -> Self {
         let tokens = tokens::of_content(&content);
-        Self { message, content: Arc::new(content), tokens, source: UserSource::default() }
+        let source = UserSource::default();
+        Self { message, content: Arc::new(content), tokens, source, summarised: None }
+    }
+
+    /// A summary of the turns before it.
+    pub(crate) fn summary(text: &str, summarised: Vec<String>) -> Self {
+        Self { summarised: Some(summarised), ..Self::new(None, Content::user_text(text)) }
+    }
+
+    /// The model's turn after a summary.
+    pub(crate) fn acknowledgement() -> Self {
+        Self::new(None, Content::model(vec![Part::text(ACKNOWLEDGEMENT)]))
+    }
+
+    pub(crate) fn restored(turn: RestoredTurn) -> Self {
+        let RestoredTurn { message_id, content, source, summarised } = turn;
+        Self { source, summarised, ..Self::new(message_id, content) }
     }
 
     pub(crate) fn with_source(self, source: UserSource) -> Self {

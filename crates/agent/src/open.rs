@@ -231,10 +231,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
     if toolbox.offer(ToolOffer::to(&services.client.resolve(&spec.model.name))) {
         toolbox.look_again(&authority.approvals);
     }
-    let restored = spec
-        .restored
-        .into_iter()
-        .map(|turn| HistoryEntry::new(turn.message_id, turn.content).with_source(turn.source));
+    let restored = spec.restored.into_iter().map(HistoryEntry::restored);
     let conversation = Conversation::new(History::new(spec.first_turn, restored), prompt, &toolbox);
     for id in conversation.history.call_ids() {
         services.call_ids.claim(&id);
@@ -243,6 +240,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         id: spec.session,
         interactive: spec.interactive,
         model_settings: spec.model,
+        implementer: None,
         fallback: FallbackState::new(spec.alternatives),
         generation: JsonObject::new(),
         services,

@@ -15,7 +15,7 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::content::Part;
 use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::id::SessionId;
-use pollux_domain::model::{ModelError, ProviderId, RequestRole};
+use pollux_domain::model::{ModelError, ModelInfo, ProviderId, RequestRole};
 use pollux_domain::session_observer::SessionObserver;
 use pollux_domain::time::Timestamp;
 use pollux_extend::context::ContextFiles;
@@ -35,6 +35,8 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) interactive: bool,
     pub(crate) model_settings: Model,
+    /// The model that carries out an approved plan, while there is one and the chosen name leaves the choice open.
+    pub(crate) implementer: Option<String>,
     pub(crate) fallback: FallbackState,
     /// Generation settings of every request.
     pub(crate) generation: JsonObject,
@@ -62,7 +64,9 @@ impl Session {
     pub(crate) fn follow_mode(&mut self) {
         let mode = self.authority.approvals.mode();
         let joined = self.toolbox.follow();
-        let offer = ToolOffer::to(&self.services.client.resolve(&self.model_settings.name));
+        let info = self.services.client.resolve(&self.model_settings.name);
+        let offer = ToolOffer::to(&info);
+        self.implementer = self.implementer_of(info);
         let offered = self.toolbox.offer(offer);
         if mode == self.conversation.prompt.mode && !joined && !offered {
             return;
@@ -86,6 +90,15 @@ impl Session {
         if let Some(editor) = &mut self.editor {
             editor.forget();
         }
+    }
+
+    fn implementer_of(&self, chosen: ModelInfo) -> Option<String> {
+        let is_wanted = self.model_settings.plan_routing && self.authority.approvals.carries_out_plan();
+        let model = chosen.implementer.filter(|_| is_wanted)?;
+        Some(match self.model_settings.name.split_once('/') {
+            Some((provider, _)) => format!("{provider}/{model}"),
+            None => model,
+        })
     }
 
     /// The plan folder, in plan mode.
@@ -120,14 +133,16 @@ impl Session {
         self.services.clock.now()
     }
 
-    /// The model to ask: the chosen one, or the one that stands in for it.
+    /// The model to ask: the chosen one, or the one that stands in for it or carries out its plan.
     pub(crate) fn model(&self) -> &str {
-        self.fallback.stand_in().unwrap_or(&self.model_settings.name)
+        let chosen = self.implementer.as_ref().unwrap_or(&self.model_settings.name);
+        self.fallback.stand_in().unwrap_or(chosen)
     }
 
     /// The name of the model as people and programs see it.
     pub(crate) fn displayed_model(&self) -> String {
-        self.services.client.resolve(self.model()).display_name(self.model())
+        let name = self.fallback.stand_in().unwrap_or(&self.model_settings.name);
+        self.services.client.resolve(name).display_name(name)
     }
 
     /// Asks this model from now on, also in sub-agents.
@@ -140,6 +155,7 @@ impl Session {
         let is_full = name.starts_with(&format!("{}/", info.provider.as_str()));
         let name = if is_full || info.provider == ProviderId::GEMINI { name.to_owned() } else { info.id };
         self.model_settings.name.clone_from(&name);
+        self.implementer = None;
         self.fallback.return_to_choice();
         if let Some(host) = &self.host {
             host.set_model(&name);

@@ -173,6 +173,8 @@ pub struct Model {
     pub compression_threshold: f64,
     /// `model.disableLoopDetection` inverted.
     pub loop_detection: bool,
+    /// `general.plan.modelRouting`
+    pub plan_routing: bool,
     /// `modelConfigs` as written.
     pub configs: Value,
     /// `contextManagement.tools.outputMasking.protectionThresholdTokens`

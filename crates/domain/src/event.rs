@@ -118,6 +118,8 @@ pub struct ConversationView {
     pub contents: Vec<Arc<Content>>,
     /// The prompts that can be rewound to, oldest first.
     pub prompts: Vec<PromptView>,
+    /// The summary that the conversation begins with, if it was compressed.
+    pub summary: Option<SummaryView>,
     /// What the model may call now.
     pub tools: Vec<Arc<ToolSpec>>,
     /// The configured model, and the one it resolves to.
@@ -134,6 +136,16 @@ pub struct PromptView {
     /// The id of its record.
     pub message: String,
     pub text: String,
+}
+
+/// A summary in place of the beginning of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryView {
+    pub text: String,
+    /// The beginnings of the prompts that it replaces, oldest first. They cannot be rewound to.
+    pub prompts: Vec<String>,
+    /// The record after it: rewinding to it leaves the summary. `None` if nothing was said since.
+    pub next: Option<String>,
 }
 
 /// A request as it leaves.

@@ -1,5 +1,8 @@
 //! Edit distance, for "did you mean" suggestions.
 
+/// Suggestions for one mistyped name.
+const MAX_SIMILAR: usize = 3;
+
 /// Edit distance: letters changed, added or dropped.
 pub fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
@@ -20,6 +23,16 @@ pub fn distance(one: &str, other: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
+/// At most three names that a mistyped one may have meant, the nearest first.
+pub fn similar<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let most = (typed.chars().count() / 4).clamp(1, 4);
+    let mut near: Vec<(usize, &str)> = names.into_iter().map(|name| (distance(typed, name), name)).collect();
+    near.retain(|(far, _)| (1..=most).contains(far));
+    near.sort_unstable();
+    near.dedup();
+    near.into_iter().take(MAX_SIMILAR).map(|(_, name)| name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,5 +44,14 @@ mod tests {
         {
             assert_eq!(distance(a, b), expected, "{a} {b}");
         }
+    }
+
+    #[test]
+    fn similar_names_are_few_and_the_nearest_comes_first() {
+        let names = ["gemini-2.5-pro", "gemini-2.5-flash", "gemini-3-pro", "gemini-2.5-pro"];
+        assert_eq!(similar("gemini-2-pro", names), ["gemini-3-pro", "gemini-2.5-pro"]);
+        assert_eq!(similar("gemini-2.5-pr", names), ["gemini-2.5-pro"]);
+        assert!(similar("nonsense", names).is_empty());
+        assert!(similar("gemini-2.5-pro", ["gemini-2.5-pro"]).is_empty(), "the same name is no suggestion");
     }
 }

@@ -268,6 +268,7 @@ async fn converse(
         }
         front.turn.begin_anew();
         conversation = pollux_host::open_conversation(front.turn, Some(&new.turns)).await?;
+        front.show_turns(&new, &conversation);
         if front.mode != front.turn.permission.approval {
             let _ = conversation.ask(Op::SetMode(front.mode));
         }
@@ -348,6 +349,15 @@ impl Front<'_, '_> {
             && let Some(event) = conversation.try_next()
         {
             self.take(&event);
+        }
+    }
+
+    /// Shows the conversation that a new session begins with.
+    fn show_turns(&mut self, new: &NewSession, conversation: &pollux_host::Conversation) {
+        let file = conversation.session_file.as_ref().filter(|_| !new.turns.is_empty());
+        if let (Some(file), Some(most)) = (file, self.ui.history_limit()) {
+            let (said, above) = pollux_host::sessions::said_in(file, most);
+            self.ui.show_history(said, above);
         }
     }
 

@@ -308,10 +308,7 @@ impl SignIns {
 
     /// Stores what was typed if it looks like an API key.
     pub fn keep(&self, typed: &str) -> Result<Stored, Failure> {
-        let key = key::check(typed).map_err(|problem| {
-            Failure::new(ExitKind::Input, format!("invalid API key: {problem}")).hint(key::WHERE)
-        })?;
-        self.store_key(&key)
+        self.store_key(&key::checked(typed)?)
     }
 
     /// Stores a key; returns where, and notes about settings that override it.

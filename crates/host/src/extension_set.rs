@@ -27,7 +27,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::extensions::{self, SWITCHED_OFF_BY_ADMIN};
-use super::{Loaded, auth, helpers, load_settings, mcp};
+use super::{Loaded, auth, helpers, load_settings, mcp, trust};
 use crate::prompter::Prompter;
 use crate::request::Request;
 use crate::{VERSION, cannot_start};
@@ -271,7 +271,10 @@ impl ExtensionSet {
         extensions::sources(&self.loaded)
             .check(&metadata)
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
-        self.agree_in_untrusted_folder(&metadata, manner, asking)?;
+        if !manner.consent {
+            self.agree_to_source(&metadata, asking)?;
+            self.agree_in_untrusted_folder(&metadata, asking)?;
+        }
         let staged = self.fetch(metadata, asking)?;
         staged.check_name(&self.all, None, &self.places).map_err(|error| refused(&error))?;
         let name = staged.manifest.name.clone();
@@ -299,26 +302,48 @@ impl ExtensionSet {
         Ok((name, notes))
     }
 
+    /// A folder that an extension comes from has to be trusted, and stays so. The workspace covers what is in it.
+    fn agree_to_source(&self, metadata: &Metadata, asking: &mut Prompter<'_>) -> Result<(), Failure> {
+        let source = Path::new(&metadata.source);
+        if metadata.kind.is_remote() || !source.is_dir() || self.is_trusted_workspace(source) {
+            return Ok(());
+        }
+        let folder = trust::real_folder(source, &self.loaded);
+        let asked = trust::question(&folder)?;
+        if asked.is_trusted() {
+            return Ok(());
+        }
+        asking.show(&format!("{}\n", asked.lines().join("\n")));
+        let decision = match asking.agrees("Do you trust the files in this folder?", false) {
+            true => asked.answered(&folder, Some("folder"))?,
+            false => asked.answered(&folder, None)?,
+        };
+        if decision.trusted {
+            return Ok(());
+        }
+        let why = decision.problem.map(|problem| format!(" {problem}")).unwrap_or_default();
+        let text = format!("Installation aborted: folder `{}` is not trusted.{why}", metadata.source);
+        Err(Failure::new(ExitKind::Failure, text).hint("see `pollux trust show`, or pass `--consent`"))
+    }
+
+    fn is_trusted_workspace(&self, source: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        self.loaded.trust.uses_project() && real(source).starts_with(real(&self.places.workspace))
+    }
+
     /// Installing from an untrusted folder requires separate approval.
     fn agree_in_untrusted_folder(
         &self,
         metadata: &Metadata,
-        manner: &Manner,
         asking: &mut Prompter<'_>,
     ) -> Result<(), Failure> {
         let here = &self.places.workspace;
-        if manner.consent || self.loaded.trust.uses_project() {
+        if self.loaded.trust.uses_project() {
             return Ok(());
         }
         let from_here = !metadata.kind.is_remote() && Path::new(&metadata.source).starts_with(here);
-        let question = match from_here {
-            true => {
-                format!("`{}` is in a folder that is not trusted. Install it anyway?", metadata.source)
-            }
-            false => {
-                format!("The folder `{}` is not trusted. Install an extension from here?", here.display())
-            }
-        };
+        let question =
+            format!("The folder `{}` is not trusted. Install an extension from here?", here.display());
         match asking.agrees(&question, !from_here && asking.at_terminal) {
             true => Ok(()),
             false => Err(Failure::new(

@@ -8,8 +8,11 @@ use std::time::Duration;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::{ModelInfo, Prices};
+use pollux_domain::spelling;
 use pollux_domain::terminal_text::one_line;
+use pollux_model::auth;
 use pollux_model::catalogue::{Catalogue, known};
+use pollux_model::gemini;
 use pollux_model::providers::{DefaultReason, Providers, model_facts, read_settings};
 use pollux_model::router::{ProviderSource, full_name};
 use pollux_net::client::{self, ClientOptions};
@@ -214,7 +217,8 @@ pub fn undecided(loaded: &Loaded) -> Vec<ProviderRow> {
     usable_providers(loaded).into_iter().filter(|row| !row.local && row.key != "no key").collect()
 }
 
-/// What is odd about a model's name that is nevertheless taken: a provider that looks mistyped, or one without a key.
+/// What is odd about a model's name that is nevertheless taken: a provider that looks mistyped, one without a key, or
+/// a model that none of its provider's lists has.
 pub fn name_warning(loaded: &Loaded, name: &str) -> Option<String> {
     let (settings, _) = read_settings(&loaded.groups.model.providers);
     let env = own_env(loaded);
@@ -226,12 +230,57 @@ pub fn name_warning(loaded: &Loaded, name: &str) -> Option<String> {
             one_line(&similar)
         ));
     }
-    let id = providers.split(name, |_| false).provider?;
-    let provider = providers.find(&id).filter(|_| !GOOGLE.contains(&id.as_str()))?;
+    let split = providers.split(name, |_| false);
+    // Names of other providers begin with their id.
+    let id = split.provider.unwrap_or_else(|| "gemini".to_owned());
+    let provider = providers.find(&id)?;
+    let row = |id: &str| ProviderRow {
+        id: id.to_owned(),
+        name: provider.name().to_owned(),
+        local: provider.is_local(),
+        key: String::new(),
+        model: None,
+    };
+    if GOOGLE.contains(&id.as_str()) {
+        let known = google_models(loaded, &row("gemini")).into_iter();
+        let known = known.flat_map(|row| [Some(row.name), row.stands_for]).flatten();
+        let known: Vec<String> = known.chain(live_gemini(loaded)).collect();
+        let bare = split.model.strip_prefix("models/").unwrap_or(&split.model);
+        let is_tuned = bare.starts_with("tunedModels/");
+        return if is_tuned { None } else { unknown_model(bare, provider.name(), &known) };
+    }
     let has_key = users_key(&providers, &id).is_some()
         || !provider.key_command().is_empty()
         || stored_accounts(loaded).contains(&account_entry(&id));
-    (needs_key(&provider) && !has_key).then(|| missing_key(&provider).message)
+    if needs_key(&provider) && !has_key {
+        return Some(missing_key(&provider).message);
+    }
+    let known: Vec<String> = provider_models(loaded, &row(&id)).into_iter().map(|row| row.name).collect();
+    unknown_model(&full_name(&id, &split.model), provider.name(), &known)
+}
+
+/// `None` if the model is known, or if no models are.
+fn unknown_model(model: &str, provider: &str, known: &[String]) -> Option<String> {
+    if known.is_empty() || known.iter().any(|name| name == model) {
+        return None;
+    }
+    let similar = spelling::similar(model, known.iter().map(String::as_str));
+    let quoted: Vec<String> = similar.iter().map(|name| format!("`{}`", one_line(name))).collect();
+    let advice = match quoted.as_slice() {
+        [] => "Run /model for a list.".to_owned(),
+        names => format!("Did you mean {}?", names.join(" or ")),
+    };
+    let model = one_line(model);
+    Some(format!("`{model}` is not among the known models of {provider}; it is used anyway. {advice}"))
+}
+
+/// The models that Google's server listed last.
+fn live_gemini(loaded: &Loaded) -> Vec<String> {
+    let store = || loaded.credential_store().api_key();
+    let security = &loaded.groups.security;
+    let auth = auth::choose(&own_env(loaded), security, store, &loaded.home.settings_file());
+    let said = auth.ok().and_then(|auth| live_file(loaded).read("gemini", &gemini::address(&auth)));
+    said.map(|said| said.models.into_keys().collect()).unwrap_or_default()
 }
 
 /// The line about names of the settings and the command line whose provider looks mistyped.

@@ -13,7 +13,7 @@ mod upkeep;
 
 pub use browser::{Freshness, StoredChat, StoredChats, stored_chats};
 pub(crate) use history::shown;
-pub use history::{HistoryItem, RecordedCall, RecordedItem};
+pub use history::{HistoryItem, RecordedCall, RecordedItem, said_in};
 pub use proposal::{Proposal, Removal, Removals, Removed, SessionRow};
 pub use saved::{SavedSession, saved_sessions};
 pub use selection::{SessionSource, Wanted, Which};
@@ -138,7 +138,7 @@ fn found(resumed: &Resumed, loaded: &Loaded) -> Result<SessionInfo, (SelectError
     let which = resumed.which.as_str();
     if resumed.all_projects {
         let listings = list_projects(known_projects(&loaded.home), SystemClock.now());
-        return match select_anywhere(&listings, which, loaded.home.gemini_dir()) {
+        return match select_anywhere(&listings, which) {
             Ok((_, found)) => Ok(found.clone()),
             Err(error) => {
                 let bad = listings.iter().flat_map(|(_, listing)| unreadable(listing)).collect();
@@ -147,7 +147,7 @@ fn found(resumed: &Resumed, loaded: &Loaded) -> Result<SessionInfo, (SelectError
         };
     }
     let listing = listing(&loaded.project);
-    match select(&listing, which, &loaded.project.chats_dir()) {
+    match select(&listing, which) {
         Ok(found) => Ok(found.clone()),
         Err(error) => Err((error, unreadable(&listing))),
     }
@@ -210,7 +210,7 @@ pub fn delete_session(which: &str, env: &Env) -> Result<String, Failure> {
     let dirs = project.read_chat_dirs();
     // A prefix of an id works too; `latest` is not accepted, to prevent deletion by accident.
     let begins = |session: &SessionInfo| !which.is_empty() && session.id.as_str().starts_with(which);
-    let id = match select(&listing, which, &project.chats_dir()) {
+    let id = match select(&listing, which) {
         Ok(found) if begins(found) => Some(found.id.clone()),
         Err(error @ SelectError::Ambiguous { .. }) => {
             return Err(Failure::from_error(ExitKind::Input, &error));

@@ -18,6 +18,7 @@ use pollux_domain::time::{Clock, SystemClock};
 use pollux_policy::load::integrity;
 use serde_json::Value;
 
+use crate::loaded::Loaded;
 use crate::request::Request;
 
 /// The current state of a folder.
@@ -58,6 +59,10 @@ impl Asked {
             FolderTrust::Trusted | FolderTrust::Untrusted | FolderTrust::Undecided => String::new(),
         };
         format!("{}{changes}", page::question(&self.view)).lines().map(str::to_owned).collect()
+    }
+
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.view.standing.trust.uses_project()
     }
 
     /// Whether the folder contains anything that would run.
@@ -163,6 +168,16 @@ pub fn folder(named: Option<&Path>, options: &Request, env: &Env) -> Result<Trus
     // Resolves `a/..` and links in a typed path; the working directory stays as the shell names it.
     let path = if named.is_some() { path.canonicalize().unwrap_or(path) } else { path };
     Ok(TrustedFolder { home: home(env)?, env: env.clone(), folder: path, skip_trust: options.skip_trust })
+}
+
+/// Another folder of a run, by its real path: what it is reached through may lead elsewhere tomorrow.
+pub(crate) fn real_folder(path: &Path, loaded: &Loaded) -> TrustedFolder {
+    TrustedFolder {
+        home: loaded.home.clone(),
+        env: loaded.env.clone(),
+        folder: path.canonicalize().unwrap_or_else(|_| path.to_owned()),
+        skip_trust: false,
+    }
 }
 
 /// The folder that a command operates on.

@@ -1,5 +1,6 @@
 //! The lifecycle of one connection: start, discovery, changes, end and restart.
 
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -196,19 +197,28 @@ async fn try_connect(server: &Arc<Server>, reach: &ConnectionContext) -> Result<
     }
 }
 
+/// Why a server's program was not started.
+fn unstarted(program: &Program, error: &io::Error) -> String {
+    let (command, folder) = (program.program.to_string_lossy(), program.directory.display());
+    match error.kind() {
+        ErrorKind::NotFound if !program.directory.is_dir() => {
+            format!("could not start `{command}`: its folder `{folder}` does not exist")
+        }
+        ErrorKind::NotFound if !command.contains('/') => {
+            format!("`{command}` was not found on PATH; install it, or set `command` to its full path")
+        }
+        _ => format!("could not start `{command}` in `{folder}`: {error}"),
+    }
+}
+
 async fn stdio(
     server: &Arc<Server>,
     reach: &ConnectionContext,
     program: Program,
 ) -> Result<Connection, Failure> {
     let command = program.program.to_string_lossy().into_owned();
-    let (mut child, pipes) = piped_child::start(&program, &reach.background).map_err(|error| {
-        let path = program.environment.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value);
-        format!(
-            "could not start `{command}` in `{}`: {error} (PATH is `{path}`)",
-            program.directory.display()
-        )
-    })?;
+    let (mut child, pipes) =
+        piped_child::start(&program, &reach.background).map_err(|error| unstarted(&program, &error))?;
     let mut tasks = JoinSet::new();
     tasks.spawn(read_errors(pipes.errors, Arc::clone(&server.log)));
     let (transport, writing) = StdioTransport::new(pipes.output, pipes.input, Arc::clone(&server.log));

@@ -116,6 +116,7 @@ impl Catalogue {
             prices: None,
             small: capabilities::small(bare),
             investigator: capabilities::investigator(bare),
+            implementer: capabilities::implementer(name, bare),
             source: match (live, window) {
                 (Some(_), _) => InfoSource::Server,
                 (None, Some(_)) => InfoSource::Catalogue,

@@ -290,7 +290,9 @@ impl FrontEnd for Screen {
 
     fn confirm<'a>(&'a mut self, question: &'a str) -> Pending<'a, bool> {
         Box::pin(async move {
-            let choice = Choice::of(question, [("yes", "Yes"), ("no", "No")]);
+            let mut choice = Choice::of(question, [("yes", "Yes"), ("no", "No")]);
+            // What is confirmed cannot be undone.
+            choice.marked = Some("no".to_owned());
             self.choose(choice).await.is_some_and(|chosen| chosen.key == "yes")
         })
     }

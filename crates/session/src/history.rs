@@ -9,6 +9,7 @@ mod pairing;
 mod tests;
 
 use pollux_domain::content::{Body, Content, FunctionCall, Part, Role};
+use pollux_domain::text::shortened;
 
 use crate::load::StoredSession;
 use crate::message::own::{self, UserSource};
@@ -19,6 +20,8 @@ use pairing::OpenCalls;
 const OPENING: &str = "[The conversation continues from here.]";
 /// Placeholder between tool responses and the next prompt if the model's reply is missing.
 const INTERRUPTED_REPLY: &str = "[My reply was interrupted.]";
+/// Characters of a summarised prompt.
+const MAX_SUMMARISED: usize = 200;
 /// The model's acknowledgement of a compression snapshot.
 const ACKNOWLEDGED: &str = "Understood. I have the context and will continue from there.";
 
@@ -30,11 +33,13 @@ pub struct RestoredTurn {
     pub content: Content,
     /// Where it comes from, if it is the user's.
     pub source: UserSource,
+    /// The beginnings of the prompts that it replaces, if it is a compression snapshot.
+    pub summarised: Option<Vec<String>>,
 }
 
 impl RestoredTurn {
     pub fn new(message_id: Option<String>, content: Content) -> Self {
-        Self { message_id, content, source: UserSource::default() }
+        Self { message_id, content, source: UserSource::default(), summarised: None }
     }
 }
 
@@ -84,13 +89,14 @@ impl Builder {
             _ => None,
         });
         let Some((record, compression)) = compressed else { return messages };
-        let snapshot = vec![Part::text(compression.snapshot)];
-        self.push(RestoredTurn::new(None, Content::user(snapshot)));
-        self.push(RestoredTurn::new(None, Content::model(vec![Part::text(ACKNOWLEDGED)])));
         let before = messages.get(..record).unwrap_or_default();
         let kept_from = compression.keep_from.as_ref();
         let kept = kept_from.and_then(|id| before.iter().position(|message| message.id() == id));
-        messages.drain(..kept.unwrap_or(record));
+        let replaced = messages.drain(..kept.unwrap_or(record));
+        let summarised = replaced.filter_map(|message| prompt_beginning(&message)).collect();
+        let snapshot = Content::user(vec![Part::text(compression.snapshot)]);
+        self.push(RestoredTurn { summarised: Some(summarised), ..RestoredTurn::new(None, snapshot) });
+        self.push(RestoredTurn::new(None, Content::model(vec![Part::text(ACKNOWLEDGED)])));
         messages
     }
 
@@ -160,6 +166,20 @@ impl Builder {
         self.close_calls();
         self.turns
     }
+}
+
+/// The beginning of a user's prompt; `None` for every other message.
+fn prompt_beginning(message: &Message) -> Option<String> {
+    let Message::User(user) = message else { return None };
+    let is_prompt = matches!(user_text_kind(&user.parts), UserText::Prompt)
+        && own::source(&user.extra) != UserSource::Program;
+    summarised_prompt(user.parts.iter().filter(|_| is_prompt))
+}
+
+/// What is kept of a prompt that a compression snapshot replaces.
+pub fn summarised_prompt<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Option<String> {
+    let text = parts.into_iter().find_map(Part::spoken_text)?;
+    Some(shortened(text, MAX_SUMMARISED))
 }
 
 /// The reply as received: its content if that contains the calls, otherwise text followed by calls.

@@ -49,7 +49,7 @@ pub use checkpoint::{
 pub use delete::{DeleteError, delete};
 pub use export::export;
 pub use find_project::{NameMatch, ProjectCandidate, ProjectSearch, Proof, default_bases, find_project};
-pub use history::{RestoredTurn, history, into_history};
+pub use history::{RestoredTurn, history, into_history, summarised_prompt};
 pub use import::{ImportError, import};
 pub use index::{IndexRecord, summarise};
 pub use kind::SessionKind;

@@ -1,4 +1,5 @@
-//! Renders the main screens of a real program: `pictures PROGRAM FOLDER`. Run by `scripts/pictures.sh`.
+//! Renders the main screens of a real program: `pictures PROGRAM FOLDER`, with subfolders for a light terminal and a
+//! narrow one. Run by `scripts/pictures.sh`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,25 +11,59 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use pollux_test_support::picture::Palette;
 use pollux_test_support::{Screen, picture};
 use serde_json::{Value, json};
 
 const PLACEHOLDER: &str = "Type your message or @path/to/file";
-const COLUMNS: u16 = 96;
-const ROWS: u16 = 34;
 
 fn main() {
     let mut args = std::env::args().skip(1).map(PathBuf::from);
     let (Some(program), Some(folder)) = (args.next(), args.next()) else {
         panic!("PROGRAM and FOLDER are wanted")
     };
-    fs::create_dir_all(&folder).unwrap();
-    let stage = Stage::new(fs::canonicalize(program).unwrap(), folder);
-    stage.welcome();
-    stage.task();
-    stage.sessions();
-    stage.settings();
-    stage.stats();
+    let program = fs::canonicalize(program).unwrap();
+    for look in [Look::Dark, Look::Light, Look::Narrow] {
+        let stage = Stage::new(program.clone(), folder.join(look.folder()), look);
+        stage.welcome();
+        stage.task();
+        stage.sessions();
+        stage.settings();
+        stage.stats();
+    }
+}
+
+/// The terminal that the pictures are of.
+#[derive(Clone, Copy)]
+enum Look {
+    Dark,
+    Light,
+    Narrow,
+}
+
+impl Look {
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Dark => "",
+            Self::Light => "light",
+            Self::Narrow => "narrow",
+        }
+    }
+
+    /// Columns and rows.
+    fn size(self) -> (u16, u16) {
+        match self {
+            Self::Dark | Self::Light => (96, 38),
+            Self::Narrow => (40, 48),
+        }
+    }
+
+    fn palette(self) -> &'static Palette {
+        match self {
+            Self::Dark | Self::Narrow => &picture::DARK,
+            Self::Light => &picture::LIGHT,
+        }
+    }
 }
 
 /// A home and a project that look the same every time.
@@ -36,13 +71,18 @@ struct Stage {
     program: PathBuf,
     folder: PathBuf,
     home: PathBuf,
+    look: Look,
 }
 
 impl Stage {
-    fn new(program: PathBuf, folder: PathBuf) -> Self {
+    fn new(program: PathBuf, folder: PathBuf, look: Look) -> Self {
         let home = std::env::temp_dir().join("pollux-pictures");
         let _ = fs::remove_dir_all(&home);
-        let stage = Self { program, folder, home };
+        let stage = Self { program, folder, home, look };
+        if matches!(look, Look::Light) {
+            let settings = json!({"ui": {"theme": "Default Light"}});
+            put(&stage.home.join(".gemini/settings.json"), &settings.to_string());
+        }
         put(
             &stage.project().join("src/greet.rs"),
             "pub fn greet(name: &str) -> String {\n    format!(\"Hello {name}\")\n}\n",
@@ -73,18 +113,20 @@ impl Stage {
     }
 
     fn open(&self, args: &[&str], replies: &[Value]) -> Screen {
-        let screen = Screen::start(&self.command(args, replies), COLUMNS, ROWS);
+        let (columns, rows) = self.look.size();
+        let screen = Screen::start(&self.command(args, replies), columns, rows);
         screen.expect(PLACEHOLDER);
         screen
     }
 
     fn keep(&self, screen: &Screen, name: &str, title: &str) {
-        put(&self.folder.join(format!("{name}.svg")), &screen.look(|window| picture::svg(window, title)));
+        let drawn = screen.look(|window| picture::svg(window, title, self.look.palette()));
+        put(&self.folder.join(format!("{name}.svg")), &drawn);
     }
 
     fn welcome(&self) {
         let screen = self.open(&[], &[]);
-        screen.type_text("explain @src/greet.rs").expect("explain @src/greet.rs");
+        screen.expect("Authenticated").type_text("explain @src/greet.rs").expect("explain @src/greet.rs");
         self.keep(&screen, "welcome", "The first screen, with a prompt");
     }
 
@@ -99,6 +141,7 @@ impl Stage {
             [reply(&[read]), reply(&[json!({"text": said}), edit]), reply(&[json!({"text": "Done."})])];
         let screen = self.open(&[], &replies);
         screen.say("greet people properly").expect("Apply this change?").expect("Hello, {name}!");
+        screen.expect_gone("pause to answer");
         self.keep(&screen, "approval", "A change waits for an answer");
     }
 
@@ -120,7 +163,7 @@ impl Stage {
 
     fn settings(&self) {
         let screen = self.open(&[], &[]);
-        screen.say("/settings").expect("Search to filter").expect("Color theme");
+        screen.say("/settings").expect("Search to filter").expect("Colour theme");
         self.keep(&screen, "settings", "The settings");
     }
 

@@ -11,16 +11,36 @@ const LETTERS: usize = 15;
 /// Room around the window, and the bar above it.
 const MARGIN: usize = 14;
 const BAR: usize = 30;
-const BACKGROUND: &str = "#1e1e2e";
-const FOREGROUND: &str = "#cdd6f4";
-/// The first sixteen colours, as a terminal would have them.
-const NAMED: [&str; 16] = [
-    "#45475a", "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#cba6f7", "#94e2d5", "#bac2de", "#7f849c",
-    "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#cba6f7", "#94e2d5", "#ffffff",
-];
+
+/// The colours of a terminal.
+pub struct Palette {
+    background: &'static str,
+    foreground: &'static str,
+    /// The first sixteen.
+    named: [&'static str; 16],
+}
+
+pub const DARK: Palette = Palette {
+    background: "#1e1e2e",
+    foreground: "#cdd6f4",
+    named: [
+        "#45475a", "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#cba6f7", "#94e2d5", "#bac2de", "#7f849c",
+        "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#cba6f7", "#94e2d5", "#ffffff",
+    ],
+};
+
+pub const LIGHT: Palette = Palette {
+    background: "#ffffff",
+    foreground: "#24292f",
+    named: [
+        "#24292f", "#cf222e", "#116329", "#4d2d00", "#0969da", "#8250df", "#1b7c83", "#6e7781", "#57606a",
+        "#a40e26", "#1a7f37", "#633c01", "#218bff", "#a475f9", "#3192aa", "#8c959f",
+    ],
+};
 
 /// Draws a window with a title above it. Empty rows at the end are left out.
-pub fn svg(window: &vt100::Screen, title: &str) -> String {
+pub fn svg(window: &vt100::Screen, title: &str, palette: &Palette) -> String {
+    let Palette { background, foreground, .. } = palette;
     let (rows, columns) = window.size();
     let used = (0..rows).rev().find(|row| (0..columns).any(|column| is_used(window, *row, column)));
     let rows = used.map_or(1, |last| last + 1);
@@ -29,7 +49,7 @@ pub fn svg(window: &vt100::Screen, title: &str) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n\
          <title>{title}</title>\n\
-         <rect width=\"{width}\" height=\"{height}\" rx=\"9\" fill=\"{BACKGROUND}\"/>\n"
+         <rect width=\"{width}\" height=\"{height}\" rx=\"9\" fill=\"{background}\" stroke=\"#8888\"/>\n"
     );
     for (at, colour) in ["#f38ba8", "#f9e2af", "#a6e3a1"].iter().enumerate() {
         let x = MARGIN + 6 + at * 20;
@@ -38,49 +58,101 @@ pub fn svg(window: &vt100::Screen, title: &str) -> String {
     let _ = writeln!(
         svg,
         "<g transform=\"translate({MARGIN} {})\" font-family=\"'DejaVu Sans Mono',Menlo,Consolas,monospace\" \
-         font-size=\"{LETTERS}\" fill=\"{FOREGROUND}\" xml:space=\"preserve\">",
+         font-size=\"{LETTERS}\" fill=\"{foreground}\" xml:space=\"preserve\">",
         BAR + MARGIN
     );
     for row in 0..rows {
-        draw_row(&mut svg, window, row, columns);
+        palette.draw_row(&mut svg, window, row, columns);
     }
     svg.push_str("</g>\n</svg>\n");
     svg
 }
 
 fn is_used(window: &vt100::Screen, row: u16, column: u16) -> bool {
-    window
-        .cell(row, column)
-        .is_some_and(|cell| !cell.contents().trim().is_empty() || background(cell).is_some())
+    let has_background = |cell: &Cell| cell.inverse() || cell.bgcolor() != Color::Default;
+    window.cell(row, column).is_some_and(|cell| !cell.contents().trim().is_empty() || has_background(cell))
 }
 
-/// One row: backgrounds, lines and blocks, then text.
-fn draw_row(svg: &mut String, window: &vt100::Screen, row: u16, columns: u16) {
-    let top = usize::from(row) * HEIGHT;
-    let cells: Vec<&Cell> = (0..columns).filter_map(|column| window.cell(row, column)).collect();
-    for (start, run) in runs(&cells, background) {
-        if let Some(colour) = background(run[0]) {
-            let (x, width) = (start * WIDTH, run.len() * WIDTH);
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{x}\" y=\"{top}\" width=\"{width}\" height=\"{HEIGHT}\" fill=\"{colour}\"/>"
-            );
+impl Palette {
+    /// One row: backgrounds, lines and blocks, then text.
+    fn draw_row(&self, svg: &mut String, window: &vt100::Screen, row: u16, columns: u16) {
+        let top = usize::from(row) * HEIGHT;
+        let cells: Vec<&Cell> = (0..columns).filter_map(|column| window.cell(row, column)).collect();
+        for (start, run) in runs(&cells, |cell| self.background(cell)) {
+            if let Some(colour) = self.background(run[0]) {
+                let (x, width) = (start * WIDTH, run.len() * WIDTH);
+                let _ = writeln!(
+                    svg,
+                    "<rect x=\"{x}\" y=\"{top}\" width=\"{width}\" height=\"{HEIGHT}\" fill=\"{colour}\"/>"
+                );
+            }
+        }
+        for (column, cell) in cells.iter().enumerate() {
+            if let Some(shape) = shape(cell.contents()) {
+                shape.draw(svg, column * WIDTH, top, &self.foreground(cell));
+            }
+        }
+        for (start, run) in runs(&cells, |cell| (self.style(cell), is_word(cell))) {
+            let text: String = run.iter().map(|cell| cell.contents()).collect();
+            if !is_word(run[0]) || text.trim().is_empty() {
+                continue;
+            }
+            let (x, y, length) = (start * WIDTH, top + HEIGHT - 5, run.len() * WIDTH);
+            let style = self.style(run[0]);
+            let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" textLength=\"{length}\"{style}>{text}</text>");
         }
     }
-    for (column, cell) in cells.iter().enumerate() {
-        if let Some(shape) = shape(cell.contents()) {
-            shape.draw(svg, column * WIDTH, top, &foreground(cell));
+
+    fn style(&self, cell: &Cell) -> String {
+        let mut style = String::new();
+        let colour = self.foreground(cell);
+        if colour != self.foreground {
+            let _ = write!(style, " fill=\"{colour}\"");
         }
+        for (is_on, words) in [
+            (cell.bold(), " font-weight=\"bold\""),
+            (cell.italic(), " font-style=\"italic\""),
+            (cell.underline(), " text-decoration=\"underline\""),
+            (cell.dim(), " opacity=\"0.65\""),
+        ] {
+            if is_on {
+                style.push_str(words);
+            }
+        }
+        style
     }
-    for (start, run) in runs(&cells, |cell| (style(cell), is_word(cell))) {
-        let text: String = run.iter().map(|cell| cell.contents()).collect();
-        if !is_word(run[0]) || text.trim().is_empty() {
-            continue;
+
+    fn foreground(&self, cell: &Cell) -> String {
+        let own = self.colour(if cell.inverse() { cell.bgcolor() } else { cell.fgcolor() });
+        own.unwrap_or_else(|| if cell.inverse() { self.background } else { self.foreground }.to_owned())
+    }
+
+    fn background(&self, cell: &Cell) -> Option<String> {
+        if cell.inverse() {
+            return Some(self.colour(cell.fgcolor()).unwrap_or_else(|| self.foreground.to_owned()));
         }
-        let (x, y, length) = (start * WIDTH, top + HEIGHT - 5, run.len() * WIDTH);
-        let style = style(run[0]);
-        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" textLength=\"{length}\"{style}>{text}</text>");
+        self.colour(cell.bgcolor())
+    }
+
+    fn colour(&self, colour: Color) -> Option<String> {
+        let hex = |red: u8, green: u8, blue: u8| format!("#{red:02x}{green:02x}{blue:02x}");
+        match colour {
+            Color::Default => None,
+            Color::Rgb(red, green, blue) => Some(hex(red, green, blue)),
+            Color::Idx(index) => Some(match index {
+                0..=15 => self.named[usize::from(index)].to_owned(),
+                16..=231 => {
+                    let level = |step: u8| if step == 0 { 0 } else { 55 + 40 * step };
+                    let cube = index - 16;
+                    hex(level(cube / 36), level(cube / 6 % 6), level(cube % 6))
+                }
+                232..=255 => {
+                    let grey = 8 + 10 * (index - 232);
+                    hex(grey, grey, grey)
+                }
+            }),
+        }
     }
 }
 
@@ -100,57 +172,6 @@ fn runs<'a, K: PartialEq>(cells: &'a [&'a Cell], key: impl Fn(&Cell) -> K) -> Ve
 /// Whether a cell is written with letters. The second half of a wide letter belongs to it; a blank joins words.
 fn is_word(cell: &Cell) -> bool {
     cell.is_wide_continuation() || (cell.has_contents() && shape(cell.contents()).is_none())
-}
-
-fn style(cell: &Cell) -> String {
-    let mut style = String::new();
-    let colour = foreground(cell);
-    if colour != FOREGROUND {
-        let _ = write!(style, " fill=\"{colour}\"");
-    }
-    for (is_on, words) in [
-        (cell.bold(), " font-weight=\"bold\""),
-        (cell.italic(), " font-style=\"italic\""),
-        (cell.underline(), " text-decoration=\"underline\""),
-        (cell.dim(), " opacity=\"0.65\""),
-    ] {
-        if is_on {
-            style.push_str(words);
-        }
-    }
-    style
-}
-
-fn foreground(cell: &Cell) -> String {
-    let own = colour(if cell.inverse() { cell.bgcolor() } else { cell.fgcolor() });
-    own.unwrap_or_else(|| if cell.inverse() { BACKGROUND } else { FOREGROUND }.to_owned())
-}
-
-fn background(cell: &Cell) -> Option<String> {
-    if cell.inverse() {
-        return Some(colour(cell.fgcolor()).unwrap_or_else(|| FOREGROUND.to_owned()));
-    }
-    colour(cell.bgcolor())
-}
-
-fn colour(colour: Color) -> Option<String> {
-    let hex = |red: u8, green: u8, blue: u8| format!("#{red:02x}{green:02x}{blue:02x}");
-    match colour {
-        Color::Default => None,
-        Color::Rgb(red, green, blue) => Some(hex(red, green, blue)),
-        Color::Idx(index) => Some(match index {
-            0..=15 => NAMED[usize::from(index)].to_owned(),
-            16..=231 => {
-                let level = |step: u8| if step == 0 { 0 } else { 55 + 40 * step };
-                let cube = index - 16;
-                hex(level(cube / 36), level(cube / 6 % 6), level(cube % 6))
-            }
-            232..=255 => {
-                let grey = 8 + 10 * (index - 232);
-                hex(grey, grey, grey)
-            }
-        }),
-    }
 }
 
 /// Characters that are drawn as shapes, because they must join their neighbours.
@@ -244,7 +265,7 @@ mod tests {
     fn drawn(bytes: &str) -> String {
         let mut emulator = vt100::Parser::new(4, 20, 0);
         emulator.process(bytes.as_bytes());
-        svg(emulator.screen(), "A window")
+        svg(emulator.screen(), "A window", &DARK)
     }
 
     #[test]

@@ -18,9 +18,10 @@ const FOREIGN: &[(&[&str], &str)] = &[
     ),
     (&["login", "signin", "sign-in"], "run `pollux auth login`"),
     (&["logout", "signout", "sign-out"], "run `pollux auth logout`"),
+    (&["a2a-server"], "run `pollux a2a serve`"),
     (
-        &["serve", "server", "app-server", "a2a", "a2a-server"],
-        "run `pollux acp` for editors or `pollux mcp serve` for other agents",
+        &["serve", "server", "app-server"],
+        "run `pollux acp` for editors, or `pollux mcp serve` or `pollux a2a serve` for other agents",
     ),
     (&["doctor"], "run `pollux auth status`, `pollux config show` or `pollux sandbox check`"),
     (&["version"], "run `pollux --version`"),

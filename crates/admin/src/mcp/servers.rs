@@ -1,11 +1,13 @@
 //! The servers behind `pollux mcp`.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_config::env::Env;
 use pollux_config::paths::same_place;
+use pollux_config::search_path::SearchPath;
 use pollux_config::settings::{self, EditError, read_object};
 use pollux_config::trust::{self, Role};
 use pollux_domain::exit::ExitKind;
@@ -81,7 +83,23 @@ impl ServerSet {
                     .to_owned(),
             );
         }
+        notes.extend(self.missing_program(server));
         Ok(ServerOutcome { out, notes })
+    }
+
+    /// A note about a command that cannot be found now.
+    fn missing_program(&self, server: &NewServer) -> Option<String> {
+        let command = &server.target;
+        // Variables in it have their values when it starts.
+        if server.transport != ServerTransport::Stdio || command.contains(['/', '$']) {
+            return None;
+        }
+        let own = server.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
+        let path = own.or_else(|| self.loaded.env.get("PATH")).map(OsStr::new);
+        let found = SearchPath::new(path, &[]).candidates(command, Some(self.loaded.project.root())).next();
+        found.is_none().then(|| {
+            format!("`{command}` was not found on PATH; the server cannot start until it is installed.")
+        })
     }
 
     pub fn remove(&mut self, name: &str, scope: ServerScope) -> Result<ServerOutcome, Failure> {

@@ -139,6 +139,7 @@ impl Invocation for Call {
                     (ApprovalMode::Default, format!(" {refused}"))
                 }
             };
+            authority.approvals.approve_plan();
             ToolOutcome::text(
                 format!(
                     "Plan approved. Switching to {}.{note}\n\nThe approved implementation plan is stored at: {path}\nRead and follow the plan strictly during implementation.",

@@ -1,9 +1,8 @@
 //! Rewinds to an earlier prompt.
 
 use pollux_domain::content::Part;
-use pollux_domain::event::PromptView;
-
-use pollux_session::UserSource;
+use pollux_domain::event::{PromptView, SummaryView};
+use pollux_session::{UserSource, summarised_prompt};
 
 use super::{History, HistoryEntry};
 
@@ -25,10 +24,36 @@ impl History {
         self.prompt_entries().rev().find_map(|entry| entry.message.as_deref())
     }
 
-    /// What the program itself told the model is not a prompt.
+    /// Neither what the program itself told the model nor a summary is a prompt.
     fn prompt_entries(&self) -> impl DoubleEndedIterator<Item = &HistoryEntry> {
-        let said = |entry: &&HistoryEntry| entry.is_prompt() && entry.source != UserSource::Program;
-        self.entries.iter().skip(1).filter(said)
+        self.entries.iter().skip(1).filter(|entry| is_prompt(entry))
+    }
+
+    /// The beginnings of the prompts before this turn, including those that an earlier summary replaced.
+    pub(crate) fn prompts_before(&self, turn: usize) -> Vec<String> {
+        let mut prompts = Vec::new();
+        for entry in self.entries.iter().take(turn).skip(1) {
+            match &entry.summarised {
+                Some(earlier) => prompts.extend(earlier.iter().cloned()),
+                None if is_prompt(entry) => prompts.extend(summarised_prompt(&entry.content.parts)),
+                None => {}
+            }
+        }
+        prompts
+    }
+
+    /// The summary that the conversation begins with.
+    pub(crate) fn summary(&self) -> Option<SummaryView> {
+        let prompts = self.entries.get(1)?.summarised.clone()?;
+        let next = self.entries.iter().skip(2).find_map(|entry| entry.message.clone());
+        let text = self.entries.get(1)?.content.text();
+        Some(SummaryView { text, prompts, next })
+    }
+
+    /// Whether the conversation can be rewound to before this record.
+    pub(crate) fn can_rewind(&self, to: &str) -> bool {
+        let is_after_summary = || self.summary().and_then(|summary| summary.next).as_deref() == Some(to);
+        self.prompt_entries().any(|entry| entry.message.as_deref() == Some(to)) || is_after_summary()
     }
 
     /// Drops the turn with this record and everything after it; false if there is none.
@@ -37,15 +62,22 @@ impl History {
         if let Some(place) = place {
             self.revision += 1;
             self.entries.truncate(place + 1);
+            if self.entries.len() == 2 && self.summary().is_some() {
+                self.entries.push(HistoryEntry::acknowledgement());
+            }
         }
         place.is_some()
     }
 }
 
+fn is_prompt(entry: &HistoryEntry) -> bool {
+    entry.is_prompt() && entry.source != UserSource::Program && entry.summarised.is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pollux_domain::content::Content;
+    use pollux_domain::content::{Content, Role};
 
     #[test]
     fn going_back_drops_a_prompt_and_what_followed_it() {
@@ -62,6 +94,27 @@ mod tests {
         );
         assert!(!history.rewind("unknown") && history.rewind("b"));
         assert_eq!((history.len(), history.last_prompt()), (3, Some("a")));
+    }
+
+    #[test]
+    fn a_summary_can_be_gone_back_to_and_what_it_replaced_cannot() {
+        let mut history = History::new(Content::user_text("env"), []);
+        history.push_prompt(UserSource::Prompt, Some("a".into()), vec![Part::text("one")]);
+        history.push(Some("ar".into()), Content::model(vec![Part::text("reply")]));
+        let mut entries = vec![HistoryEntry::summary("all of it", history.prompts_before(3))];
+        // A cut between two rounds of calls: the model's turn follows the summary.
+        entries.push(HistoryEntry::new(Some("br".into()), Content::model(vec![Part::text("reply")])));
+        history.replace(entries);
+        history.push_prompt(UserSource::Prompt, Some("c".into()), vec![Part::text("three")]);
+        let summary = history.summary().unwrap();
+        assert_eq!((summary.prompts, summary.next.as_deref()), (vec!["one".to_owned()], Some("br")));
+        assert_eq!(history.prompts_before(4), ["one", "three"]);
+        assert_eq!(history.prompts().len(), 1);
+        assert!(history.can_rewind("br") && history.can_rewind("c") && !history.can_rewind("ar"));
+        assert!(history.rewind("br"));
+        let roles: Vec<Role> = history.contents().iter().map(|content| content.role).collect();
+        assert_eq!(roles, [Role::User, Role::User, Role::Model]);
+        assert_eq!(history.summary().unwrap().next, None);
     }
 
     #[test]

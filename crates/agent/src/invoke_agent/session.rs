@@ -47,6 +47,7 @@ pub(super) fn new_session(host: &Host, spec: SubagentSpec) -> Session {
         id: spec.id,
         interactive: false,
         model_settings: spec.model,
+        implementer: None,
         fallback: Default::default(),
         generation: spec.generation,
         services: Arc::new(services(host)),

@@ -29,6 +29,9 @@ use crate::spending;
 use crate::steering::{self, Steer, Steering};
 use crate::turn::{propose, run_turn};
 
+/// The notice with the record of a summary that a rewound conversation begins with.
+const REWOUND_TO_SUMMARY: &str = "Rewound. The conversation still begins with the summary.";
+
 /// What takes a turn.
 enum Work {
     Prompt { parts: Vec<Part>, typed: String, by: FrontId },
@@ -232,6 +235,7 @@ async fn set_model(session: &mut Session, name: String) -> OpResult {
 async fn take_back(session: &mut Session, to: String) -> OpResult {
     match rewind(session, &to) {
         Ok(()) => {
+            keep_summary(session).await;
             session.emit(Event::Rewound { to: to.clone() }).await;
             OpResult::Rewound { to }
         }
@@ -243,6 +247,7 @@ fn view(session: &Session) -> ConversationView {
     ConversationView {
         contents: session.conversation.history.contents(),
         prompts: session.conversation.history.prompts(),
+        summary: session.conversation.history.summary(),
         tools: session.toolbox.declared().to_vec(),
         model: session.displayed_model(),
         resolved_model: session.services.client.resolve(session.model()).id,
@@ -253,7 +258,7 @@ fn view(session: &Session) -> ConversationView {
 
 /// Rewinds to a prompt, in the file first: otherwise a resume would bring the messages back.
 fn rewind(session: &mut Session, to: &str) -> Result<(), Refusal> {
-    if !session.conversation.history.prompts().iter().any(|prompt| prompt.message == to) {
+    if !session.conversation.history.can_rewind(to) {
         let message = "the conversation no longer has this prompt".to_owned();
         return Err(Refusal { code: RefusalCode::NotFound, message });
     }
@@ -266,6 +271,15 @@ fn rewind(session: &mut Session, to: &str) -> Result<(), Refusal> {
     session.forget_editor();
     session.conversation.counters.last_request = None;
     Ok(())
+}
+
+/// Records the summary again: its record may have been after what was removed from the file, and a resume would bring
+/// back the messages that it replaces.
+async fn keep_summary(session: &mut Session) {
+    let Some(summary) = session.conversation.history.summary() else { return };
+    let now = session.now();
+    let result = session.recorder.compressed(REWOUND_TO_SUMMARY, summary.next.as_deref(), &summary.text, now);
+    session.recorded(result).await;
 }
 
 /// `None` for what is no turn.

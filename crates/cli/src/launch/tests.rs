@@ -254,7 +254,7 @@ fn commands_of_similar_programs_are_not_sent_to_the_model() {
         (&["Upgrade"], "the way you installed this one"),
         (&["login", "--yolo"], "`pollux auth login`"),
         (&["serve"], "`pollux acp`"),
-        (&["a2a-server", "--port", "41242"], "`pollux acp`"),
+        (&["a2a-server", "--port", "41242"], "`pollux a2a serve`"),
         (&["doctor"], "`pollux auth status`"),
     ] {
         let error = refused(args);

@@ -297,6 +297,34 @@ fn settings_say_where_extensions_may_come_from() {
 }
 
 #[test]
+fn the_folder_of_an_extension_is_trusted_by_its_real_path() {
+    let scene = Scene::untrusted(TestHome::new(), []);
+    let folder = source(&scene, &json!({"name": "tool", "version": "1.0.0"})).canonicalize().unwrap();
+    let other = folder.with_file_name("another");
+    put(&other, "gemini-extension.json", r#"{"name": "other", "version": "1.0.0"}"#);
+    let link = folder.with_file_name("link");
+    std::os::unix::fs::symlink(&folder, &link).unwrap();
+    let from = link.to_str().unwrap();
+    let refused = typed(&scene, &["install", from], "n\n");
+    assert!(refused.stderr.contains("Do you trust the files in this folder? [y/N]: "), "{}", refused.stderr);
+    assert!(refused.code == Some(1) && refused.stderr.contains("Installation aborted"), "{}", refused.stderr);
+    // The folder, the workspace, and what the extension brings.
+    let done = typed(&scene, &["install", from], "y\ny\ny\n");
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let trusted = fs::read_to_string(scene.home.gemini_dir().join("trustedFolders.json")).unwrap();
+    assert!(trusted.contains(&format!("\"{}\"", folder.display())), "{trusted}");
+    assert!(!trusted.contains("/link"), "{trusted}");
+    assert_eq!(extensions(&scene, &["uninstall", "tool"]).code, Some(0));
+    let again = typed(&scene, &["install", from], "y\ny\n");
+    assert_eq!(again.code, Some(0), "it is known: {}", again.stderr);
+    assert!(!again.stderr.contains("Do you trust"), "{}", again.stderr);
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&other, &link).unwrap();
+    let turned = typed(&scene, &["install", from], "n\n");
+    assert!(turned.stderr.contains("Do you trust the files in this folder?"), "{}", turned.stderr);
+}
+
+#[test]
 fn every_template_is_valid_and_mistakes_are_told() {
     let scene = Scene::with(TestHome::new(), []);
     let templates =

@@ -310,3 +310,21 @@ fn a_chosen_model_without_a_key_is_pointed_out_and_its_method_shown() {
     screen.expect("no API key for Groq").say("/about").expect("Auth Method: groq");
     screen.say("/model set opnai/x").expect("did you mean `openai/x`?");
 }
+
+#[test]
+fn auto_plans_with_the_large_model_and_works_with_the_fast_one() {
+    let plan = || reply().call("write_file", json!({"file_path": "plan.md", "content": "1. Do it\n"}));
+    let submit = || reply().call("exit_plan_mode", json!({"plan_filename": "plan.md"}));
+    let models = |model: &str, routing: bool| {
+        let home = TestHome::new().settings(json!({"general": {"plan": {"modelRouting": routing}}}));
+        let scene = Scene::with(home, [plan(), submit(), reply().text("done")]);
+        let run = scene.prepare(&["-m", model, "--approval-mode", "plan", "-p", "go"]).run();
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let name = |path: &str| path.rsplit('/').next().unwrap().split(':').next().unwrap().to_owned();
+        scene.server.requests().iter().map(|request| name(&request.path)).collect::<Vec<_>>()
+    };
+    let (pro, flash) = ("gemini-2.5-pro", "gemini-2.5-flash");
+    assert_eq!(models("auto-gemini-2.5", true), [pro, pro, flash]);
+    assert_eq!(models("auto-gemini-2.5", false), [pro, pro, pro]);
+    assert_eq!(models(pro, true), [pro, pro, pro]);
+}

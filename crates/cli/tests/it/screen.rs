@@ -2,8 +2,12 @@
 
 #[path = "screen/commands.rs"]
 mod commands;
+#[path = "screen/conveniences.rs"]
+mod conveniences;
 #[path = "screen/ends.rs"]
 mod ends;
+#[path = "screen/first_start.rs"]
+mod first_start;
 #[path = "screen/hostile.rs"]
 mod hostile;
 #[path = "screen/looks.rs"]
@@ -229,32 +233,4 @@ fn a_folder_that_nobody_decided_on_is_asked_about() {
     quit(screen);
     assert!(scene.home.project().join("hooked.txt").exists());
     assert!(scene.server.request(0).body.to_string().contains("PROJECT RULE"));
-}
-
-#[test]
-fn a_first_start_without_a_key() {
-    // Somebody else's server may need no key; Google's does.
-    let home = TestHome::new().settings(json!({"security": {"auth": {"selectedType": "gemini-api-key"}}}));
-    let scene = Scene::with(home, [reply().text("hello to you")]);
-    let run = scene.prepare(&["-m", MODEL]).without_env("GEMINI_API_KEY");
-    let screen = run.env("GEMINI_FORCE_FILE_STORAGE", "true").on_screen(100, 40);
-    screen
-        .expect("Get started")
-        .expect("● 1. Use Gemini API Key")
-        .expect("Use Anthropic API Key")
-        .expect("Use OpenAI API Key")
-        .expect("Another provider…")
-        .expect("Vertex AI");
-    assert!(!screen.text().contains("Sign in with Google"), "{}", screen.text());
-    screen.key("1").expect("API key (not shown)");
-    screen.type_text("AIzaSyEnteredAtTheFirstStart123456789ab");
-    screen.key("Enter").expect(PLACEHOLDER).say("hi").expect("hello to you");
-    assert!(
-        !screen.whole_text().contains("AIzaSyEnteredAtTheFirstStart123456789ab"),
-        "{}",
-        screen.whole_text()
-    );
-    quit(screen);
-    let request = scene.server.request(0);
-    assert!(request.header("x-goog-api-key") == Some("AIzaSyEnteredAtTheFirstStart123456789ab"));
 }

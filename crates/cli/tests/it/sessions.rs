@@ -126,7 +126,7 @@ fn latest_is_the_session_that_was_updated_last() {
 }
 
 #[test]
-fn a_session_that_is_not_there_is_exit_42_and_says_where_it_was_sought() {
+fn a_session_that_is_not_there_is_exit_42_and_says_how_many_there_are() {
     let scene = recorded();
     for which in ["7", "0", "nope", "first-sessions", "1x"] {
         let run = scene.run(&["--resume", which, "-p", "x"]);
@@ -134,8 +134,10 @@ fn a_session_that_is_not_there_is_exit_42_and_says_where_it_was_sought() {
         let text = format!("Error resuming session: Invalid session identifier \"{which}\".");
         assert!(run.stderr.contains(&text), "{}", run.stderr);
         assert!(
-            run.stderr.contains("  Searched for sessions in ")
-                && run.stderr.contains("  Use --list-sessions")
+            run.stderr.contains("  Searched the only session of this project.")
+                && run.stderr.contains("  Use --list-sessions"),
+            "{}",
+            run.stderr
         );
     }
     assert_eq!(scene.server.requests().len(), 2);

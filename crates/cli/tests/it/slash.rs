@@ -147,7 +147,8 @@ fn keys_are_kept_and_forgotten() {
         .expect("Answer");
     terminal.say("5").expect("GOOGLE_GENAI_USE_VERTEXAI");
     terminal.expect("Answer").say("1").expect("API key (not shown)").say("short").expect("invalid API key");
-    terminal.expect("Answer").say("1").expect("API key (not shown)").say("a-key-of-twenty-characters");
+    terminal.expect("API key (not shown)").say("a-key-of-twenty-characters");
+    terminal.expect("The key could not be checked").expect("Store it anyway").expect("Answer").say("3");
     terminal
         .expect("API key stored in ")
         .expect("User: ")

@@ -118,6 +118,7 @@ fn model(tree: &Tree<'_>) -> Model {
             .and_then(Value::as_f64)
             .unwrap_or(COMPRESSION_THRESHOLD),
         loop_detection: !tree.flag("model.disableLoopDetection"),
+        plan_routing: tree.flag("general.plan.modelRouting"),
         configs: tree.0.get("modelConfigs").cloned().unwrap_or_default(),
         mask_protected_tokens: tree.natural(&format!("{masking}.protectionThresholdTokens")),
         mask_min_prunable_tokens: tree.natural(&format!("{masking}.minPrunableThresholdTokens")),

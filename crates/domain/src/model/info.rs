@@ -27,6 +27,8 @@ pub struct ModelInfo {
     pub small: Option<String>,
     /// The model of the same provider that investigates a code base.
     pub investigator: Option<String>,
+    /// The model of the same provider that carries out an approved plan, if the name leaves the choice open.
+    pub implementer: Option<String>,
     pub source: InfoSource,
 }
 
@@ -45,6 +47,7 @@ impl ModelInfo {
             prices: None,
             small: None,
             investigator: None,
+            implementer: None,
             source: InfoSource::Guess,
         }
     }

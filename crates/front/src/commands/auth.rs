@@ -1,13 +1,13 @@
 //! `/auth`, and the first start without credentials.
 
 use pollux_domain::failure::Failure;
-use pollux_domain::terminal_text::visible;
+use pollux_domain::terminal_text::{one_line, visible};
 use pollux_host::Loaded;
 use pollux_host::auth::key::WHERE;
 use pollux_host::model_list::{
     ProviderRow, local_servers, providers_with_keys, undecided, usable_providers, wanted_provider,
 };
-use pollux_host::providers::set::provider_set;
+use pollux_host::providers::set::{KeyVerdict, provider_set};
 use pollux_host::request::{Request, Scope};
 
 use super::model::choose_served;
@@ -138,9 +138,55 @@ async fn another(loaded: &Loaded, ui: &mut UserInterface) -> Option<ProviderRow>
     providers.into_iter().find(|row| row.id == chosen.key)
 }
 
+/// Asks for a key until the provider accepts it or the person wants to store it anyway; `None` if they cancel.
+async fn ask_key(
+    options: &Request,
+    loaded: &Loaded,
+    (id, name): (&str, &str),
+    question: &str,
+    ui: &mut UserInterface,
+) -> Option<String> {
+    let mut typed = ui.ask_secret(question).await?;
+    loop {
+        let checked =
+            provider_set(options, &loaded.env).and_then(|set| Ok((set.checked_key(id, &typed)?, set)));
+        let (key, set) = match checked {
+            Ok(checked) => checked,
+            Err(failure) => {
+                ui.error(&failure.message());
+                typed = ui.ask_secret(question).await?;
+                continue;
+            }
+        };
+        ui.note(&format!("Checking the key with {name}…"));
+        let verdict = set.try_key(id, &key).await;
+        let (title, reason) = match verdict {
+            Ok(KeyVerdict::Accepted) => return Some(typed),
+            Ok(KeyVerdict::Rejected(reason)) => (format!("{name} rejected the key"), reason),
+            Ok(KeyVerdict::Unchecked(reason)) => ("The key could not be checked".to_owned(), reason),
+            Err(failure) => {
+                ui.error(&failure.message());
+                return None;
+            }
+        };
+        let mut choice = Choice::of(
+            &title,
+            [("again", "Check again"), ("another", "Enter another key"), ("keep", "Store it anyway")],
+        );
+        choice.about = vec![one_line(&reason)];
+        choice.marked = Some("another".to_owned());
+        match ui.choose(choice).await?.key.as_str() {
+            "again" => {}
+            "keep" => return Some(typed),
+            _ => typed = ui.ask_secret(question).await?,
+        }
+    }
+}
+
 /// Asks for a Gemini API key and stores it.
 async fn gemini_key(options: &Request, loaded: &Loaded, ui: &mut UserInterface) -> Option<SignedIn> {
-    let typed = ui.ask_secret(&format!("{WHERE}\nAPI key (not shown): ")).await?;
+    let question = format!("{WHERE}\nAPI key (not shown): ");
+    let typed = ask_key(options, loaded, ("gemini", "Gemini"), &question, ui).await?;
     match keep(&typed, options, loaded) {
         Ok(lines) => lines.iter().for_each(|line| ui.note(line)),
         Err(failure) => {
@@ -161,7 +207,8 @@ async fn enter_key(
     ui: &mut UserInterface,
 ) -> bool {
     let question = format!("API key of {} (not shown): ", provider.name);
-    let Some(typed) = ui.ask_secret(&question).await else { return false };
+    let asked = ask_key(options, loaded, (&provider.id, &provider.name), &question, ui);
+    let Some(typed) = asked.await else { return false };
     let stored = provider_set(options, &loaded.env).and_then(|set| set.login(&provider.id, &typed));
     match stored {
         Ok(stored) => {

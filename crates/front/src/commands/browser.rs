@@ -317,7 +317,8 @@ impl Browser {
             actions: ACTIONS.to_vec(),
             marked,
             hint: Some(HINT.to_owned()),
-            options: ListOptions { counted: true, ..ListOptions::default() },
+            // A narrow list shows ages and names.
+            options: ListOptions { counted: true, optional_columns: &[1, 0], ..ListOptions::default() },
             ..Choice::default()
         }
     }

@@ -126,6 +126,7 @@ mod tests {
         let view = ConversationView {
             contents,
             prompts: Vec::new(),
+            summary: None,
             tools: Vec::new(),
             model: "auto".to_owned(),
             resolved_model: "gemini-x".to_owned(),

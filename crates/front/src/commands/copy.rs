@@ -1,6 +1,7 @@
 //! `/copy`: copy the last answer to the clipboard.
 
 use pollux_domain::content::{Content, Role};
+use pollux_domain::plural::counted;
 
 use crate::Front;
 
@@ -11,16 +12,17 @@ impl Front<'_, '_> {
         let answer = view.and_then(|view| view.contents.iter().rev().find_map(|turn| answer(turn)));
         match answer {
             None => self.ui.note("No answer to copy yet."),
-            Some(text) => self.copy("The last answer", &text).await,
+            Some(text) => self.copy("the last answer", &text).await,
         }
     }
 
     /// Copies a text and shows its size and the method.
     pub(super) async fn copy(&mut self, what: &str, text: &str) {
         let loaded = self.turn.loaded;
-        let size = format!("{} lines, {} characters", text.lines().count(), text.chars().count());
+        let (lines, characters) = (text.lines().count() as u64, text.chars().count() as u64);
+        let size = format!("{}, {}", counted(lines, "line"), counted(characters, "character"));
         if let Some(program) = crate::clipboard::copy_here(text, loaded).await {
-            self.ui.note(&format!("{what} copied to the clipboard ({size}, {program})."));
+            self.ui.note(&format!("Copied {what} to the clipboard ({size}, {program})."));
             return;
         }
         let draws = loaded.env.get("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
@@ -29,12 +31,12 @@ impl Front<'_, '_> {
             Some(sequence) => {
                 self.ui.terminal_sequence(&sequence);
                 self.ui.note(&format!(
-                    "{what} sent to the terminal's clipboard ({size}). Some terminals ask or refuse."
+                    "Sent {what} to the terminal's clipboard ({size}). Some terminals ask or refuse."
                 ));
             }
-            None if draws => {
-                self.ui.error(&format!("{what} is too long for the terminal's clipboard ({size})."))
-            }
+            None if draws => self
+                .ui
+                .error(&format!("Could not copy {what}: too long for the terminal's clipboard ({size}).")),
             None => self.ui.error(
                 "No clipboard available: no clipboard program found, and the terminal does not provide one.",
             ),

@@ -69,12 +69,13 @@ impl Front<'_, '_> {
             self.ui.error(&failure.message());
             return CommandOutcome::Continue;
         }
-        let text = done.out;
-        if text.starts_with("Error") {
-            self.ui.error(text.trim_end());
+        // On screen the signs are the screen's own.
+        let text = done.out.trim_end();
+        if let Some(problem) = text.strip_prefix("Error: ") {
+            self.ui.error(&problem.replace("'pollux mcp list'", "/mcp list"));
             return CommandOutcome::Continue;
         }
-        self.reopen(Reopen::noting(text.trim_end()))
+        self.reopen(Reopen::noting(text.strip_prefix("✓ ").unwrap_or(text)))
     }
 
     /// Signs in with a browser, on this machine or on another.

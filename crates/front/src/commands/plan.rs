@@ -16,7 +16,7 @@ impl Front<'_, '_> {
         let plan = self.turn.plan();
         if rest == "copy" {
             match plan {
-                Some((_, text)) => self.copy("The plan", &text).await,
+                Some((_, text)) => self.copy("the plan", &text).await,
                 None => self.ui.note("No plan yet."),
             }
             return CommandOutcome::Continue;

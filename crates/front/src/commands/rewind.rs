@@ -1,6 +1,6 @@
 //! `/rewind` and `/restore`: go back to an earlier state.
 
-use pollux_domain::event::{Op, PromptView};
+use pollux_domain::event::{Op, PromptView, SummaryView};
 use pollux_domain::terminal_text::{one_line, visible};
 use pollux_host::FilePlan;
 
@@ -10,8 +10,22 @@ use crate::choice::{Choice, ChoiceRow};
 
 /// Characters of a prompt in the list.
 const SHOWN: usize = 80;
+/// Summarised prompts in the list.
+const SUMMARISED: usize = 5;
+/// The key of the row that goes back to the summary.
+const SUMMARY: &str = "summary";
 /// Lines of a plan.
 const STEPS: usize = 40;
+
+/// Where to rewind to.
+struct Goal {
+    /// The first record that is removed.
+    to: String,
+    /// The prompts that are removed, oldest first.
+    removed: Vec<String>,
+    /// The prompt to suggest again; `None` for the summary.
+    prompt: Option<String>,
+}
 
 /// What to rewind.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,16 +42,16 @@ impl Front<'_, '_> {
         if view.contents.len() <= 1 {
             return self.ui.note("No conversation found.");
         }
-        if view.prompts.is_empty() {
-            return self.ui.note("Nothing to rewind to.");
+        let summary = view.summary.as_ref();
+        if view.prompts.is_empty() && summary.is_none_or(|summary| summary.next.is_none()) {
+            let mut lines = vec!["Nothing to rewind to.".to_owned()];
+            lines.extend(summary.map(unavailable).into_iter().flatten());
+            return self.ui.note(lines.join("\n").trim_end());
         }
-        let Some(chosen) = self.choose_prompt(&view.prompts).await else {
+        let Some(goal) = self.choose_goal(&view.prompts, summary).await else {
             return self.ui.note("Nothing changed.");
         };
-        let later: Vec<PromptView> = view.prompts.iter().skip(chosen).cloned().collect();
-        let Some(prompt) = later.first() else { return };
-        let ids = later.iter().map(|prompt| prompt.message.clone()).collect();
-        let plan = match conversation.plan_rewind(ids).await {
+        let plan = match conversation.plan_rewind(goal.removed.clone()).await {
             // The process of the session writes the journal.
             _ if conversation.is_remote() => {
                 self.ui.note("Files are reverted only in a session that runs in this process.");
@@ -55,27 +69,36 @@ impl Front<'_, '_> {
             What::Files => {
                 self.revert(plan, conversation).await;
             }
-            What::Conversation => self.take_back(prompt, conversation).await,
+            What::Conversation => self.take_back(&goal, conversation).await,
             What::Both => {
                 if self.revert(plan, conversation).await {
-                    self.take_back(prompt, conversation).await;
+                    self.take_back(&goal, conversation).await;
                 }
             }
         }
     }
 
-    async fn choose_prompt(&mut self, prompts: &[PromptView]) -> Option<usize> {
-        let rows = prompts.iter().enumerate().map(|(number, prompt)| {
-            let text: String = one_line(&visible(&prompt.text)).chars().take(SHOWN).collect();
-            ChoiceRow { key: number.to_string(), columns: vec![text], ..ChoiceRow::default() }
-        });
+    async fn choose_goal(&mut self, prompts: &[PromptView], summary: Option<&SummaryView>) -> Option<Goal> {
+        let row = |key: String, text: String| ChoiceRow { key, columns: vec![text], ..ChoiceRow::default() };
+        let after_summary = summary.and_then(|summary| summary.next.clone());
+        let back = after_summary.as_ref().map(|_| row(SUMMARY.to_owned(), "The summary".to_owned()));
+        let numbered = prompts.iter().enumerate();
+        let numbered = numbered.map(|(number, prompt)| row(number.to_string(), shown_prompt(&prompt.text)));
         let choice = Choice {
             title: "Rewind to before which prompt?".to_owned(),
-            rows: rows.collect(),
+            about: summary.map(unavailable).unwrap_or_default(),
+            rows: back.into_iter().chain(numbered).collect(),
             marked: prompts.len().checked_sub(1).map(|last| last.to_string()),
             ..Choice::default()
         };
-        self.ui.choose(choice).await?.key.parse().ok()
+        let key = self.ui.choose(choice).await?.key;
+        let ids = |from: usize| prompts.iter().skip(from).map(|prompt| prompt.message.clone()).collect();
+        if key == SUMMARY {
+            return Some(Goal { to: after_summary?, removed: ids(0), prompt: None });
+        }
+        let number: usize = key.parse().ok()?;
+        let prompt = prompts.get(number)?;
+        Some(Goal { to: prompt.message.clone(), removed: ids(number), prompt: Some(prompt.text.clone()) })
     }
 
     async fn choose_extent(&mut self, plan: Option<&FilePlan>) -> What {
@@ -120,15 +143,20 @@ impl Front<'_, '_> {
         }
     }
 
-    async fn take_back(&mut self, prompt: &PromptView, conversation: &mut pollux_host::Conversation) {
-        let op = Op::Rewind { to: prompt.message.clone() };
+    async fn take_back(&mut self, goal: &Goal, conversation: &mut pollux_host::Conversation) {
+        let op = Op::Rewind { to: goal.to.clone() };
         let Some(result) = self.ask(op, conversation).await else { return };
         if let Some(refusal) = result.refusal() {
             self.ui.note(&format!("Conversation unchanged: {}", refusal.message));
             return;
         }
-        self.ui.note(&format!("Rewound to before:\n{}", visible(&prompt.text)));
-        self.ui.suggest(&prompt.text);
+        match &goal.prompt {
+            None => self.ui.note("Rewound to the summary."),
+            Some(text) => {
+                self.ui.note(&format!("Rewound to before:\n{}", visible(text)));
+                self.ui.suggest(text);
+            }
+        }
     }
 
     pub(super) async fn restore(
@@ -159,6 +187,26 @@ impl Front<'_, '_> {
             }),
         }
     }
+}
+
+fn shown_prompt(text: &str) -> String {
+    one_line(&visible(text)).chars().take(SHOWN).collect()
+}
+
+/// The prompts that cannot be rewound to, and why.
+fn unavailable(summary: &SummaryView) -> Vec<String> {
+    if summary.prompts.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec!["Not available, because the summary replaced them:".to_owned()];
+    let earlier = summary.prompts.len().saturating_sub(SUMMARISED);
+    if earlier > 0 {
+        lines.push(format!("  … {earlier} earlier"));
+    }
+    let last = summary.prompts.iter().skip(earlier);
+    lines.extend(last.map(|text| format!("  {}", shown_prompt(text))));
+    lines.push(String::new());
+    lines
 }
 
 fn shown(lines: &[String]) -> Vec<String> {

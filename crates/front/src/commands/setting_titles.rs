@@ -72,7 +72,7 @@ pub(super) fn group(key: &Key) -> Group {
 
 /// Settings that people change most, with their titles.
 const COMMON: &[(&str, &str)] = &[
-    ("ui.theme", "Color theme"),
+    ("ui.theme", "Colour theme"),
     ("general.vimMode", "Vim mode"),
     ("general.preferredEditor", "Preferred editor"),
     ("general.defaultApprovalMode", "Approval mode at start"),
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn titles_read_like_words() {
         let title = |path| title(find(path).expect("a setting"));
-        assert_eq!(title("ui.theme"), "Color theme");
+        assert_eq!(title("ui.theme"), "Colour theme");
         assert_eq!(title("context.fileFiltering.respectGitIgnore"), "File filtering: respect Git ignore");
         assert_eq!(title("general.rewind.maxFileMB"), "Rewind: max file MB");
         assert_eq!(title("mcp.clientMetadataUrl"), "MCP: client metadata URL");

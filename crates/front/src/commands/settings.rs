@@ -190,7 +190,13 @@ fn dialog(
         marked,
         foot,
         hint: Some(HINT.to_owned()),
-        options: ListOptions { type_to_search: true, stays_open: true, ..ListOptions::default() },
+        options: ListOptions {
+            type_to_search: true,
+            stays_open: true,
+            // The group.
+            optional_columns: &[2],
+            ..ListOptions::default()
+        },
         ..Choice::default()
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use pollux_domain::terminal_text::{one_line, visible};
+use pollux_host::trust::page;
 
 use super::{CommandOutcome, Reopen};
 use crate::{Front, start};
@@ -171,9 +172,10 @@ impl Front<'_, '_> {
     }
 
     fn standing(&self) -> String {
-        let shown = self.subcommand(&["trust", "show"]);
-        match shown.result {
-            Ok(()) => shown.out,
+        let view = pollux_host::trust::folder(None, self.turn.request, &self.turn.loaded.env)
+            .and_then(|folder| folder.look());
+        match view {
+            Ok(view) => format!("{}\nTo change this: /permissions trust", page::question(&view)),
             Err(failure) => failure.message(),
         }
     }

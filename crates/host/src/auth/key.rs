@@ -1,6 +1,8 @@
 //! Checks the format of an API key.
 
 use pollux_config::groups::Secret;
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 
 /// Hint for getting a key.
 pub const WHERE: &str = "Create a key at https://aistudio.google.com/apikey.";
@@ -9,6 +11,12 @@ pub const WHERE: &str = "Create a key at https://aistudio.google.com/apikey.";
 const LENGTHS: std::ops::RangeInclusive<usize> = 20..=512;
 /// Prefix and length of most Gemini API keys.
 const USUAL: (&str, usize) = ("AIza", 39);
+
+/// As [`check`], with a failure for the user.
+pub(crate) fn checked(typed: &str) -> Result<Secret, Failure> {
+    check(typed)
+        .map_err(|problem| Failure::new(ExitKind::Input, format!("invalid API key: {problem}")).hint(WHERE))
+}
 
 /// Extracts the key from typed text; the error never repeats any of it.
 pub fn check(typed: &str) -> Result<Secret, String> {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::env::Env;
-use pollux_config::groups::{General, Redaction, Security};
+use pollux_config::groups::{General, Redaction, Secret, Security};
 use pollux_domain::model::{Chooser, Dialect, ModelClient, ModelError, ModelErrorKind};
 use pollux_domain::time::SystemClock;
-use pollux_model::auth::{self, Auth, VertexPlace};
+use pollux_model::auth::{self, Auth, AuthKind, VertexPlace};
 use pollux_model::catalogue::Catalogue;
 use pollux_model::catalogue::live::{LiveFile, LiveModels};
 use pollux_model::gemini::{self, GeminiClient, GeminiSetup};
@@ -87,6 +87,22 @@ impl RunProviders {
             small: loaded.groups.model.small.clone(),
             model: loaded.groups.model.name.clone(),
         }
+    }
+
+    /// The same with this key for a provider, in place of every other that it may have.
+    pub(super) fn with_key(mut self, id: &str, key: &Secret) -> Self {
+        let mut variables: Vec<String> = auth::KEY_VARIABLES.iter().map(|name| (*name).to_owned()).collect();
+        if GOOGLE.contains(&id) {
+            self.security.auth_selected = Some(AuthKind::ApiKey.as_str().to_owned());
+        } else if let Some(provider) = self.providers().find(id) {
+            variables = provider.key_variables();
+        }
+        let kept = self.env.iter().filter(|(name, _)| variables.iter().all(|variable| variable != name));
+        let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let given = variables.iter().take(1).map(|name| (name.clone(), key.reveal().to_owned()));
+        self.env = Env::new(kept.chain(given), self.env.cwd().to_path_buf());
+        self.named = None;
+        self
     }
 
     fn providers(&self) -> Providers<'_> {

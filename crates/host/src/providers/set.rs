@@ -1,7 +1,7 @@
 //! The operations behind `pollux providers` and `pollux models`.
 //!
 //! [`provider_set`] reads settings and variables; listing opens no connection. Only [`ProviderSet::check`],
-//! [`ProviderSet::test`] and [`ProviderSet::refresh`] ask servers.
+//! [`ProviderSet::try_key`], [`ProviderSet::test`] and [`ProviderSet::refresh`] ask servers.
 
 mod ask;
 mod edit;
@@ -21,7 +21,7 @@ use pollux_model::providers::{
 };
 use pollux_net::google::find_credentials;
 
-pub use ask::Refreshed;
+pub use ask::{KeyVerdict, Refreshed};
 pub use edit::{NewProvider, StoredKey};
 pub use models::{ModelRow, prices_as_of};
 pub use probe::{Probe, ProbeResult};

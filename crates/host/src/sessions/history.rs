@@ -1,11 +1,13 @@
 //! The earlier messages of a session, for display.
 
+use std::path::Path;
+
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, Part};
 use pollux_domain::event::{CallStatus, Severity, Thought};
 use pollux_domain::id::CallId;
 use pollux_domain::tool::Display;
-use pollux_session::{Message, StoredCall, StoredStatus};
+use pollux_session::{Message, StoredCall, StoredStatus, load};
 use serde_json::Value;
 
 use super::Chosen;
@@ -63,11 +65,21 @@ impl Chosen {
     /// is resumed.
     pub fn said(&self, most: usize) -> (Vec<HistoryItem>, usize) {
         let Some(stored) = self.stored.take() else { return (Vec::new(), 0) };
-        let mut said: Vec<HistoryItem> = stored.messages.iter().flat_map(shown).collect();
+        let said = last_of(&stored.messages, most);
         self.stored.set(Some(stored));
-        let above = said.len().saturating_sub(most);
-        (said.split_off(above), above)
+        said
     }
+}
+
+/// The same of the session in a file; nothing if it cannot be read.
+pub fn said_in(file: &Path, most: usize) -> (Vec<HistoryItem>, usize) {
+    load(file).map(|stored| last_of(&stored.messages, most)).unwrap_or_default()
+}
+
+fn last_of(messages: &[Message], most: usize) -> (Vec<HistoryItem>, usize) {
+    let mut said: Vec<HistoryItem> = messages.iter().flat_map(shown).collect();
+    let above = said.len().saturating_sub(most);
+    (said.split_off(above), above)
 }
 
 pub(crate) fn shown(message: &Message) -> Vec<HistoryItem> {

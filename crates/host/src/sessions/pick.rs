@@ -85,7 +85,7 @@ fn here(places: &SessionPlaces, which: &Which) -> Result<Own, SelectError> {
     let dirs = places.project.read_chat_dirs();
     let listing = list(dirs, SystemClock.now());
     let root = Some(places.project.root().to_owned());
-    match select(&listing, &which.id, &places.project.chats_dir()) {
+    match select(&listing, &which.id) {
         Ok(info) => Ok(Own { info: info.clone(), root, dirs: dirs.to_vec() }),
         Err(error) => match subagent(dirs, &which.id) {
             Some(info) => Ok(Own { info, root, dirs: dirs.to_vec() }),
@@ -96,7 +96,7 @@ fn here(places: &SessionPlaces, which: &Which) -> Result<Own, SelectError> {
 
 fn elsewhere(places: &SessionPlaces, which: &Which) -> Result<Own, SelectError> {
     let listings = list_projects(places.projects(), SystemClock.now());
-    match select_anywhere(&listings, &which.id, places.home.gemini_dir()) {
+    match select_anywhere(&listings, &which.id) {
         Ok((project, info)) => {
             let (root, dirs) = (project.root.clone(), project.chats_dirs.clone());
             Ok(Own { info: info.clone(), root, dirs })

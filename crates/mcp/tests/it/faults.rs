@@ -26,15 +26,19 @@ async fn a_silent_server_costs_only_its_own_timeout() {
 #[tokio::test]
 async fn a_server_that_cannot_start_says_why() {
     let gone = json!({"command": "/nonexistent/server"});
-    let stage = Stage::of(vec![("crash", server_entry("crashes")), ("gone", gone)], None).settled().await;
+    let unknown = json!({"command": "no-such-server"});
+    let nowhere = json!({"command": "sh", "cwd": "/nonexistent"});
+    let entries =
+        vec![("crash", server_entry("crashes")), ("gone", gone), ("unknown", unknown), ("nowhere", nowhere)];
+    let stage = Stage::of(entries, None).settled().await;
     let crash = stage.report("crash");
     assert!(crash.problem.unwrap().ends_with("exited with code 3 before it connected"));
     assert_eq!(crash.log.last().unwrap(), "cannot find my configuration");
-    let problem = stage.report("gone").problem.unwrap();
-    assert!(
-        problem.starts_with("could not start `/nonexistent/server`") && problem.contains("PATH is"),
-        "{problem}"
-    );
+    let problem = |name: &str| stage.report(name).problem.unwrap();
+    assert!(problem("gone").starts_with("could not start `/nonexistent/server` in `"), "{}", problem("gone"));
+    let unknown = problem("unknown");
+    assert!(unknown.starts_with("`no-such-server` was not found on PATH"), "{unknown}");
+    assert_eq!(problem("nowhere"), "could not start `sh`: its folder `/nonexistent` does not exist");
     assert_eq!(stage.names(), Vec::<String>::new());
 }
 

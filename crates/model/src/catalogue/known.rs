@@ -9,7 +9,6 @@ use std::sync::Arc;
 use pollux_domain::model::{
     BuiltInProvider, Dialect, Effort, InfoSource, MicroUsd, ModelInfo, Prices, ProviderId, Usage,
 };
-use pollux_domain::spelling::distance;
 
 use super::cost::cost;
 use super::table::{ModelRow, ProviderRow, table};
@@ -120,13 +119,6 @@ pub fn is_approximate(name: &str) -> bool {
 pub fn ends(name: &str) -> Option<&'static str> {
     let (id, model) = find(name)?;
     row(id, model)?.1.ends.as_deref()
-}
-
-/// The known name that a mistyped one may have meant. Unknown names stay valid; this is only for messages.
-pub fn closest(provider: &str, name: &str) -> Option<&'static str> {
-    let limit = (name.chars().count() / 4).clamp(1, 4);
-    let distances = models(provider).map(|known| (distance(name, known), known));
-    distances.filter(|(far, _)| *far > 0 && *far <= limit).min().map(|(_, known)| known)
 }
 
 impl Served {

@@ -45,6 +45,18 @@ pub(crate) fn investigator(model: &str) -> Option<String> {
     }
 }
 
+/// The model that carries out what a larger one planned, for names that leave the choice to the program.
+pub(crate) fn implementer(asked: &str, model: &str) -> Option<String> {
+    if !asked.starts_with("auto") {
+        return None;
+    }
+    match bare(model) {
+        name if name.starts_with("gemini-2.5") => Some("gemini-2.5-flash".to_owned()),
+        name if name.starts_with("gemini-") => Some("flash".to_owned()),
+        _ => None,
+    }
+}
+
 /// Whether reasoning is limited by a number of tokens and not by a level.
 pub(crate) fn has_thinking_budget(model: &str) -> bool {
     let name = bare(model);
@@ -75,6 +87,9 @@ mod tests {
         }
         assert_eq!(investigator("gemini-2.5-flash").as_deref(), Some("gemini-2.5-pro"));
         assert_eq!(investigator("models/gemini-3-pro").as_deref(), Some("flash"));
+        assert_eq!(implementer("auto-gemini-2.5", "gemini-2.5-pro").as_deref(), Some("gemini-2.5-flash"));
+        assert_eq!(implementer("auto", "gemini-3.1-pro-preview").as_deref(), Some("flash"));
+        assert_eq!(implementer("gemini-2.5-pro", "gemini-2.5-pro"), None, "a model that was named stays");
         assert_eq!((small("gemini-x").as_deref(), small("gemma-4")), (Some("flash"), None));
     }
 }

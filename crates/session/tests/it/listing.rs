@@ -119,8 +119,7 @@ fn a_session_is_selected_by_age_id_or_number() {
     let mut recorder = pollux_session::Recorder::resume(&load(&path).unwrap()).unwrap();
     recorder.user(&text("later"), None, at(999)).unwrap();
     let listing = list(&scratch.dirs(), at(1000));
-    let dir = scratch.chats();
-    let id = |given: &str| select(&listing, given, &dir).map(|found| found.id.as_str().to_owned());
+    let id = |given: &str| select(&listing, given).map(|found| found.id.as_str().to_owned());
     assert_eq!(id("latest").unwrap(), "aaaaaaaa-1");
     assert_eq!(id("").unwrap(), "aaaaaaaa-1");
     assert_eq!(id("3").unwrap(), "2");
@@ -135,19 +134,19 @@ fn a_session_is_selected_by_age_id_or_number() {
         assert_eq!(
             id(wrong).unwrap_err().to_string(),
             format!(
-                "Invalid session identifier \"{wrong}\".\n  Searched for sessions in {}.\n  Use --list-sessions to see \
-                 available sessions, then use --resume {{number}}, --resume {{uuid}}, or --resume latest.",
-                dir.display()
+                "Invalid session identifier \"{wrong}\".\n  Searched the 3 sessions of this project.\n  Use \
+                 --list-sessions to see available sessions, then use --resume {{number}}, --resume {{uuid}}, or \
+                 --resume latest."
             )
         );
     }
-    assert_eq!(select(&Listing::default(), "latest", &dir), Err(SelectError::NoSessions));
+    assert_eq!(select(&Listing::default(), "latest"), Err(SelectError::NoSessions));
     assert!(exists(&scratch.dirs(), &SessionId::from_file("bbbbbbbb-2")));
     assert!(!exists(&scratch.dirs(), &SessionId::from_file("bbbbbbbb")));
     record(&scratch, "bbbbbbbb-3", 180, "four");
     let listing = list(&scratch.dirs(), at(1000));
     assert_eq!(
-        select(&listing, "bbbbbbbb", &dir).unwrap_err().to_string(),
+        select(&listing, "bbbbbbbb").unwrap_err().to_string(),
         "Session identifier \"bbbbbbbb\" matches several sessions: bbbbbbbb-2, bbbbbbbb-3. Use a longer prefix of the id."
     );
 }

@@ -204,7 +204,7 @@ fn sessions_of_all_projects_are_listed_and_found_from_anywhere() {
     assert_eq!(projects[0].chats_dirs.len(), 3);
     let listings = list_projects(projects, at(0));
     let found = |given: &str| {
-        select_anywhere(&listings, given, home.gemini_dir())
+        select_anywhere(&listings, given)
             .map(|(project, session)| (project.root.clone(), session.id.to_string()))
     };
     assert_eq!(found("latest").unwrap(), (None, "dddd5555".into()));
@@ -212,7 +212,7 @@ fn sessions_of_all_projects_are_listed_and_found_from_anywhere() {
     assert_eq!(found("bbbb3333").unwrap().0, Some(one.into()));
     assert!(matches!(found("aaaa"), Err(SelectError::Ambiguous { candidates, .. }) if candidates.len() == 2));
     assert!(matches!(found("1"), Err(SelectError::NoMatch { .. })), "numbers belong to one project");
-    assert_eq!(select_anywhere(&[], "latest", home.gemini_dir()), Err(SelectError::NoSessions));
+    assert_eq!(select_anywhere(&[], "latest"), Err(SelectError::NoSessions));
 }
 
 #[test]

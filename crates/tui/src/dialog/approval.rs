@@ -218,7 +218,8 @@ impl Approval {
         let mut spans = vec![Span::styled(one_line(&self.request.display_name), bold)];
         let about = match &self.request.subject {
             Subject::Edit { path, .. } => edited(&self.request, &self.paths, path),
-            Subject::Plan { path, .. } => self.paths.shown(path),
+            // The folder of plans is the program's own.
+            Subject::Plan { path, .. } => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             Subject::Command { command, .. } => command.clone(),
             Subject::Server { server, tool } => format!("{tool} ({server} MCP Server)"),
             Subject::Sandbox(question) => question.right.to_string(),

@@ -15,6 +15,8 @@ const BAR: u64 = 40;
 /// Eighths of a cell.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 const LABEL: usize = 28;
+/// What a narrow table leaves of its first column.
+const FIRST_COLUMN: usize = 7;
 
 pub(super) fn lines(panel: &Panel, look: Look<'_>) -> Vec<Line<'static>> {
     let theme = look.theme;
@@ -47,21 +49,30 @@ pub(super) fn lines(panel: &Panel, look: Look<'_>) -> Vec<Line<'static>> {
     boxed(lines, theme.border(), look)
 }
 
-/// Columns as wide as their content; the first one shrinks.
+/// Columns as wide as their content. Where they do not fit, the words of headings are stacked, the first column shrinks,
+/// and the last columns are omitted.
 fn table(rows: &[Vec<String>], inner: u16, look: Look<'_>) -> Vec<Line<'static>> {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let wide = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.width()).max().unwrap_or_default()
-    };
-    let mut widths: Vec<usize> = (0..columns).map(wide).collect();
-    let rest: usize = widths.iter().skip(1).map(|width| width + 2).sum();
-    if let Some(first) = widths.first_mut() {
-        *first = (*first).min(usize::from(inner).saturating_sub(rest)).max(8);
+    let room = usize::from(inner);
+    let mut headings = rows.iter().take(1).cloned().collect::<Vec<_>>();
+    let body = rows.get(1..).unwrap_or_default();
+    let mut widths = natural_widths(&headings, body);
+    if needed(&widths, *widths.first().unwrap_or(&0)) > room {
+        headings = stacked(rows.first().map_or(&[][..], Vec::as_slice));
+        widths = natural_widths(&headings, body);
     }
+    let least = widths.first().copied().unwrap_or_default().min(FIRST_COLUMN);
+    while widths.len() > 2 && needed(&widths, least) > room {
+        widths.pop();
+    }
+    let rest = needed(&widths, 0);
+    if let Some(first) = widths.first_mut() {
+        *first = (*first).min(room.saturating_sub(rest)).max(least);
+    }
+    let columns = widths.len();
     let mut lines = Vec::new();
-    for (index, row) in rows.iter().enumerate() {
-        let style = if index == 0 { look.theme.secondary() } else { look.theme.text() };
+    for (index, row) in headings.iter().chain(body).enumerate() {
+        let is_heading = index < headings.len();
+        let style = if is_heading { look.theme.secondary() } else { look.theme.text() };
         let mut text = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let indent = cell.len() - cell.trim_start_matches(' ').len();
@@ -73,7 +84,7 @@ fn table(rows: &[Vec<String>], inner: u16, look: Look<'_>) -> Vec<Line<'static>>
             }
         }
         lines.push(Line::from(Span::styled(text, style)));
-        if index == 0 {
+        if index + 1 == headings.len() {
             let rule = widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1);
             lines.push(Line::from(Span::styled(
                 "─".repeat(rule.min(usize::from(inner))),
@@ -82,6 +93,37 @@ fn table(rows: &[Vec<String>], inner: u16, look: Look<'_>) -> Vec<Line<'static>>
         }
     }
     lines
+}
+
+fn natural_widths(headings: &[Vec<String>], body: &[Vec<String>]) -> Vec<usize> {
+    let rows = || headings.iter().chain(body);
+    let columns = rows().map(Vec::len).max().unwrap_or_default();
+    let wide = |column: usize| rows().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
+    (0..columns).map(|column| wide(column).unwrap_or_default()).collect()
+}
+
+/// The width of a table whose first column is this wide.
+fn needed(widths: &[usize], first: usize) -> usize {
+    first + widths.iter().skip(1).map(|width| width + 2).sum::<usize>()
+}
+
+/// The headings with one word below the other.
+fn stacked(headings: &[String]) -> Vec<Vec<String>> {
+    let words: Vec<Vec<&str>> = headings.iter().map(|text| text.split_whitespace().collect()).collect();
+    let height = words.iter().map(Vec::len).max().unwrap_or_default();
+    let row = |index: usize| {
+        let word = |words: &Vec<&str>| {
+            let above = height - words.len();
+            index
+                .checked_sub(above)
+                .and_then(|place| words.get(place))
+                .copied()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        words.iter().map(word).collect()
+    };
+    (0..height).map(row).collect()
 }
 
 fn plot(bars: &[(String, u64, String)], inner: u16, look: Look<'_>) -> Vec<Line<'static>> {

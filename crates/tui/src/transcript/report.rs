@@ -22,8 +22,10 @@ fn as_markdown(report: &str) -> Cow<'_, str> {
     match &value {
         Value::Object(fields) if fields.len() == 1 => fields.values().map(text).collect(),
         Value::Object(fields) => {
-            let parts =
-                fields.iter().map(|(name, value)| format!("**{}**\n\n{}", heading(name), text(value)));
+            let parts = fields.iter().map(|(name, value)| (name, text(value)));
+            let parts = parts
+                .filter(|(_, text)| !text.is_empty())
+                .map(|(name, text)| format!("**{}**\n\n{text}", heading(name)));
             parts.collect::<Vec<_>>().join("\n\n").into()
         }
         Value::String(said) => said.clone().into(),
@@ -87,7 +89,7 @@ mod tests {
     #[test]
     fn a_report_in_a_form_reads_as_text() {
         let report = r#"{"SummaryOfFindings": "The cart is in `src`.", "relevant_locations":
-            [{"FilePath": "src/cart.py", "Reasoning": "It adds  up."}], "notes": ["a", "b"]}"#;
+            [{"FilePath": "src/cart.py", "Reasoning": "It adds  up."}], "trace": [], "notes": ["a", "b"]}"#;
         assert_eq!(
             as_markdown(report),
             "**Summary of findings**\n\nThe cart is in `src`.\n\n**Relevant locations**\n\n\

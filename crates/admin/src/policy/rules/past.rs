@@ -34,8 +34,7 @@ pub(super) fn sessions(
             chosen.sessions.push(past(word, &file, |_| true));
             continue;
         }
-        let found = select(&listing, word, &loaded.project.chats_dir())
-            .map_err(|error| Failure::from_error(ExitKind::Input, &error))?;
+        let found = select(&listing, word).map_err(|error| Failure::from_error(ExitKind::Input, &error))?;
         chosen.sessions.push(past(found.id.as_str(), &found.path, here));
     }
     Ok(chosen)

@@ -316,7 +316,7 @@ impl Walk {
 
     fn latest(&self) -> Verdict<String> {
         let listing = list(std::slice::from_ref(&self.chats), SystemClock.now());
-        let found = select(&listing, "latest", &self.chats);
+        let found = select(&listing, "latest");
         found.map(|found| found.id.to_string()).map_err(|error| violation(Kind::Lost, error.to_string()))
     }
 

@@ -57,6 +57,36 @@ fn a_conversation_goes_back_with_its_files() {
 }
 
 #[test]
+fn a_compressed_conversation_goes_back_to_its_summary() {
+    let kinds: String = (1..=300).map(|kind| format!("kind {kind} is no. {}; ", kind * kind)).collect();
+    let long = format!("apples: {kinds}");
+    let summary = "<state_snapshot><overall_goal>fruit</overall_goal></state_snapshot>";
+    let replies =
+        [&long, "pears are green", summary, "plums are blue", "cherries are sweet", "quinces are hard"];
+    let scene = Scene::new(replies.map(|text| reply().text(text)));
+    let screen = open(&scene, &[]);
+    screen.say("about apples").expect("90000;").expect(PLACEHOLDER);
+    screen.say("about pears").expect("✦ pears are green").expect(PLACEHOLDER);
+    screen.say("/compress").expect("Chat history compressed").expect(PLACEHOLDER);
+    screen.say("about plums").expect("✦ plums are blue").expect(PLACEHOLDER).say("/rewind");
+    screen.expect("Not available, because the summary replaced them:").expect("  about apples");
+    screen.expect("● about plums").key("Home").key("Up").key("Up").key("Up").expect("● The summary");
+    screen.key("Enter").expect("● 1. Rewind conversation").key("Enter").expect("Rewound to the summary.");
+    screen.expect(PLACEHOLDER).say("about cherries").expect("✦ cherries are sweet");
+    quit(screen);
+    let first = scene.server.requests().len() - 1;
+    let told = |request: usize| scene.server.request(request).body["contents"].to_string();
+    let screen = open(&scene, &["--resume", "latest"]);
+    screen.expect("cherries are sweet").expect(PLACEHOLDER).say("about quinces").expect("✦ quinces are hard");
+    quit(screen);
+    for request in [first, first + 1] {
+        let sent = told(request);
+        assert!(sent.contains("<overall_goal>fruit") && sent.contains("about cherries"), "{sent}");
+        assert!(!sent.contains("about apples") && !sent.contains("about plums"), "{sent}");
+    }
+}
+
+#[test]
 fn what_was_typed_in_an_earlier_conversation_comes_back_with_the_up_key() {
     let scene = Scene::new([reply().text("one"), reply().text("two")]);
     let screen = open(&scene, &[]);

@@ -241,9 +241,9 @@ fn a_refused_key_offers_auth_with_one_key() {
 fn settings_have_titles_and_those_without_effect_are_apart() {
     let scene = Scene::new([]);
     let screen = open(&scene, &[]);
-    screen.say("/settings").expect("Color theme").expect("Vim mode").expect("Appearance");
+    screen.say("/settings").expect("Colour theme").expect("Vim mode").expect("Appearance");
     screen.type_text("devtools").expect("Compatibility (no effect)");
     // The first Esc empties the search.
-    screen.key("Esc").expect("Color theme").key("Esc").expect_gone("Color theme");
+    screen.key("Esc").expect("Colour theme").key("Esc").expect_gone("Colour theme");
     quit(screen);
 }

@@ -10,7 +10,7 @@ use crate::event::{
     Activity, ActivityError, ActivityKind, Asked, BackgroundCommand, CallDecision, CallFailure, CallOutcome,
     CallReport, CallRequest, Compressed, CompressionStatus, ConversationView, Discarded, Event, HookReport,
     Location, ModelFallback, NoticeCode, Op, OpResult, PromptView, Refusal, RefusalCode, RequestEnded,
-    RequestSent, Severity, ShellReport, Thought, TurnEnd, WaitingPrompt,
+    RequestSent, Severity, ShellReport, SummaryView, Thought, TurnEnd, WaitingPrompt,
 };
 
 variants! {
@@ -105,9 +105,10 @@ variants! {
 fields! {
     Asked { id, by, op }
     Refusal { code, message }
-    ConversationView { contents, prompts, tools, model, resolved_model, tokens, window }
+    ConversationView { contents, prompts, summary, tools, model, resolved_model, tokens, window }
     WaitingPrompt { id, by, typed }
     PromptView { message, text }
+    SummaryView { text, prompts, next }
     RequestSent { model, role, prompt_id, contents }
     RequestEnded {
         model, model_version, role, prompt_id, duration, usage, finish, text, error, invalid, context_tokens, window

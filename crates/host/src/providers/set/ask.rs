@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use pollux_config::groups::Secret;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::model::{ModelError, ModelErrorKind};
@@ -14,7 +15,7 @@ use pollux_model::catalogue::live::{LiveModels, LiveProvider};
 use pollux_net::client::{self, ClientOptions};
 
 use super::super::{GGUF, GOOGLE, RunProviders, live_file};
-use super::{ProviderRow, ProviderSet, ProviderState};
+use super::{ProviderRow, ProviderSet, ProviderState, blank};
 use crate::{VERSION, cannot_start};
 
 /// A server that has not answered by then counts as unreachable.
@@ -24,6 +25,16 @@ const LIST_LIMIT: Duration = Duration::from_secs(30);
 
 /// Maximum characters of a server's message.
 const MAX_MESSAGE: usize = 300;
+
+/// What a provider's server says of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyVerdict {
+    Accepted,
+    /// In the server's words.
+    Rejected(String),
+    /// Why nobody could tell.
+    Unchecked(String),
+}
 
 /// The result of querying one provider for its models.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +54,19 @@ impl ProviderSet {
         });
         runtime()?.block_on(join_all(asked));
         Ok(())
+    }
+
+    /// Asks a provider's server for its models with a key, which is not stored.
+    pub async fn try_key(&self, id: &str, key: &Secret) -> Result<KeyVerdict, Failure> {
+        let clients = self.clients("")?.with_key(id, key);
+        let mut row = blank(&self.find(id)?);
+        judge(&mut row, models_of(&clients, id, CHECK_LIMIT).await);
+        let problem = row.problem.unwrap_or_default();
+        Ok(match row.state {
+            ProviderState::Ok => KeyVerdict::Accepted,
+            ProviderState::KeyRejected => KeyVerdict::Rejected(problem),
+            _ => KeyVerdict::Unchecked(problem),
+        })
     }
 
     /// Asks one provider, or every one that can be used, for its models and keeps the answers.

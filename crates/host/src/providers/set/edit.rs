@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::super::{GOOGLE, account};
 use super::ProviderSet;
-use crate::auth::{Reached, failed, place_of};
+use crate::auth::{Reached, failed, key, place_of};
 use crate::settings::unwritten;
 
 /// Names that users try for subscriptions, which work only with their own programs.
@@ -106,8 +106,7 @@ impl ProviderSet {
 
     /// Stores a provider's key, replacing the previous one.
     pub fn login(&self, id: &str, typed: &str) -> Result<StoredKey, Failure> {
-        self.can_login(id)?;
-        let key = check_key(id, typed)?;
+        let key = self.checked_key(id, typed)?;
         let entry = OAuthCredentials::api_key(&account(id), &key, SystemClock.now().millis());
         let store = self.loaded.credential_store();
         let backend = store.set_credentials(API_KEY_SERVICE, &entry).map_err(|error| failed(&error))?;
@@ -118,6 +117,12 @@ impl ProviderSet {
             notes.push(format!("Note: {name} is set and takes precedence over the stored key."));
         }
         Ok(StoredKey { place: place_of(&store, &backend), notes })
+    }
+
+    /// The key that was typed, if it can be stored for a provider.
+    pub fn checked_key(&self, id: &str, typed: &str) -> Result<Secret, Failure> {
+        self.can_login(id)?;
+        if GOOGLE.contains(&id) { key::checked(typed) } else { check_key(id, typed) }
     }
 
     /// Checks that a key can be stored for a provider, before asking for one.

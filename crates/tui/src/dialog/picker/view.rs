@@ -205,12 +205,16 @@ impl Picker {
     fn widths(&self, shown: &[usize], width: u16) -> Vec<usize> {
         let count = shown.len().saturating_sub(1);
         let mut widths = self.natural_widths(shown.get(..count).unwrap_or_default());
-        // On a narrow screen the widest gives way; where columns can be omitted, the last one needs its own width only.
+        // On a narrow screen the widest gives way; where columns can be omitted, the last one needs its own width only,
+        // and at most half of the room.
         let room = usize::from(width).saturating_sub(3 * count + 2);
         let last =
             self.natural_widths(shown.get(count..).unwrap_or_default()).first().copied().unwrap_or_default();
-        let most =
-            if self.options.optional_columns.is_empty() { room * 3 / 4 } else { room.saturating_sub(last) };
+        let most = if self.options.optional_columns.is_empty() {
+            room * 3 / 4
+        } else {
+            room.saturating_sub(last).max(room / 2)
+        };
         while widths.iter().sum::<usize>() > most.max(count) {
             let Some(widest) = widths.iter_mut().max() else { break };
             *widest = widest.saturating_sub(1);
