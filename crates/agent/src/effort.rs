@@ -35,7 +35,7 @@ pub(crate) async fn tell_nearest(session: &mut Session) {
 }
 
 fn wanted(session: &Session) -> Option<Effort> {
-    if session.generation.contains_key(OWN_WORDS) {
+    if session.models.generation.contains_key(OWN_WORDS) {
         return None;
     }
     session.model_settings.effort.as_deref().and_then(Effort::parse)

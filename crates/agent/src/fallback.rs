@@ -40,17 +40,17 @@ pub(crate) enum Fallback {
 
 /// Returns to the chosen model, unless it still cools down and a listed one stands in for it.
 pub(crate) async fn begin_turn(session: &mut Session) {
-    session.fallback.unanswered = None;
-    let Some(stand_in) = session.fallback.stand_in.take() else { return };
+    session.models.fallback.unanswered = None;
+    let Some(stand_in) = session.models.fallback.stand_in.take() else { return };
     let chosen = session.model_settings.name.clone();
-    if session.fallback.is_cooling(&chosen) {
+    if session.models.fallback.is_cooling(&chosen) {
         if stand_in.consent == Consent::Listed {
             let from = session.services.client.resolve(&chosen);
             let (name, error) = (stand_in.name.clone(), stand_in.error.clone());
-            session.fallback.stand_in = Some(stand_in);
+            session.models.fallback.stand_in = Some(stand_in);
             return tell(session, &from, &name, &error, false).await;
         }
-        session.fallback.unanswered = Some(stand_in.error);
+        session.models.fallback.unanswered = Some(stand_in.error);
     }
     if let Some(host) = &session.host {
         host.set_model(&chosen);
@@ -63,7 +63,7 @@ pub(crate) async fn before_request(
     session: &mut Session,
     cancel: &CancellationToken,
 ) -> Option<(Fallback, ModelError)> {
-    let error = session.fallback.unanswered.take()?;
+    let error = session.models.fallback.unanswered.take()?;
     Some((ask(session, &error, cancel).await, error))
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn find(session: &mut Session, error: &ModelError, cancel: &Can
                 return Fallback::Found;
             }
             Err(unusable) => {
-                session.fallback.cool(&to, COOL_DOWN);
+                session.models.fallback.cool(&to, COOL_DOWN);
                 let line = format!("Skipping the fallback model {}: {}.", one_line(&to), reason(&unusable));
                 note(session, Severity::Warning, &line).await;
                 session.notice(Severity::Warning, NoticeCode::Model, line).await;
@@ -145,7 +145,7 @@ fn next_listed(session: &Session) -> Option<String> {
 async fn tell_unused(session: &mut Session) {
     let listed = session.model_settings.fallback.clone();
     for name in &listed {
-        if stays(session, name, true) || session.fallback.told.contains(name) {
+        if stays(session, name, true) || session.models.fallback.told.contains(name) {
             continue;
         }
         let line = format!(
@@ -153,7 +153,7 @@ async fn tell_unused(session: &mut Session) {
              `provider/model` to allow it.",
             one_line(name)
         );
-        session.fallback.told.push(name.clone());
+        session.models.fallback.told.push(name.clone());
         note(session, Severity::Warning, &line).await;
         session.notice(Severity::Warning, NoticeCode::Model, line).await;
     }
@@ -170,7 +170,10 @@ fn stays(session: &Session, name: &str, listed: bool) -> bool {
 
 /// Whether a model may stand in for the one in use.
 fn fits(session: &Session, name: &str, listed: bool) -> bool {
-    if name == session.model() || name == session.model_settings.name || session.fallback.is_cooling(name) {
+    if name == session.model()
+        || name == session.model_settings.name
+        || session.models.fallback.is_cooling(name)
+    {
         return false;
     }
     let client = &session.services.client;
@@ -185,12 +188,13 @@ async fn switch(session: &mut Session, to: &str, error: &ModelError, consent: Co
         name_provider(session);
     }
     let failed = session.model().to_owned();
-    session.fallback.cool(&failed, cool_down(error));
+    session.models.fallback.cool(&failed, cool_down(error));
     let is_chosen = consent == Consent::Session && session.choose_model(to).is_ok();
     if !is_chosen {
         // The chosen model's own failure is the one to tell again.
-        let first = session.fallback.stand_in.take().map_or_else(|| error.clone(), |other| other.error);
-        session.fallback.stand_in = Some(StandIn { name: to.to_owned(), consent, error: first });
+        let first =
+            session.models.fallback.stand_in.take().map_or_else(|| error.clone(), |other| other.error);
+        session.models.fallback.stand_in = Some(StandIn { name: to.to_owned(), consent, error: first });
         if let Some(host) = &session.host {
             host.set_model(to);
         }
@@ -224,7 +228,7 @@ fn name_provider(session: &mut Session) {
     let name = &mut session.model_settings.name;
     let provider = session.services.client.resolve(name).provider;
     let prefix = format!("{}/", provider.as_str());
-    if !name.starts_with(&prefix) && session.fallback.stand_in.is_none() {
+    if !name.starts_with(&prefix) && session.models.fallback.stand_in.is_none() {
         name.insert_str(0, &prefix);
     }
 }
@@ -321,7 +325,7 @@ fn proposal(session: &Session, error: &ModelError) -> Option<String> {
             | ModelErrorKind::NotFound
     );
     let own = info.small.clone().filter(|_| other_model_helps);
-    let others = session.fallback.alternatives.iter().cloned();
+    let others = session.models.fallback.alternatives.iter().cloned();
     own.into_iter().chain(others).find(|name| {
         let other = session.services.client.resolve(name);
         fits(session, name, false) && (other_model_helps || other.provider != info.provider)

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_config::groups::{Model, Tools};
-use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalMode, Person};
 use pollux_domain::budget::SessionBudget;
 use pollux_domain::changes::Changes;
@@ -43,7 +42,7 @@ use crate::invoke_agent;
 use crate::pending_questions::PendingQuestions;
 use crate::prompt::{Profile, PromptInputs};
 use crate::services::{CallIds, Services};
-use crate::session::Session;
+use crate::session::{ModelState, Session};
 use crate::subagent::port::AgentPort;
 use crate::subagent_host::{Briefing, Host};
 use crate::toolbox::{ToolOffer, Toolbox};
@@ -240,9 +239,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         id: spec.session,
         interactive: spec.interactive,
         model_settings: spec.model,
-        implementer: None,
-        fallback: FallbackState::new(spec.alternatives),
-        generation: JsonObject::new(),
+        models: ModelState { fallback: FallbackState::new(spec.alternatives), ..ModelState::default() },
         services,
         authority,
         toolbox,

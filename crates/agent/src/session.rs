@@ -35,11 +35,7 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) interactive: bool,
     pub(crate) model_settings: Model,
-    /// The model that carries out an approved plan, while there is one and the chosen name leaves the choice open.
-    pub(crate) implementer: Option<String>,
-    pub(crate) fallback: FallbackState,
-    /// Generation settings of every request.
-    pub(crate) generation: JsonObject,
+    pub(crate) models: ModelState,
     pub(crate) services: Arc<Services>,
     pub(crate) authority: Arc<Authority>,
     pub(crate) toolbox: Toolbox,
@@ -58,6 +54,16 @@ pub(crate) struct Session {
     pub(crate) emitter: Emitter,
 }
 
+/// What differs from the model settings now.
+#[derive(Default)]
+pub(crate) struct ModelState {
+    /// The model that carries out an approved plan, while there is one and the chosen name leaves the choice open.
+    pub(crate) implementer: Option<String>,
+    pub(crate) fallback: FallbackState,
+    /// Generation settings of every request.
+    pub(crate) generation: JsonObject,
+}
+
 impl Session {
     /// Shows the model the tools and instructions of the mode and those that fit it, and tools that joined or left,
     /// if that changed.
@@ -66,7 +72,7 @@ impl Session {
         let joined = self.toolbox.follow();
         let info = self.services.client.resolve(&self.model_settings.name);
         let offer = ToolOffer::to(&info);
-        self.implementer = self.implementer_of(info);
+        self.models.implementer = self.implementer_of(info);
         let offered = self.toolbox.offer(offer);
         if mode == self.conversation.prompt.mode && !joined && !offered {
             return;
@@ -135,13 +141,13 @@ impl Session {
 
     /// The model to ask: the chosen one, or the one that stands in for it or carries out its plan.
     pub(crate) fn model(&self) -> &str {
-        let chosen = self.implementer.as_ref().unwrap_or(&self.model_settings.name);
-        self.fallback.stand_in().unwrap_or(chosen)
+        let chosen = self.models.implementer.as_ref().unwrap_or(&self.model_settings.name);
+        self.models.fallback.stand_in().unwrap_or(chosen)
     }
 
     /// The name of the model as people and programs see it.
     pub(crate) fn displayed_model(&self) -> String {
-        let name = self.fallback.stand_in().unwrap_or(&self.model_settings.name);
+        let name = self.models.fallback.stand_in().unwrap_or(&self.model_settings.name);
         self.services.client.resolve(name).display_name(name)
     }
 
@@ -155,8 +161,8 @@ impl Session {
         let is_full = name.starts_with(&format!("{}/", info.provider.as_str()));
         let name = if is_full || info.provider == ProviderId::GEMINI { name.to_owned() } else { info.id };
         self.model_settings.name.clone_from(&name);
-        self.implementer = None;
-        self.fallback.return_to_choice();
+        self.models.implementer = None;
+        self.models.fallback.return_to_choice();
         if let Some(host) = &self.host {
             host.set_model(&name);
         }

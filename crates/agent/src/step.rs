@@ -198,7 +198,7 @@ fn request(session: &mut Session, nudge: bool) -> ModelRequest {
 
 fn settings(session: &Session) -> GenerationSettings {
     // What people write in `generateContentConfig`; each client reads it in its own way.
-    let words = GenerationSettings::in_words_of(Dialect::GEMINI, session.generation.clone());
+    let words = GenerationSettings::in_words_of(Dialect::GEMINI, session.models.generation.clone());
     GenerationSettings { effort: effort::setting(session), ..words }
 }
 

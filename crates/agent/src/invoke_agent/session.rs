@@ -15,7 +15,7 @@ use crate::emitter::Emitter;
 use crate::history::History;
 use crate::prompt::{Profile, PromptInputs};
 use crate::services::Services;
-use crate::session::Session;
+use crate::session::{ModelState, Session};
 use crate::subagent_host::Host;
 use crate::toolbox::Toolbox;
 
@@ -47,9 +47,7 @@ pub(super) fn new_session(host: &Host, spec: SubagentSpec) -> Session {
         id: spec.id,
         interactive: false,
         model_settings: spec.model,
-        implementer: None,
-        fallback: Default::default(),
-        generation: spec.generation,
+        models: ModelState { generation: spec.generation, ..ModelState::default() },
         services: Arc::new(services(host)),
         authority: spec.authority,
         toolbox,
