@@ -389,7 +389,7 @@ pub(super) struct AttachArgs {
     pub(super) prompt: Option<String>,
 }
 
-/// Open the sessions in the core in a browser
+/// Show the core's sessions in a browser
 ///
 /// Starts the core if it is not running, prints a link that works once, and opens it. The page shows the core's sessions
 /// and takes prompts and answers. It is served on this machine only; to use it from another one, forward its port with

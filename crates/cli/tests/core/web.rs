@@ -224,6 +224,22 @@ fn a_browser_prompts_answers_stops_and_shows_the_same_in_two_tabs() {
 }
 
 #[test]
+fn the_models_questions_are_answered_in_a_browser() {
+    let ask = json!({"questions": [
+        {"header": "Colour", "question": "Which colour?", "type": "choice", "options": [
+            {"label": "red", "description": "warm"}, {"label": "blue", "description": "<i>cold</i>"}]},
+        {"header": "Reason", "question": "Why?", "type": "text", "placeholder": "because"},
+    ]});
+    let scene = scene([reply().call("ask_user", ask), reply().text("thanks")]);
+    let (_peer, _) = open(&scene);
+    if browse(&scene, "questions", &[]).is_none() {
+        return;
+    }
+    let sent = scene.server.request(1).body.to_string();
+    assert!(sent.contains(r#"{\"answers\":{\"0\":\"blue\",\"1\":\"the sky\"}}"#), "{sent}");
+}
+
+#[test]
 fn a_browser_is_used_with_keys_on_a_narrow_screen() {
     let scene = scene([
         reply().call("write_file", json!({"file_path": "a.txt", "content": "new\n"})),

@@ -106,6 +106,18 @@ def use(context):
     print("done")
 
 
+def questions(context):
+    """The model asks, and the user chooses and writes."""
+    page = opened(new_page(context))
+    prompt(page, "ask me")
+    expect(page.locator(".question legend")).to_have_text(["Colour: Which colour?", "Reason: Why?"])
+    page.get_by_label("blue <i>cold</i>").check()
+    page.get_by_label("Why?").last.fill("the sky")
+    page.get_by_role("button", name="Answer").click()
+    expect(page.locator(".answer").last).to_contain_text("thanks")
+    print("done")
+
+
 def keyboard(context):
     """A narrow screen, and nothing but keys."""
     page = new_page(context)
@@ -225,6 +237,6 @@ def elsewhere(context):
 
 with sync_playwright() as playwright:
     browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-    scenarios = {"use": use, "keyboard": keyboard, "watch": watch, "hostile": hostile, "elsewhere": elsewhere}
-    scenarios[scenario](browser.new_context(viewport={"width": 1200, "height": 800}))
+    scenarios = [use, questions, keyboard, watch, hostile, elsewhere]
+    next(known for known in scenarios if known.__name__ == scenario)(browser.new_context(viewport={"width": 1200, "height": 800}))
     browser.close()

@@ -550,10 +550,12 @@ function inline(text, place) {
 
 // Questions
 
+let count = 0;
+
 function question(event) {
   const entry = element("form", "question");
   const title = element("h3", "", event.title);
-  title.id = `q-${event.call}`;
+  title.id = `question-${++count}`;
   title.prepend(element("small", "", `Waiting for your answer · ${event.tool}`));
   entry.setAttribute("aria-labelledby", title.id);
   entry.append(title);
@@ -586,7 +588,7 @@ function question(event) {
     made.onclick = action;
   };
   if (event.questions.length) {
-    const fields = event.questions.map((asks, at) => field(asks, `${event.call}-${at}`));
+    const fields = event.questions.map((asks, at) => field(asks, `${title.id}-${at}`));
     entry.append(...fields.map((made) => made.place));
     button("Answer", "", true, () => decide("proceed_once", { replies: fields.map((made) => made.value()) }));
     button("Decline", "", false, () => decide("cancel", {}));

@@ -137,3 +137,17 @@ fn pages_count_while_they_are_open_and_end_with_the_core() {
         assert_eq!(server.pages.connected(), 0);
     });
 }
+
+#[test]
+fn a_stream_ends_with_its_login() {
+    with_server(async |server| {
+        let secrets = server.log_in(USES).await;
+        let mut events = server.follow("session=s1", &secrets).await;
+        events.next("attached").await;
+        // From here on, waiting takes no time.
+        tokio::time::pause();
+        events.end().await;
+        let late = server.post("/api/sessions/s1/prompt", Some(&secrets), json!({"text": "late"})).await;
+        assert_eq!(late.status, 401, "{late:?}");
+    });
+}
