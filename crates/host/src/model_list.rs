@@ -217,8 +217,7 @@ pub fn undecided(loaded: &Loaded) -> Vec<ProviderRow> {
     usable_providers(loaded).into_iter().filter(|row| !row.local && row.key != "no key").collect()
 }
 
-/// What is odd about a model's name that is nevertheless taken: a provider that looks mistyped, one without a key, or
-/// a model that none of its provider's lists has.
+/// What is odd about a model's name that is nevertheless taken: a provider that looks mistyped, or one without a key.
 pub fn name_warning(loaded: &Loaded, name: &str) -> Option<String> {
     let (settings, _) = read_settings(&loaded.groups.model.providers);
     let env = own_env(loaded);
@@ -230,6 +229,19 @@ pub fn name_warning(loaded: &Loaded, name: &str) -> Option<String> {
             one_line(&similar)
         ));
     }
+    let id = providers.split(name, |_| false).provider?;
+    let provider = providers.find(&id).filter(|_| !GOOGLE.contains(&id.as_str()))?;
+    let has_key = users_key(&providers, &id).is_some()
+        || !provider.key_command().is_empty()
+        || stored_accounts(loaded).contains(&account_entry(&id));
+    (needs_key(&provider) && !has_key).then(|| missing_key(&provider).message)
+}
+
+/// A line about a chosen model that none of its provider's lists has, with similar names.
+pub fn unlisted_model(loaded: &Loaded, name: &str) -> Option<String> {
+    let (settings, _) = read_settings(&loaded.groups.model.providers);
+    let env = own_env(loaded);
+    let providers = Providers::new(&env, &settings);
     let split = providers.split(name, |_| false);
     // Names of other providers begin with their id.
     let id = split.provider.unwrap_or_else(|| "gemini".to_owned());
@@ -248,12 +260,6 @@ pub fn name_warning(loaded: &Loaded, name: &str) -> Option<String> {
         let bare = split.model.strip_prefix("models/").unwrap_or(&split.model);
         let is_tuned = bare.starts_with("tunedModels/");
         return if is_tuned { None } else { unknown_model(bare, provider.name(), &known) };
-    }
-    let has_key = users_key(&providers, &id).is_some()
-        || !provider.key_command().is_empty()
-        || stored_accounts(loaded).contains(&account_entry(&id));
-    if needs_key(&provider) && !has_key {
-        return Some(missing_key(&provider).message);
     }
     let known: Vec<String> = provider_models(loaded, &row(&id)).into_iter().map(|row| row.name).collect();
     unknown_model(&full_name(&id, &split.model), provider.name(), &known)

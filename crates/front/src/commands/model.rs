@@ -5,7 +5,8 @@ use pollux_domain::model::Prices;
 use pollux_domain::terminal_text::one_line;
 use pollux_host::Loaded;
 use pollux_host::model_list::{
-    ModelRow, ProviderRow, known_models, local_servers, name_warning, served_models, usable_providers,
+    ModelRow, ProviderRow, known_models, local_servers, name_warning, served_models, unlisted_model,
+    usable_providers,
 };
 use pollux_host::models::prices_as_of;
 use pollux_host::request::Scope;
@@ -270,7 +271,8 @@ impl Front<'_, '_> {
         let remembered = kept && self.keep_setting("model.name", asked, Scope::User);
         let kept = if remembered { ", and in future sessions" } else { "" };
         self.ui.note(&format!("Model set to {}{stands_for}{kept}", one_line(name)));
-        if let Some(warning) = name_warning(self.turn.loaded, asked) {
+        let warning = name_warning(self.turn.loaded, asked);
+        if let Some(warning) = warning.or_else(|| unlisted_model(self.turn.loaded, asked)) {
             self.ui.note(&warning);
         }
         self.show_session_facts(conversation).await;

@@ -51,7 +51,7 @@ fn a_model_that_no_list_has_is_used_and_similar_ones_are_named() {
     screen.say("/model set nonsense").expect("Model set to nonsense");
     screen.expect("`nonsense` is not among the known models of Gemini").expect("/model for a list");
     screen.say("/model gemini-2.5-prp").expect("Did you mean").expect("`gemini-2.5-pro`?");
-    screen.expect(PLACEHOLDER).say("hi").expect("✦ here I am");
+    screen.expect(PLACEHOLDER).say("good morning").expect("✦ here I am");
     quit(screen);
     assert!(scene.server.request(0).path.contains("gemini-2.5-prp"), "{}", scene.server.request(0).path);
 }

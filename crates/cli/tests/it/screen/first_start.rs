@@ -47,7 +47,7 @@ fn a_key_is_checked_and_stored() {
     assert!(!screen.text().contains("Sign in with Google"), "{}", screen.text());
     screen.key("1");
     enter(&screen, KEY);
-    screen.expect("API key stored in").expect(PLACEHOLDER).say("hi").expect("hello to you");
+    screen.expect("API key stored in").expect(PLACEHOLDER).say("good morning").expect("hello to you");
     assert!(!screen.whole_text().contains(KEY), "{}", screen.whole_text());
     quit(screen);
     assert_eq!(scene.server.request(0).path, "/v1beta/models");
@@ -68,7 +68,7 @@ fn a_key_that_the_provider_rejects_is_not_stored() {
     assert!(!scene.home.gemini_dir().join("gemini-credentials.json").exists());
     screen.key("Enter");
     enter(&screen, OTHER_KEY);
-    screen.expect("API key stored in").expect(PLACEHOLDER).say("hi").expect("hello to you");
+    screen.expect("API key stored in").expect(PLACEHOLDER).say("good morning").expect("hello to you");
     quit(screen);
     assert_eq!(scene.server.requests().len(), 3);
     assert_eq!((key_of(&scene, 0).as_str(), key_of(&scene, 2).as_str()), (KEY, OTHER_KEY));
@@ -84,7 +84,7 @@ fn a_key_that_cannot_be_checked_can_be_stored_anyway() {
     enter(&screen, KEY);
     screen.expect("The key could not be checked").expect("The service is down.").key("1");
     screen.expect("It is still down.").key("3");
-    screen.expect("API key stored in").expect(PLACEHOLDER).say("hi").expect("hello to you");
+    screen.expect("API key stored in").expect(PLACEHOLDER).say("good morning").expect("hello to you");
     quit(screen);
     assert_eq!(key_of(&scene, 2), KEY);
 }
