@@ -17,7 +17,7 @@ fail() {
 
 newest=$(ls -t target/release/pollux target/debug/pollux 2>/dev/null | head -n 1 || true)
 program=${1:-${newest:-$(command -v pollux || true)}}
-[ -x "$program" ] || fail "no program: build it with \`cargo build --release\`, or name it"
+[ -x "$program" ] || fail "pollux not found: build it with \`cargo build --release\`, or pass its path"
 program=$(realpath "$program")
 [ -e target/s3-server/installed ] || scripts/object-stores.sh >/dev/null 2>&1 || true
 moto=target/s3-server/python/bin/moto_server

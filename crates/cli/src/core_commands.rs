@@ -167,7 +167,10 @@ pub(crate) fn web_link(watch: bool, env: &Env) -> Result<WebLink, Failure> {
 
 /// How long a link works.
 pub(crate) fn link_remark(link: &WebLink) -> String {
-    format!("The link works once, for {} seconds. For another one, run this command again.", link.seconds)
+    format!(
+        "The link works once and expires in {} seconds. For a new one, run this command again.",
+        link.seconds
+    )
 }
 
 /// Opens a link, unless no browser would appear. One that does not open is not a failure: the link is on the screen.

@@ -79,9 +79,8 @@ async fn suggest_editor(
     let title = format!("Connect {} to Pollux?", editor.name);
     let mut choice = Choice::of(&title, [("yes", "Yes"), ("no", "No, do not ask again")]);
     choice.about = vec![
-        "The model is told which files are open and what is selected, and changes open in the editor."
-            .to_owned(),
-        "This needs the editor's companion extension. /ide changes it later.".to_owned(),
+        "The model gets the list of open files and the selection, and changes open in the editor.".to_owned(),
+        "This needs the editor's companion extension. To change this later, use /ide.".to_owned(),
     ];
     choice.options.unrequested = true;
     choice.marked = Some("no".to_owned());

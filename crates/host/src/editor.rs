@@ -86,7 +86,7 @@ pub fn status_page(companion: &Companion) -> String {
                 return text;
             };
             let active = files.active.as_ref().map(|file| file.path.as_str());
-            text.push_str("\n\nOpen files that the model is told of:");
+            text.push_str("\n\nOpen files that the model is told about:");
             for path in files.paths() {
                 let mark = if Some(path) == active { " (active)" } else { "" };
                 text.push_str(&format!("\n  {}{mark}", one_line(path)));

@@ -60,7 +60,7 @@ pub(crate) enum Way {
 pub enum Unreachable {
     #[error("no companion extension is running; /ide install shows how to install it")]
     NoCompanion,
-    #[error("the editor has no folder open; open this one there")]
+    #[error("the editor has no folder open; open this folder in the editor")]
     NoFolder,
     #[error(
         "the editor has another folder open ({}); start Pollux there, or open this folder",
@@ -69,7 +69,7 @@ pub enum Unreachable {
     OtherFolder { folders: Vec<String> },
     #[error("could not connect to the companion extension of {editor}: {why}")]
     NotConnected { editor: String, why: String },
-    #[error("the connection to {editor} was lost; /ide enable connects again")]
+    #[error("the connection to {editor} was lost; run /ide enable to reconnect")]
     Lost { editor: String },
 }
 

@@ -90,7 +90,7 @@ pub async fn web_link(env: &Env, watch: bool) -> Result<WebLink, Failure> {
     let program = client.welcome.program.clone();
     client.call("web/link", &WebParams { watch }).await.map_err(|error| match error.code {
         NO_SUCH_METHOD => {
-            let text = format!("the core (pollux {program}) has no page for browsers");
+            let text = format!("the core (pollux {program}) does not support `pollux web`");
             Failure::new(ExitKind::Failure, text).hint("run `pollux core restart`")
         }
         _ => failure(&error),

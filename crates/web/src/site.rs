@@ -116,7 +116,7 @@ impl Site for PageSite {
         if let (Target::Change(change), Some(login)) = (target, &login)
             && !change.is_allowed(login.scopes)
         {
-            return Err(refuse(StatusCode::FORBIDDEN, "this page may only watch"));
+            return Err(refuse(StatusCode::FORBIDDEN, "this page is read-only"));
         }
         if !session.is_empty() {
             check_session(&session)?;
@@ -163,8 +163,7 @@ pub(crate) fn check_session(id: &str) -> Result<(), Box<Response>> {
 }
 
 fn read<T: DeserializeOwned>(request: &Request) -> Result<T, Box<Response>> {
-    serde_json::from_slice(&request.body)
-        .map_err(|_| refuse(StatusCode::BAD_REQUEST, "the body has another form than expected"))
+    serde_json::from_slice(&request.body).map_err(|_| refuse(StatusCode::BAD_REQUEST, "invalid request body"))
 }
 
 /// An error of the registry or a session.
@@ -194,7 +193,7 @@ impl PageSite {
         let Params { code } = read(request)?;
         let scopes = self.access.take_code(&code).map_err(|refusal| match refusal {
             CodeRefusal::Invalid => {
-                refuse(StatusCode::FORBIDDEN, "This link was used already or has expired.")
+                refuse(StatusCode::FORBIDDEN, "This link has already been used or has expired.")
             }
             CodeRefusal::LockedOut => {
                 refuse(StatusCode::TOO_MANY_REQUESTS, "Too many wrong codes were tried.")

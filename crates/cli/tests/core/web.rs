@@ -75,7 +75,7 @@ fn a_link_starts_the_core_and_is_not_in_its_log() {
     let scene = Scene::cold(TestHome::new().settings(quiet()), []);
     let run = scene.run(&["web", "--no-open"]);
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert!(run.stderr.contains("The link works once, for 60 seconds."), "{run:?}");
+    assert!(run.stderr.contains("The link works once and expires in 60 seconds."), "{run:?}");
     let (address, code) = run.stdout.trim().split_once("/#c=").unwrap();
     let host = address.strip_prefix("http://").unwrap();
     assert!(host.starts_with("127.0.0.1:"), "{host}");

@@ -51,7 +51,7 @@ async function post(path, body) {
   });
   let result = {};
   try { result = await response.json(); } catch { /* the status says enough */ }
-  if (response.status === 401) signIn("The login has ended.");
+  if (response.status === 401) signIn("You have been signed out.");
   if (!response.ok) throw new Error(result.error || `The core answered ${response.status}.`);
   return result;
 }
@@ -111,7 +111,7 @@ async function follow() {
         headers: { "X-Pollux-Key": keys.get() || "-" },
         signal: own.signal,
       });
-      if (response.status === 401) return signIn("The login has ended.");
+      if (response.status === 401) return signIn("You have been signed out.");
       if (response.status === 404) {
         location.hash = "";
         return;
