@@ -17,6 +17,8 @@ use pollux_front::rpc::Answer;
 /// Bytes of output that the editor keeps.
 const MAX_OUTPUT: usize = 1 << 20;
 const MAX_KEPT: usize = 256;
+/// The code of an error for an unknown method.
+const NO_SUCH_METHOD: i64 = -32_601;
 /// How long the editor may take for anything but the command itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -84,8 +86,27 @@ impl ClientTerminals for EditorTerminals {
                 "cwd": command.directory.to_str()?,
                 "outputByteLimit": MAX_OUTPUT,
             });
-            let created = self.ask_shortly("create", asked).await?;
-            let id = created.get("terminalId").and_then(Value::as_str)?.to_owned();
+            // The editor may ask its user first.
+            let created = tokio::select! {
+                biased;
+                () = cancel.cancelled() => {
+                    return Some(ClientCommandEnd { output: String::new(), ending: ClientEnding::Cancelled });
+                }
+                created = self.ask("create", asked) => created?,
+            };
+            let id = match created {
+                Ok(created) => created.get("terminalId").and_then(Value::as_str).map(str::to_owned),
+                // It has none after all.
+                Err(error) if error.get("code").and_then(Value::as_i64) == Some(NO_SUCH_METHOD) => {
+                    return None;
+                }
+                Err(_) => None,
+            };
+            // Run here instead, the command would run against the editor's wish, or twice.
+            let Some(id) = id else {
+                let output = "The editor did not open a terminal for the command.".to_owned();
+                return Some(ClientCommandEnd { output, ending: ClientEnding::Killed });
+            };
             // Also when this future is dropped.
             let _released = Released { terminals: self, id: &id };
             self.keep(command.call, &id);

@@ -93,6 +93,14 @@ impl ApprovalRequest {
 }
 
 impl ApprovalRequest {
+    /// Whether the person has approved this already, by giving these arguments in an answer to an earlier question. Not if
+    /// the new ones are asked about for another reason.
+    pub fn is_settled_by(&self, first: &Self, args: &JsonObject) -> bool {
+        let reason = |request: &Self| (request.why.reason.clone(), request.why.rule.clone());
+        let is_same = reason(self) == reason(first) && self.destroys == first.destroys;
+        is_same && self.call == first.call && self.args == *args
+    }
+
     /// The arguments of a change to a file that leave this text in it; `None` for other calls.
     pub fn with_text(&self, text: &str) -> Option<JsonObject> {
         let Subject::Edit { diff: Some(diff), .. } = &self.subject else { return None };

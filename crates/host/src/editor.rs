@@ -17,6 +17,7 @@ use rustix::process::getuid;
 use tokio::sync::watch;
 
 use crate::hub::Hosted;
+use crate::peer;
 use crate::{Loaded, VERSION};
 
 /// For connecting and for each request.
@@ -35,6 +36,7 @@ pub(crate) fn companion(
             env: loaded.env.filtered(|name, _| !loaded.is_of_project(name)),
             folder: workspace.root().to_path_buf(),
             uid: loaded.env.uid().unwrap_or_else(|| getuid().as_raw()),
+            vouches: |port| peer::listener_objection(port).is_none(),
         },
         admits: Arc::new(move |path: &Path| visible.contain(path)),
         redaction: loaded.groups.tools.redaction.clone(),

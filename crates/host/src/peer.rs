@@ -16,27 +16,57 @@ struct Socket {
     inode: u64,
 }
 
+/// The state of a socket that waits for connections.
+const LISTENING: &str = "0A";
 /// Times that a connection is looked for. A list that changes while it is read may lack some.
 const LOOKS: usize = 5;
 
 /// Why the process at the other end of a connection may not be served; `None` if it may. `local` is our own end.
 pub fn objection(peer: SocketAddr, local: SocketAddr) -> Option<&'static str> {
-    objection_with(peer, local, &confinement::objection)
+    objection_with(peer, local, &Check { objection: &confinement::objection, hidden: Hidden::Refused })
 }
 
 /// The same for a browser, which a package format may confine.
 pub fn browser_objection(peer: SocketAddr, local: SocketAddr) -> Option<&'static str> {
-    let own_is_packaged = is_packaged("self");
-    objection_with(peer, local, &|pid| {
-        let why = confinement::objection(pid)?;
-        let is_packaged = pid.is_some_and(|pid| is_packaged(&pid.to_string()));
-        (own_is_packaged || !is_packaged).then_some(why)
-    })
+    objection_with(peer, local, &Check { objection: &packaged_objection, hidden: Hidden::Served })
 }
 
-type Check<'a> = &'a dyn Fn(Option<i32>) -> Option<&'static str>;
+/// The same for the program that listens on a port of the loopback addresses, such as an editor.
+pub fn listener_objection(port: u16) -> Option<&'static str> {
+    if cfg!(not(target_os = "linux")) {
+        return None;
+    }
+    let lists = ["/proc/net/tcp", "/proc/net/tcp6"].map(|list| fs::read_to_string(list).unwrap_or_default());
+    let sockets: Vec<Socket> = lists.iter().flat_map(|list| listeners(list, port)).collect();
+    if sockets.is_empty() {
+        return Some("a process that cannot be seen");
+    }
+    let check = Check { objection: &packaged_objection, hidden: Hidden::Served };
+    sockets.iter().find_map(|socket| socket_objection(socket, &check))
+}
 
-fn objection_with(peer: SocketAddr, local: SocketAddr, check: Check<'_>) -> Option<&'static str> {
+/// What a package format confines is no command in a sandbox.
+fn packaged_objection(pid: Option<i32>) -> Option<&'static str> {
+    let why = confinement::objection(pid)?;
+    let is_packaged_one = pid.is_some_and(|pid| is_packaged(&pid.to_string()));
+    (is_packaged("self") || !is_packaged_one).then_some(why)
+}
+
+/// Who may be served.
+struct Check<'a> {
+    objection: &'a dyn Fn(Option<i32>) -> Option<&'static str>,
+    hidden: Hidden,
+}
+
+/// What a socket without a visible owner means, if processes of the same user hide their files.
+#[derive(PartialEq, Eq)]
+enum Hidden {
+    /// It is one of theirs; they are not sandboxed, and there is another secret to know.
+    Served,
+    Refused,
+}
+
+fn objection_with(peer: SocketAddr, local: SocketAddr, check: &Check<'_>) -> Option<&'static str> {
     if cfg!(not(target_os = "linux")) {
         return None;
     }
@@ -45,19 +75,24 @@ fn objection_with(peer: SocketAddr, local: SocketAddr, check: Check<'_>) -> Opti
         ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|list| find(&read(list), peer, local))
     });
     let Some(socket) = socket else { return Some("a process that cannot be seen") };
+    socket_objection(&socket, check)
+}
+
+fn socket_objection(socket: &Socket, check: &Check<'_>) -> Option<&'static str> {
     let own = account::uid();
     match socket.uid {
         // Root may do everything anyway.
         0 if own != 0 => None,
         uid if uid != own => Some("another user"),
-        _ => holder(&socket, check),
+        _ => holder(socket, check),
     }
 }
 
-/// Looks at every process that has a socket open. One of the same user that hides its files counts if it is sandboxed.
-fn holder(socket: &Socket, check: Check<'_>) -> Option<&'static str> {
+/// Looks at every process that has a socket open. A socket that nobody is seen to have may be a sandboxed command's: its
+/// descriptor may just be on its way to another process.
+fn holder(socket: &Socket, check: &Check<'_>) -> Option<&'static str> {
     let wanted = format!("socket:[{}]", socket.inode);
-    let (mut is_found, mut hidden) = (false, None);
+    let (mut is_found, mut is_hidden) = (false, false);
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     for process in processes {
         let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
@@ -67,18 +102,23 @@ fn holder(socket: &Socket, check: Check<'_>) -> Option<&'static str> {
             Ok(false) => {}
             Ok(true) => {
                 is_found = true;
-                if let Some(why) = check(Some(pid)) {
+                if let Some(why) = (check.objection)(Some(pid)) {
                     return Some(why);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let is_same = user(&process.path()) == Some(socket.uid);
-                hidden = hidden.or_else(|| check(Some(pid)).filter(|_| is_same));
+                // One that is sandboxed may be the owner.
+                let may_own = user(&process.path()) == Some(socket.uid);
+                match (check.objection)(Some(pid)).filter(|_| may_own) {
+                    Some(why) => return Some(why),
+                    None => is_hidden |= may_own,
+                }
             }
             Err(_) => {}
         }
     }
-    if is_found { None } else { hidden }
+    let is_served = is_found || (is_hidden && check.hidden == Hidden::Served);
+    (!is_served).then_some("a process that cannot be seen")
 }
 
 /// The user of a process. The owner of its folder is root where it hides its files.
@@ -94,13 +134,30 @@ fn is_packaged(process: &str) -> bool {
     groups.contains("/snap.") || groups.contains("/app-flatpak-")
 }
 
+/// A thread may have files of its own.
 fn has_open(process: &Path, wanted: &str) -> io::Result<bool> {
-    for file in fs::read_dir(process.join("fd"))? {
-        if fs::read_link(file?.path()).is_ok_and(|target| target.as_os_str() == wanted) {
+    let is_wanted = |file: io::Result<fs::DirEntry>| {
+        file.and_then(|file| fs::read_link(file.path())).is_ok_and(|target| target.as_os_str() == wanted)
+    };
+    for thread in fs::read_dir(process.join("task"))? {
+        if fs::read_dir(thread?.path().join("fd"))?.any(is_wanted) {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// The sockets that wait for connections to a port.
+fn listeners(list: &str, port: u16) -> Vec<Socket> {
+    let suffix = format!(":{port:04X}");
+    let socket = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        if !fields.get(1)?.ends_with(&suffix) || *fields.get(3)? != LISTENING {
+            return None;
+        }
+        Some(Socket { uid: fields.get(7)?.parse().ok()?, inode: fields.get(9)?.parse().ok()? })
+    };
+    list.lines().filter_map(socket).collect()
 }
 
 /// The socket that connects these addresses. One without an owner was closed already.
@@ -148,6 +205,37 @@ mod tests {
         assert_eq!(browser_objection(peer, local), None);
         drop(client);
         assert!(objection(peer, local).is_some());
+    }
+
+    #[test]
+    fn the_program_behind_a_port_is_known() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(listener_objection(port), None);
+        drop(listener);
+        assert!(listener_objection(port).is_some());
+    }
+
+    #[test]
+    fn a_thread_with_files_of_its_own_is_seen() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, done) = std::sync::mpsc::channel::<()>();
+        let (ready, connected) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            // Allowed in every sandbox: the socket is in no other table of this process.
+            #[expect(deprecated, reason = "this thread uses no files of others")]
+            let apart = rustix::thread::unshare(rustix::thread::UnshareFlags::FILES);
+            let client = TcpStream::connect(address).unwrap();
+            ready.send(apart).unwrap();
+            let _ = done.recv();
+            drop(client);
+        });
+        let (server, peer) = listener.accept().unwrap();
+        connected.recv().unwrap();
+        assert_eq!(objection(peer, server.local_addr().unwrap()), None);
+        drop(sender);
+        thread.join().unwrap();
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct Surroundings {
     pub folder: PathBuf,
     /// The user whose files count.
     pub uid: u32,
+    /// Whether the process that listens on a port may be an editor.
+    pub vouches: fn(u16) -> bool,
 }
 
 /// A companion.
@@ -95,6 +97,11 @@ pub(crate) fn discover(around: &Surroundings) -> Result<FoundCompanion, Unreacha
         ways.extend(way.filter(|way| !ways.contains(way)));
         ways.extend(program(&around.env));
     }
+    // A sandboxed command or another user could pose as the editor.
+    ways.retain(|way| match way {
+        Way::Port { port, .. } => (around.vouches)(*port),
+        Way::Program { .. } => true,
+    });
     if !ways.is_empty() {
         let named = chosen.and_then(|file| file.editor.clone()).or_else(|| detect(&around.env));
         let editor = named.unwrap_or(EditorName { name: "the editor".to_owned(), has_companion: true });
@@ -139,7 +146,12 @@ fn advertised(around: &Surroundings) -> Vec<Advertised> {
         Some(pid) => vec![pid],
         None => ancestors(),
     };
-    let folder = temp_dir(&around.env).join("gemini").join("ide");
+    let parent = temp_dir(&around.env).join("gemini");
+    let folder = parent.join("ide");
+    // Where others can write, they could rename what an editor left behind.
+    if ![&parent, &folder].into_iter().all(|folder| is_private_folder(folder, around.uid)) {
+        return Vec::new();
+    }
     let Ok(entries) = std::fs::read_dir(&folder) else { return Vec::new() };
     let names = entries.take(MAX_FILES).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut files: Vec<(u32, String)> = names
@@ -153,6 +165,12 @@ fn advertised(around: &Surroundings) -> Vec<Advertised> {
     let distance = |pid: &u32| above.iter().position(|known| known == pid).unwrap_or(usize::MAX);
     files.sort_by_key(|(pid, name)| (distance(pid), std::cmp::Reverse(*pid), name.clone()));
     files.iter().filter_map(|(_, name)| read(&folder.join(name), around.uid)).collect()
+}
+
+/// Whether only this user can change what a folder holds.
+fn is_private_folder(folder: &Path, uid: u32) -> bool {
+    std::fs::symlink_metadata(folder)
+        .is_ok_and(|about| about.is_dir() && about.uid() == uid && about.mode() & 0o022 == 0)
 }
 
 /// As Node.js finds it.

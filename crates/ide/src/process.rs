@@ -1,6 +1,5 @@
 //! The processes above this one, one of which may be the editor.
 
-use rustix::io::Errno;
 use rustix::process::{Pid, getppid, test_kill_process};
 
 const MAX_ANCESTORS: usize = 32;
@@ -23,10 +22,10 @@ fn parent(pid: u32) -> Option<u32> {
     rest.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether a process exists, of any user.
+/// Whether a process exists that belongs to this user.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pid.is_some_and(|pid| !matches!(test_kill_process(pid), Err(error) if error != Errno::PERM))
+    pid.is_some_and(|pid| test_kill_process(pid).is_ok())
 }
 
 #[cfg(test)]

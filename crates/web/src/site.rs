@@ -191,6 +191,10 @@ impl PageSite {
             code: String,
         }
         let Params { code } = read(request)?;
+        // A link may be seen in the list of processes while a browser starts. Wrong codes of others do not count.
+        if let Some(who) = peer::browser_objection(request.head.peer, request.head.local) {
+            return Err(refuse(StatusCode::FORBIDDEN, &format!("{who} may not use this page")));
+        }
         let scopes = self.access.take_code(&code).map_err(|refusal| match refusal {
             CodeRefusal::Invalid => {
                 refuse(StatusCode::FORBIDDEN, "This link has already been used or has expired.")
@@ -199,10 +203,6 @@ impl PageSite {
                 refuse(StatusCode::TOO_MANY_REQUESTS, "Too many wrong codes were tried.")
             }
         })?;
-        // A link may be seen in the list of processes while a browser starts.
-        if let Some(who) = peer::browser_objection(request.head.peer, request.head.local) {
-            return Err(refuse(StatusCode::FORBIDDEN, &format!("{who} may not use this page")));
-        }
         let LoginSecrets { cookie, key, scopes } = self.access.log_in(scopes);
         let answer = json!({"key": key, "drive": scopes.drive, "approve": scopes.approve});
         Ok(set_cookie(Response::json(StatusCode::OK, &answer), self.port, &cookie))

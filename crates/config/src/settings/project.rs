@@ -16,6 +16,8 @@ use crate::budget::keep_lower;
 /// Keys and containers a project cannot set at all. Most would redirect where prompts, keys and files go,
 /// choose a program, or take the place of what the user chose.
 const NEVER: &[&str] = &[
+    // Where commands run, and with which variables.
+    "acp",
     "adminPolicyPaths",
     "advanced.bugCommand",
     "api",
@@ -32,6 +34,8 @@ const NEVER: &[&str] = &[
     "general.rewind",
     // The user's own hooks may be a protection.
     "hooksConfig.disabled",
+    // Who sees proposed changes and may approve them.
+    "ide",
     // The program that serves a model file.
     "local",
     // The client's identity.

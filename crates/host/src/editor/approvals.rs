@@ -63,8 +63,8 @@ struct Approvals {
     /// The editor shows one change at a time.
     shown: Option<Shown>,
     waiting: VecDeque<Arc<ApprovalRequest>>,
-    /// Arguments that the user gave in the editor, so that they need no other approval.
-    edited: Option<(CallId, JsonObject)>,
+    /// The question that the user answered with other arguments, so that they need no other approval.
+    edited: Option<(Arc<ApprovalRequest>, JsonObject)>,
 }
 
 /// A change that the editor shows.
@@ -85,8 +85,8 @@ impl Approvals {
     async fn take(&mut self, event: &Event) {
         match event {
             Event::ApprovalWanted(request) => {
-                let given = self.edited.take_if(|(call, _)| *call == request.call);
-                if given.is_some_and(|(_, args)| args == request.args) {
+                let given = self.edited.take_if(|(first, _)| first.call == request.call);
+                if given.is_some_and(|(first, args)| request.is_settled_by(&first, &args)) {
                     self.decide(&request.call, ApprovalAnswer::Once);
                 } else if change(request).is_some() {
                     self.waiting.push_back(Arc::clone(request));
@@ -128,7 +128,7 @@ impl Approvals {
             (None, _) | (_, None) => return self.show_next(),
         };
         let edited = match &answer {
-            ApprovalAnswer::Edited(args) => Some((call.clone(), args.clone())),
+            ApprovalAnswer::Edited(args) => Some((request, args.clone())),
             _ => None,
         };
         if self.decide(&call, answer) {

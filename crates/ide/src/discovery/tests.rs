@@ -6,6 +6,9 @@ use tempfile::TempDir;
 
 use super::*;
 
+/// A port on which no editor listens.
+const STRANGER: u16 = 6_666;
+
 /// A temp folder with companions' files, and a workspace.
 struct Scene {
     dir: TempDir,
@@ -48,7 +51,7 @@ impl Scene {
     fn discover(&self) -> Result<FoundCompanion, Unreachable> {
         let folder = fs::canonicalize(self.dir.path().join("work/inner")).unwrap();
         let env = Env::new(self.vars.clone(), folder.clone());
-        discover(&Surroundings { env, folder, uid: self.uid })
+        discover(&Surroundings { env, folder, uid: self.uid, vouches: |port| port != STRANGER })
     }
 
     fn ports(&self) -> Vec<u16> {
@@ -155,4 +158,20 @@ fn the_old_form_counts_for_the_named_process_only() {
     assert_eq!(scene.ports(), Vec::<u16>::new());
     scene.set(PID, pid.to_string());
     assert_eq!(scene.ports(), [4004]);
+}
+
+#[test]
+fn strangers_are_no_companions() {
+    let scene = Scene::new();
+    scene.companion(STRANGER, &scene.path("work"));
+    assert_eq!(scene.ports(), [0_u16; 0]);
+    scene.companion(7_777, &scene.path("work"));
+    assert_eq!(scene.ports(), [7_777]);
+    // Others could put files there.
+    for folder in ["gemini/ide", "gemini"] {
+        fs::set_permissions(scene.dir.path().join(folder), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(scene.ports(), [0_u16; 0], "{folder}");
+        fs::set_permissions(scene.dir.path().join(folder), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    assert_eq!(scene.ports(), [7_777]);
 }
