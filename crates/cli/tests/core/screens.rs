@@ -92,7 +92,7 @@ fn commands_about_the_process_of_a_session_say_where_they_work() {
     let scene = Scene::new([reply().text("Hello.")]);
     let screen = scene.screen(&["--attach", "-m", MODEL]);
     screen.say("/tasks").expect("is not available in the core");
-    screen.say("/mode plan").expect("plan");
+    screen.say("/mode plan").expect("Plan mode");
     screen.say("hello").expect("Hello.").expect(PLACEHOLDER).say("/clear").expect("New session.");
     until("the new session", || scene.ps().len() == 2);
 }
