@@ -176,8 +176,7 @@ async fn assemble(
     prompt.appendix.clone_from(&turn.request.client_instructions);
     let environment = environment(loaded, &workspace, &mut context);
     let mut warnings = workspace.warnings().to_vec();
-    warnings.extend(budget_warnings);
-    warnings.extend(extension_warnings(loaded));
+    warnings.extend(budget_warnings.into_iter().chain(extension_warnings(loaded)));
     warnings.extend(context.take_warnings());
     warnings.append(&mut services.unused);
     warnings.extend(system_prompt::unused_system_prompt(loaded));

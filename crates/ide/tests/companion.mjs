@@ -59,8 +59,15 @@ const http = createServer(async (request, response) => {
     response.writeHead(400).end();
     return;
   }
+  if (request.method === "GET") {
+    // Handling lasts as long as the stream; it can be used once its head is sent.
+    const waiting = setInterval(() => {
+      if (!response.headersSent) return;
+      clearInterval(waiting);
+      transport.send(update());
+    }, 5);
+  }
   await transport.handleRequest(request, response, message);
-  if (request.method === "GET") transport.send(update());
 });
 http.listen(0, "127.0.0.1", () => say({ port: http.address().port, token }));
 

@@ -35,6 +35,8 @@ impl VisibleFiles {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
     use std::fs;
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;

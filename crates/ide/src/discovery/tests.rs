@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
