@@ -87,21 +87,18 @@ pub(crate) fn discover(around: &Surroundings) -> Result<FoundCompanion, Unreacha
     let by_env = around.env.get(WORKSPACE).map(|paths| holds(paths, &around.folder));
     let fitting: Vec<&Advertised> =
         of_files.iter().filter(|file| holds(&file.workspace, &around.folder).is_ok()).collect();
+    // A sandboxed command or another user could pose as the editor.
+    let fitting: Vec<&Advertised> = fitting.into_iter().filter(|file| (around.vouches)(file.port)).collect();
     // The variable belongs to the window of this terminal.
     let chosen = fitting.iter().find(|file| Some(file.port) == port).or(fitting.first());
     let mut ways: Vec<Way> =
         chosen.map(|file| Way::Port { port: file.port, token: file.token.clone() }).into_iter().collect();
     if by_env == Some(Ok(())) {
         let token = around.env.non_empty(TOKEN).map(Secret::new);
-        let way = port.map(|port| Way::Port { port, token });
+        let way = port.filter(|port| (around.vouches)(*port)).map(|port| Way::Port { port, token });
         ways.extend(way.filter(|way| !ways.contains(way)));
         ways.extend(program(&around.env));
     }
-    // A sandboxed command or another user could pose as the editor.
-    ways.retain(|way| match way {
-        Way::Port { port, .. } => (around.vouches)(*port),
-        Way::Program { .. } => true,
-    });
     if !ways.is_empty() {
         let named = chosen.and_then(|file| file.editor.clone()).or_else(|| detect(&around.env));
         let editor = named.unwrap_or(EditorName { name: "the editor".to_owned(), has_companion: true });
