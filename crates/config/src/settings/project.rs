@@ -16,6 +16,8 @@ use crate::budget::keep_lower;
 /// Keys and containers a project cannot set at all. Most would redirect where prompts, keys and files go,
 /// choose a program, or take the place of what the user chose.
 const NEVER: &[&str] = &[
+    // Commands in terminals of the editor have its variables.
+    "acp",
     "adminPolicyPaths",
     "advanced.bugCommand",
     "api",
@@ -32,6 +34,8 @@ const NEVER: &[&str] = &[
     "general.rewind",
     // The user's own hooks may be a protection.
     "hooksConfig.disabled",
+    // What the user's editor shows is sent to the model.
+    "ide",
     // The program that serves a model file.
     "local",
     // The client's identity.
