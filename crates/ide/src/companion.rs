@@ -9,7 +9,9 @@ use pollux_domain::editor::{EditorFiles, EditorStatus, EditorView};
 use pollux_domain::sync::Locked as _;
 use pollux_domain::terminal_text::one_line;
 use pollux_exec::background::Background;
-use pollux_mcp::{Auth, Link, NotificationListener, Report, ServerConfig, ServerEntry, Servers, Setup};
+use pollux_mcp::{
+    Auth, Link, NotificationListener, Report, RequestError, ServerConfig, ServerEntry, Servers, Setup,
+};
 use pollux_net::client::ClientOptions;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -130,6 +132,8 @@ impl Companion {
         self.clear(CompanionStatus::Off);
         if let Some(servers) = link {
             servers.shutdown().await;
+            // What it said last is forgotten as well.
+            self.heard.files.send_replace(None);
         }
     }
 
@@ -174,8 +178,13 @@ impl Companion {
             return None;
         }
         let answer = self.heard.diffs.expect(path);
-        let opened = self.call(OPEN, json!({"filePath": path, "newContent": text})).await;
-        if opened.is_none() {
+        let may_be_open = match self.call(OPEN, json!({"filePath": path, "newContent": text})).await {
+            Ok(answer) => !is_error(&answer),
+            // A slow editor may still show it.
+            Err(RequestError::TimedOut { .. }) => true,
+            Err(_) => false,
+        };
+        if !may_be_open {
             self.heard.diffs.forget(path);
             return None;
         }
@@ -186,19 +195,22 @@ impl Companion {
     pub async fn close_diff(&self, path: &Path) -> Option<String> {
         let path = path.to_str()?;
         self.heard.diffs.forget(path);
-        let answer = self.call(CLOSE, json!({"filePath": path, "suppressNotification": true})).await?;
+        let answer = self.call(CLOSE, json!({"filePath": path, "suppressNotification": true})).await.ok()?;
+        if is_error(&answer) {
+            return None;
+        }
         let text = answer.pointer("/content/0/text").and_then(Value::as_str)?;
         let answer: Value = serde_json::from_str(text).ok()?;
         answer.get("content").and_then(Value::as_str).map(str::to_owned)
     }
 
-    /// The answer of a tool; `None` if it failed.
-    async fn call(&self, tool: &str, args: Value) -> Option<Value> {
-        let link = self.link.locked().clone()?;
-        let Value::Object(args) = args else { return None };
-        let answer = link.call(NAME, tool, args, &CancellationToken::new()).await.ok()?;
-        let failed = answer.get("isError").and_then(Value::as_bool) == Some(true);
-        (!failed).then_some(answer)
+    /// The answer of a tool.
+    async fn call(&self, tool: &str, args: Value) -> Result<Value, RequestError> {
+        let link = self.link.locked().clone();
+        match (link, args) {
+            (Some(link), Value::Object(args)) => link.call(NAME, tool, args, &CancellationToken::new()).await,
+            _ => Err(RequestError::Cancelled),
+        }
     }
 
     /// Connects, and connects again after the connection was lost.
@@ -310,12 +322,17 @@ fn refusal(report: Option<Report>) -> String {
     }
 }
 
+fn is_error(answer: &Value) -> bool {
+    answer.get("isError").and_then(Value::as_bool) == Some(true)
+}
+
 fn offers(report: &Report, tool: &str) -> bool {
     report.tools.iter().any(|known| known.name == tool)
 }
 
 impl EditorView for Companion {
     fn files(&self) -> Option<Arc<EditorFiles>> {
-        self.heard.files.borrow().clone()
+        let is_connected = matches!(*self.status.borrow(), CompanionStatus::Connected { .. });
+        self.heard.files.borrow().clone().filter(|_| is_connected)
     }
 }

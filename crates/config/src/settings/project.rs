@@ -16,7 +16,7 @@ use crate::budget::keep_lower;
 /// Keys and containers a project cannot set at all. Most would redirect where prompts, keys and files go,
 /// choose a program, or take the place of what the user chose.
 const NEVER: &[&str] = &[
-    // Where commands run, and with which variables.
+    // Commands in terminals of the editor have its variables.
     "acp",
     "adminPolicyPaths",
     "advanced.bugCommand",
@@ -34,7 +34,7 @@ const NEVER: &[&str] = &[
     "general.rewind",
     // The user's own hooks may be a protection.
     "hooksConfig.disabled",
-    // Who sees proposed changes and may approve them.
+    // What the user's editor shows is sent to the model.
     "ide",
     // The program that serves a model file.
     "local",
