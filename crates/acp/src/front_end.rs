@@ -224,6 +224,15 @@ impl Editor {
         }
     }
 
+    /// The session can take prompts.
+    fn opened(&self) {
+        let opened = self.session.state.borrow_mut().opened.take();
+        if let Some(opened) = opened {
+            self.replay();
+            let _ = opened.send(Ok(()));
+        }
+    }
+
     /// Sends the earlier messages of a loaded session.
     fn replay(&self) {
         let items = std::mem::take(&mut self.session.state.borrow_mut().history);
@@ -340,12 +349,12 @@ impl FrontEnd for Editor {
 
     fn await_prompt(&mut self) {
         self.inbox.await_prompt();
-        let opened = self.session.state.borrow_mut().opened.take();
-        if let Some(opened) = opened {
-            self.replay();
-            let _ = opened.send(Ok(()));
-        }
+        self.opened();
         self.session.settle(false);
+    }
+
+    fn joins_turn(&mut self) {
+        self.opened();
     }
 
     fn refresh_offers(&mut self, conversation: &Conversation, loaded: &Loaded) {

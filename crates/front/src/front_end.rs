@@ -112,6 +112,9 @@ pub trait FrontEnd {
     /// Shows that the next prompt is awaited.
     fn await_prompt(&mut self);
 
+    /// The session is open, and another front end's turn runs in it.
+    fn joins_turn(&mut self) {}
+
     /// Sets the names that prompts can complete from now on.
     fn set_offers(&mut self, _conversation: &Conversation, _loaded: &Loaded) {}
 

@@ -44,8 +44,11 @@ impl Front<'_, '_> {
                 return Ok(Next::Nothing);
             }
         }
-        if std::mem::take(&mut self.joins) && self.join_turn(None, conversation).await?.is_break() {
-            return Ok(Next::Nothing);
+        if std::mem::take(&mut self.joins) {
+            self.ui.joins_turn();
+            if self.join_turn(None, conversation).await?.is_break() {
+                return Ok(Next::Nothing);
+            }
         }
         while let Some(next) = self.next_prompt(conversation).await {
             let typed = match next {

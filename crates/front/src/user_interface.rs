@@ -258,6 +258,10 @@ impl UserInterface {
         self.front_end.await_prompt();
     }
 
+    pub(super) fn joins_turn(&mut self) {
+        self.front_end.joins_turn();
+    }
+
     pub(super) fn set_offers(&mut self, conversation: &Conversation, loaded: &Loaded) {
         self.front_end.set_offers(conversation, loaded);
     }

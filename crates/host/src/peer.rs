@@ -232,7 +232,7 @@ mod tests {
             drop(client);
         });
         let (server, peer) = listener.accept().unwrap();
-        connected.recv().unwrap();
+        let _ = connected.recv().unwrap();
         assert_eq!(objection(peer, server.local_addr().unwrap()), None);
         drop(sender);
         thread.join().unwrap();

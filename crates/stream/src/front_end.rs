@@ -86,6 +86,15 @@ impl Host {
         let row = choice.rows.iter().find(|row| row.key == reply || label(row) == reply)?;
         Some(Chosen { key: row.key.clone(), action: None })
     }
+
+    /// The session can take prompts.
+    fn ready(&mut self) {
+        if std::mem::take(&mut self.is_new) {
+            let facts = self.peer.state.borrow().facts.clone();
+            let commands = self.commands.take().unwrap_or_default();
+            self.peer.voice.borrow_mut().ready(&facts, commands);
+        }
+    }
 }
 
 impl FrontEnd for Host {
@@ -171,13 +180,13 @@ impl FrontEnd for Host {
 
     fn await_prompt(&mut self) {
         self.inbox.await_prompt();
-        if std::mem::take(&mut self.is_new) {
-            let facts = self.peer.state.borrow().facts.clone();
-            let commands = self.commands.take().unwrap_or_default();
-            self.peer.voice.borrow_mut().ready(&facts, commands);
-        }
+        self.ready();
         self.settle(false);
         self.peer.go_on();
+    }
+
+    fn joins_turn(&mut self) {
+        self.ready();
     }
 
     fn refresh_offers(&mut self, conversation: &Conversation, loaded: &Loaded) {

@@ -6,6 +6,7 @@ use pollux_agent::Operations;
 use pollux_config::env::Env;
 use pollux_config::groups::Redaction;
 use pollux_domain::approval::{Offer, Outcome, Why};
+use pollux_domain::editor::{EditorFiles, EditorView as _};
 use pollux_domain::event::{Asked, OpResult, TurnEnd};
 use pollux_domain::tool::DiffStat;
 use pollux_exec::background::Background;
@@ -210,6 +211,12 @@ async fn an_answer_in_the_terminal_closes_the_change_in_the_editor() {
     assert_eq!(scene.editor().calls("closeDiff").len(), 1);
     // Too late: nothing is open.
     scene.editor().accept(&scene.file, "late");
+    // What comes after it is there, so it was heard.
+    scene.editor().show(json!([{"path": scene.file, "timestamp": 1, "isActive": true}]));
+    let shows_file = |files: Arc<EditorFiles>| files.active.is_some();
+    while !scene.companion.files().is_some_and(shows_file) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     scene.shown().await;
     assert!(scene.decide(ApprovalAnswer::Once));
     assert_eq!(scene.ended().await.0, "new");
