@@ -58,6 +58,11 @@ fn params_of(method: &str) -> Option<&'static str> {
         "fs/read_text_file" => "ReadTextFileRequest",
         "fs/write_text_file" => "WriteTextFileRequest",
         "mcp/message" => "MessageMcpRequest",
+        "terminal/create" => "CreateTerminalRequest",
+        "terminal/kill" => "KillTerminalRequest",
+        "terminal/output" => "TerminalOutputRequest",
+        "terminal/release" => "ReleaseTerminalRequest",
+        "terminal/wait_for_exit" => "WaitForTerminalExitRequest",
         "$/cancel_request" => "CancelRequestNotification",
         _ => return None,
     })
