@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_a2a::protocol::{TaskState, Update};
 use pollux_domain::JsonObject;
-use pollux_domain::approval::{ApprovalAnswer, Outcome};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalRequest, Outcome};
 use pollux_domain::event::{Event, Op, OpResult, Refusal, RequestId, TurnEnd};
 use pollux_domain::failure::Failure;
-use pollux_domain::id::CallId;
 use pollux_domain::model::Usage;
 use pollux_host::request::{Request, Resumed, SessionChoice};
 use pollux_host::{Conversation, load_settings, open_conversation, prepare};
@@ -86,8 +86,9 @@ struct Driver<'a> {
     narrator: Narrator,
     /// Prompts that were handed over and whose turns have not ended.
     prompts: Vec<RequestId>,
-    /// A call that the client changed, and its arguments.
-    edited: Option<(CallId, JsonObject)>,
+    /// The last question, and the arguments that the client changed its call to.
+    asked: Option<Arc<ApprovalRequest>>,
+    edited: Option<JsonObject>,
     /// Nothing is left to do here.
     is_done: bool,
     /// Why the turn is being stopped.
@@ -131,6 +132,7 @@ async fn drive(
         holding,
         narrator,
         prompts: Vec::new(),
+        asked: None,
         edited: None,
         is_done: false,
         stopping: None,
@@ -205,7 +207,7 @@ impl Driver<'_> {
             Command::Decide(Decision { call, answer }) => {
                 let working = self.narrator.state(TaskState::Working, None, false);
                 if let ApprovalAnswer::Edited(args) = &answer {
-                    self.edited = Some((call.clone(), args.clone()));
+                    self.edited = Some(args.clone());
                 }
                 // Answered twice, or settled meanwhile.
                 if conversation.ask(Op::Decide { call, answer }).is_ok() {
@@ -227,7 +229,8 @@ impl Driver<'_> {
     /// Whether an approval is about arguments that the client has just given itself.
     fn is_answered(&mut self, event: &Event) -> bool {
         let Event::ApprovalWanted(request) = event else { return false };
-        self.edited.take_if(|(call, args)| *call == request.call && *args == request.args).is_some()
+        let (first, edited) = (self.asked.replace(Arc::clone(request)), self.edited.take());
+        first.zip(edited).is_some_and(|(first, args)| request.is_settled_by(&first, &args))
     }
 
     async fn take(&mut self, event: &Event, conversation: &Conversation) {

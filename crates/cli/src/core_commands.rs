@@ -199,7 +199,7 @@ pub(crate) fn attach(
         return Err(Failure::new(ExitKind::Input, "cannot attach without a terminal")
             .hint("use `-p TEXT` to send a prompt"));
     }
-    Ok(pollux_front::run(&options, &env, subcommands, &pollux_screen::Screens, &CoreSessions))
+    Ok(pollux_front::run(&options, &env, subcommands, &pollux_screen::Screens, &CoreSessions::FOR_PEOPLE))
 }
 
 /// The id and the folder of a session of the core, or of one that is stored.
@@ -238,14 +238,19 @@ async fn find(which: Option<&str>, env: &Env) -> Result<(String, PathBuf), Failu
     }
 }
 
-/// Sessions in the core, if the command line or the settings say so.
-pub(crate) struct CoreSessions;
-
-/// Those that a program attaches to by name. Others run in its own process, because the core cannot use the program's
-/// files, servers and tools.
-pub(crate) struct NamedSessions {
+/// Sessions in the core.
+pub(crate) struct CoreSessions {
     /// The kind of front end.
-    pub(crate) kind: &'static str,
+    kind: &'static str,
+    /// Whether the settings can ask for the core too. Sessions of other programs run there only by name, because the
+    /// core cannot use the program's files, servers and tools.
+    by_settings: bool,
+}
+
+impl CoreSessions {
+    pub(crate) const FOR_PEOPLE: Self = Self { kind: "tui", by_settings: true };
+    pub(crate) const FOR_EDITORS: Self = Self { kind: "acp", by_settings: false };
+    pub(crate) const FOR_SCRIPTS: Self = Self { kind: "stream", by_settings: false };
 }
 
 impl SessionProvider for CoreSessions {
@@ -256,24 +261,10 @@ impl SessionProvider for CoreSessions {
         env: &'a Env,
         begin: &'a [Content],
     ) -> Pending<'a, Result<Option<RemoteSession>, Failure>> {
-        Box::pin(open(request, loaded, env, begin, "tui"))
-    }
-}
-
-impl SessionProvider for NamedSessions {
-    fn open<'a>(
-        &'a self,
-        request: &'a Request,
-        loaded: &'a Loaded,
-        env: &'a Env,
-        begin: &'a [Content],
-    ) -> Pending<'a, Result<Option<RemoteSession>, Failure>> {
-        Box::pin(async move {
-            if !request.attach {
-                return Ok(None);
-            }
-            open(request, loaded, env, begin, self.kind).await
-        })
+        if !request.attach && !self.by_settings {
+            return Box::pin(std::future::ready(Ok(None)));
+        }
+        Box::pin(open(request, loaded, env, begin, self.kind))
     }
 
     fn activity<'a>(&'a self, env: &'a Env, session: &'a str) -> Pending<'a, Option<Activity>> {

@@ -27,7 +27,7 @@ use pollux_output::Console;
 use pollux_web::WebPages;
 use tokio_util::sync::CancellationToken;
 
-use crate::core_commands::{self, CoreSessions, NamedSessions};
+use crate::core_commands::{self, CoreSessions};
 use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::input::{self, Pipe};
 use crate::launch::{Launch, help_page};
@@ -51,7 +51,13 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
             pollux_host::delete_session(which, env).and_then(|text| say(&text))
         }
         Launch::Interactive(options) => {
-            return pollux_front::run(options, env, &Admin, &pollux_screen::Screens, &CoreSessions);
+            return pollux_front::run(
+                options,
+                env,
+                &Admin,
+                &pollux_screen::Screens,
+                &CoreSessions::FOR_PEOPLE,
+            );
         }
         Launch::RunCore(options) => {
             match pollux_resident::run_core(options, env, Rc::new(WebPages::default())) {
@@ -72,7 +78,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
                 Err(failure) => Err(failure),
             }
         }
-        Launch::Acp(options) => return pollux_acp::run(options, env, ports(&NamedSessions { kind: "acp" })),
+        Launch::Acp(options) => return pollux_acp::run(options, env, ports(&CoreSessions::FOR_EDITORS)),
         Launch::A2aServe(options, serve) => {
             match pollux_a2a_server::run(serve, options, env, Box::new(|line| note(&[line.to_owned()]))) {
                 Ok(exit) => return exit,
@@ -80,7 +86,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
             }
         }
         Launch::Stream(options, stream) => {
-            return pollux_stream::run(options, stream, env, ports(&NamedSessions { kind: "stream" }));
+            return pollux_stream::run(options, stream, env, ports(&CoreSessions::FOR_SCRIPTS));
         }
         Launch::McpServe { flags, mode } => match serve_mcp(flags, *mode, env) {
             Ok(exit) => return exit,
@@ -307,7 +313,7 @@ fn demo_on_screen(options: &Request, env: &Env, workspace: &DemoWorkspace) -> Ex
     let mut options = demo_options(options, workspace, None);
     options.approval = Some(ApprovalMode::Default);
     let env = demo_env(env, workspace);
-    let exit = pollux_front::run(&options, &env, &Admin, &pollux_screen::Screens, &CoreSessions);
+    let exit = pollux_front::run(&options, &env, &Admin, &pollux_screen::Screens, &CoreSessions::FOR_PEOPLE);
     tell(ProseTo::Stdout, &demo::screen_conclusion(workspace, &workspace.diff().unwrap_or_default()));
     exit
 }

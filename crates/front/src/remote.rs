@@ -44,9 +44,7 @@ pub trait SessionProvider {
     ) -> Pending<'a, Result<Option<RemoteSession>, Failure>>;
 
     /// What a session does that runs elsewhere already; `None` if it does not run there.
-    fn activity<'a>(&'a self, _env: &'a Env, _session: &'a str) -> Pending<'a, Option<Activity>> {
-        Box::pin(std::future::ready(None))
-    }
+    fn activity<'a>(&'a self, env: &'a Env, session: &'a str) -> Pending<'a, Option<Activity>>;
 }
 
 /// What a session does.
@@ -55,21 +53,6 @@ pub enum Activity {
     Waiting,
     /// A turn runs.
     Working,
-}
-
-/// Runs every session in this process.
-pub struct OwnProcess;
-
-impl SessionProvider for OwnProcess {
-    fn open<'a>(
-        &'a self,
-        _: &'a Request,
-        _: &'a Loaded,
-        _: &'a Env,
-        _: &'a [Content],
-    ) -> Pending<'a, Result<Option<RemoteSession>, Failure>> {
-        Box::pin(std::future::ready(Ok(None)))
-    }
 }
 
 /// Joins a session of another process, whose earlier messages are shown unless they are already.

@@ -11,10 +11,13 @@ use crate::{account, confinement};
 
 /// A socket as the kernel lists it.
 #[derive(Debug, PartialEq, Eq)]
-struct Socket {
-    uid: u32,
+pub(crate) struct Socket {
+    pub(crate) uid: u32,
     inode: u64,
 }
+
+/// What is said of a process that cannot be found.
+const UNSEEN: &str = "a process that cannot be seen";
 
 /// The state of a socket that waits for connections.
 const LISTENING: &str = "0A";
@@ -36,13 +39,28 @@ pub fn listener_objection(port: u16) -> Option<&'static str> {
     if cfg!(not(target_os = "linux")) {
         return None;
     }
-    let lists = ["/proc/net/tcp", "/proc/net/tcp6"].map(|list| fs::read_to_string(list).unwrap_or_default());
-    let sockets: Vec<Socket> = lists.iter().flat_map(|list| listeners(list, port)).collect();
-    if sockets.is_empty() {
-        return Some("a process that cannot be seen");
+    let tables = tables();
+    let mut sockets = listeners(&tables).filter(|(known, _)| *known == port).peekable();
+    if sockets.peek().is_none() {
+        return Some(UNSEEN);
     }
     let check = Check { objection: &packaged_objection, hidden: Hidden::Served };
-    sockets.iter().find_map(|socket| socket_objection(socket, &check))
+    sockets.find_map(|(_, socket)| socket_objection(&socket, &check))
+}
+
+/// The lists of TCP sockets.
+pub(crate) fn tables() -> String {
+    ["/proc/net/tcp", "/proc/net/tcp6"].map(|list| fs::read_to_string(list).unwrap_or_default()).concat()
+}
+
+/// The sockets in these lists that wait for connections, with their ports.
+pub(crate) fn listeners(tables: &str) -> impl Iterator<Item = (u16, Socket)> {
+    tables.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let port = u16::from_str_radix(fields.get(1)?.rsplit_once(':')?.1, 16).ok()?;
+        let socket = Socket { uid: fields.get(7)?.parse().ok()?, inode: fields.get(9)?.parse().ok()? };
+        (fields.get(3) == Some(&LISTENING)).then_some((port, socket))
+    })
 }
 
 /// What a package format confines is no command in a sandbox.
@@ -70,12 +88,8 @@ fn objection_with(peer: SocketAddr, local: SocketAddr, check: &Check<'_>) -> Opt
     if cfg!(not(target_os = "linux")) {
         return None;
     }
-    let socket = (0..LOOKS).find_map(|_| {
-        let read = |list: &str| fs::read_to_string(list).unwrap_or_default();
-        ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|list| find(&read(list), peer, local))
-    });
-    let Some(socket) = socket else { return Some("a process that cannot be seen") };
-    socket_objection(&socket, check)
+    let socket = (0..LOOKS).find_map(|_| find(&tables(), peer, local));
+    socket.map_or(Some(UNSEEN), |socket| socket_objection(&socket, check))
 }
 
 fn socket_objection(socket: &Socket, check: &Check<'_>) -> Option<&'static str> {
@@ -92,33 +106,40 @@ fn socket_objection(socket: &Socket, check: &Check<'_>) -> Option<&'static str> 
 /// descriptor may just be on its way to another process.
 fn holder(socket: &Socket, check: &Check<'_>) -> Option<&'static str> {
     let wanted = format!("socket:[{}]", socket.inode);
-    let (mut is_found, mut is_hidden) = (false, false);
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for process in processes {
-        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        match has_open(&process.path(), &wanted) {
-            Ok(false) => {}
-            Ok(true) => {
-                is_found = true;
-                if let Some(why) = (check.objection)(Some(pid)) {
-                    return Some(why);
+    let mut is_hidden = false;
+    // Most threads have the files of their process.
+    for files in [files_of_process, files_of_threads] {
+        let (mut is_found, processes) = (false, fs::read_dir("/proc").into_iter().flatten().flatten());
+        for process in processes {
+            let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+                continue;
+            };
+            let why = match files(&process.path(), &wanted) {
+                Ok(false) => continue,
+                Ok(true) => {
+                    is_found = true;
+                    (check.objection)(Some(pid))
                 }
-            }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                // One that is sandboxed may be the owner.
-                let may_own = user(&process.path()) == Some(socket.uid);
-                match (check.objection)(Some(pid)).filter(|_| may_own) {
-                    Some(why) => return Some(why),
-                    None => is_hidden |= may_own,
+                // One that hides its files may be the owner.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    if user(&process.path()) != Some(socket.uid) {
+                        continue;
+                    }
+                    is_hidden = true;
+                    (check.objection)(Some(pid))
                 }
+                Err(_) => continue,
+            };
+            if why.is_some() {
+                return why;
             }
-            Err(_) => {}
+        }
+        if is_found {
+            return None;
         }
     }
-    let is_served = is_found || (is_hidden && check.hidden == Hidden::Served);
-    (!is_served).then_some("a process that cannot be seen")
+    let is_served = is_hidden && check.hidden == Hidden::Served;
+    (!is_served).then_some(UNSEEN)
 }
 
 /// The user of a process. The owner of its folder is root where it hides its files.
@@ -134,30 +155,23 @@ fn is_packaged(process: &str) -> bool {
     groups.contains("/snap.") || groups.contains("/app-flatpak-")
 }
 
-/// A thread may have files of its own.
-fn has_open(process: &Path, wanted: &str) -> io::Result<bool> {
-    let is_wanted = |file: io::Result<fs::DirEntry>| {
-        file.and_then(|file| fs::read_link(file.path())).is_ok_and(|target| target.as_os_str() == wanted)
-    };
-    for thread in fs::read_dir(process.join("task"))? {
-        if fs::read_dir(thread?.path().join("fd"))?.any(is_wanted) {
-            return Ok(true);
+/// Whether a process has a file open.
+fn files_of_process(process: &Path, wanted: &str) -> io::Result<bool> {
+    let mut files = fs::read_dir(process.join("fd"))?.flatten();
+    Ok(files.any(|file| fs::read_link(file.path()).is_ok_and(|target| target.as_os_str() == wanted)))
+}
+
+/// Whether one of its threads has.
+fn files_of_threads(process: &Path, wanted: &str) -> io::Result<bool> {
+    for thread in fs::read_dir(process.join("task"))?.flatten() {
+        match files_of_process(&thread.path(), wanted) {
+            // A thread may end at any time.
+            Ok(false) => {}
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {}
+            done => return done,
         }
     }
     Ok(false)
-}
-
-/// The sockets that wait for connections to a port.
-fn listeners(list: &str, port: u16) -> Vec<Socket> {
-    let suffix = format!(":{port:04X}");
-    let socket = |line: &str| {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        if !fields.get(1)?.ends_with(&suffix) || *fields.get(3)? != LISTENING {
-            return None;
-        }
-        Some(Socket { uid: fields.get(7)?.parse().ok()?, inode: fields.get(9)?.parse().ok()? })
-    };
-    list.lines().filter_map(socket).collect()
 }
 
 /// The socket that connects these addresses. One without an owner was closed already.

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use pollux_domain::approval::ApprovalMode;
+use pollux_domain::approval::{ApprovalMode, ApprovalRequest};
 use pollux_domain::content::Content;
 use pollux_domain::event::{Op, Refusal, RefusalCode, RequestId};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::id::CallId;
 use pollux_domain::time::{Clock as _, SystemClock, Timestamp};
 use pollux_front::rpc::RpcError;
 use pollux_host::SessionReport;
@@ -437,6 +438,11 @@ impl Attachment {
     /// The name of the front end.
     pub fn front(&self) -> &Front {
         &self.front
+    }
+
+    /// The open question about a call.
+    pub fn question(&self, call: &CallId) -> Option<Arc<ApprovalRequest>> {
+        self.entry.hosted.snapshot().questions.iter().find(|question| question.call == *call).cloned()
     }
 
     /// Why no more events come.

@@ -3,6 +3,7 @@
 use pollux_domain::approval::{ApprovalAnswer, ApprovalRequest, Outcome, Question, QuestionForm, Subject};
 use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::visible;
+use pollux_serve::SecretDigest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -46,6 +47,7 @@ pub(crate) fn view(request: &ApprovalRequest, paths: &PathDisplay) -> Value {
     json!({
         "kind": "question",
         "call": request.call.as_str(),
+        "version": version(request),
         "tool": tool,
         "title": visible(&title),
         "body": body.map(|body| shown(&body)),
@@ -55,6 +57,13 @@ pub(crate) fn view(request: &ApprovalRequest, paths: &PathDisplay) -> Value {
         "offers": offers(request),
         "questions": questions,
     })
+}
+
+/// Differs between questions about one call, which is asked about again when its arguments change.
+pub(crate) fn version(request: &ApprovalRequest) -> String {
+    let why = (&request.why.reason, &request.why.rule, &request.destroys);
+    let about = json!([request.args, why.0, why.1, why.2]);
+    SecretDigest::of(&about.to_string()).as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn shown(text: &str) -> String {
@@ -102,6 +111,8 @@ fn asked(question: &Question) -> Value {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Decision {
     pub(crate) call: String,
+    /// The question that the page showed.
+    pub(crate) version: String,
     outcome: String,
     /// What to do instead.
     #[serde(default)]

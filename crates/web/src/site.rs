@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Access, CodeRefusal, Login, LoginSecrets};
-use crate::question::Decision;
+use crate::question::{Decision, version};
 use crate::rules::{check_change, check_host, check_origin, refuse, secrets, set_cookie, with_headers};
 use crate::stream;
 
@@ -224,6 +224,7 @@ impl PageSite {
         request: &Request,
         login: &Login,
     ) -> Result<Response, Box<Response>> {
+        let attachment = self.attachment(session, login).map_err(|error| failed(&error))?;
         let op = match change {
             Change::Prompt => {
                 #[derive(Deserialize)]
@@ -248,12 +249,15 @@ impl PageSite {
             Change::Decide => {
                 let decision: Decision = read(request)?;
                 let call = CallId::from_file(decision.call.as_str());
+                let question = attachment.question(&call);
+                if question.is_some_and(|question| version(&question) != decision.version) {
+                    return Err(refuse(StatusCode::CONFLICT, "the question has changed"));
+                }
                 let answer = decision.answer();
                 let answer = answer.ok_or_else(|| refuse(StatusCode::BAD_REQUEST, "unknown answer"))?;
                 Op::Decide { call, answer }
             }
         };
-        let attachment = self.attachment(session, login).map_err(|error| failed(&error))?;
         let asked = attachment.ask(None, op).await.map_err(|error| failed(&error))?;
         Ok(Response::json(StatusCode::OK, &json!({"id": asked.as_str()})))
     }

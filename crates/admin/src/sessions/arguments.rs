@@ -156,7 +156,8 @@ enum SessionsLeaf {
     /// Search all sessions
     ///
     /// Finds messages that contain all the words, most relevant first, then most recent. The last word may be a
-    /// prefix. To search for a phrase, quote it: '"two words"'. The first search reads every session; later searches read only new and changed sessions.
+    /// prefix. To search for a phrase, quote it: '"two words"'. The first search reads every session; later searches read
+    /// only new and changed sessions.
     #[command(after_help = "Examples:
   pollux sessions search database migration
   pollux sessions search '\"connection refused\"' --this-project")]

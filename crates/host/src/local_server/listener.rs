@@ -3,33 +3,21 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
-/// The state of a listening socket in `/proc/net/tcp`.
-const LISTENING: &str = "0A";
+use crate::peer::{listeners, tables};
 
 /// Whether a port belongs to this user, or to the system; `None` where the kernel does not tell.
 pub(super) fn is_own(port: u16) -> Option<bool> {
     let user = fs::metadata("/proc/self").ok()?.uid();
-    let tables: Vec<String> =
-        ["/proc/net/tcp", "/proc/net/tcp6"].iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
-    judge(&tables.concat(), port, user)
+    judge(&tables(), port, user)
 }
 
 fn judge(table: &str, port: u16, user: u32) -> Option<bool> {
-    let listeners: Vec<(u16, u32)> = table.lines().filter_map(listener).collect();
+    let listeners: Vec<(u16, u32)> = listeners(table).map(|(port, socket)| (port, socket.uid)).collect();
     if listeners.is_empty() {
         return None;
     }
     let mut owners = listeners.iter().filter(|(found, _)| *found == port).map(|(_, owner)| *owner).peekable();
     Some(owners.peek().is_some() && owners.all(|owner| owner == user || owner == 0))
-}
-
-/// Port and owner of a line that is about a listening socket.
-fn listener(line: &str) -> Option<(u16, u32)> {
-    let mut fields = line.split_whitespace();
-    let (address, state) = (fields.nth(1)?, fields.nth(1)?);
-    let port = u16::from_str_radix(address.rsplit_once(':')?.1, 16).ok()?;
-    let owner = fields.nth(3)?.parse().ok()?;
-    (state == LISTENING).then_some((port, owner))
 }
 
 #[cfg(test)]

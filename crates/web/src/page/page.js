@@ -572,7 +572,7 @@ function question(event) {
   }
   const decide = async (outcome, more) => {
     entry.querySelectorAll("button").forEach((button) => { button.disabled = true; });
-    if (!await change("decide", { call: event.call, outcome, ...more })) {
+    if (!await change("decide", { call: event.call, version: event.version, outcome, ...more })) {
       entry.querySelectorAll("button").forEach((button) => { button.disabled = false; });
     }
   };

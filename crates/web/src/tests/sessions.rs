@@ -32,9 +32,12 @@ fn a_page_prompts_answers_and_continues_where_it_stopped() {
         );
         // Not offered, then offered, then answered already.
         let decide = async |outcome: &str| {
-            let body = json!({"call": "call-1", "outcome": outcome});
+            let body = json!({"call": "call-1", "version": question["version"], "outcome": outcome});
             server.post("/api/sessions/s1/decide", Some(&secrets), body).await.status
         };
+        // An answer to a question that was shown before the call changed.
+        let stale = json!({"call": "call-1", "version": "0", "outcome": "proceed_once"});
+        assert_eq!(server.post("/api/sessions/s1/decide", Some(&secrets), stale).await.status, 409);
         assert_eq!(decide("proceed_always").await, 409);
         assert_eq!(decide("nonsense").await, 400);
         assert_eq!(decide("modify_with_editor").await, 400);
@@ -81,9 +84,9 @@ fn a_page_that_may_only_watch_sees_everything_and_changes_nothing() {
         let attached = events.next("attached").await;
         assert_eq!((&attached["drive"], &attached["approve"]), (&json!(false), &json!(false)));
         server.post("/api/sessions/s1/prompt", Some(&user), json!({"text": "hello"})).await;
-        events.next("question").await;
+        let version = events.next("question").await["version"].clone();
         let changes = [
-            ("decide", json!({"call": "call-1", "outcome": "proceed_once"})),
+            ("decide", json!({"call": "call-1", "version": version, "outcome": "proceed_once"})),
             ("stop", json!({})),
             ("prompt", json!({"text": "mine"})),
             ("withdraw", json!({"prompt": "x"})),
@@ -93,7 +96,7 @@ fn a_page_that_may_only_watch_sees_everything_and_changes_nothing() {
             assert_eq!(refused.status, 403, "{what}: {refused:?}");
         }
         assert_eq!(*server.turns.borrow(), 0);
-        let allowed = json!({"call": "call-1", "outcome": "cancel", "message": "no"});
+        let allowed = json!({"call": "call-1", "version": version, "outcome": "cancel", "message": "no"});
         assert_eq!(server.post("/api/sessions/s1/decide", Some(&user), allowed).await.status, 200);
         assert_eq!(events.next("settled").await["outcome"], "cancel");
     });
