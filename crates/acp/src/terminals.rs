@@ -19,6 +19,8 @@ const MAX_OUTPUT: usize = 1 << 20;
 const MAX_KEPT: usize = 256;
 /// The code of an error for an unknown method.
 const NO_SUCH_METHOD: i64 = -32_601;
+/// What a shell returns for a command that it could not run.
+const NOT_RUN: i32 = 126;
 /// How long the editor may take for anything but the command itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -104,8 +106,8 @@ impl ClientTerminals for EditorTerminals {
             };
             // Run here instead, the command would run against the editor's wish, or twice.
             let Some(id) = id else {
-                let output = "The editor did not open a terminal for the command.".to_owned();
-                return Some(ClientCommandEnd { output, ending: ClientEnding::Killed });
+                let output = "The editor did not open a terminal, so the command did not run.".to_owned();
+                return Some(ClientCommandEnd { output, ending: ClientEnding::Exited(NOT_RUN) });
             };
             // Also when this future is dropped.
             let _released = Released { terminals: self, id: &id };

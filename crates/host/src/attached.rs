@@ -14,7 +14,7 @@ use crate::permission::Permission;
 use crate::prepared::Prepared;
 use crate::request::Request;
 use crate::sandbox::Sandbox;
-use crate::sessions::{Chosen, HistoryItem, shown};
+use crate::sessions::{Chosen, HistoryItem, last_of};
 
 /// What a session in another process reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,8 +85,6 @@ pub fn stored_history(
         return Ok((Vec::new(), 0));
     }
     let stored = load(file).map_err(|error| Failure::from_error(ExitKind::Input, &error))?;
-    let before = stored.messages.iter().take_while(|message| Some(message.id()) != before);
-    let mut items: Vec<HistoryItem> = before.flat_map(shown).collect();
-    let above = items.len().saturating_sub(most);
-    Ok((items.split_off(above), above))
+    let count = stored.messages.iter().take_while(|message| Some(message.id()) != before).count();
+    Ok(last_of(stored.messages.get(..count).unwrap_or_default(), most))
 }

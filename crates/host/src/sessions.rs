@@ -12,7 +12,7 @@ mod selection;
 mod upkeep;
 
 pub use browser::{Freshness, StoredChat, StoredChats, stored_chats};
-pub(crate) use history::shown;
+pub(crate) use history::last_of;
 pub use history::{HistoryItem, RecordedCall, RecordedItem, said_in};
 pub use proposal::{Proposal, Removal, Removals, Removed, SessionRow};
 pub use saved::{SavedSession, saved_sessions};

@@ -76,13 +76,13 @@ pub fn said_in(file: &Path, most: usize) -> (Vec<HistoryItem>, usize) {
     load(file).map(|stored| last_of(&stored.messages, most)).unwrap_or_default()
 }
 
-fn last_of(messages: &[Message], most: usize) -> (Vec<HistoryItem>, usize) {
+pub(crate) fn last_of(messages: &[Message], most: usize) -> (Vec<HistoryItem>, usize) {
     let mut said: Vec<HistoryItem> = messages.iter().flat_map(shown).collect();
     let above = said.len().saturating_sub(most);
     (said.split_off(above), above)
 }
 
-pub(crate) fn shown(message: &Message) -> Vec<HistoryItem> {
+fn shown(message: &Message) -> Vec<HistoryItem> {
     match message {
         Message::User(user) => {
             let text = user.typed.clone().unwrap_or_else(|| text(&user.parts));
