@@ -140,6 +140,7 @@ const PARTS: &[(&str, &str, &[&str])] = &[
     ("admin", "agents", &[]),
     ("admin", "auth", &[]),
     ("admin", "config", &[]),
+    ("admin", "doctor", &["net", "sandbox"]),
     ("admin", "extensions", &[]),
     ("admin", "hooks", &["hooks", "exec"]),
     ("admin", "import", &["extend", "foreign", "hooks", "install", "mcp", "model"]),
