@@ -111,10 +111,10 @@ fn examine(command: &DoctorCommand, context: &Context<'_>) -> Vec<Finding> {
         failure,
         offline: command.offline,
         at_terminal: context.out_is_terminal,
-        answer: command.timeout.mul_f32(0.65),
+        answer: command.timeout * 13 / 20,
     });
     // A little is left for printing.
-    let (started, deadline) = (Instant::now(), command.timeout.mul_f32(0.95));
+    let (started, deadline) = (Instant::now(), command.timeout * 19 / 20);
     let (sender, results) = mpsc::channel();
     for (index, (_, check)) in CHECKS.iter().enumerate() {
         let (sender, patient, check) = (sender.clone(), Arc::clone(&patient), *check);

@@ -23,7 +23,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
         &["serve", "server", "app-server"],
         "run `pollux acp` for editors, or `pollux mcp serve` or `pollux a2a serve` for other agents",
     ),
-    (&["doctor"], "run `pollux auth status`, `pollux config show` or `pollux sandbox check`"),
+    (&["diagnose", "status"], "run `pollux doctor`"),
     (&["version"], "run `pollux --version`"),
     (&["resume", "continue"], "run `pollux --resume`"),
     (&["exec"], "run `pollux -p TEXT`"),

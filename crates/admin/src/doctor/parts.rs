@@ -63,13 +63,21 @@ pub(super) fn servers(patient: &Patient) -> Vec<Finding> {
         Err(failure) => return failed(&failure),
     };
     let mut findings = Vec::new();
+    let mut slow = Vec::new();
     for row in rows.iter().filter(|row| row.standing == Standing::Disconnected) {
         let reason = row.reason.as_deref().unwrap_or("not connected");
+        if reason.starts_with("no answer within") {
+            slow.push(row.name.as_str());
+            continue;
+        }
         let text = format!("{}: {reason}", row.name);
         let hint = format!("run `pollux mcp test {}`", row.name.split(' ').next().unwrap_or_default());
-        // A server may simply need longer than a check.
-        let is_slow = reason.starts_with("no answer within");
-        findings.push(if is_slow { Finding::warning(text) } else { Finding::problem(text) }.hint(hint));
+        findings.push(Finding::problem(text).hint(hint));
+    }
+    if !slow.is_empty() {
+        // They may simply need longer than a check.
+        let text = format!("no answer within {} s: {}", patient.answer.as_secs_f64(), slow.join(", "));
+        findings.push(Finding::warning(text).hint("run `pollux doctor --timeout 10`"));
     }
     let connected = rows.iter().filter(|row| row.standing == Standing::Connected).count();
     if connected > 0 || findings.is_empty() {

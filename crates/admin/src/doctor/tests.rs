@@ -266,7 +266,7 @@ fn faults() -> Vec<(&'static str, Box<dyn Fn(TestHome) -> TestHome>, &'static st
                 r#"{"mcpServers": {"mute": {"command": "sleep", "args": ["60"], "timeout": 300}}}"#,
             )),
             "MCP servers",
-            "mute: no answer",
+            ": mute",
         ),
         (
             "server that refuses connections",
