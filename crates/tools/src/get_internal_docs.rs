@@ -44,6 +44,7 @@ const PAGES: &[(&str, &str)] = pages![
     "headless.md",
     "hooks.md",
     "ide.md",
+    "install.md",
     "introduction.md",
     "keys.md",
     "local-models.md",
