@@ -1,22 +1,23 @@
 #!/usr/bin/env bash
 # Builds the packages of this version below dist/ (or --out DIR).
 #
-#   packaging/build.sh [--binary FILE] [--target TRIPLE] [--out DIR] [--quick] [FORMAT…]
+#   packaging/build.sh [--binary FILE] [--target TRIPLE] [--out DIR] [--url URL] [--quick] [FORMAT…]
 #
 # Formats: tarball deb npm wheel homebrew sbom; all of them by default. Without --binary the program is built in the
 # release profile; the `gemini` and `gemini-cli-a2a-server` launchers are expected next to it. For a static program that
 # runs on any Linux, add the musl target once (`rustup target add x86_64-unknown-linux-musl`) and give it as --target.
-# The same tree gives the same bytes: times are those of the last commit, or SOURCE_DATE_EPOCH. --quick compresses
-# weakly, for tests.
+# The same tree gives the same bytes: times are those of the last commit, or SOURCE_DATE_EPOCH. --url is
+# the address where the files will be; install.sh and the Homebrew formula name it. --quick compresses weakly, for tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-binary="" target="" out="dist" level=9 debian=(-Zxz) formats=()
+binary="" target="" out="dist" url="" level=9 debian=(-Zxz) formats=()
 while (($#)); do
     case "$1" in
         --binary) binary=$2; shift 2 ;;
         --target) target=$2; shift 2 ;;
         --out) out=$2; shift 2 ;;
+        --url) url=$2; shift 2 ;;
         --quick) level=1 debian=(-Zgzip -z1); shift ;;
         -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
         -*) echo "build.sh: unknown option $1" >&2; exit 2 ;;
@@ -142,7 +143,7 @@ package_homebrew() {
     local name=pollux-$version-$target sum
     [[ -f $out/$name.tar.gz ]] || package_tarball >/dev/null
     sum=$(sha256sum "$out/$name.tar.gz" | cut -d' ' -f1)
-    sed -e "s/@VERSION@/$version/g" -e "s/@ARCHIVE@/$name.tar.gz/" -e "s/@SHA256@/$sum/" \
+    sed -e "s/@VERSION@/$version/g" -e "s|@URL@|${url:-file://$out}/$name.tar.gz|" -e "s/@SHA256@/$sum/" \
         packaging/homebrew/pollux.rb.in >"$out/pollux.rb"
     echo "$out/pollux.rb"
 }
@@ -156,6 +157,7 @@ for format in "${formats[@]}"; do
     declare -F "package_$format" >/dev/null || { echo "build.sh: unknown format $format" >&2; exit 2; }
     "package_$format"
 done
-install -m 755 packaging/install.sh "$out/install.sh"
+sed -e "s|^from=@URL@|from=${url:-@URL@}|" packaging/install.sh >"$out/install.sh"
+chmod 755 "$out/install.sh"
 (cd "$out" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%f\n' | sort | xargs sha256sum >SHA256SUMS)
 echo "$out/SHA256SUMS"

@@ -1,14 +1,15 @@
 #!/bin/sh
 # Installs Pollux from a release, or from a folder with its files, without root.
 #
-#   install.sh [--from URL_OR_FOLDER] [--version VERSION] [--prefix DIR] [--with-gemini] [--uninstall]
+#   install.sh [--from URL_OR_FOLDER] [--prefix DIR] [--with-gemini] [--uninstall]
 #
-# The archive is checked against SHA256SUMS before anything is unpacked. Programs go to PREFIX/bin (default ~/.local),
+# Without --from, the files are taken from the release that this script belongs to, or from its own folder. The archive is checked against SHA256SUMS before anything is unpacked. Programs go to PREFIX/bin (default ~/.local),
 # manual pages and completions to PREFIX/share. --with-gemini also installs the commands `gemini` and
 # `gemini-cli-a2a-server`. --uninstall removes what was installed; settings and sessions in ~/.gemini stay.
 set -eu
 
-from=https://github.com/pollux-cli/pollux/releases version="" prefix=${HOME:?}/.local with_gemini="" uninstall=""
+# Set when a release is packed.
+from=@URL@ prefix=${HOME:?}/.local with_gemini="" uninstall=""
 
 fail() {
     echo "install.sh: $1" >&2
@@ -18,11 +19,10 @@ fail() {
 while [ $# -gt 0 ]; do
     case "$1" in
         --from) from=${2:?}; shift 2 ;;
-        --version) version=${2:?}; shift 2 ;;
         --prefix) prefix=${2:?}; shift 2 ;;
         --with-gemini) with_gemini=yes; shift ;;
         --uninstall) uninstall=yes; shift ;;
-        -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) fail "unknown option $1; see --help" ;;
     esac
 done
@@ -74,8 +74,8 @@ fetch() {
 }
 
 case "$from" in
-    */releases) base=$from/${version:+download/v$version}; [ -n "$version" ] || base=$from/latest/download ;;
-    *) base=$from ;;
+    @*) base=$(cd "$(dirname "$0")" && pwd) ;;
+    *) base=${from%/} ;;
 esac
 fetch SHA256SUMS || fail "could not get $base/SHA256SUMS"
 

@@ -37,7 +37,7 @@ try_tarball() {
 
 try_install_script() {
     local prefix=$work/prefix
-    sh "$dist/install.sh" --from "$dist" --prefix "$prefix" >/dev/null
+    sh "$dist/install.sh" --prefix "$prefix" >/dev/null
     works "$prefix/bin/pollux"
     [[ ! -e $prefix/bin/gemini ]]
     sh "$dist/install.sh" --from "$dist" --prefix "$prefix" --with-gemini >/dev/null

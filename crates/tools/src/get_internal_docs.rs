@@ -41,6 +41,7 @@ const PAGES: &[(&str, &str)] = pages![
     "from-gemini-cli.md",
     "getting-started.md",
     "glossary.md",
+    "guarantees.md",
     "headless.md",
     "hooks.md",
     "ide.md",
