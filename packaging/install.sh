@@ -110,7 +110,7 @@ while IFS= read -r file; do
 done <"$work/files"
 cp "$work/files" "$list"
 
-echo "Installed $("$prefix/bin/pollux" --version | head -1) in $prefix/bin."
+echo "Installed Pollux $("$prefix/bin/pollux" --version | head -1) in $prefix/bin."
 case ":$PATH:" in
     *":$prefix/bin:"*) ;;
     *) echo "Add it to PATH: export PATH=\"$prefix/bin:\$PATH\"" ;;
