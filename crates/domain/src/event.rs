@@ -23,7 +23,7 @@ use crate::terminal_screen::TerminalScreen;
 use crate::tool::{ToolErrorKind, ToolSpec};
 
 pub use activity::{Activity, ActivityError, ActivityKind};
-pub use call::{BackgroundCommand, CallDecision, CallReport, CallRequest, Location, ShellReport};
+pub use call::{BackgroundCommand, CallDecision, CallReport, CallRequest, Location, Permit, ShellReport};
 pub use class::EventClass;
 pub use json::MalformedEvent;
 pub use op::{Asked, FrontId, Op, OpResult, Refusal, RefusalCode, RequestId, WaitingPrompt};

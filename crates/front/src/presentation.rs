@@ -9,6 +9,7 @@ use pollux_config::settings::Settings;
 use pollux_domain::failure::Colour;
 use pollux_domain::path_display::PathDisplay;
 use pollux_domain::time::SystemClock;
+use pollux_host::models::list_price;
 use pollux_host::request::{RawOutput, Request};
 use pollux_host::{Loaded, Prepared, VERSION};
 use pollux_output::telemetry::{Configuration, Identity};
@@ -43,9 +44,12 @@ pub fn stderr_colour(env: &Env) -> Colour {
     Colour::for_stderr(io::stderr().is_terminal(), env.get("NO_COLOR"))
 }
 
-/// Opens telemetry, if it is enabled, with the identity and configuration of the session.
+/// Opens telemetry, if it is enabled, with the identity and configuration of the session, and the receipt.
 pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Console) {
     let Prepared { request: options, loaded, session, credentials, permission, sandbox, .. } = turn;
+    if let Some(file) = &options.receipt {
+        console.open_receipt(loaded.env.cwd().join(file), list_price);
+    }
     let groups = &loaded.groups;
     let identity = Identity {
         session: session.id.as_str().to_owned(),

@@ -5,6 +5,7 @@
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::groups::{Secret, Telemetry};
@@ -18,12 +19,14 @@ use pollux_domain::time::SystemClock;
 use serde_json::Value;
 
 use crate::headless::{Renderer, Style, is_broken_pipe};
+use crate::receipt::{PriceOf, ReceiptFile};
 use crate::telemetry::{Configuration, Exporter, Identity, Setup};
 
 /// The output streams of a run.
 pub struct Console {
     renderer: Renderer,
     exporter: Option<Exporter>,
+    receipt: Option<ReceiptFile>,
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
     /// Why stdout can no longer be written.
@@ -37,7 +40,7 @@ impl Console {
     }
 
     pub fn new(style: Style, out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
-        Self { renderer: Renderer::new(style), exporter: None, out, err, broken: None }
+        Self { renderer: Renderer::new(style), exporter: None, receipt: None, out, err, broken: None }
     }
 
     /// Also exports events to a file from now on, if the settings ask for it. A file that cannot be opened is a
@@ -75,6 +78,11 @@ impl Console {
         }
     }
 
+    /// Also writes a receipt to this file, after every turn.
+    pub fn open_receipt(&mut self, file: PathBuf, price: PriceOf) {
+        self.receipt = Some(ReceiptFile::new(file, price));
+    }
+
     /// The effective mode and sandbox, for programs that read the output.
     pub fn set_conditions(&mut self, mode: ApprovalMode, sandbox: Value) {
         self.renderer.set_conditions(mode, sandbox);
@@ -89,6 +97,10 @@ impl Console {
     pub fn export(&mut self, event: &Event) {
         if let Some(exporter) = &mut self.exporter {
             exporter.event(event);
+        }
+        let written = self.receipt.as_mut().map(|receipt| receipt.event(event));
+        if let Some(Err(error)) = written {
+            self.note(&format!("Warning: the receipt was not written: {error}"));
         }
     }
 

@@ -67,6 +67,7 @@ const PAGES: &[(&str, &str)] = pages![
     "provider-gemini.md",
     "provider-openai.md",
     "providers.md",
+    "receipts.md",
     "sandbox.md",
     "scripted-models.md",
     "scripting.md",

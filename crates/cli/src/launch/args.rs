@@ -119,6 +119,9 @@ pub(super) struct OutputArgs {
     /// Models to use if the chosen one is unavailable
     #[arg(long, value_name = "list", value_parser = full_lists("models, separated by commas"))]
     pub(super) fallback: Vec<String>,
+    /// File for a receipt: files, commands, hosts, calls and cost (JSON; text for .txt and .md)
+    #[arg(long, value_name = "file")]
+    pub(super) receipt: Option<PathBuf>,
     /// Environment variable that contains the provider's API key
     #[arg(long, value_name = "variable", value_parser = variable_names())]
     pub(super) api_key_env: Option<String>,

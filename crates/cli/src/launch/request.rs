@@ -291,6 +291,7 @@ fn shared_options(root: &RootArgs) -> Request {
         sandbox: root.approvals.sandbox.clone(),
         sandbox_allow: root.approvals.sandbox_allow.clone(),
         sandbox_report: root.approvals.sandbox_report.clone(),
+        receipt: root.output.receipt.clone(),
         hidden_places: Vec::new(),
         skip_trust: root.approvals.skip_trust,
         ignores_project_settings: false,

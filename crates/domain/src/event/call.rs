@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::CallOutcome;
+use super::{CallOutcome, FrontId};
 use crate::JsonObject;
+use crate::approval::ApprovalMode;
 use crate::content::Part;
 use crate::id::CallId;
 use crate::sandbox::SandboxReport;
@@ -80,6 +81,19 @@ pub struct CallReport {
     pub parts: Vec<Part>,
     /// The sandbox that a command ran in.
     pub sandbox: Option<Box<SandboxReport>>,
+    /// What allowed it; `None` if it did not run, or if it needs no permission.
+    pub permit: Option<Permit>,
+}
+
+/// What allowed a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permit {
+    /// A rule of the policy. `source` is its file, setting or flag.
+    Rule { name: String, tier: String, source: String, line: Option<u32> },
+    /// No rule, but what the approval mode allows.
+    Mode(ApprovalMode),
+    /// The user, in this front end.
+    User(Option<FrontId>),
 }
 
 /// What was decided about a call.

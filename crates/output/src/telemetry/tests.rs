@@ -66,6 +66,7 @@ fn call(outcome: CallOutcome) -> Event {
         paths: Vec::new(),
         parts: Vec::new(),
         sandbox: None,
+        permit: None,
     }))
 }
 
