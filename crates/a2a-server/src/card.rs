@@ -11,17 +11,24 @@ use crate::narrator::EXTENSION;
 pub(crate) struct CardFacts<'a> {
     /// The address of the server, without a slash at the end.
     pub(crate) url: &'a str,
-    pub(crate) needs_token: bool,
+    /// Callers may show a token that the operator gave them.
+    pub(crate) has_tokens: bool,
+    /// Where the issuer of access tokens describes itself, if they are accepted.
+    pub(crate) discovery_url: Option<&'a str>,
+    pub(crate) has_push: bool,
 }
 
 /// The card. Names and skill are upstream's, which clients select by.
 pub(crate) fn card(facts: &CardFacts<'_>) -> Value {
-    let CardFacts { url, needs_token } = facts;
+    let CardFacts { url, has_push, .. } = facts;
     let root = format!("{url}/");
     let interface = |url: &str, binding: &str, version: Version| json!({"url": url, "protocolBinding": binding, "protocolVersion": version.as_str()});
-    let requirements: Vec<Value> = if *needs_token { vec![json!({"bearerAuth": []})] } else { Vec::new() };
+    // One of them is enough.
+    let names = [("bearerAuth", facts.has_tokens), ("openIdConnect", facts.discovery_url.is_some())];
+    let names: Vec<&str> = names.iter().filter(|(_, is_used)| *is_used).map(|(name, _)| *name).collect();
+    let requirements: Vec<Value> = names.iter().map(|name| json!({*name: []})).collect();
     let new_requirements: Vec<Value> =
-        if *needs_token { vec![json!({"schemes": {"bearerAuth": {"list": []}}})] } else { Vec::new() };
+        names.iter().map(|name| json!({"schemes": {*name: {"list": []}}})).collect();
     json!({
         "name": "Gemini SDLC Agent",
         "description": "An agent that generates code based on natural language instructions and streams file outputs.",
@@ -43,7 +50,7 @@ pub(crate) fn card(facts: &CardFacts<'_>) -> Value {
         "version": pollux_host::VERSION,
         "capabilities": {
             "streaming": true,
-            "pushNotifications": false,
+            "pushNotifications": has_push,
             "stateTransitionHistory": true,
             "extendedAgentCard": true,
             "extensions": [{
@@ -52,9 +59,7 @@ pub(crate) fn card(facts: &CardFacts<'_>) -> Value {
                 "required": false,
             }],
         },
-        "securitySchemes": {
-            "bearerAuth": {"type": "http", "scheme": "bearer", "httpAuthSecurityScheme": {"scheme": "bearer"}},
-        },
+        "securitySchemes": schemes(facts),
         "security": requirements,
         "securityRequirements": new_requirements,
         "defaultInputModes": ["text"],
@@ -73,6 +78,22 @@ pub(crate) fn card(facts: &CardFacts<'_>) -> Value {
         }],
         "supportsAuthenticatedExtendedCard": true,
     })
+}
+
+/// How callers show who they are, in the words of both versions.
+fn schemes(facts: &CardFacts<'_>) -> Value {
+    let mut schemes = json!({
+        "bearerAuth": {"type": "http", "scheme": "bearer", "httpAuthSecurityScheme": {"scheme": "bearer"}},
+    });
+    if let (Some(url), Some(fields)) = (facts.discovery_url, schemes.as_object_mut()) {
+        let scheme = json!({
+            "type": "openIdConnect",
+            "openIdConnectUrl": url,
+            "openIdConnectSecurityScheme": {"openIdConnectUrl": url},
+        });
+        fields.insert("openIdConnect".to_owned(), scheme);
+    }
+    schemes
 }
 
 /// The public card, which clients may keep for a while.

@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 
 use crate::access::Caller;
 use crate::error::{A2aError, ErrorKind};
+use crate::manner::CallManner;
 use crate::narrator::EXTENSION;
-use crate::operations::{CallManner, MethodAnswer, call};
+use crate::operations::{MethodAnswer, call};
 use crate::service::Service;
 use crate::{card, rpc, streams, upstream};
 
@@ -80,7 +81,7 @@ pub(crate) struct A2aSite(pub(crate) Rc<Service>);
 impl Site for A2aSite {
     type Caller = Option<Caller>;
 
-    fn admit(&self, head: &Head) -> Result<Option<Caller>, Box<Response>> {
+    async fn admit(&self, head: &Head) -> Result<Option<Caller>, Box<Response>> {
         let is_public = matches!(
             ROUTES.find(&head.method, &head.path),
             RouteMatch::Route(Target::Card | Target::Health | Target::Ready, _)
@@ -88,7 +89,7 @@ impl Site for A2aSite {
         if is_public {
             return Ok(None);
         }
-        let admitted = self.0.access.admit(head);
+        let admitted = self.0.access.admit(head).await;
         if admitted.is_err() {
             self.0.metrics.count("refused", 1);
         }
