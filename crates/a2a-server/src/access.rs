@@ -407,4 +407,62 @@ mod tests {
         assert!(all.iter().all(|owner| is_name(owner) && owner.len() == 37), "{all:?}");
         assert_eq!(BTreeSet::from(all).len(), 4);
     }
+
+    const ISSUER: &str = "https://issuer.example";
+
+    /// A key of the issuer, and the tokens that it signs.
+    fn issuer_key() -> pollux_net::jws::SigningKey {
+        let pem = include_str!("../../serve/tests/fixtures/first.key");
+        pollux_net::jws::SigningKey::read(&pollux_config::groups::Secret::new(pem)).unwrap()
+    }
+
+    fn access_token(changes: &[(&str, serde_json::Value)]) -> String {
+        use base64::Engine as _;
+        let mut claims =
+            serde_json::json!({"iss": ISSUER, "aud": "pollux", "sub": "anna", "exp": 4_000_000_000_u64});
+        changes.iter().for_each(|(key, value)| claims[*key] = value.clone());
+        let text = claims.to_string();
+        let signed = issuer_key().sign(text.as_bytes(), "").unwrap();
+        let payload = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(text);
+        format!("{}.{payload}.{}", signed.protected, signed.signature)
+    }
+
+    #[test]
+    fn access_tokens_and_tokens_of_the_operator_name_different_owners() {
+        use std::sync::Arc;
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("keys.json");
+        fs::write(&file, issuer_key().public_keys().to_string()).unwrap();
+        let rules =
+            pollux_net::access_tokens::TokenRules { issuer: ISSUER.into(), audience: "pollux".into() };
+        let source = pollux_net::access_tokens::KeySource::File(file);
+        let http = pollux_net::client::client(&pollux_net::client::ClientOptions::new("test")).unwrap();
+        let clock = Arc::new(pollux_domain::time::SystemClock);
+        let mut access = Access::default();
+        access.add("anna", "aaaaaaaaaaaaaaaaaaaa").unwrap();
+        access.use_issuer(Some(TokenVerifier::new(rules, source, http, clock).unwrap()));
+        assert!(access.needs_token() && access.sole_owner().is_none() && access.owner_count() > 1);
+        let with = |token: &str| admit(&access, &head(&[("authorization", &format!("Bearer {token}"))]));
+        let caller = with(&access_token(&[])).unwrap();
+        assert_eq!(
+            (caller.owner.as_str(), caller.subject.as_deref()),
+            (&*owner_of(ISSUER, "anna"), Some("anna"))
+        );
+        let operators = with("aaaaaaaaaaaaaaaaaaaa").unwrap();
+        assert_eq!((operators.owner.as_str(), operators.subject), ("anna", None));
+        let ben = with(&access_token(&[("sub", "ben".into())])).unwrap();
+        assert_ne!(ben.owner, caller.owner);
+        for (changes, why) in [
+            (("exp", serde_json::json!(1_000)), "the token has expired"),
+            (("iss", serde_json::json!("https://evil.example")), "the token is from another issuer"),
+            (("aud", serde_json::json!("other")), "the token is for another audience"),
+        ] {
+            let refused = with(&access_token(&[changes])).unwrap_err();
+            let challenge = refused.headers.get("www-authenticate").unwrap().to_str().unwrap();
+            assert!(refused.status == StatusCode::UNAUTHORIZED && challenge.contains(why), "{challenge}");
+        }
+        for wrong in ["", "a.b.c", "aaaa", "oidc-anna"] {
+            assert_eq!(with(wrong).unwrap_err().status, StatusCode::UNAUTHORIZED, "{wrong}");
+        }
+    }
 }

@@ -112,6 +112,7 @@ async fn start(
         audit,
         scratch,
         webhooks,
+        signing_key: settings.signing_key(env)?,
         url,
         log: tell,
     });

@@ -11,7 +11,7 @@ mod messages;
 mod pushing;
 mod rest;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
@@ -19,6 +19,7 @@ use pollux_a2a::protocol::{TaskState, Update};
 use pollux_config::env::Env;
 use pollux_domain::time::{Clock as _, SystemClock, Timestamp};
 use pollux_host::request::Request;
+use pollux_net::jws::SigningKey;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -42,6 +43,9 @@ use crate::webhooks::Webhooks;
 
 pub(crate) use messages::Sent;
 
+/// Where the keys are that the card is signed with.
+pub(crate) const KEYS_PATH: &str = "/.well-known/jwks.json";
+
 /// What a server works with.
 pub(crate) struct Service {
     pub(crate) config: Config,
@@ -61,6 +65,10 @@ pub(crate) struct Service {
     pub(crate) streams: OpenStreams,
     /// Calls webhooks; none if clients cannot register any.
     webhooks: Option<Rc<Webhooks>>,
+    /// Signs the card.
+    signing_key: Option<SigningKey>,
+    /// The card. A signature differs each time, and clients keep the card by its digest.
+    shown_card: OnceCell<Value>,
     /// Where lines about problems go.
     pub(crate) log: Box<dyn Fn(&str)>,
     tasks: RefCell<HashMap<String, Rc<Task>>>,
@@ -83,6 +91,7 @@ pub(crate) struct Parts {
     pub(crate) audit: Audit,
     pub(crate) scratch: TempDir,
     pub(crate) webhooks: Option<Webhooks>,
+    pub(crate) signing_key: Option<SigningKey>,
     pub(crate) url: String,
     pub(crate) log: Box<dyn Fn(&str)>,
 }
@@ -103,6 +112,8 @@ impl Service {
             url: parts.url,
             streams: OpenStreams::default(),
             webhooks: parts.webhooks.map(Rc::new),
+            signing_key: parts.signing_key,
+            shown_card: OnceCell::new(),
             log: parts.log,
             tasks: RefCell::default(),
             seen: Observations::default(),
@@ -220,12 +231,25 @@ impl Service {
 
     /// The agent card.
     pub(crate) fn card(&self) -> Value {
-        card::card(&CardFacts {
+        self.shown_card.get_or_init(|| self.new_card()).clone()
+    }
+
+    fn new_card(&self) -> Value {
+        let card = card::card(&CardFacts {
             url: &self.url,
             has_tokens: self.access.has_tokens(),
             discovery_url: self.access.discovery_url().as_deref(),
             has_push: self.webhooks.is_some(),
-        })
+        });
+        match &self.signing_key {
+            Some(key) => card::signed(card, key, &format!("{}{KEYS_PATH}", self.url)),
+            None => card,
+        }
+    }
+
+    /// The keys that the card is signed with.
+    pub(crate) fn card_keys(&self) -> Option<Value> {
+        self.signing_key.as_ref().map(SigningKey::public_keys)
     }
 
     /// Numbers about this server.

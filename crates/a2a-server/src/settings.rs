@@ -13,6 +13,7 @@ use pollux_host::VERSION;
 use pollux_net::access_tokens::{KeySource, TokenRules, TokenVerifier};
 use pollux_net::client::{ClientOptions, client};
 use pollux_net::guarded::system_resolver;
+use pollux_net::jws::SigningKey;
 use pollux_serve::random_secret;
 use serde_json::Value;
 
@@ -84,6 +85,15 @@ impl A2aSettings {
         let rules = TokenRules { issuer, audience };
         let made = TokenVerifier::new(rules, source, http, Arc::new(SystemClock));
         made.map(Some).map_err(|error| Failure::from_error(ExitKind::Config, &error))
+    }
+
+    /// The key that signs the card, if one is named.
+    pub(crate) fn signing_key(&self, env: &Env) -> Result<Option<SigningKey>, Failure> {
+        let Some(file) = &self.signing_key else { return Ok(None) };
+        let pem = Secret::new(secret_file::read(&env.cwd().join(file), "signing key")?);
+        let hint = "create one with `openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256`";
+        let key = SigningKey::read(&pem);
+        key.map(Some).map_err(|error| Failure::from_error(ExitKind::Config, &error).hint(hint))
     }
 
     /// What calls webhooks, if clients may register them. Tasks in memory need no key that outlives the process;

@@ -339,6 +339,7 @@ fn service(
         audit: Audit::open(None).unwrap(),
         scratch: tempfile::tempdir().unwrap(),
         webhooks: push.map(Push::webhooks),
+        signing_key: None,
         url: "http://localhost:1".to_owned(),
         log: Box::new(|_| {}),
     })
