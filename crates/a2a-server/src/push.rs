@@ -56,7 +56,6 @@ impl PushTarget {
         let config = text("pushNotificationConfigId")
             .or_else(|| text("configId"))
             .or_else(|| text("id").filter(|_| text("taskId").is_some()))
-            .filter(|config| *config != task)
             .or(config_of_name);
         if config.is_some_and(|config| !is_task_id(config)) {
             return Err(A2aError::params("invalid id of a push notification configuration"));
@@ -74,7 +73,9 @@ impl PushConfig {
     ) -> Result<Self, A2aError> {
         let places = ["/config/pushNotificationConfig", "/pushNotificationConfig", "/config"];
         let given = places.iter().find_map(|place| params.pointer(place).filter(|value| value.is_object()));
-        Self::read(given.unwrap_or(params), target.config.as_deref(), &target.task, version)
+        // Over HTTP, `id` is always there, and is the task's.
+        let config = target.config.as_deref().filter(|config| *config != target.task);
+        Self::read(given.unwrap_or(params), config, &target.task, version)
     }
 
     /// The webhook that a message registers, if it does.
@@ -234,9 +235,15 @@ mod tests {
             json!({"id": "t", "pushNotificationConfigId": "c"}),
             json!({"taskId": "t", "id": "c"}),
             json!({"name": "tasks/t/pushNotificationConfigs/c"}),
+            json!({"id": "t", "taskId": "t", "configId": "c"}),
         ] {
             let target = PushTarget::read(&params).unwrap();
             assert_eq!(target, PushTarget { task: "t".into(), config: Some("c".into()) }, "{params}");
+        }
+        // The webhook of a client of 0.3 that gave no name has that of the task.
+        for params in [json!({"id": "t", "pushNotificationConfigId": "t"}), json!({"taskId": "t", "id": "t"})]
+        {
+            assert_eq!(PushTarget::read(&params).unwrap().config.as_deref(), Some("t"), "{params}");
         }
     }
 

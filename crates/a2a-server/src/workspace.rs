@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use pollux_config::files::{self, Mode};
+use uuid::Uuid;
 
 use crate::error::{A2aError, ErrorKind};
 use crate::options::Config;
@@ -14,6 +15,8 @@ use crate::store::is_task_id;
 
 /// Notes on who used which folder last. No owner has such a name.
 const USED: &str = ".used";
+/// How folders begin that are being deleted.
+const DISCARDED: &str = ".discarded-";
 /// How folders for archives begin, for the same reason.
 pub(crate) const SCRATCH: &str = ".scratch-";
 
@@ -100,20 +103,34 @@ pub(crate) fn delete_own(config: &Config, owner: &str, task: &str) -> io::Result
     // First: half a folder must not pass for the newest one.
     let _ = fs::remove_file(config.workspace_root.join(USED).join(task));
     let place = folder.join(task);
-    let deleted = match fs::symlink_metadata(&place) {
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&place).or_else(|_| {
-            open_up(&place);
-            fs::remove_dir_all(&place)
-        }),
+    // Deleting takes a while, in which the task may come back.
+    let discarded = config.workspace_root.join(format!("{DISCARDED}{}", Uuid::new_v4().simple()));
+    let moved = match fs::symlink_metadata(&place) {
+        Ok(metadata) if metadata.is_dir() => fs::rename(&place, &discarded),
         Ok(_) => fs::remove_file(&place),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     };
-    if deleted.is_err() {
+    if moved.is_err() {
         // Tried again later. No holder has this number.
         let _ = set_used(config, task, 0);
     }
-    deleted
+    remove_discarded(&config.workspace_root);
+    moved
+}
+
+/// Deletes folders that are not needed any more, also those that a process before could not delete.
+fn remove_discarded(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let is_discarded = entry.file_name().as_encoded_bytes().starts_with(DISCARDED.as_bytes());
+        if is_discarded && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let path = entry.path();
+            if fs::remove_dir_all(&path).is_err() {
+                open_up(&path);
+                let _ = fs::remove_dir_all(&path);
+            }
+        }
+    }
 }
 
 /// Lets folders be deleted that a command has closed to its own user.
@@ -288,6 +305,9 @@ mod tests {
         assert_eq!(unused(&config, Duration::from_secs(600)), ["t1"]);
         delete_own(&config, "local", "t1").unwrap();
         assert!(!place.exists() && outside.join("precious").exists());
+        let left: Vec<_> =
+            fs::read_dir(&config.workspace_root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left.len(), 2, "{left:?}");
         assert_eq!(used(&config, "t1"), None, "another server's copy is not taken for this one");
         // A link in place of the folder, and in place of the owner's.
         symlink(&outside, &place).unwrap();

@@ -153,8 +153,8 @@ impl TokenVerifier {
 
     /// What a token says, if it is valid.
     pub async fn verify(&self, token: &str) -> Result<Claims, TokenError> {
-        if !self.is_younger(FRESH) {
-            // What was read before counts a while longer.
+        // What was read before counts a while longer, so that others do not wait for the one who reads it again.
+        if !self.is_younger(FRESH) && (!self.is_younger(USABLE) || self.reading.try_lock().is_ok()) {
             let _ = self.refresh().await;
         }
         match self.check(token) {
