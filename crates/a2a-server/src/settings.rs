@@ -136,3 +136,55 @@ impl A2aSettings {
 pub(crate) fn client_options(env: &Env) -> ClientOptions {
     ClientOptions::from_env(env, format!("pollux/{VERSION}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn env() -> Env {
+        Env::new(std::iter::empty::<(String, String)>(), PathBuf::from("/w"))
+    }
+
+    #[test]
+    fn webhooks_need_a_secret_that_nobody_guesses() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("key");
+        let webhooks = |settings: &A2aSettings| settings.webhooks(&env(), Some(&file)).map(|it| it.is_some());
+        assert!(matches!(webhooks(&A2aSettings::default()), Ok(false)));
+        assert!(!file.exists(), "nothing is created without the switch");
+        let short = A2aSettings { push: true, secret: Some(Secret::new("short")), ..A2aSettings::default() };
+        assert!(webhooks(&short).is_err());
+        let long = A2aSettings { secret: Some(Secret::new("x".repeat(32))), ..short };
+        assert!(matches!(webhooks(&long), Ok(true)) && !file.exists());
+        let none = A2aSettings { secret: None, ..long };
+        assert!(matches!(none.webhooks(&env(), None), Ok(Some(_))), "tasks in memory");
+        assert!(matches!(webhooks(&none), Ok(true)));
+        let created = std::fs::metadata(&file).unwrap();
+        assert_eq!((created.permissions().mode() & 0o777, created.len()), (0o600, 65));
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(webhooks(&none).is_err(), "others can read it");
+    }
+
+    #[test]
+    fn an_issuer_is_complete_or_refused() {
+        let settings = |issuer: Option<&str>, audience: Option<&str>, jwks: Option<&str>| {
+            let [issuer, audience, jwks] = [issuer, audience, jwks].map(|text| text.map(str::to_owned));
+            A2aSettings { issuer, audience, jwks, ..A2aSettings::default() }.token_verifier(&env())
+        };
+        let issuer = Some("https://issuer.example");
+        assert!(matches!(settings(None, None, None), Ok(None)));
+        assert!(matches!(settings(issuer, Some("a"), None), Ok(Some(_))));
+        assert!(matches!(settings(issuer, Some("a"), Some("keys.json")), Ok(Some(_))));
+        for (issuer, audience, jwks) in [
+            (issuer, None, None),
+            (None, Some("a"), None),
+            (None, None, Some("keys.json")),
+            (issuer, Some("a"), Some("http://issuer.example/keys")),
+            (Some("http://issuer.example"), Some("a"), None),
+        ] {
+            assert!(settings(issuer, audience, jwks).is_err(), "{issuer:?} {audience:?} {jwks:?}");
+        }
+    }
+}

@@ -70,7 +70,7 @@ impl Service {
         self.store.put_webhook(task, &config.id, &sealed).await
     }
 
-    /// The webhook that a message brings along, checked.
+    /// The webhook that a message registers, checked.
     pub(super) fn webhook_of_message(
         &self,
         params: &Value,
