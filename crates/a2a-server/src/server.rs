@@ -45,6 +45,8 @@ const FINISHING: Duration = Duration::from_secs(15);
 const ENDING: Duration = Duration::from_secs(10);
 /// How often abandoned tasks are looked for. Twice this and the silence of a lease stay below a minute.
 const SWEEP: Duration = Duration::from_secs(15);
+/// How often folders are looked for that can be deleted.
+const CLEANING: Duration = Duration::from_secs(60);
 
 /// Serves until a signal arrives. `request` has the options of every session; `tell` gets lines for the operator.
 pub fn run(
@@ -131,8 +133,10 @@ async fn start(
         None => tokio::task::spawn_local(serve(listener, site, limits, stop.clone())),
     };
     let sweeping = tokio::task::spawn_local(sweep(Rc::clone(&service), identity));
+    let cleaning = tokio::task::spawn_local(clean(Rc::clone(&service)));
     let exit = wait_for_signal().await.map_err(|error| cannot_start(&error))?;
     sweeping.abort();
+    cleaning.abort();
     drain(&service).await;
     service.stopped.cancel();
     stop.cancel();
@@ -261,8 +265,15 @@ async fn wait_for_signal() -> std::io::Result<ExitKind> {
     Ok(ExitKind::Success)
 }
 
-/// Takes tasks over whose servers are gone, forgets those that nobody asks about with their folders, and reads a new
-/// certificate.
+/// Deletes folders that are not needed any more. That may take long, and tasks of servers that are gone must not wait.
+async fn clean(service: Rc<Service>) {
+    loop {
+        sleep(CLEANING).await;
+        service.clean_workspaces().await;
+    }
+}
+
+/// Takes tasks over whose servers are gone, forgets those that nobody asks about, and reads a new certificate.
 async fn sweep(service: Rc<Service>, identity: Option<Rc<TlsIdentity>>) {
     // Servers that were started together should not look at the same moment.
     let offset = u64::from(std::process::id()) % 5_000;
@@ -278,7 +289,6 @@ async fn sweep(service: Rc<Service>, identity: Option<Rc<TlsIdentity>>) {
             }
             Some(Ok(false)) | None => {}
         }
-        service.clean_workspaces().await;
         if service.store.is_shared {
             service.sweep().await;
         }

@@ -294,7 +294,13 @@ impl Driver<'_> {
                 let text = "The server was stopped. Send a message to continue.";
                 self.narrator.state(TaskState::InputRequired, Some(text), true)
             }
-            None => self.narrator.ended(end, single),
+            None => {
+                let update = self.narrator.ended(end, single);
+                match (self.day_limit(end), update.state()) {
+                    (Some(text), Some(state)) => self.narrator.state(state, Some(&text), true),
+                    _ => update,
+                }
+            }
         };
         // The next prompt waits already, unless the task is over.
         if !self.prompts.is_empty() && !update.state().is_some_and(TaskState::is_final) {
@@ -302,6 +308,13 @@ impl Driver<'_> {
             return;
         }
         self.rest(update).await;
+    }
+
+    /// The limit of the owner's day that ended a turn. Its turns are limited to what is left.
+    fn day_limit(&self, end: &TurnEnd) -> Option<String> {
+        let TurnEnd::Failed(error) = end else { return None };
+        let exceeded = error.details.exceeded.as_ref().filter(|exceeded| exceeded.scope == Scope::Turn)?;
+        self.service.day_limit(exceeded.unit)
     }
 
     async fn refused(&mut self, refusal: &Refusal) {

@@ -41,6 +41,11 @@ fn today() -> i64 {
     SystemClock.now().millis().div_euclid(DAY)
 }
 
+/// The beginning of the next day, in milliseconds.
+fn next_day(now: i64) -> i64 {
+    (now.div_euclid(DAY) + 1) * DAY
+}
+
 impl Usage {
     fn of(&self, owner: &str, day: i64) -> Used {
         self.days
@@ -171,19 +176,30 @@ impl Service {
             return Ok(());
         }
         let used = self.used(owner).await?;
-        let reached = if limits.tokens.is_some_and(|most| used.tokens >= most) {
-            limits.tokens.map(|most| format!("limit of {most} tokens per day reached"))
+        let unit = if limits.tokens.is_some_and(|most| used.tokens >= most) {
+            Unit::Tokens
         } else if limits.micro_usd.is_some_and(|most| used.micro_usd >= most) {
-            limits.micro_usd.map(|most| format!("limit of {} USD per day reached", most as f64 / 1e6))
+            Unit::Usd
         } else {
-            None
+            return Ok(());
         };
-        let Some(text) = reached else { return Ok(()) };
+        let Some(text) = self.day_limit(unit) else { return Ok(()) };
         let now = SystemClock.now().millis();
-        let reset = (now.div_euclid(DAY) + 1) * DAY;
-        let text = format!("{text}; it resets at {}", Timestamp::from_millis(reset).to_iso());
-        let seconds = u64::try_from((reset - now) / 1000 + 1).unwrap_or(1);
+        let seconds = u64::try_from((next_day(now) - now) / 1000 + 1).unwrap_or(1);
         Err(A2aError::new(ErrorKind::TooMany, text).retry_after(seconds))
+    }
+
+    /// What a client reads when the limit of a day is reached, or does not suffice for the next request; `None` if there
+    /// is none.
+    pub(crate) fn day_limit(&self, unit: Unit) -> Option<String> {
+        let limits = self.config.limits;
+        let limit = match unit {
+            Unit::Tokens => format!("{} tokens", limits.tokens?),
+            Unit::Usd => format!("{} USD", limits.micro_usd? as f64 / 1e6),
+            Unit::Requests | Unit::Minutes => return None,
+        };
+        let reset = Timestamp::from_millis(next_day(SystemClock.now().millis()));
+        Some(format!("limit of {limit} per day reached; it resets at {}", reset.to_iso()))
     }
 
     async fn check_disk(&self, owner: &str) -> Result<(), A2aError> {

@@ -94,6 +94,19 @@ async fn a_turn_cannot_use_more_than_is_left() {
 }
 
 #[tokio::test]
+async fn a_turn_that_does_not_fit_says_when_it_will() {
+    let test = async {
+        let a = Machine::new(&ServeOptions { max_tokens: Some(100), ..ServeOptions::default() });
+        a.script(&[says("one")]);
+        let task = a.send(message("m1", None)).await.unwrap();
+        assert_eq!(task["status"]["state"], "input-required", "{task}");
+        let text = task["status"]["message"]["parts"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with("limit of 100 tokens per day reached; it resets at "), "{text}");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
 async fn tasks_at_work_count_with_every_server() {
     let test = async {
         let options = ServeOptions { max_tasks: Some(1), ..ServeOptions::default() };
