@@ -6,6 +6,8 @@
 pub(crate) mod events;
 mod index;
 pub(crate) mod lease;
+pub(crate) mod push;
+pub(crate) mod usage;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,8 @@ use pollux_serve::{EventSender, Response, events};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use crate::operations::{CallManner, Stream};
+use crate::manner::CallManner;
+use crate::operations::Stream;
 use crate::service::Service;
 
 /// A stream of 1.0 whose task waits for its client is closed after so long without news.

@@ -13,6 +13,7 @@ use crate::store::events::{Batch, Cursor};
 use crate::store::lease::{Holding, LeaseError, RENEWAL};
 use crate::task::Task;
 use crate::task::record::Record;
+use crate::workspace;
 
 /// Updates are collected for so long before they are written.
 const BATCHING: Duration = Duration::from_millis(250);
@@ -121,6 +122,7 @@ impl Service {
     fn begin_holding(self: &Rc<Self>, task: &Rc<Task>, holding: &Rc<Holding>) {
         task.set_holding(Some(Rc::clone(holding)));
         task.set_cursor(holding.cursor());
+        self.begin_pushing(task, holding);
         let (service, task, holding) = (Rc::clone(self), Rc::clone(task), Rc::clone(holding));
         tokio::task::spawn_local(async move { service.keep_in_step(&task, &holding).await });
     }
@@ -357,12 +359,24 @@ impl Service {
     /// The same; the caller holds the gate.
     pub(super) async fn release(&self, task: &Rc<Task>) {
         let Some(holding) = task.holding().filter(|holding| !holding.is_over()) else { return };
+        let is_pushing = self.is_pushing(task, &holding);
+        if is_pushing && !self.draining.is_cancelled() {
+            // Only the holder tells webhooks.
+            holding.is_wanted_back.set(true);
+            return;
+        }
         let _ = self.flush(task, &holding).await;
-        // While the lease is held: afterwards it would be the mark of the next holder.
+        // While the lease is held: afterwards it would be the mark of the next holder. What webhooks do not know yet is
+        // left to a server that finds the mark.
         if self.store.is_shared
+            && !is_pushing
             && let Err(error) = self.store.mark_active(&task.id, false).await
         {
             self.debug(&format!("task {}: {error}", task.id));
+        }
+        if task.read(|record| record.owns_workspace) {
+            // Its time begins now.
+            workspace::touch_used(&self.config, &task.id);
         }
         self.end_holding(task, &holding);
         if let Err(error) = self.store.release(&task.id, &holding).await {

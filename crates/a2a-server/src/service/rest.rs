@@ -175,8 +175,8 @@ impl Service {
             if let Some(name) = archive.filter(|_| !is_newest) {
                 self.unpack(task, holding, &name, &place).await?;
             }
-            workspace::set_used(&self.config, &task.id, holding.epoch)?;
         }
+        workspace::set_used(&self.config, &task.id, holding.epoch)?;
         task.change(|record| record.workspace.clone_from(&place));
         Ok((place, session))
     }
@@ -231,6 +231,13 @@ impl Service {
         self.local.borrow_mut().entry(task.id.clone()).or_default().stored = stored;
         self.debug(&format!("task {}: workspace restored", task.id));
         Ok(())
+    }
+
+    /// The workspace is not on this machine any more.
+    pub(super) fn forget_fingerprint(&self, task: &str) {
+        if let Some(local) = self.local.borrow_mut().get_mut(task) {
+            local.stored = None;
+        }
     }
 
     /// Remembers the file of a session; the copy of the turn before is not needed any more.

@@ -57,6 +57,10 @@ pub(crate) struct Holding {
     pub(crate) before: Cell<Option<u64>>,
     /// The holder before was interrupted in the middle of something.
     pub(crate) is_recovered: Cell<bool>,
+    /// The last update that was looked at for webhooks; `None` before the first look.
+    pub(crate) pushed: Cell<Option<u64>>,
+    /// It is to be given up once webhooks know everything.
+    pub(crate) is_wanted_back: Cell<bool>,
 }
 
 /// Why a lease could not be had.
@@ -103,6 +107,8 @@ impl Holding {
             saving: tokio::sync::Mutex::new(()),
             before: Cell::new(None),
             is_recovered: Cell::new(false),
+            pushed: Cell::new(None),
+            is_wanted_back: Cell::new(false),
         }
     }
 
