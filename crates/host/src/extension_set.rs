@@ -176,7 +176,9 @@ impl ExtensionSet {
             (true, SwitchScope::Unsaid) => Switch::OnEverywhere(home),
             (true, SwitchScope::User(_)) => Switch::On(home),
             (true, SwitchScope::Workspace(_)) => Switch::On(here),
-            (false, SwitchScope::Unsaid | SwitchScope::User(_)) => Switch::Off(home),
+            // Without a scope it is off everywhere, as `enable` turns it on everywhere.
+            (false, SwitchScope::Unsaid) => Switch::Off(Path::new("/")),
+            (false, SwitchScope::User(_)) => Switch::Off(home),
             (false, SwitchScope::Workspace(_)) => Switch::Off(here),
         };
         switch(&self.places.extensions(), name, done)
@@ -203,8 +205,7 @@ impl ExtensionSet {
         let word = if on { "enabled" } else { "disabled" };
         let scope = match scope {
             SwitchScope::User(typed) | SwitchScope::Workspace(typed) => format!("for scope \"{typed}\""),
-            SwitchScope::Unsaid if on => "in all scopes".to_owned(),
-            SwitchScope::Unsaid => "for scope \"User\"".to_owned(),
+            SwitchScope::Unsaid => "in all scopes".to_owned(),
         };
         said.out = format!("Extension \"{name}\" successfully {word} {scope}.\n");
         Ok(said)

@@ -106,6 +106,13 @@ fn an_extension_is_installed_listed_switched_updated_and_removed() {
         "Extension \"tool\" successfully enabled in all scopes.\n"
     );
     assert!(extensions(&scene, &["list"]).stdout.starts_with("✓ tool"));
+    // The project is not in the home.
+    let off = extensions(&scene, &["disable", "tool"]);
+    assert_eq!(off.stdout, "Extension \"tool\" successfully disabled in all scopes.\n");
+    assert!(off.stderr.is_empty(), "{}", off.stderr);
+    assert!(extensions(&scene, &["list"]).stdout.starts_with("✗ tool"));
+    assert_eq!(extensions(&scene, &["enable", "tool"]).code, Some(0));
+    assert!(extensions(&scene, &["list"]).stdout.starts_with("✓ tool"));
     assert_eq!(extensions(&scene, &["enable", "nosuch"]).code, Some(52));
     assert_eq!(extensions(&scene, &["disable", "nosuch"]).code, Some(1));
     assert_eq!(extensions(&scene, &["disable", "tool", "--scope", "system"]).code, Some(1));
