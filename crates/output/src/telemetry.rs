@@ -91,7 +91,10 @@ impl Exporter {
             }
             Event::RequestEnded(ended) => match &ended.error {
                 Some(error) => self.log(&record::api_error(ended, error)),
-                None => self.log(&record::api_response(ended, self.texts)),
+                None => {
+                    self.log(&record::api_response(ended, self.texts));
+                    self.log(&record::operation_details(ended, self.texts));
+                }
             },
             Event::Waiting(wait) => self.log(&record::network_retry(wait, &self.model)),
             Event::AttemptDiscarded(discarded) => self.log(&record::content_retry(discarded, &self.model)),

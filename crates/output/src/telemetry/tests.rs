@@ -168,6 +168,7 @@ fn a_run_leaves_its_records_in_order() {
             "gemini_cli.api_request",
             "gemini_cli.network_retry_attempt",
             "gemini_cli.api_response",
+            "gen_ai.client.inference.operation.details",
             "gemini_cli.tool_call",
             "gemini_cli.file_operation",
             "gemini_cli.tool_call",
@@ -183,6 +184,9 @@ fn a_run_leaves_its_records_in_order() {
     let response = find(&records, "gemini_cli.api_response");
     assert_eq!(response["attributes"]["model"], "m-x-001");
     assert_eq!(response["attributes"]["total_token_count"], 15);
+    let details = &find(&records, "gen_ai.client.inference.operation.details")["attributes"];
+    assert_eq!(details["gen_ai.response.model"], "m-x-001");
+    assert!(details["gen_ai.output.messages"].as_str().unwrap().contains("\"role\":\"system\""), "{details}");
     let request = find(&records, "gemini_cli.api_request");
     assert!(request["attributes"]["request_text"].as_str().unwrap().contains("do it with"));
 }
@@ -190,7 +194,7 @@ fn a_run_leaves_its_records_in_order() {
 #[test]
 fn texts_are_left_out_unless_allowed() {
     let (text, records) = written(false);
-    for name in ["prompt", "request_text", "response_text", "function_args"] {
+    for name in ["prompt", "request_text", "response_text", "function_args", "gen_ai.output.messages"] {
         assert!(records.iter().all(|record| record["attributes"].get(name).is_none()), "{name}");
     }
     assert!(!text.contains("do it") && !text.contains("the answer") && !text.contains("src/a.rs"));
