@@ -315,7 +315,8 @@ impl ExtensionSet {
             return Ok(());
         }
         asking.show(&format!("{}\n", asked.lines().join("\n")));
-        let decision = match asking.agrees("Do you trust the files in this folder?", false) {
+        let question = "Do you want to trust this folder and continue with the installation?";
+        let decision = match asking.agrees(question, false) {
             true => asked.answered(&folder, Some("folder"))?,
             false => asked.answered(&folder, None)?,
         };
@@ -343,8 +344,10 @@ impl ExtensionSet {
             return Ok(());
         }
         let from_here = !metadata.kind.is_remote() && Path::new(&metadata.source).starts_with(here);
-        let question =
-            format!("The folder `{}` is not trusted. Install an extension from here?", here.display());
+        let question = format!(
+            "The current workspace at `{}` is not trusted. Installing does not trust this workspace. Install it anyway?",
+            here.display()
+        );
         match asking.agrees(&question, !from_here && asking.at_terminal) {
             true => Ok(()),
             false => Err(Failure::new(

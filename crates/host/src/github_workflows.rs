@@ -45,7 +45,8 @@ impl WorkflowSetup {
         files::create_folder(&folder, Mode::Shared).map_err(|error| error.to_string())?;
         let mut done = Vec::new();
         for (name, text) in WORKFLOWS {
-            files::replace(&folder.join(name), text.as_bytes(), Mode::Shared).map_err(|error| error.to_string())?;
+            files::replace(&folder.join(name), text.as_bytes(), Mode::Shared)
+                .map_err(|error| error.to_string())?;
             done.push(format!("  {FOLDER}/{name}"));
         }
         if self.ignore_user_folder()? {
@@ -112,7 +113,9 @@ mod tests {
         let setup = WorkflowSetup::find(&root.join("src")).unwrap();
         assert!(setup.conflicts().is_empty());
         let said = setup.write().unwrap();
-        for word in ["pollux-review.yml", "pollux-triage.yml", "GEMINI_API_KEY", "POLLUX_GIT_URL", ".gitignore"] {
+        for word in
+            ["pollux-review.yml", "pollux-triage.yml", "GEMINI_API_KEY", "POLLUX_GIT_URL", ".gitignore"]
+        {
             assert!(said.contains(word), "{word}: {said}");
         }
         for (name, text) in WORKFLOWS {
@@ -147,7 +150,8 @@ mod tests {
 
         fs::remove_file(root.join(".github")).unwrap();
         fs::create_dir_all(root.join(FOLDER)).unwrap();
-        std::os::unix::fs::symlink(outside.join("target"), root.join(FOLDER).join("pollux-review.yml")).unwrap();
+        std::os::unix::fs::symlink(outside.join("target"), root.join(FOLDER).join("pollux-review.yml"))
+            .unwrap();
         assert!(WorkflowSetup::find(&root).unwrap().write().unwrap_err().contains("is a link"));
         assert!(!outside.join("target").exists());
     }

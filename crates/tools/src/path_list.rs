@@ -168,6 +168,10 @@ mod tests {
         let no_git = FileFiltering { respect_git_ignore: false, ..both() };
         let before = path_list_key(&opened(&root, &[]), &no_git);
         fs::write(root.join(".gitignore"), "c\n").unwrap();
-        assert_eq!(path_list_key(&opened(&root, &[]), &no_git), before, "what is not respected does not count");
+        assert_eq!(
+            path_list_key(&opened(&root, &[]), &no_git),
+            before,
+            "what is not respected does not count"
+        );
     }
 }

@@ -97,7 +97,8 @@ pub fn mistyped_command(root: &Command, words: &[String]) -> Option<UsageError> 
         arguments(root, words).into_iter().filter_map(|index| words.get(index)).map(String::as_str).collect();
     let first = *typed.first()?;
     // Text with spaces is a prompt, however short, and so is a word for a session that is resumed.
-    let is_resumed = words.iter().any(|word| word == "-r" || word == "--resume" || word.starts_with("--resume="));
+    let is_resumed =
+        words.iter().any(|word| word == "-r" || word == "--resume" || word.starts_with("--resume="));
     if root.find_subcommand(first).is_some() || first.contains(char::is_whitespace) || is_resumed {
         return None;
     }
@@ -201,7 +202,9 @@ mod tests {
         for mistake in [&["continue"][..], &["login"], &["confg"]] {
             assert!(refused(mistake), "{mistake:?}");
         }
-        for prompt in [&["--resume", "latest", "continue"][..], &["-r", "3", "confg"], &["--resume=3", "login"]] {
+        for prompt in
+            [&["--resume", "latest", "continue"][..], &["-r", "3", "confg"], &["--resume=3", "login"]]
+        {
             assert!(!refused(prompt), "{prompt:?}");
         }
     }

@@ -42,7 +42,10 @@ impl Checkout {
         }
         std::os::unix::fs::symlink(binary(), scene.home.home().join("pollux/bin/pollux")).unwrap();
         let checkout = Self { scene, base: String::new() };
-        checkout.program("gh", "printf '%s\\n' \"$*\" >> \"$HOME/gh.log\"\ncase \"$1\" in label) printf 'bug\\ndocs\\n' ;; esac");
+        checkout.program(
+            "gh",
+            "printf '%s\\n' \"$*\" >> \"$HOME/gh.log\"\ncase \"$1\" in label) printf 'bug\\ndocs\\n' ;; esac",
+        );
         checkout.git(&["init", "-q", "-b", "main"]);
         checkout.git(&["add", "greeting.txt"]);
         checkout.git(&["commit", "-q", "-m", "begin"]);
@@ -136,9 +139,14 @@ fn the_triage_workflow_adds_only_labels_that_exist() {
 fn the_action_keeps_the_answer_and_names_its_file() {
     let checkout = Checkout::new("Forty-two.");
     let outputs = checkout.scene.home.home().join("outputs").display().to_string();
-    let variables =
-        [("PROMPT", "What is $HOME?"), ("MODE", "default"), ("FORMAT", "text"), ("GITHUB_OUTPUT", outputs.as_str())];
-    let run = checkout.run(BASH, &step(&recipe("github-action/action.yml"), "name: Run\n      id"), &variables);
+    let variables = [
+        ("PROMPT", "What is $HOME?"),
+        ("MODE", "default"),
+        ("FORMAT", "text"),
+        ("GITHUB_OUTPUT", outputs.as_str()),
+    ];
+    let run =
+        checkout.run(BASH, &step(&recipe("github-action/action.yml"), "name: Run\n      id"), &variables);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(checkout.asked().contains("What is $HOME?"));
     assert_eq!(checkout.temp("pollux-answer").trim(), "Forty-two.");
@@ -180,12 +188,18 @@ fn the_hook_stops_a_commit_only_when_told_to() {
 #[test]
 fn recipes_build_this_version_and_paste_nothing_into_scripts() {
     let version = concat!("v", env!("CARGO_PKG_VERSION"));
-    for name in ["github/pollux-review.yml", "github/pollux-triage.yml", "github-action/action.yml", "gitlab.yml"] {
+    for name in
+        ["github/pollux-review.yml", "github/pollux-triage.yml", "github-action/action.yml", "gitlab.yml"]
+    {
         let text = recipe(name);
         assert!(text.contains(version), "{name}");
         for script in text.split("run: |\n").skip(1) {
             let end = script.find("\n\n").unwrap_or(script.len());
-            assert!(!script[..end].contains("${{"), "{name}: expressions are pasted as source:\n{}", &script[..end]);
+            assert!(
+                !script[..end].contains("${{"),
+                "{name}: expressions are pasted as source:\n{}",
+                &script[..end]
+            );
         }
     }
 }
