@@ -31,6 +31,12 @@ pub(super) enum Texts {
     LeftOut,
 }
 
+impl Texts {
+    pub(super) fn when(allowed: bool) -> Self {
+        if allowed { Self::Written } else { Self::LeftOut }
+    }
+}
+
 /// The settings worth recording; no secrets among them.
 #[derive(Debug, Clone, Default)]
 pub struct Configuration {

@@ -23,6 +23,8 @@ fn setup(dir: &Path, texts_allowed: bool) -> Setup {
     Setup {
         outfile: dir.join("sub/telemetry.log"),
         texts_allowed,
+        traces: true,
+        in_lines: false,
         identity: Identity {
             session: "s1".into(),
             installation: None,
@@ -235,4 +237,18 @@ fn a_file_that_cannot_be_opened_is_an_error_for_the_caller_to_tell() {
     let mut setup = setup(dir.path(), true);
     setup.outfile = dir.path().to_owned();
     assert!(Exporter::open(setup).is_err());
+}
+
+#[test]
+fn a_log_in_lines_has_one_record_a_line_and_messages_need_traces() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exporter =
+        Exporter::open(Setup { in_lines: true, traces: false, ..setup(dir.path(), true) }).unwrap();
+    events().iter().for_each(|event| exporter.event(event));
+    exporter.finish();
+    let text = std::fs::read_to_string(dir.path().join("sub/telemetry.log")).unwrap();
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(find(&records, "gemini_cli.api_response")["attributes"].get("response_text").is_some());
+    let details = &find(&records, "gen_ai.client.inference.operation.details")["attributes"];
+    assert!(details.get("gen_ai.output.messages").is_none(), "{details}");
 }
