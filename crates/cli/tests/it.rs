@@ -112,6 +112,8 @@ mod providers;
 mod providers_command;
 #[path = "it/receipts.rs"]
 mod receipts;
+#[path = "it/recipes.rs"]
+mod recipes;
 #[path = "it/reference.rs"]
 mod reference;
 #[path = "it/remote_agents.rs"]

@@ -187,7 +187,9 @@ async fn open(
         Err(failure) if failure.exit == ExitKind::Auth => return Ok(Opened::NoKey(failure)),
         Err(failure) => return Err(failure),
     };
-    open_telemetry(&turn, true, ui.console());
+    if let Some(line) = open_telemetry(&turn, true, ui.console()) {
+        ui.note(&line);
+    }
     let ended = converse(&mut turn, env, first.take(), kept, ui, None).await;
     pollux_host::tidy_up(turn.loaded, &turn.session.id);
     Ok(match ended? {

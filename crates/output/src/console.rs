@@ -62,25 +62,43 @@ impl Console {
         let setup = Setup {
             outfile: outfile.clone(),
             texts_allowed: settings.log_prompts,
+            traces: settings.traces,
+            in_lines: false,
             identity,
             secrets: secrets.to_vec(),
             clock: Arc::new(SystemClock),
         };
-        match Exporter::open(setup) {
-            Ok(mut exporter) => {
-                exporter.configuration(configuration);
-                self.exporter = Some(exporter);
-            }
-            Err(error) => {
-                let file = outfile.display();
-                self.note(&format!("Warning: telemetry is off: could not open `{file}`: {error}"));
-            }
+        if let Err(error) = self.start_exporter(setup, configuration) {
+            let file = outfile.display();
+            self.note(&format!("Warning: telemetry is off: could not open `{file}`: {error}"));
         }
     }
 
     /// Also writes a receipt to this file, after every turn.
     pub fn open_receipt(&mut self, file: PathBuf, price: PriceOf) {
         self.receipt = Some(ReceiptFile::new(file, price));
+    }
+
+    /// Writes the same records to a log of the session, one a line; returns whether it could be opened.
+    pub fn open_debug_log(
+        &mut self,
+        file: PathBuf,
+        texts_allowed: bool,
+        identity: Identity,
+        secrets: &[Secret],
+        configuration: &Configuration,
+    ) -> bool {
+        let (secrets, clock) = (secrets.to_vec(), Arc::new(SystemClock));
+        let setup =
+            Setup { outfile: file, texts_allowed, traces: false, in_lines: true, identity, secrets, clock };
+        self.start_exporter(setup, configuration).is_ok()
+    }
+
+    fn start_exporter(&mut self, setup: Setup, configuration: &Configuration) -> io::Result<()> {
+        let mut exporter = Exporter::open(setup)?;
+        exporter.configuration(configuration);
+        self.exporter = Some(exporter);
+        Ok(())
     }
 
     /// The effective mode and sandbox, for programs that read the output.

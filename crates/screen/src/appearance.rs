@@ -14,6 +14,7 @@ use pollux_tui::keys::KeyMap;
 use pollux_tui::terminal::Notify;
 use serde_json::Value;
 
+use crate::shown_tips::count_tips;
 use crate::terminal_watch::ScreenOptions;
 use crate::themes::chosen_theme;
 
@@ -27,7 +28,9 @@ pub(crate) fn initial_app(loaded: &Loaded, mode: ApprovalMode) -> App {
     let (settings, problems) = settings(loaded);
     let has_context =
         loaded.groups.context.file_names.iter().any(|name| loaded.project.root().join(name).exists());
-    let header = Header { version: VERSION.to_owned(), sign_in: String::new(), has_context, notes: problems };
+    let mut header =
+        Header { version: VERSION.to_owned(), has_context, notes: problems, ..Header::default() };
+    header.knows_tips = settings.show.tips && !count_tips(&loaded.home, &header.tips());
     let mut app = App::new(settings, header, footer(loaded, &loaded.groups.model.name, None), mode);
     app.set_paths(path_display(loaded));
     app.set_escape_at(is_on(&loaded.settings, "ui.escapePastedAtSymbols"));
