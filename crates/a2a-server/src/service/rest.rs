@@ -17,6 +17,7 @@ use crate::fingerprint::fingerprint;
 use crate::store::key;
 use crate::store::lease::Holding;
 use crate::task::Task;
+use crate::task::record::{Record, UPSTREAM_ARCHIVE};
 use crate::workspace;
 
 /// What this process has of a task on its machine.
@@ -121,7 +122,7 @@ impl Service {
         let uploaded = async {
             self.upload(task, &name, &packed).await?;
             // For upstream's server, which knows one name only.
-            self.upload(task, "workspace.tar.gz", &packed).await
+            self.upload(task, UPSTREAM_ARCHIVE, &packed).await
         };
         let uploaded = uploaded.await;
         let _ = fs::remove_file(&packed);
@@ -161,11 +162,16 @@ impl Service {
                 .workspace
                 .as_ref()
                 .is_some_and(|own| own.canonicalize().is_ok_and(|own| own == path));
-            let path = match is_servers {
-                true => path,
-                false => workspace::open(&self.config, &owner, &task.id, Some(&wished))?.path,
-            };
-            return Ok((path, session));
+            if is_servers {
+                return Ok((path, session));
+            }
+            match workspace::open(&self.config, &owner, &task.id, Some(&wished)) {
+                Ok(found) => return Ok((found.path, session)),
+                Err(_) if task.read(Record::is_of_upstream) => {
+                    task.change(|record| record.owns_workspace = true);
+                }
+                Err(error) => return Err(error),
+            }
         }
         let place = workspace::own(&self.config, &owner, &task.id)?;
         if self.store.is_shared {
@@ -206,6 +212,10 @@ impl Service {
         let packed = self.scratch.path().join(format!("{}.restore.tar.gz", task.id));
         let key = key(&format!("tasks/{}/{name}", task.id))?;
         if self.store.blobs.get_file(&key, &packed).await?.is_none() {
+            // Upstream stores no empty workspace.
+            if name == UPSTREAM_ARCHIVE {
+                return Ok(());
+            }
             return Err(failed("the stored workspace is missing".to_owned()));
         }
         // A server on the same machine may have the task, and with it the folder.

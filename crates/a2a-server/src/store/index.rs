@@ -55,7 +55,12 @@ pub(crate) struct Listed {
 fn name(record: &Record) -> String {
     let time = Timestamp::parse(&record.updated).map_or(0, Timestamp::millis);
     let inverse = (END_OF_TIME - time).max(0);
-    let letter = LETTERS.iter().find(|(state, _)| *state == record.state).map_or('w', |(_, letter)| *letter);
+    // A task with a message is at work before its record is written again.
+    let state = match record.state {
+        TaskState::Submitted if !record.history.is_empty() => TaskState::Working,
+        state => state,
+    };
+    let letter = LETTERS.iter().find(|(known, _)| *known == state).map_or('w', |(_, letter)| *letter);
     format!("{inverse:013}-{letter}-{}-{}", context_digest(&record.context), record.id)
 }
 

@@ -20,6 +20,9 @@ const MAX_ARTIFACTS: usize = 50;
 const MAX_OUTPUT: usize = 64 * 1024;
 const MAX_SEEN: usize = 200;
 
+/// The name that upstream's server stores a workspace under.
+pub(crate) const UPSTREAM_ARCHIVE: &str = "workspace.tar.gz";
+
 /// Settings that a client gives with its first message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AgentSettings {
@@ -95,6 +98,11 @@ impl Record {
             used: None,
             unstored: None,
         }
+    }
+
+    /// Whether the workspace is still the one that upstream's server stored, with a path of its machine.
+    pub(crate) fn is_of_upstream(&self) -> bool {
+        self.archive.as_deref() == Some(UPSTREAM_ARCHIVE)
     }
 
     pub(crate) fn ids(&self) -> Ids {
@@ -332,7 +340,8 @@ impl Record {
         record.seen = list("seen").iter().filter_map(|seen| Some(seen.as_str()?.to_owned())).collect();
         record.last = own.get("rev").and_then(Value::as_u64).unwrap_or_default();
         record.indexed = text("indexed");
-        record.archive = text("archive");
+        // What upstream stored is all that there is of its workspace.
+        record.archive = text("archive").or_else(|| own.is_null().then(|| UPSTREAM_ARCHIVE.to_owned()));
         record.checksum = text("checksum");
         record.session_object = text("sessionObject");
         record.used = own.get("used").and_then(Value::as_u64);
@@ -498,7 +507,7 @@ mod tests {
         });
         let record = Record::read("t", &json, "local").unwrap();
         assert_eq!((record.context.as_str(), record.state), ("ctx", TaskState::InputRequired));
-        assert_eq!(record.owner, "local");
+        assert_eq!((record.owner.as_str(), record.archive.as_deref()), ("local", Some(UPSTREAM_ARCHIVE)));
         assert_eq!(Record::read("t", &json!({"_contextId": "ctx"}), "local"), None);
     }
 }

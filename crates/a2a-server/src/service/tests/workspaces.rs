@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use serde_json::Value;
+use pollux_archive::{Limits, pack_task_metadata, pack_workspace};
+use serde_json::{Value, json};
 use tokio::task::LocalSet;
 
 use crate::options::ServeOptions;
@@ -104,6 +105,33 @@ async fn changes_after_a_rest_point_are_not_reverted() {
         fs::write(folder.join("later"), "by a process in the background").unwrap();
         turn(&a, "two", Some(&id), "cp later copy").await;
         assert!(folder.join("copy").exists());
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_task_of_upstream_goes_on_with_the_workspace_that_it_stored() {
+    let test = async {
+        let a = Machine::new(&ServeOptions::default());
+        let (folder, packed) = (a.home().join("theirs"), a.home().join("packed"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("one"), "1").unwrap();
+        pack_workspace(&folder, &packed, &Limits::workspace()).unwrap();
+        // The path is one of another machine.
+        let settings = json!({"kind": "agent-settings", "workspacePath": "/workspace"});
+        let state = json!({"_agentSettings": settings, "_taskState": "input-required"});
+        let metadata = json!({"_contextId": "c", "__persistedState": state});
+        let metadata = metadata.as_object().unwrap();
+        for id in ["full", "empty"] {
+            a.put(&format!("tasks/{id}/metadata.tar.gz"), &pack_task_metadata(id, metadata).unwrap()).await;
+        }
+        a.put("tasks/full/workspace.tar.gz", &fs::read(&packed).unwrap()).await;
+        for id in ["full", "empty"] {
+            let answer = turn(&a, id, Some(&json!(id)), "cat one > two").await;
+            assert_eq!(said(&answer), id, "{answer}");
+        }
+        let copy = |id: &str| fs::read_to_string(a.home().join("workspaces/local").join(id).join("two")).unwrap();
+        assert_eq!((copy("full"), copy("empty")), ("1".to_owned(), String::new()));
     };
     LocalSet::new().run_until(test).await;
 }
