@@ -38,26 +38,34 @@ impl Service {
     /// Stores everything and tells the update, which ends or pauses the turn.
     pub(crate) async fn rest(&self, task: &Rc<Task>, update: Update) {
         let Some(holding) = task.holding().filter(|holding| !holding.is_over()) else { return };
-        let mut unstored = None;
-        if self.store.is_shared
-            && let Err(error) = self.archive(task, &holding).await
-        {
+        let archived = if self.store.is_shared { self.archive(task, &holding).await } else { Ok(()) };
+        let unstored = archived.as_ref().err().map(|error| {
             (self.log)(&format!("task {}: the workspace was not stored: {error}", task.id));
-            unstored = Some(format!(
+            format!(
                 "Warning: the workspace could not be stored ({error}). This server keeps it and tries again after the \
                  next turn; another server would continue with what was stored before."
-            ));
-        }
+            )
+        });
         if holding.is_over() {
             return;
         }
         task.change(|record| record.unstored = unstored);
         self.prepare_warned(task, update);
+        let mut may_pass = archived.is_err_and(|error| error.kind == ErrorKind::Unavailable);
         // Also a store that is away for long gets it in the end; the client need not wait for that.
         while !holding.is_over() {
             let saved = self.save(task, &holding).await;
             task.announce();
             match saved {
+                // The store is back, and takes the workspace as well.
+                Ok(()) if may_pass => {
+                    may_pass = false;
+                    if self.archive(task, &holding).await.is_err() {
+                        return;
+                    }
+                    task.change(|record| record.unstored = None);
+                    continue;
+                }
                 Ok(()) => return,
                 Err(error) => self.debug(&format!("task {}: {error}", task.id)),
             }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use pollux_test_support::{TestHome, reply};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::server::{Server, Stage, automatic, binary, said, shell};
 
