@@ -353,6 +353,7 @@ fn wrong_by(seconds: i64) {
     let skew = (at(&a) - now) / 1000;
     assert!((skew - seconds).abs() < 120, "the clock is off by {skew} s");
     // The other server looks at the lease again and again, and leaves it alone.
+    b.until(&id, &["working"]);
     let (_, elsewhere) = watch(subscribe(&b, &id));
     for _ in 0..20 {
         at(&b);
