@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pollux_test_support::{BlobTraffic, Exhausted, FakeBlobs, FakeGemini, Reply, reply};
+use pollux_test_support::{BlobTraffic, Exhausted, FakeBlobs, FakeGemini, HttpRequest, Reply, reply};
 use serde_json::{Value, json};
 
 use crate::http::{self, Response};
@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const CLIENTS: usize = 8;
 /// Turns of one task whose cost is shown.
 const TURNS: [usize; 3] = [1, 10, 50];
+const KINDS: [&str; 4] = ["write", "read", "list", "delete"];
 const OPEN: usize = 500;
 /// A store without requests for so long has everything of a turn.
 const QUIET: Duration = Duration::from_millis(500);
@@ -134,15 +135,24 @@ fn throughput(bench: &Bench) {
 }
 
 /// What happened at a store until it is quiet.
-fn settled(route: &FakeBlobs) -> BlobTraffic {
+fn settled(store: &FakeBlobs) -> BlobTraffic {
     let began = Instant::now();
     loop {
-        let before = route.traffic();
+        let before = store.traffic();
         std::thread::sleep(QUIET);
-        if route.traffic() == before {
+        if store.traffic() == before {
             return before;
         }
         assert!(began.elapsed() < PATIENCE, "the store is never quiet");
+    }
+}
+
+fn kind(request: &HttpRequest) -> &'static str {
+    match request.method.as_str() {
+        "PUT" => "write",
+        "DELETE" => "delete",
+        _ if request.query.contains("list-type") => "list",
+        _ => "read",
     }
 }
 
@@ -152,7 +162,9 @@ fn turns(bench: &Bench) {
     let store = FakeBlobs::start();
     let replica = Replica::start(bench, "a2a-turns", &model, &store);
     println!("\nA2A: what a turn of one task costs the store");
-    println!("  {:<10} {:>10} {:>15} {:>15}", "turn", "requests", "bytes sent", "received");
+    print!("  {:<6} {:>10}", "turn", "requests");
+    KINDS.iter().for_each(|kind| print!(" {kind:>7}"));
+    println!(" {:>12} {:>12}", "bytes sent", "received");
     let mut task = None;
     for turn in 1..=TURNS[TURNS.len() - 1] {
         let before = TURNS.contains(&turn).then(|| settled(&store));
@@ -161,9 +173,12 @@ fn turns(bench: &Bench) {
         task = Some(result["id"].clone());
         if let Some(before) = before {
             let now = settled(&store);
-            let requests = now.requests - before.requests;
-            let (sent, received) = (now.sent - before.sent, now.received - before.received);
-            println!("  {turn:<10} {requests:>10} {sent:>15} {received:>15}");
+            print!("  {turn:<6} {:>10}", now.requests - before.requests);
+            let requests = store.requests().split_off(before.requests);
+            for wanted in KINDS {
+                print!(" {:>7}", requests.iter().filter(|request| kind(request) == wanted).count());
+            }
+            println!(" {:>12} {:>12}", now.sent - before.sent, now.received - before.received);
         }
     }
 }
@@ -192,7 +207,7 @@ fn open_tasks(bench: &Bench) {
     let began = Instant::now();
     while replica.sessions() < OPEN || model.requests().len() < OPEN {
         assert!(began.elapsed() < PATIENCE, "{} of {OPEN} tasks are open", replica.sessions());
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(500));
     }
     println!("  with {OPEN} open tasks: {:.1} MiB", mib());
 }

@@ -6,6 +6,7 @@
 pub(crate) mod events;
 mod index;
 pub(crate) mod lease;
+mod pieces;
 
 use std::sync::Arc;
 use std::time::Duration;

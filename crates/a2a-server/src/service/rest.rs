@@ -1,5 +1,6 @@
 //! Rest points: what another server needs to go on is stored before the client reads that the task waits.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use pollux_a2a::protocol::Update;
 use pollux_archive::{Limits, checksum, pack_workspace, unpack_workspace};
 use pollux_blobs::Condition;
+use pollux_config::files::{self, Mode};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -31,6 +33,18 @@ pub(super) struct LocalTask {
     stored: Option<String>,
 }
 
+/// The objects that a record names.
+struct StoredObjects {
+    pieces: HashSet<String>,
+    archive: Option<String>,
+}
+
+impl StoredObjects {
+    fn of(record: &Record) -> Self {
+        Self { pieces: record.session_pieces.iter().cloned().collect(), archive: record.archive.clone() }
+    }
+}
+
 /// Between two attempts to store a task.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -38,6 +52,7 @@ impl Service {
     /// Stores everything and tells the update, which ends or pauses the turn.
     pub(crate) async fn rest(&self, task: &Rc<Task>, update: Update) {
         let Some(holding) = task.holding().filter(|holding| !holding.is_over()) else { return };
+        let before = task.read(StoredObjects::of);
         let archived = if self.store.is_shared { self.archive(task, &holding).await } else { Ok(()) };
         let unstored = archived.as_ref().err().map(|error| {
             (self.log)(&format!("task {}: the workspace was not stored: {error}", task.id));
@@ -60,19 +75,42 @@ impl Service {
                 // The store is back, and takes the workspace as well.
                 Ok(()) if may_pass => {
                     may_pass = false;
-                    if self.archive(task, &holding).await.is_err() {
-                        return;
+                    if self.archive(task, &holding).await.is_ok() {
+                        task.change(|record| record.unstored = None);
                     }
-                    task.change(|record| record.unstored = None);
                     continue;
                 }
-                Ok(()) => return,
+                Ok(()) => return self.remove_replaced(task, &holding, before).await,
                 Err(error) => self.debug(&format!("task {}: {error}", task.id)),
             }
             tokio::select! {
                 () = sleep(PAUSE) => {}
                 () = holding.lost.cancelled() => return,
             }
+        }
+    }
+
+    /// Deletes what the record named before and does not name any more. What cannot be deleted stays as waste.
+    async fn remove_replaced(&self, task: &Task, holding: &Holding, before: StoredObjects) {
+        let now = task.read(StoredObjects::of);
+        if !self.store.is_shared || holding.is_over() {
+            return;
+        }
+        let removed = async {
+            let pieces = before.pieces.difference(&now.pieces);
+            self.store.remove_pieces(&task.id, pieces).await?;
+            // Upstream's name stays: its server reads no other.
+            let archive = before.archive.filter(|name| now.archive.as_ref() != Some(name));
+            match archive.filter(|name| name != UPSTREAM_ARCHIVE) {
+                Some(name) => {
+                    let key = key(&format!("tasks/{}/{name}", task.id))?;
+                    Ok(self.store.blobs.delete(&key, Condition::Any).await?)
+                }
+                None => Ok::<(), A2aError>(()),
+            }
+        };
+        if let Err(error) = removed.await {
+            self.debug(&format!("task {}: {error}", task.id));
         }
     }
 
@@ -94,17 +132,19 @@ impl Service {
         task.change(|record| record.said = said);
     }
 
-    /// Stores workspace and session under names that no earlier holder writes.
+    /// Stores workspace and session under names that no earlier holder writes with other content.
     async fn archive(&self, task: &Rc<Task>, holding: &Holding) -> Result<(), A2aError> {
         let file = self.local.borrow().get(&task.id).and_then(|local| local.session.clone());
         if let Some(file) = file.filter(|file| file.exists()) {
-            let name = format!("session-{:08}.json", holding.epoch);
-            self.upload(task, &name, &file).await?;
+            let failed = |error: std::io::Error| A2aError::new(ErrorKind::Internal, error.to_string());
+            let bytes = tokio::fs::read(&file).await.map_err(failed)?;
+            let known = task.read(|record| record.session_pieces.clone());
+            let pieces = self.store.save_session(&task.id, &bytes, &known).await?;
             // What happened here does not count once another server has the task.
             if holding.is_over() {
                 return Ok(());
             }
-            task.change(|record| record.session_object = Some(name));
+            task.change(|record| record.session_pieces = pieces);
         }
         let (root, owns) = task.read(|record| (record.workspace.clone(), record.owns_workspace));
         if !owns {
@@ -197,7 +237,7 @@ impl Service {
 
     /// The session file to continue; none for a new session or one that this server can resume itself.
     async fn restore_session(&self, task: &Rc<Task>, holding: &Holding) -> Result<Option<PathBuf>, A2aError> {
-        let stored = task.read(|record| record.session_object.clone());
+        let pieces = task.read(|record| record.session_pieces.clone());
         if !self.store.is_shared {
             return Ok(None);
         }
@@ -209,10 +249,14 @@ impl Service {
         if local.is_some() {
             return Ok(local);
         }
-        let Some(name) = stored else { return Ok(None) };
+        if pieces.is_empty() {
+            return Ok(None);
+        }
+        let bytes = self.store.load_session(&task.id, &pieces).await?;
         let file = self.scratch.path().join(format!("{}.json", task.id));
-        let key = key(&format!("tasks/{}/{name}", task.id))?;
-        Ok(self.store.blobs.get_file(&key, &file).await?.map(|_| file))
+        files::replace(&file, &bytes, Mode::Private)
+            .map_err(|error| A2aError::new(ErrorKind::Internal, error.to_string()))?;
+        Ok(Some(file))
     }
 
     async fn unpack(&self, task: &Task, holding: &Holding, name: &str, place: &Path) -> Result<(), A2aError> {

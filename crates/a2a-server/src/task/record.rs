@@ -64,8 +64,8 @@ pub(crate) struct Record {
     pub(crate) archive: Option<String>,
     /// The checksum of the archive.
     pub(crate) checksum: Option<String>,
-    /// The object that the session is restored from.
-    pub(crate) session_object: Option<String>,
+    /// The pieces that the session is restored from.
+    pub(crate) session_pieces: Vec<String>,
     /// The holder that used the workspace last.
     pub(crate) used: Option<u64>,
     /// Why the workspace was not stored at the last rest point, for the client.
@@ -94,7 +94,7 @@ impl Record {
             indexed: None,
             archive: None,
             checksum: None,
-            session_object: None,
+            session_pieces: Vec::new(),
             used: None,
             unstored: None,
         }
@@ -299,7 +299,7 @@ impl Record {
                 "indexed": self.indexed,
                 "archive": self.archive,
                 "checksum": self.checksum,
-                "sessionObject": self.session_object,
+                "sessionPieces": self.session_pieces,
                 "used": self.used,
                 "unstored": self.unstored,
             },
@@ -314,6 +314,7 @@ impl Record {
         let own = value.get("_pollux").unwrap_or(&Value::Null);
         let text = |key: &str| own.get(key).and_then(Value::as_str).map(str::to_owned);
         let list = |key: &str| own.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+        let texts = |key: &str| list(key).iter().filter_map(|it| Some(it.as_str()?.to_owned())).collect();
         let is_set = |value: &Value, key: &str| value.get(key).and_then(Value::as_bool).unwrap_or_default();
         let state = persisted.get("_taskState").and_then(Value::as_str).and_then(TaskState::named);
         let mut record = Self::new(id, context, text("owner").as_deref().unwrap_or(owner));
@@ -337,13 +338,13 @@ impl Record {
         record.owns_workspace = is_set(own, "ownsWorkspace");
         record.model = text("model").unwrap_or_default();
         record.session = text("session");
-        record.seen = list("seen").iter().filter_map(|seen| Some(seen.as_str()?.to_owned())).collect();
+        record.seen = texts("seen");
         record.last = own.get("rev").and_then(Value::as_u64).unwrap_or_default();
         record.indexed = text("indexed");
         // What upstream stored is all that there is of its workspace.
         record.archive = text("archive").or_else(|| own.is_null().then(|| UPSTREAM_ARCHIVE.to_owned()));
         record.checksum = text("checksum");
-        record.session_object = text("sessionObject");
+        record.session_pieces = texts("sessionPieces");
         record.used = own.get("used").and_then(Value::as_u64);
         record.unstored = text("unstored");
         Some(record)

@@ -68,7 +68,7 @@ async fn what_a_store_did_not_take_while_it_was_away_is_stored_when_it_is_back()
         let a = Machine::new(&ServeOptions::default());
         let left = AtomicUsize::new(1);
         a.blobs.rule(move |operation, key| {
-            let is_session = operation == "put" && key.contains("/session-");
+            let is_session = operation == "put" && key.contains("/session/");
             let fails = is_session && left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
             if fails { Fault::Fail } else { Fault::None }
         });
@@ -82,7 +82,7 @@ async fn what_a_store_did_not_take_while_it_was_away_is_stored_when_it_is_back()
         let chats = pollux_session_text(b.home());
         assert!(chats.iter().any(|text| text.contains("one") && text.contains("two")), "{chats:?}");
         // A server that died before that leaves a task that can go on without its conversation.
-        a.blobs.rule(|operation, key| match operation == "put" && key.contains("/session-") {
+        a.blobs.rule(|operation, key| match operation == "put" && key.contains("/session/") {
             true => Fault::Fail,
             false => Fault::None,
         });
@@ -97,7 +97,7 @@ async fn a_conversation_that_could_not_be_stored_goes_on_here() {
     let test = async {
         let a = Machine::new(&ServeOptions::default());
         let id = turn(&a, "one", None, "true").await["id"].clone();
-        a.blobs.rule(|operation, key| match operation == "put" && key.contains("/session-") {
+        a.blobs.rule(|operation, key| match operation == "put" && key.contains("/session/") {
             true => Fault::Fail,
             false => Fault::None,
         });
@@ -125,6 +125,28 @@ fn pollux_session_text(home: &std::path::Path) -> Vec<String> {
         }
     }
     found
+}
+
+#[tokio::test]
+async fn a_task_keeps_no_objects_of_earlier_turns() {
+    let test = async {
+        let a = Machine::new(&ServeOptions::default());
+        let id = turn(&a, "0", None, "echo 0 > file").await["id"].clone();
+        for number in 1..6 {
+            turn(&a, &number.to_string(), Some(&id), &format!("echo {number} > file")).await;
+        }
+        let task = a.task(&id).await;
+        let (pieces, archive) = task.read(|record| (record.session_pieces.len(), record.archive.clone()));
+        let objects = a.objects(&format!("tasks/{}/", task.id)).await;
+        let count = |part: &str| objects.iter().filter(|name| name.contains(part)).count();
+        assert_eq!((count("/session/"), count("/workspace-")), (pieces, 1), "{objects:?}");
+        assert!(objects.iter().any(|name| name.ends_with(archive.as_deref().unwrap())), "{objects:?}");
+        // What is left is enough for another server.
+        let b = a.other(&ServeOptions::default());
+        assert_eq!(said(&turn(&b, "last", Some(&id), "cat file > copy").await), "last");
+        assert_eq!(fs::read_to_string(b.workspace(&*b.task(&id).await).join("copy")).unwrap(), "5\n");
+    };
+    LocalSet::new().run_until(test).await;
 }
 
 #[tokio::test]
