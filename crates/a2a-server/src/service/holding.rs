@@ -393,7 +393,7 @@ impl Service {
             self.read_batches(task).await?;
         }
         let known = task.stored();
-        let Some(stored) = self.store.load(&task.id).await? else { return Ok(()) };
+        let Some(stored) = self.store.load_newer(&task.id, known.as_ref()).await? else { return Ok(()) };
         if task.catch_up(stored, known.as_ref()) {
             self.read_batches(task).await?;
         }
