@@ -113,7 +113,7 @@ async fn drive(
         .map_err(|error| Failure::new(ExitKind::Failure, error.message))?;
     let mut options: Request = service.request.clone();
     options.prompt = None;
-    options.session = choice(file, task);
+    options.session = choice(file, task, service.store.is_shared);
     options.client_hooks = holding.guard.callbacks();
     let env = service.env.in_folder(workspace);
     let mut loaded = load_settings(&options, &env)?;
@@ -162,15 +162,14 @@ async fn drive(
     Ok(())
 }
 
-/// The session to open: a new one, or the one of earlier turns.
-fn choice(file: Option<PathBuf>, task: &Task) -> SessionChoice {
+/// The session to open: a new one, or the one of earlier turns. Another server may have it and died before it could store
+/// it; then the task goes on with a new one.
+fn choice(file: Option<PathBuf>, task: &Task, or_new: bool) -> SessionChoice {
     if let Some(file) = file {
         return SessionChoice::Import(file);
     }
     match task.read(|record| record.session.clone()) {
-        Some(which) => {
-            SessionChoice::Resume(Resumed { which, all_projects: false, fork: false, or_new: false })
-        }
+        Some(which) => SessionChoice::Resume(Resumed { which, all_projects: false, fork: false, or_new }),
         None => SessionChoice::New,
     }
 }

@@ -74,6 +74,10 @@ async fn pump(
         };
         for numbered in updates {
             sent = numbered.number;
+            // The task itself is the first update of a task; this stream began with it.
+            if task_first && matches!(&*numbered.update, Update::Task(_)) {
+                continue;
+            }
             if !send(&numbered.update).await {
                 return;
             }

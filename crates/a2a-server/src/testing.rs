@@ -71,14 +71,6 @@ impl FaultyBlobs {
         self.log.lock().unwrap().clone()
     }
 
-    async fn fault(&self) -> StoreError {
-        let key = Key::parse("fault").unwrap();
-        match self.inner.put_file(&key, Path::new("/missing/file"), Condition::Any).await {
-            Err(PutError::Store(error)) => error,
-            _ => panic!("there is no such file"),
-        }
-    }
-
     async fn run<T, E: From<StoreError>>(
         &self,
         operation: &str,
@@ -89,10 +81,10 @@ impl FaultyBlobs {
         let rule = Arc::clone(&self.rule.lock().unwrap());
         match rule(operation, key) {
             Fault::None => run.await,
-            Fault::Fail => Err(self.fault().await.into()),
+            Fault::Fail => Err(fault(operation, key).into()),
             Fault::FailAfterwards => {
                 run.await?;
-                Err(self.fault().await.into())
+                Err(fault(operation, key).into())
             }
             Fault::Late(pause) => {
                 let done = run.await;
@@ -102,6 +94,10 @@ impl FaultyBlobs {
             Fault::Hang => std::future::pending().await,
         }
     }
+}
+
+fn fault(operation: &str, key: &str) -> StoreError {
+    StoreError::unavailable(&format!("{operation} `{key}`"), "the test", "as planned")
 }
 
 impl Blobs for FaultyBlobs {

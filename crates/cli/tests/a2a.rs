@@ -11,6 +11,8 @@ mod access;
 mod approvals;
 #[path = "a2a/exposed.rs"]
 mod exposed;
+#[path = "a2a/faults.rs"]
+mod faults;
 #[path = "a2a/http.rs"]
 mod http;
 #[path = "peers/installed.rs"]

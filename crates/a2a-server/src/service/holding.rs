@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use pollux_a2a::protocol::TaskState;
+use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Service;
@@ -253,19 +254,29 @@ impl Service {
             return Ok(());
         }
         let _writing = holding.writing.lock().await;
+        // A batch whose write seemed to fail may be there: it stays as it was, and what came since is the next one.
+        self.write_batch(task, holding, holding.attempted.get()).await?;
+        let count = holding.waiting.borrow().len();
+        self.write_batch(task, holding, count).await
+    }
+
+    /// Writes the first `count` updates that wait; the caller holds `writing`.
+    async fn write_batch(&self, task: &Task, holding: &Holding, count: usize) -> Result<(), A2aError> {
         if holding.lost.is_cancelled() {
             return Err(taken_over());
         }
-        let updates = holding.waiting.borrow().clone();
-        if updates.is_empty() {
+        if count == 0 {
             return Ok(());
         }
+        let updates: Vec<Value> = holding.waiting.borrow().iter().take(count).cloned().collect();
         let at = holding.cursor().next();
+        holding.attempted.set(count);
         if !self.store.append(&task.id, at, &updates).await? {
             holding.lost.cancel();
             return Err(taken_over());
         }
-        holding.waiting.borrow_mut().drain(..updates.len());
+        holding.waiting.borrow_mut().drain(..count);
+        holding.attempted.set(0);
         holding.batch.set(at.batch);
         task.set_cursor(at);
         Ok(())
@@ -396,7 +407,7 @@ impl Service {
             self.read_batches(task).await?;
         }
         let known = task.stored();
-        let Some(stored) = self.store.load(&task.id).await? else { return Ok(()) };
+        let Some(stored) = self.store.load_newer(&task.id, known.as_ref()).await? else { return Ok(()) };
         if task.catch_up(stored, known.as_ref()) {
             self.read_batches(task).await?;
         }

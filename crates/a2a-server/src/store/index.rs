@@ -58,7 +58,7 @@ pub(crate) struct Listed {
 fn name(record: &Record) -> String {
     let time = Timestamp::parse(&record.updated).map_or(0, Timestamp::millis);
     let inverse = (END_OF_TIME - time).max(0);
-    // A task that has its first message is at work, although its record says so only later.
+    // A task with a message is at work before its record is written again.
     let state = match record.state {
         TaskState::Submitted if !record.history.is_empty() => TaskState::Working,
         state => state,

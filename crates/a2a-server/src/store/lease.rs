@@ -42,6 +42,8 @@ pub(crate) struct Holding {
     pub(crate) batch: Cell<u64>,
     /// Updates that are not written yet.
     pub(crate) waiting: RefCell<Vec<Value>>,
+    /// How many of them are in a batch whose write seemed to fail.
+    pub(crate) attempted: Cell<usize>,
     pub(crate) has_waiting: Notify,
     /// Held while a batch is written.
     pub(crate) writing: tokio::sync::Mutex<()>,
@@ -99,6 +101,7 @@ impl Holding {
             beats: Cell::new(0),
             batch: Cell::new(0),
             waiting: RefCell::default(),
+            attempted: Cell::new(0),
             has_waiting: Notify::new(),
             writing: tokio::sync::Mutex::new(()),
             lost: CancellationToken::new(),
