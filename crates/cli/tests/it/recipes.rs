@@ -16,8 +16,8 @@ fn recipe(name: &str) -> String {
 
 /// The lines below the first `run: |` (or `- |`) after the marker, without their indentation.
 fn step(recipe: &str, marker: &str) -> String {
-    let from = recipe.find(marker).unwrap_or_else(|| panic!("no {marker}"));
-    let mut lines = recipe[from..].lines().skip_while(|line| !line.trim_end().ends_with('|'));
+    let (_, after) = recipe.split_once(marker).unwrap_or_else(|| panic!("no {marker}"));
+    let mut lines = after.lines().skip_while(|line| !line.trim_end().ends_with('|'));
     let start = lines.next().unwrap();
     let depth = start.len() - start.trim_start().len();
     let is_inside = |line: &&str| line.trim().is_empty() || line.len() - line.trim_start().len() > depth;
@@ -194,12 +194,8 @@ fn recipes_build_this_version_and_paste_nothing_into_scripts() {
         let text = recipe(name);
         assert!(text.contains(version), "{name}");
         for script in text.split("run: |\n").skip(1) {
-            let end = script.find("\n\n").unwrap_or(script.len());
-            assert!(
-                !script[..end].contains("${{"),
-                "{name}: expressions are pasted as source:\n{}",
-                &script[..end]
-            );
+            let script = script.split("\n\n").next().unwrap();
+            assert!(!script.contains("${{"), "{name}: expressions are pasted as source:\n{script}");
         }
     }
 }
