@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use pollux_config::env::Env;
@@ -12,7 +11,7 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::hex;
 use pollux_host::peer;
-use pollux_serve::{Head, Response, SecretDigest, StatusCode, header, random_secret};
+use pollux_serve::{Head, Response, SecretDigest, StatusCode, header, random_secret, read_secret_file};
 
 use crate::options::{is_loopback, is_name};
 
@@ -79,16 +78,7 @@ impl Access {
     fn read(&mut self, file: &Path) -> Result<(), Failure> {
         let access = self;
         let shown = format!("token file `{}`", file.display());
-        let unreadable = |error: std::io::Error| {
-            Failure::new(ExitKind::Config, format!("could not read {shown}")).because(&error)
-        };
-        let mode = std::fs::metadata(file).map_err(unreadable)?.permissions().mode();
-        if mode & 0o077 != 0 {
-            return Err(
-                bad(&shown, "other users can read it").hint(format!("run `chmod 600 {}`", file.display()))
-            );
-        }
-        let text = std::fs::read_to_string(file).map_err(unreadable)?;
+        let text = read_secret_file(file)?;
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -148,11 +138,7 @@ impl Access {
             }
             return Ok(Caller { owner: LOCAL.to_owned(), peer: head.peer });
         }
-        let given = head.header("authorization").and_then(|value| {
-            let (scheme, token) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| SecretDigest::of(token.trim()))
-        });
-        let owner = given.and_then(|given| {
+        let owner = head.bearer().and_then(|given| {
             // Every token is compared, so that the time tells nothing about them.
             let matching = self.tokens.iter().filter(|(_, known)| *known == given);
             matching.map(|(owner, _)| owner.clone()).fold(None, |_, owner| Some(owner))
@@ -235,6 +221,7 @@ mod tests {
     #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
 
     use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
 
     use pollux_serve::{HeaderMap, Method, Query};

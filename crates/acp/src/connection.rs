@@ -123,7 +123,7 @@ impl Server {
 
     fn begin_prompt(&self, params: &Value) -> Result<Begun, RpcError> {
         let session = self.session(crate::params::text(params, "sessionId")?)?;
-        let prompt = prompt::read(params.get("prompt").unwrap_or(&Value::Null))?;
+        let prompt = prompt::read("prompt", params.get("prompt").unwrap_or(&Value::Null))?;
         let answer = session.begin(prompt.typed)?;
         for address in prompt.unread {
             session.tell_unread(&address);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pollux_domain::approval::ApprovalMode;
-use pollux_domain::event::{Op, OpResult, RequestId, TurnEnd};
+use pollux_domain::event::{Op, OpResult, RequestId, TurnEnd, WaitingPrompt};
 use pollux_domain::failure::Failure;
 use pollux_domain::id::CallId;
 use pollux_domain::model::{FinishReason, Usage};
@@ -46,9 +46,15 @@ pub(crate) struct SessionState {
     /// Messages of earlier runs, until they are sent.
     pub(crate) history: Vec<RecordedItem>,
     pub(crate) prompt: Option<ActivePrompt>,
+    /// A turn runs that is not this client's prompt: one that waited, or another front end's.
+    pub(crate) is_joined: bool,
+    /// Prompts that wait for the running turn.
+    pub(crate) queue: Vec<WaitingPrompt>,
     /// Operations that wait for their result.
     pub(crate) asked: HashMap<RequestId, oneshot::Sender<OpResult>>,
     next_ask: u64,
+    /// Tells the operations of this session apart from those of other front ends.
+    asks_as: String,
     /// Open permission requests and questions.
     pub(crate) questions: HashMap<CallId, CancellationToken>,
     /// The commands as last sent.
@@ -87,7 +93,8 @@ impl Session {
         opened: oneshot::Sender<Result<(), Failure>>,
         replay: bool,
     ) -> Rc<Self> {
-        let state = SessionState { opened: Some(opened), replay, ..SessionState::default() };
+        let asks_as = RequestId::random().as_str().to_owned();
+        let state = SessionState { opened: Some(opened), replay, asks_as, ..SessionState::default() };
         let (state, over) = (RefCell::new(state), CancellationToken::new());
         Rc::new(Self { updates, files, terminals, input, state, over })
     }
@@ -127,9 +134,15 @@ impl Session {
         Ok(receiver)
     }
 
-    /// Cancels the running prompt, if there is one.
+    /// Cancels what runs, if anything does.
     pub(crate) fn cancel(&self) {
-        let cancelled = self.state.borrow().prompt.as_ref().map(|prompt| prompt.cancelled.clone());
+        let (cancelled, is_joined) = {
+            let state = self.state.borrow();
+            (state.prompt.as_ref().map(|prompt| prompt.cancelled.clone()), state.is_joined)
+        };
+        if cancelled.is_none() && is_joined {
+            self.send(Input::Interrupt);
+        }
         if let Some(cancelled) = cancelled
             && !cancelled.is_cancelled()
         {
@@ -196,16 +209,52 @@ impl Session {
 
     /// Sends an operation and waits for its result.
     pub(crate) async fn ask(&self, op: Op) -> Result<OpResult, RpcError> {
-        let (sender, receiver) = oneshot::channel();
-        let id = {
-            let mut state = self.state.borrow_mut();
-            state.next_ask += 1;
-            let id = RequestId::new(format!("acp-{}", state.next_ask));
-            state.asked.insert(id.clone(), sender);
-            id
-        };
+        let (id, receiver) = self.expect_answer();
         self.send(Input::Ask(id, op));
         receiver.await.map_err(|_| RpcError::internal("The session has ended"))
+    }
+
+    /// Puts a prompt behind those that wait for the running turn; its id, and whether it waits or runs.
+    pub(crate) async fn queue(&self, prompt: Typed) -> Result<(RequestId, OpResult), RpcError> {
+        let (id, receiver) = self.expect_answer();
+        self.send(Input::Queue(id.clone(), Box::new(prompt)));
+        let result = receiver.await.map_err(|_| RpcError::internal("The session has ended"))?;
+        Ok((id, result))
+    }
+
+    /// The prompts that wait now; those that were just added are.
+    pub(crate) fn queue_changed(&self, waiting: &[WaitingPrompt]) {
+        let mut state = self.state.borrow_mut();
+        state.queue = waiting.to_vec();
+        for prompt in waiting {
+            if let Some(asked) = state.asked.remove(&prompt.id) {
+                let _ = asked.send(OpResult::Accepted);
+            }
+        }
+    }
+
+    /// Notes that a turn began; returns whether it is not this client's prompt.
+    pub(crate) fn joins(&self) -> bool {
+        let mut state = self.state.borrow_mut();
+        let is_own = state.prompt.as_ref().is_some_and(|prompt| prompt.is_taken);
+        state.is_joined |= !is_own;
+        state.is_joined
+    }
+
+    /// The conversation keeps the prompt until the running turn has ended.
+    pub(crate) fn is_deferred(&self) {
+        if let Some(prompt) = self.state.borrow_mut().prompt.as_mut() {
+            prompt.is_taken = false;
+        }
+    }
+
+    fn expect_answer(&self) -> (RequestId, oneshot::Receiver<OpResult>) {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state.borrow_mut();
+        state.next_ask += 1;
+        let id = RequestId::new(format!("{}-{}", state.asks_as, state.next_ask));
+        state.asked.insert(id.clone(), sender);
+        (id, receiver)
     }
 
     /// Ends the conversation and waits until it has freed everything.
@@ -278,7 +327,8 @@ fn quota(usage: &[(String, Usage)]) -> Value {
 
 impl Driver for Session {
     fn is_busy(&self) -> bool {
-        self.state.borrow().prompt.as_ref().is_some_and(|prompt| prompt.is_taken)
+        let state = self.state.borrow();
+        state.is_joined || state.prompt.as_ref().is_some_and(|prompt| prompt.is_taken)
     }
 
     fn taken(&self) {

@@ -239,7 +239,7 @@ impl Conversation {
             let event = tokio::select! {
                 biased;
                 wish = front.wish(), if !leaving => {
-                    if self.grant(wish, &mut leaving).is_break() {
+                    if self.grant(wish, &mut leaving, front).await.is_break() {
                         return Ok(Turned::Leaving);
                     }
                     continue;
@@ -266,17 +266,27 @@ impl Conversation {
             if let Some(end) = end {
                 return Ok(if leaving { Turned::Leaving } else { Turned::Ended(end) });
             }
-            if wish.is_some_and(|wish| self.grant(wish, &mut leaving).is_break()) {
+            if let Some(wish) = wish
+                && self.grant(wish, &mut leaving, front).await.is_break()
+            {
                 return Ok(Turned::Leaving);
             }
         }
     }
 
-    fn grant(&self, wish: TurnRequest, leaving: &mut bool) -> ControlFlow<()> {
+    async fn grant(
+        &self,
+        wish: TurnRequest,
+        leaving: &mut bool,
+        front: &mut dyn TurnFront,
+    ) -> ControlFlow<()> {
         let op = match wish {
             TurnRequest::Ask(op) => op,
             TurnRequest::AskAs(id, op) => {
-                let _ = self.ask_as(id, op);
+                if let Err(refusal) = self.ask_as(id.clone(), op) {
+                    let (by, result) = (self.session.id().clone(), OpResult::Refused(refusal));
+                    front.event(&Event::Acknowledged { id, by, result }).await;
+                }
                 return ControlFlow::Continue(());
             }
             // The turn goes on without this front end.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::body::ResponseBody;
+use crate::secret::SecretDigest;
 
 /// A request before its body is read.
 #[derive(Debug, Clone)]
@@ -47,6 +48,19 @@ impl Head {
     /// A header as text; `None` if it is missing or not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The only value of a header; `None` if it is missing, twice or not text.
+    pub fn only(&self, name: &str) -> Option<&str> {
+        let mut values = self.headers.get_all(name).iter();
+        let value = values.next()?.to_str().ok()?;
+        values.next().is_none().then_some(value)
+    }
+
+    /// The digest of the bearer token that the client shows.
+    pub fn bearer(&self) -> Option<SecretDigest> {
+        let (scheme, token) = self.header("authorization")?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| SecretDigest::of(token.trim()))
     }
 }
 

@@ -1,5 +1,10 @@
 //! Secrets that clients show, and what a server keeps of them.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
@@ -26,6 +31,20 @@ impl PartialEq for SecretDigest {
 /// A new secret of 244 random bits, as 64 letters and digits.
 pub fn random_secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
+}
+
+/// The text of a file with secrets, which other users must not be able to read.
+pub fn read_secret_file(file: &Path) -> Result<String, Failure> {
+    let shown = file.display();
+    let unreadable = |error: std::io::Error| {
+        Failure::new(ExitKind::Config, format!("could not read token file `{shown}`")).because(&error)
+    };
+    let mode = std::fs::metadata(file).map_err(unreadable)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let why = format!("cannot use token file `{shown}`: other users can read it");
+        return Err(Failure::new(ExitKind::Config, why).hint(format!("run `chmod 600 {shown}`")));
+    }
+    std::fs::read_to_string(file).map_err(unreadable)
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use pollux_domain::event::Op;
+use pollux_domain::session_title;
 use pollux_front::remote::Activity;
 use pollux_host::RecordedItem;
 use pollux_host::request::{Resumed, SessionChoice};
@@ -68,6 +70,45 @@ async fn reopen(server: &Rc<Server>, params: &Value, replay: bool, fork: bool) -
     let choice = SessionChoice::Resume(resumed);
     let opening = Opening { attached, ..opening(server, params, folder, choice, replay)? };
     opened(server, opening, fork).await
+}
+
+/// Joins a session of the core by its id alone; its messages are sent first, as by `session/load`.
+pub(super) async fn attach(server: &Rc<Server>, params: &Value) -> Result<Reply, RpcError> {
+    let id = text(params, "sessionId")?;
+    if server.session(id).is_ok() {
+        return Err(RpcError::invalid_request(format!("Session {id} is already open in this connection")));
+    }
+    let Some(saved) = saved(server, None, id)? else { return Err(RpcError::no_such_session(id)) };
+    let folder = saved.folder.as_ref().map(PathBuf::from).filter(|folder| folder.is_dir());
+    let (Some(folder), Some(history)) = (folder, elsewhere(server, &saved, true).await) else {
+        let why = format!("Session {id} does not run in the core; use `session/load`");
+        return Err(RpcError::invalid_params("sessionId", why));
+    };
+    let choice = SessionChoice::Resume(Resumed { which: id.to_owned(), ..Resumed::default() });
+    let opening = opening(server, params, folder, choice, true)?;
+    opened(server, Opening { attached: Some(history), ..opening }, true).await
+}
+
+/// Gives a session a title, open or not. It is stored before the answer.
+pub(super) async fn set_title(server: &Rc<Server>, params: &Value) -> Result<Reply, RpcError> {
+    let id = text(params, "sessionId")?;
+    let title = session_title::checked(text(params, "title")?)
+        .map_err(|error| RpcError::invalid_params("title", error.to_string()))?;
+    if let Ok(session) = server.session(id) {
+        super::change(&session, Op::SetTitle(title.to_owned()), "title").await?;
+        return Ok(json!({"title": title}).into());
+    }
+    let Some(saved) = saved(server, None, id)? else { return Err(RpcError::no_such_session(id)) };
+    if let Some(pid) = saved.used_by() {
+        return Err(in_use(id, pid));
+    }
+    saved.set_title(title).map_err(|failure| RpcError::from(&failure))?;
+    Ok(json!({"title": title}).into())
+}
+
+fn in_use(id: &str, pid: u32) -> RpcError {
+    let data = json!({"field": "sessionId", "pid": pid});
+    RpcError::invalid_params("sessionId", format!("Session {id} is in use by process {pid}")).with_data(data)
 }
 
 /// The messages of a session that runs in the core, if it does. Those of its running turn come as events.
@@ -145,9 +186,7 @@ pub(super) async fn delete(server: &Rc<Server>, params: &Value) -> Result<Reply,
     }
     if let Some(saved) = saved(server, None, id)? {
         if let Some(pid) = saved.used_by() {
-            let why = format!("Session {id} is in use by process {pid}");
-            let data = json!({"field": "sessionId", "pid": pid});
-            return Err(RpcError::invalid_params("sessionId", why).with_data(data));
+            return Err(in_use(id, pid));
         }
         saved.delete().map_err(|failure| RpcError::from(&failure))?;
     }
