@@ -386,7 +386,15 @@ impl FrontEnd for Editor {
 
     fn input(&mut self) -> Pending<'_, Input> {
         let session = Rc::clone(&self.session);
-        Box::pin(async move { self.inbox.next(&*session).await })
+        Box::pin(async move {
+            loop {
+                let input = self.inbox.next(&*session).await;
+                // A prompt that was cancelled while it waited is not carried out.
+                if !matches!(input, Input::Prompt(_)) || !session.drop_if_cancelled() {
+                    return input;
+                }
+            }
+        })
     }
 
     fn queue_prompt(&mut self, prompt: String) {

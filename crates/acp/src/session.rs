@@ -233,6 +233,15 @@ impl Session {
         }
     }
 
+    /// Answers the prompt if the client has cancelled it; returns whether it did.
+    pub(crate) fn drop_if_cancelled(&self) -> bool {
+        let is_cancelled = self.cancelled().is_cancelled() && self.has_prompt();
+        if is_cancelled {
+            self.settle(true);
+        }
+        is_cancelled
+    }
+
     /// Notes that a turn began; returns whether it is not this client's prompt.
     pub(crate) fn joins(&self) -> bool {
         let mut state = self.state.borrow_mut();

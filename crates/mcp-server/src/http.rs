@@ -202,15 +202,11 @@ impl McpSite {
         if !kind.trim().eq_ignore_ascii_case("application/json") {
             return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be `application/json`"));
         }
-        let bad = |error: &RpcError| {
-            let answer = json!({"jsonrpc": "2.0", "id": null, "error": error.to_json()});
-            Box::new(Response::json(StatusCode::BAD_REQUEST, &answer))
-        };
         let Some(message) = message(&InputLine::Whole(request.body.to_vec()), LIMITS.body) else {
-            return Err(bad(&RpcError::invalid_request("A message must be a JSON object")));
+            return Err(refuse(StatusCode::BAD_REQUEST, "a message must be a JSON object"));
         };
         match message {
-            Incoming::Bad { error, .. } => Err(bad(&error)),
+            Incoming::Bad { error, .. } => Err(refuse(StatusCode::BAD_REQUEST, &error.message)),
             Incoming::Request { id, method, params } if method == "initialize" => {
                 self.introduce(&id, &params)
             }
@@ -360,8 +356,10 @@ fn check_origin(head: &Head) -> Result<(), Box<Response>> {
     Err(refuse(StatusCode::FORBIDDEN, "requests from web pages are not allowed"))
 }
 
+/// A refusal in the words of the protocol.
 fn refuse(status: StatusCode, why: &str) -> Box<Response> {
-    Box::new(Response::json(status, &json!({"error": why})))
+    let error = RpcError::invalid_request(why).to_json();
+    Box::new(Response::json(status, &json!({"jsonrpc": "2.0", "id": null, "error": error})))
 }
 
 #[cfg(test)]

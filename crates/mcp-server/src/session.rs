@@ -120,10 +120,11 @@ impl Session {
     pub(crate) async fn declarations(&mut self) -> Result<Vec<Value>, String> {
         self.send(&json!({"type": "describe", "declarations": true})).await?;
         while let Some(mut event) = self.next().await {
-            match (kind(&event), event.get_mut("declarations").map(Value::take)) {
-                ("ERROR", _) => return Err(text(&event, "message").to_owned()),
-                (_, Some(Value::Array(declarations))) => return Ok(declarations),
-                _ => {}
+            if kind(&event) == "ERROR" {
+                return Err(text(&event, "message").to_owned());
+            }
+            if let Some(Value::Array(declarations)) = event.get_mut("declarations").map(Value::take) {
+                return Ok(declarations);
             }
         }
         Err(GONE.to_owned())

@@ -62,6 +62,7 @@ pub(crate) fn built_in(declaration: &Value, choice: &ToolChoice) -> Option<Value
         return None;
     }
     let reads = READS.contains(&kind) || kind == "fetch";
+    let reaches_out = ["fetch", "execute"].contains(&kind);
     Some(json!({
         "name": name,
         "title": text("title"),
@@ -70,7 +71,7 @@ pub(crate) fn built_in(declaration: &Value, choice: &ToolChoice) -> Option<Value
         "annotations": {
             "readOnlyHint": reads,
             "destructiveHint": !reads,
-            "openWorldHint": ["fetch", "execute"].contains(&kind),
+            "openWorldHint": reaches_out,
         },
     }))
 }

@@ -201,10 +201,19 @@ mod tests {
                 id: id.clone(),
                 name: "t".into(),
                 args: JsonObject::new(),
+                seal: None,
                 display_name: "T".into(),
                 description: "d".into(),
+                markdown: false,
             };
-            let reply = ReplyRecord { calls: vec![call(&first), call(&second)], ..ReplyRecord::default() };
+            let reply = ReplyRecord {
+                parts: Vec::new(),
+                thoughts: Vec::new(),
+                usage: None,
+                model: "m".into(),
+                origin: None,
+                calls: vec![call(&first), call(&second)],
+            };
             recorder.reply(&reply, now).unwrap();
             // Shorter, then longer: the places of the open calls move both ways.
             titles.set("x").unwrap();
