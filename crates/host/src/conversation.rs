@@ -216,8 +216,8 @@ impl Conversation {
 
     /// Runs an operation that starts a turn or a shell command until it ends.
     pub async fn turn(&mut self, op: Op, front: &mut dyn TurnFront) -> Result<Turned, Failure> {
-        // Another front end's turn may come first.
-        let waits = self.is_remote() && matches!(op, Op::Prompt { .. });
+        // Another front end's turn may come first, and prompts that wait.
+        let waits = matches!(op, Op::Prompt { .. });
         let asked = self.ask(op).map_err(|_| gone())?;
         self.follow(Some(asked), waits, front).await
     }
@@ -249,17 +249,15 @@ impl Conversation {
             };
             let wish = front.event(&event).await;
             let end = match &*event {
-                Event::PromptAccepted { by, .. } if waits && by == self.session.id() => {
-                    waits = false;
-                    None
-                }
                 Event::TurnEnded(_) | Event::ShellEnded(_) if waits => None,
                 Event::TurnEnded(end) => Some(Some(end.clone())),
                 Event::ShellEnded(_) => Some(None),
-                Event::Acknowledged { id, result: OpResult::Refused(refusal), .. }
-                    if asked.as_ref() == Some(id) =>
-                {
-                    return Err(Failure::new(ExitKind::Failure, refusal.message.clone()));
+                Event::Acknowledged { id, result, .. } if asked.as_ref() == Some(id) => {
+                    if let OpResult::Refused(refusal) = result {
+                        return Err(Failure::new(ExitKind::Failure, refusal.message.clone()));
+                    }
+                    waits = false;
+                    None
                 }
                 _ => None,
             };
