@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::program::Program;
 use crate::session::{Caller, Ended};
-use crate::sessions::{Places, Sessions};
+use crate::sessions::{PromptSlots, Sessions};
 use crate::tool_session::ToolSession;
 use crate::tools::{
     self, MemoryArguments, REPLY, RUN, ReplyArguments, RunArguments, SEARCH_MEMORY, SESSIONS,
@@ -48,9 +48,9 @@ struct Inner {
 }
 
 impl Handler {
-    pub(crate) fn new(program: Arc<Program>, client: Peer, places: Places) -> Self {
+    pub(crate) fn new(program: Arc<Program>, client: Peer, slots: PromptSlots) -> Self {
         Self(Arc::new(Inner {
-            sessions: Sessions::new(Arc::clone(&program), places),
+            sessions: Sessions::new(Arc::clone(&program), slots),
             built_in: ToolSession::new(Arc::clone(&program)),
             program,
             client,

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::LEAVING;
 use crate::handler::{Handler, VERSIONS};
 use crate::program::Program;
-use crate::sessions::Places;
+use crate::sessions::PromptSlots;
 
 const PATH: &str = "/mcp";
 const SESSION: &str = "mcp-session-id";
@@ -120,7 +120,7 @@ struct McpSite {
     token: SecretDigest,
     program: Arc<Program>,
     /// Shared by all clients.
-    places: Places,
+    slots: PromptSlots,
     clients: RefCell<HashMap<String, Rc<HttpClient>>>,
 }
 
@@ -191,7 +191,7 @@ impl McpSite {
             port,
             token: SecretDigest::of(token),
             program: Arc::new(program),
-            places: Places::default(),
+            slots: PromptSlots::default(),
             clients: RefCell::default(),
         }
     }
@@ -231,7 +231,7 @@ impl McpSite {
         let name = random_secret();
         // Nothing is sent outside of a request.
         let peer = Peer::new(Outbox::unwritten(), "notifications/cancelled");
-        let handler = Handler::new(Arc::clone(&self.program), peer, self.places.clone());
+        let handler = Handler::new(Arc::clone(&self.program), peer, self.slots.clone());
         let result = handler.initialize(params);
         let client = HttpClient { handler, last: Cell::new(Instant::now()), busy: Cell::new(0) };
         self.clients.borrow_mut().insert(name.clone(), Rc::new(client));

@@ -29,7 +29,7 @@ use pollux_front::stdio::Outbox;
 use crate::handler::Handler;
 pub use crate::http::{HttpOptions, serve_http};
 pub use crate::program::Program;
-use crate::sessions::Places;
+use crate::sessions::PromptSlots;
 pub use crate::tools::ToolChoice;
 
 /// How long sessions may take to end when the client is gone.
@@ -42,7 +42,7 @@ pub fn serve(program: Program, input: OwnedFd, output: OwnedFd) -> io::Result<Ex
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let client = Peer::new(Outbox::start(File::from(output)), "notifications/cancelled");
-        let handler = Handler::new(Arc::new(program), client.clone(), Places::default());
+        let handler = Handler::new(Arc::new(program), client.clone(), PromptSlots::default());
         handler.serve(messages(File::from(input))).await;
         let _ = tokio::time::timeout(LEAVING, handler.close()).await;
         let _ = client.outbox().flush(FLUSHING);

@@ -21,14 +21,14 @@ pub(crate) struct Sessions {
     /// The one opened last is at the end.
     open: Arc<Mutex<VecDeque<OpenSession>>>,
     /// Prompts that may run at the same time: each has a process.
-    running: Places,
+    running: PromptSlots,
 }
 
 /// Room for prompts that run at the same time, shared by all clients.
 #[derive(Clone)]
-pub(crate) struct Places(Arc<Semaphore>);
+pub(crate) struct PromptSlots(Arc<Semaphore>);
 
-impl Default for Places {
+impl Default for PromptSlots {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(MAX_OPEN)))
     }
@@ -42,7 +42,7 @@ struct OpenSession {
 }
 
 impl Sessions {
-    pub(crate) fn new(program: Arc<Program>, running: Places) -> Self {
+    pub(crate) fn new(program: Arc<Program>, running: PromptSlots) -> Self {
         Self { program, open: Arc::default(), running }
     }
 
