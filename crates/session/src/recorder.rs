@@ -16,7 +16,7 @@ pub use resume::ResumeError;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use pollux_domain::JsonObject;
 use pollux_domain::budget::Spent;
@@ -204,7 +204,7 @@ impl Recorder {
 
     /// A handle for the session's title, which also works while the recorder is in use elsewhere.
     pub fn title_writer(&self) -> TitleWriter {
-        TitleWriter(Arc::clone(&self.recording))
+        TitleWriter(Arc::downgrade(&self.recording))
     }
 
     /// Whether messages are recorded with what was spent.
@@ -387,14 +387,15 @@ impl Recorder {
     }
 }
 
-/// Changes the title of a session that is being recorded.
+/// Changes the title of a session that is being recorded. It does not keep the session's file open.
 #[derive(Debug, Clone)]
-pub struct TitleWriter(Arc<Mutex<Recording>>);
+pub struct TitleWriter(Weak<Mutex<Recording>>);
 
 impl TitleWriter {
     /// Stores a title in place of another. Before the first message there is no file; the title then comes with it.
     pub fn set(&self, title: &str) -> Result<(), RecordError> {
-        let mut recording = self.0.locked();
+        let recording = self.0.upgrade().ok_or(RecordError::NotRecorded)?;
+        let mut recording = recording.locked();
         recording.convert()?;
         match &mut recording.target {
             Target::Open(file) => file.set_title(title),
