@@ -73,9 +73,12 @@ pub(crate) struct Facts {
     pub(crate) is_trusted: bool,
 }
 
+/// Answers a `session/prompt`. It does so at once, so that what follows the turn comes after the answer.
+pub(crate) type PromptAnswer = Box<dyn FnOnce(Result<Value, RpcError>)>;
+
 /// A `session/prompt` that is not answered yet.
 pub(crate) struct ActivePrompt {
-    answer: oneshot::Sender<Result<Value, RpcError>>,
+    answer: PromptAnswer,
     /// The conversation has it.
     pub(crate) is_taken: bool,
     /// The client cancelled it.
@@ -112,16 +115,13 @@ impl Session {
         let _ = self.input.send(input);
     }
 
-    /// Starts a prompt; refused while another runs.
-    pub(crate) fn begin(
-        &self,
-        prompt: Typed,
-    ) -> Result<oneshot::Receiver<Result<Value, RpcError>>, RpcError> {
+    /// Starts a prompt, which is answered when it has ended; at once if another runs. Returns whether it starts.
+    pub(crate) fn begin(&self, prompt: Typed, answer: PromptAnswer) -> bool {
         let mut state = self.state.borrow_mut();
         if state.prompt.is_some() {
-            return Err(RpcError::invalid_request("A prompt is already running in this session."));
+            answer(Err(RpcError::invalid_request("A prompt is already running in this session.")));
+            return false;
         }
-        let (answer, receiver) = oneshot::channel();
         state.prompt = Some(ActivePrompt {
             answer,
             is_taken: false,
@@ -131,7 +131,7 @@ impl Session {
         });
         drop(state);
         self.send(Input::Prompt(Box::new(prompt)));
-        Ok(receiver)
+        true
     }
 
     /// Cancels what runs, if anything does.
@@ -204,7 +204,7 @@ impl Session {
         let result = reason.map(
             |reason| json!({"stopReason": reason, "usage": total(&usage), "_meta": {"quota": quota(&usage)}}),
         );
-        let _ = answer.send(result);
+        answer(result);
     }
 
     /// Sends an operation and waits for its result.
