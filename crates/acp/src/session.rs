@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pollux_domain::approval::ApprovalMode;
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode};
 use pollux_domain::event::{Op, OpResult, RequestId, TurnEnd, WaitingPrompt};
 use pollux_domain::failure::Failure;
 use pollux_domain::id::CallId;
@@ -56,10 +57,20 @@ pub(crate) struct SessionState {
     /// Tells the operations of this session apart from those of other front ends.
     asks_as: String,
     /// Open permission requests and questions.
-    pub(crate) questions: HashMap<CallId, CancellationToken>,
+    pub(crate) questions: HashMap<CallId, OpenQuestion>,
     /// The commands as last sent.
     pub(crate) commands: Vec<Value>,
 }
+
+/// A question that the client has not answered. Dropping what is in `asking` withdraws it.
+pub(crate) struct OpenQuestion {
+    pub(crate) settled: CancellationToken,
+    pub(crate) asking: AskedClient,
+}
+
+/// The client's answer to come, until the question is settled.
+pub(crate) type AskedClient = Rc<RefCell<Option<AnswerToCome>>>;
+type AnswerToCome = Pin<Box<dyn Future<Output = ApprovalAnswer>>>;
 
 /// What the client shows about a session.
 #[derive(Debug, Clone, Default)]
