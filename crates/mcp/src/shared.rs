@@ -37,7 +37,10 @@ const OF_TERMINALS: [&str; 12] = [
 
 /// Servers that run in this process, for all sessions that may share them. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct SharedServers(Arc<Mutex<Vec<(String, Arc<RunningServer>)>>>);
+pub struct SharedServers(Arc<Mutex<Vec<NamedServer>>>);
+
+/// A server by the name of everything that it was started with.
+type NamedServer = (String, Arc<RunningServer>);
 
 /// A server that is started, or will be.
 pub(crate) struct RunningServer {
@@ -58,7 +61,7 @@ pub(crate) struct Start {
 }
 
 /// The servers while nobody else looks.
-pub(crate) struct Held<'a>(MutexGuard<'a, Vec<(String, Arc<RunningServer>)>>);
+pub(crate) struct Held<'a>(MutexGuard<'a, Vec<NamedServer>>);
 
 impl SharedServers {
     pub(crate) fn hold(&self) -> Held<'_> {
