@@ -29,8 +29,11 @@ struct Inner {
     /// Shared by all ways to the same client, as the requests are.
     next_id: Arc<AtomicU64>,
     /// Unanswered requests; `None` once the client is gone.
-    waiting: Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>>,
+    waiting: Arc<Mutex<Option<Unanswered>>>,
 }
+
+/// Requests by their ids.
+type Unanswered = HashMap<u64, oneshot::Sender<Answer>>;
 
 /// The result of a request, or the client's error.
 pub type Answer = Result<Value, Value>;
