@@ -10,7 +10,7 @@ use pollux_domain::failure::Failure;
 use pollux_domain::hex;
 use pollux_host::peer;
 use pollux_net::access_tokens::{Claims, TokenError, TokenVerifier};
-use pollux_serve::{Head, Response, SecretDigest, StatusCode, header, random_secret};
+use pollux_serve::{Head, Response, SecretDigest, StatusCode, header, random_secret, read_secret_file};
 
 use crate::options::{is_loopback, is_name};
 use crate::secret_file;
@@ -93,7 +93,7 @@ impl Access {
     fn read(&mut self, file: &Path) -> Result<(), Failure> {
         let access = self;
         let shown = format!("token file `{}`", file.display());
-        let text = secret_file::read(file, "token file")?;
+        let text = read_secret_file(file, "token file")?;
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -171,11 +171,7 @@ impl Access {
             }
             return Ok(Caller { owner: LOCAL.to_owned(), subject: None, peer: head.peer });
         }
-        let given = head.header("authorization").and_then(|value| {
-            let (scheme, token) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-        });
-        let Some(token) = given else { return Err(Box::new(unauthorized(None))) };
+        let Some(token) = head.bearer() else { return Err(Box::new(unauthorized(None))) };
         let digest = SecretDigest::of(token);
         // Every token is compared, so that the time tells nothing about them.
         let matching = self.tokens.iter().filter(|(_, known)| *known == digest);

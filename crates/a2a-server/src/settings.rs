@@ -14,7 +14,7 @@ use pollux_net::access_tokens::{KeySource, TokenRules, TokenVerifier};
 use pollux_net::client::{ClientOptions, client};
 use pollux_net::guarded::system_resolver;
 use pollux_net::jws::SigningKey;
-use pollux_serve::random_secret;
+use pollux_serve::{random_secret, read_secret_file};
 use serde_json::Value;
 
 use crate::options::ServeOptions;
@@ -90,7 +90,7 @@ impl A2aSettings {
     /// The key that signs the card, if one is named.
     pub(crate) fn signing_key(&self, env: &Env) -> Result<Option<SigningKey>, Failure> {
         let Some(file) = &self.signing_key else { return Ok(None) };
-        let pem = Secret::new(secret_file::read(&env.cwd().join(file), "signing key")?);
+        let pem = Secret::new(read_secret_file(&env.cwd().join(file), "signing key")?);
         let hint = "create one with `openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256`";
         let key = SigningKey::read(&pem);
         key.map(Some).map_err(|error| Failure::from_error(ExitKind::Config, &error).hint(hint))
@@ -117,7 +117,7 @@ impl A2aSettings {
                     let text = format!("could not create the key file `{}`", file.display());
                     Failure::new(ExitKind::Config, text).because(&error).hint("set `a2a.cluster.secret`")
                 })?;
-                Secret::new(secret_file::read(file, "key file")?.trim())
+                Secret::new(read_secret_file(file, "key file")?.trim())
             }
         };
         let failed = || Failure::new(ExitKind::Failure, "could not make a key for webhooks");

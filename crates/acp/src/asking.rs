@@ -1,6 +1,9 @@
 //! Questions to the person at the client: permissions, forms and choices.
 
+use std::cell::RefCell;
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::Poll;
 
 use pollux_domain::approval::{
     ApprovalAnswer, ApprovalRequest, Offer, Outcome, Question, QuestionForm, Subject,
@@ -11,7 +14,7 @@ use pollux_front::input::Input;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::session::Session;
+use crate::session::{AskedClient, OpenQuestion, Session};
 use crate::tool_call;
 
 /// The optionId of a plain no.
@@ -21,24 +24,36 @@ const REJECTED: &str = "The user rejected this call.";
 
 /// Asks the client for the answer to an approval request; it reaches the conversation as input.
 pub(crate) fn ask(session: &Rc<Session>, request: &ApprovalRequest) {
-    let settled = CancellationToken::new();
-    session.state.borrow_mut().questions.insert(request.call.clone(), settled.clone());
-    let (session, request) = (Rc::clone(session), request.clone());
+    let (settled, call) = (CancellationToken::new(), request.call.clone());
+    let answer = {
+        let (session, request) = (Rc::clone(session), request.clone());
+        async move { answer(&session, &request).await }
+    };
+    let asking: AskedClient = Rc::new(RefCell::new(Some(Box::pin(answer))));
+    let open = OpenQuestion { settled: settled.clone(), asking: Rc::clone(&asking) };
+    session.state.borrow_mut().questions.insert(call.clone(), open);
+    let session = Rc::clone(session);
     tokio::task::spawn_local(async move {
-        let answer = tokio::select! {
+        let answer = poll_fn(|context| match asking.borrow_mut().as_mut() {
+            Some(answer) => answer.as_mut().poll(context),
+            None => Poll::Pending,
+        });
+        tokio::select! {
             biased;
-            // Someone else answered, or the turn was cancelled: the request is withdrawn.
-            () = settled.cancelled() => return,
-            answer = answer(&session, &request) => answer,
-        };
-        session.send(Input::Decide { call: request.call, answer });
+            // Someone else answered, or the turn was cancelled.
+            () = settled.cancelled() => {}
+            answer = answer => session.send(Input::Decide { call, answer }),
+        }
     });
 }
 
 /// An approval was settled; the client need not answer any more.
 pub(crate) fn settled(session: &Session, call: &pollux_domain::id::CallId) {
-    if let Some(settled) = session.state.borrow_mut().questions.remove(call) {
+    let question = session.state.borrow_mut().questions.remove(call);
+    if let Some(OpenQuestion { settled, asking }) = question {
         settled.cancel();
+        // At once, so that the client is told before the prompt is answered.
+        asking.borrow_mut().take();
     }
 }
 

@@ -7,20 +7,18 @@ use pollux_domain::exit::{ExitKind, Received};
 use pollux_front::rpc::{Incoming, RpcError};
 use pollux_front::signals::Signals;
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::methods;
+use crate::prompt::{self, Prompt};
 use crate::server::{Reply, Server};
-use crate::session::Session;
-use crate::{methods, prompt};
+use crate::session::{PromptAnswer, Session};
 
 /// How long conversations may take to end when the client is gone.
 const LEAVING: Duration = Duration::from_millis(1_700);
 /// How long the last lines may take to be written.
 const FLUSHING: Duration = Duration::from_millis(200);
-
-/// A prompt that runs, and its answer to come.
-type Begun = (Rc<Session>, oneshot::Receiver<Result<Value, RpcError>>);
 
 impl Server {
     /// Serves until the client leaves or a signal arrives.
@@ -97,9 +95,7 @@ impl Server {
         let cancelled = CancellationToken::new();
         self.running.borrow_mut().insert(id.clone(), cancelled.clone());
         if method == "session/prompt" {
-            // Begun at once, so that a cancel that follows finds it.
-            let begun = self.begin_prompt(&params);
-            return self.spawn_prompt(id, begun, cancelled);
+            return self.prompt(id, &params, cancelled);
         }
         let server = Rc::clone(self);
         tokio::task::spawn_local(async move {
@@ -121,42 +117,37 @@ impl Server {
         });
     }
 
-    fn begin_prompt(&self, params: &Value) -> Result<Begun, RpcError> {
-        let session = self.session(crate::params::text(params, "sessionId")?)?;
-        let prompt = prompt::read(params.get("prompt").unwrap_or(&Value::Null))?;
-        let answer = session.begin(prompt.typed)?;
-        for address in prompt.unread {
-            session.tell_unread(&address);
+    /// Begins a prompt at once, so that a cancel that follows finds it.
+    fn prompt(self: &Rc<Self>, id: String, params: &Value, cancelled: CancellationToken) {
+        let done = CancellationToken::new();
+        let answer: PromptAnswer = {
+            let (server, done) = (Rc::clone(self), done.clone());
+            Box::new(move |result| {
+                done.cancel();
+                server.running.borrow_mut().remove(&id);
+                server.client.answer(&id, result);
+            })
+        };
+        let (session, prompt) = match self.read_prompt(params) {
+            Ok(read) => read,
+            Err(error) => return answer(Err(error)),
+        };
+        if !session.begin(prompt.typed, answer) {
+            return;
         }
-        Ok((session, answer))
+        prompt.unread.iter().for_each(|address| session.tell_unread(address));
+        tokio::task::spawn_local(async move {
+            tokio::select! {
+                biased;
+                () = done.cancelled() => {}
+                () = cancelled.cancelled() => session.cancel(),
+            }
+        });
     }
 
-    fn spawn_prompt(
-        self: &Rc<Self>,
-        id: String,
-        begun: Result<Begun, RpcError>,
-        cancelled: CancellationToken,
-    ) {
-        let (session, mut answer) = match begun {
-            Ok(begun) => begun,
-            Err(error) => {
-                self.running.borrow_mut().remove(&id);
-                return self.client.answer(&id, Err(error));
-            }
-        };
-        let server = Rc::clone(self);
-        tokio::task::spawn_local(async move {
-            let gone = || Err(RpcError::internal("The session has ended"));
-            let result = tokio::select! {
-                biased;
-                answer = &mut answer => answer.unwrap_or_else(|_| gone()),
-                () = cancelled.cancelled() => {
-                    session.cancel();
-                    answer.await.unwrap_or_else(|_| gone())
-                }
-            };
-            server.running.borrow_mut().remove(&id);
-            server.client.answer(&id, result);
-        });
+    fn read_prompt(&self, params: &Value) -> Result<(Rc<Session>, Prompt), RpcError> {
+        let session = self.session(crate::params::text(params, "sessionId")?)?;
+        let prompt = prompt::read("prompt", params.get("prompt").unwrap_or(&Value::Null))?;
+        Ok((session, prompt))
     }
 }

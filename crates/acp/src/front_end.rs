@@ -204,6 +204,7 @@ impl Editor {
                 "title": one_line(title),
                 "updatedAt": SystemClock.now().to_iso(),
             })),
+            Event::QueueChanged(waiting) => self.session.queue_changed(waiting),
             Event::Compressing { id } if self.session.updates.client.can().compaction => self.send(json!({
                 "sessionUpdate": "compaction_update",
                 "compactionId": id,
@@ -288,7 +289,14 @@ impl FrontEnd for Editor {
     fn event(&mut self, event: &Event) {
         self.console.export(event);
         match event {
-            Event::StepBegan { message } => self.message.clone_from(message),
+            Event::PromptAccepted { typed, message, .. } if self.session.joins() => {
+                let message = message.as_deref().unwrap_or_default();
+                self.session.updates.text("user_message_chunk", message, typed);
+            }
+            Event::StepBegan { message } => {
+                self.session.joins();
+                self.message.clone_from(message);
+            }
             Event::Text(text) => self.session.updates.text("agent_message_chunk", &self.message, text),
             Event::Thought(thought) => {
                 let text = match thought.subject.is_empty() {
@@ -342,7 +350,9 @@ impl FrontEnd for Editor {
     fn terminal_sequence(&mut self, _sequence: &str) {}
 
     fn turn_ended(&mut self, end: &TurnEnd) {
-        if let Some(prompt) = self.session.state.borrow_mut().prompt.as_mut() {
+        let mut state = self.session.state.borrow_mut();
+        state.is_joined = false;
+        if let Some(prompt) = state.prompt.as_mut().filter(|prompt| prompt.is_taken) {
             prompt.end = Some(end.clone());
         }
     }
@@ -376,7 +386,15 @@ impl FrontEnd for Editor {
 
     fn input(&mut self) -> Pending<'_, Input> {
         let session = Rc::clone(&self.session);
-        Box::pin(async move { self.inbox.next(&*session).await })
+        Box::pin(async move {
+            loop {
+                let input = self.inbox.next(&*session).await;
+                // A prompt that was cancelled while it waited is not carried out.
+                if !matches!(input, Input::Prompt(_)) || !session.drop_if_cancelled() {
+                    return input;
+                }
+            }
+        })
     }
 
     fn queue_prompt(&mut self, prompt: String) {
@@ -384,6 +402,9 @@ impl FrontEnd for Editor {
     }
 
     fn defer(&mut self, input: Input) {
+        if matches!(input, Input::Prompt(_)) {
+            self.session.is_deferred();
+        }
         self.inbox.defer(input);
     }
 

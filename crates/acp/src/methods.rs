@@ -1,6 +1,7 @@
 //! The methods that a client can call.
 
 mod auth;
+mod extensions;
 mod sessions;
 
 use std::rc::Rc;
@@ -11,16 +12,13 @@ use serde_json::{Value, json};
 
 use crate::client::Capabilities;
 use crate::options;
-use crate::params::{optional, text};
+use crate::params::text;
 use crate::server::{Reply, Server};
 use crate::session::Session;
 use pollux_front::rpc::RpcError;
 
 /// The version of the protocol that is spoken.
 const PROTOCOL: u64 = 1;
-
-/// Ours: lists the prompts of a session, or removes one and what follows it.
-const REWIND: &str = "_pollux/rewind";
 
 /// Runs a method.
 pub(crate) async fn call(server: &Rc<Server>, method: &str, params: &Value) -> Result<Reply, RpcError> {
@@ -36,6 +34,7 @@ pub(crate) async fn call(server: &Rc<Server>, method: &str, params: &Value) -> R
         "session/delete" => sessions::delete(server, params).await,
         "session/close" => sessions::close(server, params).await,
         "session/status" => sessions::status(server, params),
+        "session/set_title" => sessions::set_title(server, params).await,
         "session/set_mode" => {
             let session = server.session(text(params, "sessionId")?)?;
             set_mode(&session, text(params, "modeId")?, "modeId").await?;
@@ -47,8 +46,7 @@ pub(crate) async fn call(server: &Rc<Server>, method: &str, params: &Value) -> R
             Ok(json!({}).into())
         }
         "session/set_config_option" => set_config_option(server, params).await,
-        REWIND => rewind(server, params).await,
-        _ => Err(RpcError::no_such_method(method)),
+        _ => extensions::call(server, method, params).await,
     }
 }
 
@@ -79,10 +77,11 @@ pub(crate) fn initialize(server: &Server, params: &Value) -> Result<Value, RpcEr
                 "additionalDirectories": {},
                 "fork": {},
                 "status": {},
+                "title": {},
                 "systemPrompt": {},
             },
             "auth": {"logout": {}, "status": {}},
-            "_meta": {"pollux": {"methods": [REWIND]}},
+            "_meta": {"pollux": {"methods": extensions::METHODS}},
         },
         "authMethods": methods,
     }))
@@ -125,26 +124,4 @@ async fn set_config_option(server: &Rc<Server>, params: &Value) -> Result<Reply,
     }
     let facts = session.state.borrow().facts.clone();
     Ok(json!({"configOptions": options::config_options(&facts)}).into())
-}
-
-async fn rewind(server: &Rc<Server>, params: &Value) -> Result<Reply, RpcError> {
-    let session = server.session(text(params, "sessionId")?)?;
-    let Some(to) = optional(params, "to")? else {
-        return match session.ask(Op::Describe).await? {
-            OpResult::Conversation(view) => {
-                let prompts = view.prompts.iter();
-                let prompts: Vec<Value> =
-                    prompts.map(|prompt| json!({"id": prompt.message, "text": prompt.text})).collect();
-                Ok(json!({"prompts": prompts}).into())
-            }
-            _ => Err(RpcError::internal("The session cannot be described")),
-        };
-    };
-    if session.has_prompt() {
-        return Err(RpcError::invalid_request("A prompt is already running in this session."));
-    }
-    match session.ask(Op::Rewind { to: to.to_owned() }).await? {
-        OpResult::Refused(refusal) => Err(RpcError::invalid_params("to", refusal.message)),
-        _ => Ok(json!({"to": to}).into()),
-    }
 }

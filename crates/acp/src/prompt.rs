@@ -16,17 +16,14 @@ pub(crate) struct Prompt {
     pub(crate) unread: Vec<String>,
 }
 
-/// Reads the blocks of `session/prompt`. A link to a file becomes a mention, which is read like one that was typed.
-pub(crate) fn read(blocks: &Value) -> Result<Prompt, RpcError> {
+/// Reads the content blocks of a field. A link to a file becomes a mention, which is read like one that was typed.
+pub(crate) fn read(name: &str, blocks: &Value) -> Result<Prompt, RpcError> {
     let Some(blocks) = blocks.as_array() else {
-        return Err(RpcError::invalid_params("prompt", "`prompt` must be an array of content blocks"));
+        return Err(RpcError::invalid_params(name, format!("`{name}` must be an array of content blocks")));
     };
-    let mut prompt = Prompt {
-        typed: Typed { text: String::new(), parts: Vec::new(), may_be_shell: false, may_be_command: true },
-        unread: Vec::new(),
-    };
+    let mut prompt = Prompt { typed: Typed { may_be_command: true, ..Typed::default() }, unread: Vec::new() };
     for (index, block) in blocks.iter().enumerate() {
-        let field = format!("prompt[{index}]");
+        let field = format!("{name}[{index}]");
         take(block, &field, &mut prompt)?;
     }
     Ok(prompt)
@@ -96,7 +93,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_block_reaches_the_conversation() {
-        let prompt = read(&json!([
+        let prompt = read("prompt", &json!([
             {"type": "text", "text": "look at "},
             {"type": "resource_link", "name": "a b.rs", "uri": "file:///w/a%20b.rs#L10-20"},
             {"type": "resource_link", "name": "t", "uri": "zed:///thread/7"},
@@ -127,7 +124,7 @@ mod tests {
             ),
         ];
         for (blocks, field) in cases {
-            let Err(error) = read(&blocks) else { panic!("{field}") };
+            let Err(error) = read("prompt", &blocks) else { panic!("{field}") };
             assert_eq!((error.code, error.data), (-32602, Some(json!({"field": field}))));
         }
     }

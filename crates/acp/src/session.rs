@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pollux_domain::approval::ApprovalMode;
-use pollux_domain::event::{Op, OpResult, RequestId, TurnEnd};
+use pollux_domain::approval::{ApprovalAnswer, ApprovalMode};
+use pollux_domain::event::{Op, OpResult, RequestId, TurnEnd, WaitingPrompt};
 use pollux_domain::failure::Failure;
 use pollux_domain::id::CallId;
 use pollux_domain::model::{FinishReason, Usage};
@@ -46,14 +47,30 @@ pub(crate) struct SessionState {
     /// Messages of earlier runs, until they are sent.
     pub(crate) history: Vec<RecordedItem>,
     pub(crate) prompt: Option<ActivePrompt>,
+    /// A turn runs that is not this client's prompt: one that waited, or another front end's.
+    pub(crate) is_joined: bool,
+    /// Prompts that wait for the running turn.
+    pub(crate) queue: Vec<WaitingPrompt>,
     /// Operations that wait for their result.
     pub(crate) asked: HashMap<RequestId, oneshot::Sender<OpResult>>,
     next_ask: u64,
+    /// Tells the operations of this session apart from those of other front ends.
+    asks_as: String,
     /// Open permission requests and questions.
-    pub(crate) questions: HashMap<CallId, CancellationToken>,
+    pub(crate) questions: HashMap<CallId, OpenQuestion>,
     /// The commands as last sent.
     pub(crate) commands: Vec<Value>,
 }
+
+/// A question that the client has not answered. Dropping what is in `asking` withdraws it.
+pub(crate) struct OpenQuestion {
+    pub(crate) settled: CancellationToken,
+    pub(crate) asking: AskedClient,
+}
+
+/// The client's answer to come, until the question is settled.
+pub(crate) type AskedClient = Rc<RefCell<Option<AnswerToCome>>>;
+type AnswerToCome = Pin<Box<dyn Future<Output = ApprovalAnswer>>>;
 
 /// What the client shows about a session.
 #[derive(Debug, Clone, Default)]
@@ -67,9 +84,12 @@ pub(crate) struct Facts {
     pub(crate) is_trusted: bool,
 }
 
+/// Answers a `session/prompt`. It does so at once, so that what follows the turn comes after the answer.
+pub(crate) type PromptAnswer = Box<dyn FnOnce(Result<Value, RpcError>)>;
+
 /// A `session/prompt` that is not answered yet.
 pub(crate) struct ActivePrompt {
-    answer: oneshot::Sender<Result<Value, RpcError>>,
+    answer: PromptAnswer,
     /// The conversation has it.
     pub(crate) is_taken: bool,
     /// The client cancelled it.
@@ -87,7 +107,8 @@ impl Session {
         opened: oneshot::Sender<Result<(), Failure>>,
         replay: bool,
     ) -> Rc<Self> {
-        let state = SessionState { opened: Some(opened), replay, ..SessionState::default() };
+        let asks_as = RequestId::random().as_str().to_owned();
+        let state = SessionState { opened: Some(opened), replay, asks_as, ..SessionState::default() };
         let (state, over) = (RefCell::new(state), CancellationToken::new());
         Rc::new(Self { updates, files, terminals, input, state, over })
     }
@@ -105,16 +126,13 @@ impl Session {
         let _ = self.input.send(input);
     }
 
-    /// Starts a prompt; refused while another runs.
-    pub(crate) fn begin(
-        &self,
-        prompt: Typed,
-    ) -> Result<oneshot::Receiver<Result<Value, RpcError>>, RpcError> {
+    /// Starts a prompt, which is answered when it has ended; at once if another runs. Returns whether it starts.
+    pub(crate) fn begin(&self, prompt: Typed, answer: PromptAnswer) -> bool {
         let mut state = self.state.borrow_mut();
         if state.prompt.is_some() {
-            return Err(RpcError::invalid_request("A prompt is already running in this session."));
+            answer(Err(RpcError::invalid_request("A prompt is already running in this session.")));
+            return false;
         }
-        let (answer, receiver) = oneshot::channel();
         state.prompt = Some(ActivePrompt {
             answer,
             is_taken: false,
@@ -124,12 +142,18 @@ impl Session {
         });
         drop(state);
         self.send(Input::Prompt(Box::new(prompt)));
-        Ok(receiver)
+        true
     }
 
-    /// Cancels the running prompt, if there is one.
+    /// Cancels what runs, if anything does.
     pub(crate) fn cancel(&self) {
-        let cancelled = self.state.borrow().prompt.as_ref().map(|prompt| prompt.cancelled.clone());
+        let (cancelled, is_joined) = {
+            let state = self.state.borrow();
+            (state.prompt.as_ref().map(|prompt| prompt.cancelled.clone()), state.is_joined)
+        };
+        if cancelled.is_none() && is_joined {
+            self.send(Input::Interrupt);
+        }
         if let Some(cancelled) = cancelled
             && !cancelled.is_cancelled()
         {
@@ -191,21 +215,66 @@ impl Session {
         let result = reason.map(
             |reason| json!({"stopReason": reason, "usage": total(&usage), "_meta": {"quota": quota(&usage)}}),
         );
-        let _ = answer.send(result);
+        answer(result);
     }
 
     /// Sends an operation and waits for its result.
     pub(crate) async fn ask(&self, op: Op) -> Result<OpResult, RpcError> {
-        let (sender, receiver) = oneshot::channel();
-        let id = {
-            let mut state = self.state.borrow_mut();
-            state.next_ask += 1;
-            let id = RequestId::new(format!("acp-{}", state.next_ask));
-            state.asked.insert(id.clone(), sender);
-            id
-        };
+        let (id, receiver) = self.expect_answer();
         self.send(Input::Ask(id, op));
         receiver.await.map_err(|_| RpcError::internal("The session has ended"))
+    }
+
+    /// Puts a prompt behind those that wait for the running turn; its id, and whether it waits or runs.
+    pub(crate) async fn queue(&self, prompt: Typed) -> Result<(RequestId, OpResult), RpcError> {
+        let (id, receiver) = self.expect_answer();
+        self.send(Input::Queue(id.clone(), Box::new(prompt)));
+        let result = receiver.await.map_err(|_| RpcError::internal("The session has ended"))?;
+        Ok((id, result))
+    }
+
+    /// The prompts that wait now; those that were just added are.
+    pub(crate) fn queue_changed(&self, waiting: &[WaitingPrompt]) {
+        let mut state = self.state.borrow_mut();
+        state.queue = waiting.to_vec();
+        for prompt in waiting {
+            if let Some(asked) = state.asked.remove(&prompt.id) {
+                let _ = asked.send(OpResult::Accepted);
+            }
+        }
+    }
+
+    /// Answers the prompt if the client has cancelled it; returns whether it did.
+    pub(crate) fn drop_if_cancelled(&self) -> bool {
+        let is_cancelled = self.cancelled().is_cancelled() && self.has_prompt();
+        if is_cancelled {
+            self.settle(true);
+        }
+        is_cancelled
+    }
+
+    /// Notes that a turn began; returns whether it is not this client's prompt.
+    pub(crate) fn joins(&self) -> bool {
+        let mut state = self.state.borrow_mut();
+        let is_own = state.prompt.as_ref().is_some_and(|prompt| prompt.is_taken);
+        state.is_joined |= !is_own;
+        state.is_joined
+    }
+
+    /// The conversation keeps the prompt until the running turn has ended.
+    pub(crate) fn is_deferred(&self) {
+        if let Some(prompt) = self.state.borrow_mut().prompt.as_mut() {
+            prompt.is_taken = false;
+        }
+    }
+
+    fn expect_answer(&self) -> (RequestId, oneshot::Receiver<OpResult>) {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state.borrow_mut();
+        state.next_ask += 1;
+        let id = RequestId::new(format!("{}-{}", state.asks_as, state.next_ask));
+        state.asked.insert(id.clone(), sender);
+        (id, receiver)
     }
 
     /// Ends the conversation and waits until it has freed everything.
@@ -278,7 +347,8 @@ fn quota(usage: &[(String, Usage)]) -> Value {
 
 impl Driver for Session {
     fn is_busy(&self) -> bool {
-        self.state.borrow().prompt.as_ref().is_some_and(|prompt| prompt.is_taken)
+        let state = self.state.borrow();
+        state.is_joined || state.prompt.as_ref().is_some_and(|prompt| prompt.is_taken)
     }
 
     fn taken(&self) {

@@ -9,7 +9,9 @@ use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 
-pub use arguments::{McpArgs, McpCommand, NewServer, ServerScope, ServerTransport, server_words_last};
+pub use arguments::{
+    McpArgs, McpCommand, McpServeArgs, NewServer, ServerScope, ServerTransport, server_words_last,
+};
 pub use servers::{ServerSet, server_set};
 
 use crate::context::Context;

@@ -192,6 +192,11 @@ impl History {
         self.entries.iter().skip(index).map(|entry| entry.tokens).sum()
     }
 
+    /// Takes back what was added after this many turns.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.entries.truncate(length);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

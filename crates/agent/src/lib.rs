@@ -23,6 +23,7 @@ mod effort;
 mod emitter;
 pub mod environment;
 mod epoch;
+mod explain;
 mod fallback;
 mod history;
 mod hooked;

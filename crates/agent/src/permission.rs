@@ -334,7 +334,8 @@ async fn subject(ready: &Ready, request: &Request<'_>) -> Subject {
     }
 }
 
-fn why(verdict: &Verdict, rejected_edit: Option<String>) -> Why {
+/// Why the rules decide as they do.
+pub(crate) fn why(verdict: &Verdict, rejected_edit: Option<String>) -> Why {
     let rule = verdict.rule.as_ref().map(|rule| match rule.line {
         Some(line) => format!("{} ({}:{line})", rule.label, rule.source),
         None => format!("{} ({})", rule.label, rule.source),

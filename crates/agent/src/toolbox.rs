@@ -18,6 +18,7 @@ pub(crate) use offer::ToolOffer;
 pub(crate) const UNDECLARED: [&str; 2] = ["read_many_files", "get_internal_docs"];
 
 /// The tools of one session.
+#[derive(Clone)]
 pub(crate) struct Toolbox {
     all: Vec<Arc<dyn Tool>>,
     /// How many of `all` are the session's own; those after them came from `late`.

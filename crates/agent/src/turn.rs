@@ -9,7 +9,8 @@ mod steered;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use pollux_domain::content::{Body, Content, Part};
+use pollux_domain::JsonObject;
+use pollux_domain::content::{Body, Content, FunctionCall, Part};
 use pollux_domain::event::{Event, FrontId, NoticeCode, Severity, TurnEnd};
 use pollux_domain::id::CallId;
 use pollux_domain::model::FinishReason;
@@ -128,6 +129,35 @@ pub(crate) async fn propose(session: &mut Session, parts: Vec<Part>, cancel: &Ca
     session.set_prompted(Prompted { message, id: prompt_id.clone(), reply: String::new() });
     let given = (!parts.is_empty()).then(|| Reply { parts, ..Reply::default() });
     continue_turn(session, &prompt_id, given, cancel).await
+}
+
+/// Runs one tool for a front end, within the rules. The conversation does not contain the call.
+pub(crate) async fn run_tool(
+    session: &mut Session,
+    name: String,
+    args: JsonObject,
+    cancel: &CancellationToken,
+) -> TurnEnd {
+    let prompt_id = session.next_prompt_id();
+    let message = session.conversation.history.last_prompt().unwrap_or_default().to_owned();
+    session.set_prompted(Prompted { message, id: prompt_id.clone(), reply: String::new() });
+    begin_step(session).await;
+    session.conversation.prompted.reply.clear();
+    session.follow_mode();
+    let mut parts = [Part::call(FunctionCall { id: None, name, args, bad_args: None })];
+    let calls = name_calls(session, &mut parts);
+    let ready: Vec<Ready> =
+        calls.into_iter().map(|call| calls::prepare(call, &session.toolbox, session.plans_now())).collect();
+    for ready in &ready {
+        tell_call(&session.emitter, ready).await;
+    }
+    let length = session.conversation.history.len();
+    let next = run_calls(session, ready, &prompt_id, None, cancel).await;
+    session.conversation.history.truncate(length);
+    match next {
+        Next::Continue => TurnEnd::Finished(None),
+        Next::End(end) => end,
+    }
 }
 
 /// Alternates requests and calls until done. `given` replaces the first reply.

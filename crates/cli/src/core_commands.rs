@@ -12,7 +12,7 @@ use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock as _, SystemClock, Timestamp};
 use pollux_front::front_end::Pending;
-use pollux_front::remote::{Activity, RemoteSession, SessionProvider};
+use pollux_front::remote::{RemoteSession, RunningSession, SessionProvider};
 use pollux_front::signals::Signals;
 use pollux_front::{Subcommands, early_style, style};
 use pollux_host::browser::{has_screen, open_in_browser};
@@ -267,16 +267,17 @@ impl SessionProvider for CoreSessions {
         Box::pin(open(request, loaded, env, begin, self.kind))
     }
 
-    fn activity<'a>(&'a self, env: &'a Env, session: &'a str) -> Pending<'a, Option<Activity>> {
+    fn running<'a>(&'a self, env: &'a Env, session: &'a str) -> Pending<'a, Option<RunningSession>> {
         Box::pin(async move {
             // A core that cannot be asked has nothing to attach to.
             let all = commands::list(env).await.ok().flatten()?;
             let found = all.into_iter().find(|summary| summary.session == session)?;
-            match found.state.as_str() {
-                "idle" => Some(Activity::Waiting),
-                "busy" | "waiting" => Some(Activity::Working),
-                _ => None,
-            }
+            let is_working = match found.state.as_str() {
+                "idle" => false,
+                "busy" | "waiting" => true,
+                _ => return None,
+            };
+            Some(RunningSession { folder: found.cwd, is_working })
         })
     }
 }

@@ -15,6 +15,7 @@ use clap_complete::Shell;
 use pollux_a2a_server::ServeOptions;
 use pollux_admin::command_line::{self, Purpose};
 use pollux_admin::extensions::ExtensionsCommand;
+use pollux_admin::mcp::McpServeArgs;
 use pollux_config::env::Env;
 use pollux_domain::approval::ApprovalMode;
 use pollux_host::request::Request;
@@ -66,6 +67,7 @@ pub(crate) enum Launch {
         flags: Vec<String>,
         /// The approval mode among them.
         mode: Option<ApprovalMode>,
+        args: McpServeArgs,
     },
     /// A program drives the session over standard input and output.
     Stream(Box<Request>, StreamOptions),

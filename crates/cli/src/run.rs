@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use pollux_admin::Context;
+use pollux_admin::mcp::McpServeArgs;
 use pollux_config::env::Env;
 use pollux_config::groups::Dialect;
 use pollux_domain::approval::ApprovalMode;
@@ -23,6 +24,7 @@ use pollux_front::{Captured, Ports, Subcommands, early_style, open_telemetry, st
 use pollux_host::prompter::Prompter;
 use pollux_host::request::{Replies, ReplyOrder, Request};
 use pollux_host::{VERSION, cannot_start};
+use pollux_mcp_server::{HttpOptions, ToolChoice};
 use pollux_output::Console;
 use pollux_web::WebPages;
 use tokio_util::sync::CancellationToken;
@@ -88,7 +90,7 @@ pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
         Launch::Stream(options, stream) => {
             return pollux_stream::run(options, stream, env, ports(&CoreSessions::FOR_SCRIPTS));
         }
-        Launch::McpServe { flags, mode } => match serve_mcp(flags, *mode, env) {
+        Launch::McpServe { flags, mode, args } => match serve_mcp(flags, *mode, args, env) {
             Ok(exit) => return exit,
             Err(failure) => Err(failure),
         },
@@ -139,13 +141,26 @@ fn ports(sessions: &'static dyn SessionProvider) -> Ports<'static> {
     Ports { subcommands: &Admin, screens: &pollux_screen::Screens, sessions }
 }
 
-/// Serves another agent on the streams of the process.
-fn serve_mcp(flags: &[String], mode: Option<ApprovalMode>, env: &Env) -> Result<ExitKind, Failure> {
+/// Serves another agent on the streams of the process, or others over HTTP.
+fn serve_mcp(
+    flags: &[String],
+    mode: Option<ApprovalMode>,
+    args: &McpServeArgs,
+    env: &Env,
+) -> Result<ExitKind, Failure> {
     let executable = std::env::current_exe().map_err(|error| cannot_start(&error))?;
     let flags = flags.iter().map(Into::into).collect();
     let (folder, depth) = (env.cwd().to_path_buf(), env.get("POLLUX_DEPTH"));
     let program = pollux_mcp_server::Program::new(executable, flags, mode, folder, depth)
         .map_err(|reason| Failure::new(ExitKind::Failure, reason))?;
+    let program = program.with_tools(args.tools.as_deref().map(ToolChoice::read).unwrap_or_default());
+    if args.http {
+        let token_file = args.token_file.as_ref().map(|file| env.cwd().join(file));
+        let options = HttpOptions { port: args.port.unwrap_or_default(), token_file };
+        // A closed stderr cannot be reported.
+        let tell = |line: &str| drop(writeln!(io::stderr(), "{line}"));
+        return pollux_mcp_server::serve_http(program, &options, &tell);
+    }
     let (input, output) = private_streams().map_err(|error| cannot_start(&error))?;
     pollux_mcp_server::serve(program, input, output).map_err(|error| cannot_start(&error))
 }

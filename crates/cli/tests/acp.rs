@@ -12,6 +12,8 @@ mod answers;
 mod clients;
 #[path = "acp/editor.rs"]
 mod editor;
+#[path = "acp/extensions.rs"]
+mod extensions;
 #[path = "acp/framing.rs"]
 mod framing;
 #[path = "peers/installed.rs"]

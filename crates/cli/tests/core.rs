@@ -21,3 +21,9 @@ mod screens;
 mod web;
 #[path = "core/wire.rs"]
 mod wire;
+
+/// Is the MCP server of these tests when it is started as one.
+#[test]
+fn fake_mcp_server() {
+    pollux_test_support::mcp::serve_if_asked();
+}

@@ -26,7 +26,7 @@ pub use activity::{Activity, ActivityError, ActivityKind};
 pub use call::{BackgroundCommand, CallDecision, CallReport, CallRequest, Location, Permit, ShellReport};
 pub use class::EventClass;
 pub use json::MalformedEvent;
-pub use op::{Asked, FrontId, Op, OpResult, Refusal, RefusalCode, RequestId, WaitingPrompt};
+pub use op::{Asked, ExplainedCall, FrontId, Op, OpResult, Refusal, RefusalCode, RequestId, WaitingPrompt};
 pub use outcome::{CallFailure, CallOutcome, CallStatus};
 
 /// An event of a session.

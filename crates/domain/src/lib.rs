@@ -29,6 +29,7 @@ pub mod redact;
 pub mod remote_agent;
 pub mod sandbox;
 pub mod session_observer;
+pub mod session_title;
 pub mod spelling;
 pub mod sync;
 pub mod terminal_screen;

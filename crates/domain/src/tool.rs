@@ -192,6 +192,24 @@ pub enum ToolKind {
 }
 
 impl ToolKind {
+    /// The word for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Edit => "edit",
+            Self::Delete => "delete",
+            Self::Move => "move",
+            Self::Search => "search",
+            Self::Execute => "execute",
+            Self::Think => "think",
+            Self::Agent => "agent",
+            Self::Fetch => "fetch",
+            Self::Communicate => "communicate",
+            Self::Plan => "plan",
+            Self::Other => "other",
+        }
+    }
+
     /// Whether calls of this kind are read-only and may run in parallel.
     pub fn is_read_only(self) -> bool {
         matches!(self, Self::Read | Self::Search | Self::Fetch | Self::Think)

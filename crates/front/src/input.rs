@@ -1,5 +1,6 @@
 //! What a person does outside of questions.
 
+use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalAnswer, ApprovalMode};
 use pollux_domain::content::Part;
 use pollux_domain::event::{Op, RequestId};
@@ -12,6 +13,8 @@ pub enum Input {
     Said(String),
     /// A prompt or a command with `/`, maybe with content that cannot be typed.
     Prompt(Box<Typed>),
+    /// A prompt for after the running turn, which waits with those of other front ends. Without a turn it starts one.
+    Queue(RequestId, Box<Typed>),
     /// Something said to the running turn, with the id of its acknowledgement.
     Steer(RequestId, String),
     /// An operation, with the id of its acknowledgement.
@@ -31,7 +34,7 @@ pub enum Input {
 }
 
 /// A prompt as it was entered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Typed {
     pub text: String,
     /// Content for the model after the text, such as images.
@@ -40,11 +43,20 @@ pub struct Typed {
     pub may_be_shell: bool,
     /// Whether `/` runs a built-in command. Custom commands always run.
     pub may_be_command: bool,
+    /// A tool to run instead, without the model.
+    pub call: Option<ToolCall>,
+}
+
+/// A tool and its arguments.
+#[derive(Debug)]
+pub struct ToolCall {
+    pub name: String,
+    pub args: JsonObject,
 }
 
 impl From<String> for Typed {
     fn from(text: String) -> Self {
-        Self { text, parts: Vec::new(), may_be_shell: true, may_be_command: true }
+        Self { text, may_be_shell: true, may_be_command: true, ..Self::default() }
     }
 }
 

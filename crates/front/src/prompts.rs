@@ -4,20 +4,20 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use pollux_domain::approval::{ApprovalMode, Outcome};
-use pollux_domain::event::{Event, Op, OpResult, RefusalCode};
+use pollux_domain::event::{Event, FrontId, Op, OpResult, RefusalCode, RequestId};
 use pollux_domain::failure::Failure;
 use pollux_host::{SandboxSlot, Turned};
 use tokio_util::sync::CancellationToken;
 
 use crate::commands::{self, CommandOutcome, TypedLine};
-use crate::input::{Input, Typed};
+use crate::input::{Input, ToolCall, Typed};
 use crate::running_turn::RunningTurn;
 use crate::{Front, Next};
 
 /// What comes while a prompt is awaited.
 pub(crate) enum Awaited {
     Prompt(Typed),
-    /// The first event of a turn that another front end began.
+    /// The first event of a turn that another front end began, or of a prompt that waited.
     Turn(Arc<Event>),
 }
 
@@ -85,6 +85,9 @@ impl Front<'_, '_> {
         typed: Typed,
         conversation: &mut pollux_host::Conversation,
     ) -> CommandOutcome {
+        if let Some(ToolCall { name, args }) = typed.call {
+            return CommandOutcome::Turn(Op::RunTool { name, args });
+        }
         let line = match commands::read(&typed.text) {
             TypedLine::Shell(_) if !typed.may_be_shell => TypedLine::Prompt,
             TypedLine::Empty if !typed.parts.is_empty() => TypedLine::Prompt,
@@ -140,10 +143,15 @@ impl Front<'_, '_> {
                     Input::Detach => {}
                     // The turn has ended; the screen keeps it and sends it as a prompt.
                     Input::Steer(..) => {}
+                    Input::Queue(id, prompt) => {
+                        self.acknowledge(id, OpResult::Accepted);
+                        return Some(Awaited::Prompt(*prompt));
+                    }
                     Input::Ask(id, op) => {
                         self.before_asking(&op, &conversation.sandbox);
-                        // A session that has ended is noticed by its events.
-                        let _ = conversation.ask_as(id, op);
+                        if let Err(refusal) = conversation.ask_as(id.clone(), op) {
+                            self.acknowledge(id, OpResult::Refused(refusal));
+                        }
                     }
                     // It was meant for a turn that has just ended; the screen sends `Leave` to leave.
                     Input::Interrupt if self.ui.is_screen() => {}
@@ -154,7 +162,7 @@ impl Front<'_, '_> {
                 },
                 event = conversation.next() => {
                     let event = event?;
-                    if conversation.is_remote() && begins_turn(&event) {
+                    if begins_turn(&event) {
                         return Some(Awaited::Turn(event));
                     }
                     self.take(&event);
@@ -303,6 +311,11 @@ impl Front<'_, '_> {
         if let Event::ModeChanged { mode, .. } = event {
             self.confine(sandbox, *mode);
         }
+    }
+
+    /// Tells the front end what came of an operation that did not reach the session.
+    pub(crate) fn acknowledge(&mut self, id: RequestId, result: OpResult) {
+        self.take(&Event::Acknowledged { id, by: FrontId::local(), result });
     }
 
     pub(crate) fn take(&mut self, event: &Event) {

@@ -4,6 +4,7 @@
 //! and leaves without ending it.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::env::Env;
@@ -43,16 +44,16 @@ pub trait SessionProvider {
         begin: &'a [Content],
     ) -> Pending<'a, Result<Option<RemoteSession>, Failure>>;
 
-    /// What a session does that runs elsewhere already; `None` if it does not run there.
-    fn activity<'a>(&'a self, env: &'a Env, session: &'a str) -> Pending<'a, Option<Activity>>;
+    /// A session that runs elsewhere already; `None` if it does not run there.
+    fn running<'a>(&'a self, env: &'a Env, session: &'a str) -> Pending<'a, Option<RunningSession>>;
 }
 
-/// What a session does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Activity {
-    Waiting,
+/// A session that runs elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningSession {
+    pub folder: PathBuf,
     /// A turn runs.
-    Working,
+    pub is_working: bool,
 }
 
 /// Joins a session of another process, whose earlier messages are shown unless they are already.

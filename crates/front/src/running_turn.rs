@@ -3,13 +3,14 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use pollux_domain::event::{Event, FrontId, Op, OpResult, RefusalCode};
+use pollux_domain::event::{Event, Op, OpResult, RefusalCode};
 use pollux_domain::id::CallId;
 use pollux_host::{SandboxSlot, Services, TurnFront, TurnRequest};
 
 use crate::Front;
-use crate::input::Input;
-use crate::steering::Steering;
+use crate::commands::{self, TypedLine};
+use crate::input::{Input, Typed};
+use crate::steering::{Destination, Steering};
 
 /// A running turn: shows its events and passes on the person's input.
 pub(super) struct RunningTurn<'x, 'a, 'b> {
@@ -88,8 +89,7 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
                         return TurnRequest::AskAs(id, op);
                     }
                     (id, Err(failure)) => {
-                        let result = OpResult::refused(RefusalCode::Failed, failure.message());
-                        self.front.take(&Event::Acknowledged { id, by: FrontId::local(), result });
+                        self.front.acknowledge(id, OpResult::refused(RefusalCode::Failed, failure.message()));
                         continue;
                     }
                 },
@@ -108,9 +108,18 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
                         return TurnRequest::Ask(op);
                     }
                 }
-                Input::Steer(id, typed) => self.steering.add(id, typed),
+                Input::Steer(id, typed) => self.steering.add(id, typed.into(), Destination::Turn),
+                Input::Queue(id, typed) if is_prompt(&typed) => {
+                    self.steering.add(id, *typed, Destination::Queue);
+                }
+                Input::Queue(id, _) => {
+                    let why = "only prompts can be queued, not commands";
+                    self.front.acknowledge(id, OpResult::refused(RefusalCode::Unsupported, why));
+                }
                 // It did not reach the session yet.
-                Input::Ask(_, Op::Withdraw { prompt }) if self.steering.withdraw(&prompt) => {}
+                Input::Ask(id, Op::Withdraw { prompt }) if self.steering.withdraw(&prompt) => {
+                    self.front.acknowledge(id, OpResult::Accepted);
+                }
                 Input::Ask(id, op) => {
                     self.front.before_asking(&op, &self.sandbox);
                     return TurnRequest::AskAs(id, op);
@@ -129,6 +138,17 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
             }
         }
     }
+}
+
+/// Whether a text goes to the model as it is; a tool call or a command does not.
+fn is_prompt(typed: &Typed) -> bool {
+    let is_text = match commands::read(&typed.text) {
+        TypedLine::Empty => !typed.parts.is_empty(),
+        TypedLine::Shell(_) => !typed.may_be_shell,
+        TypedLine::Command(..) | TypedLine::Unknown(_) => !typed.may_be_command,
+        TypedLine::Prompt => true,
+    };
+    typed.call.is_none() && is_text
 }
 
 impl TurnFront for RunningTurn<'_, '_, '_> {

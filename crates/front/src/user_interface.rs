@@ -121,6 +121,7 @@ impl UserInterface {
                 Input::Leave | Input::Gone => std::future::pending().await,
                 Input::Said(_)
                 | Input::Prompt(_)
+                | Input::Queue(..)
                 | Input::Steer(..)
                 | Input::Ask(..)
                 | Input::Detach

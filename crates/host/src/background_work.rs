@@ -100,6 +100,8 @@ impl Companion for BackgroundWork {
                     servers.begin();
                 }
             }
+            // The user's title stays.
+            Event::Titled(_) => self.titles = None,
             Event::TurnEnded(end) => {
                 if self.manner == Interaction::Headless {
                     before.extend(self.problem("pollux mcp list"));

@@ -216,8 +216,8 @@ impl Conversation {
 
     /// Runs an operation that starts a turn or a shell command until it ends.
     pub async fn turn(&mut self, op: Op, front: &mut dyn TurnFront) -> Result<Turned, Failure> {
-        // Another front end's turn may come first.
-        let waits = self.is_remote() && matches!(op, Op::Prompt { .. });
+        // Another front end's turn may come first, and prompts that wait.
+        let waits = matches!(op, Op::Prompt { .. });
         let asked = self.ask(op).map_err(|_| gone())?;
         self.follow(Some(asked), waits, front).await
     }
@@ -239,7 +239,7 @@ impl Conversation {
             let event = tokio::select! {
                 biased;
                 wish = front.wish(), if !leaving => {
-                    if self.grant(wish, &mut leaving).is_break() {
+                    if self.grant(wish, &mut leaving, front).await.is_break() {
                         return Ok(Turned::Leaving);
                     }
                     continue;
@@ -249,34 +249,42 @@ impl Conversation {
             };
             let wish = front.event(&event).await;
             let end = match &*event {
-                Event::PromptAccepted { by, .. } if waits && by == self.session.id() => {
-                    waits = false;
-                    None
-                }
                 Event::TurnEnded(_) | Event::ShellEnded(_) if waits => None,
                 Event::TurnEnded(end) => Some(Some(end.clone())),
                 Event::ShellEnded(_) => Some(None),
-                Event::Acknowledged { id, result: OpResult::Refused(refusal), .. }
-                    if asked.as_ref() == Some(id) =>
-                {
-                    return Err(Failure::new(ExitKind::Failure, refusal.message.clone()));
+                Event::Acknowledged { id, result, .. } if asked.as_ref() == Some(id) => {
+                    if let OpResult::Refused(refusal) = result {
+                        return Err(Failure::new(ExitKind::Failure, refusal.message.clone()));
+                    }
+                    waits = false;
+                    None
                 }
                 _ => None,
             };
             if let Some(end) = end {
                 return Ok(if leaving { Turned::Leaving } else { Turned::Ended(end) });
             }
-            if wish.is_some_and(|wish| self.grant(wish, &mut leaving).is_break()) {
+            if let Some(wish) = wish
+                && self.grant(wish, &mut leaving, front).await.is_break()
+            {
                 return Ok(Turned::Leaving);
             }
         }
     }
 
-    fn grant(&self, wish: TurnRequest, leaving: &mut bool) -> ControlFlow<()> {
+    async fn grant(
+        &self,
+        wish: TurnRequest,
+        leaving: &mut bool,
+        front: &mut dyn TurnFront,
+    ) -> ControlFlow<()> {
         let op = match wish {
             TurnRequest::Ask(op) => op,
             TurnRequest::AskAs(id, op) => {
-                let _ = self.ask_as(id, op);
+                if let Err(refusal) = self.ask_as(id.clone(), op) {
+                    let (by, result) = (self.session.id().clone(), OpResult::Refused(refusal));
+                    front.event(&Event::Acknowledged { id, by, result }).await;
+                }
                 return ControlFlow::Continue(());
             }
             // The turn goes on without this front end.

@@ -10,7 +10,7 @@ use pollux_domain::editor::{EditorFiles, EditorStatus, EditorView as _};
 use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::terminal_text::{one_line, visible};
 use pollux_exec::background::Background;
-pub use pollux_ide::{Companion, CompanionStatus, EditorName};
+pub use pollux_ide::{Companion, CompanionStatus, EditorChoice, EditorName};
 use pollux_ide::{CompanionSetup, Surroundings, Unreachable, detect};
 use pollux_tools::{VisibleFiles, Workspace};
 use rustix::process::getuid;

@@ -51,6 +51,7 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
         updates: OnceLock::new(),
         client_servers: options.client_servers.clone(),
         client_links: options.client_links.clone(),
+        shared_servers: options.shared_servers.clone(),
         only_client_servers: options.only_client_servers,
         client_hooks: options.client_hooks.clone(),
         client_files: options.client_files.clone(),

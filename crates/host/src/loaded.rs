@@ -14,7 +14,7 @@ use pollux_config::trust::{Binding, FolderTrust, TrustReason};
 use pollux_domain::sandbox::Right;
 use pollux_exec::environment::{sanitised, with_fixed_variables};
 use pollux_hooks::Callbacks;
-use pollux_mcp::ClientLink;
+use pollux_mcp::{ClientLink, SharedServers};
 use pollux_net::credentials::{CredentialStore, StoreOptions};
 use serde_json::Value;
 
@@ -62,6 +62,8 @@ pub struct Loaded {
     pub(crate) client_servers: Vec<(String, Value)>,
     /// Those of them inside of the client.
     pub(crate) client_links: Vec<(String, ClientLink)>,
+    /// Running servers that sessions of this process use together.
+    pub(crate) shared_servers: Option<SharedServers>,
     /// No other servers are used.
     pub(crate) only_client_servers: bool,
     /// Files as the session's client has them.

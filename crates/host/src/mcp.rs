@@ -412,7 +412,11 @@ pub fn start(loaded: &Loaded, roots: &[PathBuf], interactive: bool) -> (Option<A
     }
     // Not the conversation's token, since servers may outlive it.
     let background = Arc::new(Background::guarded(loaded.home.tmp_dir().join("background-processes")));
-    let servers = Servers::prepare(setup(loaded, configs, roots.to_vec(), &background, interactive));
+    let setup = setup(loaded, configs, roots.to_vec(), &background, interactive);
+    let servers = match &loaded.shared_servers {
+        Some(shared) => Servers::prepare_shared(setup, shared),
+        None => Servers::prepare(setup),
+    };
     if interactive {
         // In an interactive run the servers are ready before the first prompt is typed.
         servers.begin();

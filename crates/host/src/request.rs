@@ -13,7 +13,7 @@ use pollux_domain::id::SessionId;
 use pollux_domain::terminals;
 use pollux_domain::tool::ToolSource;
 pub use pollux_hooks::{CallbackError, CallbackPort, Callbacks};
-pub use pollux_mcp::ClientLink;
+pub use pollux_mcp::{ClientLink, SharedServers};
 use serde_json::Value;
 
 pub use crate::tool_entries::{ToolList, is_known_entry, other_built_in_tools, tool_entries, tool_entry};
@@ -71,6 +71,8 @@ pub struct Request {
     pub client_servers: Vec<(String, Value)>,
     /// MCP servers inside of the session's client; their entries in `client_servers` say nothing but their name.
     pub client_links: Vec<(String, ClientLink)>,
+    /// Running MCP servers that sessions of this process use together.
+    pub shared_servers: Option<SharedServers>,
     /// Only the servers of the session's client are used.
     pub only_client_servers: bool,
     /// Tools that the session's client runs itself.

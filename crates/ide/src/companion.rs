@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::context::{Admits, open_files};
 use crate::detect::detect;
 use crate::diffs::{DiffAnswer, Diffs};
-use crate::discovery::{FoundCompanion, Surroundings, Unreachable, Way, discover};
+use crate::discovery::{EditorChoice, FoundCompanion, Surroundings, Unreachable, Way, choices, discover};
 
 /// The name of the one server.
 const NAME: &str = "ide";
@@ -71,6 +71,10 @@ pub struct Companion {
     link: Mutex<Option<Arc<Servers>>>,
     /// Ends the task that keeps the connection.
     stop: Mutex<CancellationToken>,
+    /// The port of the editor that the person chose.
+    wanted: Mutex<Option<u16>>,
+    /// The port of the editor that is connected.
+    port: Mutex<Option<u16>>,
     status: watch::Sender<CompanionStatus>,
 }
 
@@ -103,6 +107,8 @@ impl Companion {
             heard: Arc::new(heard),
             link: Mutex::default(),
             stop: Mutex::default(),
+            wanted: Mutex::default(),
+            port: Mutex::default(),
             status: watch::Sender::new(CompanionStatus::Off),
         })
     }
@@ -135,6 +141,24 @@ impl Companion {
             // What it said last is forgotten as well.
             self.heard.files.send_replace(None);
         }
+    }
+
+    /// The editors that have the folder of the session open.
+    pub async fn choices(&self) -> Vec<EditorChoice> {
+        let around = self.setup.around.clone();
+        tokio::task::spawn_blocking(move || choices(&around)).await.unwrap_or_default()
+    }
+
+    /// The port of the connected editor, if it has one.
+    pub fn connected_port(&self) -> Option<u16> {
+        self.editor().and(*self.port.locked())
+    }
+
+    /// Connects to the editor with this port instead.
+    pub async fn switch(self: &Arc<Self>, port: u16) {
+        *self.wanted.locked() = Some(port);
+        self.disconnect().await;
+        self.connect();
     }
 
     pub fn status(&self) -> CompanionStatus {
@@ -247,16 +271,18 @@ impl Companion {
     }
 
     async fn connect_once(&self) -> Result<(String, Arc<Servers>), Unreachable> {
-        let around = self.setup.around.clone();
-        let found = tokio::task::spawn_blocking(move || discover(&around)).await;
+        let (around, wanted) = (self.setup.around.clone(), *self.wanted.locked());
+        let found = tokio::task::spawn_blocking(move || discover(&around, wanted)).await;
         let FoundCompanion { editor, ways } = found.unwrap_or(Err(Unreachable::NoCompanion))?;
         let mut why = String::new();
         for way in ways {
+            let port = if let Way::Port { port, .. } = &way { Some(*port) } else { None };
             let servers = Arc::new(Servers::start(self.server(way)));
             match servers.settle_one(NAME, self.setup.limit).await {
                 Some(report) if report.status.is_connected() => {
                     let shows_diffs = [OPEN, CLOSE].iter().all(|tool| offers(&report, tool));
                     *self.link.locked() = Some(Arc::clone(&servers));
+                    *self.port.locked() = port;
                     // It tells of its files right away; the next prompt should know them.
                     let mut files = self.file_changes();
                     let _ = tokio::time::timeout(FIRST_FILES, files.wait_for(Option::is_some)).await;

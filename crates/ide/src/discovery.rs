@@ -80,15 +80,45 @@ fn named(folders: &[String]) -> String {
     shown.join(", ")
 }
 
-/// Finds a companion.
-pub(crate) fn discover(around: &Surroundings) -> Result<FoundCompanion, Unreachable> {
+/// An editor that has the folder of the session open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EditorChoice {
+    /// As people call it.
+    pub name: String,
+    pub port: u16,
+    /// The folders that it has open.
+    pub workspace: String,
+}
+
+/// The editors that have the folder open, in the order in which they are tried.
+pub(crate) fn choices(around: &Surroundings) -> Vec<EditorChoice> {
+    let of_files = advertised(around);
+    let mut found: Vec<EditorChoice> = Vec::new();
+    for file in fitting(&of_files, around) {
+        if found.iter().all(|known| known.port != file.port) {
+            let name = file.editor.as_ref().map_or_else(|| "editor".to_owned(), |editor| editor.name.clone());
+            found.push(EditorChoice { name, port: file.port, workspace: file.workspace.clone() });
+        }
+    }
+    found
+}
+
+fn fitting<'a>(of_files: &'a [Advertised], around: &Surroundings) -> Vec<&'a Advertised> {
+    let holding = of_files.iter().filter(|file| holds(&file.workspace, &around.folder).is_ok());
+    // A sandboxed command or another user could pose as the editor.
+    holding.filter(|file| (around.vouches)(file.port)).collect()
+}
+
+/// Finds a companion: the one with this port if the person chose it and it is still there.
+pub(crate) fn discover(around: &Surroundings, wanted: Option<u16>) -> Result<FoundCompanion, Unreachable> {
     let port = around.env.non_empty(PORT).and_then(|port| port.parse().ok()).filter(|port| *port != 0);
     let of_files = advertised(around);
     let by_env = around.env.get(WORKSPACE).map(|paths| holds(paths, &around.folder));
-    let fitting: Vec<&Advertised> =
-        of_files.iter().filter(|file| holds(&file.workspace, &around.folder).is_ok()).collect();
-    // A sandboxed command or another user could pose as the editor.
-    let fitting: Vec<&Advertised> = fitting.into_iter().filter(|file| (around.vouches)(file.port)).collect();
+    let fitting = fitting(&of_files, around);
+    if let Some(file) = wanted.and_then(|wanted| fitting.iter().find(|file| file.port == wanted)) {
+        let ways = vec![Way::Port { port: file.port, token: file.token.clone() }];
+        return Ok(FoundCompanion { editor: file.editor.clone().unwrap_or_else(unnamed), ways });
+    }
     // The variable belongs to the window of this terminal.
     let chosen = fitting.iter().find(|file| Some(file.port) == port).or(fitting.first());
     let mut ways: Vec<Way> =
@@ -101,11 +131,14 @@ pub(crate) fn discover(around: &Surroundings) -> Result<FoundCompanion, Unreacha
     }
     if !ways.is_empty() {
         let named = chosen.and_then(|file| file.editor.clone()).or_else(|| detect(&around.env));
-        let editor = named.unwrap_or(EditorName { name: "the editor".to_owned(), has_companion: true });
-        return Ok(FoundCompanion { editor, ways });
+        return Ok(FoundCompanion { editor: named.unwrap_or_else(unnamed), ways });
     }
     let misfit = of_files.first().map(|file| holds(&file.workspace, &around.folder));
     Err(misfit.or(by_env).and_then(Result::err).unwrap_or(Unreachable::NoCompanion))
+}
+
+fn unnamed() -> EditorName {
+    EditorName { name: "the editor".to_owned(), has_companion: true }
 }
 
 /// Whether a list of workspace folders holds a folder.

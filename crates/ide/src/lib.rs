@@ -15,4 +15,4 @@ mod process;
 pub use companion::{Companion, CompanionSetup, CompanionStatus};
 pub use detect::{EditorName, detect};
 pub use diffs::DiffAnswer;
-pub use discovery::{Surroundings, Unreachable};
+pub use discovery::{EditorChoice, Surroundings, Unreachable};

@@ -15,14 +15,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::program::Program;
 use crate::session::{Caller, Ended};
-use crate::sessions::Sessions;
+use crate::sessions::{PromptSlots, Sessions};
+use crate::tool_session::ToolSession;
 use crate::tools::{
     self, MemoryArguments, REPLY, RUN, ReplyArguments, RunArguments, SEARCH_MEMORY, SESSIONS,
     SessionsArguments,
 };
 
 /// The versions of the protocol in which a server can ask the client, the newest one first.
-const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+pub(crate) const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 const INSTRUCTIONS: &str = "Pollux is a coding agent. pollux_run gives it a task in a project folder; pollux_reply \
                             continues the session. Calls that the user's rules do not allow are put to the user.";
@@ -34,6 +35,8 @@ pub(crate) struct Handler(Arc<Inner>);
 struct Inner {
     program: Arc<Program>,
     sessions: Sessions,
+    /// Runs the built-in tools that clients can call.
+    built_in: ToolSession,
     client: Peer,
     /// Set by `initialize`.
     is_known: AtomicBool,
@@ -45,10 +48,10 @@ struct Inner {
 }
 
 impl Handler {
-    pub(crate) fn new(program: Program, client: Peer) -> Self {
-        let program = Arc::new(program);
+    pub(crate) fn new(program: Arc<Program>, client: Peer, slots: PromptSlots) -> Self {
         Self(Arc::new(Inner {
-            sessions: Sessions::new(Arc::clone(&program)),
+            sessions: Sessions::new(Arc::clone(&program), slots),
+            built_in: ToolSession::new(Arc::clone(&program)),
             program,
             client,
             is_known: AtomicBool::new(false),
@@ -76,7 +79,7 @@ impl Handler {
     pub(crate) async fn close(&self) {
         self.0.gone.cancel();
         self.0.client.close();
-        self.0.sessions.close().await;
+        tokio::join!(self.0.sessions.close(), self.0.built_in.close());
     }
 
     fn take(&self, message: Incoming) {
@@ -93,7 +96,8 @@ impl Handler {
         }
     }
 
-    fn notified(&self, method: &str, params: &Value) {
+    /// Takes a notification of the client.
+    pub(crate) fn notified(&self, method: &str, params: &Value) {
         // Others say nothing that matters here.
         if method == "notifications/cancelled"
             && let Some(id) = params.get("requestId")
@@ -115,18 +119,43 @@ impl Handler {
             }
             _ => {}
         }
-        let cancelled = CancellationToken::new();
-        self.0.running.locked().insert(id.clone(), cancelled.clone());
+        let cancelled = self.begin(&id);
         let handler = self.clone();
         tokio::spawn(async move {
-            let result = handler.result_of(&method, &params, cancelled).await;
-            if handler.0.running.locked().remove(&id).is_some() {
-                handler.0.client.answer(&id, result);
-            }
+            let client = handler.0.client.clone();
+            handler.respond(&id, &method, &params, &client, cancelled).await;
         });
     }
 
-    fn initialize(&self, params: &Value) -> Value {
+    /// The client of this handler.
+    pub(crate) fn client(&self) -> &Peer {
+        &self.0.client
+    }
+
+    /// Notes a request, so that a cancellation that follows finds it.
+    pub(crate) fn begin(&self, id: &str) -> CancellationToken {
+        let cancelled = CancellationToken::new();
+        self.0.running.locked().insert(id.to_owned(), cancelled.clone());
+        cancelled
+    }
+
+    /// Carries out a request that was noted, and answers it unless it was cancelled. Questions that it leads to go the
+    /// same way.
+    pub(crate) async fn respond(
+        &self,
+        id: &str,
+        method: &str,
+        params: &Value,
+        client: &Peer,
+        cancelled: CancellationToken,
+    ) {
+        let result = self.result_of(method, params, client, cancelled).await;
+        if self.0.running.locked().remove(id).is_some() {
+            client.answer(id, result);
+        }
+    }
+
+    pub(crate) fn initialize(&self, params: &Value) -> Value {
         let asked = params.get("protocolVersion").and_then(Value::as_str);
         let [newest, ..] = VERSIONS;
         let version = VERSIONS.into_iter().find(|version| Some(*version) == asked).unwrap_or(newest);
@@ -145,11 +174,13 @@ impl Handler {
         &self,
         method: &str,
         params: &Value,
+        client: &Peer,
         cancelled: CancellationToken,
     ) -> Result<Value, RpcError> {
         match method {
+            "ping" => Ok(json!({})),
             "tools/list" => Ok(json!({"tools": self.tools().await})),
-            "tools/call" => self.call_tool(params, cancelled).await,
+            "tools/call" => self.call_tool(params, client, cancelled).await,
             // Some clients ask without looking at the capabilities.
             "prompts/list" => Ok(json!({"prompts": []})),
             "resources/list" => Ok(json!({"resources": []})),
@@ -162,10 +193,17 @@ impl Handler {
         let program = &self.0.program;
         let memory = program.query(program.directory(), &["memory", "status", "--json"]).await;
         let is_on = memory.is_ok_and(|status| status.get("enabled") == Some(&Value::Bool(true)));
-        tools::all(is_on)
+        let mut tools = tools::all(is_on);
+        tools.extend_from_slice(self.0.built_in.list().await);
+        tools
     }
 
-    async fn call_tool(&self, params: &Value, cancelled: CancellationToken) -> Result<Value, RpcError> {
+    async fn call_tool(
+        &self,
+        params: &Value,
+        client: &Peer,
+        cancelled: CancellationToken,
+    ) -> Result<Value, RpcError> {
         let name = params.get("name").and_then(Value::as_str);
         let name = name.ok_or_else(|| RpcError::invalid_params("name", "`name` must be a string"))?;
         let arguments = match params.get("arguments") {
@@ -175,13 +213,19 @@ impl Handler {
         };
         let token = params.pointer("/_meta/progressToken").filter(|it| it.is_string() || it.is_number());
         let caller = Caller {
-            client: self.0.client.clone(),
+            client: client.clone(),
             has_forms: self.0.has_forms.load(Ordering::Relaxed),
             progress: token.cloned(),
             cancelled,
             gone: self.0.gone.clone(),
             deadline: None,
         };
+        if self.0.built_in.has(name).await {
+            return Ok(match self.0.built_in.call(name, &arguments, &caller).await {
+                Ok((text, failed)) => plain_result(&text, failed),
+                Err(reason) => plain_result(&reason, true),
+            });
+        }
         Ok(result(self.call(name, arguments, caller).await))
     }
 
@@ -228,7 +272,7 @@ fn has_forms(elicitation: &Value) -> bool {
 
 /// How a prompt ended, as the result of its call.
 fn outcome((session, ended): (String, Ended)) -> Value {
-    let Ended { text, stop_reason, error, files_changed, usage } = ended;
+    let Ended { text, stop_reason, error, files_changed, usage, .. } = ended;
     let mut outcome = json!({
         "sessionId": session,
         "text": text,
@@ -242,17 +286,22 @@ fn outcome((session, ended): (String, Ended)) -> Value {
     outcome
 }
 
+fn plain_result(text: &str, failed: bool) -> Value {
+    json!({"content": [{"type": "text", "text": text}], "isError": failed})
+}
+
 fn result(called: Result<Value, String>) -> Value {
-    let text = |text: &str| json!([{"type": "text", "text": text}]);
     let value = match called {
         Ok(value) => value,
-        Err(reason) => return json!({"content": text(&reason), "isError": true}),
+        Err(reason) => return plain_result(&reason, true),
     };
     let field = |name: &str| value.get(name).and_then(Value::as_str);
     // Clients that read no structured content get the answer as text.
     let shown = field("error").or_else(|| field("text")).map_or_else(|| value.to_string(), str::to_owned);
     let failed = field("error").is_some();
-    json!({"content": text(&shown), "structuredContent": value, "isError": failed})
+    let mut result = plain_result(&shown, failed);
+    result["structuredContent"] = value;
+    result
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
 use tokio::process::Command;
 
+use crate::tools::ToolChoice;
+
 /// Counts how many servers of ours stand above each other.
 const DEPTH: &str = "POLLUX_DEPTH";
 /// A server that is called by its own sessions would start sessions without end.
@@ -23,6 +25,8 @@ pub struct Program {
     mode: Option<ApprovalMode>,
     directory: PathBuf,
     depth: u32,
+    /// The built-in tools that clients can call.
+    tools: ToolChoice,
 }
 
 impl Program {
@@ -38,7 +42,18 @@ impl Program {
         if depth >= MAX_DEPTH {
             return Err(format!("too many nested Pollux servers (limit {MAX_DEPTH}, counted in {DEPTH})"));
         }
-        Ok(Self { executable, flags, mode, directory, depth })
+        Ok(Self { executable, flags, mode, directory, depth, tools: ToolChoice::default() })
+    }
+
+    /// Offers built-in tools, too.
+    #[must_use]
+    pub fn with_tools(mut self, tools: ToolChoice) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    pub(crate) fn tools(&self) -> &ToolChoice {
+        &self.tools
     }
 
     /// The approval mode among the flags.

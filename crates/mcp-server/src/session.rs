@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalMode;
 use pollux_front::rpc::Peer;
 use serde_json::{Map, Value, json};
@@ -51,6 +52,8 @@ pub(crate) struct Ended {
     pub(crate) error: Option<String>,
     pub(crate) files_changed: Vec<String>,
     pub(crate) usage: Value,
+    /// What a tool answered that was called without the model, and whether it failed.
+    pub(crate) answer: Option<(String, bool)>,
 }
 
 impl Session {
@@ -100,7 +103,35 @@ impl Session {
 
     /// Runs a prompt until its end; `Err` if the session is gone.
     pub(crate) async fn prompt(&mut self, prompt: &str, caller: &Caller) -> Result<Ended, String> {
-        self.send(&json!({"type": "message", "content": prompt})).await?;
+        self.run(&json!({"type": "message", "content": prompt}), caller).await
+    }
+
+    /// Runs a tool without the model; `Err` if the session is gone.
+    pub(crate) async fn call(
+        &mut self,
+        tool: &str,
+        arguments: &JsonObject,
+        caller: &Caller,
+    ) -> Result<Ended, String> {
+        self.run(&json!({"type": "call", "name": tool, "args": arguments}), caller).await
+    }
+
+    /// The declarations of the tools.
+    pub(crate) async fn declarations(&mut self) -> Result<Vec<Value>, String> {
+        self.send(&json!({"type": "describe", "declarations": true})).await?;
+        while let Some(mut event) = self.next().await {
+            if kind(&event) == "ERROR" {
+                return Err(text(&event, "message").to_owned());
+            }
+            if let Some(Value::Array(declarations)) = event.get_mut("declarations").map(Value::take) {
+                return Ok(declarations);
+            }
+        }
+        Err(GONE.to_owned())
+    }
+
+    async fn run(&mut self, message: &Value, caller: &Caller) -> Result<Ended, String> {
+        self.send(message).await?;
         let mut turn = Turn::default();
         let mut questions: JoinSet<Value> = JoinSet::new();
         let mut steps = 0;
@@ -168,6 +199,7 @@ struct Turn {
     editing: BTreeMap<String, String>,
     changed: Vec<String>,
     problem: Option<String>,
+    answer: Option<(String, bool)>,
 }
 
 impl Turn {
@@ -197,6 +229,10 @@ impl Turn {
                     self.changed.push(file);
                 }
             }
+            "CALL_RESULT" => {
+                let failed = text(event, "status") != "success";
+                self.answer = Some((text(event, "output").to_owned(), failed));
+            }
             "ERROR" => self.problem = Some(text(event, "message").to_owned()),
             _ => {}
         }
@@ -218,6 +254,7 @@ impl Turn {
             error,
             files_changed: self.changed,
             usage: result.get("stats").cloned().unwrap_or_else(|| Value::Object(Map::new())),
+            answer: self.answer,
         }
     }
 }

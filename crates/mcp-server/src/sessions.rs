@@ -21,7 +21,17 @@ pub(crate) struct Sessions {
     /// The one opened last is at the end.
     open: Arc<Mutex<VecDeque<OpenSession>>>,
     /// Prompts that may run at the same time: each has a process.
-    running: Arc<Semaphore>,
+    running: PromptSlots,
+}
+
+/// Room for prompts that run at the same time, shared by all clients.
+#[derive(Clone)]
+pub(crate) struct PromptSlots(Arc<Semaphore>);
+
+impl Default for PromptSlots {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_OPEN)))
+    }
 }
 
 #[derive(Clone)]
@@ -32,8 +42,8 @@ struct OpenSession {
 }
 
 impl Sessions {
-    pub(crate) fn new(program: Arc<Program>) -> Self {
-        Self { program, open: Arc::default(), running: Arc::new(Semaphore::new(MAX_OPEN)) }
+    pub(crate) fn new(program: Arc<Program>, running: PromptSlots) -> Self {
+        Self { program, open: Arc::default(), running }
     }
 
     /// Runs a prompt in a new session, or in one that is named. Returns the id of the session too.
@@ -81,7 +91,7 @@ impl Sessions {
     /// A place for a prompt.
     fn place(&self) -> Result<SemaphorePermit<'_>, String> {
         let limit = |_| format!("limit of {MAX_OPEN} concurrent prompts reached");
-        self.running.try_acquire().map_err(limit)
+        self.running.0.try_acquire().map_err(limit)
     }
 
     /// Ends all sessions.

@@ -12,6 +12,70 @@ pub(crate) const REPLY: &str = "pollux_reply";
 pub(crate) const SESSIONS: &str = "pollux_sessions";
 pub(crate) const SEARCH_MEMORY: &str = "pollux_search_memory";
 
+/// Which of the built-in tools clients can call one by one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    #[default]
+    None,
+    /// Those that only read files.
+    ReadOnly,
+    All,
+    Named(Vec<String>),
+}
+
+impl ToolChoice {
+    /// Reads the value of `--tools`: nothing, `all`, or names with commas between them.
+    pub fn read(value: &str) -> Self {
+        match value.trim() {
+            "" | "read-only" => Self::ReadOnly,
+            "all" => Self::All,
+            names => {
+                let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+                Self::Named(names.map(str::to_owned).collect())
+            }
+        }
+    }
+
+    /// Whether a tool of this name and kind can be called.
+    fn includes(&self, name: &str, kind: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::ReadOnly => READS.contains(&kind),
+            Self::All => true,
+            Self::Named(names) => names.iter().any(|known| known == name),
+        }
+    }
+}
+
+/// Kinds of tools that only read files.
+const READS: [&str; 2] = ["read", "search"];
+/// Kinds of tools that mean something outside of a conversation. Others ask the person, plan, or delegate.
+const ALONE: [&str; 7] = ["read", "search", "edit", "delete", "move", "execute", "fetch"];
+
+/// A tool of a session as clients see it; `None` if they cannot call it. Tools of other servers are for clients to
+/// configure themselves.
+pub(crate) fn built_in(declaration: &Value, choice: &ToolChoice) -> Option<Value> {
+    let text = |name: &str| declaration.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (name, kind) = (text("name"), text("kind"));
+    let is_own = ALONE.contains(&kind) && !name.starts_with("mcp_") && !name.starts_with("pollux_");
+    if !is_own || !choice.includes(name, kind) {
+        return None;
+    }
+    let reads = READS.contains(&kind) || kind == "fetch";
+    let reaches_out = ["fetch", "execute"].contains(&kind);
+    Some(json!({
+        "name": name,
+        "title": text("title"),
+        "description": text("description"),
+        "inputSchema": declaration.get("parameters"),
+        "annotations": {
+            "readOnlyHint": reads,
+            "destructiveHint": !reads,
+            "openWorldHint": reaches_out,
+        },
+    }))
+}
+
 /// Arguments of [`RUN`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -213,6 +277,34 @@ mod tests {
 
     fn arguments(value: &Value) -> JsonObject {
         value.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn built_in_tools_are_offered_as_chosen() {
+        let names = |choice: &str| {
+            let declared = [
+                ("read_file", "read"),
+                ("glob", "search"),
+                ("write_file", "edit"),
+                ("run_shell_command", "execute"),
+                ("web_fetch", "fetch"),
+                ("ask_user", "communicate"),
+                ("delegate", "agent"),
+                ("mcp_docs_read", "read"),
+            ];
+            let choice = ToolChoice::read(choice);
+            let tools = declared.iter().filter_map(|(name, kind)| {
+                built_in(&json!({"name": name, "kind": kind, "parameters": {"type": "object"}}), &choice)
+            });
+            tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(""), ["read_file", "glob"]);
+        assert_eq!(names("all"), ["read_file", "glob", "write_file", "run_shell_command", "web_fetch"]);
+        assert_eq!(names("write_file, glob,ask_user"), ["glob", "write_file"]);
+        let edit = json!({"name": "write_file", "kind": "edit"});
+        let edit = built_in(&edit, &ToolChoice::All).unwrap();
+        assert_eq!(edit["annotations"]["destructiveHint"], true);
+        assert_eq!(built_in(&edit, &ToolChoice::None), None);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(crate) struct Cache {
 impl Cache {
     /// The place for a server as it is defined now. Another definition or another program is another server.
     pub(crate) fn of(folder: &Path, config: &ServerConfig, directory: &Path, env: &Env) -> Self {
-        let key = key(config, directory, env);
+        let key = definition_key(config, directory, env);
         Self { folder: folder.to_owned(), file: folder.join(format!("{key}.json")), key }
     }
 
@@ -160,7 +160,8 @@ fn resource(resource: &ResourceOffer) -> Value {
 }
 
 /// A hash of everything that makes a server the one it is. Secrets are in it, so that no text of them is.
-fn key(config: &ServerConfig, directory: &Path, env: &Env) -> String {
+/// Names a server by its definition and the program that it starts.
+pub(crate) fn definition_key(config: &ServerConfig, directory: &Path, env: &Env) -> String {
     let pairs = |pairs: &[(String, Secret)]| {
         let revealed = pairs.iter().map(|(name, value)| json!([name, value.reveal()]));
         revealed.collect::<Vec<_>>()

@@ -58,7 +58,7 @@ impl ClientHandler for Handler {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let Some(person) = self.0.common.person() else {
+        let Some(person) = self.0.users.asked() else {
             return Ok(ElicitResult::new(ElicitationAction::Decline));
         };
         Ok(match request {

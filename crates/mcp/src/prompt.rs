@@ -1,7 +1,5 @@
 //! MCP prompts as slash commands.
 
-use std::sync::Arc;
-
 use pollux_domain::JsonObject;
 use pollux_domain::untrusted::sealed;
 use rmcp::model::{ClientRequest, GetPromptRequest, GetPromptRequestParams};
@@ -10,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::offer::PromptSpec;
 use crate::request::RequestError;
-use crate::server::Server;
+use crate::server::ServerUse;
 use crate::words;
 
 /// Characters of a prompt that are taken from a server.
@@ -22,7 +20,7 @@ pub struct PromptCommand {
     pub name: String,
     pub server: String,
     pub spec: PromptSpec,
-    pub(crate) source: Arc<Server>,
+    pub(crate) source: ServerUse,
 }
 
 /// Why there is no text.
@@ -37,7 +35,7 @@ pub enum PromptError {
 }
 
 /// The prompts of all servers. Where two have the same name, the later one is `<server>_<name>`.
-pub(crate) fn commands(servers: &[Arc<Server>]) -> Vec<PromptCommand> {
+pub(crate) fn commands(servers: &[ServerUse]) -> Vec<PromptCommand> {
     let mut commands: Vec<PromptCommand> = Vec::new();
     for server in servers {
         for spec in &server.state().offer.prompts {
@@ -45,7 +43,7 @@ pub(crate) fn commands(servers: &[Arc<Server>]) -> Vec<PromptCommand> {
             let taken = |name: &str| commands.iter().any(|command| command.name == name);
             let name = if taken(&plain) { format!("{}_{plain}", server.name()) } else { plain };
             if !taken(&name) {
-                let (server, source) = (server.name().to_owned(), Arc::clone(server));
+                let (server, source) = (server.name().to_owned(), server.clone());
                 commands.push(PromptCommand { name, server, spec: spec.clone(), source });
             }
         }

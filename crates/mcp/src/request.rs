@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::problem::describe;
 use crate::rights::{Rights, is_about_rights};
-use crate::server::{Progress, Server, Status};
+use crate::server::{Progress, Server, ServerUse, Status};
 use crate::transport::erased::AnyTransportError;
 use crate::transport::http::HttpError;
 
@@ -53,7 +53,7 @@ fn last_output(log: &[String]) -> String {
     if log.is_empty() { String::new() } else { format!("; its last output:\n{}", log.join("\n")) }
 }
 
-impl Server {
+impl ServerUse {
     /// Sends a request and waits for the response, as JSON. If the server requires more scopes, the user may grant
     /// them, once.
     pub(crate) async fn request(
@@ -62,16 +62,19 @@ impl Server {
         cancel: &CancellationToken,
         live: Option<&LiveOutput>,
     ) -> Result<Value, RequestError> {
+        let _running = self.users.runs(&self.user);
         match self.try_request(request.clone(), cancel, live).await {
             Err(RequestError::SignIn { challenge, .. }) => {
-                let person = self.common.person();
+                let person = self.user.person();
                 self.widen(&challenge, person.as_deref(), cancel).await?;
                 self.try_request(request, cancel, live).await
             }
             other => other,
         }
     }
+}
 
+impl Server {
     async fn try_request(
         &self,
         request: ClientRequest,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::request::RequestError;
-use crate::server::Server;
+use crate::server::ServerUse;
 
 /// Characters of one resource.
 const MAX_TEXT: usize = 2_000_000;
@@ -22,7 +22,7 @@ const MAX_LISTED: usize = 500;
 
 /// The texts of a resource; what is no text is named.
 pub(crate) async fn read(
-    server: &Server,
+    server: &ServerUse,
     uri: &str,
     cancel: &CancellationToken,
 ) -> Result<String, RequestError> {
@@ -50,7 +50,7 @@ pub(crate) fn parts(name: &str, text: &str) -> Vec<Part> {
 }
 
 /// The tools; there are none while no server has a resource.
-pub(crate) fn tools(servers: &Arc<[Arc<Server>]>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn tools(servers: &Arc<[ServerUse]>) -> Vec<Arc<dyn Tool>> {
     if servers.iter().all(|server| server.state().offer.resources.is_empty()) {
         return Vec::new();
     }
@@ -95,7 +95,7 @@ fn spec(
 
 struct ResourceTool {
     spec: Arc<ToolSpec>,
-    servers: Arc<[Arc<Server>]>,
+    servers: Arc<[ServerUse]>,
 }
 
 impl Tool for ResourceTool {
@@ -118,7 +118,7 @@ impl Tool for ResourceTool {
 }
 
 struct Listing {
-    servers: Arc<[Arc<Server>]>,
+    servers: Arc<[ServerUse]>,
     /// Empty for all.
     server: String,
 }
@@ -160,14 +160,14 @@ impl Invocation for Listing {
 }
 
 struct Reading {
-    servers: Arc<[Arc<Server>]>,
+    servers: Arc<[ServerUse]>,
     uri: String,
 }
 
 impl Reading {
     /// The server that lists the address; `server:uri` names both.
-    fn find(&self) -> Option<(&Arc<Server>, &str)> {
-        let listed = |server: &&Arc<Server>| {
+    fn find(&self) -> Option<(&ServerUse, &str)> {
+        let listed = |server: &&ServerUse| {
             server.state().offer.resources.iter().any(|resource| resource.uri == self.uri)
         };
         if let Some(server) = self.servers.iter().find(listed) {

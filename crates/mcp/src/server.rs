@@ -1,14 +1,13 @@
 //! The shared state of one server, and what it offers.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pollux_domain::approval::Person;
 use pollux_domain::sync::Locked as _;
-use pollux_domain::tool::Tool;
 use rmcp::model::ProgressToken;
 use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Notify, watch};
@@ -21,7 +20,8 @@ use crate::config::ServerConfig;
 use crate::listener::NotificationListener;
 use crate::log::Log;
 use crate::offer::{INSTRUCTIONS, Offer, bounded};
-use crate::tool;
+use crate::tool::{self, DeclaredTool};
+use crate::users::{User, Users};
 
 /// Lines of progress that are kept for calls which do not listen yet.
 const EARLY: usize = 32;
@@ -74,41 +74,12 @@ pub struct ToolReport {
 
 /// What all servers share.
 pub(crate) struct SharedContext {
-    person: Mutex<Option<Arc<dyn Person>>>,
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) interactive: bool,
     /// Ours.
     pub(crate) version: String,
     pub(crate) name_tool: fn(&str, &str) -> String,
     pub(crate) listener: Option<Arc<dyn NotificationListener>>,
-    changes: AtomicU64,
-}
-
-impl SharedContext {
-    pub(crate) fn new(
-        roots: Vec<PathBuf>,
-        interactive: bool,
-        version: String,
-        name_tool: fn(&str, &str) -> String,
-        listener: Option<Arc<dyn NotificationListener>>,
-    ) -> Self {
-        // A reader that has seen nothing has version 0.
-        let changes = AtomicU64::new(1);
-        Self { person: Mutex::default(), roots, interactive, version, name_tool, listener, changes }
-    }
-
-    /// The user that servers may ask.
-    pub(crate) fn person(&self) -> Option<Arc<dyn Person>> {
-        self.person.locked().clone()
-    }
-
-    pub(crate) fn introduce(&self, person: Arc<dyn Person>) {
-        *self.person.locked() = Some(person);
-    }
-
-    pub(crate) fn version(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
-    }
 }
 
 /// A server.
@@ -119,6 +90,10 @@ pub(crate) struct Server {
     pub(crate) log: Arc<Log>,
     /// Something in its lists changed.
     pub(crate) relist: Notify,
+    /// The sessions that use it.
+    pub(crate) users: Users,
+    /// Counts what changed.
+    changes: AtomicU64,
     progress: Mutex<Listeners>,
     state: watch::Sender<ServerState>,
     /// Where its declarations are kept for the next run.
@@ -127,6 +102,21 @@ pub(crate) struct Server {
     waited: AtomicBool,
     /// That was said.
     told: AtomicBool,
+}
+
+/// A server as one session uses it.
+#[derive(Clone)]
+pub(crate) struct ServerUse {
+    pub(crate) server: Arc<Server>,
+    pub(crate) user: Arc<User>,
+}
+
+impl Deref for ServerUse {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
 }
 
 /// Calls that want to hear of progress.
@@ -156,7 +146,7 @@ pub(crate) struct ServerState {
     pub(crate) problem: Option<String>,
     pub(crate) sign_in: Option<String>,
     pub(crate) offer: Arc<Offer>,
-    pub(crate) tools: Arc<[Arc<dyn Tool>]>,
+    pub(crate) tools: Arc<[Arc<DeclaredTool>]>,
     pub(crate) instructions: Option<String>,
     pub(crate) implementation: Option<String>,
 }
@@ -190,6 +180,8 @@ impl Server {
             common,
             log,
             relist: Notify::new(),
+            users: Users::default(),
+            changes: AtomicU64::new(0),
             progress: Mutex::default(),
             state,
             cache,
@@ -208,6 +200,11 @@ impl Server {
         server
     }
 
+    /// How often something changed that others are to notice.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.config.name
     }
@@ -221,7 +218,7 @@ impl Server {
         self.state.send_modify(|state| {
             change(state);
             // Publish the change before its version number.
-            self.common.changes.fetch_add(1, Ordering::Release);
+            self.changes.fetch_add(1, Ordering::Release);
         });
     }
 
@@ -405,7 +402,7 @@ impl Server {
             tools: tools
                 .map(|(tool, offer)| ToolReport {
                     name: offer.name.clone(),
-                    declared: tool.spec().name.clone(),
+                    declared: tool.spec.name.clone(),
                     description: offer.description.clone(),
                 })
                 .collect(),

@@ -1,35 +1,31 @@
 //! All MCP servers of a run, and the thread that serves them.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use pollux_config::env::Env;
-use pollux_config::groups::Redaction;
 use pollux_domain::approval::Person;
 use pollux_domain::content::Part;
 use pollux_domain::tool::{Tool, ToolSource};
 use pollux_domain::untrusted::sealed;
 use pollux_domain::{BoxFuture, JsonObject};
-use pollux_exec::background::Background;
-use pollux_net::client::ClientOptions;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Access;
 use crate::cache::Cache;
-use crate::config::{Link, ServerConfig};
+use crate::config::Link;
 use crate::connection::{self, ConnectionContext};
-use crate::listener::NotificationListener;
 use crate::prompt::{self, PromptCommand};
 use crate::request::RequestError;
 use crate::resource;
-use crate::server::{Report, Server, SharedContext, Status};
+use crate::server::{Report, Server, ServerUse, SharedContext, Status};
+use crate::setup::{ServerEntry, Setup};
+use crate::shared::{self, RunningServer, SharedServers, Start};
 use crate::tool;
+use crate::users::User;
 
 /// How long all servers together may take to end.
 const END: Duration = Duration::from_secs(1);
@@ -38,51 +34,21 @@ const RESOURCE_TOOLS: [&str; 2] = ["list_mcp_resources", "read_mcp_resource"];
 /// Delay before starting servers, so that they do not slow down the first request.
 const HEAD_START: Duration = Duration::from_millis(30);
 
-/// A server and its credentials.
-#[derive(Clone)]
-pub struct ServerEntry {
-    pub config: ServerConfig,
-    pub access: Option<Arc<dyn Access>>,
-}
-
-/// The configuration for starting servers.
-#[derive(Clone)]
-pub struct Setup {
-    pub entries: Vec<ServerEntry>,
-    pub env: Env,
-    pub redaction: Redaction,
-    /// Where programs are started.
-    pub directory: PathBuf,
-    /// The folders that servers are told of.
-    pub roots: Vec<PathBuf>,
-    pub background: Arc<Background>,
-    pub http: ClientOptions,
-    /// Our version.
-    pub version: String,
-    /// Whether a user can be asked.
-    pub interactive: bool,
-    /// The declared name of a server's tool.
-    pub name_tool: fn(&str, &str) -> String,
-    /// Receives notifications that the protocol does not define. A server that cannot send any is not used.
-    pub listener: Option<Arc<dyn NotificationListener>>,
-    /// How long after their start to wait for servers with unknown tools.
-    pub first_wait: Duration,
-    /// Where declarations are kept from one run to the next.
-    pub cache: Option<PathBuf>,
-}
-
-/// The servers of a run. They end with it.
+/// The servers of a session. Those that no other session uses end with it.
 pub struct Servers {
-    servers: Arc<[Arc<Server>]>,
+    servers: Arc<[ServerUse]>,
+    running: Vec<Arc<RunningServer>>,
+    user: Arc<User>,
     common: Arc<SharedContext>,
-    /// Servers may be started.
-    go: CancellationToken,
-    /// They are waited for, so that nothing else needs the machine first.
-    at_once: Arc<AtomicBool>,
     first_wait: Duration,
-    stop: CancellationToken,
-    /// Whether the thread is done.
-    done: watch::Receiver<bool>,
+    shared: SharedServers,
+    released: AtomicBool,
+}
+
+/// A server that is to be served, and who is told when it has ended.
+struct Beginning {
+    running: Arc<RunningServer>,
+    done: watch::Sender<bool>,
 }
 
 impl Servers {
@@ -94,64 +60,88 @@ impl Servers {
     }
 
     /// Servers that are started by [`Self::begin`] or on first use.
-    pub fn prepare(mut setup: Setup) -> Self {
+    pub fn prepare(setup: Setup) -> Self {
+        Self::prepare_shared(setup, &SharedServers::default())
+    }
+
+    /// The same; those that run already for another session are used together with it.
+    pub fn prepare_shared(mut setup: Setup, shared: &SharedServers) -> Self {
         setup.entries.sort_by(|one, other| one.config.name.cmp(&other.config.name));
-        let common = Arc::new(SharedContext::new(
-            setup.roots,
-            setup.interactive,
-            setup.version,
-            setup.name_tool,
-            setup.listener,
-        ));
-        let servers: Arc<[Arc<Server>]> = setup
-            .entries
-            .into_iter()
-            .map(|ServerEntry { config, access }| {
-                let cache = setup.cache.as_deref().filter(|_| !matches!(config.link, Link::Client(_)));
+        let common = Arc::new(SharedContext {
+            roots: setup.roots.clone(),
+            interactive: setup.interactive,
+            version: setup.version.clone(),
+            name_tool: setup.name_tool,
+            listener: setup.listener.clone(),
+        });
+        let (user, start) = (Arc::new(User::default()), Arc::new(Start::default()));
+        let (mut running, mut new) = (Vec::new(), Vec::new());
+        // Held until all are there, so that none of them ends meanwhile.
+        let mut held = shared.hold();
+        for ServerEntry { config, access } in std::mem::take(&mut setup.entries) {
+            let of_client = matches!(config.link, Link::Client(_));
+            let name = (!of_client && setup.listener.is_none()).then(|| shared::name(&config, &setup));
+            let found = name.as_deref().and_then(|name| held.find(name));
+            let one = found.unwrap_or_else(|| {
+                let cache = setup.cache.as_deref().filter(|_| !of_client);
                 let cache = cache.map(|folder| Cache::of(folder, &config, &setup.directory, &setup.env));
-                Server::new(config, access, Arc::clone(&common), cache)
-            })
-            .collect();
-        let reach = Arc::new(ConnectionContext {
+                let server = Server::new(config, access, Arc::clone(&common), cache);
+                let (finished, done) = watch::channel(false);
+                let (start, stop) = (Arc::clone(&start), CancellationToken::new());
+                let one = Arc::new(RunningServer { server, start, stop, done });
+                if let Some(name) = name {
+                    held.add(name, &one);
+                }
+                new.push(Beginning { running: Arc::clone(&one), done: finished });
+                one
+            });
+            one.server.users.add(&user);
+            running.push(one);
+        }
+        drop(held);
+        let reach = ConnectionContext {
             env: setup.env,
             redaction: setup.redaction,
             directory: setup.directory,
             background: setup.background,
             http: setup.http,
-        });
-        let (finished, done) = watch::channel(false);
-        let (go, stop) = (CancellationToken::new(), CancellationToken::new());
-        let at_once = Arc::new(AtomicBool::new(false));
-        let started = {
-            let (servers, go, stop) = (Arc::clone(&servers), go.clone(), stop.clone());
-            let at_once = Arc::clone(&at_once);
-            // A thread of its own: it has to outlive every process that it starts, and a server that floods
-            // must not hold up the conversation.
-            std::thread::Builder::new().name("mcp".to_owned()).spawn(move || {
-                serve(&servers, &reach, (&go, &at_once), &stop);
-                let _ = finished.send(true);
-            })
         };
-        if let Err(error) = started {
-            servers.iter().for_each(|server| server.gone(format!("could not start a thread: {error}"), None));
-        }
-        Self { servers, common, go, at_once, first_wait: setup.first_wait, stop, done }
+        begin_thread(new, Arc::new(reach), start);
+        let uses =
+            running.iter().map(|one| ServerUse { server: Arc::clone(&one.server), user: Arc::clone(&user) });
+        let (shared, released) = (shared.clone(), AtomicBool::new(false));
+        let (servers, first_wait) = (uses.collect(), setup.first_wait);
+        Self { servers, running, user, common, first_wait, shared, released }
     }
 
     /// Lets servers start a moment from now.
     pub fn begin(&self) {
-        if !self.go.is_cancelled() {
-            self.servers.iter().for_each(|server| server.starts());
-            self.go.cancel();
-        }
+        let waiting = || self.running.iter().filter(|one| !one.start.go.is_cancelled());
+        waiting().for_each(|one| one.server.starts());
+        waiting().for_each(|one| one.start.go.cancel());
     }
 
     /// Starts servers now if one has unknown tools, because it will be waited for.
     pub fn begin_unknown(&self) {
         if !self.first_wait.is_zero() && self.servers.iter().any(|server| server.is_unknown()) {
-            self.at_once.store(true, Ordering::Release);
+            self.running.iter().for_each(|one| one.start.at_once.store(true, Ordering::Release));
             self.begin();
         }
+    }
+
+    /// Gives back what this session uses; those that have to end because of that.
+    fn release(&self) -> Vec<watch::Receiver<bool>> {
+        if self.released.swap(true, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let mut held = self.shared.hold();
+        let unused = self.running.iter().filter(|one| one.server.users.remove(&self.user));
+        let ending = unused.map(|one| {
+            held.remove(one);
+            one.stop.cancel();
+            one.done.clone()
+        });
+        ending.collect()
     }
 
     /// How long after their start servers are waited for of which nothing is known.
@@ -173,7 +163,7 @@ impl Servers {
 
     /// Whom servers may ask from now on.
     pub fn introduce(&self, person: Arc<dyn Person>) {
-        self.common.introduce(person);
+        self.user.introduce(person);
     }
 
     /// The status of all servers.
@@ -219,7 +209,7 @@ impl Servers {
 
     /// The documents of the servers that are connected, as `server:uri`, each with a word about it.
     pub fn resources(&self) -> Vec<(String, String)> {
-        let of = |server: &Arc<Server>| {
+        let of = |server: &ServerUse| {
             let state = server.state();
             let named = state.offer.resources.iter().map(|resource| {
                 let about =
@@ -236,7 +226,7 @@ impl Servers {
         self.resource(mention).is_some()
     }
 
-    fn resource<'m>(&self, mention: &'m str) -> Option<(&Arc<Server>, &'m str)> {
+    fn resource<'m>(&self, mention: &'m str) -> Option<(&ServerUse, &'m str)> {
         let (name, uri) = mention.split_once(':')?;
         let server = self.servers.iter().find(|server| server.name() == name)?;
         (!uri.is_empty()).then_some((server, uri))
@@ -282,15 +272,15 @@ impl Servers {
         tool::call(server, tool, args, cancel, None).await
     }
 
-    /// Ends all servers.
+    /// Ends all servers that no other session uses.
     pub async fn shutdown(&self) {
-        self.stop.cancel();
-        let mut done = self.done.clone();
-        let _ = tokio::time::timeout(END, done.wait_for(|done| *done)).await;
+        let mut ending = self.release();
+        let ended = join_all(ending.iter_mut().map(async |done| drop(done.wait_for(|done| *done).await)));
+        let _ = tokio::time::timeout(END, ended).await;
     }
 
     /// The servers that a tool of this name would belong to.
-    fn owners(&self, name: &str) -> impl Iterator<Item = &Arc<Server>> {
+    fn owners(&self, name: &str) -> impl Iterator<Item = &ServerUse> {
         let declared = self.common.name_tool;
         self.servers.iter().filter(move |server| {
             if name.starts_with(&declared(server.name(), "")) {
@@ -306,17 +296,18 @@ impl Servers {
 
 impl Drop for Servers {
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.release();
     }
 }
 
 impl ToolSource for Servers {
     fn version(&self) -> u64 {
-        self.common.version()
+        // A reader that has seen nothing has version 0.
+        1 + self.servers.iter().map(|server| server.changes()).sum::<u64>()
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        let own = self.servers.iter().flat_map(|server| server.state().tools.to_vec());
+        let own = self.servers.iter().flat_map(tool::of_session);
         resource::tools(&self.servers).into_iter().chain(own).collect()
     }
 
@@ -370,32 +361,46 @@ impl ToolSource for Servers {
     }
 }
 
-/// Serves all connections until told to stop.
-fn serve(
-    servers: &Arc<[Arc<Server>]>,
-    reach: &Arc<ConnectionContext>,
-    (go, at_once): (&CancellationToken, &AtomicBool),
-    stop: &CancellationToken,
-) {
+/// Starts the thread that serves these servers: it has to outlive every process that it starts, and a server that floods
+/// must not hold up the conversation.
+fn begin_thread(new: Vec<Beginning>, reach: Arc<ConnectionContext>, start: Arc<Start>) {
+    if new.is_empty() {
+        return;
+    }
+    let servers: Vec<Arc<Server>> = new.iter().map(|one| Arc::clone(&one.running.server)).collect();
+    let started =
+        std::thread::Builder::new().name("mcp".to_owned()).spawn(move || serve(new, &reach, &start));
+    if let Err(error) = started {
+        servers.iter().for_each(|server| server.gone(format!("could not start a thread: {error}"), None));
+    }
+}
+
+/// Serves connections until all are told to stop.
+fn serve(new: Vec<Beginning>, reach: &Arc<ConnectionContext>, start: &Start) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             let problem = format!("could not start the event loop: {error}");
-            return servers.iter().for_each(|server| server.gone(problem.clone(), None));
+            return new.iter().for_each(|one| one.running.server.gone(problem.clone(), None));
         }
     };
     runtime.block_on(async {
+        let stops: Vec<CancellationToken> = new.iter().map(|one| one.running.stop.clone()).collect();
         tokio::select! {
             biased;
-            () = stop.cancelled() => return,
-            () = go.cancelled() => {}
+            _ = join_all(stops.iter().map(|stop| stop.cancelled())) => return,
+            () = start.go.cancelled() => {}
         }
-        if !at_once.load(Ordering::Acquire) {
+        if !start.at_once.load(Ordering::Acquire) {
             tokio::time::sleep(HEAD_START).await;
         }
         let mut lives = JoinSet::new();
-        for server in servers.iter() {
-            lives.spawn(connection::live(Arc::clone(server), Arc::clone(reach), stop.clone()));
+        for Beginning { running, done } in new {
+            let reach = Arc::clone(reach);
+            lives.spawn(async move {
+                connection::live(Arc::clone(&running.server), reach, running.stop.clone()).await;
+                let _ = done.send(true);
+            });
         }
         while lives.join_next().await.is_some() {}
     });

@@ -19,17 +19,32 @@ use crate::offer::{Offer, ToolOffer};
 use crate::request::{LiveOutput, RequestError};
 use crate::result;
 use crate::schema::{self, WAIT};
-use crate::server::{Server, SharedContext};
+use crate::server::{Server, ServerUse, SharedContext};
 
-struct ServerTool {
-    spec: Arc<ToolSpec>,
-    server: Arc<Server>,
+/// A tool as it is declared, for whichever session.
+pub(crate) struct DeclaredTool {
+    pub(crate) spec: Arc<ToolSpec>,
     /// As it is called on the wire.
     name: String,
     annotations: Option<JsonObject>,
     definition: String,
     /// Whether [`WAIT`] is an argument of the server's own.
     owns_wait: bool,
+}
+
+/// A tool of one session.
+struct ServerTool {
+    declared: Arc<DeclaredTool>,
+    server: ServerUse,
+}
+
+/// The tools of a server for the session that uses it.
+pub(crate) fn of_session(server: &ServerUse) -> Vec<Arc<dyn Tool>> {
+    let tools = server.state().tools;
+    let tool = |declared: &Arc<DeclaredTool>| -> Arc<dyn Tool> {
+        Arc::new(ServerTool { declared: Arc::clone(declared), server: server.clone() })
+    };
+    tools.iter().map(tool).collect()
 }
 
 /// The tools that the filters leave, one for each declared name, in the server's order.
@@ -44,7 +59,7 @@ pub(crate) fn kept<'o>(
 }
 
 /// What is declared, and lines about what is not.
-pub(crate) fn tools(server: &Arc<Server>, offer: &Offer) -> (Vec<Arc<dyn Tool>>, Vec<String>) {
+pub(crate) fn tools(server: &Server, offer: &Offer) -> (Vec<Arc<DeclaredTool>>, Vec<String>) {
     let kept = kept(&server.config, &server.common, offer);
     let is_kept = |tool: &ToolOffer| kept.iter().any(|kept| std::ptr::eq(*kept, tool));
     let lost = offer.tools.iter().filter(|tool| server.config.lets_through(&tool.name) && !is_kept(tool));
@@ -56,9 +71,9 @@ pub(crate) fn tools(server: &Arc<Server>, offer: &Offer) -> (Vec<Arc<dyn Tool>>,
     (kept.iter().map(|tool| declare(server, tool)).collect(), left_out)
 }
 
-fn declare(server: &Arc<Server>, offer: &ToolOffer) -> Arc<dyn Tool> {
+fn declare(server: &Server, offer: &ToolOffer) -> Arc<DeclaredTool> {
     let own = offer.schema.as_ref().and_then(|schema| schema.get("properties"));
-    Arc::new(ServerTool {
+    Arc::new(DeclaredTool {
         spec: Arc::new(ToolSpec {
             name: (server.common.name_tool)(server.name(), &offer.name),
             display_name: format!("{} ({} MCP Server)", offer.name, server.name()),
@@ -69,7 +84,6 @@ fn declare(server: &Arc<Server>, offer: &ToolOffer) -> Arc<dyn Tool> {
             output_is_markdown: false,
             offloads_long_output: true,
         }),
-        server: Arc::clone(server),
         name: offer.name.clone(),
         annotations: offer.annotations.clone(),
         definition: definition(offer),
@@ -88,7 +102,7 @@ fn definition(offer: &ToolOffer) -> String {
 
 impl Tool for ServerTool {
     fn spec(&self) -> &Arc<ToolSpec> {
-        &self.spec
+        &self.declared.spec
     }
 
     fn server(&self) -> Option<&str> {
@@ -96,7 +110,7 @@ impl Tool for ServerTool {
     }
 
     fn server_link(&self) -> Option<ServerLink> {
-        let link = ServerLink { tool: self.name.clone(), ..ServerLink::default() };
+        let link = ServerLink { tool: self.declared.name.clone(), ..ServerLink::default() };
         Some(match &self.server.config.link {
             Link::Stdio { command, args, cwd, .. } => {
                 ServerLink { command: Some(command.clone()), args: args.clone(), cwd: cwd.clone(), ..link }
@@ -107,11 +121,11 @@ impl Tool for ServerTool {
     }
 
     fn definition(&self) -> Option<&str> {
-        Some(&self.definition)
+        Some(&self.declared.definition)
     }
 
     fn annotations(&self) -> Option<&JsonObject> {
-        self.annotations.as_ref()
+        self.declared.annotations.as_ref()
     }
 
     fn unavailable(&self) -> Option<String> {
@@ -124,22 +138,16 @@ impl Tool for ServerTool {
 
     fn prepare(&self, args: &JsonObject) -> Result<Box<dyn Invocation>, ArgError> {
         let mut args = args.clone();
-        if !self.owns_wait {
+        if !self.declared.owns_wait {
             args.shift_remove(WAIT);
         }
-        Ok(Box::new(ServerCall {
-            server: Arc::clone(&self.server),
-            declared: self.spec.name.clone(),
-            definition: self.definition.clone(),
-            tool: self.name.clone(),
-            args,
-        }))
+        Ok(Box::new(ServerCall { server: self.server.clone(), declared: Arc::clone(&self.declared), args }))
     }
 }
 
 /// Sends a call and waits for the answer.
 pub(crate) async fn call(
-    server: &Server,
+    server: &ServerUse,
     tool: &str,
     args: JsonObject,
     cancel: &CancellationToken,
@@ -151,11 +159,9 @@ pub(crate) async fn call(
 }
 
 struct ServerCall {
-    server: Arc<Server>,
-    declared: String,
+    server: ServerUse,
     /// What the call was judged by.
-    definition: String,
-    tool: String,
+    declared: Arc<DeclaredTool>,
     args: JsonObject,
 }
 
@@ -164,9 +170,9 @@ impl ServerCall {
     async fn changed(&self, context: &ToolContext) -> Option<String> {
         let state = self.server.ready(&context.cancel).await;
         state.peer.as_ref()?;
-        let now = state.tools.iter().find(|tool| tool.spec().name == self.declared);
-        let (tool, server) = (&self.tool, self.server.name());
-        match now.map(|tool| tool.definition() == Some(self.definition.as_str())) {
+        let now = state.tools.iter().find(|tool| tool.spec.name == self.declared.spec.name);
+        let (tool, server) = (&self.declared.name, self.server.name());
+        match now.map(|tool| tool.definition == self.declared.definition) {
             Some(true) => None,
             Some(false) => Some(format!(
                 "MCP tool '{tool}' was not called: server '{server}' has changed its definition since it was \
@@ -192,17 +198,13 @@ impl Invocation for ServerCall {
             if let Some(why) = self.changed(context).await {
                 return ToolOutcome::failed(ToolErrorKind::McpToolError, why);
             }
-            let (args, live) = (self.args.clone(), Some(&context.live));
-            match call(&self.server, &self.tool, args, &context.cancel, live).await {
-                Ok(answer) => result::outcome(&self.tool, &self.args, &answer),
+            let (args, live, tool) = (self.args.clone(), Some(&context.live), &self.declared.name);
+            match call(&self.server, tool, args, &context.cancel, live).await {
+                Ok(answer) => result::outcome(tool, &self.args, &answer),
                 Err(RequestError::Cancelled) => ToolOutcome::Cancelled { partial: None },
                 Err(error) => ToolOutcome::Failed(ToolFailure {
                     kind: ToolErrorKind::McpToolError,
-                    message: format!(
-                        "MCP tool '{}' could not be called: {}",
-                        self.tool,
-                        sealed(&error.to_string())
-                    ),
+                    message: format!("MCP tool '{tool}' could not be called: {}", sealed(&error.to_string())),
                     display: Some(format!("Error: {error}")),
                 }),
             }

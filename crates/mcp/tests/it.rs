@@ -10,6 +10,8 @@ mod declarations;
 mod faults;
 #[path = "it/rights.rs"]
 mod rights;
+#[path = "it/shared.rs"]
+mod shared;
 #[path = "it/stage.rs"]
 mod stage;
 #[path = "it/web.rs"]

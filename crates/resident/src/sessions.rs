@@ -18,6 +18,7 @@ use pollux_domain::time::{Clock as _, SystemClock, Timestamp};
 use pollux_front::rpc::RpcError;
 use pollux_host::SessionReport;
 use pollux_host::hub::{Front, Hosted, Scopes, SessionState, Subscription};
+use pollux_host::request::{Request, SharedServers};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -45,6 +46,8 @@ pub struct Sessions {
     under_way: Cell<usize>,
     /// The core stops: no session is opened any more.
     is_closing: Cell<bool>,
+    /// MCP servers that the sessions use together.
+    servers: SharedServers,
     log: Rc<Log>,
 }
 
@@ -135,6 +138,7 @@ impl Sessions {
             opening: RefCell::default(),
             under_way: Cell::new(0),
             is_closing: Cell::new(false),
+            servers: SharedServers::default(),
             log,
         })
     }
@@ -177,6 +181,7 @@ impl Sessions {
     /// Opens a session, unless it is open already.
     pub async fn open(self: &Rc<Self>, params: OpenParams) -> Result<Opened, RpcError> {
         let (options, env) = request(&params)?;
+        let options = Request { shared_servers: Some(self.servers.clone()), ..options };
         // Two front ends that ask for the same session at once get the same one.
         let which = match &params.choice {
             Choice::Resume { which, fork: false, .. } => which.clone(),

@@ -6,6 +6,7 @@
 
 mod body;
 mod listen;
+mod loopback;
 mod message;
 mod patient;
 mod routes;
@@ -16,7 +17,8 @@ pub use body::{EventSender, events};
 pub use hyper::header;
 pub use hyper::{HeaderMap, Method, StatusCode};
 pub use listen::{Limits, Site, serve, serve_tls};
+pub use loopback::{bind_loopback, check_loopback_host};
 pub use message::{Head, Query, Request, Response};
 pub use routes::{Params, RouteMatch, Routes};
-pub use secret::{SecretDigest, random_secret};
+pub use secret::{SecretDigest, random_secret, read_secret_file};
 pub use tls::{TlsError, TlsIdentity};

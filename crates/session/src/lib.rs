@@ -69,7 +69,7 @@ pub use pollux_config::groups::SessionFormat;
 pub use projects::{KnownProject, known_projects};
 pub use prompt_log::{PromptLogError, log_prompt, logged_prompts};
 pub use record::{CallRecord, CallResult, NewSession, ReplyRecord};
-pub use recorder::{ForkError, RecordError, Recorder, ResumeError, new_message_id};
+pub use recorder::{ForkError, RecordError, Recorder, ResumeError, TitleWriter, new_message_id};
 pub use retention::{
     Applied, Plan, PlannedFile, Reason, Removal, RetentionError, RetentionPolicy, apply, belongings,
     delete_leftovers, leftovers, plan,
@@ -77,7 +77,7 @@ pub use retention::{
 pub use session_model::SessionModel;
 pub use shell_history::{ShellHistoryError, add_shell_command, shell_history};
 pub use spending::{Spending, spending};
-pub use summary::{SummaryError, set_summary};
+pub use summary::{SummaryError, set_summary, set_title};
 pub use texts::{TextKind, TextVisitor, visit_texts};
 pub use transcript::{Transcript, TranscriptError, TranscriptForm, write_transcript};
 pub use verify::{FileReport, Problem, RepairError, Repaired, repair, verify, verify_file};

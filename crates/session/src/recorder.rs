@@ -16,12 +16,14 @@ pub use resume::ResumeError;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
 
 use pollux_domain::JsonObject;
 use pollux_domain::budget::Spent;
 use pollux_domain::content::Part;
 use pollux_domain::event::{CallStatus, Severity};
 use pollux_domain::id::{CallId, SessionId};
+use pollux_domain::sync::Locked as _;
 use pollux_domain::time::Timestamp;
 
 use crate::blobs::{Blobs, Guard, Record};
@@ -67,6 +69,8 @@ pub enum RecordError {
     InUse { path: PathBuf, pid: u32 },
     #[error("session file `{}` has no message `{id}` to rewind to", path.display())]
     NoSuchMessage { path: PathBuf, id: MessageId },
+    #[error("the session is not recorded")]
+    NotRecorded,
 }
 
 impl RecordError {
@@ -77,7 +81,10 @@ impl RecordError {
                 use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
                 matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
             }
-            Self::ChangedByOthers { .. } | Self::InUse { .. } | Self::NoSuchMessage { .. } => false,
+            Self::ChangedByOthers { .. }
+            | Self::InUse { .. }
+            | Self::NoSuchMessage { .. }
+            | Self::NotRecorded => false,
         }
     }
 }
@@ -97,13 +104,21 @@ pub enum ForkError {
 pub struct Recorder {
     id: SessionId,
     path: Option<PathBuf>,
-    target: Target,
+    recording: Arc<Mutex<Recording>>,
     /// Where long texts and media go; `None` if everything stays in the file.
     blobs: Option<Blobs>,
     /// What the session has spent; written with each message.
     spent: Option<Spent>,
     /// The model that the user chose; written with prompts.
     model: Option<SessionModel>,
+}
+
+/// What is written to; shared with the handle that changes the title.
+#[derive(Debug)]
+struct Recording {
+    target: Target,
+    /// A title that waits for the file.
+    title: Option<String>,
 }
 
 #[derive(Debug)]
@@ -119,6 +134,7 @@ enum Target {
 
 #[derive(Debug)]
 struct OpenFile {
+    path: PathBuf,
     form: Form,
     _lock: Option<Lock>,
 }
@@ -137,7 +153,7 @@ impl Recorder {
         Ok(Self {
             id: spec.id.clone(),
             path: Some(path),
-            target: Target::Waiting(spec),
+            recording: Recording::of(Target::Waiting(spec)),
             blobs,
             spent: None,
             model: None,
@@ -154,7 +170,7 @@ impl Recorder {
         Self {
             id: SessionId::random(),
             path: None,
-            target: Target::Off,
+            recording: Recording::of(Target::Off),
             blobs: None,
             spent: None,
             model: None,
@@ -184,6 +200,11 @@ impl Recorder {
     /// The model that the user chose; recorded with the prompts that follow, so that a resumed session stays with it.
     pub fn note_model(&mut self, model: Option<SessionModel>) {
         self.model = model;
+    }
+
+    /// A handle for the session's title, which also works while the recorder is in use elsewhere.
+    pub fn title_writer(&self) -> TitleWriter {
+        TitleWriter(Arc::downgrade(&self.recording))
     }
 
     /// Whether messages are recorded with what was spent.
@@ -257,7 +278,7 @@ impl Recorder {
 
     /// Records how calls of the last reply ended. Calls that are unknown or already ended are left alone.
     pub fn results(&mut self, results: &[CallResult], now: Timestamp) -> Result<(), RecordError> {
-        if matches!(self.target, Target::Waiting(_)) {
+        if matches!(self.recording.locked().target, Target::Waiting(_)) {
             return Ok(());
         }
         let mut guard = Guard::default();
@@ -278,7 +299,7 @@ impl Recorder {
     /// Stores long values separately; the record must be written before the guard is dropped.
     fn extract(&self, fields: &mut JsonObject, record: Record, guard: &mut Guard) {
         if let (Some(blobs), Target::Waiting(_) | Target::Unconverted(_) | Target::Open(_)) =
-            (&self.blobs, &self.target)
+            (&self.blobs, &self.recording.locked().target)
         {
             blobs.extract(fields, record, guard);
         }
@@ -333,11 +354,70 @@ impl Recorder {
         })
     }
 
+    /// Opens the file if needed, writes, and handles failures.
+    fn write(
+        &mut self,
+        change: impl FnOnce(&mut Form) -> Result<(), WriteFailure>,
+    ) -> Result<(), RecordError> {
+        let mut recording = self.recording.locked();
+        recording.convert()?;
+        let Recording { target, .. } = &mut *recording;
+        let written = match target {
+            Target::Off => return Ok(()),
+            Target::Waiting(spec) => NewFile::create(spec).and_then(|file| {
+                let (path, file) = file.publish(change)?;
+                self.path = Some(path);
+                *target = Target::Open(file);
+                Ok(())
+            }),
+            Target::Unconverted(_) => Ok(()),
+            Target::Open(file) => change(&mut file.form).map_err(|failure| failure.on(file.path.clone())),
+        };
+        if let Err(error) = &written {
+            let is_final =
+                matches!(error, RecordError::Unrestored { .. } | RecordError::ChangedByOthers { .. });
+            if is_final || error.is_disk_full() {
+                *target = Target::Off;
+            }
+        } else if let (Some(title), Target::Open(file)) = (recording.title.take(), &mut recording.target) {
+            // The message is recorded; a title that is not costs nothing.
+            let _ = file.set_title(&title);
+        }
+        written
+    }
+}
+
+/// Changes the title of a session that is being recorded. It does not keep the session's file open.
+#[derive(Debug, Clone)]
+pub struct TitleWriter(Weak<Mutex<Recording>>);
+
+impl TitleWriter {
+    /// Stores a title in place of another. Before the first message there is no file; the title then comes with it.
+    pub fn set(&self, title: &str) -> Result<(), RecordError> {
+        let recording = self.0.upgrade().ok_or(RecordError::NotRecorded)?;
+        let mut recording = recording.locked();
+        recording.convert()?;
+        match &mut recording.target {
+            Target::Open(file) => file.set_title(title),
+            Target::Waiting(_) => {
+                recording.title = Some(title.to_owned());
+                Ok(())
+            }
+            Target::Off | Target::Unconverted(_) => Err(RecordError::NotRecorded),
+        }
+    }
+}
+
+impl Recording {
+    fn of(target: Target) -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Self { target, title: None }))
+    }
+
     /// Converts a file to our layout.
     fn convert(&mut self) -> Result<(), RecordError> {
         match std::mem::replace(&mut self.target, Target::Off) {
             Target::Unconverted(unconverted) => {
-                let path = self.path.clone().unwrap_or_default();
+                let path = unconverted.path().to_owned();
                 let file = unconverted.convert().map_err(|error| error.on_write(&path))?;
                 self.target = Target::Open(file);
             }
@@ -345,35 +425,15 @@ impl Recorder {
         }
         Ok(())
     }
+}
 
-    /// Opens the file if needed, writes, and handles failures.
-    fn write(
-        &mut self,
-        change: impl FnOnce(&mut Form) -> Result<(), WriteFailure>,
-    ) -> Result<(), RecordError> {
-        self.convert()?;
-        let written = match &mut self.target {
-            Target::Off => return Ok(()),
-            Target::Waiting(spec) => NewFile::create(spec).and_then(|file| {
-                let (path, file) = file.publish(change)?;
-                self.path = Some(path);
-                self.target = Target::Open(file);
-                Ok(())
-            }),
-            Target::Unconverted(_) => Ok(()),
-            Target::Open(file) => {
-                let path = self.path.as_deref().unwrap_or(Path::new(""));
-                change(&mut file.form).map_err(|failure| failure.on(path.to_owned()))
-            }
+impl OpenFile {
+    fn set_title(&mut self, title: &str) -> Result<(), RecordError> {
+        let written = match &mut self.form {
+            Form::Document(writer) => writer.set_title(&self.path, title),
+            Form::Log(writer) => writer.set_title(title),
         };
-        if let Err(error) = &written {
-            let is_final =
-                matches!(error, RecordError::Unrestored { .. } | RecordError::ChangedByOthers { .. });
-            if is_final || error.is_disk_full() {
-                self.target = Target::Off;
-            }
-        }
-        written
+        written.map_err(|failure| failure.on(self.path.clone()))
     }
 }
 

@@ -143,6 +143,7 @@ impl FrontEnd for Host {
                 self.peer.voice.borrow_mut().acknowledged(id, result);
                 self.peer.release();
             }
+            Event::CallFinished(report) if self.peer.runs_call() => self.peer.voice.borrow().called(report),
             _ => {}
         }
         self.peer.voice.borrow_mut().event(event);

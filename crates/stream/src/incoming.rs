@@ -48,6 +48,14 @@ messages! {
             /// Names the command in `QUEUED` and `ERROR`.
             id: Option<String>,
         }
+        /// Runs one tool without the model, within the rules. Answered by `CALL_RESULT` and `RESULT`. The conversation
+        /// does not contain it.
+        "call" => Call {
+            name: String,
+            args: Option<JsonObject>,
+            /// Names the call in `QUEUED` and `ERROR`.
+            id: Option<String>,
+        }
         /// Removes a prompt and everything after it from the conversation. Answered by `REWOUND`.
         "rewind" => Rewind {
             /// The id of the prompt, from `DESCRIPTION`.
@@ -62,6 +70,8 @@ messages! {
         }
         /// Asks for a description of the conversation. Answered by `DESCRIPTION`.
         "describe" => Describe {
+            /// Whether `DESCRIPTION` has the declarations of the tools, too.
+            declarations: Option<bool>,
             /// Names the request in `ERROR`.
             id: Option<String>,
         }

@@ -88,6 +88,13 @@ messages! {
             error: Option<String>,
             sandbox: Option<Value>,
         }
+        /// The result of a `call` as the model would read it. `TOOL_RESULT` comes before it.
+        "CALL_RESULT" => CallResult {
+            call_id: String,
+            /// `success`, `error` or `cancelled`.
+            status: String,
+            output: String,
+        }
         /// Something a sub-agent does.
         "SUBAGENT_ACTIVITY" => SubagentActivity {
             call_id: String,
@@ -140,6 +147,8 @@ messages! {
             prompts: Vec<PromptInfo>,
             /// The names of the tools that the model can call.
             tools: Vec<String>,
+            /// If `describe` asked for them.
+            declarations: Option<Vec<ToolInfo>>,
         }
         /// A failure, a retry or a message that could not be used. The session continues unless `RESULT` follows.
         "ERROR" => Error {
@@ -155,6 +164,19 @@ messages! {
             stats: Value,
             error: Option<Value>,
         }
+    }
+}
+
+object! {
+    /// A tool as it is declared to the model.
+    ToolInfo {
+        name: String,
+        title: String,
+        description: String,
+        /// JSON schema of the arguments.
+        parameters: Value,
+        /// `read`, `search`, `edit`, `execute` and so on.
+        kind: String,
     }
 }
 

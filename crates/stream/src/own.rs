@@ -6,18 +6,20 @@ use std::sync::Arc;
 
 use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, ApprovalRequest, Question};
 use pollux_domain::content::{Blob, Body};
-use pollux_domain::event::{CompressionStatus, ConversationView, Event, Op, OpResult};
+use pollux_domain::event::{CallReport, CompressionStatus, ConversationView, Event, Op, OpResult};
 use pollux_domain::id::CallId;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
-use pollux_front::input::{Typed, mention};
+use pollux_domain::tool::ToolSpec;
+use pollux_front::input::{ToolCall, Typed, mention};
 
 use crate::approvals;
 use crate::host_tools::{HostAnswer, PendingCall};
-use crate::incoming::{self, Approve, Content, ContentPart, Incoming, Set, ToolResult, Unusable};
+use crate::incoming::{self, Approve, Call, Content, ContentPart, Incoming, Set, ToolResult, Unusable};
 use crate::outgoing::{
-    Approval, ApprovalSettled, CallOutput, CallStarted, Cancelled, CommandInfo, Compressed, Description,
-    Error, HostCall, Message, Mode, Model, Outgoing, PromptInfo, Queued, Ready, Rewound, Why,
+    Approval, ApprovalSettled, CallOutput, CallResult, CallStarted, Cancelled, CommandInfo, Compressed,
+    Description, Error, HostCall, Message, Mode, Model, Outgoing, PromptInfo, Queued, Ready, Rewound,
+    ToolInfo, Why,
 };
 use crate::peer::{Facts, Peer};
 use crate::voice::Voice;
@@ -36,11 +38,19 @@ pub(crate) struct Own {
     /// Bytes of live output that were left out, by call.
     skipped: HashMap<CallId, u64>,
     mode: ApprovalMode,
+    /// The next description has the declarations of the tools.
+    declares: bool,
 }
 
 impl Own {
     pub(crate) fn new(wire: Wire, includes_partial: bool) -> Self {
-        Self { wire, includes_partial, skipped: HashMap::new(), mode: ApprovalMode::default() }
+        Self {
+            wire,
+            includes_partial,
+            skipped: HashMap::new(),
+            mode: ApprovalMode::default(),
+            declares: false,
+        }
     }
 
     fn output(&mut self, call: &CallId, text: &str) {
@@ -56,7 +66,7 @@ impl Own {
     }
 
     /// The answer to `describe`.
-    fn description(&self, view: &ConversationView) {
+    fn description(&mut self, view: &ConversationView) {
         let prompts = view.prompts.iter();
         self.wire.send(&Outgoing::Description(Description {
             model: view.model.clone(),
@@ -68,6 +78,8 @@ impl Own {
                 .map(|prompt| PromptInfo { id: prompt.message.clone(), text: prompt.text.clone() })
                 .collect(),
             tools: view.tools.iter().map(|tool| tool.name.clone()).collect(),
+            declarations: std::mem::take(&mut self.declares)
+                .then(|| view.tools.iter().map(tool_info).collect()),
         }));
     }
 }
@@ -164,6 +176,18 @@ impl Voice for Own {
         }));
     }
 
+    fn declare_tools(&mut self) {
+        self.declares = true;
+    }
+
+    fn called(&self, report: &CallReport) {
+        self.wire.send(&Outgoing::CallResult(CallResult {
+            call_id: report.call.as_str().to_owned(),
+            status: report.outcome.status().as_str().to_owned(),
+            output: report.answer.clone(),
+        }));
+    }
+
     fn acknowledged(&mut self, id: Option<String>, result: &OpResult) {
         match result {
             OpResult::Refused(refusal) => {
@@ -172,8 +196,22 @@ impl Voice for Own {
             }
             OpResult::Conversation(view) => self.description(view),
             // Their events tell the rest.
-            OpResult::Accepted | OpResult::Model { .. } | OpResult::Rewound { .. } | OpResult::Budget(_) => {}
+            OpResult::Accepted
+            | OpResult::Model { .. }
+            | OpResult::Rewound { .. }
+            | OpResult::Budget(_)
+            | OpResult::Explained(_) => {}
         }
+    }
+}
+
+fn tool_info(tool: &Arc<ToolSpec>) -> ToolInfo {
+    ToolInfo {
+        name: tool.name.clone(),
+        title: tool.display_name.clone(),
+        description: tool.description.clone(),
+        parameters: tool.parameters.clone(),
+        kind: tool.kind.as_str().to_owned(),
     }
 }
 
@@ -215,8 +253,15 @@ fn obey(peer: &Rc<Peer>, message: Incoming) -> Result<(), Unusable> {
             Ok(())
         }
         Incoming::Describe(describe) => {
+            if describe.declarations == Some(true) {
+                peer.voice.borrow_mut().declare_tools();
+            }
             peer.ask(Op::Describe, describe.id);
             Ok(())
+        }
+        Incoming::Call(Call { name, args, id }) => {
+            let call = Some(ToolCall { name, args: args.unwrap_or_default() });
+            peer.submit(Typed { call, ..Typed::default() }, id, None)
         }
         Incoming::Init(init) => {
             let tools = init.tools.unwrap_or_default();
@@ -260,8 +305,7 @@ fn change(peer: &Peer, set: Set) -> Result<(), Unusable> {
 
 /// A prompt. Built-in commands are not run by their slash: `command` does that.
 pub(crate) fn prompt(content: Content) -> Typed {
-    let mut typed =
-        Typed { text: String::new(), parts: Vec::new(), may_be_shell: false, may_be_command: false };
+    let mut typed = Typed::default();
     let parts = match content {
         Content::Text(text) => {
             typed.text = text;
@@ -288,7 +332,7 @@ pub(crate) fn prompt(content: Content) -> Typed {
 }
 
 pub(crate) fn slash_command(text: &str) -> Typed {
-    Typed { text: text.to_owned(), parts: Vec::new(), may_be_shell: false, may_be_command: true }
+    Typed { text: text.to_owned(), may_be_command: true, ..Typed::default() }
 }
 
 #[cfg(test)]

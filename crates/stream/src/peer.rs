@@ -80,6 +80,8 @@ struct Queued {
 #[derive(Default)]
 pub(crate) struct Current {
     pub(crate) id: Option<String>,
+    /// It runs a tool and not the model.
+    pub(crate) is_call: bool,
     /// The conversation has it.
     is_taken: bool,
     was_interrupted: bool,
@@ -166,7 +168,8 @@ impl Peer {
 
     fn start(&self, queued: Queued) {
         let Queued { id, typed } = queued;
-        self.state.borrow_mut().current = Some(Current { id, ..Current::default() });
+        let is_call = typed.call.is_some();
+        self.state.borrow_mut().current = Some(Current { id, is_call, ..Current::default() });
         self.send(Input::Prompt(Box::new(typed)));
     }
 
@@ -371,6 +374,11 @@ impl Peer {
         if let Some(current) = self.state.borrow_mut().current.as_mut() {
             change(current);
         }
+    }
+
+    /// Whether a tool runs that the host called itself.
+    pub(crate) fn runs_call(&self) -> bool {
+        self.state.borrow().current.as_ref().is_some_and(|current| current.is_call && current.is_taken)
     }
 
     /// What was carried out, once the conversation is done with it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pollux_domain::approval::{ApprovalAnswer, ApprovalRequest, Question};
-use pollux_domain::event::{Event, OpResult, TurnEnd};
+use pollux_domain::event::{CallReport, Event, OpResult, TurnEnd};
 use pollux_domain::failure::Failure;
 use pollux_front::input::Typed;
 use pollux_host::Conversation;
@@ -57,6 +57,12 @@ pub(crate) trait Voice {
 
     /// A call of a host tool.
     fn host_call(&self, call: &PendingCall);
+
+    /// A tool that the host called itself has ended.
+    fn called(&self, _report: &CallReport) {}
+
+    /// The next description is to have the declarations of the tools.
+    fn declare_tools(&mut self) {}
 
     /// The result of an operation of the host.
     fn acknowledged(&mut self, id: Option<String>, result: &OpResult);

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,8 +10,7 @@ use pollux_domain::failure::Failure;
 use pollux_front::front_end::Pending;
 use pollux_host::hub::Scopes;
 use pollux_resident::{PageLink, Pages, Sessions};
-use pollux_serve::{Limits, serve};
-use tokio::net::TcpListener;
+use pollux_serve::{Limits, bind_loopback, serve};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Access, CODE_TIME};
@@ -26,8 +24,6 @@ const LIMITS: Limits = Limits {
     per_peer: 64,
     draining: Duration::from_millis(100),
 };
-/// Ports that are tried until one is free on both loopback addresses.
-const TRIES: usize = 16;
 
 /// The page for browsers, as the core starts it.
 #[derive(Default)]
@@ -66,7 +62,7 @@ impl Pages for WebPages {
 impl WebPages {
     /// Starts to listen.
     async fn start(&self, sessions: &Rc<Sessions>, stop: &CancellationToken) -> io::Result<Rc<PageSite>> {
-        let (port, listeners) = bind().await?;
+        let (port, listeners) = bind_loopback(0).await?;
         // Another link may have been asked for meanwhile.
         if let Some(site) = self.site.borrow().clone() {
             return Ok(site);
@@ -84,20 +80,4 @@ impl WebPages {
         self.site.replace(Some(Rc::clone(&site)));
         Ok(site)
     }
-}
-
-/// One port on both loopback addresses, or on the first where there is no IPv6. If another program had the port on the
-/// second, `localhost` could lead a browser to it.
-async fn bind() -> io::Result<(u16, Vec<TcpListener>)> {
-    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
-    for _ in 0..TRIES {
-        let first = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let port = first.local_addr()?.port();
-        match TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await {
-            Ok(second) => return Ok((port, vec![first, second])),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = error,
-            Err(_) => return Ok((port, vec![first])),
-        }
-    }
-    Err(last)
 }

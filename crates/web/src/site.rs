@@ -11,7 +11,9 @@ use pollux_host::hub::Scopes;
 use pollux_host::peer;
 use pollux_resident::wire::{AttachParams, code};
 use pollux_resident::{Attachment, Sessions};
-use pollux_serve::{Head, Method, Request, Response, RouteMatch, Routes, Site, StatusCode, header};
+use pollux_serve::{
+    Head, Method, Request, Response, RouteMatch, Routes, Site, StatusCode, check_loopback_host, header,
+};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -19,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::{Access, CodeRefusal, Login, LoginSecrets};
 use crate::question::{Decision, version};
-use crate::rules::{check_change, check_host, check_origin, refuse, secrets, set_cookie, with_headers};
+use crate::rules::{check_change, check_origin, refuse, secrets, set_cookie, with_headers};
 use crate::stream;
 
 const PAGE: &str = include_str!("page/index.html");
@@ -93,7 +95,7 @@ impl Site for PageSite {
     type Caller = Visitor;
 
     async fn admit(&self, head: &Head) -> Result<Visitor, Box<Response>> {
-        check_host(head, self.port)?;
+        check_loopback_host(head, self.port)?;
         let (target, session) = match ROUTES.find(&head.method, &head.path) {
             RouteMatch::Route(target, params) => (target, params.get("id").to_owned()),
             RouteMatch::OtherMethod(methods) => {

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use pollux_front::remote::Activity;
+use pollux_domain::event::Op;
+use pollux_domain::session_title;
+use pollux_front::remote::RunningSession;
 use pollux_host::RecordedItem;
 use pollux_host::request::{Resumed, SessionChoice};
 use pollux_host::sessions::{SavedSession, saved_sessions};
@@ -57,7 +59,10 @@ async fn reopen(server: &Rc<Server>, params: &Value, replay: bool, fork: bool) -
     let Some(saved) = saved(server, Some(&folder), id)? else { return Err(RpcError::no_such_session(id)) };
     let mut attached = None;
     if !fork && let Some(pid) = saved.used_by() {
-        attached = elsewhere(server, &saved, replay).await;
+        attached = running(server, id).await.map(|running| {
+            let earlier = Some(&saved).filter(|_| replay);
+            earlier_messages(earlier, &running)
+        });
         if attached.is_none() {
             let why = format!("Session {id} is in use by process {pid}");
             let data = json!({"field": "sessionId", "pid": pid, "fork": true});
@@ -70,16 +75,62 @@ async fn reopen(server: &Rc<Server>, params: &Value, replay: bool, fork: bool) -
     opened(server, opening, fork).await
 }
 
-/// The messages of a session that runs in the core, if it does. Those of its running turn come as events.
-async fn elsewhere(server: &Server, saved: &SavedSession, replay: bool) -> Option<Vec<RecordedItem>> {
-    let program = &server.program;
-    let activity = program.ports.sessions.activity(&program.env, &saved.id).await?;
-    let mut items = if replay { saved.recorded() } else { Vec::new() };
-    if activity == Activity::Working {
+/// Joins a session of the core by its id alone; its messages are sent first, as by `session/load`.
+pub(super) async fn attach(server: &Rc<Server>, params: &Value) -> Result<Reply, RpcError> {
+    let id = text(params, "sessionId")?;
+    if server.session(id).is_ok() {
+        return Err(RpcError::invalid_request(format!("Session {id} is already open in this connection")));
+    }
+    let saved = saved(server, None, id)?;
+    let Some(running) = running(server, id).await else {
+        if saved.is_none() {
+            return Err(RpcError::no_such_session(id));
+        }
+        let why = format!("Session {id} does not run in the core; use `session/load`");
+        return Err(RpcError::invalid_params("sessionId", why));
+    };
+    let history = earlier_messages(saved.as_ref(), &running);
+    let folder = running.folder;
+    let choice = SessionChoice::Resume(Resumed { which: id.to_owned(), ..Resumed::default() });
+    let opening = opening(server, params, folder, choice, true)?;
+    opened(server, Opening { attached: Some(history), ..opening }, true).await
+}
+
+/// Gives a session a title, open or not. It is stored before the answer.
+pub(super) async fn set_title(server: &Rc<Server>, params: &Value) -> Result<Reply, RpcError> {
+    let id = text(params, "sessionId")?;
+    let title = session_title::checked(text(params, "title")?)
+        .map_err(|error| RpcError::invalid_params("title", error.to_string()))?;
+    if let Ok(session) = server.session(id) {
+        super::change(&session, Op::SetTitle(title.to_owned()), "title").await?;
+        return Ok(json!({"title": title}).into());
+    }
+    let Some(saved) = saved(server, None, id)? else { return Err(RpcError::no_such_session(id)) };
+    if let Some(pid) = saved.used_by() {
+        return Err(in_use(id, pid));
+    }
+    saved.set_title(title).map_err(|failure| RpcError::from(&failure))?;
+    Ok(json!({"title": title}).into())
+}
+
+fn in_use(id: &str, pid: u32) -> RpcError {
+    let data = json!({"field": "sessionId", "pid": pid});
+    RpcError::invalid_params("sessionId", format!("Session {id} is in use by process {pid}")).with_data(data)
+}
+
+/// The session with this id, if it runs in the core.
+async fn running(server: &Server, id: &str) -> Option<RunningSession> {
+    server.program.ports.sessions.running(&server.program.env, id).await
+}
+
+/// The messages before the running turn, whose own come as events.
+fn earlier_messages(saved: Option<&SavedSession>, running: &RunningSession) -> Vec<RecordedItem> {
+    let mut items = saved.map(SavedSession::recorded).unwrap_or_default();
+    if running.is_working {
         let last = items.iter().rposition(|item| matches!(item, RecordedItem::Prompt { .. }));
         items.truncate(last.unwrap_or_default());
     }
-    Some(items)
+    items
 }
 
 fn opening(
@@ -145,9 +196,7 @@ pub(super) async fn delete(server: &Rc<Server>, params: &Value) -> Result<Reply,
     }
     if let Some(saved) = saved(server, None, id)? {
         if let Some(pid) = saved.used_by() {
-            let why = format!("Session {id} is in use by process {pid}");
-            let data = json!({"field": "sessionId", "pid": pid});
-            return Err(RpcError::invalid_params("sessionId", why).with_data(data));
+            return Err(in_use(id, pid));
         }
         saved.delete().map_err(|failure| RpcError::from(&failure))?;
     }

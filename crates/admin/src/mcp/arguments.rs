@@ -1,5 +1,7 @@
 //! Arguments of `pollux mcp`.
 
+use std::path::PathBuf;
+
 use clap::{Arg, Args, Command, Subcommand, ValueEnum};
 
 use crate::command_line::{
@@ -175,8 +177,10 @@ enum McpLeaf {
     /// before `mcp` apply to every session. The client asks its user for approval.
     #[command(after_help = "Examples:
   pollux mcp serve
-  pollux --model flash --approval-mode auto_edit mcp serve")]
-    Serve,
+  pollux --model flash --approval-mode auto_edit mcp serve
+  pollux mcp serve --tools=read_file,glob,write_file
+  pollux mcp serve --http --port 8931 --token-file ~/.pollux-token")]
+    Serve(McpServeArgs),
     /// Sign in to a server with OAuth
     ///
     /// Opens a browser. If the browser is on another machine, paste the final URL into the terminal.
@@ -229,6 +233,25 @@ struct AddArgs {
     exclude_tools: Vec<String>,
 }
 
+/// How Pollux serves as an MCP server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct McpServeArgs {
+    /// Offer built-in tools one by one: those that only read files, `all`, or a comma-separated list
+    #[arg(
+        long, value_name = "list", num_args = 0..=1, require_equals = true, default_missing_value = "read-only"
+    )]
+    pub tools: Option<String>,
+    /// Serve Streamable HTTP on a loopback address instead of standard input and output
+    #[arg(long)]
+    pub http: bool,
+    /// Port to listen on (default: any free port)
+    #[arg(long, value_name = "port", requires = "http", value_parser = count::<u16>)]
+    pub port: Option<u16>,
+    /// File with the token that clients must send (default: a new token, printed to stderr)
+    #[arg(long, value_name = "file", requires = "http")]
+    pub token_file: Option<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 struct SwitchArgs {
     /// Name of the server
@@ -254,7 +277,7 @@ impl SubcommandArgs for McpArgs {
             McpLeaf::Test { name } => McpCommand::Test { name },
             McpLeaf::Tools { name } => McpCommand::Tools { name },
             McpLeaf::Auth { name } => McpCommand::Auth { name },
-            McpLeaf::Serve => McpCommand::Serve,
+            McpLeaf::Serve(_) => McpCommand::Serve,
         })
     }
 }

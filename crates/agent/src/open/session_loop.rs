@@ -2,22 +2,26 @@
 
 use std::collections::VecDeque;
 use std::error::Error as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pollux_domain::JsonObject;
 use pollux_domain::budget::BudgetChange;
 use pollux_domain::content::Part;
 use pollux_domain::event::{
     Asked, ConversationView, Event, FrontId, Op, OpResult, Refusal, RefusalCode, TurnEnd,
 };
+use pollux_domain::session_title;
 use pollux_domain::terminals::CommandInput;
 use pollux_hooks::{EndReason, Event as Moment};
+use pollux_session::TitleWriter;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::ModeRefused;
 use crate::authority::Authority;
 use crate::consoles::not_running;
+use crate::explain::explain;
 use crate::hooked::conversation::{end_hooks, start_hooks};
 use crate::prompt::Profile;
 use crate::room::compress_now;
@@ -27,7 +31,8 @@ use crate::session::notes::note_end;
 use crate::shell_ran::{run_shell, shell_ran};
 use crate::spending;
 use crate::steering::{self, Steer, Steering};
-use crate::turn::{propose, run_turn};
+use crate::toolbox::Toolbox;
+use crate::turn::{propose, run_tool, run_turn};
 
 /// The notice with the record of a summary that a rewound conversation begins with.
 const REWOUND_TO_SUMMARY: &str = "Rewound. The conversation still begins with the summary.";
@@ -37,6 +42,7 @@ enum Work {
     Prompt { parts: Vec<Part>, typed: String, by: FrontId },
     Propose(Vec<Part>),
     Compress,
+    RunTool { name: String, args: JsonObject },
     Shell { command: String, by: FrontId },
 }
 
@@ -73,6 +79,8 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
             cancel.cancel();
         }
         let (events, steering) = (session.emitter.events.clone(), Arc::clone(&session.conversation.steering));
+        let (titles, toolbox) = (session.recorder.title_writer(), session.toolbox.clone());
+        let plans = session.plans_now().map(Path::to_owned);
         spending::begin_turn(&mut session);
         let end = {
             let turn = run_work(&mut session, work, &cancel);
@@ -87,6 +95,9 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
                                 services: &services,
                                 events: &events,
                                 steering: &steering,
+                                titles: &titles,
+                                toolbox: &toolbox,
+                                plans: plans.as_deref(),
                             };
                             let later = serve_during_turn(asked, &by_turn, &cancel).await;
                             queue.extend(later);
@@ -181,6 +192,14 @@ async fn serve(session: &mut Session, asked: Asked) -> Option<Work> {
             (OpResult::Accepted, Some(Work::Prompt { parts, typed, by: by.clone() }))
         }
         Op::Compress => (OpResult::Accepted, Some(Work::Compress)),
+        Op::RunTool { name, args } => (OpResult::Accepted, Some(Work::RunTool { name, args })),
+        Op::SetTitle(title) => {
+            (set_title(&session.recorder.title_writer(), &session.emitter.events, &title).await, None)
+        }
+        Op::Explain { name, args } => {
+            let (approvals, toolbox) = (&session.authority.approvals, &session.toolbox);
+            (explain(approvals, toolbox, session.plans_now(), name, args), None)
+        }
         Op::Propose { parts } => (OpResult::Accepted, Some(Work::Propose(parts))),
         Op::Shell { command } if session.services.terminals.is_some() => {
             (OpResult::Accepted, Some(Work::Shell { command, by: by.clone() }))
@@ -288,6 +307,7 @@ async fn run_work(session: &mut Session, work: Work, cancel: &CancellationToken)
         Work::Prompt { parts, typed, by } => run_turn(session, parts, typed, by, cancel).await,
         Work::Propose(parts) => propose(session, parts, cancel).await,
         Work::Compress => compress_now(session, cancel).await,
+        Work::RunTool { name, args } => run_tool(session, name, args, cancel).await,
         Work::Shell { command, by } => {
             run_shell(session, &command, by, cancel).await;
             return None;
@@ -301,6 +321,9 @@ struct DuringTurn<'a> {
     services: &'a Services,
     events: &'a mpsc::Sender<Event>,
     steering: &'a Steering,
+    titles: &'a TitleWriter,
+    toolbox: &'a Toolbox,
+    plans: Option<&'a Path>,
 }
 
 /// Does what can be done while a turn runs; what has to wait is handed back.
@@ -335,6 +358,10 @@ async fn serve_during_turn(
         },
         Op::SetMode(mode) => entered(authority.enter_mode(mode, Some(&by)).await),
         Op::Budget(change) => spending::change(session.services, session.events, change).await,
+        Op::SetTitle(title) => set_title(session.titles, session.events, &title).await,
+        Op::Explain { name, args } => {
+            explain(&authority.approvals, session.toolbox, session.plans, name, args)
+        }
         Op::SetTerminal(size) => session.services.consoles.set_size(size),
         Op::Type { call, input } => session.services.consoles.pass(&call, CommandInput::Typed(input)),
         Op::MoveToBackground { call } => {
@@ -349,12 +376,26 @@ async fn serve_during_turn(
         | Op::Describe
         | Op::Rewind { .. }
         | Op::Compress
+        | Op::RunTool { .. }
         | Op::Propose { .. }
         | Op::Shell { .. }
         | Op::ShellRan { .. } => return Some(Asked { id, by, op }),
     };
     authority.questions.acknowledge(id, by, result).await;
     None
+}
+
+/// Stores a title and tells all front ends.
+async fn set_title(titles: &TitleWriter, events: &mpsc::Sender<Event>, title: &str) -> OpResult {
+    let title = match session_title::checked(title) {
+        Ok(title) => title,
+        Err(error) => return OpResult::refused(RefusalCode::Invalid, error.to_string()),
+    };
+    if let Err(error) = titles.set(title) {
+        return OpResult::refused(RefusalCode::Failed, error.to_string());
+    }
+    let _ = events.send(Event::Titled(title.to_owned())).await;
+    OpResult::Accepted
 }
 
 fn entered(result: Result<(), ModeRefused>) -> OpResult {

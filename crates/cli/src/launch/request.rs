@@ -89,9 +89,9 @@ pub(super) fn parse(words: Vec<String>) -> Result<Parsed, UsageError> {
             .flatten();
         return mistake.map_or_else(|| Ok(Parsed::Run(Box::new(request))), Err);
     };
-    if (name, inner.subcommand_name()) == ("mcp", Some("serve")) {
-        let mode = approval(&root.approvals)?;
-        return Ok(Parsed::Done(Launch::McpServe { flags: flags_before_commands(words), mode }));
+    if let ("mcp", Some(("serve", args))) = (name, inner.subcommand()) {
+        let (mode, args) = (approval(&root.approvals)?, typed(args)?);
+        return Ok(Parsed::Done(Launch::McpServe { flags: flags_before_commands(words), mode, args }));
     }
     launch(root, name, inner).map(Parsed::Done)
 }
@@ -325,6 +325,7 @@ fn shared_options(root: &RootArgs) -> Request {
         script: script(&root.scripted),
         client_servers: Vec::new(),
         client_links: Vec::new(),
+        shared_servers: None,
         only_client_servers: false,
         client_tools: None,
         client_files: None,

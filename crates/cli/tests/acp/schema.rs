@@ -41,6 +41,7 @@ fn result_of(method: &str) -> Option<&'static str> {
         "session/delete" => "DeleteSessionResponse",
         "session/close" => "CloseSessionResponse",
         "session/status" => "SessionStatusResponse",
+        "session/set_title" => "SetSessionTitleResponse",
         "session/set_mode" => "SetSessionModeResponse",
         "session/set_config_option" => "SetSessionConfigOptionResponse",
         "session/prompt" => "PromptResponse",

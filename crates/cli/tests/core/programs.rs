@@ -4,10 +4,11 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin};
 use std::sync::mpsc::{Receiver, channel};
 
-use pollux_test_support::reply;
+use pollux_test_support::mcp::server_entry;
+use pollux_test_support::{TestHome, reply};
 use serde_json::{Value, json};
 
-use crate::scene::{MODEL, PATIENCE, PLACEHOLDER, Scene};
+use crate::scene::{MODEL, PATIENCE, PLACEHOLDER, Scene, quiet, until};
 
 /// A program that speaks JSON on its streams.
 struct Lines {
@@ -150,4 +151,68 @@ fn an_editor_joins_a_running_turn_without_hearing_it_twice() {
     });
     editor.until(says("Done."));
     assert_eq!(editor.said("agent_message_chunk").matches("First.").count(), 1);
+}
+
+#[test]
+fn an_editor_joins_a_session_by_its_id_alone_and_names_it_for_everyone() {
+    let scene = Scene::new([reply().text("First."), reply().text("Second.")]);
+    let mut other = scene.peer("test");
+    let session = other.open(scene.opening());
+    other.prompt(&session, "begin");
+    other.event("TurnEnded");
+    let mut editor = Lines::start(&scene, &["--acp"]);
+    editor.call(1, "initialize", &json!({"protocolVersion": 1, "clientCapabilities": {}}));
+    let joined = editor.call(2, "_pollux/attach", &json!({"sessionId": session}));
+    assert_eq!(joined["result"]["sessionId"], json!(session), "{joined}");
+    assert_eq!(
+        (editor.said("user_message_chunk"), editor.said("agent_message_chunk")),
+        ("begin".into(), "First.".into())
+    );
+    let named = editor.call(3, "session/set_title", &json!({"sessionId": session, "title": "A good name"}));
+    assert_eq!(named["result"]["title"], "A good name", "{named}");
+    let (_, titled) = other.event("Titled");
+    assert_eq!(titled["value"], "A good name", "{titled}");
+    // What others prompt is shown.
+    other.prompt(&session, "go on");
+    editor.until(says("Second."));
+    assert_eq!(editor.said("user_message_chunk"), "begingo on");
+    let explained =
+        json!({"sessionId": session, "tool": "run_shell_command", "args": {"command": "touch made.txt"}});
+    assert_eq!(editor.call(4, "_pollux/explain", &explained)["result"]["decision"], "ask");
+    let unknown = editor.call(5, "_pollux/attach", &json!({"sessionId": "no-such"}));
+    assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
+}
+
+#[test]
+fn sessions_of_one_folder_share_their_mcp_servers() {
+    let home = TestHome::new();
+    let starts = home.home().join("starts");
+    let plain = server_entry("plain");
+    let script = format!("echo $$ >> {}; exec \"$@\"", starts.display());
+    let mut args = vec![json!("-c"), json!(script), json!("sh"), plain["command"].clone()];
+    args.extend(plain["args"].as_array().unwrap().iter().cloned());
+    let entry = json!({"command": "/bin/sh", "args": args, "env": plain["env"]});
+    let mut settings = quiet();
+    settings["mcpServers"] = json!({"counted": entry});
+    let home = home.settings(settings);
+    let scene = Scene::with(home, [reply().text("One."), reply().text("Two."), reply().text("Three.")], &[]);
+    let count = || std::fs::read_to_string(&starts).unwrap_or_default().lines().count();
+    let mut peer = scene.peer("test");
+    let first = peer.open(scene.opening());
+    until("the server is started", || count() == 1);
+    let second = peer.open(scene.opening());
+    peer.prompt(&second, "hello");
+    peer.event("TurnEnded");
+    assert_eq!(count(), 1, "both sessions use the same process");
+    let mut other_key = scene.opening();
+    other_key["env"]["GEMINI_API_KEY"] = json!("another-key");
+    let third = peer.open(other_key);
+    until("another key has a server of its own", || count() == 2);
+    peer.prompt(&third, "hello");
+    peer.event("TurnEnded");
+    // A session that closes does not end what another uses.
+    peer.call("session/close", json!({"session": first})).unwrap();
+    peer.prompt(&second, "still there?");
+    peer.event("TurnEnded");
+    assert_eq!(count(), 2);
 }

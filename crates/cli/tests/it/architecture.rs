@@ -96,7 +96,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("a2a-server", &["domain", "config", "net", "blobs", "archive", "a2a", "serve", "host"]),
     ("resident", &["domain", "config", "host", "front"]),
     ("web", &["domain", "host", "front", "serve", "resident"]),
-    ("mcp-server", &["domain", "front"]),
+    ("mcp-server", &["domain", "front", "serve"]),
     (
         "cli",
         &[
@@ -162,7 +162,7 @@ const PARTS: &[(&str, &str, &[&str])] = &[
     ("stream", "", &["front", "output"]),
     ("resident", "", &["front"]),
     ("web", "", &["front", "serve", "resident"]),
-    ("mcp-server", "", &["front"]),
+    ("mcp-server", "", &["front", "serve"]),
     (
         "cli",
         "",

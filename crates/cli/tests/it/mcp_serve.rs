@@ -22,7 +22,13 @@ struct Client {
 
 impl Client {
     fn start(scene: &Scene, flags: &[&str], capabilities: Value) -> Self {
-        let args: Vec<&str> = ["-m", MODEL].iter().chain(flags).chain(&["mcp", "serve"]).copied().collect();
+        Self::start_with(scene, flags, &[], capabilities)
+    }
+
+    fn start_with(scene: &Scene, flags: &[&str], options: &[&str], capabilities: Value) -> Self {
+        let serve = ["mcp", "serve"];
+        let args: Vec<&str> =
+            ["-m", MODEL].iter().chain(flags).chain(&serve).chain(options).copied().collect();
         let mut child = scene.home.command(binary(), args).against(&scene.server).start();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let input = child.stdin.take();
@@ -311,4 +317,62 @@ fn servers_that_call_each_other_come_to_an_end() {
     let run = TestHome::new().command(binary(), ["mcp", "serve"]).env("POLLUX_DEPTH", "3").run();
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{}", run.stderr);
     assert!(run.stderr.contains("too many nested Pollux servers"), "{}", run.stderr);
+}
+
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"))
+}
+
+#[test]
+fn built_in_tools_are_called_one_by_one_within_the_rules() {
+    let scene = Scene::new([]);
+    std::fs::write(scene.home.project().join("a.txt"), "some words\n").unwrap();
+    let mut client = Client::start_with(&scene, &["--sandbox=false"], &["--tools=all"], forms());
+    let tools = client.call("tools/list", json!({}))["result"]["tools"].as_array().unwrap().clone();
+    let tool =
+        |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap_or_else(|| panic!("{name}"));
+    assert_eq!(tool("read_file")["annotations"]["readOnlyHint"], true);
+    assert_eq!(tool("run_shell_command")["annotations"]["destructiveHint"], true);
+    assert!(tool("read_file")["inputSchema"]["properties"]["file_path"].is_object());
+    assert!(tools.iter().all(|tool| tool["name"] != "ask_user"), "it needs a conversation");
+    let read = client.tool("read_file", json!({"file_path": "a.txt"}));
+    assert!(text(&read).contains("some words") && read["isError"] == false, "{read}");
+    assert!(client.told.iter().all(|it| it["method"] != "elicitation/create"), "reading needs no approval");
+    let outside = client.tool("read_file", json!({"file_path": "../../../../../../etc/passwd"}));
+    assert!(outside["isError"] == true && !text(&outside).contains("root:"), "{outside}");
+    let wrong = client.tool("read_file", json!({}));
+    assert_eq!(wrong["isError"], true, "{wrong}");
+    let made = client.tool("run_shell_command", json!({"command": "touch made.txt && echo it is made"}));
+    assert!(text(&made).contains("it is made"), "{made}");
+    assert!(client.told.iter().any(|it| it["method"] == "elicitation/create"), "the person was asked");
+    assert!(scene.home.project().join("made.txt").exists());
+    client.decision = "cancel";
+    let refused = client.tool("run_shell_command", json!({"command": "touch refused.txt"}));
+    assert_eq!(refused["isError"], true, "{refused}");
+    assert!(!scene.home.project().join("refused.txt").exists());
+    assert_eq!(scene.server.requests().len(), 0, "no model was asked");
+    client.leave();
+}
+
+#[test]
+fn only_tools_that_read_are_offered_unless_more_are_named() {
+    let scene = Scene::new([]);
+    let mut client = Client::start_with(&scene, &[], &["--tools"], json!({}));
+    let listed = client.call("tools/list", json!({}));
+    let names: Vec<String> = listed["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(
+        names.iter().any(|name| name == "read_file") && names.iter().any(|name| name == "glob"),
+        "{names:?}"
+    );
+    for name in ["write_file", "run_shell_command", "web_fetch", "replace"] {
+        assert!(!names.iter().any(|known| known == name), "{names:?}");
+        let called = client.tool(name, json!({"command": "touch made.txt", "file_path": "made.txt"}));
+        assert!(text(&called).contains("unknown tool"), "{called}");
+    }
+    client.leave();
 }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::ConversationView;
-use crate::approval::{ApprovalAnswer, ApprovalMode};
+use crate::JsonObject;
+use crate::approval::{ApprovalAnswer, ApprovalMode, Why};
 use crate::budget::{BudgetChange, BudgetStatus};
 use crate::content::Part;
 use crate::id::CallId;
@@ -36,6 +37,12 @@ pub enum Op {
     Rewind { to: String },
     /// Condense the conversation now. A turn of its own.
     Compress,
+    /// Name the session. Accepted when the name is stored.
+    SetTitle(String),
+    /// Tell what the rules would decide about a call, without running anything; answered by [`OpResult::Explained`].
+    Explain { name: String, args: JsonObject },
+    /// Run one tool without the model, within the rules. A turn of its own; the conversation does not contain it.
+    RunTool { name: String, args: JsonObject },
     /// Go on as if the model had just asked for these calls; without any, with the request that was not answered. A
     /// turn of its own.
     Propose { parts: Vec<Part> },
@@ -89,6 +96,16 @@ pub enum OpResult {
     },
     /// The answer to [`Op::Budget`].
     Budget(Arc<BudgetStatus>),
+    /// The answer to [`Op::Explain`].
+    Explained(Arc<ExplainedCall>),
+}
+
+/// What the rules decide about a call.
+#[derive(Debug, Clone)]
+pub struct ExplainedCall {
+    /// `allow`, `ask` or `deny`.
+    pub decision: String,
+    pub why: Why,
 }
 
 /// Why an operation was not done.
@@ -116,6 +133,8 @@ pub enum RefusalCode {
     Untrusted,
     /// It names something that is not there.
     NotFound,
+    /// Its value cannot be used.
+    Invalid,
     /// This session cannot do it.
     Unsupported,
     /// It was tried and failed.
@@ -135,6 +154,7 @@ impl RefusalCode {
             Self::Dropped => "DROPPED",
             Self::Untrusted => "UNTRUSTED",
             Self::NotFound => "NOT_FOUND",
+            Self::Invalid => "INVALID",
             Self::Unsupported => "UNSUPPORTED",
             Self::Failed => "FAILED",
             Self::Ended => "ENDED",
@@ -155,7 +175,8 @@ impl OpResult {
             | Self::Conversation(_)
             | Self::Model { .. }
             | Self::Rewound { .. }
-            | Self::Budget(_) => None,
+            | Self::Budget(_)
+            | Self::Explained(_) => None,
         }
     }
 }

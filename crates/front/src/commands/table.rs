@@ -231,11 +231,12 @@ const COMMANDS: &[SlashCommand] = &[
         sub(&["enable-all", "enableall"], "Enable all hooks"),
         sub(&["disable-all", "disableall"], "Disable all hooks"),
     ], told!(|f, r, _c| f.hooks(r))),
-    with(&["/ide"], "[status|install|enable|disable]", "Connect to your editor", &[
+    with(&["/ide"], "[status|install|enable|disable|switch]", "Connect to your editor", &[
         sub(&["status"], "Show the connection and open files"),
         sub(&["install"], "Show how to install the extension"),
         sub(&["enable"], "Connect now and in later sessions"),
         sub(&["disable"], "Disconnect and stay disconnected"),
+        sub(&["switch"], "Choose among several editors"),
     ], done!(|f, r, c| f.ide(r, c).await)),
     plain(&["/init"], "Let the model write GEMINI.md", then!(|f, _r, c| f.init(c).await)),
     with(&["/mcp"], "[desc|schema|auth|reload|enable|disable] [server]", "Manage MCP servers", &[

@@ -26,10 +26,14 @@ struct Inner {
     outbox: Outbox,
     /// The notification that withdraws a request.
     withdraws: &'static str,
-    next_id: AtomicU64,
+    /// Shared by all ways to the same client, as the requests are.
+    next_id: Arc<AtomicU64>,
     /// Unanswered requests; `None` once the client is gone.
-    waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>,
+    waiting: Arc<Mutex<Option<Unanswered>>>,
 }
+
+/// Requests by their ids.
+type Unanswered = HashMap<u64, oneshot::Sender<Answer>>;
 
 /// The result of a request, or the client's error.
 pub type Answer = Result<Value, Value>;
@@ -37,8 +41,15 @@ pub type Answer = Result<Value, Value>;
 impl Peer {
     /// `withdraws` is the protocol's notification that a request is no longer of interest.
     pub fn new(outbox: Outbox, withdraws: &'static str) -> Self {
-        let waiting = Mutex::new(Some(HashMap::new()));
-        Self(Arc::new(Inner { outbox, withdraws, next_id: AtomicU64::new(1), waiting }))
+        let waiting = Arc::new(Mutex::new(Some(HashMap::new())));
+        Self(Arc::new(Inner { outbox, withdraws, next_id: Arc::new(AtomicU64::new(1)), waiting }))
+    }
+
+    /// The same client by another way: messages go there, answers arrive by any.
+    pub fn through(&self, outbox: Outbox) -> Self {
+        let Inner { withdraws, next_id, waiting, .. } = &*self.0;
+        let (next_id, waiting) = (Arc::clone(next_id), Arc::clone(waiting));
+        Self(Arc::new(Inner { outbox, withdraws, next_id, waiting }))
     }
 
     /// The lines to the client.

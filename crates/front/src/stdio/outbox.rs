@@ -19,6 +19,8 @@ struct Shared {
     queue: Mutex<Queue>,
     /// The queue changed.
     changed: Condvar,
+    /// The same, for tasks.
+    news: Notify,
     /// The client's end is closed.
     gone: Notify,
 }
@@ -40,10 +42,15 @@ struct Entry {
 }
 
 impl Outbox {
+    /// Lines that nothing writes; [`Self::next_line`] takes them.
+    pub fn unwritten() -> Self {
+        let (changed, news, gone) = (Condvar::new(), Notify::new(), Notify::new());
+        Self(Arc::new(Shared { queue: Mutex::default(), changed, news, gone }))
+    }
+
     /// Starts the thread that writes to `out`.
     pub fn start(mut out: impl Write + Send + 'static) -> Self {
-        let shared =
-            Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new(), gone: Notify::new() });
+        let Self(shared) = Self::unwritten();
         let own = Arc::clone(&shared);
         std::thread::spawn(move || {
             while let Some(mut line) = own.next() {
@@ -95,6 +102,25 @@ impl Outbox {
         queue.lines.push_back(entry);
         drop(queue);
         self.0.changed.notify_all();
+        self.0.news.notify_one();
+    }
+
+    /// Takes the next line if there is one.
+    pub fn try_next_line(&self) -> Option<String> {
+        let mut queue = self.0.queue.locked();
+        let line = queue.lines.pop_front()?.line;
+        queue.bytes -= line.len();
+        Some(line)
+    }
+
+    /// Takes the next line. Can be dropped and called again.
+    pub async fn next_line(&self) -> String {
+        loop {
+            if let Some(line) = self.try_next_line() {
+                return line;
+            }
+            self.0.news.notified().await;
+        }
     }
 
     /// The size of the lines that are not written yet.

@@ -394,8 +394,10 @@ impl Hosted {
 
     fn pass(&self, inner: &mut Inner, asked: Asked) -> Result<(), Refusal> {
         let name = (asked.by.clone(), asked.id.clone());
-        let is_work =
-            matches!(asked.op, Op::Prompt { .. } | Op::Propose { .. } | Op::Compress | Op::Shell { .. });
+        let is_work = matches!(
+            asked.op,
+            Op::Prompt { .. } | Op::Propose { .. } | Op::Compress | Op::RunTool { .. } | Op::Shell { .. }
+        );
         if self.inbox.try_send(asked).is_err() {
             let message = "session has ended".to_owned();
             return Err(Refusal { code: RefusalCode::Ended, message });

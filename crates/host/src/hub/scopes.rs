@@ -24,7 +24,7 @@ impl Scopes {
     /// Whether an operation is within these rights.
     pub fn allow(self, op: &Op) -> bool {
         match op {
-            Op::Describe | Op::Budget(BudgetChange::Show) => self.watch,
+            Op::Describe | Op::Explain { .. } | Op::Budget(BudgetChange::Show) => self.watch,
             Op::Prompt { .. }
             | Op::Steer { .. }
             | Op::Withdraw { .. }
@@ -33,6 +33,8 @@ impl Scopes {
             | Op::Budget(_)
             | Op::Rewind { .. }
             | Op::Compress
+            | Op::SetTitle(_)
+            | Op::RunTool { .. }
             | Op::Propose { .. }
             | Op::ShellRan { .. }
             | Op::SetTerminal(_)

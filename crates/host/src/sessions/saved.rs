@@ -10,7 +10,7 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_session::{
-    DeleteError, Listing, SessionInfo, delete, known_projects, list, list_projects, load, used_by,
+    DeleteError, Listing, SessionInfo, delete, known_projects, list, list_projects, load, set_title, used_by,
 };
 
 use super::history::{RecordedItem, recorded_items};
@@ -37,6 +37,18 @@ impl SavedSession {
     /// Every recorded message and call, oldest first; none if the file cannot be read. Takes no lock.
     pub fn recorded(&self) -> Vec<RecordedItem> {
         load(&self.file).map(|stored| recorded_items(&stored.messages)).unwrap_or_default()
+    }
+
+    /// Gives it a title; fails while another process uses it.
+    pub fn set_title(&self, title: &str) -> Result<(), Failure> {
+        match set_title(&self.file, title) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let why = "the session is in use, or its file has a format that cannot hold a title";
+                Err(Failure::new(ExitKind::Input, why))
+            }
+            Err(error) => Err(Failure::from_error(ExitKind::Failure, &error)),
+        }
     }
 
     /// Deletes it with all of its files; fails while another process uses it.

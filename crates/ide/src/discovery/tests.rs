@@ -50,10 +50,14 @@ impl Scene {
         self.write(&format!("gemini-ide-server-{}-{port}.json", std::process::id()), &content)
     }
 
-    fn discover(&self) -> Result<FoundCompanion, Unreachable> {
+    fn around(&self) -> Surroundings {
         let folder = fs::canonicalize(self.dir.path().join("work/inner")).unwrap();
         let env = Env::new(self.vars.clone(), folder.clone());
-        discover(&Surroundings { env, folder, uid: self.uid, vouches: |port| port != STRANGER })
+        Surroundings { env, folder, uid: self.uid, vouches: |port| port != STRANGER }
+    }
+
+    fn discover(&self) -> Result<FoundCompanion, Unreachable> {
+        discover(&self.around(), None)
     }
 
     fn ports(&self) -> Vec<u16> {
@@ -176,4 +180,26 @@ fn strangers_are_no_companions() {
         fs::set_permissions(scene.dir.path().join(folder), fs::Permissions::from_mode(0o755)).unwrap();
     }
     assert_eq!(scene.ports(), [7_777]);
+}
+
+#[test]
+fn a_person_can_choose_among_the_editors_that_have_the_folder_open() {
+    let scene = Scene::new();
+    assert!(choices(&scene.around()).is_empty());
+    scene.companion(4_001, &scene.path("work"));
+    scene.companion(4_002, &scene.path("work"));
+    scene.companion(4_003, &scene.path("workshop"));
+    scene.companion(STRANGER, &scene.path("work"));
+    let mut ports: Vec<u16> = choices(&scene.around()).iter().map(|editor| editor.port).collect();
+    ports.sort_unstable();
+    assert_eq!(ports, [4_001, 4_002], "neither another folder nor a program that is no editor");
+    for port in [4_001, 4_002] {
+        let found = discover(&scene.around(), Some(port)).unwrap();
+        assert!(matches!(found.ways.as_slice(), [Way::Port { port: way, .. }] if *way == port));
+    }
+    // One that is gone, or was never offered, is not used.
+    for port in [4_003, STRANGER, 4_009] {
+        let found = discover(&scene.around(), Some(port)).unwrap();
+        assert!(!matches!(found.ways.first(), Some(Way::Port { port: way, .. }) if *way == port));
+    }
 }

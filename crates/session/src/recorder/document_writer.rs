@@ -1,16 +1,19 @@
 //! Writes our document layout: appends at the tail and patches two fields in place.
 
+use std::path::Path;
+
 use pollux_domain::JsonObject;
 use pollux_domain::event::CallStatus;
 use pollux_domain::id::CallId;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
-use super::medium::{Medium, WriteFailure, replace_end};
-use super::{CallRecord, EndedCall};
+use super::medium::{Medium, SessionFile, WriteFailure, replace_end};
+use super::{CallRecord, EndedCall, resume};
 use crate::document::{INDENT, TAIL, encode_head};
 use crate::message::encode;
 use crate::redo;
+use crate::summary::{self, Moved};
 
 const STATUS_KEY: &[u8] = b",\"status\":";
 /// Room for the longest word with its quotes, `"cancelled"`, so that any of them fits in place.
@@ -203,6 +206,30 @@ impl DocumentWriter {
         self.end = at + (new.len() - TAIL.len()) as u64;
         self.open = after.calls.iter().any(|call| call.result.is_empty()).then_some(after);
         self.stamp(now);
+        Ok(())
+    }
+
+    /// Gives the session a title. It stands before the messages, so the file is replaced and every place moves.
+    pub(crate) fn set_title(&mut self, path: &Path, title: &str) -> Result<(), WriteFailure> {
+        if self.medium.len().map_err(WriteFailure::Failed)? != self.end + TAIL.len() as u64 {
+            return Err(WriteFailure::Changed);
+        }
+        let Some(Moved { from, added, removed }) =
+            summary::retitle(path, title).map_err(WriteFailure::Failed)?
+        else {
+            return Err(WriteFailure::Changed);
+        };
+        let move_on = |at: &mut u64| {
+            if *at > from {
+                *at = (*at + added).saturating_sub(removed);
+            }
+        };
+        move_on(&mut self.stamp_at);
+        move_on(&mut self.end);
+        let calls = self.open.iter_mut().flat_map(|open| open.calls.iter_mut());
+        calls.for_each(|call| move_on(&mut call.status_at));
+        let file = resume::open(path).map_err(WriteFailure::Failed)?;
+        self.medium = SessionFile::boxed(file, path);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::medium::{Medium, WriteFailure, replace_end};
 use super::{CallRecord, EndedCall};
 use crate::message::encode;
+use crate::summary::title_record;
 
 #[derive(Debug)]
 pub(crate) struct LogWriter {
@@ -104,6 +105,11 @@ impl LogWriter {
         self.push(&lines)?;
         self.open = None;
         Ok(())
+    }
+
+    /// Gives the session a title; readers take the last one.
+    pub(crate) fn set_title(&mut self, title: &str) -> Result<(), WriteFailure> {
+        self.push(title_record(title).as_bytes())
     }
 
     fn push(&mut self, lines: &[u8]) -> Result<(), WriteFailure> {

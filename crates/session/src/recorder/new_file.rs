@@ -57,7 +57,8 @@ impl NewFile {
             let opened = options.read(true).write(true).create_new(true).mode(0o600).open(&draft);
             let file = opened.map_err(|source| RecordError::Create { path: path.clone(), source })?;
             let form = new_form(spec, SessionFile::boxed(file, &path));
-            return Ok(Self { path, draft, file: OpenFile { form, _lock: Some(lock) } });
+            let file = OpenFile { path: path.clone(), form, _lock: Some(lock) };
+            return Ok(Self { path, draft, file });
         }
         Err(failure)
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::document_writer::DocumentWriter;
 use super::log_writer::LogWriter;
 use super::medium::SessionFile;
-use super::{Form, OpenFile, RecordError, Recorder, Target, rewrite};
+use super::{Form, OpenFile, RecordError, Recorder, Recording, Target, rewrite};
 use crate::blobs::Blobs;
 use crate::document::{self, INDENT, TAIL};
 use crate::load::{self, FileStamp, Layout, LoadError, StoredSession};
@@ -68,7 +68,7 @@ pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
     let target = match continue_file(&path, session).map_err(write)? {
         Continued::Form(form) => {
             redo::discard(&path);
-            Target::Open(OpenFile { form, _lock: Some(lock) })
+            Target::Open(OpenFile { path: path.clone(), form, _lock: Some(lock) })
         }
         Continued::NeedsRewrite => {
             let session = session.without_messages();
@@ -83,7 +83,8 @@ pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
         Continued::Changed => return Err(ResumeError::Changed { path }),
     };
     let blobs = Some(Blobs::of_chats(path.parent().unwrap_or(Path::new("")), session.kind));
-    Ok(Recorder { id: session.id.clone(), path: Some(path), target, blobs, spent: None, model: None })
+    let recording = Recording::of(target);
+    Ok(Recorder { id: session.id.clone(), path: Some(path), recording, blobs, spent: None, model: None })
 }
 
 /// A lock belongs to the file, whatever link led to it.
@@ -102,6 +103,10 @@ pub(super) struct Unconverted {
 }
 
 impl Unconverted {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Brings the file into our layout.
     pub(super) fn convert(self) -> Result<OpenFile, ResumeError> {
         let Self { path, session, lock } = self;
@@ -111,7 +116,7 @@ impl Unconverted {
         if let Some(stream) = stream
             && let Some(form) = rewrite::streamed(&path, &stream, &session).map_err(write)?
         {
-            return Ok(OpenFile { form, _lock: Some(lock) });
+            return Ok(OpenFile { path, form, _lock: Some(lock) });
         }
         let (bytes, stamp, folded) = load::read_folded(&path)?;
         if stamp != session.stamp {
@@ -121,7 +126,7 @@ impl Unconverted {
             .map_err(write)?
             .ok_or_else(|| ResumeError::Inconvertible { path: path.clone() })?;
         redo::discard(&path);
-        Ok(OpenFile { form, _lock: Some(lock) })
+        Ok(OpenFile { path, form, _lock: Some(lock) })
     }
 }
 

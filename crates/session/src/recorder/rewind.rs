@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use pollux_config::files::{self, Mode};
+use pollux_domain::sync::Locked as _;
 use pollux_domain::time::Timestamp;
 
 use super::document_writer::DocumentWriter;
@@ -16,10 +17,11 @@ use crate::raw;
 use crate::stream::Stream;
 
 pub(super) fn rewind(recorder: &mut Recorder, to: &str, now: Timestamp) -> Result<(), RecordError> {
-    recorder.convert()?;
+    let mut recording = recorder.recording.locked();
+    recording.convert()?;
     let path = recorder.path.clone().unwrap_or_default();
     let missing = || RecordError::NoSuchMessage { path: path.clone(), id: to.to_owned() };
-    let file = match &mut recorder.target {
+    let file = match &mut recording.target {
         Target::Off => return Ok(()),
         Target::Waiting(_) | Target::Unconverted(_) => return Err(missing()),
         Target::Open(file) => file,

@@ -137,12 +137,12 @@ fn recorder(format: SessionFormat) -> (Recorder, Disk) {
         now: at(0),
     };
     let form = new_form(&spec, Box::new(disk.clone()));
-    let target = Target::Open(OpenFile { form, _lock: None });
+    let target = Target::Open(OpenFile { path: PathBuf::new(), form, _lock: None });
     (
         Recorder {
             id: spec.id,
             path: Some(PathBuf::from("/nowhere/x.json")),
-            target,
+            recording: Recording::of(target),
             blobs: None,
             spent: None,
             model: None,

@@ -8,8 +8,7 @@ use crate::own::slash_command;
 
 /// A prompt from the `content` of a message: a text, or blocks of text, images and documents.
 pub(crate) fn prompt(content: &Value) -> Result<Typed, String> {
-    let mut typed =
-        Typed { text: String::new(), parts: Vec::new(), may_be_shell: false, may_be_command: false };
+    let mut typed = Typed::default();
     match content {
         Value::String(text) => typed.text.clone_from(text),
         Value::Array(blocks) => {

@@ -8,9 +8,10 @@ use crate::budget::{BudgetChange, BudgetStatus, Exceeded, Limits, Scope, ScopeSt
 use crate::editor::EditorStatus;
 use crate::event::{
     Activity, ActivityError, ActivityKind, Asked, BackgroundCommand, CallDecision, CallFailure, CallOutcome,
-    CallReport, CallRequest, Compressed, CompressionStatus, ConversationView, Discarded, Event, HookReport,
-    Location, ModelFallback, NoticeCode, Op, OpResult, Permit, PromptView, Refusal, RefusalCode,
-    RequestEnded, RequestSent, Severity, ShellReport, SummaryView, Thought, TurnEnd, WaitingPrompt,
+    CallReport, CallRequest, Compressed, CompressionStatus, ConversationView, Discarded, Event,
+    ExplainedCall, HookReport, Location, ModelFallback, NoticeCode, Op, OpResult, Permit, PromptView,
+    Refusal, RefusalCode, RequestEnded, RequestSent, Severity, ShellReport, SummaryView, Thought, TurnEnd,
+    WaitingPrompt,
 };
 
 variants! {
@@ -27,6 +28,9 @@ variants! {
         Describe,
         Rewind { to },
         Compress,
+        SetTitle(title),
+        Explain { name, args },
+        RunTool { name, args },
         Propose { parts },
         Shell { command },
         ShellRan { command, output },
@@ -42,6 +46,7 @@ variants! {
         Model { name, resolved },
         Rewound { to },
         Budget(status),
+        Explained(call),
     }
     BudgetChange { Show, Raise { unit, by }, Off }
     Event {
@@ -106,6 +111,7 @@ variants! {
 fields! {
     Asked { id, by, op }
     Refusal { code, message }
+    ExplainedCall { decision, why }
     ConversationView { contents, prompts, summary, tools, model, resolved_model, tokens, window }
     WaitingPrompt { id, by, typed }
     PromptView { message, text }
@@ -141,7 +147,7 @@ fields! {
 
 words! {
     RefusalCode {
-        NotWaiting, NotOffered, NotAllowed, QueueFull, Dropped, Untrusted, NotFound, Unsupported, Failed, Ended
+        NotWaiting, NotOffered, NotAllowed, QueueFull, Dropped, Untrusted, NotFound, Invalid, Unsupported, Failed, Ended
     }
     CallDecision { Accept, Reject, Modify, AutoAccept }
     CompressionStatus { Compressed, Inflated, Failed, EmptySummary, Nothing, Truncated }
