@@ -1,5 +1,7 @@
 //! Errors of the protocol, with their codes on both transports.
 
+use std::num::NonZeroU32;
+
 use pollux_a2a::protocol::Version;
 use pollux_blobs::{PutError, StoreError};
 use pollux_serve::{Response, StatusCode, header};
@@ -31,11 +33,11 @@ pub(crate) struct A2aError {
     pub(crate) kind: ErrorKind,
     pub(crate) message: String,
     /// Seconds after which a client may try again, if that is known.
-    retry_after: Option<u64>,
+    retry_after: Option<NonZeroU32>,
 }
 
 /// Seconds after which a client may try again, if nothing else is known.
-const RETRY_AFTER: u64 = 5;
+const RETRY_AFTER: u32 = 5;
 
 impl ErrorKind {
     /// The code of JSON-RPC.
@@ -106,8 +108,8 @@ impl A2aError {
 
     /// Says when the client may try again.
     #[must_use]
-    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
-        self.retry_after = Some(seconds);
+    pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = NonZeroU32::new(seconds);
         self
     }
 
@@ -147,7 +149,7 @@ impl A2aError {
         let response = Response::json(status, &error);
         match self.kind {
             ErrorKind::Unavailable | ErrorKind::TooMany => {
-                let seconds = self.retry_after.unwrap_or(RETRY_AFTER);
+                let seconds = self.retry_after.map_or(RETRY_AFTER, NonZeroU32::get);
                 response.header(header::RETRY_AFTER, &seconds.to_string())
             }
             _ => response,

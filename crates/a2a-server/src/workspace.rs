@@ -296,7 +296,7 @@ mod tests {
         fs::write(place.join("closed/deep/file"), "x".repeat(10_000)).unwrap();
         symlink(&outside, place.join("closed/link")).unwrap();
         assert!((10_000..1_000_000).contains(&size(&config.workspace_root)));
-        fs::set_permissions(place.join("closed"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(place.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
         set_used(&config, "t1", 3).unwrap();
         assert!(unused(&config, Duration::from_secs(600)).is_empty());
         let note = config.workspace_root.join(USED).join("t1");

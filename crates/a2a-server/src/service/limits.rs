@@ -185,7 +185,7 @@ impl Service {
         };
         let Some(text) = self.day_limit(unit) else { return Ok(()) };
         let now = SystemClock.now().millis();
-        let seconds = u64::try_from((next_day(now) - now) / 1000 + 1).unwrap_or(1);
+        let seconds = u32::try_from((next_day(now) - now) / 1000 + 1).unwrap_or(1);
         Err(A2aError::new(ErrorKind::TooMany, text).retry_after(seconds))
     }
 
