@@ -1,9 +1,8 @@
 //! A tool call as front ends see it: asked for, then ended.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{CallOutcome, FrontId};
+use super::{CallOutcome, FrontId, Location};
 use crate::JsonObject;
 use crate::approval::ApprovalMode;
 use crate::content::Part;
@@ -42,20 +41,6 @@ impl CallRequest {
             server: None,
             paths: Vec::new(),
         }
-    }
-}
-
-/// A place in a file, or a folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Location {
-    pub path: PathBuf,
-    /// From 1, where one is known.
-    pub line: Option<u64>,
-}
-
-impl From<&Path> for Location {
-    fn from(path: &Path) -> Self {
-        Self { path: path.to_path_buf(), line: None }
     }
 }
 
