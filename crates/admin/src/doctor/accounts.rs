@@ -48,14 +48,14 @@ fn failed(failure: &Failure) -> Finding {
     Finding { hint: failure.hint.clone(), ..Finding::problem(failure.message()) }
 }
 
-/// Keys with blanks or quotes, which servers reject.
+/// Keys with spaces or quotes, which servers reject.
 fn malformed_keys(patient: &Patient) -> Vec<Finding> {
     let names =
         ["GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY"];
     let is_malformed = |value: &str| value.contains(char::is_whitespace) || value.contains(['"', '\'']);
     let set = names.iter().filter(|name| patient.env.non_empty(name).is_some_and(is_malformed));
     set.map(|name| {
-        Finding::problem(format!("{name} contains blanks or quotes")).hint("set it again, without them")
+        Finding::problem(format!("{name} contains spaces or quotes")).hint("set it again, without them")
     })
     .collect()
 }

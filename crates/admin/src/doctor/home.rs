@@ -84,7 +84,7 @@ fn open_to_write(folder: &Path, metadata: &fs::Metadata) -> Option<Finding> {
     if mode & 0o022 == 0 {
         return None;
     }
-    let text = format!("other users can write to `{}` (rights {mode:o})", folder.display());
+    let text = format!("other users can write to `{}` (mode {mode:o})", folder.display());
     let repair = Repair::Rights(folder.to_path_buf(), mode & !0o022);
     Some(Finding::problem(text).hint(format!("run `chmod go-w {}`", folder.display())).repair(repair))
 }
@@ -95,7 +95,7 @@ fn readable_secret(path: &Path) -> Option<Finding> {
     if !metadata.is_file() || mode & 0o077 == 0 {
         return None;
     }
-    let text = format!("other users can read `{}` (rights {mode:o})", path.display());
+    let text = format!("other users can read `{}` (mode {mode:o})", path.display());
     let repair = Repair::Rights(path.to_path_buf(), 0o600);
     Some(Finding::problem(text).hint(format!("run `chmod 600 {}`", path.display())).repair(repair))
 }
@@ -153,7 +153,7 @@ pub(super) fn disk(patient: &Patient) -> Vec<Finding> {
 
 fn megabytes(bytes: u64) -> String {
     match bytes >> 20 {
-        mega @ 0..10_000 => format!("{mega} MB"),
-        mega => format!("{} GB", mega >> 10),
+        mega @ 0..10_000 => format!("{mega} MiB"),
+        mega => format!("{} GiB", mega >> 10),
     }
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pollux_config::env::Env;
+use pollux_domain::plural::counted;
 use pollux_host::request::Request;
 
 use crate::sessions::archive;
@@ -25,7 +26,7 @@ pub(super) enum Repair {
 pub(super) fn apply(repair: &Repair, request: &Request, env: &Env) -> String {
     let (done, result) = match repair {
         Repair::Rights(path, mode) => {
-            (format!("Set the rights of `{}` to {mode:o}.", path.display()), set_rights(path, *mode))
+            (format!("Set the mode of `{}` to {mode:o}.", path.display()), set_rights(path, *mode))
         }
         Repair::Delete(path) => {
             (format!("Deleted `{}`; it is rebuilt when needed.", path.display()), fs::remove_file(path))
@@ -53,5 +54,5 @@ fn sessions(request: &Request, env: &Env) -> String {
     };
     let checked = archive.verify(true);
     let repaired = checked.iter().filter(|file| !file.solved.is_empty()).count();
-    format!("Repaired {repaired} session files; copies of the originals were kept.")
+    format!("Repaired {}; copies of the originals were kept.", counted(repaired, "session file"))
 }

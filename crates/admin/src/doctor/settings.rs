@@ -38,7 +38,7 @@ pub(super) fn settings(patient: &Patient) -> Vec<Finding> {
     }
     for (file, reason) in &loaded.dotenv.unreadable {
         let text = format!("`{}` cannot be read: {reason}", file.display());
-        findings.push(Finding::problem(text).hint("fix its rights or its text"));
+        findings.push(Finding::problem(text).hint("fix its permissions or contents"));
     }
     findings.extend(missing_editor(loaded));
     findings.extend(missing_directories(loaded));

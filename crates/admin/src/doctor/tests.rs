@@ -118,9 +118,9 @@ fn faults() -> Vec<(&'static str, Box<dyn Fn(TestHome) -> TestHome>, &'static st
             "policies open to the group",
             plant(|home| rights(home.home_file(".gemini/policies/a.toml", ""), ".gemini/policies", 0o770)),
             "Home",
-            "policies` (rights 770)",
+            "policies` (mode 770)",
         ),
-        ("keys outside of the home, readable", plant(linked_keys), "Home", ".env` (rights 644)"),
+        ("keys outside of the home, readable", plant(linked_keys), "Home", ".env` (mode 644)"),
         (
             "broken projects.json",
             plant(|home| home.home_file(".gemini/projects.json", "{")),
@@ -178,13 +178,13 @@ fn faults() -> Vec<(&'static str, Box<dyn Fn(TestHome) -> TestHome>, &'static st
             "key with a line end",
             plant(|home| home.env("GEMINI_API_KEY", "AIza\n")),
             "Credentials",
-            "GEMINI_API_KEY contains blanks",
+            "GEMINI_API_KEY contains spaces",
         ),
         (
             "key in quotes",
             plant(|home| home.env("OPENAI_API_KEY", "\"sk-1\"")),
             "Credentials",
-            "OPENAI_API_KEY contains blanks",
+            "OPENAI_API_KEY contains spaces",
         ),
         (
             "credentials file that is missing",

@@ -438,8 +438,8 @@ pub(super) enum A2aCommand {
 /// Run the A2A server
 ///
 /// Other agents send tasks over HTTP. Each task has its own workspace and sandbox. Options before `a2a`, such as
-/// `--model` and `--approval-mode`, apply to every task. Without `--token-file`, the server accepts only requests
-/// from this machine that carry the token in `~/.gemini/a2a-server-token`.
+/// `--model` and `--approval-mode`, apply to every task. Without `--token-file` and `--oidc-issuer`, the server
+/// accepts only requests from this machine that carry the token in `~/.gemini/a2a-server-token`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux a2a serve --port 41242
