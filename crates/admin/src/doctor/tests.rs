@@ -90,8 +90,11 @@ fn user(text: &'static str) -> impl Fn(TestHome) -> TestHome {
     move |home| home.user_settings(text)
 }
 
-/// A fault, the area that reports it, and words of the report.
-fn faults() -> Vec<(&'static str, Box<dyn Fn(TestHome) -> TestHome>, &'static str, &'static str)> {
+/// A fault, how it is planted, the area that reports it, and words of the report.
+type Fault = (&'static str, Box<dyn Fn(TestHome) -> TestHome>, &'static str, &'static str);
+
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn faults() -> Vec<Fault> {
     fn plant(how: Plant) -> Box<dyn Fn(TestHome) -> TestHome> {
         Box::new(how)
     }
