@@ -61,9 +61,9 @@ fetch() {
     case "$from" in
         http://127.0.0.1[:/]* | http://localhost[:/]* | https://*)
             if command -v curl >/dev/null; then
-                curl -fsSL --retry 3 -o "$work/$1" "$base/$1"
+                curl -fsSL --proto "=$scheme" --proto-redir "=$scheme" --retry 3 -o "$work/$1" "$base/$1"
             elif command -v wget >/dev/null; then
-                wget -q -O "$work/$1" "$base/$1"
+                wget -q --max-redirect="$redirects" ${https_only:-} -O "$work/$1" "$base/$1"
             else
                 fail "curl or wget is needed"
             fi
@@ -73,6 +73,11 @@ fetch() {
     esac
 }
 
+# Nothing that came encrypted is followed to where it is not.
+case "$from" in
+    https://*) scheme=https redirects=5 https_only=--https-only ;;
+    *) scheme=http redirects=0 https_only="" ;;
+esac
 case "$from" in
     @*) base=$(cd "$(dirname "$0")" && pwd) ;;
     *) base=${from%/} ;;
@@ -108,6 +113,15 @@ while IFS= read -r file; do
     cp -p "$file" "$prefix/$file.new.$$"
     mv -f "$prefix/$file.new.$$" "$prefix/$file"
 done <"$work/files"
+# Files of an earlier release that this one does not have.
+if [ -f "$list" ]; then
+    grep -vxF -f "$work/files" "$list" | while IFS= read -r file; do
+        case "$file" in
+            /* | *..*) ;;
+            *) rm -f "$prefix/$file" ;;
+        esac
+    done
+fi
 cp "$work/files" "$list"
 
 echo "Installed Pollux $("$prefix/bin/pollux" --version | head -1) in $prefix/bin."

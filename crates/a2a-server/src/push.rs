@@ -7,6 +7,7 @@ use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::access::short_digest;
 use crate::error::A2aError;
 use crate::store::is_task_id;
 
@@ -75,17 +76,22 @@ impl PushConfig {
         let given = places.iter().find_map(|place| params.pointer(place).filter(|value| value.is_object()));
         // Over HTTP, `id` is always there, and is the task's.
         let config = target.config.as_deref().filter(|config| *config != target.task);
-        Self::read(given.unwrap_or(params), config, &target.task, version)
+        Self::read(given.unwrap_or(params), config, &target.task, (version, false))
     }
 
     /// The webhook that a message registers, if it does.
     pub(crate) fn of_message(params: &Value, task: &str, version: Version) -> Result<Option<Self>, A2aError> {
         let Some(given) = given_with_message(params) else { return Ok(None) };
         let nested = given.get("pushNotificationConfig").filter(|nested| nested.is_object());
-        Self::read(nested.unwrap_or(given), None, task, version).map(Some)
+        Self::read(nested.unwrap_or(given), None, task, (version, true)).map(Some)
     }
 
-    fn read(given: &Value, id: Option<&str>, task: &str, version: Version) -> Result<Self, A2aError> {
+    fn read(
+        given: &Value,
+        id: Option<&str>,
+        task: &str,
+        (version, with_message): (Version, bool),
+    ) -> Result<Self, A2aError> {
         let text = |value: &Value, key: &str| {
             let text = value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
             text.map(str::to_owned)
@@ -104,6 +110,8 @@ impl PushConfig {
         let id = id.unwrap_or_else(|| match version {
             // A client of 0.3 that gives no id has one webhook, which it replaces.
             Version::Old => task.to_owned(),
+            // One that comes with every message is the same one.
+            Version::One if with_message => short_digest(text(given, "url").as_deref().unwrap_or_default()),
             Version::One => Uuid::new_v4().to_string(),
         });
         let url = text(given, "url").filter(|url| url.len() <= MAX_URL).and_then(|url| Url::parse(&url).ok());

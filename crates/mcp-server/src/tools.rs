@@ -37,17 +37,21 @@ impl ToolChoice {
     }
 
     /// Whether a tool of this name and kind can be called.
-    fn includes(&self, name: &str, kind: &str) -> bool {
+    fn includes(&self, name: &str) -> bool {
         match self {
             Self::None => false,
-            Self::ReadOnly => READS.contains(&kind),
+            Self::ReadOnly => READ_FILES.contains(&name),
             Self::All => true,
             Self::Named(names) => names.iter().any(|known| known == name),
         }
     }
 }
 
-/// Kinds of tools that only read files.
+/// Tools that only read files. Others of these kinds reach further: web searches, and resources of other servers.
+const READ_FILES: [&str; 5] = ["glob", "grep_search", "list_directory", "read_file", "read_many_files"];
+/// Tools that reach other MCP servers.
+const OF_SERVERS: [&str; 2] = ["list_mcp_resources", "read_mcp_resource"];
+/// Kinds of tools that change nothing.
 const READS: [&str; 2] = ["read", "search"];
 /// Kinds of tools that mean something outside of a conversation. Others ask the person, plan, or delegate.
 const ALONE: [&str; 7] = ["read", "search", "edit", "delete", "move", "execute", "fetch"];
@@ -57,12 +61,13 @@ const ALONE: [&str; 7] = ["read", "search", "edit", "delete", "move", "execute",
 pub(crate) fn built_in(declaration: &Value, choice: &ToolChoice) -> Option<Value> {
     let text = |name: &str| declaration.get(name).and_then(Value::as_str).unwrap_or_default();
     let (name, kind) = (text("name"), text("kind"));
-    let is_own = ALONE.contains(&kind) && !name.starts_with("mcp_") && !name.starts_with("pollux_");
-    if !is_own || !choice.includes(name, kind) {
+    let is_foreign = name.starts_with("mcp_") || OF_SERVERS.contains(&name);
+    let is_own = ALONE.contains(&kind) && !is_foreign && !name.starts_with("pollux_");
+    if !is_own || !choice.includes(name) {
         return None;
     }
     let reads = READS.contains(&kind) || kind == "fetch";
-    let reaches_out = ["fetch", "execute"].contains(&kind);
+    let reaches_out = ["fetch", "execute"].contains(&kind) || name == "google_web_search";
     Some(json!({
         "name": name,
         "title": text("title"),

@@ -91,7 +91,9 @@ pub enum KeysError {
 }
 
 /// Checks tokens.
-pub struct TokenVerifier {
+pub struct TokenVerifier(Arc<Verifier>);
+
+struct Verifier {
     rules: TokenRules,
     source: KeySource,
     http: HttpClient,
@@ -122,20 +124,48 @@ impl TokenVerifier {
             checked(url)?;
         }
         let (known, reading) = (Mutex::default(), tokio::sync::Mutex::new(()));
-        Ok(Self { rules, source, http, clock, known, reading })
+        Ok(Self(Arc::new(Verifier { rules, source, http, clock, known, reading })))
     }
 
     pub fn issuer(&self) -> &str {
-        &self.rules.issuer
+        &self.0.rules.issuer
     }
 
     /// The address of the document in which the issuer describes itself.
     pub fn discovery_url(&self) -> String {
+        self.0.discovery_url()
+    }
+
+    /// Reads the keys, unless that was tried a moment ago. Goes on if the caller does not wait for it: a client that
+    /// leaves must not keep others from new keys.
+    pub async fn refresh(&self) -> Result<(), KeysError> {
+        let verifier = Arc::clone(&self.0);
+        // A task that panics has read nothing.
+        tokio::spawn(async move { verifier.refresh().await }).await.unwrap_or(Ok(()))
+    }
+
+    /// What a token says, if it is valid.
+    pub async fn verify(&self, token: &str) -> Result<Claims, TokenError> {
+        // What was read before counts a while longer, so that others do not wait for the one who reads it again.
+        if !self.0.is_younger(FRESH) && (!self.0.is_younger(USABLE) || self.0.reading.try_lock().is_ok()) {
+            let _ = self.refresh().await;
+        }
+        match self.0.check(token) {
+            Err(TokenError::UnknownKey) => {
+                let _ = self.refresh().await;
+                self.0.check(token)
+            }
+            checked => checked,
+        }
+    }
+}
+
+impl Verifier {
+    fn discovery_url(&self) -> String {
         format!("{}{DISCOVERY}", self.rules.issuer.trim_end_matches('/'))
     }
 
-    /// Reads the keys, unless that was tried a moment ago.
-    pub async fn refresh(&self) -> Result<(), KeysError> {
+    async fn refresh(&self) -> Result<(), KeysError> {
         let _reading = self.reading.lock().await;
         {
             let mut known = self.known();
@@ -149,21 +179,6 @@ impl TokenVerifier {
         known.keys = Arc::new(keys);
         known.read = Some(self.clock.now());
         Ok(())
-    }
-
-    /// What a token says, if it is valid.
-    pub async fn verify(&self, token: &str) -> Result<Claims, TokenError> {
-        // What was read before counts a while longer, so that others do not wait for the one who reads it again.
-        if !self.is_younger(FRESH) && (!self.is_younger(USABLE) || self.reading.try_lock().is_ok()) {
-            let _ = self.refresh().await;
-        }
-        match self.check(token) {
-            Err(TokenError::UnknownKey) => {
-                let _ = self.refresh().await;
-                self.check(token)
-            }
-            checked => checked,
-        }
     }
 
     fn check(&self, token: &str) -> Result<Claims, TokenError> {

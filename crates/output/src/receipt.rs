@@ -1,15 +1,16 @@
 //! A receipt of what a run did: files, commands, hosts, calls and what allowed each, tokens and money.
 //!
-//! [`Receipt`] is folded from events, like the statistics, and shown as text or JSON. Every call carries a digest of its
-//! arguments, so that `pollux sessions verify --receipt` can compare it with the session file.
+//! [`Receipt`] is folded from events, like the statistics, and shown as text or JSON. Every call carries a digest of
+//! what the model asked for, so that `pollux sessions verify --receipt` can compare it with the session file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use pollux_config::files::{self, FileError, Mode};
 use pollux_config::paths::sha256_hex;
 use pollux_domain::event::{ActivityKind, CallOutcome, CallReport, Event, Permit};
+use pollux_domain::id::CallId;
 use pollux_domain::model::{MicroUsd, Usage};
 use pollux_domain::plural::counted;
 use pollux_domain::redact::{redact_value, redacted};
@@ -39,6 +40,10 @@ pub struct Receipt {
     /// Commands that the user ran with `!`, and how they ended.
     own_commands: Vec<(String, Option<String>)>,
     hosts: BTreeSet<String>,
+    /// Calls that the model asked for, until they end: a person or a hook may change what runs.
+    asked: HashMap<CallId, (String, String)>,
+    /// The model was asked in this turn.
+    has_model: bool,
 }
 
 /// A file that was changed.
@@ -61,7 +66,8 @@ struct ReceiptCall {
     /// The command line and its exit code.
     command: Option<(String, Option<i32>)>,
     permit: Option<Permit>,
-    digest: String,
+    /// What the model asked for: the tool, and the digest of its arguments. `None` for calls of a client.
+    asked: Option<(String, String)>,
 }
 
 impl Receipt {
@@ -69,6 +75,12 @@ impl Receipt {
         match event {
             Event::SessionReady { session, .. } => self.session = session.as_str().to_owned(),
             Event::PromptAccepted { .. } => self.turns += 1,
+            Event::StepBegan { .. } => self.has_model = true,
+            Event::TurnEnded(_) => self.has_model = false,
+            Event::CallRequested(request) if self.has_model => {
+                let asked = (request.name.clone(), digest(&request.args));
+                self.asked.insert(request.call.clone(), asked);
+            }
             Event::RequestEnded(ended) => {
                 self.models.insert(ended.model_version.clone().unwrap_or_else(|| ended.model.clone()));
             }
@@ -111,7 +123,11 @@ impl Receipt {
             outcome: outcome_word(report),
             command: command.map(|command| (command.to_owned(), exit_code(report))),
             permit: report.permit.clone(),
-            digest: digest(&report.args),
+            asked: match (self.asked.remove(&report.call), agent) {
+                (Some(asked), _) => Some(asked),
+                (None, Some(_)) => Some((report.name.clone(), digest(&report.args))),
+                (None, None) => None,
+            },
         });
     }
 
@@ -137,8 +153,11 @@ impl Receipt {
                 "tool": call.tool,
                 "status": call.outcome,
                 "allowedBy": call.permit.as_ref().map(permit_json),
-                "argsSha256": call.digest,
             });
+            if let Some((tool, digest)) = &call.asked {
+                value["askedTool"] = json!(tool);
+                value["askedSha256"] = json!(digest);
+            }
             if let Some(agent) = &call.agent {
                 value["agent"] = json!(agent);
             }

@@ -46,11 +46,6 @@ impl Service {
         let task = self.find(caller, &target.task).await?;
         let config = PushConfig::of_request(params, &target, dialect.version())?;
         webhooks.check(&config.url)?;
-        let known = self.store.webhook_ids(&task.id).await?;
-        if !known.contains(&config.id) && known.len() >= MAX_WEBHOOKS {
-            let text = format!("limit of {MAX_WEBHOOKS} push notification configurations per task reached");
-            return Err(A2aError::new(ErrorKind::TooMany, text));
-        }
         let now = task.read(|record| PushedUpdate { number: record.last, state: Some(record.state) });
         self.store_webhook(&task.id, &config, now).await?;
         Ok(config.to_json(&task.id, dialect))
@@ -63,6 +58,11 @@ impl Service {
         config: &PushConfig,
         now: PushedUpdate,
     ) -> Result<(), A2aError> {
+        let known = self.store.webhook_ids(task).await?;
+        if !known.contains(&config.id) && known.len() >= MAX_WEBHOOKS {
+            let text = format!("limit of {MAX_WEBHOOKS} push notification configurations per task reached");
+            return Err(A2aError::new(ErrorKind::TooMany, text));
+        }
         self.store.begin_pushed(task, now).await?;
         let sealed = self.webhooks()?.seal(config, task);
         let sealed =

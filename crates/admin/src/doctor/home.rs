@@ -13,8 +13,9 @@ use super::finding::{Finding, or_ok};
 use super::repair::Repair;
 
 /// Files that nobody else may read.
-const SECRET_FILES: [&str; 6] = [
+const SECRET_FILES: [&str; 7] = [
     ".env",
+    "a2a-server-key",
     "a2a-server-token",
     "gemini-credentials.json",
     "mcp-oauth-tokens.json",

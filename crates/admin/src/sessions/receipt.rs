@@ -19,15 +19,15 @@ pub(super) fn verify(archive: &mut Archive, file: &Path) -> Result<String, Failu
     let id = text(&receipt, "sessionId");
     let record = archive.record(&Which { id: id.to_owned(), all_projects: true, source: None })?;
     let recorded = calls_of(&record);
-    let (mut differences, mut checked, mut of_agents) = (Vec::new(), 0_usize, 0_usize);
+    let (mut differences, mut checked, mut left_out) = (Vec::new(), 0_usize, 0_usize);
     for call in receipt.get("calls").and_then(Value::as_array).into_iter().flatten() {
-        // Calls of sub-agents are in files of their own.
-        if call.get("agent").is_some() {
-            of_agents += 1;
+        // Calls of sub-agents are in files of their own, and those of a client in none.
+        if call.get("agent").is_some() || call.get("askedTool").is_none() {
+            left_out += 1;
             continue;
         }
         checked += 1;
-        let (id, tool) = (value_text(call, "id"), value_text(call, "tool"));
+        let (id, tool) = (value_text(call, "id"), value_text(call, "askedTool"));
         let known = recorded.iter().find(|known| value_text(known, "id") == id);
         let different = match known {
             None => Some("is not in the session"),
@@ -37,19 +37,19 @@ pub(super) fn verify(archive: &mut Archive, file: &Path) -> Result<String, Failu
             }
             Some(known) => {
                 let args = known.get("args").and_then(Value::as_object).cloned().unwrap_or_default();
-                (digest(&args) != value_text(call, "argsSha256")).then_some("has other arguments")
+                (digest(&args) != value_text(call, "askedSha256")).then_some("has other arguments")
             }
         };
         differences.extend(different.map(|what| format!("call `{id}` ({tool}) {what}")));
     }
     if differences.is_empty() {
-        let agents = if of_agents == 0 {
+        let others = if left_out == 0 {
             String::new()
         } else {
-            format!(" {} of sub-agents were not compared.", counted(of_agents, "call"))
+            format!(" {} of sub-agents or clients were not compared.", counted(left_out, "call"))
         };
         return Ok(format!(
-            "The receipt matches session {id}: {} compared.{agents}\n",
+            "The receipt matches session {id}: {} compared.{others}\n",
             counted(checked, "call")
         ));
     }

@@ -35,9 +35,9 @@ fn a_receipt_says_what_a_run_did_and_matches_its_session() {
     assert!(verified.stdout.contains("2 calls compared"), "{}", verified.stdout);
 
     for (from, to, what) in [
-        ("\"run_shell_command\"", "\"read_file\"", "another tool"),
+        ("\"askedTool\": \"run_shell_command\"", "\"askedTool\": \"read_file\"", "another tool"),
         ("\"error\"", "\"success\"", "ended differently"),
-        (calls[0]["argsSha256"].as_str().unwrap(), "0000", "other arguments"),
+        (calls[0]["askedSha256"].as_str().unwrap(), "0000", "other arguments"),
         (calls[0]["id"].as_str().unwrap(), "invented", "not in the session"),
     ] {
         fs::write(scene.home.project().join("forged.json"), text.replace(from, to)).unwrap();

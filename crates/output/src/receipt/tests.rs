@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_domain::approval::ApprovalMode;
-use pollux_domain::event::{CallDecision, TurnEnd};
+use pollux_domain::event::{CallDecision, CallRequest, TurnEnd};
 use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::sandbox::SandboxReport;
 use pollux_domain::tool::{DiffStat, FileDiff, LineDelta};
@@ -93,7 +93,14 @@ fn events() -> Vec<Event> {
         resolved: "m".to_owned(),
         roots: Vec::new(),
     };
-    let mut events = vec![ready];
+    let mut events = vec![ready, Event::StepBegan { message: "m1".to_owned() }];
+    // A hook changed what was asked for.
+    let asked = CallRequest::new(
+        CallId::new("write_file", "e1"),
+        "replace",
+        json!({"a": 1}).as_object().cloned().unwrap(),
+    );
+    events.push(Event::CallRequested(Arc::new(asked)));
     events.extend(calls.map(|call| Event::CallFinished(Arc::new(call))));
     events.push(Event::TurnEnded(TurnEnd::Finished(None)));
     events
@@ -122,6 +129,8 @@ fn a_receipt_lists_files_commands_hosts_and_what_allowed_each_call() {
         .collect();
     assert_eq!(exits, [(&json!("cargo test"), &json!(0)), (&json!("false; exit 3"), &json!(3))]);
     assert_eq!(calls[0]["allowedBy"], json!({"user": null}));
+    assert_eq!((&calls[0]["tool"], &calls[0]["askedTool"]), (&json!("write_file"), &json!("replace")));
+    assert_eq!(calls[1].get("askedTool"), None, "nobody asked for it");
     assert_eq!(calls[2]["allowedBy"], Value::Null);
     assert_eq!((&calls[2]["status"], &calls[3]["allowedBy"]["line"]), (&json!("cancelled"), &json!(3)));
     assert_eq!(calls[4]["allowedBy"], json!({"mode": "yolo"}));
