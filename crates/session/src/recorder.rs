@@ -11,6 +11,7 @@ mod rewrite;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use medium::replace_file;
 pub(crate) use new_file::draft_path;
 pub use resume::ResumeError;
 
@@ -74,6 +75,11 @@ pub enum RecordError {
 }
 
 impl RecordError {
+    /// Whether nothing more can be written to the file.
+    fn is_final(&self) -> bool {
+        matches!(self, Self::Unrestored { .. } | Self::ChangedByOthers { .. })
+    }
+
     /// Whether the disk is full; recording then stops without further errors.
     pub fn is_disk_full(&self) -> bool {
         match self {
@@ -360,7 +366,10 @@ impl Recorder {
         change: impl FnOnce(&mut Form) -> Result<(), WriteFailure>,
     ) -> Result<(), RecordError> {
         let mut recording = self.recording.locked();
-        recording.convert()?;
+        if let Err(error) = recording.convert() {
+            recording.target = Target::Off;
+            return Err(error);
+        }
         let Recording { target, .. } = &mut *recording;
         let written = match target {
             Target::Off => return Ok(()),
@@ -373,15 +382,11 @@ impl Recorder {
             Target::Unconverted(_) => Ok(()),
             Target::Open(file) => change(&mut file.form).map_err(|failure| failure.on(file.path.clone())),
         };
-        if let Err(error) = &written {
-            let is_final =
-                matches!(error, RecordError::Unrestored { .. } | RecordError::ChangedByOthers { .. });
-            if is_final || error.is_disk_full() {
-                *target = Target::Off;
-            }
-        } else if let (Some(title), Target::Open(file)) = (recording.title.take(), &mut recording.target) {
-            // The message is recorded; a title that is not costs nothing.
-            let _ = file.set_title(&title);
+        let written = written.and_then(|()| recording.write_waiting_title());
+        if let Err(error) = &written
+            && (error.is_final() || error.is_disk_full())
+        {
+            recording.target = Target::Off;
         }
         written
     }
@@ -398,13 +403,17 @@ impl TitleWriter {
         let mut recording = recording.locked();
         recording.convert()?;
         match &mut recording.target {
-            Target::Open(file) => file.set_title(title),
+            // After a failure recording goes on; if it cannot, the next message reports that.
+            Target::Open(file) => file.set_title(title)?,
             Target::Waiting(_) => {
                 recording.title = Some(title.to_owned());
-                Ok(())
+                return Ok(());
             }
-            Target::Off | Target::Unconverted(_) => Err(RecordError::NotRecorded),
+            Target::Off | Target::Unconverted(_) => return Err(RecordError::NotRecorded),
         }
+        // An older one may still wait.
+        recording.title = None;
+        Ok(())
     }
 }
 
@@ -413,15 +422,23 @@ impl Recording {
         Arc::new(Mutex::new(Self { target, title: None }))
     }
 
-    /// Converts a file to our layout.
+    /// Converts a file to our layout. A failure changes nothing.
     fn convert(&mut self) -> Result<(), RecordError> {
-        match std::mem::replace(&mut self.target, Target::Off) {
-            Target::Unconverted(unconverted) => {
-                let path = unconverted.path().to_owned();
-                let file = unconverted.convert().map_err(|error| error.on_write(&path))?;
-                self.target = Target::Open(file);
-            }
-            other => self.target = other,
+        let Target::Unconverted(unconverted) = &self.target else { return Ok(()) };
+        let form = unconverted.convert().map_err(|error| error.on_write(unconverted.path()))?;
+        if let Target::Unconverted(unconverted) = std::mem::replace(&mut self.target, Target::Off) {
+            self.target = Target::Open(unconverted.opened(form));
+        }
+        Ok(())
+    }
+
+    /// Writes a title that waits. If that fails and the file is as before, the next message tries again.
+    fn write_waiting_title(&mut self) -> Result<(), RecordError> {
+        let (Some(title), Target::Open(file)) = (&self.title, &mut self.target) else { return Ok(()) };
+        match file.set_title(title) {
+            Ok(()) => self.title = None,
+            Err(error) if error.is_final() => return Err(error),
+            Err(_) => {}
         }
         Ok(())
     }

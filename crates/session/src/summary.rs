@@ -5,10 +5,12 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Wri
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use pollux_config::files::{self, Mode};
 use serde_json::{Value, json};
 
+use crate::load::LoadError;
 use crate::lock::{Lock, LockError};
+use crate::recorder::replace_file;
+use crate::stream::Stream;
 
 /// Longer files are skipped, because they would have to be rewritten.
 const MAX_BYTES: u64 = 64 << 20;
@@ -56,14 +58,32 @@ fn write_title(path: &Path, title: &str, existing: Existing) -> Result<bool, Sum
         Err(LockError::Io(source)) => return Err(failed(path, source)),
     };
     let head = read_head(path).map_err(|source| failed(path, source))?;
-    if let Some(place) = title_place(&head) {
-        if existing == Existing::Keep && !place.is_empty() {
+    let place = title_place(&head);
+    if place.is_none() && !is_log(path).map_err(|source| failed(path, source))? {
+        return Ok(false);
+    }
+    // A log may have it in any line, a document of another program behind the messages.
+    let known = match Stream::open(path) {
+        Ok(mut stream) => stream.meta.remove("summary"),
+        Err(LoadError::Unreadable { source, .. }) => return Err(failed(path, source)),
+        Err(_) => return Ok(false),
+    };
+    let is_titled = known.as_ref().and_then(Value::as_str).is_some_and(|title| !title.trim().is_empty());
+    if existing == Existing::Keep && is_titled {
+        return Ok(false);
+    }
+    if let Some(place) = place {
+        let behind = known.as_ref().map(|known| place_behind(path, place.end as u64, known)).transpose();
+        if let Some(place) = behind.map_err(|source| failed(path, source))?.flatten() {
+            let value = Value::from(title).to_string();
+            splice(path, place, value.as_bytes()).map_err(|source| failed(path, source))?;
+            return Ok(true);
+        }
+        // It is somewhere else; a second one would not count.
+        if place.is_empty() && known.is_some() {
             return Ok(false);
         }
         return Ok(retitle(path, title).map_err(|source| failed(path, source))?.is_some());
-    }
-    if !is_log(path).map_err(|source| failed(path, source))? {
-        return Ok(false);
     }
     let mut file = OpenOptions::new().append(true).open(path).map_err(|source| failed(path, source))?;
     file.write_all(title_record(title).as_bytes()).map_err(|source| failed(path, source))?;
@@ -83,20 +103,51 @@ pub(crate) struct Moved {
     pub(crate) removed: u64,
 }
 
+/// A document with another title.
+#[derive(Debug)]
+pub(crate) struct Retitled {
+    pub(crate) file: File,
+    pub(crate) moved: Moved,
+}
+
 /// Replaces a document by one with this title; `None` if it is not as our writer leaves it.
-pub(crate) fn retitle(path: &Path, title: &str) -> io::Result<Option<Moved>> {
+pub(crate) fn retitle(path: &Path, title: &str) -> io::Result<Option<Retitled>> {
     let head = read_head(path)?;
     let Some(Range { start, end }) = title_place(&head) else { return Ok(None) };
     let field = format!("\n  \"summary\": {},", Value::from(title));
+    let file = splice(path, start as u64..end as u64, field.as_bytes())?;
+    let moved = Moved { from: start as u64, added: field.len() as u64, removed: (end - start) as u64 };
+    Ok(Some(Retitled { file, moved }))
+}
+
+/// Replaces a file by one with these bytes in this place.
+fn splice(path: &Path, place: Range<u64>, bytes: &[u8]) -> io::Result<File> {
     let mut old = File::open(path)?;
-    files::replace_with(path, Mode::Private, |new| {
-        new.write_all(head.get(..start).unwrap_or_default())?;
-        new.write_all(field.as_bytes())?;
-        old.seek(SeekFrom::Start(end as u64))?;
+    replace_file(path, |new| {
+        io::copy(&mut (&old).take(place.start), new)?;
+        new.write_all(bytes)?;
+        old.seek(SeekFrom::Start(place.end))?;
         io::copy(&mut old, new).map(drop)
     })
-    .map_err(io::Error::other)?;
-    Ok(Some(Moved { from: start as u64, added: field.len() as u64, removed: (end - start) as u64 }))
+}
+
+/// Where the value of the title is if it is on a line of its own behind `from`.
+fn place_behind(path: &Path, from: u64, known: &Value) -> io::Result<Option<Range<u64>>> {
+    let mut file = File::open(path)?;
+    let from = from.max(file.metadata()?.len().saturating_sub(MAX_HEAD));
+    file.seek(SeekFrom::Start(from))?;
+    let mut tail = Vec::new();
+    file.take(MAX_HEAD).read_to_end(&mut tail)?;
+    // A line that begins like this is a field of the document: the messages are indented further.
+    let Some(at) = tail.windows(TITLE.len()).rposition(|found| found == TITLE) else { return Ok(None) };
+    let rest = tail.get(at + TITLE.len()..).unwrap_or_default();
+    let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let value = line.strip_suffix(b",").unwrap_or(line);
+    if serde_json::from_slice::<Value>(value).ok().as_ref() != Some(known) {
+        return Ok(None);
+    }
+    let start = from + (at + TITLE.len()) as u64;
+    Ok(Some(start..start + value.len() as u64))
 }
 
 /// The beginning of a file.
@@ -137,6 +188,8 @@ fn is_log(path: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pollux_config::files::{self, Mode};
+
     use crate::{
         CallRecord, CallResult, NewSession, Recorder, ReplyRecord, SessionFormat, SessionKind, load,
     };
@@ -235,13 +288,43 @@ mod tests {
             let text = fs::read_to_string(&path).unwrap();
             assert!(!text.contains("pending") || format == SessionFormat::Jsonl, "{text}");
             drop(recorder);
-            assert!(!set_summary(&path, "generated").unwrap() || format == SessionFormat::Jsonl);
+            assert!(!set_summary(&path, "generated").unwrap());
             assert!(set_title(&path, "afterwards").unwrap());
             let stored = load(&path).unwrap();
             assert_eq!((stored.summary.as_deref(), stored.messages.len()), (Some("afterwards"), 3));
             Recorder::resume(&stored).unwrap().user(&[Part::text("three")], None, now).unwrap();
             assert_eq!(load(&path).unwrap().messages.len(), 4);
         }
+    }
+
+    #[test]
+    fn a_title_behind_the_messages_is_kept_or_replaced_where_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("session-x.json");
+        let document = |summary: &str| {
+            format!(
+                "{{\n  \"sessionId\": \"a\",\n  \"startTime\": \"2026-01-01T00:00:00.000Z\",\n  \"messages\": [\n    \
+                 {{\n      \"id\": \"1\",\n      \"type\": \"user\",\n      \"content\": \"hi\",\n      \
+                 \"summary\": \"inner\"\n    }}\n  ],{summary}\n}}"
+            )
+        };
+        let write = |text: &str| files::replace(&path, text.as_bytes(), Mode::Private).unwrap();
+        for end in ["", ",\n  \"kind\": \"main\""] {
+            write(&document(&format!("\n  \"summary\": \"Mine\"{end}")));
+            assert!(!set_summary(&path, "generated").unwrap());
+            assert!(set_title(&path, "A \"new\" one").unwrap());
+            let expected = document(&format!("\n  \"summary\": \"A \\\"new\\\" one\"{end}"));
+            assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+            assert_eq!(load(&path).unwrap().summary.as_deref(), Some("A \"new\" one"));
+        }
+        write(&document("\n  \"summary\": \"\""));
+        assert!(set_summary(&path, "generated").unwrap(), "an empty one is none");
+        assert_eq!(load(&path).unwrap().summary.as_deref(), Some("generated"));
+        // Not on a line of its own: there must not be a second one.
+        let unusual = document("\n  \"kind\": \"main\", \"summary\": \"Mine\"");
+        write(&unusual);
+        assert!(!set_title(&path, "t").unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), unusual);
     }
 
     #[test]

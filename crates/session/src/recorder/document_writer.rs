@@ -1,5 +1,6 @@
 //! Writes our document layout: appends at the tail and patches two fields in place.
 
+use std::io;
 use std::path::Path;
 
 use pollux_domain::JsonObject;
@@ -9,11 +10,11 @@ use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::medium::{Medium, SessionFile, WriteFailure, replace_end};
-use super::{CallRecord, EndedCall, resume};
+use super::{CallRecord, EndedCall};
 use crate::document::{INDENT, TAIL, encode_head};
 use crate::message::encode;
 use crate::redo;
-use crate::summary::{self, Moved};
+use crate::summary::{self, Moved, Retitled};
 
 const STATUS_KEY: &[u8] = b",\"status\":";
 /// Room for the longest word with its quotes, `"cancelled"`, so that any of them fits in place.
@@ -214,10 +215,9 @@ impl DocumentWriter {
         if self.medium.len().map_err(WriteFailure::Failed)? != self.end + TAIL.len() as u64 {
             return Err(WriteFailure::Changed);
         }
-        let Some(Moved { from, added, removed }) =
-            summary::retitle(path, title).map_err(WriteFailure::Failed)?
-        else {
-            return Err(WriteFailure::Changed);
+        let retitled = summary::retitle(path, title).map_err(WriteFailure::Failed)?;
+        let Some(Retitled { file, moved: Moved { from, added, removed } }) = retitled else {
+            return Err(WriteFailure::Failed(io::Error::other("no place for a title")));
         };
         let move_on = |at: &mut u64| {
             if *at > from {
@@ -228,7 +228,6 @@ impl DocumentWriter {
         move_on(&mut self.end);
         let calls = self.open.iter_mut().flat_map(|open| open.calls.iter_mut());
         calls.for_each(|call| move_on(&mut call.status_at));
-        let file = resume::open(path).map_err(WriteFailure::Failed)?;
         self.medium = SessionFile::boxed(file, path);
         Ok(())
     }

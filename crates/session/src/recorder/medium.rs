@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use pollux_config::files::{self, Mode};
+
 use super::RecordError;
 use crate::redo;
 
@@ -55,6 +57,19 @@ impl Medium for SessionFile {
     fn drop_aside(&mut self) {
         redo::discard(&self.path);
     }
+}
+
+/// Replaces a file and returns the new one. It stays open from before it gets its name, so after the old file is gone
+/// nothing can fail.
+pub(crate) fn replace_file(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<File> {
+    let mut kept = None;
+    files::replace_with(path, Mode::Private, |file| {
+        fill(file)?;
+        kept = Some(file.try_clone()?);
+        Ok(())
+    })
+    .map_err(io::Error::other)?;
+    kept.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// A write that did not happen.

@@ -75,7 +75,8 @@ pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
             let unconverted = Unconverted { path: path.clone(), session, lock };
             // Truncated files are repaired at once; files in another layout stay unchanged until a message is added.
             if unconverted.session.repaired.is_some() {
-                Target::Open(unconverted.convert()?)
+                let form = unconverted.convert()?;
+                Target::Open(unconverted.opened(form))
             } else {
                 Target::Unconverted(Box::new(unconverted))
             }
@@ -107,26 +108,31 @@ impl Unconverted {
         &self.path
     }
 
-    /// Brings the file into our layout.
-    pub(super) fn convert(self) -> Result<OpenFile, ResumeError> {
-        let Self { path, session, lock } = self;
+    /// Brings the file into our layout. If that fails it is unchanged, and this may be tried again.
+    pub(super) fn convert(&self) -> Result<Form, ResumeError> {
+        let Self { path, session, .. } = self;
         let write = |source| ResumeError::Write { path: path.clone(), source };
-        let stream = Stream::whole_object(&path, session.stamp)
-            .filter(|_| session.repaired.is_none() && !redo::is_noted(&path));
+        let stream = Stream::whole_object(path, session.stamp)
+            .filter(|_| session.repaired.is_none() && !redo::is_noted(path));
         if let Some(stream) = stream
-            && let Some(form) = rewrite::streamed(&path, &stream, &session).map_err(write)?
+            && let Some(form) = rewrite::streamed(path, &stream, session).map_err(write)?
         {
-            return Ok(OpenFile { path, form, _lock: Some(lock) });
+            return Ok(form);
         }
-        let (bytes, stamp, folded) = load::read_folded(&path)?;
+        let (bytes, stamp, folded) = load::read_folded(path)?;
         if stamp != session.stamp {
-            return Err(ResumeError::Changed { path });
+            return Err(ResumeError::Changed { path: path.clone() });
         }
-        let form = rewrite::whole(&path, &bytes, folded, &session)
+        let form = rewrite::whole(path, &bytes, folded, session)
             .map_err(write)?
             .ok_or_else(|| ResumeError::Inconvertible { path: path.clone() })?;
-        redo::discard(&path);
-        Ok(OpenFile { path, form, _lock: Some(lock) })
+        redo::discard(path);
+        Ok(form)
+    }
+
+    /// The file after it was converted.
+    pub(super) fn opened(self, form: Form) -> OpenFile {
+        OpenFile { path: self.path, form, _lock: Some(self.lock) }
     }
 }
 
@@ -194,7 +200,7 @@ fn read_from(file: &File, at: u64, end: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(super) fn open(path: &Path) -> io::Result<File> {
+fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 

@@ -1,15 +1,14 @@
 //! Rewinds a session file: removes messages from its end.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
-use pollux_config::files::{self, Mode};
 use pollux_domain::sync::Locked as _;
 use pollux_domain::time::Timestamp;
 
 use super::document_writer::DocumentWriter;
-use super::medium::SessionFile;
+use super::medium::{SessionFile, replace_file};
 use super::{Form, RecordError, Recorder, Target, resume};
 use crate::document::{INDENT, TAIL};
 use crate::load::{LoadError, stamp_of};
@@ -82,7 +81,6 @@ fn cut(path: &Path, place: Place, stamp_at: u64, now: Timestamp) -> io::Result<D
         place.copy_from_slice(stamp.as_bytes());
     }
     resume::keep_copy(path, taken, "rewound", stamp_of(&fs::metadata(path)?))?;
-    files::replace(path, &new, Mode::Private).map_err(io::Error::other)?;
-    let file = resume::open(path)?;
+    let file = replace_file(path, |file| file.write_all(&new))?;
     Ok(DocumentWriter::continue_at(SessionFile::boxed(file, path), stamp_at, cut, place.index > 0))
 }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::Form;
 use super::document_writer::DocumentWriter;
-use super::medium::SessionFile;
-use super::resume::{keep_copy, open};
+use super::medium::{SessionFile, replace_file};
+use super::resume::keep_copy;
 use crate::document::{self, Ending, INDENT, TAIL};
 use crate::load::{self, Folded, StoredSession};
 use crate::stream::Stream;
@@ -34,9 +34,9 @@ pub(super) fn whole(
     if folded.repaired.is_some() {
         keep_copy(path, bytes, "torn", session.stamp)?;
     }
-    files::replace(path, &new, Mode::Private).map_err(io::Error::other)?;
+    let file = replace_file(path, |file| file.write_all(&new))?;
     let has_messages = !check.messages.is_empty();
-    let file = SessionFile::boxed(open(path)?, path);
+    let file = SessionFile::boxed(file, path);
     let writer = DocumentWriter::continue_at(file, stamp_at, check.end as u64, has_messages);
     Ok(Some(Form::Document(writer)))
 }
@@ -45,17 +45,17 @@ pub(super) fn whole(
 pub(super) fn streamed(path: &Path, stream: &Stream, session: &StoredSession) -> io::Result<Option<Form>> {
     let meta = completed(stream.meta.clone(), session);
     let (head, stamp_at) = document::encode_head(&meta, session.last_updated);
-    let mut end = None;
+    let mut done = None;
     let replaced = files::replace_with(path, Mode::Private, |file| {
         let written = write_document(file, &head, stream)?;
         if says_the_same(file, stream)? {
-            end = Some(written);
+            done = Some((written, file.try_clone()?));
             Ok(())
         } else {
             Err(io::ErrorKind::InvalidData.into())
         }
     });
-    let Some(end) = end else {
+    let Some((end, file)) = done else {
         // What cannot be copied like this may still be read as a whole; a full disk would be in the way again.
         return match replaced {
             Err(error) if !is_unfit(&error) => Err(io::Error::other(error)),
@@ -63,7 +63,7 @@ pub(super) fn streamed(path: &Path, stream: &Stream, session: &StoredSession) ->
         };
     };
     replaced.map_err(io::Error::other)?;
-    let file = SessionFile::boxed(open(path)?, path);
+    let file = SessionFile::boxed(file, path);
     Ok(Some(Form::Document(DocumentWriter::continue_at(file, stamp_at, end, true))))
 }
 

@@ -5,6 +5,7 @@ mod kill;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use pollux_config::files::{self, Mode};
 use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
 use pollux_domain::content::Seal;
@@ -354,4 +355,89 @@ fn an_empty_object_of_arguments_is_written_as_such() {
     reply.calls[0].args = JsonObject::new();
     recorder.reply(&reply, at(0)).unwrap();
     assert_eq!(disk.document()["messages"][0]["toolCalls"][0]["args"], json!({}));
+}
+
+#[test]
+fn a_title_that_does_not_fit_waits_for_the_next_message() {
+    let (mut recorder, disk) = recorder(SessionFormat::Jsonl);
+    recorder.user(&[Part::text("one")], None, at(0)).unwrap();
+    let title = "t".repeat(10_000);
+    recorder.recording.locked().title = Some(title.clone());
+    disk.limit(5_000);
+    recorder.user(&[Part::text("two")], None, at(1)).unwrap();
+    let text = |disk: &Disk| String::from_utf8(disk.bytes()).unwrap();
+    assert!(text(&disk).contains("two") && !text(&disk).contains("tt"));
+    disk.limit(50_000);
+    recorder.user(&[Part::text("three")], None, at(2)).unwrap();
+    assert!(text(&disk).contains("three") && text(&disk).contains(&title));
+    recorder.user(&[Part::text("four")], None, at(3)).unwrap();
+    assert_eq!(text(&disk).matches(&title).count(), 1);
+}
+
+#[test]
+fn a_title_that_breaks_the_file_is_reported_with_the_next_message() {
+    let (mut recorder, disk) = recorder(SessionFormat::Jsonl);
+    recorder.user(&[Part::text("one")], None, at(0)).unwrap();
+    disk.0.lock().unwrap().bytes = b"{}".to_vec();
+    let error = recorder.title_writer().set("t").unwrap_err();
+    assert!(error.is_final(), "{error}");
+    let error = recorder.user(&[Part::text("two")], None, at(1)).unwrap_err();
+    assert!(error.is_final(), "{error}");
+    assert_eq!(disk.bytes(), b"{}");
+}
+
+#[test]
+fn after_a_new_title_the_file_need_not_be_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let spec = NewSession {
+        id: SessionId::from_file("11111111-2222"),
+        project_hash: "hash".into(),
+        chats_dir: dir.path().to_owned(),
+        format: SessionFormat::Json,
+        kind: SessionKind::Main,
+        now: at(0),
+    };
+    let mut recorder = Recorder::create(spec).unwrap();
+    recorder.user(&[Part::text("one")], None, at(0)).unwrap();
+    let path = recorder.path().unwrap().to_owned();
+    // Nobody but root could open it for writing now.
+    let read_only = std::os::unix::fs::PermissionsExt::from_mode(0o400);
+    std::fs::set_permissions(&path, read_only).unwrap();
+    recorder.title_writer().set("t").unwrap();
+    recorder.user(&[Part::text("two")], None, at(1)).unwrap();
+    let stored = crate::load(&path).unwrap();
+    assert_eq!((stored.summary.as_deref(), stored.messages.len()), (Some("t"), 2));
+}
+
+#[test]
+fn a_replaced_file_is_the_one_that_is_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    files::replace(&path, b"old", Mode::Private).unwrap();
+    let file = replace_file(&path, |file| io::Write::write_all(file, b"new")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"er", 3).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "newer");
+    replace_file(&path, |_| Err(io::ErrorKind::StorageFull.into())).unwrap_err();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "newer");
+}
+
+#[test]
+fn a_title_that_fails_in_a_foreign_file_does_not_end_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("session-x.json");
+    let foreign = include_bytes!("../../tests/fixtures/pretty.json");
+    files::replace(&path, foreign, Mode::Private).unwrap();
+    let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+    let stored = crate::load(&path).unwrap();
+    let mut recorder = Recorder::resume(&stored).unwrap();
+    assert!(matches!(recorder.recording.locked().target, Target::Unconverted(_)));
+    files::replace(&path, b"{}", Mode::Private).unwrap();
+    recorder.title_writer().set("lost").unwrap_err();
+    files::replace(&path, foreign, Mode::Private).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    recorder.user(&[Part::text("more")], None, at(1)).unwrap();
+    recorder.title_writer().set("kept").unwrap();
+    let again = crate::load(&path).unwrap();
+    assert_eq!(again.messages.len(), stored.messages.len() + 1);
+    assert_eq!(again.summary.as_deref(), Some("kept"));
 }
