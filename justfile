@@ -33,6 +33,14 @@ crash sequences="2000" seed=`date +%s`:
 soak-sandbox commands="5000" seed=`date +%s`:
     POLLUX_SOAK_COMMANDS={{commands}} POLLUX_SOAK_SEED={{seed}} nice cargo test -p pollux-sandbox --test it soak:: -- --nocapture
 
+# Packages of this version below dist/: tarball, Debian, npm, Python, Homebrew, bill of materials.
+package *args:
+    packaging/build.sh {{args}}
+
+# Installs every package below dist/ into an empty place and runs the program from it.
+try-packages dist="dist":
+    packaging/try.sh {{dist}}
+
 # The book.
 docs:
     scripts/check-tools.sh

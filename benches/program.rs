@@ -15,8 +15,13 @@
 
 #[path = "program/acp.rs"]
 mod acp;
+#[path = "../crates/cli/tests/a2a/http.rs"]
+#[expect(dead_code, reason = "the tests of the server need more of it")]
+mod http;
 #[path = "program/measure.rs"]
 mod measure;
+#[path = "program/replicas.rs"]
+mod replicas;
 #[path = "program/resident.rs"]
 mod resident;
 #[path = "program/resume.rs"]
@@ -56,7 +61,7 @@ fn main() {
         }
     }
     let bench = Bench::new(rounds, gemini, against);
-    let scenes: [(&str, Scene); 14] = [
+    let scenes: [(&str, Scene); 15] = [
         ("start", scenes::start),
         ("scripted", scenes::scripted),
         ("round-trip", scenes::round_trip),
@@ -71,6 +76,7 @@ fn main() {
         ("wires", wires::wires),
         ("acp", acp::initialize),
         ("core", resident::core),
+        ("a2a", replicas::a2a),
     ];
     for (name, scene) in scenes {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {

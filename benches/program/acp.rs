@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::measure::{Cost, Series, table};
+use crate::measure::{Cost, Series, resident_kib, table};
 use crate::scenes::{Bench, Runs, interleaved};
 
 const REQUEST: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}
@@ -34,9 +34,7 @@ fn first_answer(command: &mut Command) -> Cost {
     let mut output = BufReader::new(child.stdout.take().expect("stdout is piped"));
     output.read_line(&mut answer).expect("read the answer");
     let wall = started.elapsed();
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
-    let peak_kib = line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).unwrap_or(0);
+    let peak_kib = resident_kib(child.id());
     drop(input);
     let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(-1);
     Cost { wall, peak_kib, code, ..Cost::default() }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use pollux_test_support::{FakeGemini, Reply, Screen, reply};
 use serde_json::{Value, json};
 
+use crate::measure::resident_kib;
 use crate::scenes::{Bench, Place, put};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -62,9 +63,7 @@ impl<'a> Core<'a> {
     }
 
     fn resident(&self) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+        resident_kib(self.child.id()) as f64 / 1024.0
     }
 
     fn opening(&self, server: Option<&FakeGemini>, session: Option<&str>) -> Value {

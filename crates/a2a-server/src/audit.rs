@@ -34,6 +34,7 @@ impl Audit {
         let line = json!({
             "time": SystemClock.now().to_iso(),
             "owner": caller.owner,
+            "subject": caller.subject,
             "peer": caller.peer.to_string(),
             "action": action,
             "task": task,

@@ -1,5 +1,7 @@
 //! Errors of the protocol, with their codes on both transports.
 
+use std::num::NonZeroU32;
+
 use pollux_a2a::protocol::Version;
 use pollux_blobs::{PutError, StoreError};
 use pollux_serve::{Response, StatusCode, header};
@@ -30,10 +32,12 @@ pub(crate) enum ErrorKind {
 pub(crate) struct A2aError {
     pub(crate) kind: ErrorKind,
     pub(crate) message: String,
+    /// Seconds after which a client may try again, if that is known.
+    retry_after: Option<NonZeroU32>,
 }
 
-/// Seconds after which a client may try again.
-const RETRY_AFTER: &str = "5";
+/// Seconds after which a client may try again, if nothing else is known.
+const RETRY_AFTER: u32 = 5;
 
 impl ErrorKind {
     /// The code of JSON-RPC.
@@ -99,7 +103,14 @@ impl ErrorKind {
 
 impl A2aError {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), retry_after: None }
+    }
+
+    /// Says when the client may try again.
+    #[must_use]
+    pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = NonZeroU32::new(seconds);
+        self
     }
 
     pub(crate) fn params(message: impl Into<String>) -> Self {
@@ -137,7 +148,10 @@ impl A2aError {
         };
         let response = Response::json(status, &error);
         match self.kind {
-            ErrorKind::Unavailable | ErrorKind::TooMany => response.header(header::RETRY_AFTER, RETRY_AFTER),
+            ErrorKind::Unavailable | ErrorKind::TooMany => {
+                let seconds = self.retry_after.map_or(RETRY_AFTER, NonZeroU32::get);
+                response.header(header::RETRY_AFTER, &seconds.to_string())
+            }
             _ => response,
         }
     }

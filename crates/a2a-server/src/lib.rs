@@ -16,15 +16,19 @@ mod error;
 mod fingerprint;
 mod guard;
 mod incoming;
+mod manner;
 mod metrics;
 mod narrator;
 mod open_streams;
 mod operations;
 mod options;
+mod push;
 mod rpc;
+mod secret_file;
 mod server;
 mod service;
 mod session;
+mod settings;
 mod site;
 mod store;
 mod streams;
@@ -33,6 +37,7 @@ mod task;
 #[allow(clippy::disallowed_methods, reason = "scratch files need no care")]
 mod testing;
 mod upstream;
+mod webhooks;
 mod workspace;
 
 pub use options::ServeOptions;

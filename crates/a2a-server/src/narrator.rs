@@ -11,7 +11,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::ApprovalRequest;
 use pollux_domain::event::{CallReport, CallRequest, Event, TurnEnd};
 use pollux_domain::id::CallId;
-use pollux_domain::model::Usage;
+use pollux_domain::model::{ModelErrorKind, Usage};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::time::{Clock as _, SystemClock};
@@ -139,6 +139,10 @@ impl Narrator {
             }
             TurnEnd::InvalidReply { message, .. } | TurnEnd::FatalTool { message, .. } => {
                 (TaskState::Failed, Some(message.clone()))
+            }
+            // Tomorrow, or with a higher limit, the task can go on.
+            TurnEnd::Failed(error) if error.kind == ModelErrorKind::BudgetExceeded && !is_single => {
+                (TaskState::InputRequired, Some(error.to_string()))
             }
             TurnEnd::Failed(error) => (TaskState::Failed, Some(error.to_string())),
         };

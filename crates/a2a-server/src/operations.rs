@@ -3,13 +3,14 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use pollux_a2a::protocol::{Dialect, Method, Task as TaskView, TaskState, Update};
+use pollux_a2a::protocol::{Dialect, Method, Task as TaskView, TaskState, Version};
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::access::Caller;
 use crate::error::{A2aError, ErrorKind};
+use crate::manner::CallManner;
 use crate::open_streams::Slot;
 use crate::service::{Sent, Service};
 use crate::store::{ListQuery, is_page_token, is_task_id};
@@ -20,14 +21,6 @@ const WAITING: Duration = Duration::from_secs(30 * 60);
 /// Tasks of a page, and the most of them.
 const PAGE: usize = 50;
 const MAX_PAGE: usize = 100;
-
-/// How an answer is written.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CallManner {
-    pub(crate) dialect: Dialect,
-    /// Upstream's metadata is included.
-    pub(crate) with_metadata: bool,
-}
 
 /// The answer to a call.
 pub(crate) enum MethodAnswer {
@@ -45,20 +38,6 @@ pub(crate) struct Stream {
     pub(crate) slot: Slot,
 }
 
-impl CallManner {
-    /// An update as the client reads it.
-    pub(crate) fn update(self, update: &Update) -> Value {
-        if self.with_metadata {
-            return update.to_json(self.dialect);
-        }
-        let mut update = update.clone();
-        if let Update::Status(status) = &mut update {
-            status.metadata.remove("coderAgent");
-        }
-        update.to_json(self.dialect)
-    }
-}
-
 /// Carries out a method.
 pub(crate) async fn call(
     service: &Rc<Service>,
@@ -72,8 +51,8 @@ pub(crate) async fn call(
         .as_ref()
         .err()
         .map_or("ok", |error| if error.kind == ErrorKind::TaskNotFound { "not found" } else { "refused" });
-    let of_message = params.pointer("/message/taskId");
-    let task = of_message.or_else(|| params.get("id")).and_then(Value::as_str).filter(|id| is_task_id(id));
+    let named = params.pointer("/message/taskId").or_else(|| params.get("taskId"));
+    let task = named.or_else(|| params.get("id")).and_then(Value::as_str).filter(|id| is_task_id(id));
     let began = match &answered {
         Ok(MethodAnswer::Stream(stream)) => Some(stream.task.id.clone()),
         _ => None,
@@ -92,10 +71,9 @@ async fn carry_out(
     match method {
         Method::Send => send(service, caller, params, manner).await,
         Method::Stream => {
-            refuse_push(params)?;
             // Before the message is taken: one whose stream is refused must not be carried out.
             let slot = service.streams.take(&caller.owner)?;
-            let sent = send_message(service, caller, params).await?;
+            let sent = send_message(service, caller, params, manner.dialect.version()).await?;
             Ok(MethodAnswer::Stream(begun(sent, slot, manner)))
         }
         Method::Get => {
@@ -122,7 +100,14 @@ async fn carry_out(
             let from = task.last();
             Ok(MethodAnswer::Stream(Stream { task, from, task_first: true, slot }))
         }
-        Method::SetPush | Method::GetPush | Method::ListPush | Method::DeletePush => Err(no_push()),
+        Method::SetPush => service.set_webhook(caller, params, manner.dialect).await.map(MethodAnswer::Value),
+        Method::GetPush => service.get_webhook(caller, params, manner.dialect).await.map(MethodAnswer::Value),
+        Method::ListPush => {
+            service.list_webhooks(caller, params, manner.dialect).await.map(MethodAnswer::Value)
+        }
+        Method::DeletePush => {
+            service.delete_webhook(caller, params, manner.dialect).await.map(MethodAnswer::Value)
+        }
         Method::ExtendedCard => Ok(MethodAnswer::Value(service.card())),
     }
 }
@@ -137,9 +122,14 @@ fn begun(sent: Sent, slot: Slot, manner: CallManner) -> Stream {
 }
 
 /// Takes a message, also if its client goes away meanwhile.
-async fn send_message(service: &Rc<Service>, caller: &Caller, params: &Value) -> Result<Sent, A2aError> {
+async fn send_message(
+    service: &Rc<Service>,
+    caller: &Caller,
+    params: &Value,
+    version: Version,
+) -> Result<Sent, A2aError> {
     let (service, caller, params) = (Rc::clone(service), caller.clone(), params.clone());
-    to_the_end(async move { service.send(&caller, &params).await }).await
+    to_the_end(async move { service.send(&caller, &params, version).await }).await
 }
 
 /// Runs in a task of its own: a request whose client goes away is dropped, and a change must not stop half-way.
@@ -159,8 +149,7 @@ async fn send(
     let configuration = params.get("configuration").unwrap_or(&Value::Null);
     let is_set = |key: &str| configuration.get(key).and_then(Value::as_bool);
     let history = history_length(configuration)?;
-    refuse_push(params)?;
-    let sent = send_message(service, caller, params).await?;
+    let sent = send_message(service, caller, params, manner.dialect.version()).await?;
     let waits = match manner.dialect {
         // Buffers leave out what is false.
         Dialect::OldBuffers => configuration.is_null() || is_set("blocking") == Some(true),
@@ -176,18 +165,6 @@ async fn send(
         Dialect::Tagged => task,
         Dialect::OldBuffers | Dialect::One => json!({"task": task}),
     }))
-}
-
-/// A webhook that would never be called is refused with its message.
-fn refuse_push(params: &Value) -> Result<(), A2aError> {
-    let configuration = params.get("configuration");
-    let keys = ["pushNotificationConfig", "taskPushNotificationConfig", "pushNotification"];
-    let given = keys.iter().find_map(|key| configuration?.get(key)).filter(|config| config.is_object());
-    if given.is_some() { Err(no_push()) } else { Ok(()) }
-}
-
-fn no_push() -> A2aError {
-    A2aError::new(ErrorKind::NoPush, "Push Notification is not supported")
 }
 
 /// Waits until the task that a message was sent to waits for its client, or is over.

@@ -29,6 +29,22 @@ pub struct ServeOptions {
     pub max_tasks: Option<usize>,
     /// Tokens that an owner's tasks may use in a day.
     pub max_tokens: Option<u64>,
+    /// Millionths of a dollar that an owner's tasks may cost in a day.
+    pub max_micro_usd: Option<u64>,
+    /// MiB that an owner's workspaces may take on this machine.
+    pub max_disk: Option<u64>,
+    /// The certificate that is shown, and its key.
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
+    /// Clients may register webhooks.
+    pub push: bool,
+    /// Whose access tokens are accepted, and for whom they must be.
+    pub oidc_issuer: Option<String>,
+    pub oidc_audience: Option<String>,
+    /// A URL or file with the issuer's keys.
+    pub jwks: Option<String>,
+    /// The file of the key that signs the card.
+    pub signing_key: Option<PathBuf>,
     /// A task whose server died goes on by itself.
     pub resume_tasks: bool,
 }
@@ -51,20 +67,48 @@ pub(crate) struct Config {
     pub(crate) public_url: Option<String>,
     pub(crate) audit_log: Option<PathBuf>,
     pub(crate) token_file: Option<PathBuf>,
-    pub(crate) max_tasks: usize,
-    pub(crate) max_tokens: Option<u64>,
+    /// Certificate and key of the server itself.
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    pub(crate) limits: OwnerLimits,
     pub(crate) resume_tasks: bool,
+}
+
+/// What an owner may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnerLimits {
+    /// Tasks at work at a time.
+    pub(crate) tasks: usize,
+    /// Tokens in a day, and millionths of a dollar.
+    pub(crate) tokens: Option<u64>,
+    pub(crate) micro_usd: Option<u64>,
+    /// Bytes of workspaces on this machine.
+    pub(crate) disk: Option<u64>,
+}
+
+impl OwnerLimits {
+    /// Whether something is counted by the day.
+    pub(crate) fn is_daily(self) -> bool {
+        self.tokens.is_some() || self.micro_usd.is_some()
+    }
 }
 
 /// Tasks that an owner may have at work, unless the operator says otherwise.
 const MAX_TASKS: usize = 64;
 
 impl Config {
-    /// Combines flags and variables. `owners` counts those with a token; 0 if callers need none.
+    /// Combines flags and variables. `owners` counts those that may show a token; 0 if callers need none.
     pub(crate) fn new(options: &ServeOptions, env: &Env, owners: usize) -> Result<Self, Failure> {
         let host = options.host.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
+        let tls = match (&options.tls_cert, &options.tls_key) {
+            (Some(certificate), Some(key)) => Some((env.cwd().join(certificate), env.cwd().join(key))),
+            (None, None) => None,
+            _ => {
+                let text = "a certificate needs its key, and a key its certificate";
+                return Err(Failure::new(ExitKind::Input, text).hint("pass `--tls-cert FILE --tls-key FILE`"));
+            }
+        };
         if !is_loopback(&host) {
-            check_exposed(&host, owners > 0, options.behind_proxy)?;
+            check_exposed(&host, owners > 0, options.behind_proxy || tls.is_some())?;
         }
         let home = PathBuf::from(env.get("HOME").unwrap_or("/"));
         let absolute = |path: PathBuf| env.cwd().join(path);
@@ -96,22 +140,33 @@ impl Config {
             public_url: options.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
             audit_log: options.audit_log.clone().map(absolute),
             token_file: options.token_file.clone().map(absolute),
-            max_tasks: options.max_tasks.unwrap_or(MAX_TASKS),
-            max_tokens: options.max_tokens,
+            tls,
+            limits: OwnerLimits {
+                tasks: options.max_tasks.unwrap_or(MAX_TASKS),
+                tokens: options.max_tokens,
+                micro_usd: options.max_micro_usd,
+                disk: options.max_disk.map(|mib| mib.saturating_mul(1024 * 1024)),
+            },
             resume_tasks: options.resume_tasks,
         })
+    }
+
+    /// Whether tasks end with the process.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.store == "memory:"
     }
 
     /// What commands of a task must not see: workspaces of other tasks, tokens of other owners, and what is recorded.
     pub(crate) fn hidden_places(&self) -> Vec<PathBuf> {
         // With one owner, what the operator opened are the operator's own projects.
         let opened = self.allowed_root.iter().filter(|_| self.has_owners);
-        let files = self.token_file.iter().chain(&self.audit_log);
+        let tls_key = self.tls.iter().map(|(_, key)| key);
+        let files = self.token_file.iter().chain(&self.audit_log).chain(tls_key);
         [&self.workspace_root].into_iter().chain(opened).chain(files).cloned().collect()
     }
 }
 
-fn check_exposed(host: &str, has_token: bool, behind_proxy: bool) -> Result<(), Failure> {
+fn check_exposed(host: &str, has_token: bool, is_encrypted: bool) -> Result<(), Failure> {
     let refused = |why: &str, hint: &str| {
         let text = format!("refusing to listen on `{}`: {why}", host.escape_debug());
         Err(Failure::new(ExitKind::Config, text).hint(hint))
@@ -119,11 +174,11 @@ fn check_exposed(host: &str, has_token: bool, behind_proxy: bool) -> Result<(), 
     if !has_token {
         return refused(
             "it is reachable from other machines and no token is set",
-            "pass `--token-file FILE`",
+            "pass `--token-file FILE`, or `--oidc-issuer URL --oidc-audience NAME`",
         );
     }
-    if !behind_proxy {
-        let hint = "pass `--behind-proxy` if a proxy terminates TLS, or listen on 127.0.0.1";
+    if !is_encrypted {
+        let hint = "pass `--tls-cert FILE --tls-key FILE`, or `--behind-proxy` if a proxy terminates TLS";
         return refused("tokens would be sent without TLS", hint);
     }
     Ok(())
@@ -187,6 +242,13 @@ mod tests {
             assert!(Config::new(&host(name, true), &env(&[]), 0).is_err(), "{name} without a token");
             assert!(Config::new(&host(name, false), &env(&[]), 1).is_err(), "{name} without TLS");
             assert!(Config::new(&host(name, true), &env(&[]), 1).is_ok(), "{name}");
+            let files = (Some(PathBuf::from("cert")), Some(PathBuf::from("key")));
+            let tls = ServeOptions { tls_cert: files.0, tls_key: files.1, ..host(name, false) };
+            assert!(Config::new(&tls, &env(&[]), 0).is_err(), "{name} without a token");
+            let config = Config::new(&tls, &env(&[]), 1).unwrap();
+            assert!(config.hidden_places().contains(&PathBuf::from("/w/key")), "{name}");
+            let half = ServeOptions { tls_key: None, ..tls };
+            assert!(Config::new(&half, &env(&[]), 1).is_err(), "{name} without the key");
         }
     }
 

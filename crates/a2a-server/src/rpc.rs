@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use crate::access::Caller;
 use crate::error::{A2aError, ErrorKind};
+use crate::manner::CallManner;
 use crate::narrator::EXTENSION;
-use crate::operations::{CallManner, MethodAnswer, call};
+use crate::operations::{MethodAnswer, call};
 use crate::service::Service;
 use crate::streams;
 

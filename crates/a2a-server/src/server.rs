@@ -15,9 +15,8 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::time::SystemClock;
 use pollux_host::request::Request;
-use pollux_host::{VERSION, cannot_start};
-use pollux_net::client::ClientOptions;
-use pollux_serve::{Limits, serve};
+use pollux_host::{cannot_start, load_settings};
+use pollux_serve::{Limits, TlsError, TlsIdentity, serve, serve_tls};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,8 +29,10 @@ use crate::audit::Audit;
 use crate::command::Command;
 use crate::options::{Config, ServeOptions, is_loopback};
 use crate::service::{Parts, Service};
+use crate::settings::{A2aSettings, client_options};
 use crate::site::A2aSite;
 use crate::store::TaskStore;
+use crate::task::Task;
 use crate::workspace;
 
 /// The longest request.
@@ -44,6 +45,8 @@ const FINISHING: Duration = Duration::from_secs(15);
 const ENDING: Duration = Duration::from_secs(10);
 /// How often abandoned tasks are looked for. Twice this and the silence of a lease stay below a minute.
 const SWEEP: Duration = Duration::from_secs(15);
+/// How often folders are looked for that can be deleted.
+const CLEANING: Duration = Duration::from_secs(60);
 
 /// Serves until a signal arrives. `request` has the options of every session; `tell` gets lines for the operator.
 pub fn run(
@@ -69,24 +72,38 @@ async fn start(
     tell: Box<dyn Fn(&str)>,
 ) -> Result<ExitKind, Failure> {
     let proxy = options.behind_proxy.then(|| PublicOrigin::of(options.public_url.as_deref()));
+    let mut sessions = session_options(request, env, options.allow_network);
+    let settings = A2aSettings::new(&load_settings(&sessions, env)?.settings, options);
     let mut access = Access::load(options.token_file.as_deref(), env, proxy)?;
+    access.use_issuer(settings.token_verifier(env)?);
     let own_token = own_token(options, env, &mut access)?;
-    let config = Config::new(options, env, access.owners().len())?;
+    let config = Config::new(options, env, access.owner_count())?;
+    let identity = match &config.tls {
+        Some((certificate, key)) => Some(Rc::new(load_identity(certificate, key)?)),
+        None => None,
+    };
+    if let Some(issuer) = access.issuer()
+        && let Err(error) = issuer.refresh().await
+    {
+        tell(&format!("Warning: access tokens are refused until the issuer's keys can be read: {error}"));
+    }
     let store = open_store(&config, env, access.sole_owner(), &*tell).await?;
     let listener = bind(&config).await?;
     let address = listener.local_addr().map_err(|error| cannot_start(&error))?;
-    let url = config.public_url.clone().unwrap_or_else(|| local_url(&config.host, address));
+    let scheme = if identity.is_some() { "https" } else { "http" };
+    let url = config.public_url.clone().unwrap_or_else(|| local_url(scheme, &config.host, address));
+    let webhooks = settings.webhooks(env, key_file(&config, env)?.as_deref())?;
     let audit = Audit::open(config.audit_log.as_deref())?;
     let scratch = scratch(&config).map_err(|error| cannot_start(&error))?;
     tell(&format!("[CoreAgent] Agent Server started on {url}"));
     tell(&format!("[CoreAgent] Agent Card: {url}/.well-known/agent-card.json"));
     if let Some(file) = own_token {
         tell(&format!("Clients need the token in {}", file.display()));
-    } else if !access.has_tokens() {
+    } else if !access.needs_token() {
         tell("Warning: no token is required: any program run by this user can give tasks to this server");
     }
-    let mut sessions = session_options(request, env, options.allow_network);
     sessions.hidden_places = config.hidden_places();
+    sessions.hidden_places.extend(settings.secret_files(env));
     sessions.hidden_places.extend(store.blobs.folder().map(Path::to_path_buf));
     let service = Service::new(Parts {
         request: sessions,
@@ -96,6 +113,8 @@ async fn start(
         store,
         audit,
         scratch,
+        webhooks,
+        signing_key: settings.signing_key(env)?,
         url,
         log: tell,
     });
@@ -109,10 +128,15 @@ async fn start(
         draining: Duration::from_secs(2),
     };
     let site = Rc::new(A2aSite(Rc::clone(&service)));
-    let serving = tokio::task::spawn_local(serve(listener, site, limits, stop.clone()));
-    let sweeping = tokio::task::spawn_local(sweep(Rc::clone(&service)));
+    let serving = match identity.clone() {
+        Some(identity) => tokio::task::spawn_local(serve_tls(listener, identity, site, limits, stop.clone())),
+        None => tokio::task::spawn_local(serve(listener, site, limits, stop.clone())),
+    };
+    let sweeping = tokio::task::spawn_local(sweep(Rc::clone(&service), identity));
+    let cleaning = tokio::task::spawn_local(clean(Rc::clone(&service)));
     let exit = wait_for_signal().await.map_err(|error| cannot_start(&error))?;
     sweeping.abort();
+    cleaning.abort();
     drain(&service).await;
     service.stopped.cancel();
     stop.cancel();
@@ -123,13 +147,32 @@ async fn start(
 /// Uses this user's own token where the operator gives none; gives its file. Beyond this machine that is not enough.
 fn own_token(options: &ServeOptions, env: &Env, access: &mut Access) -> Result<Option<PathBuf>, Failure> {
     let is_local = options.host.as_deref().is_none_or(is_loopback);
-    if access.has_tokens() || options.no_token || !is_local {
+    if access.needs_token() || options.no_token || !is_local {
         return Ok(None);
     }
     let home = Home::locate(env).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
     let file = home.a2a_token_file();
     access.use_own_token(&file)?;
     Ok(Some(file))
+}
+
+/// Where the key for webhooks is kept; nowhere if tasks end with the process.
+fn key_file(config: &Config, env: &Env) -> Result<Option<PathBuf>, Failure> {
+    if config.is_in_memory() {
+        return Ok(None);
+    }
+    let home = Home::locate(env).map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
+    Ok(Some(home.a2a_key_file()))
+}
+
+fn load_identity(certificate: &Path, key: &Path) -> Result<TlsIdentity, Failure> {
+    TlsIdentity::load(certificate, key).map_err(|error| {
+        let failure = Failure::from_error(ExitKind::Config, &error);
+        match error {
+            TlsError::Exposed(path) => failure.hint(format!("run `chmod 600 {}`", path.display())),
+            _ => failure,
+        }
+    })
 }
 
 async fn open_store(
@@ -139,8 +182,7 @@ async fn open_store(
     tell: &dyn Fn(&str),
 ) -> Result<TaskStore, Failure> {
     let home = PathBuf::from(env.get("HOME").unwrap_or("/"));
-    let client = ClientOptions::from_env(env, format!("pollux/{VERSION}"));
-    let options = StoreOptions::new(env.clone(), home, client, Arc::new(SystemClock));
+    let options = StoreOptions::new(env.clone(), home, client_options(env), Arc::new(SystemClock));
     let blobs: Arc<dyn Blobs> = pollux_blobs::open(&config.store, &options)
         .map_err(|error| Failure::from_error(ExitKind::Config, &error))?;
     let unusable = |error: pollux_blobs::StoreError| {
@@ -152,17 +194,16 @@ async fn open_store(
     };
     blobs.ensure_bucket().await.map_err(unusable)?;
     let consistency = blobs.probe().await.map_err(unusable)?;
-    let is_memory = config.store == "memory:";
     if let Some(problem) = consistency.problem() {
         let text = format!("cannot use the store {}: {problem}", blobs.place());
         return Err(Failure::new(ExitKind::Config, text)
             .hint("tasks would be lost or run twice; use a store with conditional writes"));
     }
-    if !is_memory {
+    if !config.is_in_memory() {
         tell(&format!("Tasks are stored in {}", blobs.place()));
     }
     let sole_owner = sole_owner.map(str::to_owned);
-    Ok(TaskStore { blobs, replica: config.replica.clone(), is_shared: !is_memory, sole_owner })
+    Ok(TaskStore { blobs, replica: config.replica.clone(), is_shared: !config.is_in_memory(), sole_owner })
 }
 
 /// A folder for archives on their way, where no command can see them.
@@ -179,10 +220,10 @@ async fn bind(config: &Config) -> Result<TcpListener, Failure> {
     })
 }
 
-fn local_url(host: &str, address: SocketAddr) -> String {
+fn local_url(scheme: &str, host: &str, address: SocketAddr) -> String {
     let name = if is_loopback(host) { "localhost".to_owned() } else { address.ip().to_string() };
     let name = if name.contains(':') { format!("[{name}]") } else { name };
-    format!("http://{name}:{}", address.port())
+    format!("{scheme}://{name}:{}", address.port())
 }
 
 /// Options of sessions: nobody sits at this machine, and strangers write the prompts.
@@ -207,7 +248,10 @@ fn session_options(request: &Request, env: &Env, allow_network: bool) -> Request
 
 /// The environment of sessions without what belongs to the server.
 fn session_env(env: &Env) -> Env {
-    env.filtered(|name, _| !["POLLUX_A2A_TOKEN", "GCS_BUCKET_NAME", "CODER_AGENT_PORT"].contains(&name))
+    let is_own = |name: &str| {
+        name.starts_with("POLLUX_A2A_") || ["GCS_BUCKET_NAME", "CODER_AGENT_PORT"].contains(&name)
+    };
+    env.filtered(|name, _| !is_own(name))
 }
 
 async fn wait_for_signal() -> std::io::Result<ExitKind> {
@@ -221,14 +265,30 @@ async fn wait_for_signal() -> std::io::Result<ExitKind> {
     Ok(ExitKind::Success)
 }
 
-/// Takes tasks over whose servers are gone, and forgets those that nobody asks about.
-async fn sweep(service: Rc<Service>) {
+/// Deletes folders that are not needed any more. That may take long, and tasks of servers that are gone must not wait.
+async fn clean(service: Rc<Service>) {
+    loop {
+        sleep(CLEANING).await;
+        service.clean_workspaces().await;
+    }
+}
+
+/// Takes tasks over whose servers are gone, forgets those that nobody asks about, and reads a new certificate.
+async fn sweep(service: Rc<Service>, identity: Option<Rc<TlsIdentity>>) {
     // Servers that were started together should not look at the same moment.
     let offset = u64::from(std::process::id()) % 5_000;
     sleep(Duration::from_millis(offset)).await;
     loop {
         sleep(SWEEP).await;
         service.tidy();
+        match identity.as_ref().map(|identity| identity.reload_if_changed()) {
+            Some(Ok(true)) => (service.log)("the certificate was read again"),
+            Some(Err(error)) => {
+                let why = Failure::from_error(ExitKind::Config, &error).message();
+                (service.log)(&format!("the certificate was not read again: {why}"));
+            }
+            Some(Ok(false)) | None => {}
+        }
         if service.store.is_shared {
             service.sweep().await;
         }
@@ -254,7 +314,11 @@ async fn drain(service: &Rc<Service>) {
         }
     }
     let end = Instant::now() + ENDING;
-    while service.known().iter().any(|task| task.session().is_some()) && Instant::now() < end {
+    let is_busy = |task: &Rc<Task>| {
+        let holding = task.holding().filter(|holding| !holding.is_over());
+        task.session().is_some() || holding.is_some_and(|holding| service.is_pushing(task, &holding))
+    };
+    while service.known().iter().any(is_busy) && Instant::now() < end {
         sleep(Duration::from_millis(50)).await;
     }
     for task in service.known() {

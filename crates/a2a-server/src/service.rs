@@ -3,12 +3,15 @@
 //! A server works on a task while it holds its lease. Everything else about a task is in the store, so that any server
 //! answers for any task.
 
+mod cleaning;
 mod commands;
 mod holding;
+mod limits;
 mod messages;
+mod pushing;
 mod rest;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
@@ -16,12 +19,13 @@ use pollux_a2a::protocol::{TaskState, Update};
 use pollux_config::env::Env;
 use pollux_domain::time::{Clock as _, SystemClock, Timestamp};
 use pollux_host::request::Request;
+use pollux_net::jws::SigningKey;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Access, Caller};
-use crate::arrivals::{ArrivalPlace, Arrivals};
+use crate::arrivals::Arrivals;
 use crate::audit::Audit;
 use crate::card::{self, CardFacts};
 use crate::command::CommandCount;
@@ -35,11 +39,12 @@ use crate::store::lease::Observations;
 use crate::store::{ListQuery, Listed, TaskStore, is_task_id};
 
 use crate::task::Task;
+use crate::webhooks::Webhooks;
 
 pub(crate) use messages::Sent;
 
-/// Milliseconds of a day.
-const DAY: i64 = 24 * 60 * 60 * 1000;
+/// Where the keys are that the card is signed with.
+pub(crate) const KEYS_PATH: &str = "/.well-known/jwks.json";
 
 /// What a server works with.
 pub(crate) struct Service {
@@ -58,6 +63,12 @@ pub(crate) struct Service {
     /// The address of the server.
     url: String,
     pub(crate) streams: OpenStreams,
+    /// Calls webhooks; none if clients cannot register any.
+    webhooks: Option<Rc<Webhooks>>,
+    /// Signs the card.
+    signing_key: Option<SigningKey>,
+    /// The card. A signature differs each time, and clients keep the card by its digest.
+    shown_card: OnceCell<Value>,
     /// Where lines about problems go.
     pub(crate) log: Box<dyn Fn(&str)>,
     tasks: RefCell<HashMap<String, Rc<Task>>>,
@@ -66,8 +77,7 @@ pub(crate) struct Service {
     local: RefCell<HashMap<String, rest::LocalTask>>,
     /// Messages of owners that are being taken.
     arriving: Arrivals,
-    /// Tokens that owners used, and on which day.
-    tokens: RefCell<HashMap<String, (i64, u64)>>,
+    usage: limits::Usage,
     itself: Weak<Self>,
 }
 
@@ -80,6 +90,8 @@ pub(crate) struct Parts {
     pub(crate) store: TaskStore,
     pub(crate) audit: Audit,
     pub(crate) scratch: TempDir,
+    pub(crate) webhooks: Option<Webhooks>,
+    pub(crate) signing_key: Option<SigningKey>,
     pub(crate) url: String,
     pub(crate) log: Box<dyn Fn(&str)>,
 }
@@ -99,12 +111,15 @@ impl Service {
             stopped: CancellationToken::new(),
             url: parts.url,
             streams: OpenStreams::default(),
+            webhooks: parts.webhooks.map(Rc::new),
+            signing_key: parts.signing_key,
+            shown_card: OnceCell::new(),
             log: parts.log,
             tasks: RefCell::default(),
             seen: Observations::default(),
             local: RefCell::default(),
             arriving: Arrivals::default(),
-            tokens: RefCell::default(),
+            usage: limits::Usage::default(),
             itself: Weak::clone(itself),
         })
     }
@@ -194,47 +209,6 @@ impl Service {
         Ok((tasks, listed))
     }
 
-    /// Counts the tokens of a turn for the owner's limit.
-    pub(crate) fn count_tokens(&self, task: &Task, tokens: u64) {
-        self.metrics.count("tokens", tokens);
-        let owner = task.read(|record| record.owner.clone());
-        let today = SystemClock.now().millis() / DAY;
-        let mut counts = self.tokens.borrow_mut();
-        let (day, used) = counts.entry(owner).or_insert((today, 0));
-        if *day != today {
-            (*day, *used) = (today, 0);
-        }
-        *used += tokens;
-    }
-
-    /// A place for a message of an owner, which may begin a turn of `task`. It is kept until the turn has a session, so
-    /// that messages that arrive together count.
-    fn take_place(&self, owner: &str, task: Option<&str>) -> Result<ArrivalPlace, A2aError> {
-        if self.draining.is_cancelled() {
-            return Err(A2aError::new(ErrorKind::Unavailable, "the server is stopping"));
-        }
-        let place = self.arriving.take(owner);
-        let tasks = self.tasks.borrow();
-        let at_work = tasks.values().filter(|other| {
-            other.session().is_some()
-                && Some(other.id.as_str()) != task
-                && other.read(|record| record.owner == owner && !record.state.is_over())
-        });
-        if at_work.count() + place.count() > self.config.max_tasks {
-            let text = format!("limit of {} active tasks reached", self.config.max_tasks);
-            return Err(A2aError::new(ErrorKind::TooMany, text));
-        }
-        let today = SystemClock.now().millis() / DAY;
-        let used =
-            self.tokens.borrow().get(owner).filter(|(day, _)| *day == today).map_or(0, |(_, used)| *used);
-        match self.config.max_tokens {
-            Some(most) if used >= most => {
-                Err(A2aError::new(ErrorKind::TooMany, format!("limit of {most} tokens per day reached")))
-            }
-            _ => Ok(place),
-        }
-    }
-
     /// Ends a task whose session failed, unless another session has followed it.
     pub(crate) async fn fail(&self, task: &Rc<Task>, session: &CommandCount, why: &str) {
         (self.log)(&format!("task {}: {why}", task.id));
@@ -257,7 +231,25 @@ impl Service {
 
     /// The agent card.
     pub(crate) fn card(&self) -> Value {
-        card::card(&CardFacts { url: &self.url, needs_token: self.access.has_tokens() })
+        self.shown_card.get_or_init(|| self.new_card()).clone()
+    }
+
+    fn new_card(&self) -> Value {
+        let card = card::card(&CardFacts {
+            url: &self.url,
+            has_tokens: self.access.has_tokens(),
+            discovery_url: self.access.discovery_url().as_deref(),
+            has_push: self.webhooks.is_some(),
+        });
+        match &self.signing_key {
+            Some(key) => card::signed(card, key, &format!("{}{KEYS_PATH}", self.url)),
+            None => card,
+        }
+    }
+
+    /// The keys that the card is signed with.
+    pub(crate) fn card_keys(&self) -> Option<Value> {
+        self.signing_key.as_ref().map(SigningKey::public_keys)
     }
 
     /// Numbers about this server.

@@ -8,9 +8,10 @@ use std::time::Duration;
 use pollux_a2a::protocol::{TaskState, Update};
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalAnswer, ApprovalRequest, Outcome};
+use pollux_domain::budget::{Scope, Spent};
 use pollux_domain::event::{Event, Op, OpResult, Refusal, RequestId, TurnEnd};
+use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
-use pollux_domain::model::Usage;
 use pollux_host::request::{Request, Resumed, SessionChoice};
 use pollux_host::{Conversation, load_settings, open_conversation, prepare};
 use tokio::sync::mpsc;
@@ -89,6 +90,8 @@ struct Driver<'a> {
     /// The last question, and the arguments that the client changed its call to.
     asked: Option<Arc<ApprovalRequest>>,
     edited: Option<JsonObject>,
+    /// What the turn has used, if that is counted.
+    spent: Option<Spent>,
     /// Nothing is left to do here.
     is_done: bool,
     /// Why the turn is being stopped.
@@ -107,13 +110,18 @@ async fn drive(
     let (workspace, file) = service
         .restore(task, holding)
         .await
-        .map_err(|error| Failure::new(pollux_domain::exit::ExitKind::Failure, error.message))?;
+        .map_err(|error| Failure::new(ExitKind::Failure, error.message))?;
     let mut options: Request = service.request.clone();
     options.prompt = None;
-    options.session = choice(file, task);
+    options.session = choice(file, task, service.store.is_shared);
     options.client_hooks = holding.guard.callbacks();
     let env = service.env.in_folder(workspace);
     let mut loaded = load_settings(&options, &env)?;
+    let owner = task.read(|record| record.owner.clone());
+    service
+        .limit_turn(&owner, &mut loaded.groups.model.budget)
+        .await
+        .map_err(|error| Failure::new(ExitKind::Failure, error.message))?;
     let mut notes = Vec::new();
     let prepared = prepare(&options, &mut loaded, &mut |line| notes.push(line.to_owned()))?;
     notes.iter().for_each(|line| service.debug(&format!("task {}: {line}", task.id)));
@@ -134,6 +142,7 @@ async fn drive(
         prompts: Vec::new(),
         asked: None,
         edited: None,
+        spent: None,
         is_done: false,
         stopping: None,
     };
@@ -153,15 +162,14 @@ async fn drive(
     Ok(())
 }
 
-/// The session to open: a new one, or the one of earlier turns.
-fn choice(file: Option<PathBuf>, task: &Task) -> SessionChoice {
+/// The session to open: a new one, or the one of earlier turns. Another server may have it and died before it could store
+/// it; then the task goes on with a new one.
+fn choice(file: Option<PathBuf>, task: &Task, or_new: bool) -> SessionChoice {
     if let Some(file) = file {
         return SessionChoice::Import(file);
     }
     match task.read(|record| record.session.clone()) {
-        Some(which) => {
-            SessionChoice::Resume(Resumed { which, all_projects: false, fork: false, or_new: false })
-        }
+        Some(which) => SessionChoice::Resume(Resumed { which, all_projects: false, fork: false, or_new }),
         None => SessionChoice::New,
     }
 }
@@ -263,6 +271,10 @@ impl Driver<'_> {
                 self.prompts.retain(|prompt| prompt != id);
                 self.refused(refusal).await;
             }
+            Event::Budget(status) => {
+                let turn = status.scopes.iter().find(|status| status.scope == Scope::Turn);
+                self.spent = turn.map(|turn| turn.spent);
+            }
             Event::TurnEnded(end) => self.ended(end).await,
             _ => {}
         }
@@ -272,8 +284,8 @@ impl Driver<'_> {
         if !self.prompts.is_empty() {
             self.prompts.remove(0);
         }
-        let Usage { total, .. } = self.narrator.usage();
-        self.service.count_tokens(self.task, total);
+        let counted = Spent { tokens: self.narrator.usage().total, ..Spent::default() };
+        self.service.count_spent(self.task, self.spent.take().unwrap_or(counted));
         let single = self.task.read(|record| record.settings.single_turn);
         let update = match self.stopping.take() {
             Some(Command::Cancel) => self.narrator.state(TaskState::Canceled, None, true),
@@ -281,7 +293,13 @@ impl Driver<'_> {
                 let text = "The server was stopped. Send a message to continue.";
                 self.narrator.state(TaskState::InputRequired, Some(text), true)
             }
-            None => self.narrator.ended(end, single),
+            None => {
+                let update = self.narrator.ended(end, single);
+                match (self.day_limit(end), update.state()) {
+                    (Some(text), Some(state)) => self.narrator.state(state, Some(&text), true),
+                    _ => update,
+                }
+            }
         };
         // The next prompt waits already, unless the task is over.
         if !self.prompts.is_empty() && !update.state().is_some_and(TaskState::is_final) {
@@ -289,6 +307,13 @@ impl Driver<'_> {
             return;
         }
         self.rest(update).await;
+    }
+
+    /// The limit of the owner's day that ended a turn. Its turns are limited to what is left.
+    fn day_limit(&self, end: &TurnEnd) -> Option<String> {
+        let TurnEnd::Failed(error) = end else { return None };
+        let exceeded = error.details.exceeded.as_ref().filter(|exceeded| exceeded.scope == Scope::Turn)?;
+        self.service.day_limit(exceeded.unit)
     }
 
     async fn refused(&mut self, refusal: &Refusal) {

@@ -8,15 +8,17 @@ use serde_json::{Map, Value, json};
 
 use crate::access::Caller;
 use crate::error::{A2aError, ErrorKind};
+use crate::manner::CallManner;
 use crate::narrator::EXTENSION;
-use crate::operations::{CallManner, MethodAnswer, call};
-use crate::service::Service;
+use crate::operations::{MethodAnswer, call};
+use crate::service::{KEYS_PATH, Service};
 use crate::{card, rpc, streams, upstream};
 
 /// What an address leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Card,
+    Keys,
     Rpc,
     /// A method over HTTP+JSON.
     Http(A2aMethod),
@@ -39,6 +41,7 @@ use Target::{Http, OldHttp};
 
 const ROUTES: Routes<Target> = Routes(&[
     (Method::GET, "/.well-known/agent-card.json", Target::Card),
+    (Method::GET, KEYS_PATH, Target::Keys),
     (Method::POST, "/", Target::Rpc),
     (Method::GET, "/healthz", Target::Health),
     (Method::GET, "/readyz", Target::Ready),
@@ -80,15 +83,15 @@ pub(crate) struct A2aSite(pub(crate) Rc<Service>);
 impl Site for A2aSite {
     type Caller = Option<Caller>;
 
-    fn admit(&self, head: &Head) -> Result<Option<Caller>, Box<Response>> {
+    async fn admit(&self, head: &Head) -> Result<Option<Caller>, Box<Response>> {
         let is_public = matches!(
             ROUTES.find(&head.method, &head.path),
-            RouteMatch::Route(Target::Card | Target::Health | Target::Ready, _)
+            RouteMatch::Route(Target::Card | Target::Keys | Target::Health | Target::Ready, _)
         );
         if is_public {
             return Ok(None);
         }
-        let admitted = self.0.access.admit(head);
+        let admitted = self.0.access.admit(head).await;
         if admitted.is_err() {
             self.0.metrics.count("refused", 1);
         }
@@ -116,6 +119,10 @@ impl Site for A2aSite {
                 let known = request.head.header("if-none-match");
                 card::respond(&service.card(), known)
             }
+            (Target::Keys, _) => match service.card_keys() {
+                Some(keys) => Response::json(StatusCode::OK, &keys),
+                None => Response::text(StatusCode::NOT_FOUND, "not found\n"),
+            },
             (Target::Health, _) => Response::text(StatusCode::OK, "ok\n"),
             (Target::Ready, _) => match !service.draining.is_cancelled() && service.store.is_ready().await {
                 true => Response::text(StatusCode::OK, "ready\n"),

@@ -6,12 +6,15 @@
 pub(crate) mod events;
 mod index;
 pub(crate) mod lease;
+mod pieces;
+pub(crate) mod push;
+pub(crate) mod usage;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_archive::{pack_task_metadata, unpack_task_metadata};
-use pollux_blobs::{Blobs, Condition, Key, Prefix, PutError, Version};
+use pollux_blobs::{Blob, Blobs, Condition, Fetched, Key, Prefix, PutError, Version};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -55,15 +58,30 @@ pub(crate) struct InboxMessage {
 impl TaskStore {
     /// The task with this id; `None` if there is none.
     pub(crate) async fn load(&self, id: &str) -> Result<Option<StoredTask>, A2aError> {
-        let Some(blob) = self.blobs.get(&key(&format!("tasks/{id}/metadata.tar.gz"))?).await? else {
-            return Ok(None);
-        };
+        let blob = self.blobs.get(&metadata(id)?).await?;
+        blob.map(|blob| self.read(id, blob)).transpose()
+    }
+
+    /// The same; also `None` if it is still the version that is known.
+    pub(crate) async fn load_newer(
+        &self,
+        id: &str,
+        known: Option<&Version>,
+    ) -> Result<Option<StoredTask>, A2aError> {
+        let Some(known) = known else { return self.load(id).await };
+        match self.blobs.get_if_changed(&metadata(id)?, known).await? {
+            Fetched::Changed(blob) => self.read(id, blob).map(Some),
+            Fetched::Missing | Fetched::Unchanged => Ok(None),
+        }
+    }
+
+    fn read(&self, id: &str, blob: Blob) -> Result<StoredTask, A2aError> {
         let damaged = || A2aError::new(ErrorKind::Internal, "the stored task is damaged");
         let value = Value::Object(unpack_task_metadata(id, &blob.bytes).map_err(|_| damaged())?);
         let owner = self.sole_owner.as_deref().unwrap_or_default();
         let record = Record::read(id, &value, owner).ok_or_else(damaged)?;
         let cursor = Cursor::read(value.pointer("/_pollux/cursor"));
-        Ok(Some(StoredTask { record, version: blob.version, cursor }))
+        Ok(StoredTask { record, version: blob.version, cursor })
     }
 
     /// Writes the record if it is still the one that was read.
@@ -83,8 +101,7 @@ impl TaskStore {
         let bytes = pack_task_metadata(&record.id, &fields);
         let bytes = bytes.map_err(|error| A2aError::new(ErrorKind::Internal, error.to_string()))?;
         let condition = known.map_or(Condition::Absent, Condition::Version);
-        let key = key(&format!("tasks/{}/metadata.tar.gz", record.id))?;
-        Ok(self.blobs.put(&key, &bytes, condition).await?)
+        Ok(self.blobs.put(&metadata(&record.id)?, &bytes, condition).await?)
     }
 
     /// Keeps a message for the server that works on its task; false if there is another one of this name.
@@ -188,6 +205,11 @@ impl TaskStore {
         let Ok(key) = key("ready") else { return false };
         matches!(timeout(READY, self.blobs.get(&key)).await, Ok(Ok(_)))
     }
+}
+
+/// Where the record of a task is.
+fn metadata(task: &str) -> Result<Key, A2aError> {
+    key(&format!("tasks/{task}/metadata.tar.gz"))
 }
 
 /// A checked name.

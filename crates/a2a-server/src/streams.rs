@@ -8,7 +8,8 @@ use pollux_serve::{EventSender, Response, events};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use crate::operations::{CallManner, Stream};
+use crate::manner::CallManner;
+use crate::operations::Stream;
 use crate::service::Service;
 
 /// A stream of 1.0 whose task waits for its client is closed after so long without news.
@@ -73,6 +74,10 @@ async fn pump(
         };
         for numbered in updates {
             sent = numbered.number;
+            // The task itself is the first update of a task; this stream began with it.
+            if task_first && matches!(&*numbered.update, Update::Task(_)) {
+                continue;
+            }
             if !send(&numbered.update).await {
                 return;
             }

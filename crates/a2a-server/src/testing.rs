@@ -11,8 +11,11 @@ use pollux_blobs::{
     Blob, Blobs, Condition, Fetched, Key, MemoryBlobs, Page, Prefix, PutError, StoreError, Version,
 };
 use pollux_config::env::Env;
+use pollux_config::groups::Secret;
 use pollux_domain::BoxFuture;
 use pollux_host::request::{Replies, ReplyOrder, Request, ScriptedModel};
+use pollux_net::client::ClientOptions;
+use pollux_net::guarded::Resolver;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
@@ -20,11 +23,13 @@ use tokio::time::{sleep, timeout};
 use crate::access::{Access, Caller};
 use crate::audit::Audit;
 use crate::error::A2aError;
-use crate::operations::{CallManner, MethodAnswer, call};
+use crate::manner::CallManner;
+use crate::operations::{MethodAnswer, call};
 use crate::options::{Config, ServeOptions};
 use crate::service::{Parts, Service};
 use crate::store::TaskStore;
 use crate::task::Task;
+use crate::webhooks::{self, WebhookOptions, Webhooks};
 
 /// How long anything may take on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -66,14 +71,6 @@ impl FaultyBlobs {
         self.log.lock().unwrap().clone()
     }
 
-    async fn fault(&self) -> StoreError {
-        let key = Key::parse("fault").unwrap();
-        match self.inner.put_file(&key, Path::new("/missing/file"), Condition::Any).await {
-            Err(PutError::Store(error)) => error,
-            _ => panic!("there is no such file"),
-        }
-    }
-
     async fn run<T, E: From<StoreError>>(
         &self,
         operation: &str,
@@ -84,10 +81,10 @@ impl FaultyBlobs {
         let rule = Arc::clone(&self.rule.lock().unwrap());
         match rule(operation, key) {
             Fault::None => run.await,
-            Fault::Fail => Err(self.fault().await.into()),
+            Fault::Fail => Err(fault(operation, key).into()),
             Fault::FailAfterwards => {
                 run.await?;
-                Err(self.fault().await.into())
+                Err(fault(operation, key).into())
             }
             Fault::Late(pause) => {
                 let done = run.await;
@@ -97,6 +94,10 @@ impl FaultyBlobs {
             Fault::Hang => std::future::pending().await,
         }
     }
+}
+
+fn fault(operation: &str, key: &str) -> StoreError {
+    StoreError::unavailable(&format!("{operation} `{key}`"), "the test", "as planned")
 }
 
 impl Blobs for FaultyBlobs {
@@ -160,35 +161,73 @@ impl Blobs for FaultyBlobs {
     }
 }
 
+/// How a machine calls webhooks.
+#[derive(Clone)]
+pub(crate) struct Push {
+    pub(crate) allowed: &'static [&'static str],
+    pub(crate) resolver: Resolver,
+    pub(crate) secret: &'static str,
+}
+
+impl Push {
+    fn webhooks(&self) -> Webhooks {
+        Webhooks::new(WebhookOptions {
+            client: ClientOptions::new("test"),
+            allowed: self.allowed.iter().map(|host| (*host).to_owned()).collect(),
+            resolver: Arc::clone(&self.resolver),
+            key: webhooks::key(&Secret::new(self.secret)).unwrap(),
+            pauses: [Duration::from_millis(20); 2],
+        })
+        .unwrap()
+    }
+}
+
 /// A machine with a home, a script and a way to the store.
 pub(crate) struct Machine {
     dir: TempDir,
+    push: Option<Push>,
     pub(crate) blobs: Arc<FaultyBlobs>,
     pub(crate) service: Rc<Service>,
 }
 
 impl Machine {
     pub(crate) fn new(options: &ServeOptions) -> Self {
-        Self::with_store(options, MemoryBlobs::new())
+        Self::with_store(options, MemoryBlobs::new(), None)
+    }
+
+    /// One whose clients may register webhooks.
+    pub(crate) fn with_push(options: &ServeOptions, push: Push) -> Self {
+        Self::with_store(options, MemoryBlobs::new(), Some(push))
+    }
+
+    /// Another machine with the same store and another way to webhooks.
+    pub(crate) fn other_with_push(&self, options: &ServeOptions, push: Push) -> Self {
+        Self::with_store(options, self.blobs.inner.clone(), Some(push))
     }
 
     /// Another machine with the same store.
     pub(crate) fn other(&self, options: &ServeOptions) -> Self {
-        Self::with_store(options, self.blobs.inner.clone())
+        Self::with_store(options, self.blobs.inner.clone(), self.push.clone())
     }
 
-    fn with_store(options: &ServeOptions, store: MemoryBlobs) -> Self {
+    fn with_store(options: &ServeOptions, store: MemoryBlobs, push: Option<Push>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join(".gemini")).unwrap();
         let blobs = Arc::new(FaultyBlobs::new(store));
-        let service = service(dir.path(), &blobs, options);
-        Self { dir, blobs, service }
+        let service = service(dir.path(), &blobs, options, push.as_ref());
+        Self { dir, push, blobs, service }
+    }
+
+    /// Another process with the same home and store.
+    pub(crate) fn on_same_machine(&self, options: &ServeOptions) -> Rc<Service> {
+        let blobs = Arc::new(FaultyBlobs::new(self.blobs.inner.clone()));
+        service(self.dir.path(), &blobs, options, self.push.as_ref())
     }
 
     /// The process ends, and another one starts here.
     pub(crate) fn restart(&mut self, options: &ServeOptions) {
         self.blobs = Arc::new(FaultyBlobs::new(self.blobs.inner.clone()));
-        self.service = service(self.dir.path(), &self.blobs, options);
+        self.service = service(self.dir.path(), &self.blobs, options, self.push.as_ref());
     }
 
     pub(crate) fn home(&self) -> &Path {
@@ -212,7 +251,16 @@ impl Machine {
 
     /// Calls a method as a client of 0.3.
     pub(crate) async fn call(&self, method: Method, params: Value) -> Result<Value, A2aError> {
-        let manner = CallManner { dialect: Dialect::Tagged, with_metadata: true };
+        self.call_in(Dialect::Tagged, method, params).await
+    }
+
+    pub(crate) async fn call_in(
+        &self,
+        dialect: Dialect,
+        method: Method,
+        params: Value,
+    ) -> Result<Value, A2aError> {
+        let manner = CallManner { dialect, with_metadata: true };
         let answer = timeout(PATIENCE, call(&self.service, &caller(), method, &params, manner)).await;
         match answer.expect("it takes too long")? {
             MethodAnswer::Value(value) => Ok(value),
@@ -235,6 +283,10 @@ impl Machine {
         page.entries.into_iter().map(|entry| entry.key.as_str().to_owned()).collect()
     }
 
+    pub(crate) async fn get(&self, key: &str) -> Vec<u8> {
+        self.blobs.inner.get(&Key::parse(key).unwrap()).await.unwrap().unwrap().bytes
+    }
+
     pub(crate) async fn put(&self, key: &str, bytes: &[u8]) {
         self.blobs.inner.put(&Key::parse(key).unwrap(), bytes, Condition::Any).await.unwrap();
     }
@@ -244,7 +296,12 @@ fn script(home: &Path) -> PathBuf {
     home.join("script.jsonl")
 }
 
-fn service(home: &Path, blobs: &Arc<FaultyBlobs>, options: &ServeOptions) -> Rc<Service> {
+fn service(
+    home: &Path,
+    blobs: &Arc<FaultyBlobs>,
+    options: &ServeOptions,
+    push: Option<&Push>,
+) -> Rc<Service> {
     let path = std::env::split_paths(option_env!("PATH").unwrap_or("/usr/bin:/bin"));
     let path = std::env::join_paths(path.chain(["/usr/bin".into(), "/bin".into()])).unwrap();
     let vars = [
@@ -277,13 +334,15 @@ fn service(home: &Path, blobs: &Arc<FaultyBlobs>, options: &ServeOptions) -> Rc<
         store,
         audit: Audit::open(None).unwrap(),
         scratch: tempfile::tempdir().unwrap(),
+        webhooks: push.map(Push::webhooks),
+        signing_key: None,
         url: "http://localhost:1".to_owned(),
         log: Box::new(|_| {}),
     })
 }
 
 pub(crate) fn caller() -> Caller {
-    Caller { owner: "local".to_owned(), peer: ([127, 0, 0, 1], 1).into() }
+    Caller { owner: "local".to_owned(), subject: None, peer: ([127, 0, 0, 1], 1).into() }
 }
 
 /// A message whose calls need no approval.

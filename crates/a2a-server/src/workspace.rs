@@ -2,16 +2,21 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use pollux_config::files::{self, Mode};
+use uuid::Uuid;
 
 use crate::error::{A2aError, ErrorKind};
 use crate::options::Config;
+use crate::store::is_task_id;
 
 /// Notes on who used which folder last. No owner has such a name.
 const USED: &str = ".used";
+/// How folders begin that are being deleted.
+const DISCARDED: &str = ".discarded-";
 /// How folders for archives begin, for the same reason.
 pub(crate) const SCRATCH: &str = ".scratch-";
 
@@ -72,6 +77,87 @@ pub(crate) fn set_used(config: &Config, task: &str, epoch: u64) -> Result<(), A2
         .map_err(|_| A2aError::new(ErrorKind::Internal, "could not record the workspace's holder"))
 }
 
+/// Tasks whose own folders were used on this machine, and not for so long.
+pub(crate) fn unused(config: &Config, age: Duration) -> Vec<String> {
+    let notes = fs::read_dir(config.workspace_root.join(USED)).into_iter().flatten().flatten();
+    let is_old = |note: &fs::DirEntry| {
+        let changed = note.metadata().ok().filter(fs::Metadata::is_file)?.modified().ok()?;
+        Some(changed.elapsed().ok()? >= age)
+    };
+    let old = notes.filter(|note| is_old(note) == Some(true));
+    old.filter_map(|note| note.file_name().into_string().ok()).filter(|id| is_task_id(id)).collect()
+}
+
+/// The own folder of a task was used until now.
+pub(crate) fn touch_used(config: &Config, task: &str) {
+    let note = fs::File::options().write(true).open(config.workspace_root.join(USED).join(task));
+    let _ = note.and_then(|note| note.set_modified(SystemTime::now()));
+}
+
+/// Deletes the own folder of a task, and only that: links in it, or in its place, are removed and not followed.
+pub(crate) fn delete_own(config: &Config, owner: &str, task: &str) -> io::Result<()> {
+    let folder = config.workspace_root.canonicalize()?.join(owner);
+    if !fs::symlink_metadata(&folder)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    // First: half a folder must not pass for the newest one.
+    let _ = fs::remove_file(config.workspace_root.join(USED).join(task));
+    let place = folder.join(task);
+    // Deleting takes a while, in which the task may come back.
+    let discarded = config.workspace_root.join(format!("{DISCARDED}{}", Uuid::new_v4().simple()));
+    let moved = match fs::symlink_metadata(&place) {
+        Ok(metadata) if metadata.is_dir() => fs::rename(&place, &discarded),
+        Ok(_) => fs::remove_file(&place),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    };
+    if moved.is_err() {
+        // Tried again later. No holder has this number.
+        let _ = set_used(config, task, 0);
+    }
+    remove_discarded(&config.workspace_root);
+    moved
+}
+
+/// Deletes folders that are not needed any more, also those that a process before could not delete.
+fn remove_discarded(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let is_discarded = entry.file_name().as_encoded_bytes().starts_with(DISCARDED.as_bytes());
+        if is_discarded && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let path = entry.path();
+            if fs::remove_dir_all(&path).is_err() {
+                open_up(&path);
+                let _ = fs::remove_dir_all(&path);
+            }
+        }
+    }
+}
+
+/// Lets folders be deleted that a command has closed to its own user.
+fn open_up(folder: &Path) {
+    let _ = fs::set_permissions(folder, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}
+
+/// Bytes that a folder takes on the disk; links are not followed.
+pub(crate) fn size(folder: &Path) -> u64 {
+    let (mut bytes, mut folders) = (0_u64, vec![folder.to_path_buf()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            bytes = bytes.saturating_add(metadata.blocks().saturating_mul(512));
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    bytes
+}
+
 /// A folder that a client names, with its links resolved. It is below that of its owner, or below what the operator
 /// opened for clients; never a folder that has those of others in it.
 fn named(config: &Config, owner: &str, wished: &Path) -> Result<PathBuf, A2aError> {
@@ -118,7 +204,9 @@ pub(crate) fn create(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
+
+    use std::os::unix::fs::symlink;
 
     use pollux_config::env::Env;
 
@@ -193,6 +281,43 @@ mod tests {
                 assert!(open(base.join(wrong)).is_err(), "{wrong}");
             }
         }
+    }
+
+    #[test]
+    fn a_folder_is_deleted_without_following_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let config = config(&base, with_root(&base.join("root")), &[], 0);
+        let outside = base.join("outside");
+        fs::create_dir_all(&outside).unwrap();
+        fs::write(outside.join("precious"), "x").unwrap();
+        let place = own(&config, "local", "t1").unwrap();
+        fs::create_dir_all(place.join("closed/deep")).unwrap();
+        fs::write(place.join("closed/deep/file"), "x".repeat(10_000)).unwrap();
+        symlink(&outside, place.join("closed/link")).unwrap();
+        assert!((10_000..1_000_000).contains(&size(&config.workspace_root)));
+        fs::set_permissions(place.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
+        set_used(&config, "t1", 3).unwrap();
+        assert!(unused(&config, Duration::from_secs(600)).is_empty());
+        let note = config.workspace_root.join(USED).join("t1");
+        let old = SystemTime::now() - Duration::from_secs(601);
+        fs::File::options().write(true).open(&note).unwrap().set_modified(old).unwrap();
+        assert_eq!(unused(&config, Duration::from_secs(600)), ["t1"]);
+        delete_own(&config, "local", "t1").unwrap();
+        assert!(!place.exists() && outside.join("precious").exists());
+        let left: Vec<_> =
+            fs::read_dir(&config.workspace_root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert_eq!(used(&config, "t1"), None, "another server's copy is not taken for this one");
+        // A link in place of the folder, and in place of the owner's.
+        symlink(&outside, &place).unwrap();
+        delete_own(&config, "local", "t1").unwrap();
+        assert!(fs::symlink_metadata(&place).is_err());
+        fs::remove_dir(place.parent().unwrap()).unwrap();
+        fs::create_dir_all(outside.join("t1")).unwrap();
+        symlink(&outside, place.parent().unwrap()).unwrap();
+        assert!(delete_own(&config, "local", "t1").is_err());
+        assert!(outside.join("t1").exists() && outside.join("precious").exists());
     }
 
     #[test]

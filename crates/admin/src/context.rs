@@ -1,4 +1,4 @@
-//! What a subcommand runs with next tos its arguments.
+//! What a subcommand runs with in addition to its arguments.
 
 use std::io::Write;
 

@@ -10,6 +10,7 @@ pub mod columns;
 pub mod command_line;
 pub mod config;
 mod context;
+pub mod doctor;
 pub mod extensions;
 pub mod hooks;
 pub mod import;

@@ -19,6 +19,7 @@ pub use arguments::{Forgettable, Lines, MemoryArgs, MemoryCommand, Question, Rea
 pub use notebook::{Notebook, notebook};
 
 use crate::context::Context;
+use crate::doctor::Level;
 
 /// What a search found.
 #[derive(Debug, Clone, Default)]
@@ -92,14 +93,6 @@ pub struct Finding {
     pub level: Level,
     pub what: String,
     pub hint: Option<String>,
-}
-
-/// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
-    Ok,
-    Warning,
-    Problem,
 }
 
 /// A model that is on this machine now.

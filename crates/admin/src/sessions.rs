@@ -8,6 +8,7 @@ mod going_back;
 mod incoming;
 mod list;
 mod page;
+mod receipt;
 mod removal;
 mod rewind;
 mod search;
@@ -217,7 +218,12 @@ fn dispatch(
         SessionsCommand::Prune { dry_run, yes, json } => {
             removal::prune(archive.pruning()?, *dry_run, *yes, *json, context)
         }
-        SessionsCommand::Verify { repair, json } => {
+        SessionsCommand::Verify { receipt: Some(file), .. } => {
+            let file = context.env.cwd().join(file);
+            let text = receipt::verify(archive, &file)?;
+            print_result(context.out, &shown(&text))
+        }
+        SessionsCommand::Verify { repair, json, .. } => {
             check::print(&archive.verify(*repair), *repair, *json, context.out)
         }
         SessionsCommand::Stats { json } => check::statistics(&archive.statistics(), *json, context.out),

@@ -8,7 +8,7 @@ use crate::command_line::{Purpose, RootOptions, SubcommandArgs};
 use crate::context::Context;
 use crate::usage::UsageError;
 use crate::{
-    agents, auth, config, extensions, hooks, import, licenses, mcp, memory, models, policy, prompt,
+    agents, auth, config, doctor, extensions, hooks, import, licenses, mcp, memory, models, policy, prompt,
     providers, sandbox, sessions, skills, trust,
 };
 
@@ -96,6 +96,8 @@ table! {
     Auth(auth::AuthArgs, AuthCommand);
     /// Manage model providers and their keys
     Providers(providers::ProvidersArgs, ProvidersCommand);
+    /// Check the installation and fix problems
+    Doctor(doctor::DoctorArgs, DoctorCommand);
     /// Import settings from Claude Code or Codex
     Import(import::ImportArgs, ImportCommand);
     /// List the licences of third-party libraries

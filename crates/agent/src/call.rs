@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_domain::JsonObject;
-use pollux_domain::event::{CallDecision, CallRequest, Location};
+use pollux_domain::event::{CallDecision, CallRequest, Location, Permit};
 use pollux_domain::id::CallId;
 use pollux_domain::tool::{
     Effect, FileDiff, Invocation, Tool, ToolErrorKind, ToolFailure, ToolKind, ToolOutcome, ToolSpec,
@@ -30,6 +30,7 @@ pub(crate) struct Ready {
     /// The affected files and folders.
     pub(crate) paths: Vec<Location>,
     pub(crate) decision: Option<CallDecision>,
+    pub(crate) permit: Option<Permit>,
     /// The tool requires approval by itself.
     pub(crate) must_ask: bool,
     /// Whether it certainly changes no files.
@@ -70,6 +71,7 @@ pub(crate) struct Finished {
     /// The affected files and folders.
     pub(crate) paths: Vec<Location>,
     pub(crate) decision: Option<CallDecision>,
+    pub(crate) permit: Option<Permit>,
     pub(crate) outcome: ToolOutcome,
     pub(crate) duration: Duration,
     /// The outcome comes from the tool itself.

@@ -39,6 +39,7 @@ pub(crate) fn prepare(call: RequestedCall, tools: &Toolbox, plans: Option<&Path>
         effect: Effect::None,
         paths: Vec::new(),
         decision: None,
+        permit: None,
         must_ask: false,
         reads_only: false,
         rejected_edit: None,
@@ -75,6 +76,7 @@ pub(crate) fn accept(
         tool: Some(Arc::clone(tool)),
         args,
         decision: None,
+        permit: None,
         must_ask: false,
         reads_only: false,
         rejected_edit: None,
@@ -160,7 +162,7 @@ async fn run_one(
     events: &mpsc::Sender<Event>,
     cancel: &CancellationToken,
 ) -> Finished {
-    let Ready { call, spec, tool, args, effect, paths, decision, must_ask, marks, run, .. } = ready;
+    let Ready { call, spec, tool, args, effect, paths, decision, permit, must_ask, marks, run, .. } = ready;
     let started = Instant::now();
     let mut ran = false;
     let outcome = match run {
@@ -194,7 +196,23 @@ async fn run_one(
     };
     let appended = if marks.changed && ran { CHANGED.to_owned() } else { String::new() };
     let (is_tail, duration) = (marks.original.is_some(), started.elapsed());
-    Finished { call, spec, tool, args, effect, paths, decision, outcome, duration, ran, is_tail, appended }
+    // A permit of a call that was refused later allowed nothing.
+    let permit = permit.filter(|_| ran);
+    Finished {
+        call,
+        spec,
+        tool,
+        args,
+        effect,
+        paths,
+        decision,
+        permit,
+        outcome,
+        duration,
+        ran,
+        is_tail,
+        appended,
+    }
 }
 
 /// Completes when the grace period after a cancel is over.

@@ -4,7 +4,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::{
     ApprovalAnswer, ApprovalMode, ApprovalRequest, Offer, Outcome, Subject, Why, WhyPart,
 };
-use pollux_domain::event::{CallDecision, NoticeCode, Severity};
+use pollux_domain::event::{CallDecision, NoticeCode, Permit, Severity};
 use pollux_domain::tool::{Effect, ToolErrorKind};
 use pollux_policy::always::{self, DefinitionStatus, Grant, GrantOrigin, GrantScope};
 use pollux_policy::request::{Decision, Request, Verdict};
@@ -73,6 +73,7 @@ async fn settle(session: &Session, ready: &mut Ready, cancel: &CancellationToken
     match verdict.decision {
         Decision::Allow => {
             ready.decision.get_or_insert(CallDecision::Accept);
+            ready.permit = Some(permit_of(&verdict, &request));
             Settled::Done
         }
         Decision::Deny if verdict.would_ask => {
@@ -97,6 +98,21 @@ async fn settle(session: &Session, ready: &mut Ready, cancel: &CancellationToken
             Settled::Done
         }
         Decision::Ask => ask_person(session, ready, &request, &verdict, cancel).await,
+    }
+}
+
+/// What a verdict that allows is based on.
+fn permit_of(verdict: &Verdict, request: &Request<'_>) -> Permit {
+    // Of a command line, the first part that a rule decided on speaks for it.
+    let rule = verdict.rule.as_ref().or_else(|| verdict.parts.iter().find_map(|part| part.rule.as_ref()));
+    match rule {
+        Some(rule) => Permit::Rule {
+            name: rule.label.clone(),
+            tier: rule.tier.to_owned(),
+            source: rule.path.as_ref().map_or_else(|| rule.source.clone(), |path| path.display().to_string()),
+            line: rule.line,
+        },
+        None => Permit::Mode(request.mode),
     }
 }
 
@@ -127,6 +143,7 @@ async fn ask_person(
     let (answer, by) = session.authority.questions.ask_with_author(question, cancel).await;
     if !matches!(answer, ApprovalAnswer::Edited(_) | ApprovalAnswer::Refuse(_) | ApprovalAnswer::Cancel) {
         ready.decision.get_or_insert(CallDecision::Accept);
+        ready.permit = Some(Permit::User(by.clone()));
     }
     agree(session, &answer, request).await;
     match answer {

@@ -231,8 +231,8 @@ impl Toolbox {
         let message = if self.for_approval.contains(&spec.name) {
             let mode = if spec.kind == ToolKind::Edit { "auto_edit" } else { "yolo" };
             format!(
-                "Tool \"{name}\" requires approval, which a headless run cannot ask for. To allow it, use \
-                 --approval-mode {mode}, --allowed-tools {} or a policy rule{}.",
+                "Tool \"{name}\" not found among the allowed tools: it requires approval, which a headless run \
+                 cannot ask for. To allow it, use --approval-mode {mode}, --allowed-tools {} or a policy rule{}.",
                 spec.name,
                 if self.trusted { "" } else { ", in a trusted folder or with --skip-trust" },
             )

@@ -210,6 +210,12 @@ impl StoreError {
         self.kind
     }
 
+    /// A failure that may pass, for implementations of [`Blobs`] elsewhere.
+    pub fn unavailable(action: &str, place: &str, message: &str) -> Self {
+        let (action, place, message) = (action.to_owned(), place.to_owned(), message.to_owned());
+        Self { kind: StoreErrorKind::Unavailable, action, place, message }
+    }
+
     /// Whether another attempt later could end differently.
     pub fn may_pass(&self) -> bool {
         self.kind == StoreErrorKind::Unavailable

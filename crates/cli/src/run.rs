@@ -219,7 +219,9 @@ fn headless(options: &Request, env: &Env, pipe: Option<Pipe>) -> Ended {
             let loaded = turn.loaded;
             let sandbox = turn.sandbox.in_force(&loaded.env).to_json();
             console.set_conditions(turn.permission.approval, sandbox);
-            open_telemetry(&turn, false, &mut console);
+            if let Some(line) = open_telemetry(&turn, false, &mut console) {
+                console.note(&line);
+            }
             let ended = converse(turn, prompt, console);
             if let Some(session) = &ended.session {
                 pollux_host::tidy_up(loaded, session);

@@ -9,6 +9,10 @@
 mod access;
 #[path = "a2a/approvals.rs"]
 mod approvals;
+#[path = "a2a/exposed.rs"]
+mod exposed;
+#[path = "a2a/faults.rs"]
+mod faults;
 #[path = "a2a/http.rs"]
 mod http;
 #[path = "peers/installed.rs"]

@@ -110,6 +110,10 @@ mod provider_security;
 mod providers;
 #[path = "it/providers_command.rs"]
 mod providers_command;
+#[path = "it/receipts.rs"]
+mod receipts;
+#[path = "it/recipes.rs"]
+mod recipes;
 #[path = "it/reference.rs"]
 mod reference;
 #[path = "it/remote_agents.rs"]

@@ -34,6 +34,7 @@ const DECIDING_FOLDERS: &[&str] = &["hooks", "policies"];
 const SECRET: &[&str] = &[
     ".env",
     "a2a-oauth-tokens.json",
+    "a2a-server-key",
     "a2a-server-token",
     "extension_content.json",
     "extension_integrity.json",

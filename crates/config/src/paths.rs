@@ -162,6 +162,11 @@ impl Home {
         self.gemini_dir.join("a2a-server-token")
     }
 
+    /// The secret that hides what the A2A server stores about webhooks.
+    pub fn a2a_key_file(&self) -> PathBuf {
+        self.gemini_dir.join("a2a-server-key")
+    }
+
     pub fn env_file(&self) -> PathBuf {
         self.gemini_dir.join(".env")
     }

@@ -4,6 +4,7 @@ mod activity;
 mod call;
 mod class;
 mod json;
+mod location;
 mod op;
 mod outcome;
 mod retries;
@@ -23,9 +24,10 @@ use crate::terminal_screen::TerminalScreen;
 use crate::tool::{ToolErrorKind, ToolSpec};
 
 pub use activity::{Activity, ActivityError, ActivityKind};
-pub use call::{BackgroundCommand, CallDecision, CallReport, CallRequest, Location, ShellReport};
+pub use call::{BackgroundCommand, CallDecision, CallReport, CallRequest, Permit, ShellReport};
 pub use class::EventClass;
 pub use json::MalformedEvent;
+pub use location::Location;
 pub use op::{Asked, ExplainedCall, FrontId, Op, OpResult, Refusal, RefusalCode, RequestId, WaitingPrompt};
 pub use outcome::{CallFailure, CallOutcome, CallStatus};
 

@@ -173,6 +173,8 @@ pub struct SandboxReport {
     /// Whether the command ran a second time with more rights.
     pub rerun: bool,
     pub tripwire: Vec<TripwireHit>,
+    /// Hosts that it reached through the proxy, with their ports.
+    pub hosts: Vec<String>,
 }
 
 impl Denial {
@@ -215,6 +217,7 @@ impl SandboxReport {
             "granted": self.granted.iter().map(Grant::to_json).collect::<Vec<_>>(),
             "rerun": self.rerun,
             "tripwire": hits.collect::<Vec<_>>(),
+            "hosts": self.hosts,
         })
     }
 }
@@ -296,6 +299,7 @@ mod tests {
             granted: vec![Grant { right, scope: GrantScope::Once, by: GrantedBy::User }],
             rerun: true,
             tripwire: vec![TripwireHit { path: "/w/.envrc".to_owned(), action: "renamed".to_owned() }],
+            hosts: vec!["a.example:443".to_owned()],
         };
         let expected = json!({
             "level": "namespaces", "mode": "workspace", "network": "proxy",
@@ -307,6 +311,7 @@ mod tests {
             "granted": [{"kind": "write", "target": "/home/u/x", "scope": "once", "by": "user"}],
             "rerun": true,
             "tripwire": [{"path": "/w/.envrc", "action": "renamed"}],
+            "hosts": ["a.example:443"],
         });
         assert_eq!(report.to_json(), expected);
     }

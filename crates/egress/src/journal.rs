@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json};
 
 /// Maximum number of different denials that are kept.
 const MAX_DENIALS: usize = 256;
+/// Maximum number of different hosts that are kept.
+const MAX_REACHED: usize = 1024;
 /// Maximum size of a log.
 const MAX_LOG: u64 = 16 * 1024 * 1024;
 
@@ -88,6 +90,8 @@ struct State {
     sink: Option<Box<dyn Write + Send>>,
     written: u64,
     denials: Vec<Denial>,
+    /// Commands and the hosts that they reached.
+    reached: Vec<(Option<String>, String)>,
 }
 
 impl Journal {
@@ -106,8 +110,10 @@ impl Journal {
         let line = self.line(entry);
         let mut state = self.state.locked();
         state.write(&line);
-        if entry.outcome == Outcome::Refused {
-            state.deny(entry);
+        match entry.outcome {
+            Outcome::Refused => state.deny(entry),
+            Outcome::Allowed => state.reach(entry),
+            Outcome::Failed => {}
         }
     }
 
@@ -116,6 +122,13 @@ impl Journal {
         let state = self.state.locked();
         let wanted = |denial: &&Denial| command.is_none() || denial.command.as_deref() == command;
         state.denials.iter().filter(wanted).cloned().collect()
+    }
+
+    /// The hosts that a command reached, as `host:port`.
+    pub fn hosts(&self, command: &str) -> Vec<String> {
+        let state = self.state.locked();
+        let own = state.reached.iter().filter(|(known, _)| known.as_deref() == Some(command));
+        own.map(|(_, host)| host.clone()).collect()
     }
 
     fn line(&self, entry: &ConnectionEntry) -> String {
@@ -148,6 +161,13 @@ impl State {
         let failed = sink.write_all(text.as_bytes()).and_then(|()| sink.flush()).is_err();
         if failed || self.written > MAX_LOG {
             self.sink = None;
+        }
+    }
+
+    fn reach(&mut self, entry: &ConnectionEntry) {
+        let reached = (entry.caller.command.clone(), format!("{}:{}", entry.host, entry.port));
+        if self.reached.len() < MAX_REACHED && !self.reached.contains(&reached) {
+            self.reached.push(reached);
         }
     }
 
@@ -210,6 +230,21 @@ mod tests {
         let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
         let expected = r#"{"time":"1970-01-01T00:00:00.000Z","command":"c1","host":"a.example","port":443,"decision":"allow","rule":"no rule","bytes":12,"ms":7}"#;
         assert_eq!(text.trim_end(), expected);
+    }
+
+    #[test]
+    fn hosts_are_those_that_a_command_reached() {
+        let journal = Journal::new(Arc::new(Fixed));
+        for (host, outcome) in [
+            ("a.example", Outcome::Allowed),
+            ("a.example", Outcome::Allowed),
+            ("b.example", Outcome::Refused),
+            ("c.example", Outcome::Failed),
+        ] {
+            journal.record(&entry(host, outcome));
+        }
+        assert_eq!(journal.hosts("c1"), ["a.example:443"]);
+        assert!(journal.hosts("c2").is_empty());
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod editor;
 mod extensions;
 mod failed_turn;
 mod footer;
+mod github;
 mod ide;
 mod mcp;
 mod model;

@@ -34,7 +34,7 @@ use pollux_domain::failure::Failure;
 use pollux_domain::id::SessionId;
 use pollux_host::cannot_start;
 use pollux_host::request::Request;
-use pollux_output::{Console, Stats};
+use pollux_output::{Console, Receipt, Stats};
 
 use self::commands::{NewSession, Reopen, SignedIn};
 use self::front_end::{Farewell, FrontEnd};
@@ -116,7 +116,13 @@ async fn run_sessions(
     options.remarks.iter().for_each(|line| ui.note(line));
     let mut options = options.clone();
     let mut first = options.prompt.clone();
-    let mut kept = KeptState { ports, stats: Stats::default(), started: Instant::now(), session: None };
+    let mut kept = KeptState {
+        ports,
+        stats: Stats::default(),
+        receipt: Receipt::default(),
+        started: Instant::now(),
+        session: None,
+    };
     loop {
         loaded.notes.iter().for_each(|line| ui.note(line));
         match open(&options, env, &mut loaded, &mut first, &mut kept, ui).await? {
@@ -142,6 +148,7 @@ async fn run_sessions(
 struct KeptState<'a> {
     ports: Ports<'a>,
     stats: Stats,
+    receipt: Receipt,
     started: Instant,
     /// The session whose messages are already shown.
     session: Option<SessionId>,
@@ -180,7 +187,9 @@ async fn open(
         Err(failure) if failure.exit == ExitKind::Auth => return Ok(Opened::NoKey(failure)),
         Err(failure) => return Err(failure),
     };
-    open_telemetry(&turn, true, ui.console());
+    if let Some(line) = open_telemetry(&turn, true, ui.console()) {
+        ui.note(&line);
+    }
     let ended = converse(&mut turn, env, first.take(), kept, ui, None).await;
     pollux_host::tidy_up(turn.loaded, &turn.session.id);
     Ok(match ended? {
@@ -216,6 +225,7 @@ async fn converse(
     let remote = conversation.is_remote().then(|| conversation.front_id().clone());
     first.into_iter().for_each(|prompt| ui.queue_prompt(prompt));
     let (stats, started, ports) = (std::mem::take(&mut kept.stats), kept.started, kept.ports);
+    let receipt = std::mem::take(&mut kept.receipt);
     let model = turn.credentials.model.clone();
     let Ports { subcommands, screens, sessions } = ports;
     let uses_editor = is_on(&turn.loaded.settings, commands::EDITOR_ENABLED);
@@ -230,6 +240,7 @@ async fn converse(
         model,
         proposal: Vec::new(),
         stats,
+        receipt,
         started,
         uses_editor,
         forget: false,
@@ -255,6 +266,7 @@ async fn converse(
                 let options = reopen.options(front.turn, front.mode, &front.model, stored);
                 front.ui.note(&reopen.note);
                 kept.stats = front.stats;
+                kept.receipt = front.receipt;
                 kept.session = Some(front.turn.session.id.clone());
                 return Ok(Some(options));
             }
@@ -296,6 +308,7 @@ struct Front<'a, 'b> {
     /// Calls to propose before the first prompt.
     proposal: Vec<Part>,
     stats: Stats,
+    receipt: Receipt,
     started: Instant,
     /// Connect to the editor.
     uses_editor: bool,

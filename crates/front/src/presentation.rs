@@ -7,8 +7,10 @@ use pollux_config::env::Env;
 use pollux_config::groups::{Dialect, Output, OutputFormat};
 use pollux_config::settings::Settings;
 use pollux_domain::failure::Colour;
+use pollux_domain::id::SessionId;
 use pollux_domain::path_display::PathDisplay;
 use pollux_domain::time::SystemClock;
+use pollux_host::models::list_price;
 use pollux_host::request::{RawOutput, Request};
 use pollux_host::{Loaded, Prepared, VERSION};
 use pollux_output::telemetry::{Configuration, Identity};
@@ -43,9 +45,13 @@ pub fn stderr_colour(env: &Env) -> Colour {
     Colour::for_stderr(io::stderr().is_terminal(), env.get("NO_COLOR"))
 }
 
-/// Opens telemetry, if it is enabled, with the identity and configuration of the session.
-pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Console) {
+/// Opens telemetry, if it is enabled, with the identity and configuration of the session; otherwise, with `--debug`, the
+/// session's log. Also opens the receipt. Returns a line about the log.
+pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Console) -> Option<String> {
     let Prepared { request: options, loaded, session, credentials, permission, sandbox, .. } = turn;
+    if let Some(file) = &options.receipt {
+        console.open_receipt(loaded.env.cwd().join(file), list_price);
+    }
     let groups = &loaded.groups;
     let identity = Identity {
         session: session.id.as_str().to_owned(),
@@ -65,7 +71,17 @@ pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Cons
         debug: options.debug,
         output_format: groups.output.format.as_str().to_owned(),
     };
-    console.open_telemetry(&groups.telemetry, identity, &credentials.secrets, &configuration);
+    let (telemetry, secrets) = (&groups.telemetry, &credentials.secrets);
+    console.open_telemetry(telemetry, identity.clone(), secrets, &configuration);
+    // An id from a session file may be any text, also a path.
+    let is_name = SessionId::parse(session.id.as_str()).is_ok();
+    if telemetry.enabled || !options.debug || !is_name {
+        return None;
+    }
+    // Deleted with the session.
+    let file = loaded.project.temp_dir().join("logs").join(format!("session-{}.jsonl", session.id));
+    let line = format!("Debug log: {}", file.display());
+    console.open_debug_log(file, telemetry.log_prompts, identity, secrets, &configuration).then_some(line)
 }
 
 /// How paths are displayed in this project.

@@ -320,6 +320,7 @@ impl Front<'_, '_> {
 
     pub(crate) fn take(&mut self, event: &Event) {
         self.stats.fold(event);
+        self.receipt.fold(event);
         if let Some(own) = &self.remote {
             match event {
                 Event::PromptAccepted { typed, by, .. } if by != own => {

@@ -72,7 +72,7 @@ pub(super) fn attached(
 }
 
 impl Front<'_, '_> {
-    /// A new session in the other process, after this one.
+    /// A new session in the other process, after this one; shows the turns it begins with.
     pub(super) async fn open_new_session(
         &mut self,
         sessions: &dyn SessionProvider,
@@ -87,7 +87,7 @@ impl Front<'_, '_> {
         let gone = || Failure::new(ExitKind::Failure, "the core is not running");
         let remote = opened.ok_or_else(gone)?;
         *self.turn = pollux_host::Prepared::attached(self.turn.request, self.turn.loaded, &remote.report);
-        let conversation = attached(self.turn, remote, false, self.ui)?;
+        let conversation = attached(self.turn, remote, !begin.is_empty(), self.ui)?;
         self.remote = Some(conversation.front_id().clone());
         Ok(conversation)
     }

@@ -161,6 +161,11 @@ pub fn described(places: &CommandFolders, reserved: Reserved) -> Vec<(String, St
     known.files.iter().enumerate().filter_map(of).collect()
 }
 
+/// The commands of this folder and of the user; invalid files are among the problems.
+pub fn list(loaded: &Loaded) -> CommandList {
+    Commands::default().list(loaded, None)
+}
+
 /// Splits a line into command name and arguments; `None` for paths and comments.
 pub(crate) fn split(typed: &str) -> Option<(&str, &str)> {
     let line = typed.trim().strip_prefix('/')?;

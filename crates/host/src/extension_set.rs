@@ -176,7 +176,9 @@ impl ExtensionSet {
             (true, SwitchScope::Unsaid) => Switch::OnEverywhere(home),
             (true, SwitchScope::User(_)) => Switch::On(home),
             (true, SwitchScope::Workspace(_)) => Switch::On(here),
-            (false, SwitchScope::Unsaid | SwitchScope::User(_)) => Switch::Off(home),
+            // Without a scope it is off everywhere, as `enable` turns it on everywhere.
+            (false, SwitchScope::Unsaid) => Switch::Off(Path::new("/")),
+            (false, SwitchScope::User(_)) => Switch::Off(home),
             (false, SwitchScope::Workspace(_)) => Switch::Off(here),
         };
         switch(&self.places.extensions(), name, done)
@@ -203,8 +205,7 @@ impl ExtensionSet {
         let word = if on { "enabled" } else { "disabled" };
         let scope = match scope {
             SwitchScope::User(typed) | SwitchScope::Workspace(typed) => format!("for scope \"{typed}\""),
-            SwitchScope::Unsaid if on => "in all scopes".to_owned(),
-            SwitchScope::Unsaid => "for scope \"User\"".to_owned(),
+            SwitchScope::Unsaid => "in all scopes".to_owned(),
         };
         said.out = format!("Extension \"{name}\" successfully {word} {scope}.\n");
         Ok(said)
@@ -314,7 +315,8 @@ impl ExtensionSet {
             return Ok(());
         }
         asking.show(&format!("{}\n", asked.lines().join("\n")));
-        let decision = match asking.agrees("Do you trust the files in this folder?", false) {
+        let question = "Do you want to trust this folder and continue with the installation?";
+        let decision = match asking.agrees(question, false) {
             true => asked.answered(&folder, Some("folder"))?,
             false => asked.answered(&folder, None)?,
         };
@@ -342,8 +344,10 @@ impl ExtensionSet {
             return Ok(());
         }
         let from_here = !metadata.kind.is_remote() && Path::new(&metadata.source).starts_with(here);
-        let question =
-            format!("The folder `{}` is not trusted. Install an extension from here?", here.display());
+        let question = format!(
+            "The current workspace at `{}` is not trusted. Installing does not trust this workspace. Install it anyway?",
+            here.display()
+        );
         match asking.agrees(&question, !from_here && asking.at_terminal) {
             true => Ok(()),
             false => Err(Failure::new(

@@ -26,6 +26,7 @@ mod extension_updates;
 pub mod extensions;
 mod found_extensions;
 mod gguf;
+mod github_workflows;
 pub mod helpers;
 pub mod hooks;
 pub mod hub;
@@ -91,6 +92,7 @@ pub use conversation::{Conversation, SessionLink, TurnFront, TurnRequest, Turned
 pub use credentials::Credentials;
 pub use custom_commands::{CommandList, Invocation};
 pub use extensions::{check_extensions, extension_themes};
+pub use github_workflows::WorkflowSetup;
 pub use load::{check_policy_files, load_settings};
 pub use loaded::Loaded;
 pub use mcp::Detail;
@@ -104,7 +106,9 @@ pub use pollux_config::settings::provider_keys;
 pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, hide_credentials};
 pub use pollux_mcp::split_words;
 pub use pollux_rewind::checkpoint;
-pub use pollux_tools::{MAX_EXTRA_DIRECTORIES, SandboxSlot, Workspace, WorkspaceSetup, list_paths};
+pub use pollux_tools::{
+    MAX_EXTRA_DIRECTORIES, SandboxSlot, Workspace, WorkspaceSetup, list_paths, path_list_key,
+};
 pub use prepared::{Prepared, prepare, prepare_headless, refuse_forbidden_yolo};
 pub use request::Request;
 pub use sandbox::{

@@ -48,6 +48,8 @@ pub struct Request {
     pub sandbox_allow: Vec<String>,
     /// `--sandbox-report`
     pub sandbox_report: Option<PathBuf>,
+    /// `--receipt`
+    pub receipt: Option<PathBuf>,
     /// More places that sandboxed commands must not see. A workspace in one of them is seen, but nothing around it.
     pub hidden_places: Vec<PathBuf>,
     pub skip_trust: bool,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_config::env::Env;
+use pollux_config::files::{self, Mode};
 use pollux_config::trust::take_inventory;
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
@@ -329,6 +330,9 @@ pub(crate) fn container_asked(loaded: &Loaded) -> Result<Option<(SandboxRequest,
 /// What a sandbox of commands would be asked for, whether or not one is in use.
 pub fn sandbox_request(loaded: &Loaded) -> Result<SandboxRequest, Failure> {
     let wish = asked(loaded);
+    // Commands must not see conversations; what covers them needs the folder. In a home that cannot be written there will
+    // be none.
+    let _ = files::create_folder(&loaded.home.tmp_dir(), Mode::Private);
     let mut request = request(loaded, level_asked(loaded)?)?;
     let (profile, network, _) = modes(loaded, wish, ApprovalMode::Default);
     add_container(&mut request, loaded, network)?;

@@ -102,7 +102,7 @@ pub fn serve_http(program: Program, options: &HttpOptions, tell: &dyn Fn(&str)) 
 /// The token that clients must show, and whether it was made now.
 fn token(options: &HttpOptions) -> Result<(String, bool), Failure> {
     let Some(file) = &options.token_file else { return Ok((random_secret(), true)) };
-    let text = read_secret_file(file)?;
+    let text = read_secret_file(file, "token file")?;
     let token = text.trim();
     if token.len() < MIN_TOKEN || token.contains(char::is_whitespace) {
         let why = format!(
@@ -142,7 +142,7 @@ enum Wish {
 impl Site for McpSite {
     type Caller = Wish;
 
-    fn admit(&self, head: &Head) -> Result<Wish, Box<Response>> {
+    async fn admit(&self, head: &Head) -> Result<Wish, Box<Response>> {
         check_loopback_host(head, self.port)?;
         check_origin(head)?;
         if head.path != PATH {
@@ -156,7 +156,7 @@ impl Site for McpSite {
                 return Err(Box::new(refused.header(header::ALLOW, "POST, DELETE")));
             }
         };
-        if head.bearer() != Some(self.token) {
+        if head.bearer().map(SecretDigest::of) != Some(self.token) {
             let refused = *refuse(StatusCode::UNAUTHORIZED, "a valid bearer token is required");
             return Err(Box::new(refused.header(header::WWW_AUTHENTICATE, "Bearer")));
         }

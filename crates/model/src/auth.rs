@@ -93,7 +93,7 @@ pub enum AuthError {
     )]
     Enforced { enforced: String, current: String },
     #[error(
-        "No API key was found. Set GEMINI_API_KEY in your environment or in a .env file and try again.\n\n{NEWCOMER}"
+        "Gemini API key is missing or not configured. Set GEMINI_API_KEY in your environment or in a .env file and try again.\n\n{NEWCOMER}"
     )]
     NoKey,
     #[error("The auth type 'gateway' needs the URL of the gateway in GOOGLE_GEMINI_BASE_URL.")]

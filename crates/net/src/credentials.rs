@@ -11,7 +11,6 @@ mod keychain;
 mod known;
 mod older;
 mod record;
-mod sealed;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

@@ -20,7 +20,7 @@ use crate::random::url_safe;
 pub struct KeyError(pub(crate) &'static str);
 
 /// A key that can sign; what it is decides how.
-enum Signer {
+pub(crate) enum Signer {
     Rsa(Box<RsaKeyPair>),
     P256(EcdsaKeyPair),
     P384(EcdsaKeyPair),
@@ -41,7 +41,7 @@ pub(crate) fn sign(claims: &Value, key: &Secret, key_id: Option<&str>) -> Result
 }
 
 impl Signer {
-    fn read(key: &Secret) -> Result<Self, KeyError> {
+    pub(crate) fn read(key: &Secret) -> Result<Self, KeyError> {
         let der = PrivateKeyDer::from_pem_slice(key.reveal().trim().as_bytes())
             .map_err(|_| KeyError("not in PEM format"))?;
         match &der {

@@ -5,6 +5,7 @@
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::groups::{Secret, Telemetry};
@@ -18,12 +19,14 @@ use pollux_domain::time::SystemClock;
 use serde_json::Value;
 
 use crate::headless::{Renderer, Style, is_broken_pipe};
+use crate::receipt::{PriceOf, ReceiptFile};
 use crate::telemetry::{Configuration, Exporter, Identity, Setup};
 
 /// The output streams of a run.
 pub struct Console {
     renderer: Renderer,
     exporter: Option<Exporter>,
+    receipt: Option<ReceiptFile>,
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
     /// Why stdout can no longer be written.
@@ -37,7 +40,7 @@ impl Console {
     }
 
     pub fn new(style: Style, out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
-        Self { renderer: Renderer::new(style), exporter: None, out, err, broken: None }
+        Self { renderer: Renderer::new(style), exporter: None, receipt: None, out, err, broken: None }
     }
 
     /// Also exports events to a file from now on, if the settings ask for it. A file that cannot be opened is a
@@ -59,20 +62,43 @@ impl Console {
         let setup = Setup {
             outfile: outfile.clone(),
             texts_allowed: settings.log_prompts,
+            traces: settings.traces,
+            in_lines: false,
             identity,
             secrets: secrets.to_vec(),
             clock: Arc::new(SystemClock),
         };
-        match Exporter::open(setup) {
-            Ok(mut exporter) => {
-                exporter.configuration(configuration);
-                self.exporter = Some(exporter);
-            }
-            Err(error) => {
-                let file = outfile.display();
-                self.note(&format!("Warning: telemetry is off: could not open `{file}`: {error}"));
-            }
+        if let Err(error) = self.start_exporter(setup, configuration) {
+            let file = outfile.display();
+            self.note(&format!("Warning: telemetry is off: could not open `{file}`: {error}"));
         }
+    }
+
+    /// Also writes a receipt to this file, after every turn.
+    pub fn open_receipt(&mut self, file: PathBuf, price: PriceOf) {
+        self.receipt = Some(ReceiptFile::new(file, price));
+    }
+
+    /// Writes the same records to a log of the session, one a line; returns whether it could be opened.
+    pub fn open_debug_log(
+        &mut self,
+        file: PathBuf,
+        texts_allowed: bool,
+        identity: Identity,
+        secrets: &[Secret],
+        configuration: &Configuration,
+    ) -> bool {
+        let (secrets, clock) = (secrets.to_vec(), Arc::new(SystemClock));
+        let setup =
+            Setup { outfile: file, texts_allowed, traces: false, in_lines: true, identity, secrets, clock };
+        self.start_exporter(setup, configuration).is_ok()
+    }
+
+    fn start_exporter(&mut self, setup: Setup, configuration: &Configuration) -> io::Result<()> {
+        let mut exporter = Exporter::open(setup)?;
+        exporter.configuration(configuration);
+        self.exporter = Some(exporter);
+        Ok(())
     }
 
     /// The effective mode and sandbox, for programs that read the output.
@@ -89,6 +115,10 @@ impl Console {
     pub fn export(&mut self, event: &Event) {
         if let Some(exporter) = &mut self.exporter {
             exporter.event(event);
+        }
+        let written = self.receipt.as_mut().map(|receipt| receipt.event(event));
+        if let Some(Err(error)) = written {
+            self.note(&format!("Warning: the receipt was not written: {error}"));
         }
     }
 

@@ -7,9 +7,11 @@
 
 mod console;
 mod headless;
+mod receipt;
 mod stats;
 pub mod telemetry;
 
 pub use console::Console;
 pub use headless::Style;
+pub use receipt::{PriceOf, Receipt, digest};
 pub use stats::{ApiCounts, Decisions, ModelStats, Stats, ToolTotals, millis};

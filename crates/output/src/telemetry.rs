@@ -28,6 +28,10 @@ use record::{Record, Texts};
 pub(crate) struct Setup {
     pub(crate) outfile: PathBuf,
     pub(crate) texts_allowed: bool,
+    /// Whether answers are also written as the messages of an operation, if texts are allowed.
+    pub(crate) traces: bool,
+    /// One record a line; gemini-cli's telemetry spreads them.
+    pub(crate) in_lines: bool,
     pub(crate) identity: Identity,
     /// Values that must not reach the file, whatever text they are part of.
     pub(crate) secrets: Vec<Secret>,
@@ -39,6 +43,7 @@ pub(crate) struct Exporter {
     sink: Sink,
     identity: Identity,
     texts: Texts,
+    messages: Texts,
     clock: Arc<dyn Clock>,
     started: Timestamp,
     metrics: Metrics,
@@ -56,10 +61,15 @@ impl Exporter {
         let mut metrics = Metrics::default();
         metrics.session();
         Ok(Self {
-            sink: Sink { file: open_for_append(&setup.outfile)?, secrets: setup.secrets },
+            sink: Sink {
+                file: open_for_append(&setup.outfile)?,
+                secrets: setup.secrets,
+                in_lines: setup.in_lines,
+            },
             prompt_id: setup.identity.session.clone(),
             identity: setup.identity,
-            texts: if setup.texts_allowed { Texts::Written } else { Texts::LeftOut },
+            texts: Texts::when(setup.texts_allowed),
+            messages: Texts::when(setup.texts_allowed && setup.traces),
             clock: setup.clock,
             started,
             metrics,
@@ -91,7 +101,10 @@ impl Exporter {
             }
             Event::RequestEnded(ended) => match &ended.error {
                 Some(error) => self.log(&record::api_error(ended, error)),
-                None => self.log(&record::api_response(ended, self.texts)),
+                None => {
+                    self.log(&record::api_response(ended, self.texts));
+                    self.log(&record::operation_details(ended, self.messages));
+                }
             },
             Event::Waiting(wait) => self.log(&record::network_retry(wait, &self.model)),
             Event::AttemptDiscarded(discarded) => self.log(&record::content_retry(discarded, &self.model)),
@@ -150,6 +163,7 @@ impl Exporter {
 struct Sink {
     file: File,
     secrets: Vec<Secret>,
+    in_lines: bool,
 }
 
 impl Sink {
@@ -157,7 +171,8 @@ impl Sink {
     /// the run, so errors stay here.
     fn write(&mut self, mut record: Value) {
         redact_value(&mut record);
-        let text = without_secrets(terminal_text::json(format!("{record:#}\n")), &self.secrets);
+        let text = if self.in_lines { format!("{record}\n") } else { format!("{record:#}\n") };
+        let text = without_secrets(terminal_text::json(text), &self.secrets);
         let _ = self.file.write_all(text.as_bytes());
     }
 }

@@ -22,6 +22,7 @@ const SIGN_INS: &[&str] = &[
     "mcp-oauth-tokens.json",
     "mcp-oauth-tokens-v2.json",
     "a2a-oauth-tokens.json",
+    "a2a-server-key",
     "a2a-server-token",
 ];
 /// Endings of keys.

@@ -9,40 +9,50 @@ use pollux_front::{is_on, path_display};
 use pollux_host::VERSION;
 use pollux_host::{Loaded, SandboxInForce};
 use pollux_tui::app::{App, Footer, FooterItem, Header, Phrases, Settings, Show, TIPS, Titles, WIT};
+use pollux_tui::composer::Pastes;
 use pollux_tui::keys::KeyMap;
 use pollux_tui::terminal::Notify;
 use serde_json::Value;
 
+use crate::shown_tips::count_tips;
 use crate::terminal_watch::ScreenOptions;
 use crate::themes::chosen_theme;
 
 /// Lines of tool output that are shown.
 const BOX_LINES: usize = 15;
+/// Beginnings of `TERM` for terminals without bracketed paste.
+const OLD_TERMINALS: [&str; 8] = ["ansi", "cons", "cygwin", "dumb", "eterm", "linux", "screen", "vt"];
 
 /// The screen at start. It reads nothing that the first frame does not show.
 pub(crate) fn initial_app(loaded: &Loaded, mode: ApprovalMode) -> App {
     let (settings, problems) = settings(loaded);
     let has_context =
         loaded.groups.context.file_names.iter().any(|name| loaded.project.root().join(name).exists());
-    let header = Header { version: VERSION.to_owned(), sign_in: String::new(), has_context, notes: problems };
+    let mut header =
+        Header { version: VERSION.to_owned(), has_context, notes: problems, ..Header::default() };
+    header.knows_tips = settings.show.tips && !count_tips(&loaded.home, &header.tips());
     let mut app = App::new(settings, header, footer(loaded, &loaded.groups.model.name, None), mode);
     app.set_paths(path_display(loaded));
     app.set_escape_at(is_on(&loaded.settings, "ui.escapePastedAtSymbols"));
-    if marks_pastes(&loaded.env) {
-        app.set_paste_safe();
-    }
+    app.set_pastes(pastes(&loaded.env));
     app
 }
 
-/// Whether the terminal is known to support bracketed paste; otherwise the first paste shows it. The terminal is not
+/// What is known of the terminal's support for bracketed paste until the first paste shows it. The terminal is not
 /// queried, because input could not be read until it answers, and some never do.
-fn marks_pastes(env: &Env) -> bool {
+fn pastes(env: &Env) -> Pastes {
     let is = |key: &str, known: &[&str]| env.get(key).is_some_and(|value| known.contains(&value));
-    ["KITTY_WINDOW_ID", "KONSOLE_VERSION", "TMUX", "VTE_VERSION", "WT_SESSION"]
+    let is_known = ["KITTY_WINDOW_ID", "KONSOLE_VERSION", "TMUX", "VTE_VERSION", "WT_SESSION"]
         .iter()
         .any(|key| env.non_empty(key).is_some())
         || is("TERM", &["xterm-kitty", "xterm-ghostty", "foot", "foot-extra", "alacritty", "wezterm"])
-        || is("TERM_PROGRAM", &["ghostty", "WezTerm", "iTerm.app", "vscode", "zed", "Apple_Terminal"])
+        || is("TERM_PROGRAM", &["ghostty", "WezTerm", "iTerm.app", "vscode", "zed", "Apple_Terminal"]);
+    let is_old = |term: &str| OLD_TERMINALS.iter().any(|old| term.starts_with(old));
+    match env.non_empty("TERM") {
+        _ if is_known => Pastes::Marked,
+        Some(term) if !is_old(term) => Pastes::Presumed,
+        _ => Pastes::Unmarked,
+    }
 }
 
 /// The settings of the screen, and the errors in the keybindings file.

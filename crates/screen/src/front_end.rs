@@ -20,7 +20,7 @@ use pollux_host::{Conversation, HistoryItem, Loaded, Prepared};
 use pollux_output::{Console, Style};
 use pollux_tui::app::{App, Facts, command_terminal};
 use pollux_tui::dialog::{Picker, PickerOptions, PickerRow, TextEntry};
-use pollux_tui::terminal::Terminal;
+use pollux_tui::terminal::{SCREEN_THREAD, Terminal};
 use pollux_tui::theme::Theme;
 use pollux_tui::transcript::Item;
 use tokio::sync::{mpsc, oneshot};
@@ -61,6 +61,8 @@ pub(crate) struct Screen {
     /// The theme that the settings choose.
     chosen_theme: Option<Theme>,
     thread: Option<JoinHandle<()>>,
+    /// The screen's thread has panicked; what is still to be said is printed.
+    crashed: bool,
     /// Notices a closed terminal even while the screen's thread is blocked.
     _watcher: HangupWatcher,
 }
@@ -72,7 +74,7 @@ impl Screen {
         let to = Mailbox::default();
         let (inputs, from) = mpsc::channel(WAITING);
         let stage = Stage::new(app, terminal, options, to.clone(), inputs);
-        let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || stage.run())?;
+        let thread = std::thread::Builder::new().name(SCREEN_THREAD.to_owned()).spawn(move || stage.run())?;
         let (pending, later) = (VecDeque::new(), VecDeque::new());
         let console = Console::new(style.clone(), Box::new(io::sink()), Box::new(io::sink()));
         Ok(Self {
@@ -88,6 +90,7 @@ impl Screen {
             themes: Vec::new(),
             chosen_theme: None,
             thread: Some(thread),
+            crashed: false,
             _watcher: HangupWatcher::start()?,
         })
     }
@@ -99,6 +102,13 @@ impl Screen {
 
     fn say(&self, item: Item) {
         self.tell(Message::Say(item));
+    }
+
+    /// The input of a screen that has ended without any: a crash ends the session in order, and its message has been
+    /// printed; otherwise the terminal is gone.
+    fn last_input(&mut self) -> Input {
+        self.crashed |= self.thread.take().is_some_and(|thread| thread.join().is_err());
+        if self.crashed { Input::Leave } else { Input::Gone }
     }
 
     /// Gives the terminal back. A screen that does not end in time is left behind: it may be reading from a closed
@@ -167,6 +177,9 @@ impl FrontEnd for Screen {
     }
 
     fn farewell(&mut self, farewell: Farewell) {
+        if let (true, Farewell::Note(text)) = (self.crashed, &farewell) {
+            return Console::of_process(self.style.clone()).note(text);
+        }
         self.tell(Message::Farewell(match farewell {
             Farewell::Note(text) => Item::info(text),
             Farewell::Panel(panel) => Item::Panel(Box::new(panel)),
@@ -267,7 +280,10 @@ impl FrontEnd for Screen {
         Box::pin(async move {
             match self.pending.pop_front() {
                 Some(input) => input,
-                None => self.from.recv().await.unwrap_or(Input::Gone),
+                None => match self.from.recv().await {
+                    Some(input) => input,
+                    None => self.last_input(),
+                },
             }
         })
     }
@@ -330,9 +346,10 @@ impl FrontEnd for Screen {
 
     fn leave(mut self: Box<Self>, signalled: bool, ended: Result<(), Failure>) -> ExitKind {
         self.end(if signalled { PROMPTLY } else { IN_ORDER });
-        let style = self.style.clone();
+        let (style, crashed) = (self.style.clone(), self.crashed);
         drop(self);
         match ended {
+            Ok(()) if crashed => ExitKind::Failure,
             Ok(()) => ExitKind::Success,
             Err(failure) => Console::of_process(style).fail(&failure),
         }

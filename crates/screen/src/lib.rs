@@ -13,6 +13,7 @@ mod mailbox;
 mod message;
 mod provider;
 mod services;
+mod shown_tips;
 mod stage;
 mod terminal_watch;
 mod themes;

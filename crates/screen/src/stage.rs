@@ -11,7 +11,7 @@ use pollux_domain::terminal_screen::TerminalSize;
 use pollux_front::choice::{Chosen, ListEvent};
 use pollux_front::input::Input;
 use pollux_tui::app::{Action, App, command_terminal};
-use pollux_tui::composer::Candidates;
+use pollux_tui::composer::{Candidates, Pastes};
 use pollux_tui::screen::Screen as Painter;
 use pollux_tui::terminal::Terminal;
 use pollux_tui::transcript::Item;
@@ -332,7 +332,7 @@ impl Stage {
             actions.extend(self.app.keys(&before, now));
             match event {
                 Typed::Paste(text) => {
-                    self.app.set_paste_safe();
+                    self.app.set_pastes(Pastes::Marked);
                     let services = self.services.clone();
                     let exists =
                         move |path: &str| services.as_ref().is_some_and(|services| services.exists(path));

@@ -15,7 +15,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -24,10 +25,13 @@ use tokio_util::task::TaskTracker;
 use crate::body::ResponseBody;
 use crate::message::{Head, Query, Request, Response};
 use crate::patient::Patient;
+use crate::tls::TlsIdentity;
 
 /// How long a client may take to send the head of a request, and a whole one.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 const BODY_TIME: Duration = Duration::from_secs(60);
+/// How long a client may take to agree on encryption.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// The longest request line and headers together.
 const HEAD_SIZE: usize = 64 * 1024;
 /// Pause after a connection that could not be accepted, such as for a lack of file descriptors.
@@ -51,7 +55,7 @@ pub trait Site: 'static {
     type Caller;
 
     /// Decides on a request before its body is read.
-    fn admit(&self, head: &Head) -> Result<Self::Caller, Box<Response>>;
+    fn admit(&self, head: &Head) -> impl Future<Output = Result<Self::Caller, Box<Response>>>;
 
     /// Whether the body of a caller's request is read; one that is not read must be empty.
     fn takes_body(&self, _caller: &Self::Caller) -> bool {
@@ -82,6 +86,27 @@ pub struct Limits {
 
 /// Serves until `stop` is cancelled, then finishes the requests under way. Needs a `LocalSet`.
 pub async fn serve<S: Site>(listener: TcpListener, site: Rc<S>, limits: Limits, stop: CancellationToken) {
+    accept(listener, None, site, limits, stop).await;
+}
+
+/// The same over TLS.
+pub async fn serve_tls<S: Site>(
+    listener: TcpListener,
+    identity: Rc<TlsIdentity>,
+    site: Rc<S>,
+    limits: Limits,
+    stop: CancellationToken,
+) {
+    accept(listener, Some(identity), site, limits, stop).await;
+}
+
+async fn accept<S: Site>(
+    listener: TcpListener,
+    identity: Option<Rc<TlsIdentity>>,
+    site: Rc<S>,
+    limits: Limits,
+    stop: CancellationToken,
+) {
     let room = Arc::new(Semaphore::new(limits.connections));
     let bodies = Arc::new(Semaphore::new(limits.bodies / UNIT));
     let peers = Peers::default();
@@ -103,8 +128,21 @@ pub async fn serve<S: Site>(listener: TcpListener, site: Rc<S>, limits: Limits, 
         };
         let Some(place) = peers.take(peer.ip(), limits.per_peer) else { continue };
         let (site, stop, bodies) = (Rc::clone(&site), stop.clone(), Arc::clone(&bodies));
+        let acceptor = identity.as_ref().map(|identity| identity.acceptor());
         connections.spawn_local(async move {
-            connection(stream, peer, site, Room { body: limits.body, bodies }, stop).await;
+            let room = Room { body: limits.body, bodies };
+            let Ok(local) = stream.local_addr() else { return };
+            // Events are small and should not wait for more.
+            let _ = stream.set_nodelay(true);
+            match acceptor {
+                None => connection(stream, [peer, local], site, room, stop).await,
+                Some(acceptor) => {
+                    // A client that does not speak TLS gets no answer.
+                    if let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
+                        connection(stream, [peer, local], site, room, stop).await;
+                    }
+                }
+            }
             drop((permit, place));
         });
     }
@@ -114,18 +152,15 @@ pub async fn serve<S: Site>(listener: TcpListener, site: Rc<S>, limits: Limits, 
 }
 
 async fn connection<S: Site>(
-    stream: TcpStream,
-    peer: SocketAddr,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    ends: [SocketAddr; 2],
     site: Rc<S>,
     room: Room,
     stop: CancellationToken,
 ) {
-    let Ok(local) = stream.local_addr() else { return };
-    // Events are small and should not wait for more.
-    let _ = stream.set_nodelay(true);
     let service = service_fn(|request| {
         let (site, room) = (Rc::clone(&site), room.clone());
-        async move { Ok::<_, Infallible>(respond(request, [peer, local], site, room).await) }
+        async move { Ok::<_, Infallible>(respond(request, ends, site, room).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_SIZE);
@@ -157,7 +192,7 @@ async fn respond<S: Site>(
         local,
     };
     let is_old = parts.version == Version::HTTP_10;
-    let response = match site.admit(&head) {
+    let response = match site.admit(&head).await {
         // The rest of the request is not worth reading.
         Err(refused) => refused.header(CONNECTION, "close"),
         Ok(caller) => {

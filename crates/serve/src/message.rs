@@ -10,7 +10,6 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::body::ResponseBody;
-use crate::secret::SecretDigest;
 
 /// A request before its body is read.
 #[derive(Debug, Clone)]
@@ -57,10 +56,10 @@ impl Head {
         values.next().is_none().then_some(value)
     }
 
-    /// The digest of the bearer token that the client shows.
-    pub fn bearer(&self) -> Option<SecretDigest> {
+    /// The bearer token that the client shows.
+    pub fn bearer(&self) -> Option<&str> {
         let (scheme, token) = self.header("authorization")?.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| SecretDigest::of(token.trim()))
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Secrets that clients show, and what a server keeps of them.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -7,6 +9,9 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
+
+/// The largest file with secrets.
+const MAX_FILE: u64 = 1024 * 1024;
 
 /// The digest of a secret. Comparing two takes the same time whether they are equal or not.
 #[derive(Debug, Clone, Copy, Eq)]
@@ -33,18 +38,19 @@ pub fn random_secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-/// The text of a file with secrets, which other users must not be able to read.
-pub fn read_secret_file(file: &Path) -> Result<String, Failure> {
-    let shown = file.display();
-    let unreadable = |error: std::io::Error| {
-        Failure::new(ExitKind::Config, format!("could not read token file `{shown}`")).because(&error)
-    };
-    let mode = std::fs::metadata(file).map_err(unreadable)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        let why = format!("cannot use token file `{shown}`: other users can read it");
-        return Err(Failure::new(ExitKind::Config, why).hint(format!("run `chmod 600 {shown}`")));
+/// Reads a file that only its owner can read; `what` names it in errors.
+pub fn read_secret_file(file: &Path, what: &str) -> Result<String, Failure> {
+    let shown = format!("{what} `{}`", file.display());
+    let unreadable =
+        |error: io::Error| Failure::new(ExitKind::Config, format!("could not read {shown}")).because(&error);
+    let opened = File::open(file).map_err(unreadable)?;
+    if opened.metadata().map_err(unreadable)?.permissions().mode() & 0o077 != 0 {
+        let text = format!("cannot use {shown}: other users can read it");
+        return Err(Failure::new(ExitKind::Config, text).hint(format!("run `chmod 600 {}`", file.display())));
     }
-    std::fs::read_to_string(file).map_err(unreadable)
+    let mut text = String::new();
+    opened.take(MAX_FILE).read_to_string(&mut text).map_err(unreadable)?;
+    Ok(text)
 }
 
 #[cfg(test)]

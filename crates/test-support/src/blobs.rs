@@ -31,6 +31,17 @@ pub enum BlobFault {
 pub struct FakeBlobs {
     server: FakeHttp,
     state: Arc<Mutex<State>>,
+    route: Arc<Mutex<Route>>,
+}
+
+/// What went over the wire.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BlobTraffic {
+    pub requests: usize,
+    /// Bodies of requests.
+    pub sent: usize,
+    /// Bodies of answers.
+    pub received: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -61,9 +72,15 @@ struct State {
     last_number: u64,
     /// Agrees to every write, as some servers do.
     ignores_conditions: bool,
-    plan: Vec<Planned>,
     /// Writes that took effect, by name.
     written: Vec<String>,
+}
+
+/// The way from one address to the store.
+#[derive(Default)]
+struct Route {
+    plan: Vec<Planned>,
+    traffic: BlobTraffic,
 }
 
 /// A large object on its way.
@@ -79,10 +96,26 @@ struct Upload {
 impl FakeBlobs {
     /// Starts an empty store.
     pub fn start() -> Self {
-        let state = Arc::<Mutex<State>>::default();
-        let shared = Arc::clone(&state);
-        let server = FakeHttp::start_with_url(move |url, request| answer(&shared, url, request));
-        Self { server, state }
+        Self::serve(Arc::default())
+    }
+
+    /// The same store at another address, with faults and requests of its own: the way of another client.
+    pub fn another_route(&self) -> Self {
+        Self::serve(Arc::clone(&self.state))
+    }
+
+    fn serve(state: Arc<Mutex<State>>) -> Self {
+        let route = Arc::<Mutex<Route>>::default();
+        let (store, way) = (Arc::clone(&state), Arc::clone(&route));
+        let server = FakeHttp::start_with_url(move |url, request| {
+            let answer = answer(&store, &way, url, request);
+            let traffic = &mut lock(&way).traffic;
+            traffic.requests += 1;
+            traffic.sent += request.body.len();
+            traffic.received += answer.body.len();
+            answer
+        });
+        Self { server, state, route }
     }
 
     /// The server's address.
@@ -102,12 +135,12 @@ impl FakeBlobs {
         fault: BlobFault,
         times: usize,
     ) {
-        self.state().plan.push(Planned { matches: Box::new(matches), fault, times });
+        lock(&self.route).plan.push(Planned { matches: Box::new(matches), fault, times });
     }
 
     /// Forgets every planned fault.
     pub fn heal(&self) {
-        self.state().plan.clear();
+        lock(&self.route).plan.clear();
     }
 
     /// Agrees to every write from now on.
@@ -137,13 +170,30 @@ impl FakeBlobs {
         self.state().uploads.len()
     }
 
+    /// What went over this address so far.
+    pub fn traffic(&self) -> BlobTraffic {
+        lock(&self.route).traffic
+    }
+
     /// Every request so far.
     pub fn requests(&self) -> Vec<HttpRequest> {
         self.server.requests()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Route {
+    fn planned(&mut self, request: &HttpRequest) -> Option<BlobFault> {
+        let planned = self.plan.iter_mut().find(|planned| planned.times > 0 && (planned.matches)(request))?;
+        planned.times -= 1;
+        Some(planned.fault.clone())
     }
 }
 
@@ -170,12 +220,6 @@ impl State {
         object
     }
 
-    fn planned(&mut self, request: &HttpRequest) -> Option<BlobFault> {
-        let planned = self.plan.iter_mut().find(|planned| planned.times > 0 && (planned.matches)(request))?;
-        planned.times -= 1;
-        Some(planned.fault.clone())
-    }
-
     fn serve(&mut self, url: &str, request: &HttpRequest) -> HttpAnswer {
         if request.path.starts_with("/storage/v1/") || request.path.starts_with("/upload/storage/v1/") {
             gs::serve(self, url, request)
@@ -185,24 +229,24 @@ impl State {
     }
 }
 
-fn answer(state: &Mutex<State>, url: &str, request: &HttpRequest) -> HttpAnswer {
-    let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
-    let fault = lock().planned(request);
+fn answer(state: &Mutex<State>, route: &Mutex<Route>, url: &str, request: &HttpRequest) -> HttpAnswer {
+    let serve = || lock(state).serve(url, request);
+    let fault = lock(route).planned(request);
     match fault {
-        None => lock().serve(url, request),
+        None => serve(),
         Some(BlobFault::Status(status)) => HttpAnswer::status(status).header("retry-after", "1"),
         Some(BlobFault::LostRequest) => HttpAnswer::hang_up(),
         Some(BlobFault::LostResponse) => {
-            lock().serve(url, request);
+            serve();
             HttpAnswer::hang_up()
         }
         Some(BlobFault::Delay(time)) => {
             std::thread::sleep(time);
-            lock().serve(url, request)
+            serve()
         }
         Some(BlobFault::Redirect(place)) => HttpAnswer::status(307).header("location", &place),
         Some(BlobFault::Damage) => {
-            let mut answer = lock().serve(url, request);
+            let mut answer = serve();
             if let Some(byte) = answer.body.first_mut() {
                 *byte ^= 1;
             }

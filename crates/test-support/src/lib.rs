@@ -29,7 +29,7 @@ mod tls;
 mod validate;
 pub mod wires;
 
-pub use blobs::{BlobFault, FakeBlobs};
+pub use blobs::{BlobFault, BlobTraffic, FakeBlobs};
 pub use companion::FakeCompanion;
 pub use gemini::reply::{Reply, reply};
 pub use gemini::request::Request;

@@ -145,7 +145,7 @@ impl IgnoreRules {
 
 /// The text of an ignore file, as far as it is one. A pipe that took its place is not waited for, and git
 /// does not follow a `.gitignore` that is a link either.
-fn read_lines(file: &Path) -> Option<String> {
+pub(crate) fn read_lines(file: &Path) -> Option<String> {
     let link = if file.file_name().is_some_and(|name| name == ".gitignore") { libc::O_NOFOLLOW } else { 0 };
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | link).open(file).ok()?;
     if !opened.metadata().ok()?.is_file() {

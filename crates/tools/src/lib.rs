@@ -52,7 +52,7 @@ use pollux_exec::background::Background;
 use pollux_net::client::ClientError;
 
 pub use discovered::{Discovered, DiscoveryError, DiscoverySetup, UnclosedQuote, discover};
-pub use path_list::list_paths;
+pub use path_list::{list_paths, path_list_key};
 pub use read_many_files::{ReadMany, ReadManyError, ReadManyRequest, Skipped, read_many};
 pub use sandbox_slot::SandboxSlot;
 pub use visible_files::VisibleFiles;

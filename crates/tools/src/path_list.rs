@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use pollux_config::groups::FileFiltering;
+use pollux_config::paths::sha256_hex;
 use tokio_util::sync::CancellationToken;
 
-use crate::ignore_rules::{IgnoreRules, Respect};
+use crate::ignore_rules::{IgnoreRules, Respect, read_lines};
 use crate::walk::{Walk, exclude_set};
 use crate::workspace::Workspace;
 
@@ -52,6 +53,24 @@ pub fn list_paths(
     }
 }
 
+/// A hash of the folders and of the ignore files at their top. A list made under another key is not to be used.
+pub fn path_list_key(workspace: &Workspace, filtering: &FileFiltering) -> String {
+    let gemini = filtering.custom_ignore_files.iter().map(String::as_str).chain([".geminiignore"]);
+    let gemini = gemini.filter(|_| filtering.respect_gemini_ignore);
+    let names: Vec<&str> = gemini.chain(filtering.respect_git_ignore.then_some(".gitignore")).collect();
+    let mut content = Vec::new();
+    for folder in workspace.directories() {
+        content.extend(folder.as_os_str().as_encoded_bytes());
+        for name in &names {
+            // A separator, so that a line cannot move from one file into the next.
+            content.push(0);
+            content.extend(read_lines(&folder.join(name)).unwrap_or_default().into_bytes());
+        }
+        content.push(0);
+    }
+    sha256_hex(&content)
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
@@ -62,7 +81,7 @@ mod tests {
     use super::*;
     use crate::workspace::WorkspaceSetup;
 
-    fn listed(root: &Path, extra: &[&Path], most: usize) -> Vec<String> {
+    fn opened(root: &Path, extra: &[&Path]) -> Workspace {
         let setup = WorkspaceSetup {
             root: root.to_owned(),
             include_directories: extra.iter().map(|path| path.display().to_string()).collect(),
@@ -70,12 +89,15 @@ mod tests {
             gemini_dir: PathBuf::from("/nonexistent/gemini"),
             user_home: PathBuf::from("/nonexistent"),
         };
-        let workspace = Workspace::open(&setup).unwrap();
-        let filtering = FileFiltering {
-            respect_git_ignore: true,
-            respect_gemini_ignore: true,
-            ..FileFiltering::default()
-        };
+        Workspace::open(&setup).unwrap()
+    }
+
+    fn both() -> FileFiltering {
+        FileFiltering { respect_git_ignore: true, respect_gemini_ignore: true, ..FileFiltering::default() }
+    }
+
+    fn listed(root: &Path, extra: &[&Path], most: usize) -> Vec<String> {
+        let (workspace, filtering) = (opened(root, extra), both());
         let mut paths = Vec::new();
         list_paths(&workspace, &filtering, &CancellationToken::new(), &mut |path| {
             paths.push(path.to_owned());
@@ -121,5 +143,35 @@ mod tests {
         ];
         assert_eq!(all, expected);
         assert_eq!(listed(&root, &[&other], 3).len(), 3);
+    }
+
+    #[test]
+    fn the_key_follows_the_folders_and_their_ignore_files() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (root, other) = (scratch.path().join("project"), scratch.path().join("other"));
+        fs::create_dir_all(&root).unwrap();
+        fs::create_dir_all(&other).unwrap();
+        let key = || path_list_key(&opened(&root, &[]), &both());
+        let mut keys = vec![key()];
+        fs::write(root.join(".geminiignore"), "a\n").unwrap();
+        keys.push(key());
+        fs::write(root.join(".geminiignore"), "b\n").unwrap();
+        keys.push(key());
+        fs::write(root.join(".geminiignore"), "").unwrap();
+        fs::write(root.join(".gitignore"), "b\n").unwrap();
+        keys.push(key());
+        keys.push(path_list_key(&opened(&root, &[&other]), &both()));
+        let distinct: std::collections::BTreeSet<&String> = keys.iter().collect();
+        assert_eq!(distinct.len(), keys.len());
+        fs::write(root.join("file.txt"), "").unwrap();
+        assert_eq!(key(), keys[3], "files alone change nothing");
+        let no_git = FileFiltering { respect_git_ignore: false, ..both() };
+        let before = path_list_key(&opened(&root, &[]), &no_git);
+        fs::write(root.join(".gitignore"), "c\n").unwrap();
+        assert_eq!(
+            path_list_key(&opened(&root, &[]), &no_git),
+            before,
+            "what is not respected does not count"
+        );
     }
 }

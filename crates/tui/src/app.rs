@@ -36,7 +36,7 @@ pub use phrases::{TIPS, WIT};
 pub use status::Phrases;
 pub use title::Titles;
 
-use crate::composer::{Candidates, Composer, Wanted};
+use crate::composer::{Candidates, Composer, Pastes, Wanted};
 use crate::keys::KeyMap;
 use crate::theme::{Shade, Theme};
 use crate::transcript::{Item, Transcript};
@@ -512,9 +512,9 @@ impl App {
         self.composer.conditions.yolo = self.session.mode == ApprovalMode::Yolo;
     }
 
-    /// The terminal marks pastes.
-    pub fn set_paste_safe(&mut self) {
-        self.composer.conditions.paste_safe = true;
+    /// How the terminal delivers pastes.
+    pub fn set_pastes(&mut self, pastes: Pastes) {
+        self.composer.conditions.pastes = pastes;
     }
 
     /// Whether `@` in pasted text is text.

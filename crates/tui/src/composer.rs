@@ -111,6 +111,18 @@ impl Toast {
     }
 }
 
+/// How a terminal delivers pastes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Pastes {
+    /// Marked as such: Enter always sends.
+    Marked,
+    /// Very likely marked: only keys of one read with text after a line end are a paste.
+    Presumed,
+    /// As keys: what arrives quickly is a paste.
+    #[default]
+    Unmarked,
+}
+
 /// The state of the program that the composer depends on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Conditions {
@@ -120,8 +132,8 @@ pub struct Conditions {
     pub queued: bool,
     /// Everything is approved.
     pub yolo: bool,
-    /// The terminal marks pastes and distinguishes Shift+Enter from Enter.
-    pub paste_safe: bool,
+    /// How pastes arrive.
+    pub pastes: Pastes,
     /// `@` in pasted text is text.
     pub escape_at: bool,
 }

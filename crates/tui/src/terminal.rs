@@ -61,7 +61,7 @@ impl Terminal {
 
     /// Gives the terminal to another program for a while.
     pub fn suspend(&self) {
-        give_back();
+        let _ = give_back();
     }
 
     /// Columns and rows; never none.
@@ -81,14 +81,14 @@ pub fn size() -> (u16, u16) {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        give_back();
+        let _ = give_back();
     }
 }
 
-/// Restores the terminal, if it is taken over.
-fn give_back() {
+/// Restores the terminal; returns whether it was taken over.
+fn give_back() -> bool {
     if !OURS.swap(false, Ordering::SeqCst) {
-        return;
+        return false;
     }
     let mut out = io::stdout();
     let _ = execute!(out, PopKeyboardEnhancementFlags, DisableFocusChange, DisableBracketedPaste);
@@ -102,14 +102,24 @@ fn give_back() {
     let _ = execute!(out, cursor::Show);
     let _ = out.write_all(b"\x1b[0m").and_then(|()| out.flush());
     let _ = disable_raw_mode();
+    true
 }
 
-/// A panic's message must be readable.
+/// The name of the thread that paints and reads keys.
+pub const SCREEN_THREAD: &str = "screen";
+
+/// The message of a panic that ends the program must be readable. A panic of another thread, such as that of a tool, ends
+/// only its work: the screen goes on.
 fn give_back_on_panic() {
     ON_PANIC.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            give_back();
+            let is_last = matches!(std::thread::current().name(), Some("main" | SCREEN_THREAD));
+            if is_last && give_back() {
+                // The cursor is in the middle of a frame, whose rest would stand around the message.
+                let mut out = io::stdout();
+                let _ = out.write_all(b"\r\n\x1b[J").and_then(|()| out.flush());
+            }
             before(info);
         }));
     });

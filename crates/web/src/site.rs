@@ -94,7 +94,7 @@ pub(crate) struct Visitor {
 impl Site for PageSite {
     type Caller = Visitor;
 
-    fn admit(&self, head: &Head) -> Result<Visitor, Box<Response>> {
+    async fn admit(&self, head: &Head) -> Result<Visitor, Box<Response>> {
         check_loopback_host(head, self.port)?;
         let (target, session) = match ROUTES.find(&head.method, &head.path) {
             RouteMatch::Route(target, params) => (target, params.get("id").to_owned()),

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use pollux_a2a::protocol::TaskState;
+use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Service;
@@ -13,6 +14,7 @@ use crate::store::events::{Batch, Cursor};
 use crate::store::lease::{Holding, LeaseError, RENEWAL};
 use crate::task::Task;
 use crate::task::record::Record;
+use crate::workspace;
 
 /// Updates are collected for so long before they are written.
 const BATCHING: Duration = Duration::from_millis(250);
@@ -121,6 +123,7 @@ impl Service {
     fn begin_holding(self: &Rc<Self>, task: &Rc<Task>, holding: &Rc<Holding>) {
         task.set_holding(Some(Rc::clone(holding)));
         task.set_cursor(holding.cursor());
+        self.begin_pushing(task, holding);
         let (service, task, holding) = (Rc::clone(self), Rc::clone(task), Rc::clone(holding));
         tokio::task::spawn_local(async move { service.keep_in_step(&task, &holding).await });
     }
@@ -251,19 +254,29 @@ impl Service {
             return Ok(());
         }
         let _writing = holding.writing.lock().await;
+        // A batch whose write seemed to fail may be there: it stays as it was, and what came since is the next one.
+        self.write_batch(task, holding, holding.attempted.get()).await?;
+        let count = holding.waiting.borrow().len();
+        self.write_batch(task, holding, count).await
+    }
+
+    /// Writes the first `count` updates that wait; the caller holds `writing`.
+    async fn write_batch(&self, task: &Task, holding: &Holding, count: usize) -> Result<(), A2aError> {
         if holding.lost.is_cancelled() {
             return Err(taken_over());
         }
-        let updates = holding.waiting.borrow().clone();
-        if updates.is_empty() {
+        if count == 0 {
             return Ok(());
         }
+        let updates: Vec<Value> = holding.waiting.borrow().iter().take(count).cloned().collect();
         let at = holding.cursor().next();
+        holding.attempted.set(count);
         if !self.store.append(&task.id, at, &updates).await? {
             holding.lost.cancel();
             return Err(taken_over());
         }
-        holding.waiting.borrow_mut().drain(..updates.len());
+        holding.waiting.borrow_mut().drain(..count);
+        holding.attempted.set(0);
         holding.batch.set(at.batch);
         task.set_cursor(at);
         Ok(())
@@ -357,12 +370,24 @@ impl Service {
     /// The same; the caller holds the gate.
     pub(super) async fn release(&self, task: &Rc<Task>) {
         let Some(holding) = task.holding().filter(|holding| !holding.is_over()) else { return };
+        let is_pushing = self.is_pushing(task, &holding);
+        if is_pushing && !self.draining.is_cancelled() {
+            // Only the holder tells webhooks.
+            holding.is_wanted_back.set(true);
+            return;
+        }
         let _ = self.flush(task, &holding).await;
-        // While the lease is held: afterwards it would be the mark of the next holder.
+        // While the lease is held: afterwards it would be the mark of the next holder. What webhooks do not know yet is
+        // left to a server that finds the mark.
         if self.store.is_shared
+            && !is_pushing
             && let Err(error) = self.store.mark_active(&task.id, false).await
         {
             self.debug(&format!("task {}: {error}", task.id));
+        }
+        if task.read(|record| record.owns_workspace) {
+            // Its time begins now.
+            workspace::touch_used(&self.config, &task.id);
         }
         self.end_holding(task, &holding);
         if let Err(error) = self.store.release(&task.id, &holding).await {
@@ -382,7 +407,7 @@ impl Service {
             self.read_batches(task).await?;
         }
         let known = task.stored();
-        let Some(stored) = self.store.load(&task.id).await? else { return Ok(()) };
+        let Some(stored) = self.store.load_newer(&task.id, known.as_ref()).await? else { return Ok(()) };
         if task.catch_up(stored, known.as_ref()) {
             self.read_batches(task).await?;
         }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use pollux_a2a::protocol::{Dialect, Message, TaskState, Update};
+use pollux_a2a::protocol::{Dialect, Message, TaskState, Update, Version};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
@@ -14,7 +14,9 @@ use crate::access::{Caller, short_digest};
 use crate::command::Command;
 use crate::error::{A2aError, ErrorKind};
 use crate::incoming::{self, Asked};
+use crate::push::PushConfig;
 use crate::store::lease::Holding;
+use crate::store::push::PushedUpdate;
 use crate::store::{InboxMessage, waiting_message};
 use crate::task::Task;
 use crate::task::record::{AgentSettings, Record};
@@ -41,18 +43,24 @@ pub(crate) struct Sent {
 
 impl Service {
     /// Takes a message: it begins a task, or continues one.
-    pub(crate) async fn send(self: &Rc<Self>, caller: &Caller, params: &Value) -> Result<Sent, A2aError> {
+    pub(crate) async fn send(
+        self: &Rc<Self>,
+        caller: &Caller,
+        params: &Value,
+        version: Version,
+    ) -> Result<Sent, A2aError> {
         let message = incoming::message(params)?;
         let digest = short_digest(&message.id);
         let Some(id) = message.ids.task.clone() else {
-            return self.begin(caller, message, params, &digest).await;
+            return self.begin(caller, message, params, &digest, version).await;
         };
         let task = self.find(caller, &id).await?;
         let context = task.read(|record| record.context.clone());
         if message.ids.context.as_ref().is_some_and(|given| *given != context) {
             return Err(A2aError::params("`contextId` does not match the task"));
         }
-        self.continue_task(caller, task, message, &digest).await
+        let webhook = self.webhook_of_message(params, &task.id, version)?;
+        self.continue_task(caller, task, message, &digest, webhook).await
     }
 
     async fn begin(
@@ -61,10 +69,13 @@ impl Service {
         message: Message,
         params: &Value,
         digest: &str,
+        version: Version,
     ) -> Result<Sent, A2aError> {
-        let _place = self.take_place(&caller.owner, None)?;
+        let _place = self.take_place(&caller.owner, None).await?;
         let settings = incoming::settings(&message, params);
         let mut id = Uuid::new_v4().to_string();
+        // Refused before anything is stored.
+        self.webhook_of_message(params, &id, version)?;
         if let Some(earlier) = self.store.claim_first(&caller.owner, digest, &id).await? {
             match self.find(caller, &earlier).await {
                 Ok(task) => {
@@ -95,6 +106,9 @@ impl Service {
         // Stored with the task: a server that takes it over must see that something was begun.
         let message = Message { ids: record.ids(), ..message };
         record.append(&message);
+        if let Some(webhook) = self.webhook_of_message(params, &id, version)? {
+            self.store_webhook(&id, &webhook, PushedUpdate { number: 0, state: None }).await?;
+        }
         let (task, holding) = self.create(record).await?;
         self.metrics.count("tasks", 1);
         let from = task.last();
@@ -111,7 +125,7 @@ impl Service {
         context: Option<String>,
         settings: AgentSettings,
     ) -> Result<Rc<Task>, A2aError> {
-        let _place = self.take_place(&caller.owner, None)?;
+        let _place = self.take_place(&caller.owner, None).await?;
         let id = Uuid::new_v4().to_string();
         let context = context.unwrap_or_else(|| Uuid::new_v4().to_string());
         let workspace =
@@ -136,6 +150,7 @@ impl Service {
         task: Rc<Task>,
         message: Message,
         digest: &str,
+        webhook: Option<PushConfig>,
     ) -> Result<Sent, A2aError> {
         let gate = task.gate.lock().await;
         let from = task.last();
@@ -154,8 +169,12 @@ impl Service {
                 format!("the task is {word} and accepts no messages"),
             ));
         }
-        let _place = self.take_place(&caller.owner, Some(&task.id))?;
+        let _place = self.take_place(&caller.owner, Some(&task.id)).await?;
         let asked = incoming::asked(&message, &pending)?;
+        if let Some(webhook) = webhook {
+            let now = PushedUpdate { number: from, state: Some(state) };
+            self.store_webhook(&task.id, &webhook, now).await?;
+        }
         let written = waiting_message(&message.to_json(Dialect::Tagged), self.now().millis());
         // A message that waits already was not carried out by then: its server failed, or has not seen it yet.
         let is_first = self.store.claim(&task.id, digest, &written).await?;
@@ -227,7 +246,7 @@ impl Service {
     }
 
     /// Gives a task up that was taken for nothing.
-    fn give_up_soon(self: &Rc<Self>, task: &Rc<Task>) {
+    pub(super) fn give_up_soon(self: &Rc<Self>, task: &Rc<Task>) {
         let (service, task) = (Rc::clone(self), Rc::clone(task));
         tokio::task::spawn_local(async move { service.give_up_lease(&task).await });
     }

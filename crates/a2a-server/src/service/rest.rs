@@ -1,5 +1,6 @@
 //! Rest points: what another server needs to go on is stored before the client reads that the task waits.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use pollux_a2a::protocol::Update;
 use pollux_archive::{Limits, checksum, pack_workspace, unpack_workspace};
 use pollux_blobs::Condition;
+use pollux_config::files::{self, Mode};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -17,6 +19,7 @@ use crate::fingerprint::fingerprint;
 use crate::store::key;
 use crate::store::lease::Holding;
 use crate::task::Task;
+use crate::task::record::{Record, UPSTREAM_ARCHIVE};
 use crate::workspace;
 
 /// What this process has of a task on its machine.
@@ -30,6 +33,18 @@ pub(super) struct LocalTask {
     stored: Option<String>,
 }
 
+/// The objects that a record names.
+struct StoredObjects {
+    pieces: HashSet<String>,
+    archive: Option<String>,
+}
+
+impl StoredObjects {
+    fn of(record: &Record) -> Self {
+        Self { pieces: record.session_pieces.iter().cloned().collect(), archive: record.archive.clone() }
+    }
+}
+
 /// Between two attempts to store a task.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -37,33 +52,65 @@ impl Service {
     /// Stores everything and tells the update, which ends or pauses the turn.
     pub(crate) async fn rest(&self, task: &Rc<Task>, update: Update) {
         let Some(holding) = task.holding().filter(|holding| !holding.is_over()) else { return };
-        let mut unstored = None;
-        if self.store.is_shared
-            && let Err(error) = self.archive(task, &holding).await
-        {
+        let before = task.read(StoredObjects::of);
+        let archived = if self.store.is_shared { self.archive(task, &holding).await } else { Ok(()) };
+        let unstored = archived.as_ref().err().map(|error| {
             (self.log)(&format!("task {}: the workspace was not stored: {error}", task.id));
-            unstored = Some(format!(
+            format!(
                 "Warning: the workspace could not be stored ({error}). This server keeps it and tries again after the \
                  next turn; another server would continue with what was stored before."
-            ));
-        }
+            )
+        });
         if holding.is_over() {
             return;
         }
         task.change(|record| record.unstored = unstored);
         self.prepare_warned(task, update);
+        let mut may_pass = archived.is_err_and(|error| error.kind == ErrorKind::Unavailable);
         // Also a store that is away for long gets it in the end; the client need not wait for that.
         while !holding.is_over() {
             let saved = self.save(task, &holding).await;
             task.announce();
             match saved {
-                Ok(()) => return,
+                // The store is back, and takes the workspace as well.
+                Ok(()) if may_pass => {
+                    may_pass = false;
+                    if self.archive(task, &holding).await.is_ok() {
+                        task.change(|record| record.unstored = None);
+                    }
+                    continue;
+                }
+                Ok(()) => return self.remove_replaced(task, &holding, before).await,
                 Err(error) => self.debug(&format!("task {}: {error}", task.id)),
             }
             tokio::select! {
                 () = sleep(PAUSE) => {}
                 () = holding.lost.cancelled() => return,
             }
+        }
+    }
+
+    /// Deletes what the record named before and does not name any more. What cannot be deleted stays as waste.
+    async fn remove_replaced(&self, task: &Task, holding: &Holding, before: StoredObjects) {
+        let now = task.read(StoredObjects::of);
+        if !self.store.is_shared || holding.is_over() {
+            return;
+        }
+        let removed = async {
+            let pieces = before.pieces.difference(&now.pieces);
+            self.store.remove_pieces(&task.id, pieces).await?;
+            // Upstream's name stays: its server reads no other.
+            let archive = before.archive.filter(|name| now.archive.as_ref() != Some(name));
+            match archive.filter(|name| name != UPSTREAM_ARCHIVE) {
+                Some(name) => {
+                    let key = key(&format!("tasks/{}/{name}", task.id))?;
+                    Ok(self.store.blobs.delete(&key, Condition::Any).await?)
+                }
+                None => Ok::<(), A2aError>(()),
+            }
+        };
+        if let Err(error) = removed.await {
+            self.debug(&format!("task {}: {error}", task.id));
         }
     }
 
@@ -85,17 +132,19 @@ impl Service {
         task.change(|record| record.said = said);
     }
 
-    /// Stores workspace and session under names that no earlier holder writes.
+    /// Stores workspace and session under names that no earlier holder writes with other content.
     async fn archive(&self, task: &Rc<Task>, holding: &Holding) -> Result<(), A2aError> {
         let file = self.local.borrow().get(&task.id).and_then(|local| local.session.clone());
         if let Some(file) = file.filter(|file| file.exists()) {
-            let name = format!("session-{:08}.json", holding.epoch);
-            self.upload(task, &name, &file).await?;
+            let failed = |error: std::io::Error| A2aError::new(ErrorKind::Internal, error.to_string());
+            let bytes = tokio::fs::read(&file).await.map_err(failed)?;
+            let known = task.read(|record| record.session_pieces.clone());
+            let pieces = self.store.save_session(&task.id, &bytes, &known).await?;
             // What happened here does not count once another server has the task.
             if holding.is_over() {
                 return Ok(());
             }
-            task.change(|record| record.session_object = Some(name));
+            task.change(|record| record.session_pieces = pieces);
         }
         let (root, owns) = task.read(|record| (record.workspace.clone(), record.owns_workspace));
         if !owns {
@@ -121,7 +170,7 @@ impl Service {
         let uploaded = async {
             self.upload(task, &name, &packed).await?;
             // For upstream's server, which knows one name only.
-            self.upload(task, "workspace.tar.gz", &packed).await
+            self.upload(task, UPSTREAM_ARCHIVE, &packed).await
         };
         let uploaded = uploaded.await;
         let _ = fs::remove_file(&packed);
@@ -161,11 +210,16 @@ impl Service {
                 .workspace
                 .as_ref()
                 .is_some_and(|own| own.canonicalize().is_ok_and(|own| own == path));
-            let path = match is_servers {
-                true => path,
-                false => workspace::open(&self.config, &owner, &task.id, Some(&wished))?.path,
-            };
-            return Ok((path, session));
+            if is_servers {
+                return Ok((path, session));
+            }
+            match workspace::open(&self.config, &owner, &task.id, Some(&wished)) {
+                Ok(found) => return Ok((found.path, session)),
+                Err(_) if task.read(Record::is_of_upstream) => {
+                    task.change(|record| record.owns_workspace = true);
+                }
+                Err(error) => return Err(error),
+            }
         }
         let place = workspace::own(&self.config, &owner, &task.id)?;
         if self.store.is_shared {
@@ -175,15 +229,15 @@ impl Service {
             if let Some(name) = archive.filter(|_| !is_newest) {
                 self.unpack(task, holding, &name, &place).await?;
             }
-            workspace::set_used(&self.config, &task.id, holding.epoch)?;
         }
+        workspace::set_used(&self.config, &task.id, holding.epoch)?;
         task.change(|record| record.workspace.clone_from(&place));
         Ok((place, session))
     }
 
     /// The session file to continue; none for a new session or one that this server can resume itself.
     async fn restore_session(&self, task: &Rc<Task>, holding: &Holding) -> Result<Option<PathBuf>, A2aError> {
-        let stored = task.read(|record| record.session_object.clone());
+        let pieces = task.read(|record| record.session_pieces.clone());
         if !self.store.is_shared {
             return Ok(None);
         }
@@ -195,10 +249,14 @@ impl Service {
         if local.is_some() {
             return Ok(local);
         }
-        let Some(name) = stored else { return Ok(None) };
+        if pieces.is_empty() {
+            return Ok(None);
+        }
+        let bytes = self.store.load_session(&task.id, &pieces).await?;
         let file = self.scratch.path().join(format!("{}.json", task.id));
-        let key = key(&format!("tasks/{}/{name}", task.id))?;
-        Ok(self.store.blobs.get_file(&key, &file).await?.map(|_| file))
+        files::replace(&file, &bytes, Mode::Private)
+            .map_err(|error| A2aError::new(ErrorKind::Internal, error.to_string()))?;
+        Ok(Some(file))
     }
 
     async fn unpack(&self, task: &Task, holding: &Holding, name: &str, place: &Path) -> Result<(), A2aError> {
@@ -206,6 +264,10 @@ impl Service {
         let packed = self.scratch.path().join(format!("{}.restore.tar.gz", task.id));
         let key = key(&format!("tasks/{}/{name}", task.id))?;
         if self.store.blobs.get_file(&key, &packed).await?.is_none() {
+            // Upstream stores no empty workspace.
+            if name == UPSTREAM_ARCHIVE {
+                return Ok(());
+            }
             return Err(failed("the stored workspace is missing".to_owned()));
         }
         // A server on the same machine may have the task, and with it the folder.
@@ -231,6 +293,13 @@ impl Service {
         self.local.borrow_mut().entry(task.id.clone()).or_default().stored = stored;
         self.debug(&format!("task {}: workspace restored", task.id));
         Ok(())
+    }
+
+    /// The workspace is not on this machine any more.
+    pub(super) fn forget_fingerprint(&self, task: &str) {
+        if let Some(local) = self.local.borrow_mut().get_mut(task) {
+            local.stored = None;
+        }
     }
 
     /// Remembers the file of a session; the copy of the turn before is not needed any more.

@@ -1,3 +1,5 @@
 mod leases;
+mod limits;
 mod messages;
+mod webhooks;
 mod workspaces;

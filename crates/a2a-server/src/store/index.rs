@@ -16,6 +16,9 @@ use crate::task::record::Record;
 /// Greater than every time, in milliseconds.
 const END_OF_TIME: i64 = 9_999_999_999_999;
 
+/// Tasks at work that are counted.
+const MAX_WORKING: usize = 10_000;
+
 /// Characters of the digest of a context.
 const DIGEST: usize = 12;
 
@@ -55,7 +58,12 @@ pub(crate) struct Listed {
 fn name(record: &Record) -> String {
     let time = Timestamp::parse(&record.updated).map_or(0, Timestamp::millis);
     let inverse = (END_OF_TIME - time).max(0);
-    let letter = LETTERS.iter().find(|(state, _)| *state == record.state).map_or('w', |(_, letter)| *letter);
+    // A task with a message is at work before its record is written again.
+    let state = match record.state {
+        TaskState::Submitted if !record.history.is_empty() => TaskState::Working,
+        state => state,
+    };
+    let letter = LETTERS.iter().find(|(known, _)| *known == state).map_or('w', |(_, letter)| *letter);
     format!("{inverse:013}-{letter}-{}-{}", context_digest(&record.context), record.id)
 }
 
@@ -103,6 +111,12 @@ impl TaskStore {
     /// Removes an entry.
     pub(crate) async fn unindex(&self, owner: &str, name: &str) -> Result<(), A2aError> {
         Ok(self.blobs.delete(&key(&format!("owners/{owner}/{name}"))?, Condition::Any).await?)
+    }
+
+    /// The tasks of an owner that are at work.
+    pub(crate) async fn working(&self, owner: &str) -> Result<HashSet<String>, A2aError> {
+        let query = ListQuery { state: Some(TaskState::Working), size: MAX_WORKING, ..ListQuery::default() };
+        Ok(self.list(owner, &query).await?.tasks.into_iter().collect())
     }
 
     /// A page of an owner's tasks.

@@ -42,6 +42,8 @@ pub(crate) struct Holding {
     pub(crate) batch: Cell<u64>,
     /// Updates that are not written yet.
     pub(crate) waiting: RefCell<Vec<Value>>,
+    /// How many of them are in a batch whose write seemed to fail.
+    pub(crate) attempted: Cell<usize>,
     pub(crate) has_waiting: Notify,
     /// Held while a batch is written.
     pub(crate) writing: tokio::sync::Mutex<()>,
@@ -57,6 +59,10 @@ pub(crate) struct Holding {
     pub(crate) before: Cell<Option<u64>>,
     /// The holder before was interrupted in the middle of something.
     pub(crate) is_recovered: Cell<bool>,
+    /// The last update that was looked at for webhooks; `None` before the first look.
+    pub(crate) pushed: Cell<Option<u64>>,
+    /// It is to be given up once webhooks know everything.
+    pub(crate) is_wanted_back: Cell<bool>,
 }
 
 /// Why a lease could not be had.
@@ -95,6 +101,7 @@ impl Holding {
             beats: Cell::new(0),
             batch: Cell::new(0),
             waiting: RefCell::default(),
+            attempted: Cell::new(0),
             has_waiting: Notify::new(),
             writing: tokio::sync::Mutex::new(()),
             lost: CancellationToken::new(),
@@ -103,6 +110,8 @@ impl Holding {
             saving: tokio::sync::Mutex::new(()),
             before: Cell::new(None),
             is_recovered: Cell::new(false),
+            pushed: Cell::new(None),
+            is_wanted_back: Cell::new(false),
         }
     }
 

@@ -20,6 +20,9 @@ const MAX_ARTIFACTS: usize = 50;
 const MAX_OUTPUT: usize = 64 * 1024;
 const MAX_SEEN: usize = 200;
 
+/// The name that upstream's server stores a workspace under.
+pub(crate) const UPSTREAM_ARCHIVE: &str = "workspace.tar.gz";
+
 /// Settings that a client gives with its first message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AgentSettings {
@@ -61,8 +64,8 @@ pub(crate) struct Record {
     pub(crate) archive: Option<String>,
     /// The checksum of the archive.
     pub(crate) checksum: Option<String>,
-    /// The object that the session is restored from.
-    pub(crate) session_object: Option<String>,
+    /// The pieces that the session is restored from.
+    pub(crate) session_pieces: Vec<String>,
     /// The holder that used the workspace last.
     pub(crate) used: Option<u64>,
     /// Why the workspace was not stored at the last rest point, for the client.
@@ -91,10 +94,15 @@ impl Record {
             indexed: None,
             archive: None,
             checksum: None,
-            session_object: None,
+            session_pieces: Vec::new(),
             used: None,
             unstored: None,
         }
+    }
+
+    /// Whether the workspace is still the one that upstream's server stored, with a path of its machine.
+    pub(crate) fn is_of_upstream(&self) -> bool {
+        self.archive.as_deref() == Some(UPSTREAM_ARCHIVE)
     }
 
     pub(crate) fn ids(&self) -> Ids {
@@ -291,7 +299,7 @@ impl Record {
                 "indexed": self.indexed,
                 "archive": self.archive,
                 "checksum": self.checksum,
-                "sessionObject": self.session_object,
+                "sessionPieces": self.session_pieces,
                 "used": self.used,
                 "unstored": self.unstored,
             },
@@ -306,6 +314,7 @@ impl Record {
         let own = value.get("_pollux").unwrap_or(&Value::Null);
         let text = |key: &str| own.get(key).and_then(Value::as_str).map(str::to_owned);
         let list = |key: &str| own.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+        let texts = |key: &str| list(key).iter().filter_map(|it| Some(it.as_str()?.to_owned())).collect();
         let is_set = |value: &Value, key: &str| value.get(key).and_then(Value::as_bool).unwrap_or_default();
         let state = persisted.get("_taskState").and_then(Value::as_str).and_then(TaskState::named);
         let mut record = Self::new(id, context, text("owner").as_deref().unwrap_or(owner));
@@ -329,12 +338,13 @@ impl Record {
         record.owns_workspace = is_set(own, "ownsWorkspace");
         record.model = text("model").unwrap_or_default();
         record.session = text("session");
-        record.seen = list("seen").iter().filter_map(|seen| Some(seen.as_str()?.to_owned())).collect();
+        record.seen = texts("seen");
         record.last = own.get("rev").and_then(Value::as_u64).unwrap_or_default();
         record.indexed = text("indexed");
-        record.archive = text("archive");
+        // What upstream stored is all that there is of its workspace.
+        record.archive = text("archive").or_else(|| own.is_null().then(|| UPSTREAM_ARCHIVE.to_owned()));
         record.checksum = text("checksum");
-        record.session_object = text("sessionObject");
+        record.session_pieces = texts("sessionPieces");
         record.used = own.get("used").and_then(Value::as_u64);
         record.unstored = text("unstored");
         Some(record)
@@ -498,7 +508,7 @@ mod tests {
         });
         let record = Record::read("t", &json, "local").unwrap();
         assert_eq!((record.context.as_str(), record.state), ("ctx", TaskState::InputRequired));
-        assert_eq!(record.owner, "local");
+        assert_eq!((record.owner.as_str(), record.archive.as_deref()), ("local", Some(UPSTREAM_ARCHIVE)));
         assert_eq!(Record::read("t", &json!({"_contextId": "ctx"}), "local"), None);
     }
 }

@@ -23,7 +23,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
         &["serve", "server", "app-server"],
         "run `pollux acp` for editors, or `pollux mcp serve` or `pollux a2a serve` for other agents",
     ),
-    (&["doctor"], "run `pollux auth status`, `pollux config show` or `pollux sandbox check`"),
+    (&["diagnose", "status"], "run `pollux doctor`"),
     (&["version"], "run `pollux --version`"),
     (&["resume", "continue"], "run `pollux --resume`"),
     (&["exec"], "run `pollux -p TEXT`"),
@@ -96,8 +96,10 @@ pub fn mistyped_command(root: &Command, words: &[String]) -> Option<UsageError> 
     let typed: Vec<&str> =
         arguments(root, words).into_iter().filter_map(|index| words.get(index)).map(String::as_str).collect();
     let first = *typed.first()?;
-    // Text with spaces is a prompt, however short.
-    if root.find_subcommand(first).is_some() || first.contains(char::is_whitespace) {
+    // Text with spaces is a prompt, however short, and so is a word for a session that is resumed.
+    let is_resumed =
+        words.iter().any(|word| word == "-r" || word == "--resume" || word.starts_with("--resume="));
+    if root.find_subcommand(first).is_some() || first.contains(char::is_whitespace) || is_resumed {
         return None;
     }
     if typed.len() == 1
@@ -183,4 +185,27 @@ fn slips(typed: &str, name: &str) -> usize {
 /// Upper case and the signs between words are what people get wrong most.
 fn folded(name: &str) -> String {
     name.chars().filter(|sign| !matches!(sign, '-' | '_')).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_for_a_resumed_session_is_a_prompt() {
+        let resume = Arg::new("resume").long("resume").short('r').num_args(0..=1);
+        let root = Command::new("pollux").arg(resume).subcommand(Command::new("config"));
+        let refused = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            mistyped_command(&root, &words).is_some()
+        };
+        for mistake in [&["continue"][..], &["login"], &["confg"]] {
+            assert!(refused(mistake), "{mistake:?}");
+        }
+        for prompt in
+            [&["--resume", "latest", "continue"][..], &["-r", "3", "confg"], &["--resume=3", "login"]]
+        {
+            assert!(!refused(prompt), "{prompt:?}");
+        }
+    }
 }

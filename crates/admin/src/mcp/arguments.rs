@@ -173,7 +173,8 @@ enum McpLeaf {
     },
     /// Run Pollux as an MCP server
     ///
-    /// Other agents send tasks to Pollux with the tools pollux_run and pollux_reply, over standard input and output. Options
+    /// Other agents send tasks to Pollux with the tools pollux_run and pollux_reply, by default over
+    /// standard input and output. Options
     /// before `mcp` apply to every session. The client asks its user for approval.
     #[command(after_help = "Examples:
   pollux mcp serve

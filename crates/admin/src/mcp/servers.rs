@@ -149,6 +149,15 @@ impl ServerSet {
 
     /// Connects to one server or to all of them; returns their states and the notes to print.
     pub fn look(&self, name: Option<&str>) -> Result<(Vec<ServerRow>, Vec<String>), Failure> {
+        self.look_at(name, LONGEST_LOOK)
+    }
+
+    /// The same for all servers, waiting no longer than this, however patient their entries are.
+    pub fn look_within(&self, most: Duration) -> Result<(Vec<ServerRow>, Vec<String>), Failure> {
+        self.look_at(None, most)
+    }
+
+    fn look_at(&self, name: Option<&str>, most: Duration) -> Result<(Vec<ServerRow>, Vec<String>), Failure> {
         let mut all = mcp::named(&self.loaded);
         if let Some(name) = name {
             all.retain(|server| server.name.eq_ignore_ascii_case(name.trim()));
@@ -161,7 +170,7 @@ impl ServerSet {
             true => Vec::new(),
             false => UNTRUSTED.into_iter().chain([HOW_TO_TRUST]).map(str::to_owned).collect(),
         };
-        let reports = self.reports(&all)?;
+        let reports = self.reports(&all, most)?;
         let rows = all.iter().filter(|server| !server.is_overlay()).map(|server| row(server, &reports));
         Ok((rows.collect(), notes))
     }
@@ -270,7 +279,7 @@ impl ServerSet {
     }
 
     /// Connects to every server that may be used, all at once.
-    fn reports(&self, all: &[Named]) -> Result<Vec<Report>, Failure> {
+    fn reports(&self, all: &[Named], most: Duration) -> Result<Vec<Report>, Failure> {
         let mut configs: Vec<ServerConfig> =
             all.iter().filter_map(|server| server.state.clone().ok()).collect();
         if configs.is_empty() {
@@ -278,7 +287,7 @@ impl ServerSet {
         }
         for (config, server) in configs.iter_mut().zip(all.iter().filter(|server| server.state.is_ok())) {
             let own = server.written.get("timeout").is_some();
-            config.timeout = if own { config.timeout.min(LONGEST_LOOK) } else { LOOK };
+            config.timeout = if own { config.timeout.min(most) } else { LOOK.min(most) };
         }
         let longest = configs.iter().map(|config| config.timeout).max().unwrap_or(LOOK);
         let background =

@@ -25,9 +25,10 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::{
-    Finding, Forgettable, Hit, Installed, Learned, Level, Lines, Model, Passage as Shown, Question, Reach,
+    Finding, Forgettable, Hit, Installed, Learned, Lines, Model, Passage as Shown, Question, Reach,
     SearchResults, Traces, models,
 };
+use crate::doctor::Level;
 use pollux_domain::plural::counted;
 
 /// How long a command waits for another process that brings the index up to date.

@@ -7,7 +7,7 @@ use pollux_domain::terminal_text::one_line;
 use pollux_memory::Synced;
 use serde_json::{Value, json};
 
-use super::{Finding, Learned, Level, Model, Passage};
+use super::{Finding, Learned, Model, Passage};
 
 /// Names of the state in the order in which they are shown, and their words.
 const FACTS: &[(&str, &str)] = &[
@@ -164,7 +164,7 @@ pub(super) fn learnings_json(learned: &[Learned]) -> Value {
 pub(super) fn findings(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
-        let _ = writeln!(text, "{}: {}", word(finding.level), one_line(&finding.what));
+        let _ = writeln!(text, "{}: {}", finding.level.word(), one_line(&finding.what));
         if let Some(hint) = &finding.hint {
             let _ = writeln!(text, "  hint: {}", one_line(hint));
         }
@@ -173,17 +173,8 @@ pub(super) fn findings(findings: &[Finding]) -> String {
 }
 
 pub(super) fn findings_json(findings: &[Finding]) -> Value {
-    let one =
-        |finding: &Finding| json!({"level": word(finding.level), "what": finding.what, "hint": finding.hint});
+    let one = |finding: &Finding| json!({"level": finding.level.word(), "what": finding.what, "hint": finding.hint});
     Value::Array(findings.iter().map(one).collect())
-}
-
-fn word(level: Level) -> &'static str {
-    match level {
-        Level::Ok => "ok",
-        Level::Warning => "warning",
-        Level::Problem => "problem",
-    }
 }
 
 pub(super) fn models(models: &[Model]) -> String {

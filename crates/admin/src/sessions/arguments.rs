@@ -73,6 +73,8 @@ pub enum SessionsCommand {
     },
     Verify {
         repair: bool,
+        /// Compare this receipt with its session instead.
+        receipt: Option<PathBuf>,
         json: bool,
     },
     Stats {
@@ -264,8 +266,12 @@ enum SessionsLeaf {
     /// Exits with code 1 if any file is damaged.
     #[command(after_help = "Examples:
   pollux sessions verify
-  pollux sessions verify --repair")]
+  pollux sessions verify --repair
+  pollux sessions verify --receipt receipt.json")]
     Verify {
+        /// Compare a receipt with its session instead
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["repair", "json"])]
+        receipt: Option<PathBuf>,
         /// Repair truncated files and invalid ids, and remove stale locks, keeping copies of the originals
         #[arg(long)]
         repair: bool,
@@ -422,7 +428,9 @@ impl SubcommandArgs for SessionsArgs {
                 SessionsCommand::Delete { which: session.into(), yes, json }
             }
             SessionsLeaf::Prune { dry_run, yes, json } => SessionsCommand::Prune { dry_run, yes, json },
-            SessionsLeaf::Verify { repair, json } => SessionsCommand::Verify { repair, json },
+            SessionsLeaf::Verify { repair, receipt, json } => {
+                SessionsCommand::Verify { repair, receipt, json }
+            }
             SessionsLeaf::Stats { json } => SessionsCommand::Stats { json },
             SessionsLeaf::Rewind(args) => SessionsCommand::Rewind {
                 what: args.what()?,

@@ -22,6 +22,7 @@ pub(super) fn json(row: &SessionRow) -> Value {
     // The same under the names that gemini-cli's own list of sessions has.
     let file = fields.get("file").and_then(Value::as_str).map(Path::new);
     let name = file.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    fields.insert("id".into(), json!(row.id));
     fields.insert("index".into(), json!(row.number));
     fields.insert("fileName".into(), json!(name));
     fields.insert("displayName".into(), json!(row.title));

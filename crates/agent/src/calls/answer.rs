@@ -179,6 +179,7 @@ pub(crate) fn report(done: &mut Finished, answer: &[Part], prompt_id: &str) -> C
         paths: std::mem::take(&mut done.paths),
         parts,
         sandbox,
+        permit: done.permit.take(),
     }
 }
 

@@ -94,7 +94,7 @@ async fn a_tool_that_would_have_to_ask_is_not_there_without_anyone_to_ask() {
     let declared: Vec<String> =
         scene.model.requests.lock().unwrap()[0].tools.iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(declared, ["glob"]);
-    let told = "Tool \"replace\" requires approval, which a headless run cannot ask for. To allow it, use \
+    let told = "Tool \"replace\" not found among the allowed tools: it requires approval, which a headless run cannot ask for. To allow it, use \
         --approval-mode auto_edit, --allowed-tools replace or a policy rule.";
     assert_eq!(scene.answers(1), [json!({"error": told})]);
 }

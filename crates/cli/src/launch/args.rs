@@ -119,6 +119,9 @@ pub(super) struct OutputArgs {
     /// Models to use if the chosen one is unavailable
     #[arg(long, value_name = "list", value_parser = full_lists("models, separated by commas"))]
     pub(super) fallback: Vec<String>,
+    /// File for a receipt: files, commands, hosts, calls and cost (JSON; text for .txt and .md)
+    #[arg(long, value_name = "file")]
+    pub(super) receipt: Option<PathBuf>,
     /// Environment variable that contains the provider's API key
     #[arg(long, value_name = "variable", value_parser = variable_names())]
     pub(super) api_key_env: Option<String>,
@@ -435,12 +438,13 @@ pub(super) enum A2aCommand {
 /// Run the A2A server
 ///
 /// Other agents send tasks over HTTP. Each task has its own workspace and sandbox. Options before `a2a`, such as
-/// `--model` and `--approval-mode`, apply to every task. Without `--token-file`, the server accepts only requests
-/// from this machine that carry the token in `~/.gemini/a2a-server-token`.
+/// `--model` and `--approval-mode`, apply to every task. Without `--token-file` and `--oidc-issuer`, the server
+/// accepts only requests from this machine that carry the token in `~/.gemini/a2a-server-token`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pollux a2a serve --port 41242
   pollux a2a serve --store s3://bucket/tasks --token-file tokens
+  pollux a2a serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --token-file tokens
   pollux --model pro a2a serve --host 0.0.0.0 --behind-proxy --token-file tokens")]
 pub(super) struct A2aServeArgs {
     /// Address to listen on (default: 127.0.0.1)
@@ -458,12 +462,27 @@ pub(super) struct A2aServeArgs {
     /// File with one `NAME TOKEN` pair per line
     #[arg(long, value_name = "FILE")]
     pub(super) token_file: Option<PathBuf>,
+    /// OpenID Connect issuer whose access tokens are accepted (default: a2a.auth.issuer)
+    #[arg(long, value_name = "url")]
+    pub(super) oidc_issuer: Option<String>,
+    /// Audience that access tokens must name (default: a2a.auth.audience)
+    #[arg(long, value_name = "name")]
+    pub(super) oidc_audience: Option<String>,
+    /// URL or file with the issuer's keys (default: a2a.auth.jwks, or the URL that the issuer names)
+    #[arg(long, value_name = "url")]
+    pub(super) jwks: Option<String>,
     /// Accept requests without a token from any program run by this user
     #[arg(long)]
     pub(super) no_token: bool,
     /// Name of this server, recorded with its tasks (default: replica)
     #[arg(long, value_name = "id")]
     pub(super) replica_id: Option<String>,
+    /// Certificate file (PEM) to serve HTTPS with; read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(super) tls_cert: Option<PathBuf>,
+    /// Private key file (PEM) of the certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(super) tls_key: Option<PathBuf>,
     /// Allow plain HTTP on non-loopback addresses, for use behind a proxy that terminates TLS
     #[arg(long)]
     pub(super) behind_proxy: bool,
@@ -482,6 +501,18 @@ pub(super) struct A2aServeArgs {
     /// Maximum number of tokens per client per day (default: no limit)
     #[arg(long, value_name = "number")]
     pub(super) max_tokens: Option<u64>,
+    /// Maximum cost per client per day, in USD (default: no limit)
+    #[arg(long, value_name = "n")]
+    pub(super) max_usd: Option<String>,
+    /// Maximum size of a client's workspaces on this machine, in MiB (default: no limit)
+    #[arg(long, value_name = "number")]
+    pub(super) max_disk: Option<u64>,
+    /// Allow clients to register webhooks (default: a2a.push)
+    #[arg(long)]
+    pub(super) push: bool,
+    /// Private key file (PEM, P-256) that signs the agent card (default: a2a.signing.key)
+    #[arg(long, value_name = "FILE")]
+    pub(super) signing_key: Option<PathBuf>,
     /// Continue interrupted tasks without waiting for a message
     #[arg(long)]
     pub(super) resume_tasks: bool,

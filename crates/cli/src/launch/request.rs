@@ -158,6 +158,7 @@ fn route_acp(mut root: RootArgs) -> Result<Launch, UsageError> {
 
 fn route_a2a(root: RootArgs, args: A2aArgs) -> Result<Launch, UsageError> {
     let A2aCommand::Serve(args) = args.command;
+    let max_micro_usd = args.max_usd.map(|given| amount("--max-usd", Unit::Usd, &given)).transpose()?;
     let serve = ServeOptions {
         host: args.host,
         port: args.port,
@@ -172,9 +173,27 @@ fn route_a2a(root: RootArgs, args: A2aArgs) -> Result<Launch, UsageError> {
         allow_network: args.allow_network,
         max_tasks: args.max_tasks,
         max_tokens: args.max_tokens,
+        max_micro_usd,
+        max_disk: args.max_disk,
+        tls_cert: args.tls_cert,
+        tls_key: args.tls_key,
+        push: args.push,
+        oidc_issuer: args.oidc_issuer,
+        oidc_audience: args.oidc_audience,
+        jwks: args.jwks,
+        signing_key: args.signing_key,
         resume_tasks: args.resume_tasks,
     };
     Ok(Launch::A2aServe(Box::new(run_request(root)?.options), Box::new(serve)))
+}
+
+/// An amount that a flag gives.
+fn amount(name: &str, unit: Unit, given: &str) -> Result<u64, UsageError> {
+    unit.typed(given).ok_or_else(|| UsageError::BadValue {
+        name: name.to_owned(),
+        given: Some(given.to_owned()),
+        expected: "a non-negative number".to_owned(),
+    })
 }
 
 /// What clap read, as its derived type. It cannot fail, because the tree is built from the same type.
@@ -291,6 +310,7 @@ fn shared_options(root: &RootArgs) -> Request {
         sandbox: root.approvals.sandbox.clone(),
         sandbox_allow: root.approvals.sandbox_allow.clone(),
         sandbox_report: root.approvals.sandbox_report.clone(),
+        receipt: root.output.receipt.clone(),
         hidden_places: Vec::new(),
         skip_trust: root.approvals.skip_trust,
         ignores_project_settings: false,

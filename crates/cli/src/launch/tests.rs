@@ -255,7 +255,7 @@ fn commands_of_similar_programs_are_not_sent_to_the_model() {
         (&["login", "--yolo"], "`pollux auth login`"),
         (&["serve"], "`pollux acp`"),
         (&["a2a-server", "--port", "41242"], "`pollux a2a serve`"),
-        (&["doctor"], "`pollux auth status`"),
+        (&["diagnose"], "`pollux doctor`"),
     ] {
         let error = refused(args);
         assert!(matches!(error, UsageError::ForeignCommand { .. }), "{args:?}: {error}");

@@ -100,6 +100,16 @@ fn tasks_are_listed_in_pages() {
 }
 
 #[test]
+fn a_task_in_its_first_turn_is_listed_as_working() {
+    let stage = Stage::new([Reply::never()]);
+    let server = stage.serve(&[]);
+    let id = server.begin(message("hi"));
+    server.until(&id, &["working"]);
+    let page = server.rpc("ListTasks", json!({"status": "TASK_STATE_WORKING"}))["result"].clone();
+    assert_eq!((&page["tasks"][0]["id"], &page["totalSize"]), (&id, &json!(1)), "{page}");
+}
+
+#[test]
 fn errors_have_the_codes_of_the_protocol() {
     let stage = Stage::new([]);
     let server = stage.serve(&[]);

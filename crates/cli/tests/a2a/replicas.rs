@@ -1,31 +1,29 @@
 //! Several servers on one store, on machines of their own. Commands leave a line in a file that no machine restores, so
 //! that a second execution would be seen.
 
-use std::fs;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pollux_test_support::{Reply, reply};
 use serde_json::{Value, json};
 
-use crate::server::{Server, Stage, decision, kinds, message, message_to};
+use crate::server::{
+    Executions, Server, Stage, automatic, decision, kinds, message, message_to, said, shell, until,
+};
 
-/// Two machines, a store, and the file that counts executions.
+/// Two machines, a store, and what counts executions.
 struct Pair {
     a: Stage,
     b: Stage,
     store: String,
-    counter: PathBuf,
+    executions: Executions,
 }
 
 impl Pair {
     fn new(replies: impl FnOnce(&str) -> Vec<Reply>) -> Self {
-        let shared = tempfile::tempdir().unwrap().keep();
-        let counter = shared.join("executions");
-        let replies = replies(counter.to_str().unwrap());
-        let a = Stage::new(replies);
+        let executions = Executions::new();
+        let a = Stage::new(replies(&executions.command()));
         let b = a.other_machine();
-        Self { a, b, store: format!("file:{}", shared.join("store").display()), counter }
+        Self { a, b, store: format!("file:{}", executions.folder().join("store").display()), executions }
     }
 
     fn serve(&self) -> (Server, Server) {
@@ -39,45 +37,6 @@ impl Pair {
     fn serve_b(&self) -> Server {
         self.b.serve(&["--store", &self.store])
     }
-
-    fn executions(&self) -> usize {
-        fs::read_to_string(&self.counter).unwrap_or_default().lines().count()
-    }
-
-    fn until_executed(&self) {
-        let end = Instant::now() + Duration::from_secs(120);
-        while self.executions() == 0 {
-            assert!(Instant::now() < end, "the command does not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(self.counter.parent().unwrap());
-    }
-}
-
-fn shell(command: &str) -> Reply {
-    reply().call("run_shell_command", json!({"command": command}))
-}
-
-/// A message whose calls need no approval.
-fn automatic(text: &str) -> Value {
-    let mut params = message(text);
-    params["message"]["metadata"] = json!({"coderAgent": {"kind": "agent-settings", "autoExecute": true}});
-    params
-}
-
-fn begin(server: &Server, mut params: Value) -> Value {
-    params["configuration"] = json!({"blocking": false});
-    let answer = server.rpc("message/send", params);
-    answer["result"]["id"].clone()
-}
-
-fn said(task: &Value) -> &str {
-    task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default()
 }
 
 #[test]
@@ -130,38 +89,32 @@ fn the_same_first_message_at_two_servers_is_one_task() {
 
 #[test]
 fn a_killed_servers_task_goes_on_elsewhere_and_its_call_runs_once() {
-    let pair = Pair::new(|counter| {
-        vec![shell(&format!("echo run >> {counter}; sleep 600")), reply().text("I see.")]
-    });
+    let pair = Pair::new(|command| vec![shell(&format!("{command}; sleep 600")), reply().text("I see.")]);
     let (mut a, b) = pair.serve();
-    let id = begin(&a, automatic("run it"));
-    pair.until_executed();
+    let id = a.begin(automatic("run it"));
+    pair.executions.until(1);
     a.child.kill().unwrap();
     let task = b.until(&id, &["input-required"]);
     assert!(said(&task).contains("interrupted"), "{task}");
     let more = b.rpc("message/send", message_to(&id, "what happened?"))["result"].clone();
     assert_eq!(said(&more), "I see.", "{more}");
-    assert_eq!(pair.executions(), 1);
+    assert_eq!(pair.executions.count(), 1);
 }
 
 #[test]
 fn a_killed_servers_task_is_found_without_a_request() {
-    let pair = Pair::new(|counter| vec![shell(&format!("echo run >> {counter}; sleep 600"))]);
+    let pair = Pair::new(|command| vec![shell(&format!("{command}; sleep 600"))]);
     let (mut a, b) = pair.serve();
-    let _id = begin(&a, automatic("run it"));
-    pair.until_executed();
+    let _id = a.begin(automatic("run it"));
+    pair.executions.until(1);
     a.child.kill().unwrap();
-    let end = Instant::now() + Duration::from_secs(180);
-    while !b.get("/metrics").text().contains("recovered_total 1") {
-        assert!(Instant::now() < end, "nobody looks for it");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    assert_eq!(pair.executions(), 1);
+    until("another server looks for it", || b.counted("recovered") == 1);
+    assert_eq!(pair.executions.count(), 1);
 }
 
 #[test]
 fn an_approval_is_answered_at_another_server_and_runs_once() {
-    let pair = Pair::new(|counter| vec![shell(&format!("echo run >> {counter}")), reply().text("done")]);
+    let pair = Pair::new(|command| vec![shell(command), reply().text("done")]);
     let (a, b) = pair.serve();
     let events = a.stream("message/stream", message("go")).events();
     let id = events[0]["result"]["id"].clone();
@@ -171,7 +124,7 @@ fn an_approval_is_answered_at_another_server_and_runs_once() {
     let events = b.stream("message/stream", decision(&id, &call, "proceed_once")).events();
     assert_eq!(kinds(&events).last().unwrap(), "state-change input-required final", "{:?}", kinds(&events));
     assert!(kinds(&events).contains(&"text-content working".to_owned()));
-    assert_eq!(pair.executions(), 1);
+    assert_eq!(pair.executions.count(), 1);
     assert_eq!(said(&a.until(&id, &["input-required"])), "done");
 }
 
@@ -181,7 +134,7 @@ fn a_subscriber_at_another_server_reads_every_update_once() {
     let slow = words.iter().fold(reply(), |reply, word| reply.text(word)).pause(Duration::from_millis(100));
     let pair = Pair::new(|_| vec![slow]);
     let (a, b) = pair.serve();
-    let id = begin(&a, message("count"));
+    let id = a.begin(message("count"));
     let mut stream = b.stream("tasks/resubscribe", json!({"id": id}));
     let first = stream.event().unwrap()["result"].clone();
     let mut text: String = first["history"]
@@ -202,25 +155,21 @@ fn a_subscriber_at_another_server_reads_every_update_once() {
 
 #[test]
 fn a_task_is_cancelled_through_another_server() {
-    let pair = Pair::new(|counter| {
-        vec![shell(&format!("echo run >> {counter}; sleep 600; echo late >> {counter}"))]
-    });
+    let pair = Pair::new(|command| vec![shell(&format!("{command}; sleep 600; {command}"))]);
     let (a, b) = pair.serve();
-    let id = begin(&a, automatic("run it"));
-    pair.until_executed();
+    let id = a.begin(automatic("run it"));
+    pair.executions.until(1);
     // On a slow machine the answer may come before the other server has acted.
     let cancelled = b.rpc("tasks/cancel", json!({"id": id}));
     assert_eq!(cancelled["result"]["id"], id, "{cancelled}");
     b.until(&id, &["canceled"]);
     assert_eq!(a.until(&id, &["canceled"])["id"], id);
-    assert_eq!(pair.executions(), 1);
+    assert_eq!(pair.executions.count(), 1);
 }
 
 #[test]
 fn a_server_that_is_stopped_leaves_its_tasks_to_others() {
-    let pair = Pair::new(|counter| {
-        vec![shell(&format!("echo run >> {counter}")), reply().text("one"), reply().text("two")]
-    });
+    let pair = Pair::new(|command| vec![shell(command), reply().text("one"), reply().text("two")]);
     let (mut a, b) = pair.serve();
     let events = a.stream("message/stream", message("go")).events();
     let id = events[0]["result"]["id"].clone();
@@ -232,21 +181,21 @@ fn a_server_that_is_stopped_leaves_its_tasks_to_others() {
     assert!(said(&task).contains("stopped"), "{task}");
     let more = b.rpc("message/send", message_to(&id, "go on"));
     assert!(more["result"].is_object(), "{more}");
-    assert_eq!(pair.executions(), 0, "what nobody approved did not run");
+    assert_eq!(pair.executions.count(), 0, "what nobody approved did not run");
 }
 
 #[test]
 fn a_server_that_slept_through_its_lease_stops_and_changes_nothing() {
-    let pair = Pair::new(|counter| {
+    let pair = Pair::new(|command| {
         vec![
-            shell(&format!("echo run >> {counter}; sleep 3")),
+            shell(&format!("{command}; sleep 3")),
             reply().text("from the first"),
             reply().text("from the second"),
         ]
     });
     let (a, b) = pair.serve();
-    let id = begin(&a, automatic("run it"));
-    pair.until_executed();
+    let id = a.begin(automatic("run it"));
+    pair.executions.until(1);
     a.signal("-STOP");
     let task = b.until(&id, &["input-required"]);
     assert!(said(&task).contains("interrupted"), "{task}");
@@ -254,15 +203,11 @@ fn a_server_that_slept_through_its_lease_stops_and_changes_nothing() {
     assert_eq!(more["status"]["state"], "input-required", "{more}");
     let history = more["history"].clone();
     a.signal("-CONT");
-    let end = Instant::now() + Duration::from_secs(180);
-    while !a.get("/metrics").text().contains("leases_lost_total 1") {
-        assert!(Instant::now() < end, "the first server does not notice");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    until("the first server notices", || a.counted("leases_lost") == 1);
     // Long enough for what it would still write.
     std::thread::sleep(Duration::from_secs(5));
     let later = b.rpc("tasks/get", json!({"id": id}))["result"].clone();
     assert_eq!(later["history"], history, "the first server wrote nothing more");
     assert_eq!(a.rpc("tasks/get", json!({"id": id}))["result"]["history"], history);
-    assert_eq!(pair.executions(), 1);
+    assert_eq!(pair.executions.count(), 1);
 }

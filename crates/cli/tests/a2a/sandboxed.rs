@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use pollux_test_support::{Reply, TestHome, reply};
-use serde_json::{Value, json};
+use pollux_test_support::{TestHome, reply};
+use serde_json::Value;
 
-use crate::server::{Server, Stage, binary, message};
+use crate::server::{Server, Stage, automatic, binary, said, shell};
 
 /// Whether this machine has the sandbox; says so if not.
 fn has_sandbox(home: &TestHome, level: &str) -> bool {
@@ -19,19 +19,9 @@ fn has_sandbox(home: &TestHome, level: &str) -> bool {
     works
 }
 
-fn shell(command: &str) -> Reply {
-    reply().call("run_shell_command", json!({"command": command}))
-}
-
 /// Gives a task whose calls need no approval.
 fn run(server: &Server) -> Value {
-    let mut params = message("go");
-    params["message"]["metadata"] = json!({"coderAgent": {"kind": "agent-settings", "autoExecute": true}});
-    server.rpc("message/send", params)["result"].clone()
-}
-
-fn said(task: &Value) -> &Value {
-    &task["status"]["message"]["parts"][0]["text"]
+    server.rpc("message/send", automatic("go"))["result"].clone()
 }
 
 /// The result of the last call, as the model read it.

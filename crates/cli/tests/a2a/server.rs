@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pollux_test_support::{FakeGemini, Reply, TestHome, TestRun};
+use pollux_test_support::{FakeGemini, Reply, TestHome, TestRun, reply};
 use serde_json::{Value, json};
 
 use crate::http::{self, Response};
@@ -67,10 +67,15 @@ impl Stage {
 
     /// The same; what it said if it did not start.
     pub(crate) fn try_serve(&self, flags: &[&str]) -> Result<Server, String> {
+        self.start(self.program(flags))
+    }
+
+    /// The server with these flags, not yet started.
+    pub(crate) fn program(&self, flags: &[&str]) -> TestRun {
         let root = self.root.to_str().unwrap();
         let mut args = vec!["-m", "test-model", "--sandbox=false", "a2a", "serve", "--workspace-root", root];
         args.extend(flags);
-        self.start(self.home.command(binary(), args))
+        self.home.command(binary(), args)
     }
 
     /// Starts a program that serves.
@@ -148,6 +153,21 @@ impl Server {
         response
     }
 
+    /// Sends a message without waiting for the turn; gives the task's id.
+    pub(crate) fn begin(&self, mut params: Value) -> Value {
+        params["configuration"] = json!({"blocking": false});
+        let answer = self.rpc("message/send", params);
+        assert!(answer["result"]["id"].is_string(), "{answer}");
+        answer["result"]["id"].clone()
+    }
+
+    /// A counter of the server.
+    pub(crate) fn counted(&self, name: &str) -> u64 {
+        let start = format!("pollux_a2a_{name}_total ");
+        let text = self.get("/metrics").text();
+        text.lines().find_map(|line| line.strip_prefix(&start)).map_or(0, |count| count.parse().unwrap())
+    }
+
     /// Sends a signal to the server.
     pub(crate) fn signal(&self, name: &str) {
         let sent = std::process::Command::new("kill").args([name, &self.child.id().to_string()]).status();
@@ -156,11 +176,7 @@ impl Server {
 
     /// Waits until the server has said something to its operator.
     pub(crate) fn until_said(&self, text: &str) {
-        let end = Instant::now() + Duration::from_secs(120);
-        while !self.said.lock().unwrap().contains(text) {
-            assert!(Instant::now() < end, "{}", self.said.lock().unwrap());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until(text, || self.said.lock().unwrap().contains(text));
     }
 
     /// Waits until the task has one of these states.
@@ -193,12 +209,84 @@ fn id() -> String {
     format!("message-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// Commands that leave a line in a file which no server restores, so that a second execution would be seen.
+pub(crate) struct Executions(tempfile::TempDir);
+
+impl Executions {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// A folder that all servers reach.
+    pub(crate) fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// A command that is counted.
+    pub(crate) fn command(&self) -> String {
+        format!("echo run >> {}", self.file().display())
+    }
+
+    /// A command that is counted and then runs until [`Executions::release`].
+    pub(crate) fn held(&self) -> String {
+        let gate = self.gate();
+        format!("{}; while [ ! -e {} ]; do sleep 0.1; done", self.command(), gate.display())
+    }
+
+    pub(crate) fn release(&self) {
+        std::fs::write(self.gate(), "").unwrap();
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        std::fs::read_to_string(self.file()).unwrap_or_default().lines().count()
+    }
+
+    /// Waits until so many commands have begun.
+    pub(crate) fn until(&self, count: usize) {
+        until("the command starts", || self.count() >= count);
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder().join("executions")
+    }
+
+    fn gate(&self) -> PathBuf {
+        self.folder().join("gate")
+    }
+}
+
+/// Waits until something is so.
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while !is_so() {
+        assert!(Instant::now() < end, "it takes too long: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A reply that runs a command.
+pub(crate) fn shell(command: &str) -> Reply {
+    reply().call("run_shell_command", json!({"command": command}))
+}
+
+/// What a task says about its state.
+pub(crate) fn said(task: &Value) -> &str {
+    task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default()
+}
+
 /// A message in the words of 0.3.
 pub(crate) fn message(text: &str) -> Value {
     json!({"message": {"kind": "message", "role": "user", "messageId": id(), "parts": [{"kind": "text", "text": text}]}})
 }
 
-/// The same to a task.
+/// The same for a task whose calls need no approval.
+pub(crate) fn automatic(text: &str) -> Value {
+    let mut params = message(text);
+    params["message"]["metadata"] = json!({"coderAgent": {"kind": "agent-settings", "autoExecute": true}});
+    params
+}
+
+/// A message to a task.
 pub(crate) fn message_to(task: &Value, text: &str) -> Value {
     let mut params = message(text);
     params["message"]["taskId"] = task.clone();

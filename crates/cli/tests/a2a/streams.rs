@@ -5,7 +5,7 @@ use std::time::Duration;
 use pollux_test_support::reply;
 use serde_json::json;
 
-use crate::server::{Stage, kinds, message, message_to};
+use crate::server::{Stage, automatic, kinds, message, message_to};
 
 #[test]
 fn a_turn_is_streamed_in_upstreams_kinds_and_order() {
@@ -108,9 +108,7 @@ fn live_output_of_a_command_is_an_artifact() {
     let call = reply().call("run_shell_command", json!({"command": "echo hello; sleep 0.3; echo more"}));
     let stage = Stage::new([call, reply().text("done")]);
     let server = stage.serve(&[]);
-    let mut params = message("run it");
-    params["message"]["metadata"] = json!({"coderAgent": {"kind": "agent-settings", "autoExecute": true}});
-    let events = server.stream("message/stream", params).events();
+    let events = server.stream("message/stream", automatic("run it")).events();
     let output: String = events
         .iter()
         .filter(|event| event["result"]["kind"] == "artifact-update")

@@ -98,6 +98,17 @@ fn commands_about_the_process_of_a_session_say_where_they_work() {
 }
 
 #[test]
+fn a_saved_conversation_is_shown_when_it_is_resumed() {
+    let scene = Scene::new([reply().text("apples are red")]);
+    let screen = scene.screen(&["--attach", "-m", MODEL]);
+    screen.say("about apples").expect("✦ apples are red").expect(PLACEHOLDER);
+    screen.say("/chat save fruit").expect("Conversation checkpoint saved with tag: fruit.");
+    screen.say("/clear").expect_gone("apples are red").expect(PLACEHOLDER);
+    screen.say("/chat resume fruit").expect("> about apples").expect("✦ apples are red");
+    screen.expect("Resuming the conversation saved as fruit");
+}
+
+#[test]
 fn the_settings_decide_where_interactive_sessions_run() {
     let with = |mode: &str| {
         let mut settings = quiet();

@@ -105,9 +105,9 @@ fn a_tool_that_is_not_declared_is_answered_with_the_reason_and_nothing_happens()
     let run = scene.run(&["-p", "x", "-o", "stream-json", "--output-dialect", "gemini-cli"]);
     assert_eq!(run.code, Some(0));
     let told = [
-        "Tool \"run_shell_command\" requires approval, which a headless run cannot ask for. To allow it, use \
+        "Tool \"run_shell_command\" not found among the allowed tools: it requires approval, which a headless run cannot ask for. To allow it, use \
          --approval-mode yolo, --allowed-tools run_shell_command or a policy rule.",
-        "Tool \"write_file\" requires approval, which a headless run cannot ask for. To allow it, use \
+        "Tool \"write_file\" not found among the allowed tools: it requires approval, which a headless run cannot ask for. To allow it, use \
          --approval-mode auto_edit, --allowed-tools write_file or a policy rule.",
         "Tool \"invented_tool\" not found. Did you mean one of: ",
     ];

@@ -198,6 +198,39 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
+fn every_promise_names_a_test_that_exists() {
+    let page = page("guarantees.md");
+    let commands = page.split('`').filter_map(|code| code.strip_prefix("cargo test -p pollux-"));
+    let mut count = 0;
+    for command in commands {
+        let (name, rest) = command.split_once(' ').unwrap();
+        let folder = root().join("crates").join(name);
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let (binary, filter) = match words.as_slice() {
+            ["--test", binary] => (Some(*binary), None),
+            ["--test", binary, filter] => (Some(*binary), Some(*filter)),
+            [filter] => (None, Some(*filter)),
+            _ => panic!("`{command}` is in an unknown form"),
+        };
+        if let Some(binary) = binary {
+            assert!(folder.join(format!("tests/{binary}.rs")).exists(), "`{command}`: no such tests");
+        }
+        let below = binary.map_or_else(|| folder.join("src"), |binary| folder.join("tests").join(binary));
+        let is_there = match filter.map(|filter| filter.strip_suffix("::").ok_or(filter)) {
+            None => true,
+            Some(Ok(module)) => below.join(format!("{module}.rs")).exists(),
+            Some(Err(test)) => {
+                let is_in = |file: &PathBuf| read(file).contains(&format!("fn {test}("));
+                rust_files(&below).iter().any(is_in)
+            }
+        };
+        assert!(is_there, "`{command}` runs no test");
+        count += 1;
+    }
+    assert!(count > 25, "{count}");
+}
+
+#[test]
 fn the_main_help_has_every_exit_code_of_the_page() {
     let help = help_page(pollux_cli::command_line(), &[]);
     let (_, own) = help.split_once("\nExit codes:\n").unwrap();

@@ -106,6 +106,13 @@ fn an_extension_is_installed_listed_switched_updated_and_removed() {
         "Extension \"tool\" successfully enabled in all scopes.\n"
     );
     assert!(extensions(&scene, &["list"]).stdout.starts_with("✓ tool"));
+    // The project is not in the home.
+    let off = extensions(&scene, &["disable", "tool"]);
+    assert_eq!(off.stdout, "Extension \"tool\" successfully disabled in all scopes.\n");
+    assert!(off.stderr.is_empty(), "{}", off.stderr);
+    assert!(extensions(&scene, &["list"]).stdout.starts_with("✗ tool"));
+    assert_eq!(extensions(&scene, &["enable", "tool"]).code, Some(0));
+    assert!(extensions(&scene, &["list"]).stdout.starts_with("✓ tool"));
     assert_eq!(extensions(&scene, &["enable", "nosuch"]).code, Some(52));
     assert_eq!(extensions(&scene, &["disable", "nosuch"]).code, Some(1));
     assert_eq!(extensions(&scene, &["disable", "tool", "--scope", "system"]).code, Some(1));
@@ -306,7 +313,13 @@ fn the_folder_of_an_extension_is_trusted_by_its_real_path() {
     std::os::unix::fs::symlink(&folder, &link).unwrap();
     let from = link.to_str().unwrap();
     let refused = typed(&scene, &["install", from], "n\n");
-    assert!(refused.stderr.contains("Do you trust the files in this folder? [y/N]: "), "{}", refused.stderr);
+    assert!(
+        refused
+            .stderr
+            .contains("Do you want to trust this folder and continue with the installation? [y/N]: "),
+        "{}",
+        refused.stderr
+    );
     assert!(refused.code == Some(1) && refused.stderr.contains("Installation aborted"), "{}", refused.stderr);
     // The folder, the workspace, and what the extension brings.
     let done = typed(&scene, &["install", from], "y\ny\ny\n");
@@ -317,11 +330,11 @@ fn the_folder_of_an_extension_is_trusted_by_its_real_path() {
     assert_eq!(extensions(&scene, &["uninstall", "tool"]).code, Some(0));
     let again = typed(&scene, &["install", from], "y\ny\n");
     assert_eq!(again.code, Some(0), "it is known: {}", again.stderr);
-    assert!(!again.stderr.contains("Do you trust"), "{}", again.stderr);
+    assert!(!again.stderr.contains("trust this folder"), "{}", again.stderr);
     fs::remove_file(&link).unwrap();
     std::os::unix::fs::symlink(&other, &link).unwrap();
     let turned = typed(&scene, &["install", from], "n\n");
-    assert!(turned.stderr.contains("Do you trust the files in this folder?"), "{}", turned.stderr);
+    assert!(turned.stderr.contains("Do you want to trust this folder"), "{}", turned.stderr);
 }
 
 #[test]

@@ -54,6 +54,15 @@ fn session(home: &TestHome) -> String {
 }
 
 #[test]
+fn a_home_that_does_not_exist_yet_is_no_obstacle() {
+    let home = home("touch made");
+    let missing = home.home().join("not/yet").display().to_string();
+    let run = prompt(&home, &["-y"], &[("HOME", &missing)]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(home.project().join("made").exists(), "{}", run.stderr);
+}
+
+#[test]
 fn the_sandbox_can_be_disabled_in_three_ways() {
     let command = "touch $HOME/outside";
     let setting = home(command).settings(json!({"tools": {"sandbox": false}}));

@@ -85,9 +85,18 @@ fn the_list_for_programs_has_the_documented_fields() {
         "toolCalls",
         "errors",
         "title",
+        // gemini-cli's names for the same.
+        "id",
+        "index",
+        "fileName",
+        "displayName",
+        "messageCount",
+        "firstUserMessage",
+        "isCurrentSession",
     ] {
         assert!(first.get(key).is_some(), "{key} in {:?}", keys(first));
     }
+    assert_eq!((&first["id"], &first["index"]), (&json!("alpha-0001"), &json!(1)));
     assert_eq!(home.json(&["sessions", "list", "--json", "--all-projects"]).as_array().unwrap().len(), 3);
 }
 

@@ -208,7 +208,7 @@ fn commands_tell_the_facts_or_say_that_they_are_not_here() {
         .expect("shift+enter")
         .expect("User: ")
         .say("/setup-github")
-        .expect("is not available")
+        .expect("requires a Git repository")
         .expect("User: ");
     terminal
         .say("/copy")

@@ -255,3 +255,25 @@ fn the_key_is_in_no_file_and_no_output() {
         assert!(!request.body.to_string().contains(CANARY), "the key is in a request's body");
     }
 }
+
+#[test]
+fn debug_runs_are_logged_next_to_their_session_and_the_log_goes_with_it() {
+    let scene = Scene::new([reply().text("Good morning."), reply().text("Again.")]);
+    let logs = |scene: &Scene| -> Vec<std::path::PathBuf> {
+        let files = all_files(&scene.home.gemini_dir()).into_iter();
+        files.filter(|path| path.parent().is_some_and(|folder| folder.ends_with("logs"))).collect()
+    };
+    assert_eq!(scene.run(&["-p", "hello"]).code, Some(0));
+    assert!(logs(&scene).is_empty(), "only on request");
+    let run = scene.run(&["--debug", "-p", "hello", "--session-id", "logged-1"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let [log] = logs(&scene).try_into().unwrap_or_else(|found| panic!("{found:?}"));
+    assert!(log.ends_with("logs/session-logged-1.jsonl"), "{}", log.display());
+    assert!(run.stderr.contains(&format!("Debug log: {}", log.display())), "{}", run.stderr);
+    let text = fs::read_to_string(&log).unwrap();
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(named(&records, "api_response").len(), 1);
+    assert!(!text.contains("test-key"), "{text}");
+    assert_eq!(scene.run(&["--delete-session", "logged-1"]).code, Some(0));
+    assert!(logs(&scene).is_empty());
+}

@@ -74,6 +74,10 @@ pub(crate) fn plan(text: &str) -> Option<Plan> {
     if flat && patch.get(&["apiKey"]).is_some() && rename(&mut patch, &["apiKey"], "api.key", Change::Keep) {
         renamed.push(("apiKey".to_owned(), "api.key".to_owned()));
     }
+    // The default editor has no name in the new form, so that its key is the whole difference.
+    if flat && patch.get(&["editor"]) == Some(json!("none")) && patch.take(&["editor"]).is_some() {
+        renamed.push(("editor".to_owned(), "general.preferredEditor".to_owned()));
+    }
     for (old, new, change) in RENAMED {
         let path: Vec<&str> = old.split('.').collect();
         let applies = patch.get(&path).is_some_and(|value| change.applies(&value));

@@ -16,6 +16,8 @@ use crate::budget::keep_lower;
 /// Keys and containers a project cannot set at all. Most would redirect where prompts, keys and files go,
 /// choose a program, or take the place of what the user chose.
 const NEVER: &[&str] = &[
+    // Who may use a server, and which addresses it calls.
+    "a2a",
     // Commands in terminals of the editor have its variables.
     "acp",
     "adminPolicyPaths",

@@ -1,10 +1,10 @@
 //! A tool call as front ends see it: asked for, then ended.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::CallOutcome;
+use super::{CallOutcome, FrontId, Location};
 use crate::JsonObject;
+use crate::approval::ApprovalMode;
 use crate::content::Part;
 use crate::id::CallId;
 use crate::sandbox::SandboxReport;
@@ -44,20 +44,6 @@ impl CallRequest {
     }
 }
 
-/// A place in a file, or a folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Location {
-    pub path: PathBuf,
-    /// From 1, where one is known.
-    pub line: Option<u64>,
-}
-
-impl From<&Path> for Location {
-    fn from(path: &Path) -> Self {
-        Self { path: path.to_path_buf(), line: None }
-    }
-}
-
 /// A call that ended.
 #[derive(Debug, Clone)]
 pub struct CallReport {
@@ -80,6 +66,19 @@ pub struct CallReport {
     pub parts: Vec<Part>,
     /// The sandbox that a command ran in.
     pub sandbox: Option<Box<SandboxReport>>,
+    /// What allowed it; `None` if it did not run, or if it needs no permission.
+    pub permit: Option<Permit>,
+}
+
+/// What allowed a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permit {
+    /// A rule of the policy. `source` is its file, setting or flag.
+    Rule { name: String, tier: String, source: String, line: Option<u32> },
+    /// No rule, but what the approval mode allows.
+    Mode(ApprovalMode),
+    /// The user, in this front end.
+    User(Option<FrontId>),
 }
 
 /// What was decided about a call.

@@ -20,9 +20,6 @@ const UPGRADE: &str = "\
 Pollux has no plans of its own: quotas depend on the model provider's plan.
 Gemini API keys: https://aistudio.google.com/plan_information; limits: https://ai.google.dev/gemini-api/docs/rate-limits";
 
-const SETUP_GITHUB: &str = "`/setup-github` is not available: it adds workflows that run gemini-cli's action. \
-                            Your own workflow can run `pollux -p \"...\" --output-format json` with a key from the repository's secrets.";
-
 const TERMINAL_SETUP: &str = "\
 Shift+Enter inserts a new line if the terminal distinguishes it from Enter; Ctrl+J and \\ before Enter always do.
 In the terminals of VS Code, Cursor and Windsurf, add this to keybindings.json (\"Open Keyboard Shortcuts (JSON)\"):
@@ -37,7 +34,6 @@ pub(super) fn page(name: &str) -> Option<&'static str> {
         "/privacy" => PRIVACY,
         "/upgrade" => UPGRADE,
         "/terminal-setup" => TERMINAL_SETUP,
-        "/setup-github" => SETUP_GITHUB,
         _ => return None,
     })
 }

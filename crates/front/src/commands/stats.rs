@@ -35,6 +35,26 @@ impl Front<'_, '_> {
         self.ui.panel(panel);
     }
 
+    /// `/receipt [FILE]`
+    pub(super) async fn receipt(&mut self, rest: &str, _conversation: &mut pollux_host::Conversation) {
+        self.show_receipt(rest);
+    }
+
+    /// Shows the receipt, or writes it to a file: JSON, or text for `.txt` and `.md`.
+    pub(super) fn show_receipt(&mut self, rest: &str) {
+        let file = rest.trim();
+        if file.is_empty() {
+            let text = self.receipt.text(&self.stats, list_price);
+            self.ui.note(text.trim_end());
+            return;
+        }
+        let path = self.turn.loaded.env.cwd().join(file);
+        match self.receipt.save(&path, &self.stats, list_price) {
+            Ok(()) => self.ui.note(&format!("Receipt written to {}.", path.display())),
+            Err(error) => self.ui.error(&error.to_string()),
+        }
+    }
+
     /// Shows the statistics at the end of a session.
     pub(crate) fn show_final_stats(&mut self) {
         let panel = self.session_panel("Agent powering down. Goodbye!");

@@ -81,7 +81,7 @@ pub(super) fn find(word: &str) -> Option<&'static SlashCommand> {
 
 /// Commands of gemini-cli that need its own services.
 pub(super) const UPSTREAM_ONLY: &[&str] =
-    &["/bug-memory", "/corgi", "/gemma", "/oncall", "/profile", "/setup-github", "/voice"];
+    &["/bug-memory", "/corgi", "/gemma", "/oncall", "/profile", "/voice"];
 
 /// Commands about the screen, the keyboard or the program's own window.
 const TERMINAL_ONLY: &[&str] = &[
@@ -277,6 +277,7 @@ const COMMANDS: &[SlashCommand] = &[
     with(&["/quit", "/exit"], "[--delete]", "End the session (`--delete` to delete it)", &[
         sub(&["--delete"], "Delete the session"),
     ], then!(|f, r, _c| { f.forget = r == "--delete"; CommandOutcome::Quit })),
+    with(&["/receipt"], "[file]", "Show what this session did", &[], done!(|f, r, c| f.receipt(r, c).await)),
     with(&["/restore"], "[name]", "Restore a checkpoint", &[], then!(|f, r, c| f.restore(r, c).await)),
     with(&["/resume"], "[list|save|resume|delete|share]", "Browse and resume earlier sessions", CHATS, then!(|f, r, c| f.chats(r, c).await)),
     plain(&["/rewind"], "Rewind conversation, files or both", done!(|f, _r, c| f.rewind(c).await)),
@@ -286,6 +287,7 @@ const COMMANDS: &[SlashCommand] = &[
         of(&["revoke"], "Revoke a granted right"),
     ], told!(|f, r, _c| f.sandbox(r))),
     plain(&["/settings"], "Show and change settings", then!(|f, _r, _c| f.settings().await)),
+    plain(&["/setup-github"], "Write workflows for GitHub Actions", done!(|f, _r, _c| f.set_up_github().await)),
     plain(&["/shortcuts"], "List keyboard shortcuts", told!(|f, _r, _c| f.shortcuts())),
     with(&["/skills"], "[list|enable|disable|link|reload]", "Manage skills (`/name` activates one)", &[
         sub(&["list"], "List all"),

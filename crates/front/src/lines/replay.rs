@@ -58,6 +58,7 @@ fn finished(id: &str, name: &str, given: Value, outcome: CallOutcome, display: D
         paths: Vec::new(),
         parts: Vec::new(),
         sandbox: None,
+        permit: None,
     }))
 }
 

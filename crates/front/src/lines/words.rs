@@ -150,6 +150,7 @@ mod tests {
             paths: Vec::new(),
             parts: Vec::new(),
             sandbox: None,
+            permit: None,
         };
         assert_eq!(call(&report, &PathDisplay::default()), "Did not write n.txt: cancelled");
         report.outcome = CallOutcome::Succeeded;

@@ -71,7 +71,7 @@ pub struct NewExtension {
 /// The scope to enable or disable in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SwitchScope {
-    /// Enable everywhere, or disable for the user.
+    /// Everywhere.
     Unsaid,
     /// As it was typed.
     User(String),

@@ -36,6 +36,12 @@ fn judge(facts: Facts, retry_after: Option<Duration>) -> Failure {
     let verdict = match facts.code {
         400 if is_key_problem(&facts) => Verdict::never(ModelErrorKind::Auth),
         400 => Verdict::never(overflow(&facts.message).unwrap_or(ModelErrorKind::BadRequest)),
+        403 if facts.reasons().any(|reason| reason == "SERVICE_DISABLED") => Verdict {
+            advice: Some(
+                "\nThe key is valid, but its project does not use this API; enable it there, or use another key.",
+            ),
+            ..Verdict::never(ModelErrorKind::BadRequest)
+        },
         429 | 499 | 503 => quota(&facts, hint),
         code => Verdict::of_status(code),
     };

@@ -7,14 +7,14 @@ use pollux_config::files::{self, FileLock, Mode};
 use pollux_domain::JsonObject;
 
 use super::CredentialError;
-use super::sealed::{self, Key};
 use crate::random;
+use crate::sealed::{self, SealKey};
 
 /// Host and user, and the key that is made of them when it is first needed.
 pub(super) struct Owner {
     pub(super) host: String,
     pub(super) user: String,
-    pub(super) key: OnceLock<Option<Key>>,
+    pub(super) key: OnceLock<Option<SealKey>>,
 }
 
 impl Owner {
@@ -22,8 +22,8 @@ impl Owner {
         Self { host, user, key: OnceLock::new() }
     }
 
-    fn key(&self, path: &Path) -> Result<&Key, CredentialError> {
-        let key = self.key.get_or_init(|| Key::derive(&self.host, &self.user));
+    fn key(&self, path: &Path) -> Result<&SealKey, CredentialError> {
+        let key = self.key.get_or_init(|| SealKey::derive(&self.host, &self.user));
         key.as_ref().ok_or_else(|| CredentialError::Key { path: path.to_owned() })
     }
 }

@@ -123,6 +123,7 @@ fn finished(name: &str, error: Option<(ToolErrorKind, &str)>, display: Display) 
         paths: Vec::new(),
         parts: Vec::new(),
         sandbox: None,
+        permit: None,
     }))
 }
 

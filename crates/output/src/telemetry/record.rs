@@ -31,6 +31,12 @@ pub(super) enum Texts {
     LeftOut,
 }
 
+impl Texts {
+    pub(super) fn when(allowed: bool) -> Self {
+        if allowed { Self::Written } else { Self::LeftOut }
+    }
+}
+
 /// The settings worth recording; no secrets among them.
 #[derive(Debug, Clone, Default)]
 pub struct Configuration {
@@ -176,6 +182,27 @@ pub(super) fn api_response(ended: &RequestEnded, texts: Texts) -> Record {
     });
     Record::new("api_response", format!("API response from {model}. Duration: {took}ms."), attributes)
         .with_text("response_text", texts, || ended.text.clone())
+}
+
+/// The same by OpenTelemetry's conventions for generative models, whose names have no prefix of ours.
+pub(super) fn operation_details(ended: &RequestEnded, texts: Texts) -> Record {
+    let model = ended.model_version.as_deref().unwrap_or(&ended.model);
+    let took = millis(ended.duration);
+    let reason = ended.finish.as_ref().map(|finish| finish.reason.as_str().to_lowercase());
+    let attributes = json!({
+        "gen_ai.operation.name": "generate_content",
+        "gen_ai.request.model": ended.model,
+        "gen_ai.response.model": model,
+        "gen_ai.response.finish_reasons": reason.iter().collect::<Vec<_>>(),
+        "gen_ai.usage.input_tokens": ended.usage.input,
+        "gen_ai.usage.output_tokens": ended.usage.output,
+    });
+    let body = format!("GenAI operation details from {model}. Status: 200. Duration: {took}ms.");
+    let record = Record::new("", body, attributes).with_text("gen_ai.output.messages", texts, || {
+        let parts = [json!({"type": "text", "content": ended.text})];
+        json!([{"finish_reason": reason, "role": "system", "parts": parts}]).to_string()
+    });
+    Record { name: "gen_ai.client.inference.operation.details".to_owned(), ..record }
 }
 
 pub(super) fn api_error(ended: &RequestEnded, error: &ModelError) -> Record {

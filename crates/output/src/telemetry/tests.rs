@@ -23,6 +23,8 @@ fn setup(dir: &Path, texts_allowed: bool) -> Setup {
     Setup {
         outfile: dir.join("sub/telemetry.log"),
         texts_allowed,
+        traces: true,
+        in_lines: false,
         identity: Identity {
             session: "s1".into(),
             installation: None,
@@ -66,6 +68,7 @@ fn call(outcome: CallOutcome) -> Event {
         paths: Vec::new(),
         parts: Vec::new(),
         sandbox: None,
+        permit: None,
     }))
 }
 
@@ -168,6 +171,7 @@ fn a_run_leaves_its_records_in_order() {
             "gemini_cli.api_request",
             "gemini_cli.network_retry_attempt",
             "gemini_cli.api_response",
+            "gen_ai.client.inference.operation.details",
             "gemini_cli.tool_call",
             "gemini_cli.file_operation",
             "gemini_cli.tool_call",
@@ -183,6 +187,9 @@ fn a_run_leaves_its_records_in_order() {
     let response = find(&records, "gemini_cli.api_response");
     assert_eq!(response["attributes"]["model"], "m-x-001");
     assert_eq!(response["attributes"]["total_token_count"], 15);
+    let details = &find(&records, "gen_ai.client.inference.operation.details")["attributes"];
+    assert_eq!(details["gen_ai.response.model"], "m-x-001");
+    assert!(details["gen_ai.output.messages"].as_str().unwrap().contains("\"role\":\"system\""), "{details}");
     let request = find(&records, "gemini_cli.api_request");
     assert!(request["attributes"]["request_text"].as_str().unwrap().contains("do it with"));
 }
@@ -190,7 +197,7 @@ fn a_run_leaves_its_records_in_order() {
 #[test]
 fn texts_are_left_out_unless_allowed() {
     let (text, records) = written(false);
-    for name in ["prompt", "request_text", "response_text", "function_args"] {
+    for name in ["prompt", "request_text", "response_text", "function_args", "gen_ai.output.messages"] {
         assert!(records.iter().all(|record| record["attributes"].get(name).is_none()), "{name}");
     }
     assert!(!text.contains("do it") && !text.contains("the answer") && !text.contains("src/a.rs"));
@@ -231,4 +238,18 @@ fn a_file_that_cannot_be_opened_is_an_error_for_the_caller_to_tell() {
     let mut setup = setup(dir.path(), true);
     setup.outfile = dir.path().to_owned();
     assert!(Exporter::open(setup).is_err());
+}
+
+#[test]
+fn a_log_in_lines_has_one_record_a_line_and_messages_need_traces() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exporter =
+        Exporter::open(Setup { in_lines: true, traces: false, ..setup(dir.path(), true) }).unwrap();
+    events().iter().for_each(|event| exporter.event(event));
+    exporter.finish();
+    let text = std::fs::read_to_string(dir.path().join("sub/telemetry.log")).unwrap();
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(find(&records, "gemini_cli.api_response")["attributes"].get("response_text").is_some());
+    let details = &find(&records, "gen_ai.client.inference.operation.details")["attributes"];
+    assert!(details.get("gen_ai.output.messages").is_none(), "{details}");
 }

@@ -145,6 +145,7 @@ pub(super) const SECRETS: &[&str] = &[
 pub(super) const GEMINI_SECRETS: &[&str] = &[
     ".env",
     "a2a-oauth-tokens.json",
+    "a2a-server-key",
     "a2a-server-token",
     "gemini-credentials.json",
     "google_accounts.json",

@@ -1,7 +1,7 @@
 //! The paths of the workspace, listed in the background and cached.
 //!
 //! The first request starts the walk and is answered repeatedly with the paths known so far until the walk ends. An
-//! outdated list is used until a new walk has ended.
+//! outdated list is used until a new walk has ended. A list made with other folders or ignore files is dropped at once.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pollux_config::groups::FileFiltering;
 use pollux_domain::sync::{Locked as _, SharedLocked as _};
-use pollux_host::{Workspace, list_paths};
+use pollux_host::{Workspace, list_paths, path_list_key};
 use tokio_util::sync::CancellationToken;
 
 use super::fuzzy;
@@ -43,6 +43,8 @@ struct Known {
 #[derive(Default)]
 struct Walk {
     is_under_way: bool,
+    /// The folders and ignore files of the last walk, or of the one under way.
+    key: String,
     /// End and duration of the last walk.
     last: Option<(Instant, Duration)>,
     /// Incremented with every change.
@@ -75,7 +77,12 @@ impl Known {
 impl ProjectPaths {
     /// Starts a walk unless one is running or the list is current; returns the version.
     pub(super) fn refresh(self: &Arc<Self>, workspace: &Arc<Workspace>, filtering: &FileFiltering) -> u64 {
+        let key = path_list_key(workspace, filtering);
         let mut walk = self.walk();
+        if !walk.is_under_way && walk.key != key {
+            *self.known.write_locked() = Known::default();
+            *walk = Walk { key, version: walk.version + 1, ..Walk::default() };
+        }
         let is_fresh = walk.last.is_some_and(|(ended, took)| ended.elapsed() < FRESH.max(took * 10));
         if !walk.is_under_way && !is_fresh {
             let is_first = walk.last.is_none();

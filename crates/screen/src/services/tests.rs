@@ -117,6 +117,19 @@ fn files_of_the_workspace_follow_an_at_sign() {
 }
 
 #[test]
+fn a_changed_ignore_file_counts_for_the_next_answer() {
+    let scene = Scene::new();
+    scene.file("project/.geminiignore", "private/\n");
+    scene.file("project/private/key.txt", "");
+    scene.file("project/plans.md", "");
+    let services = scene.services();
+    assert_eq!(asked(&services, Kind::At, "plans"), ["plans.md"]);
+    scene.file("project/.geminiignore", "plans.md\n");
+    assert!(asked(&services, Kind::At, "plans").is_empty());
+    assert_eq!(asked(&services, Kind::At, "key.txt"), ["private/key.txt"]);
+}
+
+#[test]
 fn commands_follow_a_slash_with_their_words_and_names() {
     let scene = Scene::new();
     scene.file("home/.gemini/commands/git/tidy.toml", "description = \"Tidy up\"\nprompt = \"x\"\n");

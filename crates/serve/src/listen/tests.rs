@@ -1,7 +1,12 @@
 use std::cell::Cell;
 
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::task::LocalSet;
+use tokio_rustls::TlsConnector;
 
 use super::*;
 
@@ -16,7 +21,7 @@ struct Sizes {
 impl Site for Sizes {
     type Caller = bool;
 
-    fn admit(&self, head: &Head) -> Result<bool, Box<Response>> {
+    async fn admit(&self, head: &Head) -> Result<bool, Box<Response>> {
         Ok(head.path != "/public")
     }
 
@@ -101,6 +106,65 @@ async fn an_address_has_a_limited_number_of_connections() {
         while !answer(send(address, "/", 1).await).await.starts_with("HTTP/1.1 200") {
             tokio::task::yield_now().await;
         }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// The certificate and key of this name, as the files of an operator.
+fn install(folder: &std::path::Path, name: &str) -> [std::path::PathBuf; 2] {
+    use std::os::unix::fs::PermissionsExt as _;
+    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    ["pem", "key"].map(|kind| {
+        let place = folder.join(kind);
+        std::fs::copy(fixtures.join(format!("{name}.{kind}")), &place).unwrap();
+        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o600)).unwrap();
+        place
+    })
+}
+
+/// Asks over TLS; gives the answer and the certificate that the server showed.
+async fn ask_over_tls(address: SocketAddr) -> (String, Vec<u8>) {
+    let authority = include_bytes!("../../tests/fixtures/authority.pem");
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = "localhost".try_into().unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let shown = stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
+    stream.write_all(b"GET /public HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut text = Vec::new();
+    let _ = stream.read_to_end(&mut text).await;
+    (String::from_utf8_lossy(&text).into_owned(), shown)
+}
+
+#[tokio::test]
+async fn over_tls_a_new_certificate_is_shown_to_new_connections_and_plain_requests_get_nothing() {
+    let test = async {
+        let dir = tempfile::tempdir().unwrap();
+        let [certificate, key] = install(dir.path(), "first");
+        let identity = Rc::new(TlsIdentity::load(&certificate, &key).unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let site = Rc::new(Sizes { go: CancellationToken::new(), read: Cell::new(0) });
+        site.go.cancel();
+        let serving =
+            serve_tls(listener, Rc::clone(&identity), Rc::clone(&site), limits(), CancellationToken::new());
+        tokio::task::spawn_local(serving);
+        let (text, first) = ask_over_tls(address).await;
+        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+        let plain = answer(send(address, "/public", 0).await).await;
+        assert!(!plain.contains("HTTP"), "{plain}");
+        install(dir.path(), "second");
+        assert!(identity.reload_if_changed().unwrap());
+        let (text, second) = ask_over_tls(address).await;
+        assert!(text.starts_with("HTTP/1.1 200") && first != second, "{text}");
+        assert_eq!(site.read.get(), 2);
     };
     LocalSet::new().run_until(test).await;
 }

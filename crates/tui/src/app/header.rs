@@ -16,6 +16,8 @@ pub struct Header {
     pub sign_in: String,
     /// Whether the project has a context file; otherwise a tip says how to make one.
     pub has_context: bool,
+    /// The tips were shown often enough.
+    pub knows_tips: bool,
     /// Problems found at start.
     pub notes: Vec<String>,
 }
@@ -44,7 +46,7 @@ impl Header {
             let text = Span::styled(one_line(&self.sign_in), theme.secondary());
             lines.extend(wrap(&[text], width, &Margin::default()));
         }
-        if show.tips {
+        if show.tips && !self.knows_tips {
             lines.push(Line::default());
             lines.extend(
                 self.tips()
@@ -59,7 +61,8 @@ impl Header {
         lines
     }
 
-    fn tips(&self) -> Vec<String> {
+    /// The heading and the tips, a line each.
+    pub fn tips(&self) -> Vec<String> {
         let mut tips = vec![
             "Ask a question or describe a task. @ adds files, ! runs a shell command.".to_owned(),
             "/help lists all commands.".to_owned(),

@@ -10,7 +10,7 @@ use super::buffer::{Buffer, Pos};
 use super::completion::escape_reference;
 use super::folds::lines;
 use super::input::{QUICK, is_line_feed, is_within, typed_char};
-use super::{Composer, Expanded, Reaction, Toast, VimMode};
+use super::{Composer, Expanded, Pastes, Reaction, Toast, VimMode};
 
 /// As many text keys in one read are a paste.
 const BURST: usize = 16;
@@ -143,7 +143,10 @@ impl Composer {
             let text: String = ahead.iter().map_while(pasted_char).collect();
             let count = text.chars().count();
             let goes_on = self.burst.as_ref().is_some_and(|burst| burst.goes_on(&self.buffer, now));
-            if count >= BURST || (goes_on && count > 0) {
+            let begins = count >= BURST && (self.reads_speed() || text.trim_end().contains(['\r', '\n']));
+            if begins || (goes_on && count > 0) {
+                // The terminal does not mark pastes after all.
+                self.conditions.pastes = Pastes::Unmarked;
                 reactions.push((*first, self.burst(&text, goes_on, now)));
                 rest = rest.get(count..).unwrap_or_default();
             } else {
@@ -154,8 +157,14 @@ impl Composer {
         reactions
     }
 
-    pub(super) fn may_burst(&self) -> bool {
-        !self.conditions.paste_safe && self.search.is_none() && self.vim_mode() != Some(VimMode::Normal)
+    fn may_burst(&self) -> bool {
+        let may_be_unmarked = self.conditions.pastes != Pastes::Marked;
+        may_be_unmarked && self.search.is_none() && self.vim_mode() != Some(VimMode::Normal)
+    }
+
+    /// Whether the speed of keys tells pasted text from typed text.
+    pub(super) fn reads_speed(&self) -> bool {
+        self.conditions.pastes == Pastes::Unmarked && self.may_burst()
     }
 
     fn burst(&mut self, text: &str, goes_on: bool, now: Instant) -> Reaction {

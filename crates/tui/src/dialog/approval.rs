@@ -184,7 +184,10 @@ impl Approval {
         }
         match &self.instead {
             Some(text) => {
-                let asked = Span::styled("What to do instead? (empty to cancel) ", room.theme.text());
+                let asked = Span::styled(
+                    "Cancelled. What to do instead? (empty to end the turn) ",
+                    room.theme.text(),
+                );
                 let written = Span::styled(format!("{}▏", visible(text)), room.theme.accent());
                 tail.extend(wrap(&[asked, written], room.width, &Margin::default()));
             }

@@ -42,6 +42,7 @@ fn finished(id: &str, outcome: CallOutcome, display: Display) -> Event {
         paths: Vec::new(),
         parts: Vec::new(),
         sandbox: None,
+        permit: None,
     }))
 }
 

@@ -106,6 +106,27 @@ async fn a_renewal_that_succeeds_slowly_keeps_the_lease() {
 }
 
 #[tokio::test]
+async fn a_batch_whose_write_seemed_to_fail_is_not_taken_for_one_of_another_server() {
+    let test = async {
+        let a = Machine::new(&ServeOptions::default());
+        let (task, holding) = a.service.create(Record::new("t", "c", "local")).await.unwrap();
+        a.blobs.rule(|operation, key| match operation == "put" && key.contains("/events/") {
+            true => Fault::FailAfterwards,
+            false => Fault::None,
+        });
+        a.service.publish(&task, working(&a.service));
+        assert!(a.service.flush(&task, &holding).await.is_err());
+        a.service.publish(&task, working(&a.service));
+        a.blobs.rule(|_, _| Fault::None);
+        a.service.flush(&task, &holding).await.unwrap();
+        assert!(!holding.is_over());
+        let b = a.other(&ServeOptions::default());
+        assert_eq!(b.task(&json!("t")).await.last(), task.last(), "both updates are there");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
 async fn a_command_for_a_lost_task_starts_no_session() {
     let test = async {
         let a = Machine::new(&ServeOptions::default());

@@ -10,7 +10,8 @@ use tokio::task::LocalSet;
 use tokio::time::timeout;
 
 use crate::error::ErrorKind;
-use crate::operations::{CallManner, call};
+use crate::manner::CallManner;
+use crate::operations::call;
 use crate::options::ServeOptions;
 use crate::store::{ListQuery, waiting_message};
 use crate::testing::{Fault, Machine, caller, message, runs, says, until};

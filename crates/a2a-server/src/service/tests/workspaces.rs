@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::LocalSet;
 
 use crate::options::ServeOptions;
@@ -61,11 +63,41 @@ async fn work_that_could_not_be_stored_stays_and_is_stored_later() {
 }
 
 #[tokio::test]
+async fn what_a_store_did_not_take_while_it_was_away_is_stored_when_it_is_back() {
+    let test = async {
+        let a = Machine::new(&ServeOptions::default());
+        let left = AtomicUsize::new(1);
+        a.blobs.rule(move |operation, key| {
+            let is_session = operation == "put" && key.contains("/session/");
+            let fails = is_session && left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
+            if fails { Fault::Fail } else { Fault::None }
+        });
+        let first = turn(&a, "one", None, "echo 1 > one").await;
+        let id = first["id"].clone();
+        assert!(said(&first).starts_with("one|Warning"), "{first}");
+        let b = a.other(&ServeOptions::default());
+        let second = turn(&b, "two", Some(&id), "cat one > two").await;
+        assert_eq!(said(&second), "two");
+        assert_eq!(fs::read_to_string(b.workspace(&*b.task(&id).await).join("two")).unwrap(), "1\n");
+        let chats = pollux_session_text(b.home());
+        assert!(chats.iter().any(|text| text.contains("one") && text.contains("two")), "{chats:?}");
+        // A server that died before that leaves a task that can go on without its conversation.
+        a.blobs.rule(|operation, key| match operation == "put" && key.contains("/session/") {
+            true => Fault::Fail,
+            false => Fault::None,
+        });
+        let lost = turn(&a, "three", None, "true").await["id"].clone();
+        assert_eq!(said(&turn(&b, "four", Some(&lost), "true").await), "four");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
 async fn a_conversation_that_could_not_be_stored_goes_on_here() {
     let test = async {
         let a = Machine::new(&ServeOptions::default());
         let id = turn(&a, "one", None, "true").await["id"].clone();
-        a.blobs.rule(|operation, key| match operation == "put" && key.contains("/session-") {
+        a.blobs.rule(|operation, key| match operation == "put" && key.contains("/session/") {
             true => Fault::Fail,
             false => Fault::None,
         });
@@ -96,6 +128,28 @@ fn pollux_session_text(home: &std::path::Path) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn a_task_keeps_no_objects_of_earlier_turns() {
+    let test = async {
+        let a = Machine::new(&ServeOptions::default());
+        let id = turn(&a, "0", None, "echo 0 > file").await["id"].clone();
+        for number in 1..6 {
+            turn(&a, &number.to_string(), Some(&id), &format!("echo {number} > file")).await;
+        }
+        let task = a.task(&id).await;
+        let (pieces, archive) = task.read(|record| (record.session_pieces.len(), record.archive.clone()));
+        let objects = a.objects(&format!("tasks/{}/", task.id)).await;
+        let count = |part: &str| objects.iter().filter(|name| name.contains(part)).count();
+        assert_eq!((count("/session/"), count("/workspace-")), (pieces, 1), "{objects:?}");
+        assert!(objects.iter().any(|name| name.ends_with(archive.as_deref().unwrap())), "{objects:?}");
+        // What is left is enough for another server.
+        let b = a.other(&ServeOptions::default());
+        assert_eq!(said(&turn(&b, "last", Some(&id), "cat file > copy").await), "last");
+        assert_eq!(fs::read_to_string(b.workspace(&*b.task(&id).await).join("copy")).unwrap(), "5\n");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
 async fn changes_after_a_rest_point_are_not_reverted() {
     let test = async {
         let a = Machine::new(&ServeOptions::default());
@@ -104,6 +158,30 @@ async fn changes_after_a_rest_point_are_not_reverted() {
         fs::write(folder.join("later"), "by a process in the background").unwrap();
         turn(&a, "two", Some(&id), "cp later copy").await;
         assert!(folder.join("copy").exists());
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_task_of_upstream_goes_on_with_the_workspace_that_it_stored() {
+    let test = async {
+        let a = Machine::new(&ServeOptions::default());
+        // Written by its store (0.25.2). The path is one of another machine.
+        for id in ["full", "empty"] {
+            let metadata = include_bytes!("upstream/metadata.tar.gz");
+            a.put(&format!("tasks/{id}/metadata.tar.gz"), metadata).await;
+        }
+        a.put("tasks/full/workspace.tar.gz", include_bytes!("upstream/workspace.tar.gz")).await;
+        for id in ["full", "empty"] {
+            a.script(&[says(id)]);
+            let answer = a.send(message(id, Some(&json!(id)))).await.unwrap();
+            assert_eq!(said(&answer), id, "{answer}");
+        }
+        let folder = |id: &str| a.home().join("workspaces/local").join(id);
+        assert_eq!(fs::read_to_string(folder("full").join("one")).unwrap(), "1");
+        assert_eq!(fs::read_dir(folder("empty")).unwrap().count(), 0);
+        let mode = fs::metadata(folder("full").join("src/run.sh")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o755);
     };
     LocalSet::new().run_until(test).await;
 }

@@ -37,7 +37,8 @@ fn a_command_of_the_model_gets_an_answer() {
     let ask = shell("read -p 'Your name? ' name; echo \"hello, $name\"");
     let scene = Scene::new([ask, reply().text("greeted")]);
     let screen = open(&scene, &["--yolo"]);
-    screen.say("greet").expect("Your name?").expect(HINT).key("Tab").expect(FOCUSED);
+    // The output and not the command, whose text has the question too.
+    screen.say("greet").expect("│ Your name?").expect(HINT).key("Tab").expect(FOCUSED);
     screen.type_text("Ada").expect("Your name? Ada").key("Enter").expect("✦ greeted");
     rest(&screen);
     let text = quit(screen);

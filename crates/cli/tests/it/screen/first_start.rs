@@ -4,7 +4,7 @@ use pollux_test_support::{Reply, Screen, TestHome, reply};
 use serde_json::json;
 
 use super::{PLACEHOLDER, quit};
-use crate::scene::{MODEL, Scene};
+use crate::scene::{MODEL, Scene, until};
 
 const KEY: &str = "AIzaSyEnteredAtTheFirstStart123456789ab";
 const OTHER_KEY: &str = "AIzaSyAnotherOneOfTheSameLength12345678";
@@ -52,6 +52,31 @@ fn a_key_is_checked_and_stored() {
     quit(screen);
     assert_eq!(scene.server.request(0).path, "/v1beta/models");
     assert_eq!((key_of(&scene, 0).as_str(), key_of(&scene, 1).as_str()), (KEY, KEY));
+}
+
+/// The counts of texts in `state.json`.
+fn counts(scene: &Scene) -> Vec<u64> {
+    let text = std::fs::read_to_string(scene.home.gemini_dir().join("state.json")).unwrap_or_default();
+    let state: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let counts = state["defaultBannerShownCount"].as_object().cloned().unwrap_or_default();
+    counts.values().filter_map(serde_json::Value::as_u64).collect()
+}
+
+#[test]
+fn tips_are_counted_and_no_longer_shown_to_those_who_know_them() {
+    let scene = Scene::new([]);
+    let screen = super::open(&scene, &[]);
+    screen.expect("Tips for getting started");
+    until("the tips are counted", || counts(&scene) == [1]);
+    quit(screen);
+    let file = scene.home.gemini_dir().join("state.json");
+    let state = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, state.replace(": 1", ": 10")).unwrap();
+    let screen = super::open(&scene, &[]);
+    screen.expect(PLACEHOLDER);
+    assert!(!screen.text().contains("Tips for getting started"), "{}", screen.text());
+    quit(screen);
+    assert_eq!(counts(&scene), [10]);
 }
 
 #[test]

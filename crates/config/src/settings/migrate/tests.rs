@@ -120,6 +120,7 @@ fn later_renames_follow_their_rules() {
             json!({"tools": {"sandbox": {"enabled": true, "type": "docker"}}}),
         ),
         (json!({"editor": "vim"}), json!({"general": {"preferredEditor": "vim"}})),
+        (json!({"theme": "light", "editor": "none"}), json!({"ui": {"theme": "light"}})),
         (json!({"modelName": "m"}), json!({"model": {"name": "m"}})),
         (json!({"apiKey": "$K", "modelName": "m"}), json!({"model": {"name": "m"}, "api": {"key": "$K"}})),
     ] {

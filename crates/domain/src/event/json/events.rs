@@ -9,12 +9,13 @@ use crate::editor::EditorStatus;
 use crate::event::{
     Activity, ActivityError, ActivityKind, Asked, BackgroundCommand, CallDecision, CallFailure, CallOutcome,
     CallReport, CallRequest, Compressed, CompressionStatus, ConversationView, Discarded, Event,
-    ExplainedCall, HookReport, Location, ModelFallback, NoticeCode, Op, OpResult, PromptView, Refusal,
-    RefusalCode, RequestEnded, RequestSent, Severity, ShellReport, SummaryView, Thought, TurnEnd,
+    ExplainedCall, HookReport, Location, ModelFallback, NoticeCode, Op, OpResult, Permit, PromptView,
+    Refusal, RefusalCode, RequestEnded, RequestSent, Severity, ShellReport, SummaryView, Thought, TurnEnd,
     WaitingPrompt,
 };
 
 variants! {
+    Permit { Rule { name, tier, source, line }, Mode(mode), User(front) }
     Op {
         Prompt { parts, typed },
         Steer { parts, typed },
@@ -126,7 +127,7 @@ fields! {
     Location { path, line }
     CallReport {
         call, name, kind, args, outcome, display, lines, duration, decision, answer, prompt_id, paths, parts,
-        sandbox
+        sandbox, permit
     }
     CallFailure { kind, message, run }
     ShellReport { call, command, output, ending }

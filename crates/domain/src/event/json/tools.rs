@@ -53,7 +53,7 @@ fields! {
     Grant { right, scope, by }
     Denial { kind, target, port, strength, rule }
     TripwireHit { path, action }
-    SandboxReport { level, mode, network, denials, requested, granted, rerun, tripwire }
+    SandboxReport { level, mode, network, denials, requested, granted, rerun, tripwire, hosts }
 }
 
 words! {

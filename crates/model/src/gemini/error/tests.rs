@@ -49,6 +49,7 @@ fn cases() -> Vec<Case> {
         ("wrong key", 400, api(400, "x", json!([info("API_KEY_INVALID", "g")])), None, Auth, NEVER),
         ("wrong key by text", 400, api(400, "API key not valid. Pass", json!([])), None, Auth, NEVER),
         ("401", 401, api(401, "who", json!([])), None, Auth, NEVER),
+        ("API off", 403, api(403, "no", json!([info("SERVICE_DISABLED", "g")])), None, BadRequest, NEVER),
         ("403", 403, api(403, "no", json!([info("VALIDATION_REQUIRED", cloud)])), None, Auth, NEVER),
         ("404", 404, api(404, "no model", json!([])), None, NotFound, NEVER),
         ("413", 413, "too large".into(), None, BadRequest, NEVER),

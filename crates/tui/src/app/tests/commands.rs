@@ -63,6 +63,7 @@ fn ended(text: &str) -> Event {
         paths: Vec::new(),
         parts: Vec::new(),
         sandbox: None,
+        permit: None,
     }))
 }
 

@@ -37,6 +37,7 @@ fn report(text: &str, display: Display) -> Event {
         paths: Vec::new(),
         parts: Vec::new(),
         sandbox: None,
+        permit: None,
     }))
 }
 

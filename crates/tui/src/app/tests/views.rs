@@ -60,6 +60,7 @@ pub(super) fn ended(id: &str, name: &str, outcome: CallOutcome, display: Display
         paths: Vec::new(),
         parts: Vec::new(),
         sandbox: None,
+        permit: None,
     }
 }
 
