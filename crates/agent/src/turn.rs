@@ -20,7 +20,7 @@ use pollux_session::{CallRecord, ReplyRecord, UserSource, new_message_id};
 use tokio_util::sync::CancellationToken;
 
 use self::after_agent::after_agent;
-use self::batch::run_calls;
+use self::batch::{Caller, run_calls};
 use self::next::Next;
 use crate::call::{Ready, RequestedCall};
 use crate::calls;
@@ -152,7 +152,7 @@ pub(crate) async fn run_tool(
         tell_call(&session.emitter, ready).await;
     }
     let length = session.conversation.history.len();
-    let next = run_calls(session, ready, &prompt_id, None, cancel).await;
+    let next = run_calls(session, Caller::FrontEnd, ready, &prompt_id, None, cancel).await;
     session.conversation.history.truncate(length);
     match next {
         Next::Continue => TurnEnd::Finished(None),
@@ -302,7 +302,7 @@ async fn commit(
     }
     // A refused call has no result of its own; it must not hide the loop from the next look.
     let watch = if looping { None } else { Some(guard) };
-    let end = run_calls(session, ready, prompt_id, watch, cancel).await;
+    let end = run_calls(session, Caller::Model, ready, prompt_id, watch, cancel).await;
     if let (Next::Continue, Some(run)) = (&end, &session.emitter.subagent)
         && let Some(end) = run.goal.weigh(&calls)
     {

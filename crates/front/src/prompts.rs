@@ -278,10 +278,7 @@ impl Front<'_, '_> {
         op: Op,
         conversation: &mut pollux_host::Conversation,
     ) -> Result<ControlFlow<()>, Failure> {
-        let sandbox = conversation.sandbox.clone();
-        let services = Arc::clone(&conversation.services);
-        let mut running = RunningTurn::new(self, sandbox, services);
-        let mut turned = match conversation.turn(op, &mut running).await {
+        let mut turned = match self.follow_turn(op, conversation).await {
             // The session goes on; only this prompt was refused.
             Err(failure) if conversation.is_remote() => {
                 self.ui.error(&failure.message());
@@ -299,11 +296,21 @@ impl Front<'_, '_> {
                 self.offer_fix(&end).await;
                 return Ok(ControlFlow::Continue(()));
             };
-            let sandbox = conversation.sandbox.clone();
-            let services = Arc::clone(&conversation.services);
-            let mut running = RunningTurn::new(self, sandbox, services);
-            turned = conversation.turn(op, &mut running).await?;
+            turned = self.follow_turn(op, conversation).await?;
         }
+    }
+
+    async fn follow_turn(
+        &mut self,
+        op: Op,
+        conversation: &mut pollux_host::Conversation,
+    ) -> Result<Turned, Failure> {
+        let sandbox = conversation.sandbox.clone();
+        let services = Arc::clone(&conversation.services);
+        let mut running = RunningTurn::new(self, sandbox, services);
+        let turned = conversation.turn(op, &mut running).await;
+        running.end();
+        turned
     }
 
     /// Another mode may have another sandbox.

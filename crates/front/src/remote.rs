@@ -111,7 +111,9 @@ impl Front<'_, '_> {
         if let Some(first) = first {
             running.event(first).await;
         }
-        match conversation.join_turn(&mut running).await {
+        let turned = conversation.join_turn(&mut running).await;
+        running.end();
+        match turned {
             Ok(Turned::Leaving) => Ok(ControlFlow::Break(())),
             // The connection is closed: there is nothing more to come.
             Ok(Turned::Ended(_)) | Err(_) => Ok(ControlFlow::Continue(())),

@@ -36,6 +36,13 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
         Self { front, sandbox, shell: None, services, steering }
     }
 
+    /// The turn has ended: a prompt that did not reach the queue of the session is the next one, and is answered then.
+    pub(super) fn end(self) {
+        for (id, typed) in self.steering.into_prompts() {
+            self.front.ui.defer(Input::Queue(id, Box::new(typed)));
+        }
+    }
+
     async fn take(&mut self, event: &Event) -> Option<TurnRequest> {
         self.front.take(event);
         self.front.follow(event, &self.sandbox);

@@ -216,8 +216,9 @@ impl Conversation {
 
     /// Runs an operation that starts a turn or a shell command until it ends.
     pub async fn turn(&mut self, op: Op, front: &mut dyn TurnFront) -> Result<Turned, Failure> {
-        // Another front end's turn may come first, and prompts that wait.
-        let waits = matches!(op, Op::Prompt { .. });
+        // Another front end's turn may come first, and prompts that wait. A session of this process acknowledges every
+        // operation before its work; over a connection, only prompts are sure to be answered when it breaks.
+        let waits = matches!(op, Op::Prompt { .. }) || !self.is_remote();
         let asked = self.ask(op).map_err(|_| gone())?;
         self.follow(Some(asked), waits, front).await
     }

@@ -116,8 +116,9 @@ mod tests {
             of("output.HOST_CALL")["required"],
             json!(["type", "callId", "name", "args", "timestamp"])
         );
+        assert_eq!(of("input.call")["required"], json!(["type", "name"]));
         assert_eq!(of("input.message")["properties"]["when"]["enum"], json!(["now", "queue"]));
-        assert_eq!(schema["$defs"]["input"]["oneOf"].as_array().unwrap().len(), 11);
+        assert_eq!(schema["$defs"]["input"]["oneOf"].as_array().unwrap().len(), 12);
     }
 
     #[test]

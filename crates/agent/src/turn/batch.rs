@@ -28,9 +28,18 @@ const AFTER_FATAL: &str = "Not run: an earlier call failed in a way that ends th
 
 const AFTER_STOP: &str = "Not run: a hook stopped the agent.";
 
+/// Who wants the calls and gets their answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caller {
+    Model,
+    /// A front end; the model does not see the answers.
+    FrontEnd,
+}
+
 /// Runs calls in their order and keeps every answer.
 pub(super) async fn run_calls(
     session: &mut Session,
+    caller: Caller,
     ready: Vec<Ready>,
     prompt_id: &str,
     mut guard: Option<&mut LoopGuard>,
@@ -70,7 +79,7 @@ pub(super) async fn run_calls(
         keep_after(&session.services, &session.emitter, &finished).await;
         for mut done in after_tools(session, finished, cancel).await {
             left -= 1;
-            let answer = answer_for(session, &done).await;
+            let answer = answer_for(session, caller, &done).await;
             if let Some(guard) = &mut guard {
                 guard.result(left, &answer::fingerprint(&answer.parts));
             }
@@ -132,8 +141,12 @@ pub(super) async fn run_calls(
     }
 }
 
-async fn answer_for(session: &mut Session, done: &Finished) -> CallAnswer {
-    let context = context_near(session, done);
+async fn answer_for(session: &mut Session, caller: Caller, done: &Finished) -> CallAnswer {
+    // Each context file comes once: the model still has to get it.
+    let context = match caller {
+        Caller::Model => context_near(session, done),
+        Caller::FrontEnd => None,
+    };
     for warning in session.context.take_warnings() {
         session.notice(Severity::Warning, NoticeCode::ContextFile, warning).await;
     }

@@ -208,6 +208,26 @@ async fn context_near_a_file_comes_with_the_first_look_at_it() {
 }
 
 #[tokio::test]
+async fn a_call_of_a_front_end_leaves_the_context_near_a_file_to_the_model() {
+    let options = Options::default();
+    let work = options.dir.path().join("work/src");
+    std::fs::create_dir_all(&work).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
+    std::fs::write(work.join("GEMINI.md"), "use tabs here").unwrap();
+    let read = tool("read_file", ToolKind::Read, Effect::Read(vec![work.join("a.rs")]), |_, _| {
+        Box::pin(async { ToolOutcome::text("code", Display::Nothing) })
+    });
+    let lines = vec![calls(&[("read_file", json!({}))]), says("ok")];
+    let mut scene = Scene::with(Options { lines, tools: vec![read], ..options });
+    scene.ask(Op::RunTool { name: "read_file".to_owned(), args: Default::default() }).await;
+    assert!(matches!(scene.end().await, TurnEnd::Finished(_)));
+    assert!(scene.events.iter().any(|event| matches!(event, Event::CallFinished(_))));
+    scene.prompt("go").await;
+    let answer = scene.answers(1)[0]["output"].as_str().unwrap().to_owned();
+    assert!(answer.contains("use tabs here"), "{answer}");
+}
+
+#[tokio::test]
 async fn duplicate_call_ids_of_a_model_get_distinct_answers() {
     let call = |n: u64| {
         let args = json!({"n": n}).as_object().unwrap().clone();
