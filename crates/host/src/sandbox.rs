@@ -330,9 +330,6 @@ pub(crate) fn container_asked(loaded: &Loaded) -> Result<Option<(SandboxRequest,
 /// What a sandbox of commands would be asked for, whether or not one is in use.
 pub fn sandbox_request(loaded: &Loaded) -> Result<SandboxRequest, Failure> {
     let wish = asked(loaded);
-    // Commands must not see conversations; what covers them needs the folder. In a home that cannot be written there will
-    // be none.
-    let _ = files::create_folder(&loaded.home.tmp_dir(), Mode::Private);
     let mut request = request(loaded, level_asked(loaded)?)?;
     let (profile, network, _) = modes(loaded, wish, ApprovalMode::Default);
     add_container(&mut request, loaded, network)?;
@@ -417,6 +414,9 @@ fn modes(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> (Profile, Netwo
 }
 
 fn options(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> Result<RightsOptions, Failure> {
+    // Commands must not see conversations; what covers them needs the folder. In a home that cannot be written there will
+    // be none.
+    let _ = files::create_folder(&loaded.home.tmp_dir(), Mode::Private);
     let mut request = request(loaded, level_asked(loaded)?)?;
     let (profile, network, network_is_default) = modes(loaded, wish, approval);
     add_container(&mut request, loaded, network)?;

@@ -14,6 +14,8 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 /// How long something may take to appear; generous, because a test machine may be busy.
 const LIMIT: Duration = Duration::from_secs(30);
+/// No user presses Enter in the same moment as the key before it.
+const BREATH: Duration = Duration::from_millis(35);
 /// The text of a prompt while it accepts no key.
 const PAUSE: &str = "pause to answer";
 /// Lines that the emulator keeps above its window.
@@ -163,6 +165,9 @@ impl Screen {
 
     /// Presses a key: a letter, `Enter`, `Esc`, `Tab`, `Up`, or one of them with `Ctrl+`, `Alt+` or `Shift+`.
     pub fn key(&self, name: &str) -> &Self {
+        if name == "Enter" {
+            std::thread::sleep(BREATH);
+        }
         self.heed_question();
         self.send(&bytes_of(name))
     }

@@ -116,8 +116,6 @@ impl Toast {
 pub enum Pastes {
     /// Marked as such: Enter always sends.
     Marked,
-    /// Very likely marked: only keys of one read with text after a line end are a paste.
-    Presumed,
     /// As keys: what arrives quickly is a paste.
     #[default]
     Unmarked,

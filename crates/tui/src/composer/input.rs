@@ -18,7 +18,7 @@ impl Composer {
         }
         let is_quick = is_within(self.taps.text, QUICK, now);
         self.taps.text = typed_char(&event).map(|_| now);
-        if is_quick && self.reads_speed() && is_plain(&event, KeyCode::Enter) && !self.buffer.is_blank() {
+        if is_quick && self.may_burst() && is_plain(&event, KeyCode::Enter) && !self.buffer.is_blank() {
             return self.quick_enter(now);
         }
         if is_line_feed(&event) && is_within(self.taps.line_end.take(), QUICK, now) {

@@ -143,10 +143,7 @@ impl Composer {
             let text: String = ahead.iter().map_while(pasted_char).collect();
             let count = text.chars().count();
             let goes_on = self.burst.as_ref().is_some_and(|burst| burst.goes_on(&self.buffer, now));
-            let begins = count >= BURST && (self.reads_speed() || text.trim_end().contains(['\r', '\n']));
-            if begins || (goes_on && count > 0) {
-                // The terminal does not mark pastes after all.
-                self.conditions.pastes = Pastes::Unmarked;
+            if count >= BURST || (goes_on && count > 0) {
                 reactions.push((*first, self.burst(&text, goes_on, now)));
                 rest = rest.get(count..).unwrap_or_default();
             } else {
@@ -157,14 +154,10 @@ impl Composer {
         reactions
     }
 
-    fn may_burst(&self) -> bool {
-        let may_be_unmarked = self.conditions.pastes != Pastes::Marked;
-        may_be_unmarked && self.search.is_none() && self.vim_mode() != Some(VimMode::Normal)
-    }
-
     /// Whether the speed of keys tells pasted text from typed text.
-    pub(super) fn reads_speed(&self) -> bool {
-        self.conditions.pastes == Pastes::Unmarked && self.may_burst()
+    pub(super) fn may_burst(&self) -> bool {
+        let is_unmarked = self.conditions.pastes == Pastes::Unmarked;
+        is_unmarked && self.search.is_none() && self.vim_mode() != Some(VimMode::Normal)
     }
 
     fn burst(&mut self, text: &str, goes_on: bool, now: Instant) -> Reaction {

@@ -124,23 +124,10 @@ fn line_ends_that_come_as_two_keys_are_one() {
 
 #[test]
 fn a_terminal_that_marks_pastes_sends_at_once() {
-    for pastes in [Pastes::Marked, Pastes::Presumed] {
-        let mut harness = ComposerHarness::new();
-        harness.composer.conditions.pastes = pastes;
-        let reactions = harness.keys(&events("a prompt that is typed ahead<Enter>"), harness.now);
-        assert!(matches!(reactions.last(), Some(Reaction::Submit(_))), "{pastes:?}");
-    }
-}
-
-#[test]
-fn a_terminal_that_was_thought_to_mark_pastes_is_found_out() {
     let mut harness = ComposerHarness::new();
-    harness.composer.conditions.pastes = Pastes::Presumed;
-    let reactions = harness.keys(&events("first line of it<Enter>second"), harness.now);
-    assert_eq!(reactions, [Reaction::Changed]);
-    harness.composer.keys(&events("<Enter>third"), harness.now + Duration::from_millis(20));
-    assert_eq!(harness.marked(), "first line of it\nsecond\nthird|");
-    assert_eq!(harness.composer.conditions.pastes, Pastes::Unmarked);
+    harness.composer.conditions.pastes = Pastes::Marked;
+    let reactions = harness.keys(&events("a prompt that is typed ahead<Enter>and more"), harness.now);
+    assert!(reactions.iter().any(|reaction| matches!(reaction, Reaction::Submit(_))), "{reactions:?}");
 }
 
 #[test]
