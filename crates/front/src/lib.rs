@@ -7,7 +7,6 @@
 pub mod choice;
 mod clipboard;
 mod commands;
-pub mod editors;
 pub mod front_end;
 pub mod input;
 mod lines;
@@ -48,6 +47,7 @@ pub use self::commands::{
     setting_has_effect, settings_without_effect, slash_commands,
 };
 pub use self::presentation::{early_style, is_on, open_telemetry, path_display, stderr_colour, style};
+pub use pollux_host::external_editors as editors;
 
 /// Runs a conversation until the person leaves.
 pub fn run(

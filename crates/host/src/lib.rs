@@ -24,6 +24,7 @@ pub mod editor;
 pub mod extension_set;
 mod extension_updates;
 pub mod extensions;
+pub mod external_editors;
 mod found_extensions;
 mod gguf;
 mod github_workflows;

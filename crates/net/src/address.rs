@@ -65,6 +65,16 @@ fn host_text(host: &str) -> String {
     host.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase()
 }
 
+/// Host and port of a server's address; `http` if it names no scheme.
+pub fn host_and_port(address: &str) -> Option<(String, u16)> {
+    let url = match address.contains("://") {
+        true => Url::parse(address),
+        false => Url::parse(&format!("http://{address}")),
+    };
+    let url = url.ok()?;
+    Some((host_text(url.host_str()?), url.port_or_known_default()?))
+}
+
 /// Checks a parsed URL; a host name must be checked again after resolution.
 pub fn judge(url: &Url, allowed: &AllowedHosts) -> Result<Host, Refusal> {
     if !matches!(url.scheme(), "http" | "https") {

@@ -26,6 +26,21 @@ pub struct NewSession {
     pub now: Timestamp,
 }
 
+#[cfg(test)]
+impl NewSession {
+    /// A session for tests, in this folder.
+    pub(crate) fn of_test(folder: &std::path::Path, format: SessionFormat, now: Timestamp) -> Self {
+        Self {
+            id: SessionId::from_file("11111111-2222-3333-4444-555555555555"),
+            project_hash: "abc".into(),
+            chats_dir: folder.to_path_buf(),
+            format,
+            kind: SessionKind::Main,
+            now,
+        }
+    }
+}
+
 /// A reply of the model, complete and valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplyRecord {

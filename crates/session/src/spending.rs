@@ -40,12 +40,11 @@ pub fn spending(session: &StoredSession) -> Spending {
 mod tests {
     use pollux_domain::content::Part;
     use pollux_domain::event::Severity;
-    use pollux_domain::id::SessionId;
     use pollux_domain::model::MicroUsd;
     use pollux_domain::time::Timestamp;
 
     use super::*;
-    use crate::{NewSession, Recorder, ReplyRecord, SessionFormat, SessionKind, load};
+    use crate::{NewSession, Recorder, ReplyRecord, SessionFormat, load};
 
     fn reply(input: u64) -> ReplyRecord {
         ReplyRecord {
@@ -63,15 +62,7 @@ mod tests {
         for format in [SessionFormat::Json, SessionFormat::Jsonl] {
             let dir = tempfile::tempdir().unwrap();
             let now = Timestamp::from_millis(1_770_000_000_000);
-            let mut recorder = Recorder::create(NewSession {
-                id: SessionId::from_file("11111111-2222-3333-4444-555555555555"),
-                project_hash: "abc".into(),
-                chats_dir: dir.path().to_path_buf(),
-                format,
-                kind: SessionKind::Main,
-                now,
-            })
-            .unwrap();
+            let mut recorder = Recorder::create(NewSession::of_test(dir.path(), format, now)).unwrap();
             recorder.user(&[Part::text("hi")], None, now).unwrap();
             recorder.reply(&reply(7), now).unwrap();
             let read = |recorder: &Recorder| spending(&load(recorder.path().unwrap()).unwrap());

@@ -190,13 +190,11 @@ mod tests {
     use super::*;
     use pollux_config::files::{self, Mode};
 
-    use crate::{
-        CallRecord, CallResult, NewSession, Recorder, ReplyRecord, SessionFormat, SessionKind, load,
-    };
+    use crate::{CallRecord, CallResult, NewSession, Recorder, ReplyRecord, SessionFormat, load};
     use pollux_domain::JsonObject;
     use pollux_domain::content::Part;
     use pollux_domain::event::CallStatus;
-    use pollux_domain::id::{CallId, SessionId};
+    use pollux_domain::id::CallId;
     use pollux_domain::time::Timestamp;
     use pollux_domain::tool::Display;
 
@@ -205,15 +203,7 @@ mod tests {
         for format in [SessionFormat::Json, SessionFormat::Jsonl] {
             let dir = tempfile::tempdir().unwrap();
             let now = Timestamp::from_millis(1_770_000_000_000);
-            let mut recorder = Recorder::create(NewSession {
-                id: SessionId::from_file("11111111-2222-3333-4444-555555555555"),
-                project_hash: "abc".into(),
-                chats_dir: dir.path().to_path_buf(),
-                format,
-                kind: SessionKind::Main,
-                now,
-            })
-            .unwrap();
+            let mut recorder = Recorder::create(NewSession::of_test(dir.path(), format, now)).unwrap();
             recorder.user(&[Part::text("one")], None, now).unwrap();
             let path = recorder.path().unwrap().to_path_buf();
             assert!(!set_summary(&path, "busy").unwrap(), "another process writes it");
@@ -235,15 +225,7 @@ mod tests {
         for format in [SessionFormat::Json, SessionFormat::Jsonl] {
             let dir = tempfile::tempdir().unwrap();
             let now = Timestamp::from_millis(1_770_000_000_000);
-            let mut recorder = Recorder::create(NewSession {
-                id: SessionId::from_file("11111111-2222-3333-4444-555555555555"),
-                project_hash: "abc".into(),
-                chats_dir: dir.path().to_path_buf(),
-                format,
-                kind: SessionKind::Main,
-                now,
-            })
-            .unwrap();
+            let mut recorder = Recorder::create(NewSession::of_test(dir.path(), format, now)).unwrap();
             let titles = recorder.title_writer();
             titles.set("before the first message").unwrap();
             recorder.user(&[Part::text("one")], None, now).unwrap();

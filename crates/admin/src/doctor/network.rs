@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pollux_config::files;
 use pollux_host::providers::set::{ProviderRow, ProviderState, provider_set};
+use pollux_net::address::host_and_port;
 use pollux_net::client::{ClientOptions, Proxies, client};
 
 use super::Patient;
@@ -106,23 +107,4 @@ fn origin(url: &str) -> String {
         Some((host, port)) => format!("{host}:{port}"),
         None => "an invalid address".to_owned(),
     }
-}
-
-fn host_and_port(url: &str) -> Option<(String, u16)> {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
-    let authority = rest.split(['/', '?', '#']).next()?;
-    let place = authority.rsplit_once('@').map_or(authority, |(_, place)| place);
-    let usual = match scheme {
-        "https" => 443,
-        _ => 80,
-    };
-    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, rest)) => (host, rest.strip_prefix(':')),
-        None => match place.rsplit_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (place, None),
-        },
-    };
-    let port = port.map_or(Some(usual), |port| port.parse().ok())?;
-    (!host.is_empty()).then(|| (host.to_owned(), port))
 }

@@ -1,11 +1,9 @@
 //! Settings files and the trust of the folder.
 
-use std::ffi::OsStr;
-
-use pollux_config::search_path::SearchPath;
 use pollux_config::settings::WarningKind;
 use pollux_config::trust::Binding;
 use pollux_host::Loaded;
+use pollux_host::external_editors::editors;
 use serde_json::Value;
 
 use super::Patient;
@@ -50,13 +48,10 @@ pub(super) fn settings(patient: &Patient) -> Vec<Finding> {
 
 fn missing_editor(loaded: &Loaded) -> Option<Finding> {
     let (value, _) = loaded.settings.get("general.preferredEditor")?;
-    let editor = value.as_str().filter(|editor| !editor.is_empty())?;
-    // The settings know editors by names, which are also the names of their commands, with one exception.
-    let command = if editor == "vscode" { "code" } else { editor };
-    let path = loaded.env.get("PATH").map(OsStr::new);
-    let is_there = SearchPath::new(path, &[]).candidates(command, None).next().is_some();
-    (!is_there).then(|| {
-        Finding::warning(format!("`general.preferredEditor` is `{editor}`, which was not found on PATH"))
+    let id = value.as_str()?;
+    let editor = editors().iter().find(|editor| editor.id == id)?;
+    (!editor.is_installed(&loaded.env)).then(|| {
+        Finding::warning(format!("`general.preferredEditor` is `{id}`, but {} was not found", editor.name))
             .hint("install it, or choose another with `/editor`")
     })
 }

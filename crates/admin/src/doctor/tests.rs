@@ -348,7 +348,7 @@ fn faults() -> Vec<Fault> {
         ),
         (
             "index that is damaged",
-            plant(|home| home.home_file(".gemini/pollux/catalogue.db", "this is no index at all")),
+            plant(|home| home.home_file(".gemini/pollux/catalogue.db", "not an index at all")),
             "Sessions",
             "is damaged",
         ),
@@ -381,7 +381,7 @@ fn planted_faults_are_found_and_come_with_a_fix() {
 
 #[test]
 fn what_is_safe_to_repair_is_repaired() {
-    let home = healthy().home_file(".gemini/pollux/catalogue.db", "this is no index at all");
+    let home = healthy().home_file(".gemini/pollux/catalogue.db", "not an index at all");
     let home = rights(home, ".gemini", 0o770);
     let text = home.run(command(false, false), "").out;
     assert!(text.contains("`pollux doctor --fix` repairs 2 of them"), "{text}");

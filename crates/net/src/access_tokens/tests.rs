@@ -167,7 +167,7 @@ fn a_token_cannot_choose_how_it_is_checked() {
     let token =
         with_header(json!({"alg": "ES256", "kid": "ec", "crit": ["b64"], "b64": false}), &|_| vec![0; 64]);
     assert_eq!(verify(&keys, &token), Err(TokenError::Algorithm));
-    // A key that the token brings along.
+    // A key inside the token itself.
     let own = p256("own");
     let token = with_header(json!({"alg": "ES256", "kid": "own", "jwk": own.public}), &|_| vec![0; 64]);
     assert_eq!(verify(&keys, &token), Err(TokenError::UnknownKey));

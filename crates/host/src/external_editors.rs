@@ -6,8 +6,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::helpers::helper;
 use pollux_config::env::Env;
-use pollux_host::helpers::helper;
 
 /// An editor that `general.preferredEditor` may name; names, programs and flags are upstream's.
 pub struct Editor {
