@@ -27,6 +27,10 @@ while [ $# -gt 0 ]; do
     esac
 done
 
+case "$prefix" in
+    /*) ;;
+    *) prefix=$PWD/$prefix ;;
+esac
 list=$prefix/share/doc/pollux/installed-files
 if [ -n "$uninstall" ]; then
     [ -f "$list" ] || fail "nothing that this script installed is in $prefix"
@@ -45,12 +49,12 @@ fi
 case "$(uname -s)" in
     Linux) system=unknown-linux ;;
     Darwin) system=apple-darwin ;;
-    *) fail "there is no program for $(uname -s)" ;;
+    *) fail "unsupported system: $(uname -s)" ;;
 esac
 case "$(uname -m)" in
     x86_64 | amd64) machine=x86_64 ;;
     aarch64 | arm64) machine=aarch64 ;;
-    *) fail "there is no program for $(uname -m)" ;;
+    *) fail "unsupported architecture: $(uname -m)" ;;
 esac
 
 work=$(mktemp -d)
@@ -90,7 +94,7 @@ for ending in "$machine-$system-musl" "$machine-$system-gnu" "$machine-$system";
     archive=$(sed -n "s/^[0-9a-f]*  \(pollux-[0-9][0-9A-Za-z.-]*-$ending\.tar\.gz\)\$/\1/p" "$work/SHA256SUMS" | head -1)
     [ -z "$archive" ] || break
 done
-[ -n "$archive" ] || fail "$base has no program for $machine $system"
+[ -n "$archive" ] || fail "$base has no archive for $machine-$system"
 fetch "$archive" || fail "could not get $base/$archive"
 
 if command -v sha256sum >/dev/null; then

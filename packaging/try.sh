@@ -43,6 +43,7 @@ try_install_script() {
     sh "$dist/install.sh" --from "$dist" --prefix "$prefix" --with-gemini >/dev/null
     [[ -x $prefix/bin/gemini ]]
     sh "$dist/install.sh" --prefix "$prefix" --uninstall >/dev/null
+    (cd "$work" && sh "$dist/install.sh" --prefix relative >/dev/null && relative/bin/pollux --version >/dev/null)
     [[ -z $(find "$prefix" -type f) && -f $HOME/.gemini/kept ]]
     # A file that was changed on the way is not unpacked.
     mkdir "$work/changed"

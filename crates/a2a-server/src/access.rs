@@ -115,7 +115,7 @@ impl Access {
             return Err("invalid name (use up to 64 letters, digits, `-`, `_` and `.`)".to_owned());
         }
         if owner.starts_with(BY_ISSUER) {
-            return Err(format!("names that begin with `{BY_ISSUER}` belong to subjects of access tokens"));
+            return Err(format!("names beginning with `{BY_ISSUER}` are reserved for access tokens"));
         }
         if token.len() < MIN_TOKEN || token.contains(char::is_whitespace) {
             return Err(format!("a token needs at least {MIN_TOKEN} characters without spaces"));

@@ -103,7 +103,7 @@ impl Config {
             (Some(certificate), Some(key)) => Some((env.cwd().join(certificate), env.cwd().join(key))),
             (None, None) => None,
             _ => {
-                let text = "a certificate needs its key, and a key its certificate";
+                let text = "`--tls-cert` and `--tls-key` must be used together";
                 return Err(Failure::new(ExitKind::Input, text).hint("pass `--tls-cert FILE --tls-key FILE`"));
             }
         };

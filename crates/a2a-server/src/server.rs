@@ -76,17 +76,13 @@ async fn start(
     let settings = A2aSettings::new(&load_settings(&sessions, env)?.settings, options);
     let mut access = Access::load(options.token_file.as_deref(), env, proxy)?;
     access.use_issuer(settings.token_verifier(env)?);
+    let signing_key = settings.signing_key(env)?;
     let own_token = own_token(options, env, &mut access)?;
     let config = Config::new(options, env, access.owner_count())?;
     let identity = match &config.tls {
         Some((certificate, key)) => Some(Rc::new(load_identity(certificate, key)?)),
         None => None,
     };
-    if let Some(issuer) = access.issuer()
-        && let Err(error) = issuer.refresh().await
-    {
-        tell(&format!("Warning: access tokens are refused until the issuer's keys can be read: {error}"));
-    }
     let store = open_store(&config, env, access.sole_owner(), &*tell).await?;
     let listener = bind(&config).await?;
     let address = listener.local_addr().map_err(|error| cannot_start(&error))?;
@@ -114,7 +110,7 @@ async fn start(
         audit,
         scratch,
         webhooks,
-        signing_key: settings.signing_key(env)?,
+        signing_key,
         url,
         log: tell,
     });
@@ -134,6 +130,7 @@ async fn start(
     };
     let sweeping = tokio::task::spawn_local(sweep(Rc::clone(&service), identity));
     let cleaning = tokio::task::spawn_local(clean(Rc::clone(&service)));
+    tokio::task::spawn_local(read_issuer_keys(Rc::clone(&service)));
     let exit = wait_for_signal().await.map_err(|error| cannot_start(&error))?;
     sweeping.abort();
     cleaning.abort();
@@ -263,6 +260,17 @@ async fn wait_for_signal() -> std::io::Result<ExitKind> {
         _ = hang_up.recv() => {}
     }
     Ok(ExitKind::Success)
+}
+
+/// Reads the issuer's keys before the first access token arrives.
+async fn read_issuer_keys(service: Rc<Service>) {
+    if let Some(issuer) = service.access.issuer()
+        && let Err(error) = issuer.refresh().await
+    {
+        (service.log)(&format!(
+            "Warning: access tokens are refused until the issuer's keys can be read: {error}"
+        ));
+    }
 }
 
 /// Deletes folders that are not needed any more. That may take long, and tasks of servers that are gone must not wait.

@@ -62,7 +62,7 @@ impl A2aSettings {
     /// What checks the access tokens of callers, if an issuer is named.
     pub(crate) fn token_verifier(&self, env: &Env) -> Result<Option<TokenVerifier>, Failure> {
         let incomplete = |what: &str, hint: &str| {
-            let text = format!("access tokens cannot be checked: {what} is missing");
+            let text = format!("cannot check access tokens: {what} is missing");
             Err(Failure::new(ExitKind::Config, text).hint(hint))
         };
         let (issuer, audience) = match (&self.issuer, &self.audience, &self.jwks) {
@@ -120,7 +120,7 @@ impl A2aSettings {
                 Secret::new(read_secret_file(file, "key file")?.trim())
             }
         };
-        let failed = || Failure::new(ExitKind::Failure, "could not make a key for webhooks");
+        let failed = || Failure::new(ExitKind::Failure, "could not derive the webhook key");
         let webhooks = Webhooks::new(WebhookOptions {
             client: client_options(env),
             allowed: self.push_hosts.clone(),

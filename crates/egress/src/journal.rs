@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 /// Maximum number of different denials that are kept.
 const MAX_DENIALS: usize = 256;
-/// Maximum number of different hosts that are kept.
+/// Maximum number of different hosts that are kept for a command.
 const MAX_REACHED: usize = 1024;
 /// Maximum size of a log.
 const MAX_LOG: u64 = 16 * 1024 * 1024;
@@ -124,11 +124,11 @@ impl Journal {
         state.denials.iter().filter(wanted).cloned().collect()
     }
 
-    /// The hosts that a command reached, as `host:port`.
+    /// Takes the hosts that a command reached, as `host:port`.
     pub fn hosts(&self, command: &str) -> Vec<String> {
-        let state = self.state.locked();
-        let own = state.reached.iter().filter(|(known, _)| known.as_deref() == Some(command));
-        own.map(|(_, host)| host.clone()).collect()
+        let mut state = self.state.locked();
+        let own = state.reached.extract_if(.., |(known, _)| known.as_deref() == Some(command));
+        own.map(|(_, host)| host).collect()
     }
 
     fn line(&self, entry: &ConnectionEntry) -> String {
@@ -166,7 +166,8 @@ impl State {
 
     fn reach(&mut self, entry: &ConnectionEntry) {
         let reached = (entry.caller.command.clone(), format!("{}:{}", entry.host, entry.port));
-        if self.reached.len() < MAX_REACHED && !self.reached.contains(&reached) {
+        let own = self.reached.iter().filter(|(command, _)| *command == reached.0).count();
+        if own < MAX_REACHED && !self.reached.contains(&reached) {
             self.reached.push(reached);
         }
     }

@@ -96,7 +96,7 @@ pub(crate) fn choices(around: &Surroundings) -> Vec<EditorChoice> {
     let mut found: Vec<EditorChoice> = Vec::new();
     for file in fitting(&of_files, around) {
         if found.iter().all(|known| known.port != file.port) {
-            let name = file.editor.as_ref().map_or_else(|| "editor".to_owned(), |editor| editor.name.clone());
+            let name = file.editor.clone().unwrap_or_else(unnamed).name;
             found.push(EditorChoice { name, port: file.port, workspace: file.workspace.clone() });
         }
     }

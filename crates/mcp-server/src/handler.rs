@@ -220,13 +220,17 @@ impl Handler {
             gone: self.0.gone.clone(),
             deadline: None,
         };
-        if self.0.built_in.has(name).await {
-            return Ok(match self.0.built_in.call(name, &arguments, &caller).await {
-                Ok((text, failed)) => plain_result(&text, failed),
-                Err(reason) => plain_result(&reason, true),
-            });
-        }
-        Ok(result(self.call(name, arguments, caller).await))
+        // Our own tools do not need the session of the built-in ones.
+        let has = async { Ok(!name.starts_with("pollux_") && self.0.built_in.has(name).await) };
+        let called = match caller.before(has).await {
+            Ok(false) => return Ok(result(self.call(name, arguments, caller).await)),
+            Ok(true) => self.0.built_in.call(name, &arguments, &caller).await,
+            Err(reason) => Err(reason),
+        };
+        Ok(match called {
+            Ok((text, failed)) => plain_result(&text, failed),
+            Err(reason) => plain_result(&reason, true),
+        })
     }
 
     async fn call(&self, name: &str, arguments: JsonObject, caller: Caller) -> Result<Value, String> {

@@ -49,6 +49,8 @@ const MAX_CLIENTS: usize = 16;
 const SILENCE: Duration = Duration::from_secs(60 * 60);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_secs(60);
+/// A client that reads nothing for so long is gone.
+const STALLED: Duration = Duration::from_secs(30);
 
 /// Where to listen, and for whom.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -259,7 +261,7 @@ impl McpSite {
 
     fn client(&self, head: &Head) -> Result<Rc<HttpClient>, Box<Response>> {
         let Some(name) = head.only(SESSION) else {
-            return Err(refuse(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is missing"));
+            return Err(refuse(StatusCode::BAD_REQUEST, "missing header `Mcp-Session-Id`"));
         };
         let client = self.clients.borrow().get(name).cloned();
         let client = client.ok_or_else(|| refuse(StatusCode::NOT_FOUND, "unknown session"))?;
@@ -335,12 +337,19 @@ async fn pump(
                 cancelled.cancel();
                 return work.await;
             }
-            line = outbox.next_line() => drop(sender.send(&line).await),
+            line = outbox.next_line() => {
+                if !matches!(tokio::time::timeout(STALLED, sender.send(&line)).await, Ok(true)) {
+                    cancelled.cancel();
+                    return work.await;
+                }
+            }
             () = &mut work => break,
         }
     }
     while let Some(line) = outbox.try_next_line() {
-        sender.send(&line).await;
+        if !matches!(tokio::time::timeout(STALLED, sender.send(&line)).await, Ok(true)) {
+            return;
+        }
     }
 }
 

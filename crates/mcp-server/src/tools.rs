@@ -24,7 +24,7 @@ pub enum ToolChoice {
 }
 
 impl ToolChoice {
-    /// Reads the value of `--tools`: nothing, `all`, or names with commas between them.
+    /// Reads the value of `--tools`: nothing or `read-only`, `all`, or names separated by commas.
     pub fn read(value: &str) -> Self {
         match value.trim() {
             "" | "read-only" => Self::ReadOnly,
@@ -36,7 +36,7 @@ impl ToolChoice {
         }
     }
 
-    /// Whether a tool of this name and kind can be called.
+    /// Whether a tool of this name can be called.
     fn includes(&self, name: &str) -> bool {
         match self {
             Self::None => false,
@@ -48,11 +48,11 @@ impl ToolChoice {
 }
 
 /// Tools that only read files. Others of these kinds reach further: web searches, and resources of other servers.
-const READ_FILES: [&str; 5] = ["glob", "grep_search", "list_directory", "read_file", "read_many_files"];
+const READ_FILES: [&str; 4] = ["glob", "grep_search", "list_directory", "read_file"];
 /// Tools that reach other MCP servers.
 const OF_SERVERS: [&str; 2] = ["list_mcp_resources", "read_mcp_resource"];
 /// Kinds of tools that change nothing.
-const READS: [&str; 2] = ["read", "search"];
+const READS: [&str; 3] = ["read", "search", "fetch"];
 /// Kinds of tools that mean something outside of a conversation. Others ask the person, plan, or delegate.
 const ALONE: [&str; 7] = ["read", "search", "edit", "delete", "move", "execute", "fetch"];
 
@@ -66,7 +66,7 @@ pub(crate) fn built_in(declaration: &Value, choice: &ToolChoice) -> Option<Value
     if !is_own || !choice.includes(name) {
         return None;
     }
-    let reads = READS.contains(&kind) || kind == "fetch";
+    let reads = READS.contains(&kind);
     let reaches_out = ["fetch", "execute"].contains(&kind) || name == "google_web_search";
     Some(json!({
         "name": name,
@@ -306,10 +306,10 @@ mod tests {
         assert_eq!(names(""), ["read_file", "glob"]);
         assert_eq!(names("all"), ["read_file", "glob", "write_file", "run_shell_command", "web_fetch"]);
         assert_eq!(names("write_file, glob,ask_user"), ["glob", "write_file"]);
-        let edit = json!({"name": "write_file", "kind": "edit"});
-        let edit = built_in(&edit, &ToolChoice::All).unwrap();
+        let declared = json!({"name": "write_file", "kind": "edit"});
+        let edit = built_in(&declared, &ToolChoice::All).unwrap();
         assert_eq!(edit["annotations"]["destructiveHint"], true);
-        assert_eq!(built_in(&edit, &ToolChoice::None), None);
+        assert_eq!(built_in(&declared, &ToolChoice::None), None);
     }
 
     #[test]

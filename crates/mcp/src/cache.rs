@@ -159,8 +159,7 @@ fn resource(resource: &ResourceOffer) -> Value {
     json!({"uri": resource.uri, "name": resource.name, "description": resource.description})
 }
 
-/// A hash of everything that makes a server the one it is. Secrets are in it, so that no text of them is.
-/// Names a server by its definition and the program that it starts.
+/// A hash of a server's definition and the program that it starts. Secrets go into the hash, never in plain text.
 pub(crate) fn definition_key(config: &ServerConfig, directory: &Path, env: &Env) -> String {
     let pairs = |pairs: &[(String, Secret)]| {
         let revealed = pairs.iter().map(|(name, value)| json!([name, value.reveal()]));

@@ -245,14 +245,16 @@ impl Verifier {
                 response.chunk().await.map_err(|error| transport::describe(&error).message)?
             {
                 if bytes.len() + chunk.len() > MAX_DOCUMENT {
-                    return Err("it is too large".to_owned());
+                    return Err("the response is too large".to_owned());
                 }
                 bytes.extend_from_slice(&chunk);
             }
             Ok(bytes)
         };
         let fetched = tokio::time::timeout(FETCH_TIME, fetching).await;
-        let bytes = fetched.unwrap_or_else(|_| Err("it takes too long".to_owned())).map_err(unreadable)?;
+        let bytes = fetched
+            .unwrap_or_else(|_| Err(format!("no response within {} s", FETCH_TIME.as_secs())))
+            .map_err(unreadable)?;
         parsed(&place, Ok(bytes))
     }
 }

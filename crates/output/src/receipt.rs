@@ -361,9 +361,14 @@ fn dollars(amount: MicroUsd) -> f64 {
 fn hosts_in(text: &str) -> Vec<String> {
     let urls = text.split(|c: char| c.is_whitespace() || "<>\"'`,()".contains(c));
     let host = |url: &str| {
-        let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
-        let authority = rest.split(['/', '?', '#']).next()?;
+        let (scheme, rest) = url.split_once("://")?;
+        if !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) {
+            return None;
+        }
+        // As a URL parser reads it: a backslash is a slash, and further slashes are skipped.
+        let authority = rest.trim_start_matches(['/', '\\']).split(['/', '\\', '?', '#']).next()?;
         let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let host = host.trim_end_matches(['.', ';', ':', '!']);
         (!host.is_empty()).then(|| host.to_ascii_lowercase())
     };
     urls.filter_map(host).collect()

@@ -61,8 +61,7 @@ pub(crate) fn view(request: &ApprovalRequest, paths: &PathDisplay) -> Value {
 
 /// Differs between questions about one call, which is asked about again when its arguments change.
 pub(crate) fn version(request: &ApprovalRequest) -> String {
-    let why = (&request.why.reason, &request.why.rule, &request.destroys);
-    let about = json!([request.args, why.0, why.1, why.2]);
+    let about = json!([request.args, request.why.reason, request.why.rule, request.destroys]);
     SecretDigest::of(&about.to_string()).as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

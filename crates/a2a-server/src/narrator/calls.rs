@@ -30,7 +30,7 @@ pub(super) fn call(request: &CallRequest, status: &str, prompt_id: &str) -> Json
             "name": request.name,
             "displayName": request.display_name,
             "description": clean(&request.title),
-            "kind": kind(request.kind),
+            "kind": request.kind.as_str(),
             "isOutputMarkdown": false,
             "canUpdateOutput": request.kind == ToolKind::Execute,
         },
@@ -157,23 +157,6 @@ fn question(question: &Question) -> Value {
         "options": options,
         "multiSelect": several,
     })
-}
-
-fn kind(kind: ToolKind) -> &'static str {
-    match kind {
-        ToolKind::Read => "read",
-        ToolKind::Edit => "edit",
-        ToolKind::Delete => "delete",
-        ToolKind::Move => "move",
-        ToolKind::Search => "search",
-        ToolKind::Execute => "execute",
-        ToolKind::Think => "think",
-        ToolKind::Agent => "agent",
-        ToolKind::Fetch => "fetch",
-        ToolKind::Communicate => "communicate",
-        ToolKind::Plan => "plan",
-        ToolKind::Other => "other",
-    }
 }
 
 /// Shortens every string of a value.

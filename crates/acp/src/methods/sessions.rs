@@ -64,9 +64,8 @@ async fn reopen(server: &Rc<Server>, params: &Value, replay: bool, fork: bool) -
             earlier_messages(earlier, &running)
         });
         if attached.is_none() {
-            let why = format!("Session {id} is in use by process {pid}");
             let data = json!({"field": "sessionId", "pid": pid, "fork": true});
-            return Err(RpcError::invalid_params("sessionId", why).with_data(data));
+            return Err(in_use(id, pid).with_data(data));
         }
     }
     let resumed = Resumed { which: id.to_owned(), fork, ..Resumed::default() };
@@ -86,7 +85,7 @@ pub(super) async fn attach(server: &Rc<Server>, params: &Value) -> Result<Reply,
         if saved.is_none() {
             return Err(RpcError::no_such_session(id));
         }
-        let why = format!("Session {id} does not run in the core; use `session/load`");
+        let why = format!("Session {id} is not running in the core; use `session/load`");
         return Err(RpcError::invalid_params("sessionId", why));
     };
     let history = earlier_messages(saved.as_ref(), &running);

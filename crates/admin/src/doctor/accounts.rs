@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use pollux_config::settings::read_object;
-use pollux_domain::failure::Failure;
 use pollux_host::auth::{KEYCHAIN_HINT, sign_ins};
 use pollux_host::providers::set::{ProviderState, provider_set};
 
@@ -16,7 +15,7 @@ pub(super) fn credentials(patient: &Patient) -> Vec<Finding> {
     findings.extend(credentials_file(patient));
     let signed = match sign_ins(&patient.request, &patient.env) {
         Ok(signed) => signed,
-        Err(failure) => return vec![failed(&failure)],
+        Err(failure) => return vec![Finding::failed(&failure)],
     };
     let status = signed.status();
     if let Some(kind) = &status.kind {
@@ -27,7 +26,7 @@ pub(super) fn credentials(patient: &Patient) -> Vec<Finding> {
         findings.push(Finding::problem(text).hint("run `pollux auth login`, or `/auth` in a session"));
     }
     match signed.list() {
-        Err(failure) => findings.push(failed(&failure)),
+        Err(failure) => findings.push(Finding::failed(&failure)),
         Ok(listed) => {
             if let Some(reason) = listed.keychain_missing {
                 let text = format!("the keychain could not be read: {reason}");
@@ -42,10 +41,6 @@ pub(super) fn credentials(patient: &Patient) -> Vec<Finding> {
         }
     }
     or_ok(findings, "no Gemini key; other providers are listed below")
-}
-
-fn failed(failure: &Failure) -> Finding {
-    Finding { hint: failure.hint.clone(), ..Finding::problem(failure.message()) }
 }
 
 /// Keys with spaces or quotes, which servers reject.
@@ -77,7 +72,7 @@ pub(super) fn providers(patient: &Patient) -> Vec<Finding> {
     let Some(loaded) = &patient.loaded else { return Vec::new() };
     let set = match provider_set(&patient.request, &patient.env) {
         Ok(set) => set,
-        Err(failure) => return vec![failed(&failure)],
+        Err(failure) => return vec![Finding::failed(&failure)],
     };
     let known = &loaded.notes;
     let notes = set.notes().into_iter().filter(|note| !known.contains(note));

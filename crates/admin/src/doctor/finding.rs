@@ -1,5 +1,7 @@
 //! The result of a check.
 
+use pollux_domain::failure::Failure;
+
 use super::repair::Repair;
 
 /// A result of a check.
@@ -48,6 +50,11 @@ impl Finding {
 
     pub(super) fn problem(what: impl Into<String>) -> Self {
         Self::at(Level::Problem, what)
+    }
+
+    /// What could not be looked at, with its hint.
+    pub(super) fn failed(failure: &Failure) -> Self {
+        Self { hint: failure.hint.clone(), ..Self::problem(failure.message()) }
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {

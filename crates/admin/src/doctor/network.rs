@@ -4,7 +4,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pollux_config::files;
 use pollux_host::providers::set::{ProviderRow, ProviderState, provider_set};
@@ -35,10 +35,11 @@ pub(super) fn network(patient: &Patient) -> Vec<Finding> {
         .into_iter()
         .map(|(name, url, is_needed)| (name, is_needed, reach(&url, patient.answer), url))
         .collect();
-    let mut reached = Vec::new();
+    let (mut reached, started) = (Vec::new(), Instant::now());
     for (name, is_needed, answer, url) in asked {
         let shown = origin(&url);
-        match answer.recv_timeout(patient.answer).unwrap_or_else(|_| Err("no answer".to_owned())) {
+        let left = patient.answer.saturating_sub(started.elapsed());
+        match answer.recv_timeout(left).unwrap_or_else(|_| Err("no answer".to_owned())) {
             Ok(()) => reached.push(shown),
             Err(reason) => {
                 let text = format!("{name} at {shown} cannot be reached: {reason}");

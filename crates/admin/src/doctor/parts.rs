@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use pollux_config::search_path::SearchPath;
-use pollux_domain::failure::Failure;
 use pollux_domain::plural::counted;
 use pollux_host::agents::agent_set;
 use pollux_host::custom_commands::{self, CommandList};
@@ -18,15 +17,11 @@ use crate::mcp::{Standing, server_set};
 use crate::policy::rules;
 use crate::skills::skill_set;
 
-fn failed(failure: &Failure) -> Vec<Finding> {
-    vec![Finding { hint: failure.hint.clone(), ..Finding::problem(failure.message()) }]
-}
-
 pub(super) fn sandbox(patient: &Patient) -> Vec<Finding> {
     let Some(loaded) = &patient.loaded else { return Vec::new() };
     let request = match sandbox_request(loaded) {
         Ok(request) => request,
-        Err(failure) => return failed(&failure),
+        Err(failure) => return vec![Finding::failed(&failure)],
     };
     let wanted = loaded.groups.tools.sandbox.enabled;
     let tried = match Sandbox::probe(&request) {
@@ -60,7 +55,7 @@ pub(super) fn servers(patient: &Patient) -> Vec<Finding> {
     let looked = server_set(&patient.request, &patient.env).and_then(|set| set.look_within(patient.answer));
     let rows = match looked {
         Ok((rows, _)) => rows,
-        Err(failure) => return failed(&failure),
+        Err(failure) => return vec![Finding::failed(&failure)],
     };
     let mut findings = Vec::new();
     let mut slow = Vec::new();
@@ -90,7 +85,7 @@ pub(super) fn hooks(patient: &Patient) -> Vec<Finding> {
     let Some(loaded) = &patient.loaded else { return Vec::new() };
     let set = match hook_set(&patient.request, &patient.env) {
         Ok(set) => set,
-        Err(failure) => return failed(&failure),
+        Err(failure) => return vec![Finding::failed(&failure)],
     };
     let problem =
         |text: String| Finding::problem(text).hint("fix it in the settings; see `pollux hooks list`");
@@ -142,7 +137,7 @@ pub(super) fn policies(patient: &Patient) -> Vec<Finding> {
     }
     let rules = match rules(&patient.request, &patient.env) {
         Ok(rules) => rules,
-        Err(failure) => return failed(&failure),
+        Err(failure) => return vec![Finding::failed(&failure)],
     };
     let finding = |found: crate::policy::Finding| {
         let finding =
@@ -155,7 +150,7 @@ pub(super) fn policies(patient: &Patient) -> Vec<Finding> {
 pub(super) fn extensions(patient: &Patient) -> Vec<Finding> {
     let Some(loaded) = &patient.loaded else { return Vec::new() };
     if let Err(failure) = check_extensions(loaded) {
-        return failed(&failure);
+        return vec![Finding::failed(&failure)];
     }
     let warnings: Vec<Finding> = installed::warnings(loaded)
         .map(|text| Finding::problem(text).hint("see `pollux extensions list`; reinstall or remove it"))
@@ -169,7 +164,7 @@ pub(super) fn skills(patient: &Patient) -> Vec<Finding> {
     }
     let set = match skill_set(&patient.request, &patient.env) {
         Ok(set) => set,
-        Err(failure) => return failed(&failure),
+        Err(failure) => return vec![Finding::failed(&failure)],
     };
     let (rows, problems) = set.look();
     let problems = problems
@@ -185,7 +180,7 @@ pub(super) fn agents(patient: &Patient) -> Vec<Finding> {
     }
     let set = match agent_set(&patient.request, &patient.env) {
         Ok(set) => set,
-        Err(failure) => return failed(&failure),
+        Err(failure) => return vec![Finding::failed(&failure)],
     };
     let problem = |text: String| Finding::problem(text).hint("fix the file; `pollux agents list` checks it");
     or_ok(set.problems().into_iter().map(problem).collect(), counted(set.rows().len(), "sub-agent"))

@@ -26,7 +26,7 @@ pub(super) fn sessions(patient: &Patient) -> Vec<Finding> {
     }
     let mut archive = match archive(&patient.request, &patient.env, false) {
         Ok(archive) => archive,
-        Err(failure) => return vec![Finding::problem(failure.message())],
+        Err(failure) => return vec![Finding::failed(&failure)],
     };
     let checked = archive.verify(false);
     for file in checked.iter().filter(|file| !file.problems.is_empty()) {
@@ -59,7 +59,7 @@ pub(super) fn memory(patient: &Patient) -> Vec<Finding> {
     }
     let mut notebook = match notebook(&patient.request, &patient.env) {
         Ok(notebook) => notebook,
-        Err(failure) => return vec![Finding::problem(failure.message())],
+        Err(failure) => return vec![Finding::failed(&failure)],
     };
     let shared =
         |found: memory::Finding| Finding { hint: found.hint, ..Finding::at(found.level, found.what) };

@@ -4,7 +4,6 @@ use pollux_config::settings::WarningKind;
 use pollux_config::trust::Binding;
 use pollux_host::Loaded;
 use pollux_host::external_editors::editors;
-use serde_json::Value;
 
 use super::Patient;
 use super::finding::{Finding, or_ok};
@@ -13,9 +12,7 @@ pub(super) fn settings(patient: &Patient) -> Vec<Finding> {
     let loaded = match (&patient.loaded, &patient.failure) {
         (Some(loaded), _) => loaded,
         (None, failure) => {
-            let text = failure.as_ref().map(|failure| failure.message()).unwrap_or_default();
-            let hint = failure.as_ref().and_then(|failure| failure.hint.clone());
-            return vec![Finding { hint, ..Finding::problem(text) }];
+            return failure.iter().map(Finding::failed).collect();
         }
     };
     let mut findings: Vec<Finding> = Vec::new();
@@ -57,13 +54,13 @@ fn missing_editor(loaded: &Loaded) -> Option<Finding> {
 }
 
 fn missing_directories(loaded: &Loaded) -> Vec<Finding> {
-    let listed = loaded.settings.get("context.includeDirectories").and_then(|(value, _)| value.as_array());
-    let paths = listed.into_iter().flatten().filter_map(Value::as_str);
+    let paths = loaded.groups.context.include_directories.iter().map(String::as_str);
     let home = loaded.home.user_home();
     let missing = paths.filter(|path| {
         let full = match path.strip_prefix("~/") {
             Some(rest) => home.join(rest),
-            None => loaded.env.cwd().join(path),
+            None if *path == "~" => home.to_path_buf(),
+            None => loaded.project.root().join(path),
         };
         !full.is_dir()
     });

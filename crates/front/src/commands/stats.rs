@@ -35,13 +35,8 @@ impl Front<'_, '_> {
         self.ui.panel(panel);
     }
 
-    /// `/receipt [FILE]`
-    pub(super) async fn receipt(&mut self, rest: &str, _conversation: &mut pollux_host::Conversation) {
-        self.show_receipt(rest);
-    }
-
-    /// Shows the receipt, or writes it to a file: JSON, or text for `.txt` and `.md`.
-    pub(super) fn show_receipt(&mut self, rest: &str) {
+    /// `/receipt [FILE]`: shows the receipt, or writes it to a file: JSON, or text for `.txt` and `.md`.
+    pub(super) fn receipt(&mut self, rest: &str) {
         let file = rest.trim();
         if file.is_empty() {
             let text = self.receipt.text(&self.stats, list_price);

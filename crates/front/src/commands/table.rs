@@ -277,7 +277,7 @@ const COMMANDS: &[SlashCommand] = &[
     with(&["/quit", "/exit"], "[--delete]", "End the session (`--delete` to delete it)", &[
         sub(&["--delete"], "Delete the session"),
     ], then!(|f, r, _c| { f.forget = r == "--delete"; CommandOutcome::Quit })),
-    with(&["/receipt"], "[file]", "Show what this session did", &[], done!(|f, r, c| f.receipt(r, c).await)),
+    with(&["/receipt"], "[file]", "Show what this session did", &[], done!(|f, r, _c| f.receipt(r))),
     with(&["/restore"], "[name]", "Restore a checkpoint", &[], then!(|f, r, c| f.restore(r, c).await)),
     with(&["/resume"], "[list|save|resume|delete|share]", "Browse and resume earlier sessions", CHATS, then!(|f, r, c| f.chats(r, c).await)),
     plain(&["/rewind"], "Rewind conversation, files or both", done!(|f, _r, c| f.rewind(c).await)),

@@ -143,6 +143,19 @@ fn a_receipt_lists_files_commands_hosts_and_what_allowed_each_call() {
 }
 
 #[test]
+fn hosts_are_those_that_a_url_parser_finds() {
+    for (text, host) in [
+        ("see https://evil.example\\@docs.rs/", "evil.example"),
+        ("HTTPS:///Evil.example:8443/x", "evil.example:8443"),
+        ("Read https://docs.example.", "docs.example"),
+        ("http://user:word@a.example?x", "a.example"),
+    ] {
+        assert_eq!(hosts_in(text), [host], "{text}");
+    }
+    assert!(hosts_in("ftp://a.example file:///etc/passwd plain text").is_empty());
+}
+
+#[test]
 fn a_digest_depends_on_the_arguments_and_not_on_their_order() {
     let object = |text: &str| serde_json::from_str::<Value>(text).unwrap().as_object().cloned().unwrap();
     let one = digest(&object(r#"{"a": 1, "b": "x"}"#));
