@@ -22,6 +22,8 @@ pub(crate) struct Host {
     pub(crate) port: AgentPort,
     /// Where their records go.
     pub(crate) records: Option<PathBuf>,
+    /// What those records survive.
+    pub(crate) durability: Durability,
     pub(crate) services: Arc<Services>,
     pub(crate) authority: Arc<Authority>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,

@@ -4,6 +4,7 @@
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
+use std::iter;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,7 @@ use serde_json::json;
 use super::document_writer::DocumentWriter;
 use super::log_writer::LogWriter;
 use super::medium::{Medium, SessionFile, WriteFailure};
+use super::syncing::Syncing;
 use super::{Form, NewSession, OpenFile, RecordError, extension, sanitised};
 use crate::kind::SessionKind;
 use crate::lock::{Lock, LockError};
@@ -23,12 +25,16 @@ pub(super) struct NewFile {
     path: PathBuf,
     draft: PathBuf,
     file: OpenFile,
+    /// The folders that get a new name.
+    named: Vec<PathBuf>,
+    syncing: Option<Syncing>,
 }
 
 impl NewFile {
     /// Takes the lock and creates the file; what goes into it comes with the first message.
-    pub(super) fn create(spec: &NewSession) -> Result<Self, RecordError> {
+    pub(super) fn create(spec: &NewSession, syncing: Option<&Syncing>) -> Result<Self, RecordError> {
         let dir = &spec.chats_dir;
+        let named = with_new_names(dir);
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -56,9 +62,13 @@ impl NewFile {
             let mut options = OpenOptions::new();
             let opened = options.read(true).write(true).create_new(true).mode(0o600).open(&draft);
             let file = opened.map_err(|source| RecordError::Create { path: path.clone(), source })?;
-            let form = new_form(spec, SessionFile::boxed(file, &path));
+            let mut medium = SessionFile::boxed(file, &path);
+            if let Some(syncing) = syncing {
+                medium.sync_with(syncing);
+            }
+            let form = new_form(spec, medium);
             let file = OpenFile { path: path.clone(), form, _lock: Some(lock) };
-            return Ok(Self { path, draft, file });
+            return Ok(Self { path, draft, file, named, syncing: syncing.cloned() });
         }
         Err(failure)
     }
@@ -74,8 +84,19 @@ impl NewFile {
                 .map_err(|source| RecordError::Create { path: self.path.clone(), source })
         });
         let _ = fs::remove_file(&self.draft);
+        if let (Ok(()), Some(syncing)) = (&named, &self.syncing) {
+            syncing.named(self.named);
+        }
         named.map(|()| (self.path, self.file))
     }
+}
+
+/// The folders in which names appear when a file is created in `folder`: itself, and those above folders that do not
+/// exist yet.
+fn with_new_names(folder: &Path) -> Vec<PathBuf> {
+    let missing = folder.ancestors().take_while(|folder| !folder.exists());
+    let above = missing.filter_map(Path::parent);
+    iter::once(folder).chain(above).map(Path::to_path_buf).collect()
 }
 
 /// Where the file of a session is before it has a message.

@@ -100,6 +100,8 @@ impl Medium for Disk {
             state.aside = None;
         }
     }
+
+    fn sync_with(&mut self, _: &super::syncing::Syncing) {}
 }
 
 impl Disk {
