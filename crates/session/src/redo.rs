@@ -132,6 +132,30 @@ mod tests {
     }
 
     #[test]
+    fn any_mixture_of_both_ends_is_finished_and_later_messages_stay() {
+        let old = b"one,two}]}\n  ]\n}\n".as_slice();
+        let new = b"one,result,two}]}\n  ]\n}\n".as_slice();
+        let body = &new[..new.len() - TAIL.len()];
+        for kept in 0..1_u32 << new.len().min(16) {
+            // Every byte is the old one, the new one, or the zero of a file that has grown.
+            let byte = |index: usize| match kept >> (index % 16) & 1 {
+                0 => old.get(index).copied().unwrap_or(0),
+                _ => new[index],
+            };
+            let mixed: Vec<u8> = (0..new.len()).map(byte).collect();
+            let finished = finished(&mixed, old, new);
+            assert!(mixed == new || finished.as_deref() == Some(new), "{mixed:?}");
+            let later = [&mixed[..body.len()], b",\n    {}\n  ]\n}\n"].concat();
+            let expected = [body, b",\n    {}\n  ]\n}\n"].concat();
+            let found = super::finished(&later, old, new);
+            assert_eq!(found.unwrap_or(later), expected);
+        }
+        let foreign = b"one,other,two}]}\n  ]\n}\n".as_slice();
+        assert_eq!(finished(foreign, old, new), None);
+        assert_eq!(finished(&[foreign, b" and more"].concat(), old, new), None);
+    }
+
+    #[test]
     fn a_note_that_was_cut_itself_says_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let session = dir.path().join("session-a.json");
