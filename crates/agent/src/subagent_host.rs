@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use pollux_config::groups::Model;
+use pollux_config::groups::{Durability, Model};
 use pollux_domain::content::Content;
 use pollux_domain::event::Event;
 use pollux_domain::sync::Locked;

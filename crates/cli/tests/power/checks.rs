@@ -1,8 +1,9 @@
 //! What must be true of a disk after a power failure.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use pollux_session::{Message, Recorder, ReplyMessage, StoredCall, load};
 
@@ -18,7 +19,7 @@ impl Past {
         let gone: Vec<PathBuf> = self.0.keys().filter(|path| !live.contains_key(*path)).cloned().collect();
         let now = live.iter().map(|(path, bytes)| (path.clone(), Some(bytes.clone())));
         for (path, content) in now.chain(gone.into_iter().map(|path| (path, None))) {
-            let known = self.0.entry(path).or_default();
+            let known = self.0.entry(path).or_insert_with(|| vec![None]);
             if known.last() != Some(&content) {
                 known.push(content);
             }
@@ -28,7 +29,7 @@ impl Past {
     /// Whether a file may hold this: what was synced, or something later.
     fn allows(&self, path: &Path, synced: Option<&Vec<u8>>, found: Option<&Vec<u8>>) -> bool {
         let past = self.0.get(path).map(Vec::as_slice).unwrap_or_default();
-        let since = past.iter().rposition(|content| content.as_ref() == synced).unwrap_or(0);
+        let since = past.iter().position(|content| content.as_ref() == synced).unwrap_or(0);
         found == synced || past[since..].iter().any(|content| content.as_ref() == found)
     }
 }
@@ -124,14 +125,20 @@ fn check_session(disks: &Disks<'_>, path: &Path, scratch: &Path) -> Result<(), S
 }
 
 fn shown(bytes: Option<&Vec<u8>>) -> String {
-    String::from_utf8_lossy(bytes.map(Vec::as_slice).unwrap_or_default()).replace('\0', "\u{2400}")
+    let text =
+        String::from_utf8_lossy(bytes.map(Vec::as_slice).unwrap_or_default()).replace('\0', "\u{2400}");
+    text.lines().map(|line| line.chars().take(300).chain(['\n']).collect::<String>()).collect()
 }
 
 fn missing(needed: &[&Message], found: &[Message], path: &Path) -> Result<(), String> {
     for message in needed {
         if !found.iter().any(|known| covers(known, message)) {
             let kept = found.iter().find(|known| id(known) == id(message));
-            return Err(format!("{}: lost {message:?}\nwhat is there of it: {kept:?}", path.display()));
+            let [lost, kept] = [Some(*message), kept].map(|message| format!("{message:?}"));
+            let same = lost.bytes().zip(kept.bytes()).take_while(|(lost, kept)| lost == kept).count();
+            let from = same.saturating_sub(60);
+            let near = |text: &str| text.chars().skip(from).take(200).collect::<String>();
+            return Err(format!("{}: lost …{}…\nfound …{}…", path.display(), near(&lost), near(&kept)));
         }
     }
     Ok(())
@@ -151,7 +158,10 @@ fn place(image: &Image, path: &Path, scratch: &Path) -> bool {
         has_it |= other == path;
         let target = scratch.join(other);
         fs::create_dir_all(target.parent().unwrap()).unwrap();
-        fs::write(target, bytes).unwrap();
+        fs::write(&target, bytes).unwrap();
+        // A machine that starts takes some time.
+        let before = SystemTime::now() - Duration::from_secs(60);
+        File::options().write(true).open(target).and_then(|file| file.set_modified(before)).unwrap();
     }
     has_it
 }

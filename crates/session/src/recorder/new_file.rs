@@ -2,12 +2,12 @@
 //!
 //! Even after a crash, readers find a complete session or none, never an empty or partial one.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::iter;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use pollux_config::files::{self, Mode};
 use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
 use serde_json::json;
@@ -25,8 +25,6 @@ pub(super) struct NewFile {
     path: PathBuf,
     draft: PathBuf,
     file: OpenFile,
-    /// The folders that get a new name.
-    named: Vec<PathBuf>,
     syncing: Option<Syncing>,
 }
 
@@ -34,12 +32,8 @@ impl NewFile {
     /// Takes the lock and creates the file; what goes into it comes with the first message.
     pub(super) fn create(spec: &NewSession, syncing: Option<&Syncing>) -> Result<Self, RecordError> {
         let dir = &spec.chats_dir;
-        let named = with_new_names(dir);
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(dir)
-            .map_err(|source| RecordError::Create { path: dir.clone(), source })?;
+        files::create_folder(dir, Mode::Private)
+            .map_err(|error| RecordError::Create { path: dir.clone(), source: error.into_source() })?;
         let taken = io::ErrorKind::AlreadyExists.into();
         let mut failure = RecordError::Create { path: dir.clone(), source: taken };
         for attempt in 0..1000 {
@@ -68,7 +62,7 @@ impl NewFile {
             }
             let form = new_form(spec, medium);
             let file = OpenFile { path: path.clone(), form, _lock: Some(lock) };
-            return Ok(Self { path, draft, file, named, syncing: syncing.cloned() });
+            return Ok(Self { path, draft, file, syncing: syncing.cloned() });
         }
         Err(failure)
     }
@@ -85,18 +79,10 @@ impl NewFile {
         });
         let _ = fs::remove_file(&self.draft);
         if let (Ok(()), Some(syncing)) = (&named, &self.syncing) {
-            syncing.named(self.named);
+            syncing.named(self.path.parent().unwrap_or(Path::new("")));
         }
         named.map(|()| (self.path, self.file))
     }
-}
-
-/// The folders in which names appear when a file is created in `folder`: itself, and those above folders that do not
-/// exist yet.
-fn with_new_names(folder: &Path) -> Vec<PathBuf> {
-    let missing = folder.ancestors().take_while(|folder| !folder.exists());
-    let above = missing.filter_map(Path::parent);
-    iter::once(folder).chain(above).map(Path::to_path_buf).collect()
 }
 
 /// Where the file of a session is before it has a message.

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::mem;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread;
@@ -46,8 +46,8 @@ struct State {
 #[derive(Debug, Default)]
 struct Group {
     file: Option<Arc<File>>,
-    /// Folders with new names.
-    folders: Vec<PathBuf>,
+    /// The folder, if it has a new name.
+    folder: Option<PathBuf>,
     /// The session whose redo note is not needed once its file is on the disk.
     noted: Option<PathBuf>,
 }
@@ -62,9 +62,9 @@ impl Syncing {
         });
     }
 
-    /// Notes that these folders have new names.
-    pub(crate) fn named(&self, folders: Vec<PathBuf>) {
-        self.change(|group| group.folders.extend(folders));
+    /// Notes that a folder has a new name.
+    pub(crate) fn named(&self, folder: &Path) {
+        self.change(|group| group.folder = Some(folder.to_owned()));
     }
 
     /// Removes the redo note of a session after the next sync.
@@ -125,7 +125,7 @@ impl Group {
             }
             Some(_) | None => {}
         }
-        for folder in self.folders {
+        if let Some(folder) = self.folder {
             files::sync_folder(&folder);
         }
         if let Some(session) = self.noted {
