@@ -48,12 +48,16 @@ impl Program<'_> {
     }
 }
 
-/// The program without anything, and with a home that somebody has lived in; gemini-cli if it takes part.
+/// The program without anything, and with a home that somebody has lived in; another build and gemini-cli if
+/// they take part.
 fn programs<'a>(bench: &'a Bench, binary: &'a Path, plain: &'a Place, full: &'a Place) -> Vec<Program<'a>> {
     let mut programs = vec![
         Program { name: "pollux", binary, place: plain, is_slow: false },
         Program { name: "pollux, full home", binary, place: full, is_slow: false },
     ];
+    if let Some(other) = &bench.against {
+        programs.push(Program { name: "pollux, other build", binary: other, place: plain, is_slow: false });
+    }
     if let Some(gemini) = &bench.gemini {
         programs.push(Program { name: "gemini-cli", binary: gemini, place: plain, is_slow: true });
     }

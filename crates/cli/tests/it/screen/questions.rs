@@ -32,7 +32,9 @@ fn what_is_typed_for_the_next_prompt_answers_no_question() {
         screen.expect_gone("pause to answer");
         assert!(!scene.home.project().join("raced.txt").exists(), "{}", screen.text());
         let text = screen.text();
-        let draft: String = text.lines().skip_while(|line| !line.starts_with("> x1")).collect();
+        let is_draft = |line: &&str| line.trim_start_matches('>').trim().chars().all(|c| "x1".contains(c));
+        let draft: String =
+            text.lines().skip_while(|line| !line.starts_with("> x1")).take_while(is_draft).collect();
         assert_eq!(draft.matches('1').count(), typed, "{text}");
         // After the pause it is answered by moving and Enter, and the draft is still there.
         screen.expect("Enter sends your text");
