@@ -192,6 +192,16 @@ fn temp_file(target: &Path, folder: &Path, mode: Mode) -> io::Result<tempfile::N
     builder.tempfile_in(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
 }
 
+/// Syncs a file's content, which a new name must not take the place of another without. Not every system can.
+pub fn sync(file: &File) -> io::Result<()> {
+    match file.sync_data() {
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+            Ok(())
+        }
+        synced => synced,
+    }
+}
+
 /// Syncs a folder: a new name in it survives a power cut only then. Not every system can.
 pub fn sync_folder(folder: &Path) {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };

@@ -7,19 +7,22 @@ use std::time::{Duration, SystemTime};
 
 use pollux_session::{Message, Recorder, ReplyMessage, StoredCall, load};
 
-use crate::disk::Image;
+use crate::disk::{Disk, Image};
 
 /// The whole contents that each file has had, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Past(BTreeMap<PathBuf, Vec<Option<Vec<u8>>>>);
 
 impl Past {
-    /// Notes what the files hold now.
-    pub(crate) fn note(&mut self, live: &Image) {
-        let gone: Vec<PathBuf> = self.0.keys().filter(|path| !live.contains_key(*path)).cloned().collect();
-        let now = live.iter().map(|(path, bytes)| (path.clone(), Some(bytes.clone())));
-        for (path, content) in now.chain(gone.into_iter().map(|path| (path, None))) {
-            let known = self.0.entry(path).or_insert_with(|| vec![None]);
+    pub(crate) fn of(image: Image) -> Self {
+        Self(image.into_iter().map(|(path, bytes)| (path, vec![Some(bytes)])).collect())
+    }
+
+    /// Notes what these files hold now.
+    pub(crate) fn note(&mut self, disk: &Disk, changed: &[PathBuf]) {
+        for path in changed.iter().filter(|path| kind(path) == Kind::Whole) {
+            let content = disk.content(path).cloned();
+            let known = self.0.entry(path.clone()).or_insert_with(|| vec![None]);
             if known.last() != Some(&content) {
                 known.push(content);
             }
@@ -88,6 +91,8 @@ pub(crate) fn check(disks: &Disks<'_>, past: &Past, scratch: &Path) -> Vec<Strin
                     wrong.push(format!("{}: content of {length} bytes that it never had", path.display()));
                 }
             }
+            // As programs saw it.
+            Kind::Session if around(disks.found, path).eq(around(disks.live, path)) => {}
             Kind::Session => wrong.extend(check_session(disks, path, scratch).err()),
         }
     }
@@ -144,14 +149,17 @@ fn missing(needed: &[&Message], found: &[Message], path: &Path) -> Result<(), St
     Ok(())
 }
 
+/// The files of the folder in which a session is.
+fn around<'a>(image: &'a Image, path: &Path) -> impl Iterator<Item = (&'a PathBuf, &'a Vec<u8>)> {
+    let folder = path.ancestors().find(|folder| folder.ends_with("chats")).unwrap_or(path).to_path_buf();
+    image.range(folder.clone()..).take_while(move |(other, _)| other.starts_with(&folder))
+}
+
 /// Writes the folder of a session from an image; false if the image does not have the session.
 fn place(image: &Image, path: &Path, scratch: &Path) -> bool {
-    let folder = path.parent().unwrap_or(Path::new(""));
     let _ = fs::remove_dir_all(scratch);
-    let chats = folder.ancestors().find(|folder| folder.ends_with("chats")).unwrap_or(folder);
     let mut has_it = false;
-    for (other, bytes) in image.range(chats.to_path_buf()..).take_while(|(other, _)| other.starts_with(chats))
-    {
+    for (other, bytes) in around(image, path) {
         if other != path && kind(other) == Kind::Session {
             continue;
         }

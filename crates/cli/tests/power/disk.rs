@@ -139,8 +139,35 @@ impl Disk {
         }
     }
 
-    /// Follows one line of the trace. Returns the path that it changed, if any.
-    pub(crate) fn follow(&mut self, line: &Line) -> Option<PathBuf> {
+    /// Follows one line of the trace. Returns the paths below the root that it changed.
+    pub(crate) fn follow(&mut self, line: &Line) -> Vec<PathBuf> {
+        let changed = self.follow_line(line);
+        let below = |path: PathBuf| path.strip_prefix(&self.root).map(Path::to_path_buf).ok();
+        changed.into_iter().filter_map(below).collect()
+    }
+
+    /// What a file holds.
+    pub(crate) fn content(&self, path: &Path) -> Option<&Vec<u8>> {
+        match &self.nodes[self.find(&self.root.join(path))?] {
+            Node::File { live, .. } => Some(live),
+            Node::Folder { .. } => None,
+        }
+    }
+
+    fn follow_line(&mut self, line: &Line) -> Vec<PathBuf> {
+        match line {
+            Line::Ended(call) if call.name.starts_with("rename") => {
+                let (from, to) = match call.name.as_str() {
+                    "rename" => (call.path(0), call.path(1)),
+                    _ => (call.path_at(0), call.path_at(2)),
+                };
+                self.rename(&from, &to).map(|()| vec![from, to]).unwrap_or_default()
+            }
+            other => self.follow_other(other).into_iter().collect(),
+        }
+    }
+
+    fn follow_other(&mut self, line: &Line) -> Option<PathBuf> {
         match line {
             Line::SyncStarts { thread, descriptor } => {
                 let node = self.opened.get(descriptor)?.node;
@@ -188,8 +215,6 @@ impl Disk {
                 self.sync(node, covered);
                 None
             }
-            "rename" => self.rename(&call.path(0), &call.path(1)),
-            "renameat" | "renameat2" => self.rename(&call.path_at(0), &call.path_at(2)),
             "link" => self.link(&call.path(0), &call.path(1)),
             "linkat" => self.link(&call.path_at(0), &call.path_at(2)),
             "unlink" | "rmdir" => self.remove(&call.path(0)),
@@ -254,7 +279,7 @@ impl Disk {
         self.path_of(node)
     }
 
-    fn rename(&mut self, from: &Path, to: &Path) -> Option<PathBuf> {
+    fn rename(&mut self, from: &Path, to: &Path) -> Option<()> {
         let node = self.find(from)?;
         let ((source, old), (target, new)) = (self.place(from)?, self.place(to)?);
         let done = if source == target {
@@ -262,7 +287,7 @@ impl Disk {
         } else {
             self.name(to, Some(node)) && self.name(from, None)
         };
-        done.then(|| to.to_owned())
+        done.then_some(())
     }
 
     fn link(&mut self, from: &Path, to: &Path) -> Option<PathBuf> {

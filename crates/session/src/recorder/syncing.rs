@@ -116,14 +116,8 @@ impl Syncing {
 
 impl Group {
     fn sync(self) -> io::Result<()> {
-        match self.file.map(|file| file.sync_data()) {
-            // Not every file system can.
-            Some(Err(error))
-                if !matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
-            {
-                return Err(error);
-            }
-            Some(_) | None => {}
+        if let Some(file) = self.file {
+            files::sync(&file)?;
         }
         if let Some(folder) = self.folder {
             files::sync_folder(&folder);
