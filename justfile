@@ -29,6 +29,10 @@ bench *args:
 crash sequences="2000" seed=`date +%s`:
     POLLUX_CRASH_SEQUENCES={{sequences}} POLLUX_CRASH_SEED={{seed}} nice cargo test -p pollux-cli --test it crash:: -- --nocapture
 
+# Power failures after every write of real runs: 100 disks each. Needs strace. `just power 100 SEED` repeats a run.
+power failures="100" seed=`date +%s`:
+    POLLUX_POWER_FAILURES={{failures}} POLLUX_POWER_SEED={{seed}} nice cargo test -p pollux-cli --test power -- --nocapture
+
 # Sandboxed commands under `kill -9` at random times: nothing may be left. `just soak-sandbox 1000 SEED` repeats a run.
 soak-sandbox commands="5000" seed=`date +%s`:
     POLLUX_SOAK_COMMANDS={{commands}} POLLUX_SOAK_SEED={{seed}} nice cargo test -p pollux-sandbox --test it soak:: -- --nocapture

@@ -4,7 +4,7 @@
 # Tests that need them are then skipped.
 set -euo pipefail
 packages=(dbus gnome-keyring libsecret-tools zsh fish man-db
-  bubblewrap ccache direnv expect ninja-build python3-pytest redis-server ruby sudo)
+  bubblewrap ccache direnv expect ninja-build python3-pytest redis-server ruby strace sudo)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -215,6 +215,7 @@ fn new_session(spec: SessionSpec, ports: Ports, events: mpsc::Sender<Event>) -> 
         };
         Arc::new(Host {
             records: ports.recorder.subagents_dir(),
+            durability: ports.recorder.durability(),
             services: Arc::clone(&services),
             authority: Arc::clone(&authority),
             tools: tools.clone(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use pollux_config::groups::Model;
+use pollux_config::groups::{Durability, Model};
 use pollux_domain::content::Content;
 use pollux_domain::event::Event;
 use pollux_domain::sync::Locked;
@@ -22,6 +22,8 @@ pub(crate) struct Host {
     pub(crate) port: AgentPort,
     /// Where their records go.
     pub(crate) records: Option<PathBuf>,
+    /// What those records survive.
+    pub(crate) durability: Durability,
     pub(crate) services: Arc<Services>,
     pub(crate) authority: Arc<Authority>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,

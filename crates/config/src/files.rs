@@ -53,6 +53,18 @@ impl FileError {
         }
     }
 
+    /// What the system said.
+    pub fn into_source(self) -> io::Error {
+        match self {
+            Self::Read { source, .. } | Self::CreateFolder { source, .. } | Self::Write { source, .. } => {
+                source
+            }
+            other @ (Self::NotUtf8 { .. } | Self::TooLarge { .. } | Self::LinkLoop { .. }) => {
+                io::Error::other(other)
+            }
+        }
+    }
+
     /// Whether the place simply cannot be written to (read-only, no permission).
     pub fn is_read_only(&self) -> bool {
         match self {
@@ -127,11 +139,14 @@ pub fn replace_with(
     Ok(())
 }
 
-/// Creates a folder and those above it; new ones are the user's alone when `mode` is private.
+/// Creates a folder and those above it; new ones are the user's alone when `mode` is private. They survive a power
+/// failure.
 pub fn create_folder(path: &Path, mode: Mode) -> Result<(), FileError> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
     }
+    let missing = path.ancestors().take_while(|folder| !folder.exists());
+    let above: Vec<&Path> = missing.filter_map(Path::parent).collect();
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -141,7 +156,9 @@ pub fn create_folder(path: &Path, mode: Mode) -> Result<(), FileError> {
     }
     #[cfg(not(unix))]
     let _ = mode;
-    builder.create(path).map_err(|source| FileError::CreateFolder { path: path.to_owned(), source })
+    builder.create(path).map_err(|source| FileError::CreateFolder { path: path.to_owned(), source })?;
+    above.into_iter().for_each(sync_folder);
+    Ok(())
 }
 
 /// The place that a path leads to through links, which need not exist yet.
@@ -175,8 +192,19 @@ fn temp_file(target: &Path, folder: &Path, mode: Mode) -> io::Result<tempfile::N
     builder.tempfile_in(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
 }
 
+/// Syncs a file's content, which a new name must not take the place of another without. Not every system can.
+pub fn sync(file: &File) -> io::Result<()> {
+    match file.sync_data() {
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+            Ok(())
+        }
+        synced => synced,
+    }
+}
+
 /// Syncs a folder: a new name in it survives a power cut only then. Not every system can.
 pub fn sync_folder(folder: &Path) {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     #[cfg(unix)]
     if let Ok(folder) = File::open(folder) {
         let _ = folder.sync_all();

@@ -30,6 +30,8 @@ pub struct General {
     pub retry_fetch_errors: bool,
     /// `general.sessionFormat`
     pub session_format: SessionFormat,
+    /// `general.durability`
+    pub durability: Durability,
     /// `privacy.usageStatisticsEnabled`; kept for compatibility, nothing is sent.
     pub usage_statistics: bool,
     /// `general.sessionRetention.*`
@@ -88,6 +90,16 @@ pub enum SessionFormat {
     #[default]
     Json,
     Jsonl,
+}
+
+/// What recorded messages survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// A power failure: they are brought to the disk in the background.
+    #[default]
+    Power,
+    /// The end of the process, but not of the system.
+    Process,
 }
 
 /// `output.*`

@@ -165,14 +165,16 @@ pub fn resume_or_create(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, F
         }
         (None, None) => {
             let new = new_session(&chosen.id, &loaded.project, loaded.groups.general.session_format);
-            let recorder = Recorder::create(new).map_err(|error| {
+            let mut recorder = Recorder::create(new).map_err(|error| {
                 Failure::from_error(ExitKind::Input, &error).prefixed("Error starting session: ")
             })?;
+            recorder.set_durability(loaded.groups.general.durability);
             return Ok(Continued { recorder, history: Vec::new(), spending: Spending::default() });
         }
     };
-    let recorder =
+    let mut recorder =
         Recorder::resume(&stored).map_err(|error| resuming(Failure::from_error(ExitKind::Input, &error)))?;
+    recorder.set_durability(loaded.groups.general.durability);
     let spending = spending(&stored);
     Ok(Continued { recorder, history: into_history(*stored), spending })
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use pollux_config::files;
 use pollux_domain::hex;
 
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat};
@@ -137,6 +138,7 @@ impl<'a> Applier<'a> {
                 let written = self.new_file(&folder, &temp).and_then(|mut file| {
                     self.store.fetch(content, *len, &mut file)?;
                     rustix::fs::fchmod(&file, Mode::from_raw_mode(*mode as rustix::fs::RawMode))?;
+                    files::sync(&file)?;
                     Ok(renameat(&folder, &temp, &folder, name)?)
                 });
                 written.inspect_err(|_| clear(&folder, &temp))

@@ -83,7 +83,10 @@ impl Store {
             return Err(SaveError::Io(io::Error::from(io::ErrorKind::FileTooLarge)));
         }
         let hash: Hash = Sha256::digest(&bytes).into();
-        if self.lock().contains_key(&hash) {
+        // One that a power failure damaged is replaced.
+        if self.lock().contains_key(&hash)
+            && fs::read(self.object_path(&hash)).is_ok_and(|known| known == bytes)
+        {
             return Ok(hash);
         }
         self.reserve(bytes.len() as u64)?;

@@ -35,6 +35,7 @@ pub fn lead_new_session(command: &mut Command) {
         }
         #[cfg(not(target_os = "linux"))]
         let _ = parent;
+        heed_signals();
         control_terminal();
         Ok(())
     };
@@ -44,6 +45,17 @@ pub fn lead_new_session(command: &mut Command) {
         command.pre_exec(prepare);
     }
     keep_standard_streams_only(command);
+}
+
+/// Lets signals end the child that this program ignores, as it does when a script started it in the background.
+///
+/// For use between fork and exec: allocates nothing.
+#[expect(unsafe_code, reason = "the standard library has no signals")]
+fn heed_signals() {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+        // SAFETY: takes numbers only and is safe after a fork.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
 }
 
 /// If standard input is a terminal, makes it the one that controls the new session, so that Ctrl+C and `/dev/tty` work.

@@ -7,6 +7,7 @@ mod new_file;
 mod resume;
 mod rewind;
 mod rewrite;
+mod syncing;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
+use pollux_config::groups::Durability;
 use pollux_domain::JsonObject;
 use pollux_domain::budget::Spent;
 use pollux_domain::content::Part;
@@ -37,9 +39,10 @@ use crate::record::{CallRecord, CallResult, NewSession, ReplyRecord, extension};
 use crate::session_model::{SessionModel, is_implied};
 use document_writer::DocumentWriter;
 use log_writer::LogWriter;
-use medium::WriteFailure;
+use medium::{Medium, WriteFailure};
 use new_file::{NewFile, free_path};
 use resume::Unconverted;
+use syncing::Syncing;
 
 /// How a call ended, as it goes into the file.
 #[derive(Debug)]
@@ -66,6 +69,8 @@ pub enum RecordError {
         "session file `{}` was changed by another program; recording stopped", path.display()
     )]
     ChangedByOthers { path: PathBuf },
+    #[error("could not sync session file `{}`; a power failure may lose the last messages", path.display())]
+    Unsynced { path: PathBuf, source: io::Error },
     #[error("session file `{}` is being written by process {pid}", path.display())]
     InUse { path: PathBuf, pid: u32 },
     #[error("session file `{}` has no message `{id}` to rewind to", path.display())]
@@ -83,7 +88,10 @@ impl RecordError {
     /// Whether the disk is full; recording then stops without further errors.
     pub fn is_disk_full(&self) -> bool {
         match self {
-            Self::Create { source, .. } | Self::Write { source, .. } | Self::Unrestored { source, .. } => {
+            Self::Create { source, .. }
+            | Self::Write { source, .. }
+            | Self::Unrestored { source, .. }
+            | Self::Unsynced { source, .. } => {
                 use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
                 matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
             }
@@ -105,7 +113,8 @@ pub enum ForkError {
 }
 
 /// Writes one session, a message at a time. Each call returns once its bytes are with the operating system, so
-/// records survive the end of this process at any point.
+/// records survive the end of this process at any point. Those that must survive a power failure are brought to the
+/// disk in the background; see [`Recorder::set_durability`].
 #[derive(Debug)]
 pub struct Recorder {
     id: SessionId,
@@ -125,6 +134,8 @@ struct Recording {
     target: Target,
     /// A title that waits for the file.
     title: Option<String>,
+    /// Brings records to the disk; `None` if they need to survive only the end of this process.
+    syncing: Option<Syncing>,
 }
 
 #[derive(Debug)]
@@ -206,6 +217,30 @@ impl Recorder {
     /// The model that the user chose; recorded with the prompts that follow, so that a resumed session stays with it.
     pub fn note_model(&mut self, model: Option<SessionModel>) {
         self.model = model;
+    }
+
+    /// What the records that follow survive. The end of the session waits until they do.
+    pub fn set_durability(&mut self, durability: Durability) {
+        self.recording.locked().syncing = match durability {
+            Durability::Power => Some(Syncing::default()),
+            Durability::Process => None,
+        };
+    }
+
+    /// What records survive.
+    pub fn durability(&self) -> Durability {
+        match self.recording.locked().syncing {
+            Some(_) => Durability::Power,
+            None => Durability::Process,
+        }
+    }
+
+    /// Waits until everything recorded so far is on the disk, if that was asked for.
+    pub fn sync(&self) {
+        let syncing = self.recording.locked().syncing.clone();
+        if let Some(syncing) = syncing {
+            syncing.wait();
+        }
     }
 
     /// A handle for the session's title, which also works while the recorder is in use elsewhere.
@@ -366,14 +401,14 @@ impl Recorder {
         change: impl FnOnce(&mut Form) -> Result<(), WriteFailure>,
     ) -> Result<(), RecordError> {
         let mut recording = self.recording.locked();
-        if let Err(error) = recording.convert() {
+        if let Err(error) = recording.prepare() {
             recording.target = Target::Off;
             return Err(error);
         }
-        let Recording { target, .. } = &mut *recording;
+        let Recording { target, syncing, .. } = &mut *recording;
         let written = match target {
             Target::Off => return Ok(()),
-            Target::Waiting(spec) => NewFile::create(spec).and_then(|file| {
+            Target::Waiting(spec) => NewFile::create(spec, syncing.as_ref()).and_then(|file| {
                 let (path, file) = file.publish(change)?;
                 self.path = Some(path);
                 *target = Target::Open(file);
@@ -383,6 +418,7 @@ impl Recorder {
             Target::Open(file) => change(&mut file.form).map_err(|failure| failure.on(file.path.clone())),
         };
         let written = written.and_then(|()| recording.write_waiting_title());
+        let written = written.and_then(|()| recording.report_sync());
         if let Err(error) = &written
             && (error.is_final() || error.is_disk_full())
         {
@@ -401,7 +437,7 @@ impl TitleWriter {
     pub fn set(&self, title: &str) -> Result<(), RecordError> {
         let recording = self.0.upgrade().ok_or(RecordError::NotRecorded)?;
         let mut recording = recording.locked();
-        recording.convert()?;
+        recording.prepare()?;
         match &mut recording.target {
             // After a failure recording goes on; if it cannot, the next message reports that.
             Target::Open(file) => file.set_title(title)?,
@@ -419,17 +455,32 @@ impl TitleWriter {
 
 impl Recording {
     fn of(target: Target) -> Arc<Mutex<Self>> {
-        Arc::new(Mutex::new(Self { target, title: None }))
+        Arc::new(Mutex::new(Self { target, title: None, syncing: None }))
     }
 
-    /// Converts a file to our layout. A failure changes nothing.
-    fn convert(&mut self) -> Result<(), RecordError> {
-        let Target::Unconverted(unconverted) = &self.target else { return Ok(()) };
-        let form = unconverted.convert().map_err(|error| error.on_write(unconverted.path()))?;
-        if let Target::Unconverted(unconverted) = std::mem::replace(&mut self.target, Target::Off) {
-            self.target = Target::Open(unconverted.opened(form));
+    /// Converts a file to our layout, and brings to the disk what is written to it. A failure changes nothing.
+    fn prepare(&mut self) -> Result<(), RecordError> {
+        if let Target::Unconverted(unconverted) = &self.target {
+            let form = unconverted.convert().map_err(|error| error.on_write(unconverted.path()))?;
+            if let Target::Unconverted(unconverted) = std::mem::replace(&mut self.target, Target::Off) {
+                self.target = Target::Open(unconverted.opened(form));
+            }
+        }
+        if let (Some(syncing), Target::Open(file)) = (&self.syncing, &mut self.target) {
+            file.form.medium().sync_with(syncing);
         }
         Ok(())
+    }
+
+    /// Fails once if records could not be brought to the disk.
+    fn report_sync(&self) -> Result<(), RecordError> {
+        let failure = self.syncing.as_ref().and_then(Syncing::take_failure);
+        match (failure, &self.target) {
+            (Some(source), Target::Open(file)) => {
+                Err(RecordError::Unsynced { path: file.path.clone(), source })
+            }
+            (Some(_) | None, _) => Ok(()),
+        }
     }
 
     /// Writes a title that waits. If that fails and the file is as before, the next message tries again.
@@ -441,6 +492,23 @@ impl Recording {
             Err(_) => {}
         }
         Ok(())
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if let Some(syncing) = &self.syncing {
+            syncing.wait();
+        }
+    }
+}
+
+impl Form {
+    fn medium(&mut self) -> &mut dyn Medium {
+        match self {
+            Self::Document(writer) => writer.medium(),
+            Self::Log(writer) => writer.medium(),
+        }
     }
 }
 

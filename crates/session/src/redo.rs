@@ -1,17 +1,20 @@
 //! A redo note for writes that move complete records, kept next to the session during the write.
 //!
-//! A system may end a process in the middle of a write. A message at the end of the file is then lost with
-//! the write, as nobody was told of it yet; the results of a batch of calls, though, push complete records
-//! towards the end. The note holds the end of the file before and after, so a reader that finds a mixture of
-//! both knows what it was to become. A file without such a mixture has nothing to do with the note.
+//! A system may end a process in the middle of a write, and power may fail before all of it is on the disk. A message at
+//! the end of the file is then lost with the write, as nobody was told of it yet; the results of a batch of calls,
+//! though, push complete records towards the end. The note holds the end of the file before and after, so a reader that
+//! finds a mixture of both knows what it was to become. A file without such a mixture has nothing to do with the note.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use pollux_config::files;
 use pollux_config::paths::sha256_hex;
 use serde_json::{Value, json};
+
+use crate::document::TAIL;
 
 /// A session file is not larger either.
 const MAX_BYTES: u64 = 1 << 30;
@@ -35,6 +38,14 @@ pub(crate) fn keep(session: &Path, note: &[u8]) {
     if opened.and_then(|mut file| file.write_all(note)).is_err() {
         discard(session);
     }
+}
+
+/// The same, on the disk: the note is there before anything of the write that it is about.
+pub(crate) fn keep_synced(session: &Path, note: &[u8]) {
+    keep(session, note);
+    let path = path_of(session);
+    let _ = File::open(&path).and_then(|file| file.sync_all());
+    files::sync_folder(path.parent().unwrap_or(Path::new("")));
 }
 
 /// Whether there is a note for this session.
@@ -62,15 +73,32 @@ pub(crate) fn finish(session: &Path, bytes: &mut Vec<u8>) -> Option<u64> {
     }
     let at = size("at")?;
     let found = bytes.get(at..)?;
-    let done = found.iter().zip(new).take_while(|(found, new)| found == new).count();
-    let is_mixture =
-        found != old && found != new && found.get(done..)? == old.get(done..).unwrap_or_default();
-    if !is_mixture {
+    let finished = finished(found, old, new)?;
+    bytes.truncate(at);
+    bytes.extend_from_slice(&finished);
+    number("at")
+}
+
+/// What a mixture of two ends was to become, with what was written behind it since; `None` if it is not a mixture.
+///
+/// A kill leaves a part of the new end and the rest of the old one. A power failure leaves any of the bytes, and zeros
+/// where the file had grown before its bytes arrived.
+fn finished(found: &[u8], old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
+    if found == old || found == new || found.len() < old.len().min(new.len()) {
         return None;
     }
-    bytes.truncate(at);
-    bytes.extend_from_slice(new);
-    number("at")
+    let explained = |(index, byte): (usize, &u8)| match (old.get(index), new.get(index)) {
+        (before, after) if before == Some(byte) || after == Some(byte) => true,
+        (before, _) => before.is_none() && *byte == 0,
+    };
+    if found.len() <= old.len().max(new.len()) && found.iter().enumerate().all(explained) {
+        return Some(new.to_vec());
+    }
+    // Later messages took the place of the tail.
+    let body = new.strip_suffix(TAIL)?;
+    let (mixed, later) = found.split_at_checked(body.len())?;
+    let is_mixture = mixed != body && mixed.iter().enumerate().all(explained);
+    is_mixture.then(|| [body, later].concat())
 }
 
 #[cfg(test)]
@@ -101,6 +129,30 @@ mod tests {
         }
         discard(&session);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn any_mixture_of_both_ends_is_finished_and_later_messages_stay() {
+        let old = b"one,two}]}\n  ]\n}\n".as_slice();
+        let new = b"one,result,two}]}\n  ]\n}\n".as_slice();
+        let body = &new[..new.len() - TAIL.len()];
+        for kept in 0..1_u32 << new.len().min(16) {
+            // Every byte is the old one, the new one, or the zero of a file that has grown.
+            let byte = |index: usize| match kept >> (index % 16) & 1 {
+                0 => old.get(index).copied().unwrap_or(0),
+                _ => new[index],
+            };
+            let mixed: Vec<u8> = (0..new.len()).map(byte).collect();
+            let finished = finished(&mixed, old, new);
+            assert!(mixed == new || finished.as_deref() == Some(new), "{mixed:?}");
+            let later = [&mixed[..body.len()], b",\n    {}\n  ]\n}\n"].concat();
+            let expected = [body, b",\n    {}\n  ]\n}\n"].concat();
+            let found = super::finished(&later, old, new);
+            assert_eq!(found.unwrap_or(later), expected);
+        }
+        let foreign = b"one,other,two}]}\n  ]\n}\n".as_slice();
+        assert_eq!(finished(foreign, old, new), None);
+        assert_eq!(finished(&[foreign, b" and more"].concat(), old, new), None);
     }
 
     #[test]

@@ -250,7 +250,9 @@ fn recorder(host: &Host, id: &SessionId) -> Recorder {
         kind: SessionKind::Subagent,
         now: host.services.clock.now(),
     });
-    spec.and_then(|spec| Recorder::create(spec).ok()).unwrap_or_else(Recorder::disabled)
+    let mut recorder = spec.and_then(|spec| Recorder::create(spec).ok()).unwrap_or_else(Recorder::disabled);
+    recorder.set_durability(host.durability);
+    recorder
 }
 
 /// Works until the end, with a last turn for an agent that did not hand anything over.

@@ -1,9 +1,11 @@
 //! A signal ends the run in order.
 
+use std::path::Path;
+
 use pollux_test_support::{Reply, reply};
 use serde_json::json;
 
-use crate::scene::{Scene, lines, parse, until};
+use crate::scene::{Scene, binary, lines, parse, until};
 
 const SIGNALS: &[(&str, i32)] = &[("INT", 130), ("TERM", 143), ("HUP", 129)];
 
@@ -82,4 +84,19 @@ fn a_signal_while_waiting_for_the_next_try_is_not_waited_out() {
     running.wait_for_stdout("RATE_LIMIT");
     running.signal("INT");
     assert_eq!(running.wait().code, Some(130));
+}
+
+#[test]
+fn commands_heed_signals_that_the_program_ignores() {
+    let command = "sh -c 'kill -INT $$; kill -QUIT $$; kill -HUP $$; echo deaf'; echo heard";
+    for sandbox in ["--sandbox=false", "--sandbox=true"] {
+        let calls = reply().call("run_shell_command", json!({"command": command}));
+        let scene = Scene::new([calls, reply().text("done")]);
+        let script = "trap '' INT QUIT HUP; exec \"$0\" \"$@\"";
+        let args = ["-c", script, binary().to_str().unwrap(), "-p", "x", "--yolo", "--skip-trust", sandbox];
+        let run = scene.home.command(Path::new("/bin/sh"), args).against(&scene.server).run();
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let result = scene.session()["messages"][1]["toolCalls"][0]["result"].to_string();
+        assert!(result.contains("heard") && !result.contains("deaf"), "{sandbox}: {result}");
+    }
 }

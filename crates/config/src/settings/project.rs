@@ -33,6 +33,7 @@ const NEVER: &[&str] = &[
     "general.defaultApprovalMode",
     "general.preferredEditor",
     // The user must be able to undo what a project's commands destroy.
+    "general.durability",
     "general.rewind",
     // The user's own hooks may be a protection.
     "hooksConfig.disabled",

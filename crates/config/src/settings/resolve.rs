@@ -9,8 +9,9 @@ use serde_json::{Map, Value};
 use super::lookup;
 use crate::credential_variables::ProviderKeys;
 use crate::groups::{
-    COMPRESSION_THRESHOLD, Context, Dialect, FileFiltering, General, Groups, ImportFormat, Model, Output,
-    OutputFormat, Redaction, Retention, Rewind, Sandbox, Secret, Security, SessionFormat, Telemetry, Tools,
+    COMPRESSION_THRESHOLD, Context, Dialect, Durability, FileFiltering, General, Groups, ImportFormat, Model,
+    Output, OutputFormat, Redaction, Retention, Rewind, Sandbox, Secret, Security, SessionFormat, Telemetry,
+    Tools,
 };
 
 /// The context file that is always read.
@@ -71,6 +72,10 @@ fn general(tree: &Tree<'_>) -> General {
         session_format: match tree.text("general.sessionFormat").as_deref() {
             Some("jsonl") => SessionFormat::Jsonl,
             Some(_) | None => SessionFormat::Json,
+        },
+        durability: match tree.text("general.durability").as_deref() {
+            Some("process") => Durability::Process,
+            Some(_) | None => Durability::Power,
         },
         usage_statistics: tree.flag("privacy.usageStatisticsEnabled"),
         retention: Retention {

@@ -99,10 +99,12 @@ impl OpenReply {
     }
 }
 
-/// Whether a kill could come between two of these bytes: a system copies a write page by page.
-fn crosses_page(at: u64, length: usize) -> bool {
+/// Whether a part of this change alone could make the file unreadable. A kill comes between two pages, which a system
+/// copies one by one; a power failure between any two bytes.
+fn may_tear(at: u64, old: &[u8], new: &[u8]) -> bool {
     const PAGE: u64 = 4096;
-    at % PAGE + length as u64 > PAGE
+    let quotes = |text: &[u8]| text.iter().rposition(|byte| *byte == b'"');
+    at % PAGE + new.len() as u64 > PAGE || quotes(old) != quotes(new)
 }
 
 /// Adds a call up to the end of its status; the buffer stands at `at` in the file.
@@ -127,6 +129,10 @@ impl DocumentWriter {
     /// Where `lastUpdated` is.
     pub(crate) fn stamp_at(&self) -> u64 {
         self.stamp_at
+    }
+
+    pub(crate) fn medium(&mut self) -> &mut dyn Medium {
+        self.medium.as_mut()
     }
 
     pub(crate) fn append(&mut self, message: &JsonObject, now: Timestamp) -> Result<(), WriteFailure> {
@@ -192,7 +198,7 @@ impl DocumentWriter {
         let new = after.end_from(first, at);
         let status = after.calls.get(first).map(OpenCall::padded_status).unwrap_or_default();
         let moves_others = first + 1 < before.calls.len() || !before.after.is_empty();
-        if moves_others || crosses_page(status_at, STATUS_WIDTH) {
+        if moves_others || may_tear(status_at, &call.padded_status(), &status) {
             let old = [call.padded_status(), old].concat();
             let new = [&status[..], &new].concat();
             self.medium.keep_aside(&redo::encode(status_at, &old, &new));

@@ -40,6 +40,10 @@ impl LogWriter {
         Self { medium, unwritten, end, open: None }
     }
 
+    pub(crate) fn medium(&mut self) -> &mut dyn Medium {
+        self.medium.as_mut()
+    }
+
     pub(crate) fn append(&mut self, message: &JsonObject, now: Timestamp) -> Result<(), WriteFailure> {
         let mut lines = Vec::new();
         push_line(&mut lines, message);

@@ -5,10 +5,12 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pollux_config::files::{self, Mode};
 
 use super::RecordError;
+use super::syncing::Syncing;
 use crate::redo;
 
 /// Something that can be written at a place and cut. A file; tests bring one that runs full.
@@ -19,31 +21,45 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Keeps these bytes next to the file, see [`redo`]. Without them a kill in the middle of the next write
     /// costs what it moves; that is no reason not to write.
     fn keep_aside(&mut self, bytes: &[u8]);
-    /// What was kept aside is no longer needed.
+    /// What was kept aside is no longer needed once the file is on the disk.
     fn drop_aside(&mut self);
+    /// From now on, writes are brought to the disk.
+    fn sync_with(&mut self, syncing: &Syncing);
 }
 
 /// A session's file.
 #[derive(Debug)]
 pub(crate) struct SessionFile {
-    file: File,
+    file: Arc<File>,
     path: PathBuf,
+    /// `None` if writes need to survive only the end of this process.
+    syncing: Option<Syncing>,
 }
 
 impl SessionFile {
     /// The open file of the session that is, or will be, at `path`.
     pub(crate) fn boxed(file: File, path: &Path) -> Box<dyn Medium> {
-        Box::new(Self { file, path: path.to_owned() })
+        Box::new(Self { file: Arc::new(file), path: path.to_owned(), syncing: None })
+    }
+
+    fn wrote(&self) {
+        if let Some(syncing) = &self.syncing {
+            syncing.wrote(&self.file);
+        }
     }
 }
 
 impl Medium for SessionFile {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        FileExt::write_all_at(&self.file, bytes, at)
+        FileExt::write_all_at(&*self.file, bytes, at)?;
+        self.wrote();
+        Ok(())
     }
 
     fn set_len(&mut self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)
+        self.file.set_len(length)?;
+        self.wrote();
+        Ok(())
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -51,11 +67,27 @@ impl Medium for SessionFile {
     }
 
     fn keep_aside(&mut self, bytes: &[u8]) {
-        redo::keep(&self.path, bytes);
+        match &self.syncing {
+            Some(syncing) => {
+                // An earlier note may still be needed for what is not on the disk yet.
+                syncing.wait();
+                redo::keep_synced(&self.path, bytes);
+            }
+            None => redo::keep(&self.path, bytes),
+        }
     }
 
     fn drop_aside(&mut self) {
-        redo::discard(&self.path);
+        match &self.syncing {
+            Some(syncing) => syncing.drop_note(self.path.clone()),
+            None => redo::discard(&self.path),
+        }
+    }
+
+    fn sync_with(&mut self, syncing: &Syncing) {
+        if self.syncing.is_none() {
+            self.syncing = Some(syncing.clone());
+        }
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Even after a crash, readers find a complete session or none, never an empty or partial one.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use pollux_config::files::{self, Mode};
 use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
 use serde_json::json;
@@ -14,6 +15,7 @@ use serde_json::json;
 use super::document_writer::DocumentWriter;
 use super::log_writer::LogWriter;
 use super::medium::{Medium, SessionFile, WriteFailure};
+use super::syncing::Syncing;
 use super::{Form, NewSession, OpenFile, RecordError, extension, sanitised};
 use crate::kind::SessionKind;
 use crate::lock::{Lock, LockError};
@@ -23,17 +25,15 @@ pub(super) struct NewFile {
     path: PathBuf,
     draft: PathBuf,
     file: OpenFile,
+    syncing: Option<Syncing>,
 }
 
 impl NewFile {
     /// Takes the lock and creates the file; what goes into it comes with the first message.
-    pub(super) fn create(spec: &NewSession) -> Result<Self, RecordError> {
+    pub(super) fn create(spec: &NewSession, syncing: Option<&Syncing>) -> Result<Self, RecordError> {
         let dir = &spec.chats_dir;
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(dir)
-            .map_err(|source| RecordError::Create { path: dir.clone(), source })?;
+        files::create_folder(dir, Mode::Private)
+            .map_err(|error| RecordError::Create { path: dir.clone(), source: error.into_source() })?;
         let taken = io::ErrorKind::AlreadyExists.into();
         let mut failure = RecordError::Create { path: dir.clone(), source: taken };
         for attempt in 0..1000 {
@@ -56,9 +56,13 @@ impl NewFile {
             let mut options = OpenOptions::new();
             let opened = options.read(true).write(true).create_new(true).mode(0o600).open(&draft);
             let file = opened.map_err(|source| RecordError::Create { path: path.clone(), source })?;
-            let form = new_form(spec, SessionFile::boxed(file, &path));
+            let mut medium = SessionFile::boxed(file, &path);
+            if let Some(syncing) = syncing {
+                medium.sync_with(syncing);
+            }
+            let form = new_form(spec, medium);
             let file = OpenFile { path: path.clone(), form, _lock: Some(lock) };
-            return Ok(Self { path, draft, file });
+            return Ok(Self { path, draft, file, syncing: syncing.cloned() });
         }
         Err(failure)
     }
@@ -74,6 +78,9 @@ impl NewFile {
                 .map_err(|source| RecordError::Create { path: self.path.clone(), source })
         });
         let _ = fs::remove_file(&self.draft);
+        if let (Ok(()), Some(syncing)) = (&named, &self.syncing) {
+            syncing.named(self.path.parent().unwrap_or(Path::new("")));
+        }
         named.map(|()| (self.path, self.file))
     }
 }

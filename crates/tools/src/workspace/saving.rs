@@ -7,6 +7,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pollux_config::files;
+
 use super::beneath::{Folder, Missing, Purpose};
 use super::opening::special_name;
 use super::{Location, PathRefusal, Workspace};
@@ -87,7 +89,8 @@ fn save_beneath(location: &Location, content: &[u8]) -> Result<(), SaveError> {
 
 fn create(folder: &Folder, name: &OsStr, content: &[u8]) -> io::Result<()> {
     let (temporary, mut file) = temporary(folder, 0o666)?;
-    let result = file.write_all(content).and_then(|()| folder.rename(&temporary, name));
+    let written = file.write_all(content).and_then(|()| files::sync(&file));
+    let result = written.and_then(|()| folder.rename(&temporary, name));
     if result.is_err() {
         let _ = folder.remove(&temporary);
     }
@@ -128,6 +131,7 @@ fn replace(folder: &Folder, name: &OsStr, old: &Metadata, content: &[u8]) -> io:
         }
         file.write_all(content)?;
         file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
+        files::sync(&file)?;
         folder.rename(&temporary, name)?;
         Ok(Replaced::Yes)
     })();

@@ -1,0 +1,142 @@
+//! Brings records to the disk, so that they survive a power cut.
+//!
+//! One thread of the process syncs files in groups. Nobody waits for it, except before complete records move, and at
+//! the end of a session.
+
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use pollux_config::files;
+use pollux_domain::sync::Locked as _;
+
+use crate::redo;
+
+/// A disk that takes longer is not waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The records of a session on their way to the disk.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Syncing(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    synced: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What the next sync brings to the disk.
+    next: Group,
+    /// Number of writes so far.
+    written: u64,
+    /// Number of writes that are on the disk.
+    synced: u64,
+    is_queued: bool,
+    failure: Option<io::Error>,
+}
+
+/// Changes that reach the disk together.
+#[derive(Debug, Default)]
+struct Group {
+    file: Option<Arc<File>>,
+    /// The folder, if it has a new name.
+    folder: Option<PathBuf>,
+    /// The session whose redo note is not needed once its file is on the disk.
+    noted: Option<PathBuf>,
+}
+
+impl Syncing {
+    /// Notes a write to this file.
+    pub(crate) fn wrote(&self, file: &Arc<File>) {
+        self.change(|group| {
+            if group.file.as_ref().is_none_or(|known| !Arc::ptr_eq(known, file)) {
+                group.file = Some(Arc::clone(file));
+            }
+        });
+    }
+
+    /// Notes that a folder has a new name.
+    pub(crate) fn named(&self, folder: &Path) {
+        self.change(|group| group.folder = Some(folder.to_owned()));
+    }
+
+    /// Removes the redo note of a session after the next sync.
+    pub(crate) fn drop_note(&self, session: PathBuf) {
+        self.change(|group| group.noted = Some(session));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Group)) {
+        let mut state = self.0.state.locked();
+        change(&mut state.next);
+        state.written += 1;
+        if mem::replace(&mut state.is_queued, true) {
+            return;
+        }
+        drop(state);
+        // Without a thread this one does it.
+        if worker().is_none_or(|worker| worker.send(self.clone()).is_err()) {
+            self.sync();
+        }
+    }
+
+    /// Waits until everything written so far is on the disk.
+    pub(crate) fn wait(&self) {
+        let state = self.0.state.locked();
+        let written = state.written;
+        let waiting = |state: &mut State| state.synced < written;
+        drop(self.0.synced.wait_timeout_while(state, PATIENCE, waiting));
+    }
+
+    /// Why the last sync failed, once.
+    pub(crate) fn take_failure(&self) -> Option<io::Error> {
+        self.0.state.locked().failure.take()
+    }
+
+    fn sync(&self) {
+        let mut state = self.0.state.locked();
+        state.is_queued = false;
+        let written = state.written;
+        let group = mem::take(&mut state.next);
+        drop(state);
+        let synced = group.sync();
+        let mut state = self.0.state.locked();
+        state.synced = state.synced.max(written);
+        state.failure = synced.err().or(state.failure.take());
+        drop(state);
+        self.0.synced.notify_all();
+    }
+}
+
+impl Group {
+    fn sync(self) -> io::Result<()> {
+        if let Some(file) = self.file {
+            files::sync(&file)?;
+        }
+        if let Some(folder) = self.folder {
+            files::sync_folder(&folder);
+        }
+        if let Some(session) = self.noted {
+            redo::discard(&session);
+        }
+        Ok(())
+    }
+}
+
+/// The thread that syncs, started with the first record.
+fn worker() -> Option<&'static Sender<Syncing>> {
+    static WORKER: OnceLock<Option<Sender<Syncing>>> = OnceLock::new();
+    let start = || {
+        let (sender, waiting) = mpsc::channel::<Syncing>();
+        let work = move || waiting.iter().for_each(|syncing| syncing.sync());
+        thread::Builder::new().name("sync".to_owned()).spawn(work).ok()?;
+        Some(sender)
+    };
+    WORKER.get_or_init(start).as_ref()
+}
