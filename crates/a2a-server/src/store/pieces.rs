@@ -15,11 +15,6 @@ const MAX_PIECE: usize = 256 * 1024;
 /// The names of more pieces are stored as a list, in pieces as well.
 const MAX_NAMES: usize = 16;
 
-/// The lines that end a piece, by the first digit of their digest: about one of eight lines of a session, and one of
-/// sixteen names in a list.
-const SESSION_ENDS: &[char] = &['0', '1'];
-const LIST_ENDS: &[char] = &['0'];
-
 /// What a piece is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Folder {
@@ -36,12 +31,13 @@ impl Folder {
     }
 }
 
-/// The pieces of a text. They end at lines whose content says so: what is added or removed elsewhere moves no boundary.
-fn split<'a>(bytes: &'a [u8], ends: &[char]) -> Vec<&'a [u8]> {
+/// The pieces of a text. They end at lines whose content says so, about one of eight: what is added or removed elsewhere
+/// moves no boundary.
+fn split(bytes: &[u8]) -> Vec<&[u8]> {
     let (mut pieces, mut start, mut end) = (Vec::new(), 0, 0);
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         end += line.len();
-        if sha256_hex(line).starts_with(ends) || end - start > MAX_PIECE {
+        if sha256_hex(line).starts_with(['0', '1']) || end - start > MAX_PIECE {
             pieces.push(&bytes[start..end]);
             start = end;
         }
@@ -107,10 +103,10 @@ impl TaskStore {
     ) -> Result<SessionPieces, A2aError> {
         let mut objects = HashSet::new();
         let (mut names, mut depth) = (Vec::new(), 0);
-        self.save_pieces(task, split(bytes, SESSION_ENDS), known, &mut names, &mut objects).await?;
+        self.save_pieces(task, split(bytes), known, &mut names, &mut objects).await?;
         while names.len() > MAX_NAMES && depth < MAX_DEPTH {
             let list: String = names.drain(..).map(|name| name + "\n").collect();
-            let pieces = split(list.as_bytes(), LIST_ENDS);
+            let pieces = split(list.as_bytes());
             self.save_pieces(task, pieces, known, &mut names, &mut objects).await?;
             depth += 1;
         }
@@ -211,21 +207,19 @@ mod tests {
     fn a_change_at_both_ends_leaves_the_pieces_between_as_they_are() {
         let one = format!("first\n{}end", lines(0..400));
         let other = format!("another beginning\nwith more\n{}last", lines(0..410));
-        let (before, after) = (split(one.as_bytes(), SESSION_ENDS), split(other.as_bytes(), SESSION_ENDS));
+        let (before, after) = (split(one.as_bytes()), split(other.as_bytes()));
         assert_eq!((before.concat(), after.concat()), (one.clone().into_bytes(), other.clone().into_bytes()));
         assert!(before.len() > 20, "{}", before.len());
         let changed = after.iter().filter(|piece| !before.contains(piece)).count();
         assert!(changed <= 6, "{changed} of {}", after.len());
-        assert!(split(b"", SESSION_ENDS).is_empty());
+        assert!(split(b"").is_empty());
     }
 
     #[test]
     fn a_piece_is_never_much_larger_than_its_limit() {
         let line = format!("{}\n", "x".repeat(MAX_PIECE / 3));
         let all = line.repeat(20);
-        assert!(
-            split(all.as_bytes(), SESSION_ENDS).iter().all(|piece| piece.len() <= MAX_PIECE + line.len())
-        );
+        assert!(split(all.as_bytes()).iter().all(|piece| piece.len() <= MAX_PIECE + line.len()));
     }
 
     #[tokio::test]

@@ -15,6 +15,8 @@ use super::kept::{MAX_PARTS, MAX_TEXT, kept, kept_part, parts_size};
 const MAX_HISTORY: usize = 200;
 const MAX_HISTORY_BYTES: usize = 4 * 1024 * 1024;
 const MAX_SEEN: usize = 200;
+/// Digits of a digest that blocks keep.
+const SEEN_DIGITS: usize = 16;
 
 /// What always stays in the record. The last message may still grow.
 const KEPT: usize = 4;
@@ -56,7 +58,7 @@ struct BlockName {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Block {
     messages: Vec<Message>,
-    /// All digests that are older than those of the record.
+    /// All digests that are older than those of the record, shortened.
     seen: Vec<String>,
     /// The blocks before, newest first.
     before: Vec<BlockName>,
@@ -114,7 +116,7 @@ impl History {
     /// Whether a message was seen, as far as that was read: see [`History::unread_seen`].
     pub(crate) fn has_seen(&self, digest: &str) -> bool {
         let older = self.newest_block().map_or(&[][..], |block| &block.seen);
-        self.seen.iter().chain(older).any(|seen| seen == digest)
+        self.seen.iter().any(|seen| seen == digest) || older.iter().any(|seen| seen == shortened(digest))
     }
 
     /// Remembers that a message was seen.
@@ -174,7 +176,8 @@ impl History {
         let moved = &self.seen[..self.seen.len().saturating_sub(KEPT_SEEN)];
         let earlier = self.newest_block().map_or(&[][..], |block| &block.seen);
         let known = earlier.len() + self.seen.len();
-        let seen = earlier.iter().chain(moved).skip(known.saturating_sub(MAX_SEEN)).cloned().collect();
+        let all = earlier.iter().map(String::as_str).chain(moved.iter().map(|digest| shortened(digest)));
+        let seen = all.skip(known.saturating_sub(MAX_SEEN)).map(str::to_owned).collect();
         // A block is dropped when those after it have as much as may be shown.
         let mut count = self.recent.len();
         let mut bytes = parts_of(&self.recent);
@@ -191,7 +194,9 @@ impl History {
     /// `None` if messages were dropped since the block was made.
     pub(crate) fn move_into(&mut self, name: String, block: Block) -> Option<Vec<String>> {
         let seen = self.seen.len().saturating_sub(KEPT_SEEN);
-        let is_same = self.recent.starts_with(&block.messages) && block.seen.ends_with(&self.seen[..seen]);
+        let moved = self.seen[..seen].iter().rev().map(|digest| shortened(digest));
+        let is_same = self.recent.starts_with(&block.messages)
+            && moved.eq(block.seen.iter().rev().map(String::as_str).take(seen));
         if !is_same {
             return None;
         }
@@ -295,6 +300,11 @@ impl Block {
             before: before.filter_map(BlockName::read).take(MAX_HISTORY).collect(),
         }
     }
+}
+
+/// A digest as blocks keep it.
+fn shortened(digest: &str) -> &str {
+    digest.get(..SEEN_DIGITS).unwrap_or(digest)
 }
 
 /// Whether two are the same message, or pieces of one.

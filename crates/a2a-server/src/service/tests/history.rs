@@ -1,5 +1,6 @@
 //! What a turn costs the store does not grow with its task, and no message is lost for it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -17,6 +18,10 @@ use crate::service::holding::Hold;
 use crate::task::Task;
 use crate::task::record::Record;
 use crate::testing::{Fault, Machine, message, says, until};
+
+/// From these turns on, so many are measured together: two blocks are written in them.
+const STARTS: [usize; 3] = [10, 50, 150];
+const MEASURED: usize = 12;
 
 /// A text like no other one.
 fn text(seed: usize) -> String {
@@ -96,17 +101,22 @@ async fn blocks(machine: &Machine) -> Vec<String> {
     machine.objects("tasks/t/history/").await
 }
 
-/// Bytes that a turn wrote: the text of the session, and everything else.
-fn bytes_written(machine: &Machine) -> (usize, usize) {
+/// Bytes that were written, by what they are.
+fn bytes_written(machine: &Machine) -> BTreeMap<&'static str, usize> {
     let is_list = |bytes: &[u8]| bytes.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'\n');
-    let (mut session, mut other) = (0, 0);
+    let mut kinds = BTreeMap::new();
     for (key, bytes) in machine.blobs.take_written() {
-        match key.contains("/session/") && !is_list(&bytes) {
-            true => session += bytes.len(),
-            false => other += bytes.len(),
-        }
+        let kind = match key.split('/').nth(2) {
+            Some("session") if is_list(&bytes) => "lists",
+            Some("session") => "session",
+            Some("history") => "blocks",
+            Some("metadata.tar.gz") => "record",
+            Some("events") => "events",
+            _ => "rest",
+        };
+        *kinds.entry(kind).or_default() += bytes.len();
     }
-    (session, other)
+    kinds
 }
 
 #[tokio::test]
@@ -115,26 +125,25 @@ async fn a_turn_costs_the_same_however_long_its_task_is() {
         let a = Machine::new(&ServeOptions::default());
         let task = begin(&a).await;
         fs::write(session_file(&a), "").unwrap();
-        let mut written = Vec::new();
-        for number in 1..=160 {
+        let mut means = Vec::new();
+        for number in 1..=161 {
             turn(&a, &task, number).await;
-            written.push(bytes_written(&a));
+            if STARTS.contains(&(number + 1)) {
+                a.blobs.take_written();
+            } else if STARTS.iter().any(|start| start + MEASURED == number + 1) {
+                let written = bytes_written(&a).into_iter();
+                let mean: BTreeMap<_, _> = written.map(|(kind, bytes)| (kind, bytes / MEASURED)).collect();
+                println!("bytes written in each of {MEASURED} turns until turn {number}: {mean:?}");
+                means.push(mean);
+            }
         }
-        // Blocks are written every sixth turn.
-        let mean = |turns: std::ops::Range<usize>| {
-            let count = turns.len();
-            let sum = written[turns].iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-            (sum.0 / count, sum.1 / count)
-        };
-        let means = [mean(9..21), mean(49..61), mean(147..159)];
-        println!("bytes written per turn, session and other, at turn 10, 50 and 150: {means:?}");
-        let others = means.map(|mean| mean.1);
-        let (least, most) = (others.iter().min().unwrap(), others.iter().max().unwrap());
-        assert!(most * 10 <= least * 11, "{means:?}");
         // A turn writes the last piece of the session again, whose length differs.
-        assert!(means.iter().all(|mean| mean.0 < 16 * 700), "{means:?}");
+        let others = means.iter().map(|mean| mean.values().sum::<usize>() - mean["session"]);
+        let (least, most) = (others.clone().min().unwrap(), others.max().unwrap());
+        assert!(means.len() == 3 && most * 10 <= least * 11, "{means:?}");
+        assert!(means.iter().all(|mean| mean["session"] < 16 * 700), "{means:?}");
         assert_eq!(blocks_read(&a), 0, "this server wrote all of them");
-        assert_eq!(texts(&a).await, expected(61..161));
+        assert_eq!(texts(&a).await, expected(62..162));
         let names = blocks(&a).await;
         assert!(names.len() <= 19, "what is too old is deleted: {}", names.len());
         let pieces = task.read(|record| record.session_pieces.objects().unwrap().len());
