@@ -62,8 +62,9 @@ impl Service {
         self.read_blocks(task, History::unread_seen).await?;
         let block = task.read(|record| record.history.next_block());
         let name = self.store.save_block(&task.id, &block).await?;
-        let outdated = task.change(|record| record.history.move_into(name, block));
-        holding.outdated_blocks.borrow_mut().extend(outdated.into_iter().flatten());
+        let outdated = task.change(|record| record.history.move_into(&name, block));
+        // A block that is not used is not needed itself.
+        holding.outdated_blocks.borrow_mut().extend(outdated.unwrap_or_else(|| vec![name]));
         Ok(())
     }
 

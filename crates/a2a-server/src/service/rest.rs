@@ -35,13 +35,14 @@ pub(super) struct LocalTask {
 
 /// The objects that a record names.
 struct StoredObjects {
-    pieces: HashSet<String>,
+    /// Of the session, if they are known.
+    pieces: Option<HashSet<String>>,
     archive: Option<String>,
 }
 
 impl StoredObjects {
     fn of(record: &Record) -> Self {
-        Self { pieces: record.session_pieces.objects().unwrap_or_default(), archive: record.archive.clone() }
+        Self { pieces: record.session_pieces.objects(), archive: record.archive.clone() }
     }
 }
 
@@ -98,8 +99,9 @@ impl Service {
             return;
         }
         let removed = async {
-            let pieces = before.pieces.difference(&now.pieces);
-            self.store.remove_session_pieces(&task.id, pieces).await?;
+            if let (Some(before), Some(now)) = (&before.pieces, &now.pieces) {
+                self.store.remove_session_pieces(&task.id, before.difference(now)).await?;
+            }
             // Upstream's name stays: its server reads no other.
             let archive = before.archive.filter(|name| now.archive.as_ref() != Some(name));
             match archive.filter(|name| name != UPSTREAM_ARCHIVE) {

@@ -192,7 +192,7 @@ impl History {
 
     /// Moves messages into a block that is stored under this name; gives the names of those that are not needed any more.
     /// `None` if messages were dropped since the block was made.
-    pub(crate) fn move_into(&mut self, name: String, block: Block) -> Option<Vec<String>> {
+    pub(crate) fn move_into(&mut self, name: &str, block: Block) -> Option<Vec<String>> {
         let seen = self.seen.len().saturating_sub(KEPT_SEEN);
         let moved = self.seen[..seen].iter().rev().map(|digest| shortened(digest));
         let is_same = self.recent.starts_with(&block.messages)
@@ -207,9 +207,9 @@ impl History {
         self.recent.drain(..block.messages.len());
         self.seen.drain(..seen);
         let bytes = parts_of(&block.messages);
-        let older = BlockName { name: name.clone(), messages: block.messages.len(), bytes };
+        let older = BlockName { name: name.to_owned(), messages: block.messages.len(), bytes };
         self.blocks.retain(|known, _| block.before.iter().any(|kept| kept.name == *known));
-        self.blocks.insert(name, Rc::new(block));
+        self.blocks.insert(name.to_owned(), Rc::new(block));
         self.older = Some(Older { block: older, is_cut: false });
         Some(outdated)
     }
@@ -360,7 +360,7 @@ mod tests {
             history.see(&format!("d{number}"));
             if history.is_long() {
                 let block = history.next_block();
-                outdated.extend(history.move_into(format!("block {number}"), block).unwrap());
+                outdated.extend(history.move_into(&format!("block {number}"), block).unwrap());
             }
         }
         outdated
@@ -455,7 +455,7 @@ mod tests {
         assert_eq!(ids(&stored(&history)), names(200..400));
         let before: Vec<String> = history.blocks.keys().cloned().collect();
         let block = history.next_block();
-        let mut outdated = history.move_into("new".into(), block).unwrap();
+        let mut outdated = history.move_into("new", block).unwrap();
         outdated.sort();
         let mut before = before;
         before.sort();
@@ -474,7 +474,7 @@ mod tests {
         for number in 20..220 {
             history.append(&message(&format!("m{number}"), vec![Part::text("text")]));
         }
-        assert_eq!(history.move_into("late".into(), block), None);
+        assert_eq!(history.move_into("late", block), None);
         assert_eq!(ids(&history), names(20..220));
     }
 

@@ -309,3 +309,23 @@ async fn a_task_goes_on_without_blocks_that_the_store_has_lost() {
     };
     LocalSet::new().run_until(test).await;
 }
+
+#[tokio::test]
+async fn only_the_tasks_that_were_given_up_last_stay_known() {
+    let test = async {
+        let a = Machine::new(&ServeOptions::default());
+        for number in 0..40 {
+            let record = Record::new(&format!("t{number}"), "c", "local");
+            let (task, _) = a.service.create(record).await.unwrap();
+            a.service.give_up_lease(&task).await;
+        }
+        until("the others are forgotten", async || {
+            a.service.tidy();
+            a.service.known().len() == 32
+        })
+        .await;
+        let known: Vec<String> = a.service.known().iter().map(|task| task.id.clone()).collect();
+        assert!((8..40).all(|number| known.contains(&format!("t{number}"))), "{known:?}");
+    };
+    LocalSet::new().run_until(test).await;
+}
