@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use pollux_a2a::protocol::{Dialect, Method, Task as TaskView, TaskState, Version};
+use pollux_a2a::protocol::{Dialect, Method, TaskState, Version};
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
@@ -80,13 +80,13 @@ async fn carry_out(
             let history = history_length(params)?;
             let task = service.find(caller, id(params)?).await?;
             service.follow_silent(&task);
-            Ok(MethodAnswer::Value(view(&task, history, true, manner)))
+            Ok(MethodAnswer::Value(view(service, &task, history, true, manner).await?))
         }
         Method::List => list(service, caller, params, manner).await,
         Method::Cancel => {
             let (cancelling, caller, id) = (Rc::clone(service), caller.clone(), id(params)?.to_owned());
             let task = to_the_end(async move { cancelling.cancel(&caller, &id).await }).await?;
-            Ok(MethodAnswer::Value(view(&task, None, true, manner)))
+            Ok(MethodAnswer::Value(view(service, &task, None, true, manner).await?))
         }
         Method::Subscribe => {
             let task = service.find(caller, id(params)?).await?;
@@ -160,7 +160,7 @@ async fn send(
     if waits {
         rested(service, &sent).await;
     }
-    let task = view(&sent.task, history, true, manner);
+    let task = view(service, &sent.task, history, true, manner).await?;
     Ok(MethodAnswer::Value(match manner.dialect {
         Dialect::Tagged => task,
         Dialect::OldBuffers | Dialect::One => json!({"task": task}),
@@ -173,11 +173,11 @@ async fn rested(service: &Service, sent: &Sent) {
     let task = &sent.task;
     service.follow(task);
     let mut news = task.watch();
-    // A record forgets old messages; one that began its task was seen.
-    let mut is_seen = sent.is_duplicate && sent.is_new;
+    // A record forgets old messages.
+    let mut is_seen = sent.is_seen;
     loop {
         // A task that waited before does so until its server, here or elsewhere, has acted on the message.
-        is_seen |= task.read(|record| record.has_seen(&sent.digest));
+        is_seen |= task.read(|record| record.history.has_seen(&sent.digest));
         let state = task.read(|record| record.state);
         if state.is_final() || (state.is_over() && is_seen && !task.has_commands()) {
             return;
@@ -188,9 +188,14 @@ async fn rested(service: &Service, sent: &Sent) {
     }
 }
 
-fn view(task: &Task, history: Option<usize>, artifacts: bool, manner: CallManner) -> Value {
-    let view: TaskView = task.read(|record| record.view(history, artifacts));
-    view.to_json(manner.dialect)
+async fn view(
+    service: &Service,
+    task: &Task,
+    history: Option<usize>,
+    artifacts: bool,
+    manner: CallManner,
+) -> Result<Value, A2aError> {
+    Ok(service.view(task, history, artifacts).await?.to_json(manner.dialect))
 }
 
 fn id(params: &Value) -> Result<&str, A2aError> {
@@ -250,7 +255,10 @@ async fn list(
     // Histories are long; a list has none unless it asks for them.
     let history = Some(history_length(params)?.unwrap_or(0));
     let (tasks, listed) = service.list(caller, &query).await?;
-    let views: Vec<Value> = tasks.iter().map(|task| view(task, history, artifacts, manner)).collect();
+    let mut views = Vec::new();
+    for task in &tasks {
+        views.push(view(service, task, history, artifacts, manner).await?);
+    }
     Ok(MethodAnswer::Value(json!({
         "tasks": views,
         "nextPageToken": listed.token.unwrap_or_default(),

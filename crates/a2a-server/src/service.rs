@@ -5,6 +5,7 @@
 
 mod cleaning;
 mod commands;
+mod history;
 mod holding;
 mod limits;
 mod messages;
@@ -14,6 +15,7 @@ mod rest;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
+use std::time::Duration;
 
 use pollux_a2a::protocol::{TaskState, Update};
 use pollux_config::env::Env;
@@ -22,6 +24,7 @@ use pollux_host::request::Request;
 use pollux_net::jws::SigningKey;
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Access, Caller};
@@ -45,6 +48,10 @@ pub(crate) use messages::Sent;
 
 /// Where the keys are that the card is signed with.
 pub(crate) const KEYS_PATH: &str = "/.well-known/jwks.json";
+
+/// How long, and how many, tasks stay known that were given up here.
+const RECENTLY: Duration = Duration::from_secs(10 * 60);
+const MAX_RECENT: usize = 32;
 
 /// What a server works with.
 pub(crate) struct Service {
@@ -165,13 +172,21 @@ impl Service {
         self.tasks.borrow().values().cloned().collect()
     }
 
-    /// Forgets tasks that nobody needs here; the store has them.
+    /// Forgets tasks that nobody needs here; the store has them. The next message of those that were given up last likely
+    /// comes here, too, and need not read their history again.
     pub(crate) fn tidy(&self) {
-        self.tasks.borrow_mut().retain(|_, task| {
+        let mut tasks = self.tasks.borrow_mut();
+        let is_recent = |at: &Instant| at.elapsed() < RECENTLY;
+        let given_up = |task: &Task| task.given_up.get().filter(is_recent);
+        let mut recent: Vec<Instant> = tasks.values().filter_map(|task| given_up(task)).collect();
+        recent.sort_unstable_by(|one, other| other.cmp(one));
+        let oldest = recent.get(MAX_RECENT - 1).copied();
+        tasks.retain(|_, task| {
             task.holding().is_some()
                 || task.session().is_some()
                 || task.is_watched()
                 || Rc::strong_count(task) > 1
+                || given_up(task).is_some_and(|at| oldest.is_none_or(|oldest| at >= oldest))
         });
     }
 

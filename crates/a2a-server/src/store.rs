@@ -4,6 +4,7 @@
 //! over occupies the next name of its predecessor, whose own next write then fails.
 
 pub(crate) mod events;
+mod history;
 mod index;
 pub(crate) mod lease;
 mod pieces;

@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 use crate::manner::CallManner;
 use crate::operations::Stream;
 use crate::service::Service;
+use crate::task::Task;
 
 /// A stream of 1.0 whose task waits for its client is closed after so long without news.
 const WITHOUT_NEWS: Duration = Duration::from_secs(60);
@@ -49,6 +50,7 @@ async fn pump(
     let is_old = manner.dialect != Dialect::One;
     let mut sent = from;
     if task_first {
+        read_history(service, &task).await;
         sent = task.last();
         let view = task.read(|record| record.view(None, true));
         let state = view.status.state;
@@ -63,6 +65,7 @@ async fn pump(
             Some(updates) => updates,
             // The client was too slow, or another server told more than is kept here.
             None => {
+                read_history(service, &task).await;
                 sent = task.last();
                 let view = task.read(|record| record.view(None, true));
                 let is_over = view.status.state.is_final() || is_old && view.status.state.is_over();
@@ -97,5 +100,12 @@ async fn pump(
             () = sleep(WITHOUT_NEWS), if waits => return,
             () = service.stopped.cancelled() => return,
         }
+    }
+}
+
+/// Reads all of a task's history. Where that fails, a stream shows what the record has.
+async fn read_history(service: &Service, task: &Task) {
+    if let Err(error) = service.read_history(task, None).await {
+        service.debug(&format!("task {}: {error}", task.id));
     }
 }

@@ -1,5 +1,8 @@
 //! One task in this process: its record, its recent updates, and who waits for more.
 
+pub(crate) mod history;
+mod kept;
+pub(crate) mod pieces;
 pub(crate) mod record;
 
 use std::cell::{Cell, RefCell};
@@ -9,6 +12,7 @@ use std::rc::Rc;
 use pollux_a2a::protocol::Update;
 use pollux_blobs::Version;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::command::{CommandCount, SessionLink};
@@ -35,6 +39,8 @@ pub(crate) struct Task {
     /// Messages were put into its inbox, and someone sees to it that they are acted on.
     pub(crate) has_mail: Cell<bool>,
     pub(crate) is_delivering: Cell<bool>,
+    /// When this server gave it up last.
+    pub(crate) given_up: Cell<Option<Instant>>,
 }
 
 struct State {
@@ -80,6 +86,7 @@ impl Task {
             is_followed: Cell::new(false),
             has_mail: Cell::new(false),
             is_delivering: Cell::new(false),
+            given_up: Cell::new(None),
         })
     }
 
@@ -176,10 +183,11 @@ impl Task {
     }
 
     /// Replaces everything; streams continue with the task as it is.
-    fn replace(&self, record: Record, version: Version, cursor: Cursor) {
+    fn replace(&self, mut record: Record, version: Version, cursor: Cursor) {
         let last = record.last;
         {
             let mut state = self.state.borrow_mut();
+            record.keep_read(&state.record);
             state.record = record;
             state.log.clear();
             state.bytes = 0;
@@ -193,12 +201,13 @@ impl Task {
     /// Takes over what updates do not tell.
     fn adopt(&self, mut record: Record, version: Version, cursor: Cursor) {
         let mut state = self.state.borrow_mut();
+        record.keep_read(&state.record);
         if record.last < state.record.last {
             let now = &state.record;
             record.state = now.state;
             record.said.clone_from(&now.said);
             record.updated.clone_from(&now.updated);
-            record.history.clone_from(&now.history);
+            record.history.add_newer(&now.history);
             record.artifacts.clone_from(&now.artifacts);
             record.pending.clone_from(&now.pending);
             record.last = now.last;

@@ -55,11 +55,17 @@ pub(crate) struct FaultyBlobs {
     inner: MemoryBlobs,
     rule: Mutex<Rule>,
     log: Mutex<Vec<String>>,
+    written: Mutex<Vec<(String, Vec<u8>)>>,
 }
 
 impl FaultyBlobs {
     fn new(inner: MemoryBlobs) -> Self {
-        Self { inner, rule: Mutex::new(Arc::new(|_, _| Fault::None)), log: Mutex::default() }
+        Self {
+            inner,
+            rule: Mutex::new(Arc::new(|_, _| Fault::None)),
+            log: Mutex::default(),
+            written: Mutex::default(),
+        }
     }
 
     pub(crate) fn rule(&self, rule: impl Fn(&str, &str) -> Fault + Send + Sync + 'static) {
@@ -69,6 +75,11 @@ impl FaultyBlobs {
     /// The operations so far, as `put key`.
     pub(crate) fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
+    }
+
+    /// What was sent to be written since the last call, with its keys.
+    pub(crate) fn take_written(&self) -> Vec<(String, Vec<u8>)> {
+        std::mem::take(&mut *self.written.lock().unwrap())
     }
 
     async fn run<T, E: From<StoreError>>(
@@ -119,6 +130,7 @@ impl Blobs for FaultyBlobs {
         bytes: &'a [u8],
         condition: Condition,
     ) -> BoxFuture<'a, Result<Version, PutError>> {
+        self.written.lock().unwrap().push((key.as_str().to_owned(), bytes.to_vec()));
         Box::pin(self.run("put", key.as_str(), self.inner.put(key, bytes, condition)))
     }
 

@@ -13,6 +13,8 @@ mod unpack;
 
 pub use confined::{ConfinedFolder, make_link};
 pub use pack::{PackError, Packed, checksum, pack_workspace};
-pub use task::{TaskMetadataError, check_task_id, pack_task_metadata, unpack_task_metadata};
+pub use task::{
+    TaskMetadataError, check_task_id, compress, decompress, pack_task_metadata, unpack_task_metadata,
+};
 pub use tree::{Node, Tree};
 pub use unpack::{Limits, Refusal, Skipped, UnpackError, is_repository, unpack, unpack_workspace};

@@ -43,19 +43,28 @@ pub fn pack_task_metadata(id: &str, metadata: &Map<String, Value>) -> Result<Vec
     if text.len() as u64 > MAX_TEXT {
         return Err(TaskMetadataError::TooLarge { id: id.to_owned() });
     }
+    compress(&text).map_err(damaged)
+}
+
+/// Compresses a text, always into the same bytes.
+pub fn compress(text: &[u8]) -> io::Result<Vec<u8>> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::default());
-    packed.write_all(&text).and_then(|()| packed.finish()).map_err(damaged)
+    packed.write_all(text)?;
+    packed.finish()
+}
+
+/// Reverses [`compress`]; `None` for a text that is larger than a task's metadata may be.
+pub fn decompress(packed: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let mut text = Vec::new();
+    MultiGzDecoder::new(packed).take(MAX_TEXT + 1).read_to_end(&mut text)?;
+    Ok(Some(text).filter(|text| text.len() as u64 <= MAX_TEXT))
 }
 
 /// Unpacks a task's metadata; it must hold the state that a task is restored from.
 pub fn unpack_task_metadata(id: &str, packed: &[u8]) -> Result<Map<String, Value>, TaskMetadataError> {
     let damaged = |message: String| TaskMetadataError::Damaged { id: id.to_owned(), message };
-    let mut text = Vec::new();
-    let read = MultiGzDecoder::new(packed).take(MAX_TEXT + 1).read_to_end(&mut text);
-    read.map_err(|error| damaged(error.to_string()))?;
-    if text.len() as u64 > MAX_TEXT {
-        return Err(TaskMetadataError::TooLarge { id: id.to_owned() });
-    }
+    let text = decompress(packed).map_err(|error| damaged(error.to_string()))?;
+    let text = text.ok_or_else(|| TaskMetadataError::TooLarge { id: id.to_owned() })?;
     let value: Value = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
     match value {
         Value::Object(metadata) if metadata.get(STATE).is_some_and(Value::is_object) => Ok(metadata),
@@ -71,9 +80,7 @@ mod tests {
     use super::*;
 
     fn gzip(text: &[u8]) -> Vec<u8> {
-        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
-        packed.write_all(text).unwrap();
-        packed.finish().unwrap()
+        compress(text).unwrap()
     }
 
     #[test]

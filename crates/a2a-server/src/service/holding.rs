@@ -300,6 +300,10 @@ impl Service {
         if holding.is_over() {
             return Err(taken_over());
         }
+        if let Err(error) = self.shorten_history(task, holding).await {
+            // The record takes all of it.
+            self.debug(&format!("task {}: {error}", task.id));
+        }
         let mut record = task.read(Clone::clone);
         change(&mut record);
         let old = self.store.index(&mut record).await?;
@@ -321,6 +325,9 @@ impl Service {
             && let Err(error) = self.store.unindex(&record.owner, &name).await
         {
             self.debug(&format!("task {}: {error}", task.id));
+        }
+        if result.is_ok() {
+            self.remove_outdated_blocks(task, holding).await;
         }
         result
     }
@@ -390,6 +397,7 @@ impl Service {
             workspace::touch_used(&self.config, &task.id);
         }
         self.end_holding(task, &holding);
+        task.given_up.set(Some(Instant::now()));
         if let Err(error) = self.store.release(&task.id, &holding).await {
             self.debug(&format!("task {}: {error}", task.id));
         }

@@ -36,6 +36,8 @@ pub(crate) struct Sent {
     pub(crate) from: u64,
     /// It was taken before.
     pub(crate) is_duplicate: bool,
+    /// It was acted on before.
+    pub(crate) is_seen: bool,
     pub(crate) is_new: bool,
     /// What the record remembers it by once it is acted on.
     pub(crate) digest: String,
@@ -81,7 +83,7 @@ impl Service {
                 Ok(task) => {
                     let from = task.last();
                     let digest = digest.to_owned();
-                    return Ok(Sent { task, from, is_duplicate: true, is_new: true, digest });
+                    return Ok(Sent { task, from, is_duplicate: true, is_seen: true, is_new: true, digest });
                 }
                 // The server that took it did not get as far as storing the task.
                 Err(error) if error.kind == ErrorKind::TaskNotFound => id = earlier,
@@ -101,11 +103,11 @@ impl Service {
         record.settings = settings;
         record.workspace = workspace.path;
         record.owns_workspace = workspace.is_own;
-        record.see(digest);
+        record.history.see(digest);
         let asked = incoming::asked(&message, &[])?;
         // Stored with the task: a server that takes it over must see that something was begun.
         let message = Message { ids: record.ids(), ..message };
-        record.append(&message);
+        record.history.append(&message);
         if let Some(webhook) = self.webhook_of_message(params, &id, version)? {
             self.store_webhook(&id, &webhook, PushedUpdate { number: 0, state: None }).await?;
         }
@@ -115,7 +117,8 @@ impl Service {
         let view = task.read(|record| record.view(None, true));
         self.publish(&task, Update::Task(view));
         self.carry_out(&task, &holding, asked);
-        Ok(Sent { task, from, is_duplicate: false, is_new: true, digest: digest.to_owned() })
+        let digest = digest.to_owned();
+        Ok(Sent { task, from, is_duplicate: false, is_seen: false, is_new: true, digest })
     }
 
     /// A task that waits for its first message.
@@ -154,13 +157,13 @@ impl Service {
     ) -> Result<Sent, A2aError> {
         let gate = task.gate.lock().await;
         let from = task.last();
-        let sent = |task: Rc<Task>, is_duplicate| {
-            Ok(Sent { task, from, is_duplicate, is_new: false, digest: digest.to_owned() })
+        let sent = |task: Rc<Task>, is_duplicate, is_seen| {
+            Ok(Sent { task, from, is_duplicate, is_seen, is_new: false, digest: digest.to_owned() })
         };
         let (state, pending) = task.read(|record| (record.state, record.pending.clone()));
-        if task.read(|record| record.has_seen(digest)) {
+        if self.has_seen(&task, digest).await? {
             drop(gate);
-            return sent(task, true);
+            return sent(task, true, true);
         }
         if state.is_final() {
             let word = state.word(Dialect::Tagged);
@@ -181,24 +184,24 @@ impl Service {
         let delivered = async {
             match self.hold(&task).await? {
                 // Another server had the task, and may have carried it out.
-                Hold::Held(_) if task.read(|record| record.has_seen(digest)) => Ok(true),
+                Hold::Held(_) if self.has_seen(&task, digest).await? => Ok((true, true)),
                 Hold::Held(holding) => {
                     self.accept(&task, &holding, message, digest, asked).await?;
-                    Ok(false)
+                    Ok((false, false))
                 }
                 // Its holder finds the message in the inbox, unless it is just giving the task up.
                 Hold::Busy => {
                     self.follow(&task);
                     self.deliver_later(&task);
-                    Ok(!is_first)
+                    Ok((!is_first, false))
                 }
             }
         };
         let delivered = delivered.await;
         drop(gate);
         // After an error the message stays in the inbox: another server may have told its client that it is there.
-        let is_duplicate = match delivered {
-            Ok(is_duplicate) => is_duplicate,
+        let (is_duplicate, is_seen) = match delivered {
+            Ok(delivered) => delivered,
             Err(error) => {
                 self.give_up_soon(&task);
                 return Err(error);
@@ -208,7 +211,7 @@ impl Service {
             self.remove_seen(&task, digest);
             self.give_up_soon(&task);
         }
-        sent(task, is_duplicate)
+        sent(task, is_duplicate, is_seen)
     }
 
     /// Sees to it that messages in the inbox are acted on when the holder gives the task up without looking again.
@@ -262,8 +265,8 @@ impl Service {
     ) -> Result<(), A2aError> {
         let message = Message { ids: task.read(Record::ids), ..message };
         let change = |record: &mut Record| {
-            record.see(digest);
-            record.append(&message);
+            record.history.see(digest);
+            record.history.append(&message);
             // Its session may have ended it meanwhile.
             if !record.state.is_final() {
                 record.state = TaskState::Working;
@@ -282,7 +285,7 @@ impl Service {
     /// Removes a message from the inbox that the stored record has seen; otherwise it would be carried out again once the
     /// record has forgotten it.
     fn remove_seen(self: &Rc<Self>, task: &Rc<Task>, digest: &str) {
-        if !task.read(|record| record.has_seen(digest)) {
+        if !task.read(|record| record.history.has_seen(digest)) {
             return;
         }
         let (service, id, digest) = (Rc::clone(self), task.id.clone(), digest.to_owned());
@@ -315,7 +318,7 @@ impl Service {
                 self.store.remove_message(&task.id, &digest).await?;
                 continue;
             }
-            if task.read(|record| record.has_seen(&digest)) {
+            if self.has_seen(task, &digest).await? {
                 self.store.remove_message(&task.id, &digest).await?;
                 continue;
             }
@@ -325,7 +328,7 @@ impl Service {
                 Ok(asked) if !is_final => self.accept(task, holding, message, &digest, asked).await?,
                 // It came after the end, or answers a question that is no longer open.
                 _ => {
-                    self.save_with(task, holding, |record| record.see(&digest)).await?;
+                    self.save_with(task, holding, |record| record.history.see(&digest)).await?;
                     self.store.remove_message(&task.id, &digest).await?;
                 }
             }

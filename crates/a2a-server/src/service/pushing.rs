@@ -246,6 +246,9 @@ impl Service {
             }
         };
         let is_any = !configs.is_empty();
+        if is_any && let Err(error) = self.read_history(task, Some(HISTORY)).await {
+            self.debug(&format!("task {}: {error}", task.id));
+        }
         let mut calls = JoinSet::new();
         for config in configs {
             let (webhooks, body) = (Rc::clone(webhooks), body(task, update, config.version));

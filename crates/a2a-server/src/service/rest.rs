@@ -35,13 +35,14 @@ pub(super) struct LocalTask {
 
 /// The objects that a record names.
 struct StoredObjects {
-    pieces: HashSet<String>,
+    /// Of the session, if they are known.
+    pieces: Option<HashSet<String>>,
     archive: Option<String>,
 }
 
 impl StoredObjects {
     fn of(record: &Record) -> Self {
-        Self { pieces: record.session_pieces.iter().cloned().collect(), archive: record.archive.clone() }
+        Self { pieces: record.session_pieces.objects(), archive: record.archive.clone() }
     }
 }
 
@@ -52,8 +53,9 @@ impl Service {
     /// Stores everything and tells the update, which ends or pauses the turn.
     pub(crate) async fn rest(&self, task: &Rc<Task>, update: Update) {
         let Some(holding) = task.holding().filter(|holding| !holding.is_over()) else { return };
+        let known = self.known_pieces(task).await;
         let before = task.read(StoredObjects::of);
-        let archived = if self.store.is_shared { self.archive(task, &holding).await } else { Ok(()) };
+        let archived = if self.store.is_shared { self.archive(task, &holding, &known).await } else { Ok(()) };
         let unstored = archived.as_ref().err().map(|error| {
             (self.log)(&format!("task {}: the workspace was not stored: {error}", task.id));
             format!(
@@ -75,7 +77,7 @@ impl Service {
                 // The store is back, and takes the workspace as well.
                 Ok(()) if may_pass => {
                     may_pass = false;
-                    if self.archive(task, &holding).await.is_ok() {
+                    if self.archive(task, &holding, &known).await.is_ok() {
                         task.change(|record| record.unstored = None);
                     }
                     continue;
@@ -97,8 +99,9 @@ impl Service {
             return;
         }
         let removed = async {
-            let pieces = before.pieces.difference(&now.pieces);
-            self.store.remove_pieces(&task.id, pieces).await?;
+            if let (Some(before), Some(now)) = (&before.pieces, &now.pieces) {
+                self.store.remove_session_pieces(&task.id, before.difference(now)).await?;
+            }
             // Upstream's name stays: its server reads no other.
             let archive = before.archive.filter(|name| now.archive.as_ref() != Some(name));
             match archive.filter(|name| name != UPSTREAM_ARCHIVE) {
@@ -133,13 +136,17 @@ impl Service {
     }
 
     /// Stores workspace and session under names that no earlier holder writes with other content.
-    async fn archive(&self, task: &Rc<Task>, holding: &Holding) -> Result<(), A2aError> {
+    async fn archive(
+        &self,
+        task: &Rc<Task>,
+        holding: &Holding,
+        known: &HashSet<String>,
+    ) -> Result<(), A2aError> {
         let file = self.local.borrow().get(&task.id).and_then(|local| local.session.clone());
         if let Some(file) = file.filter(|file| file.exists()) {
             let failed = |error: std::io::Error| A2aError::new(ErrorKind::Internal, error.to_string());
             let bytes = tokio::fs::read(&file).await.map_err(failed)?;
-            let known = task.read(|record| record.session_pieces.clone());
-            let pieces = self.store.save_session(&task.id, &bytes, &known).await?;
+            let pieces = self.store.save_session(&task.id, &bytes, known).await?;
             // What happened here does not count once another server has the task.
             if holding.is_over() {
                 return Ok(());
@@ -184,6 +191,24 @@ impl Service {
             record.checksum = Some(checksum);
         });
         Ok(())
+    }
+
+    /// The objects of the session that are stored. Where they cannot be read, all of the session is written again.
+    async fn known_pieces(&self, task: &Task) -> HashSet<String> {
+        if !self.store.is_shared {
+            return HashSet::new();
+        }
+        let pieces = task.read(|record| record.session_pieces.clone());
+        match self.store.session_objects(&task.id, &pieces).await {
+            Ok(known) => {
+                task.change(|record| record.session_pieces.set_known(&pieces, known.clone()));
+                known
+            }
+            Err(error) => {
+                self.debug(&format!("task {}: {error}", task.id));
+                HashSet::new()
+            }
+        }
     }
 
     async fn upload(&self, task: &Task, name: &str, from: &Path) -> Result<(), A2aError> {
@@ -252,7 +277,8 @@ impl Service {
         if pieces.is_empty() {
             return Ok(None);
         }
-        let bytes = self.store.load_session(&task.id, &pieces).await?;
+        let (bytes, known) = self.store.load_session(&task.id, &pieces).await?;
+        task.change(|record| record.session_pieces.set_known(&pieces, known));
         let file = self.scratch.path().join(format!("{}.json", task.id));
         files::replace(&file, &bytes, Mode::Private)
             .map_err(|error| A2aError::new(ErrorKind::Internal, error.to_string()))?;

@@ -1,3 +1,4 @@
+mod history;
 mod leases;
 mod limits;
 mod messages;

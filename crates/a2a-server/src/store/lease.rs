@@ -63,6 +63,8 @@ pub(crate) struct Holding {
     pub(crate) pushed: Cell<Option<u64>>,
     /// It is to be given up once webhooks know everything.
     pub(crate) is_wanted_back: Cell<bool>,
+    /// Blocks of the history that are deleted once the record no longer names them.
+    pub(crate) outdated_blocks: RefCell<Vec<String>>,
 }
 
 /// Why a lease could not be had.
@@ -112,6 +114,7 @@ impl Holding {
             is_recovered: Cell::new(false),
             pushed: Cell::new(None),
             is_wanted_back: Cell::new(false),
+            outdated_blocks: RefCell::default(),
         }
     }
 

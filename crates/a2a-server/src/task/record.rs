@@ -9,16 +9,12 @@ use pollux_domain::JsonObject;
 use pollux_domain::time::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
-/// Limits of what is kept: messages, bytes of all and of one of them, parts and text of one, artifacts, text of one of
-/// them, ids of messages.
-const MAX_HISTORY: usize = 200;
-const MAX_HISTORY_BYTES: usize = 4 * 1024 * 1024;
-const MAX_MESSAGE: usize = 1024 * 1024;
-const MAX_PARTS: usize = 100;
-const MAX_TEXT: usize = 256 * 1024;
+use super::history::History;
+use super::kept::{MAX_PARTS, keep_end, kept_part, parts_size};
+use super::pieces::SessionPieces;
+
+/// Artifacts that are kept.
 const MAX_ARTIFACTS: usize = 50;
-const MAX_OUTPUT: usize = 64 * 1024;
-const MAX_SEEN: usize = 200;
 
 /// The name that upstream's server stores a workspace under.
 pub(crate) const UPSTREAM_ARCHIVE: &str = "workspace.tar.gz";
@@ -44,7 +40,7 @@ pub(crate) struct Record {
     pub(crate) said: Option<Message>,
     /// ISO 8601.
     pub(crate) updated: String,
-    pub(crate) history: Vec<Message>,
+    pub(crate) history: History,
     pub(crate) artifacts: Vec<Artifact>,
     /// Calls that wait for approval: their ids and what was sent about them.
     pub(crate) pending: Vec<(String, Value)>,
@@ -54,8 +50,6 @@ pub(crate) struct Record {
     pub(crate) model: String,
     /// The session of the agent.
     pub(crate) session: Option<String>,
-    /// Digests of the messages that were taken.
-    pub(crate) seen: Vec<String>,
     /// The number of the last update.
     pub(crate) last: u64,
     /// The name of the task in the index of its owner.
@@ -64,8 +58,7 @@ pub(crate) struct Record {
     pub(crate) archive: Option<String>,
     /// The checksum of the archive.
     pub(crate) checksum: Option<String>,
-    /// The pieces that the session is restored from.
-    pub(crate) session_pieces: Vec<String>,
+    pub(crate) session_pieces: SessionPieces,
     /// The holder that used the workspace last.
     pub(crate) used: Option<u64>,
     /// Why the workspace was not stored at the last rest point, for the client.
@@ -81,7 +74,7 @@ impl Record {
             state: TaskState::Submitted,
             said: None,
             updated: SystemClock.now().to_iso(),
-            history: Vec::new(),
+            history: History::default(),
             artifacts: Vec::new(),
             pending: Vec::new(),
             settings: AgentSettings::default(),
@@ -89,12 +82,11 @@ impl Record {
             owns_workspace: false,
             model: String::new(),
             session: None,
-            seen: Vec::new(),
             last: 0,
             indexed: None,
             archive: None,
             checksum: None,
-            session_pieces: Vec::new(),
+            session_pieces: SessionPieces::default(),
             used: None,
             unstored: None,
         }
@@ -121,7 +113,7 @@ impl Record {
                 let kind =
                     update.metadata.get("coderAgent").and_then(|it| it.get("kind")).and_then(Value::as_str);
                 match (kind, &status.message) {
-                    (Some("text-content"), Some(message)) => self.append(message),
+                    (Some("text-content"), Some(message)) => self.history.append(message),
                     (Some("tool-call-confirmation"), Some(message)) => self.wait_for(message),
                     (Some("tool-call-update"), Some(message)) => self.settle(message),
                     (Some("thought" | "citation"), _) => {}
@@ -131,40 +123,10 @@ impl Record {
             Update::Artifact(update) => self.keep(&update.artifact, update.append),
             Update::Task(task) => {
                 self.state = task.status.state;
-                self.history.clone_from(&task.history);
+                self.history.set_messages(&task.history);
             }
-            Update::Message(message) => self.append(message),
+            Update::Message(message) => self.history.append(message),
         }
-    }
-
-    /// Adds to the history; pieces of one message become one.
-    pub(crate) fn append(&mut self, message: &Message) {
-        let same = self.history.last_mut().filter(|last| last.id == message.id && last.role == message.role);
-        if let Some(last) = same {
-            for part in &message.parts {
-                let has_room = last.parts.len() < MAX_PARTS;
-                match (last.parts.last_mut().map(|last| &mut last.body), &part.body) {
-                    (Some(PartBody::Text(text)), PartBody::Text(more)) if text.len() < MAX_TEXT => {
-                        text.push_str(more);
-                    }
-                    (Some(PartBody::Text(_)), PartBody::Text(_)) => {}
-                    _ if has_room => last.parts.push(kept_part(part)),
-                    _ => {}
-                }
-            }
-            return;
-        }
-        self.history.push(kept(message));
-        let mut left = MAX_HISTORY_BYTES;
-        let kept = self.history.iter().rev().take(MAX_HISTORY).take_while(|message| {
-            let size = parts_size(&message.parts);
-            let fits = size <= left;
-            left = left.saturating_sub(size);
-            fits
-        });
-        // The newest message is kept whatever its size.
-        let extra = self.history.len() - kept.count().max(1);
-        self.history.drain(..extra);
     }
 
     fn wait_for(&mut self, message: &Message) {
@@ -205,21 +167,14 @@ impl Record {
         }
     }
 
-    /// Whether a message was taken.
-    pub(crate) fn has_seen(&self, message: &str) -> bool {
-        self.seen.iter().any(|seen| seen == message)
+    /// Takes what an earlier reading of this task has read from the store besides the record.
+    pub(super) fn keep_read(&mut self, earlier: &Self) {
+        self.history.keep_read(&earlier.history);
+        self.session_pieces.keep_read(&earlier.session_pieces);
     }
 
-    /// Remembers that a message was taken.
-    pub(crate) fn see(&mut self, message: &str) {
-        self.seen.push(message.to_owned());
-        let extra = self.seen.len().saturating_sub(MAX_SEEN);
-        self.seen.drain(..extra);
-    }
-
-    /// The task as clients see it, with so much of its history.
+    /// The task as clients see it, with so much of its history, as far as that was read.
     pub(crate) fn view(&self, history: Option<usize>, artifacts: bool) -> TaskView {
-        let skipped = history.map_or(0, |most| self.history.len().saturating_sub(most));
         TaskView {
             ids: self.ids(),
             status: Status {
@@ -228,7 +183,7 @@ impl Record {
                 timestamp: Some(self.updated.clone()),
             },
             artifacts: if artifacts { self.artifacts.clone() } else { Vec::new() },
-            history: self.history.iter().skip(skipped).cloned().collect(),
+            history: self.history.newest(history),
             metadata: JsonObject::new(),
         }
     }
@@ -264,13 +219,11 @@ impl Record {
 
     /// Upstream's form, with everything that it does not have in `_pollux`.
     pub(crate) fn to_json(&self) -> Value {
-        let messages: Vec<Value> =
-            self.history.iter().map(|message| message.to_json(Dialect::Tagged)).collect();
         let artifacts: Vec<Value> =
             self.artifacts.iter().map(|artifact| artifact.to_json(Dialect::Tagged)).collect();
         let pending: Vec<Value> = self.pending.iter().map(|(call, data)| json!([call, data])).collect();
         let state = self.state.word(Dialect::Tagged);
-        json!({
+        let mut value = json!({
             "__persistedState": {
                 "_agentSettings": {
                     "kind": "agent-settings",
@@ -286,7 +239,6 @@ impl Record {
                 "state": state,
                 "said": self.said.as_ref().map(|message| message.to_json(Dialect::Tagged)),
                 "updated": self.updated,
-                "history": messages,
                 "artifacts": artifacts,
                 "pending": pending,
                 "workspacePath": self.settings.workspace_path,
@@ -294,16 +246,19 @@ impl Record {
                 "ownsWorkspace": self.owns_workspace,
                 "model": self.model,
                 "session": self.session,
-                "seen": self.seen,
                 "rev": self.last,
                 "indexed": self.indexed,
                 "archive": self.archive,
                 "checksum": self.checksum,
-                "sessionPieces": self.session_pieces,
                 "used": self.used,
                 "unstored": self.unstored,
             },
-        })
+        });
+        if let Some(own) = value.get_mut("_pollux").and_then(Value::as_object_mut) {
+            self.history.write(own);
+            self.session_pieces.write(own);
+        }
+        value
     }
 
     /// Reads a record; one that only upstream's server wrote belongs to `owner`.
@@ -314,7 +269,6 @@ impl Record {
         let own = value.get("_pollux").unwrap_or(&Value::Null);
         let text = |key: &str| own.get(key).and_then(Value::as_str).map(str::to_owned);
         let list = |key: &str| own.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
-        let texts = |key: &str| list(key).iter().filter_map(|it| Some(it.as_str()?.to_owned())).collect();
         let is_set = |value: &Value, key: &str| value.get(key).and_then(Value::as_bool).unwrap_or_default();
         let state = persisted.get("_taskState").and_then(Value::as_str).and_then(TaskState::named);
         let mut record = Self::new(id, context, text("owner").as_deref().unwrap_or(owner));
@@ -323,7 +277,7 @@ impl Record {
         if let Some(updated) = text("updated") {
             record.updated = updated;
         }
-        record.history = list("history").iter().map(Message::read).collect();
+        record.history = History::read(own);
         record.artifacts = list("artifacts").iter().map(Artifact::read).collect();
         record.pending = list("pending")
             .iter()
@@ -338,13 +292,12 @@ impl Record {
         record.owns_workspace = is_set(own, "ownsWorkspace");
         record.model = text("model").unwrap_or_default();
         record.session = text("session");
-        record.seen = texts("seen");
         record.last = own.get("rev").and_then(Value::as_u64).unwrap_or_default();
         record.indexed = text("indexed");
         // What upstream stored is all that there is of its workspace.
         record.archive = text("archive").or_else(|| own.is_null().then(|| UPSTREAM_ARCHIVE.to_owned()));
         record.checksum = text("checksum");
-        record.session_pieces = texts("sessionPieces");
+        record.session_pieces = SessionPieces::read(own);
         record.used = own.get("used").and_then(Value::as_u64);
         record.unstored = text("unstored");
         Some(record)
@@ -355,69 +308,6 @@ impl Record {
 fn call_of(part: &Part) -> Option<String> {
     let PartBody::Data(data) = &part.body else { return None };
     data.pointer("/request/callId").and_then(Value::as_str).map(str::to_owned)
-}
-
-/// A message as the history keeps it: without the content of files, and with so much of anything else.
-fn kept(message: &Message) -> Message {
-    let mut parts: Vec<Part> = message.parts.iter().take(MAX_PARTS).map(kept_part).collect();
-    while parts.len() > 1 && parts_size(&parts) > MAX_MESSAGE {
-        parts.pop();
-    }
-    let metadata = Value::Object(message.metadata.clone());
-    let mut kept = Message { parts, ..message.clone() };
-    if metadata.to_string().len() > MAX_OUTPUT {
-        kept.metadata.clear();
-    }
-    kept
-}
-
-fn kept_part(part: &Part) -> Part {
-    let mut kept = part.clone();
-    let name = part.name.as_deref().map(|name| name.chars().take(200).collect::<String>());
-    match &mut kept.body {
-        PartBody::Bytes(bytes) => {
-            // Base64 has four characters for three bytes.
-            let size = bytes.len() / 4 * 3;
-            return Part::text(format!("[file `{}`: {size} bytes, not kept]", name.unwrap_or_default()));
-        }
-        PartBody::Text(text) | PartBody::Uri(text) if text.len() > MAX_TEXT => {
-            let end = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-            let left = text.len() - end;
-            text.truncate(end);
-            text.push_str(&format!("\n[{left} more bytes, not kept]"));
-        }
-        PartBody::Data(data) => {
-            let size = data.to_string().len();
-            if size > MAX_TEXT {
-                return Part::text(format!("[data of {size} bytes, not kept]"));
-            }
-        }
-        _ => {}
-    }
-    kept.name = name;
-    if kept.media_type.as_ref().is_some_and(|kind| kind.len() > 200) {
-        kept.media_type = None;
-    }
-    kept
-}
-
-/// About how much memory parts take.
-fn parts_size(parts: &[Part]) -> usize {
-    let size = |part: &Part| match &part.body {
-        PartBody::Text(text) | PartBody::Bytes(text) | PartBody::Uri(text) => text.len(),
-        PartBody::Data(data) => data.to_string().len(),
-        PartBody::Nothing => 0,
-    };
-    parts.iter().map(size).sum()
-}
-
-/// Keeps the end of an output that has become too long.
-fn keep_end(text: &mut String) {
-    if text.len() > 2 * MAX_OUTPUT {
-        let start = text.len() - MAX_OUTPUT;
-        let start = (start..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-        text.drain(..start);
-    }
 }
 
 /// About how much memory an update takes.
@@ -443,7 +333,7 @@ mod tests {
         record.state = TaskState::InputRequired;
         record.workspace = "/w/t".into();
         record.settings.auto_execute = true;
-        record.append(&Message {
+        record.history.append(&Message {
             id: "m".into(),
             ids: record.ids(),
             role: Role::User,
@@ -451,7 +341,7 @@ mod tests {
             metadata: JsonObject::new(),
         });
         record.pending.push(("call".into(), json!({"a": 1})));
-        record.see("x");
+        record.history.see("x");
         record.last = 7;
         record.used = Some(3);
         record.unstored = Some("too large".into());
@@ -467,29 +357,10 @@ mod tests {
     }
 
     #[test]
-    fn the_history_keeps_no_files_and_stays_small() {
-        let mut record = Record::new("t", "c", "anna");
-        for number in 0..400 {
-            let mut file = Part::text("");
-            file.body = PartBody::Bytes("A".repeat(400_000));
-            file.name = Some("a.bin".into());
-            let parts = vec![Part::text("é".repeat(300_000)), file, Part::data(json!("x".repeat(400_000)))];
-            record.append(&user(&number.to_string(), parts));
-        }
-        let size = record.to_json().to_string().len();
-        assert!(size < 8 * 1024 * 1024, "{size}");
-        let last = record.history.last().unwrap();
-        assert_eq!(last.id, "399");
-        assert_eq!(last.parts[1].body, PartBody::Text("[file `a.bin`: 300000 bytes, not kept]".into()));
-        let PartBody::Text(text) = &last.parts[0].body else { panic!() };
-        assert!(text.ends_with("[337856 more bytes, not kept]"), "{}", text.len());
-    }
-
-    #[test]
     fn a_client_reads_that_the_workspace_was_not_stored_next_to_the_answer() {
         let mut record = Record::new("t", "c", "anna");
         record.state = TaskState::InputRequired;
-        record.history.push(Message { role: Role::Agent, ..user("a", vec![Part::text("done")]) });
+        record.history.append(&Message { role: Role::Agent, ..user("a", vec![Part::text("done")]) });
         record.unstored = Some("too large".into());
         let said = record.view(None, false).status.message.unwrap();
         assert_eq!(said.parts, [Part::text("done"), Part::text("too large")]);

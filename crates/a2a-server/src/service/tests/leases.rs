@@ -172,7 +172,7 @@ async fn only_an_interrupted_task_is_resumed() {
             record.state = state;
             record.owns_workspace = true;
             let said = crate::incoming::message(&message("hi", None)).unwrap();
-            record.append(&said);
+            record.history.append(&said);
             let (task, _) = a.service.create(record).await.unwrap();
             a.service.give_up_lease(&task).await;
             a.service.try_recover(&task).await;
