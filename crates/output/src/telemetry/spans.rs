@@ -25,6 +25,9 @@ const MAX_OPEN: usize = 256;
 /// What a turn's span is called; sub-agents have their own names.
 const AGENT: &str = "pollux";
 
+/// The type and message of what was stopped.
+const CANCELLED: &str = "cancelled";
+
 /// The spans of a session that are open.
 pub(super) struct Spans {
     texts: Texts,
@@ -58,6 +61,7 @@ struct Step {
 struct Call {
     context: SpanContext,
     parent: Option<SpanContext>,
+    name: String,
     /// When it began to run, if that is told.
     start: Option<Timestamp>,
 }
@@ -98,7 +102,7 @@ impl Spans {
             Event::RequestEnded(ended) => self.end_step(ended, now),
             Event::CallRequested(request) => {
                 let parent = self.turn.as_ref().map(|turn| turn.step.unwrap_or(turn.context));
-                self.begin_call(&request.call, parent);
+                self.begin_call(&request.call, &request.name, parent);
             }
             Event::CallStarted { call } => {
                 if let Some(open) = self.calls.get_mut(call) {
@@ -234,10 +238,19 @@ impl Spans {
         });
     }
 
-    fn begin_call(&mut self, call: &CallId, parent: Option<SpanContext>) {
+    fn begin_call(&mut self, call: &CallId, name: &str, parent: Option<SpanContext>) {
         if self.calls.len() < MAX_OPEN {
-            self.calls.insert(call.clone(), Call { context: child(parent), parent, start: None });
+            let open = Call { context: child(parent), parent, name: name.to_owned(), start: None };
+            self.calls.insert(call.clone(), open);
         }
+    }
+
+    fn call_attributes(&self, call: &CallId, name: &str) -> JsonObject {
+        let mut attributes = self.attributes("execute_tool");
+        attributes.insert("gen_ai.tool.name".into(), name.into());
+        attributes.insert("gen_ai.tool.call.id".into(), call.as_str().into());
+        attributes.insert("gen_ai.tool.type".into(), "function".into());
+        attributes
     }
 
     fn end_call(&mut self, report: &CallReport, now: Timestamp) {
@@ -250,14 +263,12 @@ impl Spans {
         }
         let open = self.calls.remove(&report.call).unwrap_or_else(|| {
             let parent = self.context();
-            Call { context: child(parent), parent, start: None }
+            Call { context: child(parent), parent, name: String::new(), start: None }
         });
         // Calls of a group are reported together, after the last of them.
         let end = Timestamp::from_millis(start.millis() + took).min(now);
-        let mut attributes = self.attributes("execute_tool");
-        attributes.insert("gen_ai.tool.name".into(), report.name.as_str().into());
-        attributes.insert("gen_ai.tool.call.id".into(), report.call.as_str().into());
-        attributes.insert("gen_ai.tool.type".into(), "function".into());
+        // A hook may have had another tool run in its place.
+        let mut attributes = self.call_attributes(&report.call, &report.name);
         if let Some(decision) = report.decision {
             attributes.insert("pollux.tool.decision".into(), decision.as_str().into());
         }
@@ -269,7 +280,7 @@ impl Spans {
         let error = match &report.outcome {
             CallOutcome::Succeeded => None,
             CallOutcome::Failed(failure) => Some((failure.kind.as_str(), failure.message.clone())),
-            CallOutcome::Cancelled => Some(("cancelled", "cancelled".to_owned())),
+            CallOutcome::Cancelled => Some((CANCELLED, CANCELLED.to_owned())),
         };
         if let Some((kind, _)) = &error {
             attributes.insert("error.type".into(), (*kind).into());
@@ -292,7 +303,7 @@ impl Spans {
         let agent = self.agent(&activity.call, Some(&activity.agent), now);
         let parent = agent.step.unwrap_or(agent.context);
         match &activity.what {
-            ActivityKind::CallStarted { call, .. } => self.begin_call(call, Some(parent)),
+            ActivityKind::CallStarted { call, name, .. } => self.begin_call(call, name, Some(parent)),
             ActivityKind::CallEnded(report) => self.end_call(report, now),
             ActivityKind::Thought(_) | ActivityKind::Error { .. } => {}
         }
@@ -343,12 +354,25 @@ impl Spans {
         self.steps = others;
         for step in stopped {
             let mut attributes = self.step_attributes(&step);
-            attributes.insert("error.type".into(), "cancelled".into());
-            self.push_step(step, attributes, now, Some("cancelled".to_owned()));
+            attributes.insert("error.type".into(), CANCELLED.into());
+            self.push_step(step, attributes, now, Some(CANCELLED.to_owned()));
         }
-        self.calls.clear();
+        for (call, open) in std::mem::take(&mut self.calls) {
+            let mut attributes = self.call_attributes(&call, &open.name);
+            attributes.insert("error.type".into(), CANCELLED.into());
+            self.ended.push(Span {
+                context: open.context,
+                parent: open.parent,
+                name: format!("execute_tool {}", open.name),
+                kind: SpanKind::Internal,
+                start: open.start.unwrap_or(now),
+                end: now,
+                attributes,
+                error: Some(CANCELLED.to_owned()),
+            });
+        }
         for call in self.agents.keys().cloned().collect::<Vec<_>>() {
-            self.end_agent(&call, now, Some(("cancelled".to_owned(), "cancelled".to_owned())));
+            self.end_agent(&call, now, Some((CANCELLED.to_owned(), CANCELLED.to_owned())));
         }
         let mut attributes = turn.attributes;
         let (word, error) = outcome(end);

@@ -325,6 +325,8 @@ fn what_is_open_ends_with_its_turn_and_a_title_has_its_own_trace() {
         told.tell(event);
     }
     let spans = told.ended;
+    let agent = "invoke_agent pollux > chat m > execute_tool tool > invoke_agent";
+    assert!(paths(&spans).contains(&agent.to_owned()), "{:?}", paths(&spans));
     let stopped = &spans[1];
     assert_eq!((stopped.name.as_str(), stopped.error.as_deref()), ("chat m", Some("cancelled")));
     let turn = named(&spans, "invoke_agent pollux");
