@@ -89,15 +89,16 @@ def serve_grpc():
     )
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    return port
+    return port, server
 
 
 def serve_http():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server.server_address[1]
+    return server.server_address[1], server
 
 
-port = serve_grpc() if sys.argv[1] == "grpc" else serve_http()
+# A server that nobody holds is stopped.
+port, server = serve_grpc() if sys.argv[1] == "grpc" else serve_http()
 print(port, flush=True)
 sys.stdin.read()
