@@ -215,6 +215,7 @@ pub(crate) async fn announce(
         role: request.role,
         prompt_id: prompt_id.to_owned(),
         contents: request.contents.clone(),
+        subagent: emitter.subagent.as_ref().map(|run| run.call.clone()),
     };
     emitter.emit(Event::RequestSent(Arc::new(sent))).await;
     model

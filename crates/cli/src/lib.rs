@@ -42,6 +42,10 @@ pub fn main(alone: OnlyThread, name: Option<&OsStr>, args: impl Iterator<Item = 
     let args: Vec<OsString> = args.collect();
     let name = if is_gemini { "gemini" } else { "pollux" };
     let exit = panic::catch_unwind(|| started(args, name, &env)).unwrap_or(1);
+    for line in pollux_output::telemetry::flush() {
+        // A closed stderr cannot be reported.
+        let _ = writeln!(io::stderr(), "{}", plain(&line));
+    }
     ExitCode::from(exit)
 }
 

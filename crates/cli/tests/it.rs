@@ -65,6 +65,8 @@ mod ide;
 mod inherited;
 #[path = "it/input.rs"]
 mod input;
+#[path = "peers/installed.rs"]
+mod installed;
 #[path = "it/local_models.rs"]
 mod local_models;
 #[path = "it/mcp.rs"]
@@ -90,6 +92,8 @@ mod memory_workspaces;
 mod mentions;
 #[path = "it/mistakes.rs"]
 mod mistakes;
+#[path = "it/otlp.rs"]
+mod otlp;
 #[path = "it/output.rs"]
 mod output;
 #[path = "it/policy.rs"]

@@ -22,8 +22,12 @@ const ENDINGS: &[&str] = &[
     "_PWD",
     "_PAT",
     "_COOKIE",
-    // Headers of model requests; one of them may be the key.
+    // Headers of requests to models and collectors; one of them may be the key.
     "_CUSTOM_HEADERS",
+    "_OTLP_HEADERS",
+    "_OTLP_LOGS_HEADERS",
+    "_OTLP_METRICS_HEADERS",
+    "_OTLP_TRACES_HEADERS",
 ];
 const NAMES: &[&str] = &["TOKEN", "SECRET", "APIKEY", "SSHPASS"];
 

@@ -339,7 +339,21 @@ pub struct Telemetry {
     pub enabled: bool,
     /// `local` or `gcp`
     pub target: String,
+    /// A file beats a collector.
     pub outfile: Option<PathBuf>,
+    /// The collector; empty for none, `None` for the usual one.
+    pub otlp_endpoint: Option<String>,
+    pub otlp_protocol: OtlpProtocol,
+    pub use_collector: bool,
+    pub use_cli_auth: bool,
     pub log_prompts: bool,
     pub traces: bool,
+}
+
+/// `telemetry.otlpProtocol`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OtlpProtocol {
+    #[default]
+    Grpc,
+    Http,
 }

@@ -157,6 +157,8 @@ pub struct RequestSent {
     pub role: RequestRole,
     pub prompt_id: String,
     pub contents: Vec<Arc<Content>>,
+    /// The call whose sub-agent sends it.
+    pub subagent: Option<CallId>,
 }
 
 /// How a request ended.

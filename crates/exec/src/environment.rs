@@ -280,6 +280,8 @@ mod tests {
             ("GITHUB_TOKEN", "x"),
             ("AWS_SECRET_ACCESS_KEY", "x"),
             ("CLIENT_SECRET", "x"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=x"),
+            ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "api-key=x"),
             ("PGPASSWORD", "x"),
             ("GOOGLE_APPLICATION_CREDENTIALS", "x"),
             ("MYSQL_PWD", "x"),

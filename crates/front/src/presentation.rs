@@ -55,6 +55,7 @@ pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Cons
     let groups = &loaded.groups;
     let identity = Identity {
         session: session.id.as_str().to_owned(),
+        provider: if credentials.vertex { "vertex".to_owned() } else { credentials.provider.clone() },
         installation: loaded.installation.clone(),
         version: VERSION.to_owned(),
         interactive,
@@ -72,7 +73,7 @@ pub fn open_telemetry(turn: &Prepared<'_>, interactive: bool, console: &mut Cons
         output_format: groups.output.format.as_str().to_owned(),
     };
     let (telemetry, secrets) = (&groups.telemetry, &credentials.secrets);
-    console.open_telemetry(telemetry, identity.clone(), secrets, &configuration);
+    console.open_telemetry(telemetry, &loaded.env, identity.clone(), secrets, &configuration);
     // An id from a session file may be any text, also a path.
     let is_name = SessionId::parse(session.id.as_str()).is_ok();
     if telemetry.enabled || !options.debug || !is_name {

@@ -1,6 +1,7 @@
 //! Checks everything a conversation needs before anything is opened.
 
 use pollux_config::groups::{Groups, OutputFormat};
+use pollux_config::settings::{SettingsWarning, WarningKind};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
@@ -54,6 +55,7 @@ fn check<'a>(
     was_told: &dyn Fn(&Loaded, &str) -> bool,
 ) -> Result<Prepared<'a>, Failure> {
     refuse_forbidden_yolo(request, &loaded.groups)?;
+    check_telemetry(&loaded.groups, &loaded.settings.warnings)?;
     check_policy_files(request, loaded)?;
     check_extensions(loaded)?;
     let session = choose_session(request, loaded)?;
@@ -86,6 +88,18 @@ pub fn refuse_forbidden_yolo(request: &Request, groups: &Groups) -> Result<(), F
             .hint("use `--approval-mode auto_edit` to allow edits"));
     }
     Ok(())
+}
+
+/// Refuses an unknown target or protocol: records would go elsewhere than the user believes.
+fn check_telemetry(groups: &Groups, warnings: &[SettingsWarning]) -> Result<(), Failure> {
+    let is_invalid = |warning: &&SettingsWarning| {
+        matches!(warning.kind, WarningKind::Invalid { .. })
+            && ["telemetry.target", "telemetry.otlpProtocol"].contains(&warning.key.as_str())
+    };
+    match warnings.iter().find(is_invalid).filter(|_| groups.telemetry.enabled) {
+        Some(warning) => Err(Failure::new(ExitKind::Config, warning.to_string())),
+        None => Ok(()),
+    }
 }
 
 fn warn_of_raw_output(request: &Request, loaded: &Loaded, note: &mut dyn FnMut(&str)) {

@@ -185,6 +185,7 @@ async fn ask_model(
         role,
         prompt_id: prompt_id.clone(),
         contents: request.contents.clone(),
+        subagent: None,
     };
     let _ = events.send(Event::RequestSent(Arc::new(sent))).await;
     let reply = tokio::time::timeout(TIME_LIMIT, model.generate(request)).await.ok()?;

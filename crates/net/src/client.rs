@@ -111,6 +111,11 @@ pub fn client(options: &ClientOptions) -> Result<reqwest::Client, ClientError> {
     builder(options)?.build().map_err(ClientError::Build)
 }
 
+/// The same for servers that speak only HTTP/2, also where TLS does not negotiate it.
+pub fn http2_client(options: &ClientOptions) -> Result<reqwest::Client, ClientError> {
+    builder(options)?.http2_prior_knowledge().build().map_err(ClientError::Build)
+}
+
 pub(crate) fn builder(options: &ClientOptions) -> Result<reqwest::ClientBuilder, ClientError> {
     let mut builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls(options)?)

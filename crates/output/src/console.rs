@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pollux_config::env::Env;
 use pollux_config::groups::{Secret, Telemetry};
 use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, TurnEnd};
@@ -16,11 +17,12 @@ use pollux_domain::failure::Failure;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::time::SystemClock;
+use pollux_otlp::{Options, resource};
 use serde_json::Value;
 
 use crate::headless::{Renderer, Style, is_broken_pipe};
 use crate::receipt::{PriceOf, ReceiptFile};
-use crate::telemetry::{Configuration, Exporter, Identity, Setup};
+use crate::telemetry::{Choice, Configuration, Destination, Exporter, Identity, Setup, choose};
 
 /// The output streams of a run.
 pub struct Console {
@@ -31,6 +33,7 @@ pub struct Console {
     err: Box<dyn Write + Send>,
     /// Why stdout can no longer be written.
     broken: Option<io::Error>,
+    debug: bool,
 }
 
 impl Console {
@@ -40,14 +43,16 @@ impl Console {
     }
 
     pub fn new(style: Style, out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
-        Self { renderer: Renderer::new(style), exporter: None, receipt: None, out, err, broken: None }
+        let debug = style.debug;
+        Self { renderer: Renderer::new(style), exporter: None, receipt: None, out, err, broken: None, debug }
     }
 
-    /// Also exports events to a file from now on, if the settings ask for it. A file that cannot be opened is a
-    /// warning, never the reason why a run fails.
+    /// Also exports events to a file or a collector from now on, if the settings ask for it. What keeps it from doing so
+    /// is a warning, never the reason why a run fails.
     pub fn open_telemetry(
         &mut self,
         settings: &Telemetry,
+        env: &Env,
         identity: Identity,
         secrets: &[Secret],
         configuration: &Configuration,
@@ -55,23 +60,43 @@ impl Console {
         if !settings.enabled {
             return;
         }
-        let Some(outfile) = &settings.outfile else {
-            self.note("Warning: telemetry is on, but `telemetry.outfile` is not set: nothing is written.");
-            return;
+        let (destination, place) = match choose(settings) {
+            Choice::File(path) => {
+                let place = format!("could not open `{}`", path.display());
+                (Destination::File { path, in_lines: false }, place)
+            }
+            Choice::Collector { endpoint, protocol } => {
+                let (options, problems) = match Options::new(&endpoint, protocol, env, &identity.version) {
+                    Ok(read) => read,
+                    // The address is not repeated: it may hold a password.
+                    Err(why) => {
+                        return self.no_telemetry(&format!("invalid `telemetry.otlpEndpoint`: {why}"));
+                    }
+                };
+                problems.iter().for_each(|problem| self.note(&format!("Warning: {problem}")));
+                let resource = resource(env, &identity.version, &identity.session);
+                let tells_problems = self.debug;
+                let destination =
+                    Destination::Collector { options: Box::new(options), resource, tells_problems };
+                (destination, "could not start a thread".to_owned())
+            }
+            Choice::Nothing(why) => return self.no_telemetry(why),
         };
         let setup = Setup {
-            outfile: outfile.clone(),
+            destination,
             texts_allowed: settings.log_prompts,
             traces: settings.traces,
-            in_lines: false,
             identity,
             secrets: secrets.to_vec(),
             clock: Arc::new(SystemClock),
         };
         if let Err(error) = self.start_exporter(setup, configuration) {
-            let file = outfile.display();
-            self.note(&format!("Warning: telemetry is off: could not open `{file}`: {error}"));
+            self.no_telemetry(&format!("{place}: {error}"));
         }
+    }
+
+    fn no_telemetry(&mut self, why: &str) {
+        self.note(&format!("Warning: telemetry is off: {why}"));
     }
 
     /// Also writes a receipt to this file, after every turn.
@@ -89,8 +114,8 @@ impl Console {
         configuration: &Configuration,
     ) -> bool {
         let (secrets, clock) = (secrets.to_vec(), Arc::new(SystemClock));
-        let setup =
-            Setup { outfile: file, texts_allowed, traces: false, in_lines: true, identity, secrets, clock };
+        let destination = Destination::File { path: file, in_lines: true };
+        let setup = Setup { destination, texts_allowed, traces: false, identity, secrets, clock };
         self.start_exporter(setup, configuration).is_ok()
     }
 
@@ -263,6 +288,7 @@ mod tests {
     fn telemetry_that_cannot_be_written_is_a_warning_and_none_when_it_is_off() {
         let identity = || Identity {
             session: "s1".to_owned(),
+            provider: "gemini".to_owned(),
             installation: None,
             version: "1".to_owned(),
             interactive: false,
@@ -271,15 +297,22 @@ mod tests {
         let warning = |settings: &Telemetry| {
             let err = Shared::default();
             let mut console = Console::new(style(), Box::new(io::sink()), Box::new(err.clone()));
-            console.open_telemetry(settings, identity(), &[], &Configuration::default());
+            let env = Env::default();
+            console.open_telemetry(settings, &env, identity(), &[], &Configuration::default());
             assert_eq!(console.finish(&TurnEnd::Cancelled, None).code(), 130);
             let written = err.0.lock().unwrap().clone();
             String::from_utf8(written).unwrap()
         };
         let dir = tempfile::tempdir().unwrap();
         let on = Telemetry { enabled: true, ..Telemetry::default() };
-        let unwritable = Telemetry { outfile: Some(dir.path().to_owned()), ..on.clone() };
-        assert!(warning(&on).contains("`telemetry.outfile` is not set"));
+        let nowhere = Telemetry { otlp_endpoint: Some(String::new()), ..on.clone() };
+        assert!(warning(&nowhere).contains("Warning: telemetry is off: neither `telemetry.outfile`"));
+        let wrong = Telemetry { otlp_endpoint: Some("me:hunter22@host".to_owned()), ..on.clone() };
+        let text = warning(&wrong);
+        assert!(text.contains("invalid `telemetry.otlpEndpoint`") && !text.contains("hunter22"), "{text}");
+        let gcp = Telemetry { target: "gcp".to_owned(), ..on.clone() };
+        assert!(warning(&gcp).contains("OpenTelemetry collector"));
+        let unwritable = Telemetry { outfile: Some(dir.path().to_owned()), ..on };
         assert!(warning(&unwritable).contains("Warning: telemetry is off: could not open"));
         let off = Telemetry { enabled: false, ..unwritable };
         assert!(!warning(&off).contains("telemetry"));

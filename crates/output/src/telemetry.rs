@@ -1,44 +1,65 @@
-//! Telemetry to a file, on request only: log records as things happen and metrics at the end.
+//! Telemetry on request only: to a file, or to a collector.
 //!
-//! The records are folded from the same events as the output, in the shape that gemini-cli writes.
-//! Prompts and other texts are left out unless `telemetry.logPrompts` allows them; keys never appear.
-//! [`Console::open_telemetry`](crate::Console::open_telemetry) starts it; nothing is ever sent over a network.
+//! Records, metrics and spans are folded from the same events as the output. The file has the shape that gemini-cli
+//! writes; a collector gets the same records, and spans in addition (`pollux-otlp` sends them). Prompts and other texts
+//! are left out unless `telemetry.logPrompts` allows them; keys never appear.
+//! [`Console::open_telemetry`](crate::Console::open_telemetry) starts it, [`flush`] waits for its end.
 
+mod clean;
+mod destination;
 mod metrics;
 mod record;
+mod sink;
+mod spans;
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pollux_config::groups::Secret;
+use pollux_domain::JsonObject;
 use pollux_domain::event::{ActivityKind, CallReport, CompressionStatus, Event, TurnEnd};
-use pollux_domain::redact::redact_value;
-use pollux_domain::terminal_text;
 use pollux_domain::time::{Clock, Timestamp};
-use serde_json::Value;
+use pollux_otlp::{MetricSet, Options, Sender, SpanContext};
 
+use clean::Cleaner;
+pub(crate) use destination::{Choice, choose};
 use metrics::Metrics;
 pub use record::{Configuration, Identity};
 use record::{Record, Texts};
+pub use sink::flush;
+use sink::{CollectorSink, FileSink, Sink};
+use spans::Spans;
 
 /// What an exporter needs to know.
 pub(crate) struct Setup {
-    pub(crate) outfile: PathBuf,
+    pub(crate) destination: Destination,
     pub(crate) texts_allowed: bool,
     /// Whether answers are also written as the messages of an operation, if texts are allowed.
     pub(crate) traces: bool,
-    /// One record a line; gemini-cli's telemetry spreads them.
-    pub(crate) in_lines: bool,
     pub(crate) identity: Identity,
-    /// Values that must not reach the file, whatever text they are part of.
+    /// Values that must not reach a record, whatever text they are part of.
     pub(crate) secrets: Vec<Secret>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// Writes one run's telemetry.
+/// Where records go.
+pub(crate) enum Destination {
+    File {
+        path: PathBuf,
+        /// One record a line; gemini-cli's telemetry spreads them.
+        in_lines: bool,
+    },
+    Collector {
+        options: Box<Options>,
+        /// What the records are about.
+        resource: JsonObject,
+        /// Whether [`flush`] tells what was lost.
+        tells_problems: bool,
+    },
+}
+
+/// Writes or sends one run's telemetry.
 pub(crate) struct Exporter {
     sink: Sink,
     identity: Identity,
@@ -46,7 +67,9 @@ pub(crate) struct Exporter {
     messages: Texts,
     clock: Arc<dyn Clock>,
     started: Timestamp,
-    metrics: Metrics,
+    metrics: Arc<Mutex<Metrics>>,
+    /// The turn that the event under way belongs to.
+    context: Option<SpanContext>,
     /// The model and prompt of the request under way.
     model: String,
     prompt_id: String,
@@ -55,24 +78,45 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// Opens the file; without it the run goes on, and the caller says so once.
+    /// Opens the file or starts the sender; without it the run goes on, and the caller says so once.
     pub(crate) fn open(setup: Setup) -> io::Result<Self> {
         let started = setup.clock.now();
-        let mut metrics = Metrics::default();
-        metrics.session();
+        let metrics = Arc::<Mutex<Metrics>>::default();
+        locked(&metrics).session();
+        let messages = Texts::when(setup.texts_allowed && setup.traces);
+        let sink = match setup.destination {
+            Destination::File { path, in_lines } => {
+                Sink::File(FileSink::open(&path, in_lines, Cleaner::new(&setup.secrets))?)
+            }
+            Destination::Collector { options, resource, tells_problems } => {
+                let secrets: Vec<Secret> = setup.secrets.iter().cloned().chain(options.secrets()).collect();
+                let cleaner = Cleaner::new(&secrets);
+                let mut clean = resource.clone();
+                cleaner.attributes(&mut clean);
+                let (metrics, clock) = (Arc::clone(&metrics), Arc::clone(&setup.clock));
+                let session = setup.identity.session.clone();
+                let measure = move || MetricSet {
+                    started,
+                    at: clock.now(),
+                    metrics: locked(&metrics).measure(&session),
+                };
+                let sender = Sender::start(*options, clean, measure)?;
+                let Identity { provider, session, .. } = setup.identity.clone();
+                let spans = Spans::new(messages, provider, session);
+                let sink = CollectorSink::new(sender, spans, cleaner, resource, tells_problems);
+                Sink::Collector(Box::new(sink))
+            }
+        };
         Ok(Self {
-            sink: Sink {
-                file: open_for_append(&setup.outfile)?,
-                secrets: setup.secrets,
-                in_lines: setup.in_lines,
-            },
+            sink,
             prompt_id: setup.identity.session.clone(),
             identity: setup.identity,
             texts: Texts::when(setup.texts_allowed),
-            messages: Texts::when(setup.texts_allowed && setup.traces),
+            messages,
             clock: setup.clock,
             started,
             metrics,
+            context: None,
             model: String::new(),
             prompts: 0,
             approval_mode: String::new(),
@@ -88,8 +132,13 @@ impl Exporter {
 
     /// Takes one event.
     pub(crate) fn event(&mut self, event: &Event) {
-        self.metrics.fold(event);
+        locked(&self.metrics).fold(event);
+        if let Sink::Collector(sink) = &mut self.sink {
+            self.context = sink.event(event, self.clock.now());
+        }
         match event {
+            // Another session may have taken the place of the first one.
+            Event::SessionReady { session, .. } => session.as_str().clone_into(&mut self.identity.session),
             Event::PromptAccepted { typed, prompt_id, .. } => {
                 self.prompts += 1;
                 self.prompt_id.clone_from(prompt_id);
@@ -143,59 +192,47 @@ impl Exporter {
     /// A session that goes on for hours shows its counts before its end; they are cumulative.
     fn write_metrics_of_open_session(&mut self) {
         if self.identity.interactive {
-            let record = self.metrics.record(&self.identity, self.started, self.clock.now());
-            self.sink.write(record);
+            self.write_metrics();
         }
     }
 
-    /// Writes the metrics; to be called on every way out.
+    /// A collector asks for them itself.
+    fn write_metrics(&mut self) {
+        if let Sink::File(file) = &mut self.sink {
+            let now = self.clock.now();
+            file.write(locked(&self.metrics).record(&self.identity, self.started, now));
+        }
+    }
+
+    /// Writes the metrics and ends the export; to be called on every way out.
     pub(crate) fn finish(&mut self) {
-        let record = self.metrics.record(&self.identity, self.started, self.clock.now());
-        self.sink.write(record);
-        let _ = self.sink.file.flush();
+        self.write_metrics();
+        match &mut self.sink {
+            Sink::File(file) => file.flush(),
+            Sink::Collector(sink) => sink.close(self.clock.now()),
+        }
     }
 
     fn log(&mut self, record: &Record) {
-        self.sink.write(record.to_json(&self.identity, self.clock.now()));
-    }
-}
-
-struct Sink {
-    file: File,
-    secrets: Vec<Secret>,
-    in_lines: bool,
-}
-
-impl Sink {
-    /// One record, one write: several processes may share the file. A disk that fills up must not end
-    /// the run, so errors stay here.
-    fn write(&mut self, mut record: Value) {
-        redact_value(&mut record);
-        let text = if self.in_lines { format!("{record}\n") } else { format!("{record:#}\n") };
-        let text = without_secrets(terminal_text::json(text), &self.secrets);
-        let _ = self.file.write_all(text.as_bytes());
-    }
-}
-
-fn without_secrets(mut text: String, secrets: &[Secret]) -> String {
-    for secret in secrets {
-        let escaped = Value::from(secret.reveal()).to_string();
-        let escaped = escaped.trim_matches('"');
-        // Shorter values are not keys, and replacing them would damage ordinary text.
-        if escaped.len() >= 8 && text.contains(escaped) {
-            text = text.replace(escaped, "***");
+        let now = self.clock.now();
+        match &mut self.sink {
+            Sink::File(file) => file.write(record.to_json(&self.identity, now)),
+            Sink::Collector(sink) => sink.log(record, &self.identity, self.context, now),
         }
     }
-    text
 }
 
-fn open_for_append(path: &Path) -> io::Result<File> {
-    if let Some(parent) = path.parent()
-        && !parent.as_os_str().is_empty()
-    {
-        std::fs::create_dir_all(parent)?;
+impl Drop for Exporter {
+    /// Front ends may just go away. Closing does not wait, and nothing is sent twice.
+    fn drop(&mut self) {
+        if let Sink::Collector(sink) = &mut self.sink {
+            sink.close(self.clock.now());
+        }
     }
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+fn locked(metrics: &Mutex<Metrics>) -> MutexGuard<'_, Metrics> {
+    metrics.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], [`TestHome`], an MCP server
 //! that misbehaves on demand ([`mcp`]), a terminal emulator that shows what a user sees ([`Screen`]) and its
-//! [`picture`], a remote agent ([`a2a`]), an object store ([`FakeBlobs`]), and an
-//! editor ([`FakeCompanion`]).
+//! [`picture`], a remote agent ([`a2a`]), an object store ([`FakeBlobs`]), an editor ([`FakeCompanion`]), and a reader of
+//! exported telemetry ([`otlp`]).
 //! Does not own: any production code; this crate is only a dev-dependency.
 //! Start at [`FakeGemini::start`] and [`reply`].
 #![allow(
@@ -21,6 +21,7 @@ mod home;
 mod http;
 pub mod mcp;
 mod messages;
+pub mod otlp;
 pub mod picture;
 mod responses;
 mod screen;

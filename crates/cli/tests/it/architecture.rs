@@ -31,8 +31,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("a2a", &["domain", "config", "net"]),
     ("serve", &["domain"]),
     ("blobs", &["domain", "config", "net"]),
+    ("otlp", &["domain", "config", "net"]),
     ("agent", &["domain", "config", "policy", "session", "extend", "hooks"]),
-    ("output", &["domain", "config"]),
+    ("output", &["domain", "config", "otlp"]),
     (
         "host",
         &[

@@ -156,8 +156,7 @@ const READ_BY_GROUP: &[&str] = &[
 ];
 
 /// Settings that the program reads, keeps or shows without acting on them.
-const READ_WITHOUT_EFFECT: &[&str] =
-    &["privacy.usageStatisticsEnabled", "telemetry.target", "telemetry.traces"];
+const READ_WITHOUT_EFFECT: &[&str] = &["privacy.usageStatisticsEnabled"];
 
 #[test]
 fn settings_in_effect_are_those_that_the_source_reads() {

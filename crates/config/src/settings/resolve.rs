@@ -10,8 +10,8 @@ use super::lookup;
 use crate::credential_variables::ProviderKeys;
 use crate::groups::{
     COMPRESSION_THRESHOLD, Context, Dialect, Durability, FileFiltering, General, Groups, ImportFormat, Model,
-    Output, OutputFormat, Redaction, Retention, Rewind, Sandbox, Secret, Security, SessionFormat, Telemetry,
-    Tools,
+    OtlpProtocol, Output, OutputFormat, Redaction, Retention, Rewind, Sandbox, Secret, Security,
+    SessionFormat, Telemetry, Tools,
 };
 
 /// The context file that is always read.
@@ -245,6 +245,14 @@ fn telemetry(tree: &Tree<'_>) -> Telemetry {
         enabled: tree.flag("telemetry.enabled"),
         target: tree.text("telemetry.target").unwrap_or_else(|| "local".to_owned()),
         outfile: tree.text("telemetry.outfile").map(PathBuf::from),
+        // Not `text`: an empty one says that there is none.
+        otlp_endpoint: lookup(tree.0, "telemetry.otlpEndpoint").and_then(Value::as_str).map(str::to_owned),
+        otlp_protocol: match tree.text("telemetry.otlpProtocol").as_deref() {
+            Some("http") => OtlpProtocol::Http,
+            _ => OtlpProtocol::Grpc,
+        },
+        use_collector: tree.flag("telemetry.useCollector"),
+        use_cli_auth: tree.flag("telemetry.useCliAuth"),
         log_prompts: tree.flag("telemetry.logPrompts"),
         traces: tree.flag("telemetry.traces"),
     }

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::groups::{Dialect, OutputFormat, SessionFormat};
+use crate::groups::{Dialect, OtlpProtocol, OutputFormat, SessionFormat};
 use crate::scratch::{DEFAULTS, PROJECT, SYSTEM, Scratch, USER};
 
 fn origin_of(settings: &Settings, key: &str) -> (Value, Layer, Option<u32>) {
@@ -197,6 +197,7 @@ fn a_project_cannot_redirect_requests_or_lower_a_guard() {
     );
     let settings = scratch.load();
     assert!(!settings.groups.telemetry.enabled && settings.groups.security.api_key.is_none());
+    assert_eq!(settings.groups.telemetry.otlp_endpoint, None);
     assert!(settings.groups.security.disable_yolo && settings.groups.security.folder_trust);
     assert_eq!(settings.groups.security.auth_selected.as_deref(), Some("gemini-api-key"));
     assert_eq!(origin_of(&settings, "security.disableAlwaysAllow").1, Layer::Project, "tightening is fine");
@@ -379,12 +380,14 @@ fn the_environment_sets_what_its_variables_name() {
         ("GEMINI_TELEMETRY_LOG_PROMPTS", "false"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a"),
         ("GEMINI_TELEMETRY_OTLP_ENDPOINT", ""),
+        ("GEMINI_TELEMETRY_OTLP_PROTOCOL", "http"),
         ("POLLUX_OUTPUT_DIALECT", "klingon"),
         ("GEMINI_MODEL", ""),
     ];
     let settings = scratch.load_with(&vars, ProjectTrust::Trusted, &[]).unwrap();
     let telemetry = &settings.groups.telemetry;
     assert!(telemetry.enabled && !telemetry.log_prompts && telemetry.target == "gcp");
+    assert_eq!((telemetry.otlp_endpoint.as_deref(), telemetry.otlp_protocol), (Some(""), OtlpProtocol::Http));
     assert_eq!(settings.groups.tools.sandbox.command.as_deref(), Some("docker"));
     assert_eq!(settings.groups.model.name, "auto");
     assert_eq!(settings.groups.output.dialect, Dialect::GeminiCli);

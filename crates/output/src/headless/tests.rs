@@ -79,6 +79,7 @@ fn sent() -> Event {
         role: RequestRole::Main,
         prompt_id: "s1".into(),
         contents: Vec::new(),
+        subagent: None,
     }))
 }
 

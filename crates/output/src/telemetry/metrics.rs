@@ -1,4 +1,4 @@
-//! Counters and histograms of a run, written as one cumulative record at its end.
+//! Counters and histograms of a run, cumulative: one record at the end of a file, or what a collector gets.
 //!
 //! Names and attributes are upstream's. The statistics that people see are counted in `stats.rs`.
 
@@ -7,6 +7,7 @@ use std::time::Duration;
 use pollux_domain::JsonObject;
 use pollux_domain::event::{ActivityKind, CallReport, CompressionStatus, Event, HookReport, RequestEnded};
 use pollux_domain::time::Timestamp;
+use pollux_otlp::{Distribution, Metric, Points};
 use serde_json::{Value, json};
 
 use super::record::{Identity, high_resolution, resource, short_hook_name};
@@ -14,6 +15,9 @@ use crate::stats::millis;
 
 /// The usual bucket borders of OpenTelemetry.
 const BORDERS: [u64; 15] = [0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000];
+
+/// Sets of attributes of one metric; a model can invent names of tools without end.
+const MAX_POINTS: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
@@ -162,6 +166,22 @@ impl Metrics {
             "scopeMetrics": [{"scope": {"name": "gemini-cli"}, "metrics": metrics}],
         })
     }
+
+    /// The same for a collector.
+    pub(super) fn measure(&self, session: &str) -> Vec<Metric> {
+        let name = |name: &str| format!("gemini_cli.{name}");
+        let counters = self.counters.iter().map(|series| {
+            let points = series.points.iter().map(|(own, value)| (with_session(session, own), *value));
+            Metric { name: name(series.name), unit: "", points: Points::Counts(points.collect()) }
+        });
+        let histograms = self.histograms.iter().map(|series| {
+            let points =
+                series.points.iter().map(|(own, value)| (with_session(session, own), value.distribution()));
+            let points = Points::Distributions { borders: &BORDERS, points: points.collect() };
+            Metric { name: name(series.name), unit: "ms", points }
+        });
+        counters.chain(histograms).collect()
+    }
 }
 
 impl Histogram {
@@ -172,6 +192,11 @@ impl Histogram {
         self.count += 1;
         let bucket = BORDERS.iter().position(|border| value <= *border).unwrap_or(BORDERS.len());
         self.buckets[bucket] += 1;
+    }
+
+    fn distribution(&self) -> Distribution {
+        let Self { min, max, sum, count, buckets } = self;
+        Distribution { count: *count, sum: *sum, min: *min, max: *max, buckets: buckets.to_vec() }
     }
 
     fn to_json(&self) -> Value {
@@ -190,10 +215,15 @@ fn descriptor(name: &str, kind: &str, unit: &str) -> Value {
 }
 
 fn data_point(identity: &Identity, attributes: &JsonObject, times: &(Value, Value), value: Value) -> Value {
-    let mut all = JsonObject::new();
-    all.insert("session.id".into(), identity.session.as_str().into());
-    all.extend(attributes.clone());
+    let all = with_session(&identity.session, attributes);
     json!({"attributes": all, "startTime": times.0, "endTime": times.1, "value": value})
+}
+
+fn with_session(session: &str, attributes: &JsonObject) -> JsonObject {
+    let mut all = JsonObject::new();
+    all.insert("session.id".into(), session.into());
+    all.extend(attributes.clone());
+    all
 }
 
 /// The value for this metric and these attributes, made if it is missing.
@@ -208,8 +238,17 @@ fn point<'a, T: Default>(list: &'a mut Vec<Series<T>>, name: &'static str, attri
     });
     let points = &mut list[at].points;
     let at = points.iter().position(|(known, _)| *known == attributes).unwrap_or_else(|| {
-        points.push((attributes, T::default()));
+        match points.len() {
+            // The last one counts all that have no place, as OpenTelemetry does it.
+            MAX_POINTS => return MAX_POINTS - 1,
+            last if last == MAX_POINTS - 1 => points.push((overflow(), T::default())),
+            _ => points.push((attributes, T::default())),
+        }
         points.len() - 1
     });
     &mut points[at].1
+}
+
+fn overflow() -> JsonObject {
+    JsonObject::from_iter([("otel.metric.overflow".to_owned(), true.into())])
 }

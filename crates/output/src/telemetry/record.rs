@@ -18,6 +18,8 @@ const PREFIX: &str = "gemini_cli.";
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub session: String,
+    /// The provider that the session starts with.
+    pub provider: String,
     pub installation: Option<String>,
     pub version: String,
     pub interactive: bool,
@@ -53,9 +55,10 @@ pub struct Configuration {
 
 /// One log record before it gets its time and place.
 pub(super) struct Record {
-    name: String,
-    body: String,
-    attributes: JsonObject,
+    pub(super) name: String,
+    pub(super) body: String,
+    own: JsonObject,
+    pub(super) is_error: bool,
 }
 
 impl Record {
@@ -64,13 +67,13 @@ impl Record {
             Value::Object(attributes) => attributes,
             _ => Map::new(),
         };
-        Self { name: format!("{PREFIX}{name}"), body: body.into(), attributes }
+        Self { name: format!("{PREFIX}{name}"), body: body.into(), own: attributes, is_error: false }
     }
 
     /// Adds an attribute if there is a value.
     fn with(mut self, name: &str, value: Option<impl Into<Value>>) -> Self {
         if let Some(value) = value {
-            self.attributes.insert(name.to_owned(), value.into());
+            self.own.insert(name.to_owned(), value.into());
         }
         self
     }
@@ -81,7 +84,8 @@ impl Record {
         self.with(name, text)
     }
 
-    pub(super) fn to_json(&self, identity: &Identity, at: Timestamp) -> Value {
+    /// What it tells, and whose it is.
+    pub(super) fn attributes(&self, identity: &Identity, at: Timestamp) -> JsonObject {
         let mut attributes = Map::new();
         attributes.insert("session.id".into(), identity.session.as_str().into());
         if let Some(installation) = &identity.installation {
@@ -93,13 +97,17 @@ impl Record {
         }
         attributes.insert("event.name".into(), self.name.as_str().into());
         attributes.insert("event.timestamp".into(), at.to_iso().into());
-        attributes.extend(self.attributes.clone());
+        attributes.extend(self.own.clone());
+        attributes
+    }
+
+    pub(super) fn to_json(&self, identity: &Identity, at: Timestamp) -> Value {
         json!({
             "hrTime": high_resolution(at),
             "hrTimeObserved": high_resolution(at),
             "resource": resource(identity),
             "instrumentationScope": {"name": "gemini-cli"},
-            "attributes": attributes,
+            "attributes": self.attributes(identity, at),
             "_body": self.body,
         })
     }
@@ -219,9 +227,10 @@ pub(super) fn api_error(ended: &RequestEnded, error: &ModelError) -> Record {
         "role": ended.role.as_str(),
     });
     let body = format!("API error for {}. Error: {}. Duration: {took}ms.", ended.model, error.message);
-    Record::new("api_error", body, attributes)
+    let record = Record::new("api_error", body, attributes)
         .with("status_code", error.status)
-        .with("http.status_code", error.status)
+        .with("http.status_code", error.status);
+    Record { is_error: true, ..record }
 }
 
 pub(super) fn network_retry(wait: &Wait, model: &str) -> Record {

@@ -1,5 +1,6 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use pollux_domain::content::Content;
@@ -9,7 +10,9 @@ use pollux_domain::event::{
 use pollux_domain::id::CallId;
 use pollux_domain::model::{ModelError, ModelErrorKind, RequestRole, Usage, Wait};
 use pollux_domain::tool::{Display, LineDelta, ToolErrorKind, ToolKind};
-use serde_json::json;
+use pollux_otlp::{Protocol, resource};
+use pollux_test_support::{FakeHttp, HttpAnswer, otlp};
+use serde_json::{Value, json};
 
 struct Still;
 
@@ -19,14 +22,18 @@ impl Clock for Still {
     }
 }
 
+fn file(path: &Path, in_lines: bool) -> Destination {
+    Destination::File { path: path.to_owned(), in_lines }
+}
+
 fn setup(dir: &Path, texts_allowed: bool) -> Setup {
     Setup {
-        outfile: dir.join("sub/telemetry.log"),
+        destination: file(&dir.join("sub/telemetry.log"), false),
         texts_allowed,
         traces: true,
-        in_lines: false,
         identity: Identity {
             session: "s1".into(),
+            provider: "gemini".into(),
             installation: None,
             version: "0.1.0".into(),
             interactive: false,
@@ -43,7 +50,7 @@ fn an_open_conversation_shows_its_counts_before_its_end() {
         let dir = tempfile::tempdir().unwrap();
         let mut setup = setup(dir.path(), false);
         setup.identity.interactive = interactive;
-        let file = setup.outfile.clone();
+        let file = dir.path().join("sub/telemetry.log");
         let mut exporter = Exporter::open(setup).unwrap();
         exporter.configuration(&Configuration::default());
         std::fs::read_to_string(file).unwrap().contains("session.count")
@@ -103,6 +110,7 @@ fn events() -> Vec<Event> {
             role: RequestRole::Main,
             prompt_id: "s1".into(),
             contents: vec![Arc::new(Content::user_text("do it with AIza-very-secret"))],
+            subagent: None,
         })),
         Event::Waiting(Wait {
             attempt: 1,
@@ -236,15 +244,16 @@ fn metrics_are_cumulative_and_named_as_upstream_names_them() {
 fn a_file_that_cannot_be_opened_is_an_error_for_the_caller_to_tell() {
     let dir = tempfile::tempdir().unwrap();
     let mut setup = setup(dir.path(), true);
-    setup.outfile = dir.path().to_owned();
+    setup.destination = file(dir.path(), false);
     assert!(Exporter::open(setup).is_err());
 }
 
 #[test]
 fn a_log_in_lines_has_one_record_a_line_and_messages_need_traces() {
     let dir = tempfile::tempdir().unwrap();
+    let destination = file(&dir.path().join("sub/telemetry.log"), true);
     let mut exporter =
-        Exporter::open(Setup { in_lines: true, traces: false, ..setup(dir.path(), true) }).unwrap();
+        Exporter::open(Setup { destination, traces: false, ..setup(dir.path(), true) }).unwrap();
     events().iter().for_each(|event| exporter.event(event));
     exporter.finish();
     let text = std::fs::read_to_string(dir.path().join("sub/telemetry.log")).unwrap();
@@ -252,4 +261,104 @@ fn a_log_in_lines_has_one_record_a_line_and_messages_need_traces() {
     assert!(find(&records, "gemini_cli.api_response")["attributes"].get("response_text").is_some());
     let details = &find(&records, "gen_ai.client.inference.operation.details")["attributes"];
     assert!(details.get("gen_ai.output.messages").is_none(), "{details}");
+}
+
+/// What a collector gets of the same events, and the variables that it is reached with.
+fn sent(texts_allowed: bool, traces: bool) -> FakeHttp {
+    let collector = FakeHttp::start(|_| HttpAnswer::status(200));
+    let vars =
+        [("OTEL_EXPORTER_OTLP_HEADERS", "api-key=the-answer-is-a-key"), ("OTEL_BSP_EXPORT_TIMEOUT", "25000")];
+    let vars = vars.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let env = pollux_config::env::Env::new(vars, "/".into());
+    let (options, _) = Options::new(&collector.url(), Protocol::Http, &env, "0.1.0").unwrap();
+    let resource = resource(&env, "0.1.0", "s1");
+    let destination = Destination::Collector { options: Box::new(options), resource, tells_problems: true };
+    let setup = Setup { destination, traces, ..setup(Path::new("/"), texts_allowed) };
+    let mut exporter = Exporter::open(setup).unwrap();
+    exporter
+        .configuration(&Configuration { model: "the-answer-is-a-key".into(), ..Configuration::default() });
+    events().iter().for_each(|event| exporter.event(event));
+    // Not finished: an exporter that goes away ends its export.
+    drop(exporter);
+    flush();
+    // Another test may be the one that waits for it.
+    let has_all = || {
+        let (spans, metrics) = (bodies(&collector, "/v1/traces"), bodies(&collector, "/v1/metrics"));
+        !metrics.is_empty()
+            && received(&collector).iter().any(|log| log["name"] == "gemini_cli.conversation_finished")
+            && spans
+                .iter()
+                .flat_map(|body| otlp::spans(body))
+                .any(|span| span["name"] == "invoke_agent pollux")
+    };
+    let since = std::time::Instant::now();
+    while !has_all() && since.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    collector
+}
+
+fn received(collector: &FakeHttp) -> Vec<Value> {
+    bodies(collector, "/v1/logs").iter().flat_map(|body| otlp::logs(body)).collect()
+}
+
+fn bodies(collector: &FakeHttp, path: &str) -> Vec<Vec<u8>> {
+    collector.requests_to(path).into_iter().map(|request| request.body).collect()
+}
+
+#[test]
+fn a_collector_gets_the_records_of_the_file_metrics_and_spans() {
+    let collector = sent(true, true);
+    let logs = received(&collector);
+    let (_, written) = written(true);
+    let got: Vec<&str> = logs.iter().filter_map(|log| log["name"].as_str()).collect();
+    assert_eq!(got, names(&written), "in the same order");
+    for (log, record) in logs.iter().zip(&written).skip(1) {
+        assert_eq!(log["attributes"], record["attributes"]);
+        assert_eq!(log["body"], record["_body"]);
+    }
+    let errors = logs.iter().filter(|log| log["severity"] == 17).count();
+    assert_eq!(errors, 1, "the request that failed");
+    let metrics: Vec<Value> =
+        bodies(&collector, "/v1/metrics").iter().flat_map(|body| otlp::metrics(body)).collect();
+    let count = metrics.iter().find(|metric| metric["name"] == "gemini_cli.session.count").unwrap();
+    assert_eq!(count["points"][0], json!({"attributes": {"session.id": "s1"}, "value": 1}));
+    let latency = metrics.iter().find(|metric| metric["name"] == "gemini_cli.api.request.latency").unwrap();
+    assert_eq!(latency["points"][0]["count"], 2);
+    let spans: Vec<Value> =
+        bodies(&collector, "/v1/traces").iter().flat_map(|body| otlp::spans(body)).collect();
+    assert!(spans.iter().any(|span| span["name"] == "chat m-x"), "{spans:?}");
+    assert!(spans.iter().any(|span| span["name"] == "invoke_agent pollux"), "{spans:?}");
+}
+
+#[test]
+fn a_collector_gets_no_secret_and_texts_only_on_request() {
+    for (texts_allowed, traces) in [(true, true), (true, false), (false, true)] {
+        let collector = sent(texts_allowed, traces);
+        let all: Vec<u8> = collector.requests().into_iter().flat_map(|request| request.body).collect();
+        let all = String::from_utf8_lossy(&all).into_owned();
+        assert!(!all.contains("AIza") && !all.contains("the-answer-is-a-key"));
+        assert!(all.contains("denied with ***"));
+        assert_eq!(all.contains("do it"), texts_allowed);
+        let spans = bodies(&collector, "/v1/traces").concat();
+        let spans = String::from_utf8_lossy(&spans).into_owned();
+        assert_eq!(spans.contains("do it"), texts_allowed && traces, "{texts_allowed} {traces}");
+        assert_eq!(spans.contains("src/a.rs"), texts_allowed && traces, "{texts_allowed} {traces}");
+    }
+}
+
+#[test]
+fn names_that_a_model_invents_do_not_grow_without_end() {
+    let mut metrics = Metrics::default();
+    for number in 0..1_000 {
+        let Event::CallFinished(report) = call(CallOutcome::Succeeded) else { unreachable!() };
+        let report = CallReport { name: format!("tool-{number}"), ..CallReport::clone(&report) };
+        metrics.fold(&Event::CallFinished(Arc::new(report)));
+    }
+    let measured = metrics.measure("s1");
+    let calls = measured.iter().find(|metric| metric.name == "gemini_cli.tool.call.count").unwrap();
+    let pollux_otlp::Points::Counts(points) = &calls.points else { panic!("{calls:?}") };
+    assert_eq!(points.len(), 256);
+    assert_eq!(points.iter().map(|(_, count)| count).sum::<u64>(), 1_000);
+    assert_eq!(points[255].0["otel.metric.overflow"], true);
 }

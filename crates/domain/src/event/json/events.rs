@@ -116,7 +116,7 @@ fields! {
     WaitingPrompt { id, by, typed }
     PromptView { message, text }
     SummaryView { text, prompts, next }
-    RequestSent { model, role, prompt_id, contents }
+    RequestSent { model, role, prompt_id, contents, subagent }
     RequestEnded {
         model, model_version, role, prompt_id, duration, usage, finish, text, error, invalid, context_tokens, window
     }
