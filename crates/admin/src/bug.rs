@@ -73,7 +73,8 @@ pub fn run(command: &BugCommand, context: &mut Context<'_>) -> Result<(), Failur
     context.warn(&[summary(contents, session.is_some(), events)]);
     if command.json {
         let id = session.as_ref().map(|session| session.id.as_str());
-        let told = json!({"file": file, "sessionId": id, "events": events, "contents": contents});
+        let told =
+            json!({"file": file.to_string_lossy(), "sessionId": id, "events": events, "contents": contents});
         return print_result(context.out, &terminal_text::json(format!("{told:#}\n")));
     }
     print_result(context.out, &terminal_text::plain(&format!("{}\n", file.display())))

@@ -91,7 +91,7 @@ impl Private {
             Value::String(text) => Value::String(self.removed_from(&text)),
             Value::Array(items) => items.into_iter().map(|item| self.cleaned(item)).collect(),
             Value::Object(fields) => {
-                let clean = |(name, value)| (self.removed_from(&name), self.cleaned(value));
+                let clean = |(name, value): (String, Value)| (self.removed_from(&name), self.cleaned(value));
                 Value::Object(fields.into_iter().map(clean).collect())
             }
             other => other,

@@ -153,11 +153,11 @@ async fn run(
                     None => return Err(SessionOver),
                     Some(Event::TurnEnded(_)) => break,
                     // The reply was unusable; the next one does not belong to the same request.
-                    Some(Event::AttemptDiscarded(_)) => drop(handle.ops.send(Op::Cancel).await?),
+                    Some(Event::AttemptDiscarded(_)) => cancel(handle).await?,
                     Some(_) => {}
                 },
                 Some(signal) = wanted.recv() => match signal {
-                    Signal::NoReplyLeft => drop(handle.ops.send(Op::Cancel).await?),
+                    Signal::NoReplyLeft => cancel(handle).await?,
                     Signal::Steer { texts, sent } => {
                         steer(handle, texts).await?;
                         // The model waits for it, unless its request was cancelled.
@@ -167,6 +167,11 @@ async fn run(
             }
         }
     }
+    Ok(())
+}
+
+async fn cancel(handle: &Handle) -> Result<(), SessionOver> {
+    handle.ops.send(Op::Cancel).await?;
     Ok(())
 }
 

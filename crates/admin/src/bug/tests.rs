@@ -290,7 +290,7 @@ fn a_capsule_belongs_to_the_user_and_replaces_nothing_unasked() {
     assert_eq!(done.result, Ok(()));
     let told: Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!((told["sessionId"].as_str(), &told["contents"]), (Some(id.as_str()), &json!("hidden")));
-    let file = home.project().join(format!("pollux-bug-{}.json", &id[..8]));
+    let file = home.project().join(format!("pollux-bug-{}.json", id.get(..8).unwrap()));
     assert_eq!(told["file"].as_str().map(Path::new), Some(file.as_path()));
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     fs::write(&file, "mine").unwrap();
