@@ -13,7 +13,7 @@ use super::*;
 
 /// A session that is written by hand, as another program may have written it.
 struct Written {
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
     recorder: Recorder,
     calls: usize,
 }
@@ -29,7 +29,7 @@ impl Written {
             kind: SessionKind::Main,
             now: SystemClock.now(),
         });
-        Self { folder, recorder: recorder.unwrap(), calls: 0 }
+        Self { _folder: folder, recorder: recorder.unwrap(), calls: 0 }
     }
 
     fn says(&mut self, source: UserSource, text: &str) {
