@@ -164,6 +164,8 @@ fn leaky_session(home: &TestHome) -> String {
         planted(".env: value, printed bare"),
         planted("settings: header of a server, printed bare"),
         planted("settings: variable of a server, printed bare"),
+        &format!("tracker-server --token {}", planted("settings: argument of a server")),
+        &format!("WEATHER_TOKEN={}", planted("extension: setting")),
         "a line that is no secret",
     ]
     .map(|line| format!("{line}\n"))
