@@ -41,7 +41,7 @@ struct Patient {
     loaded: Option<Loaded>,
     /// Why they cannot.
     failure: Option<Failure>,
-    offline: bool,
+    extent: Extent,
     at_terminal: bool,
     /// How long a server or a host may take.
     answer: Duration,
@@ -75,7 +75,9 @@ const CHECKS: &[(&str, Check)] = &[
 
 /// Runs the command.
 pub fn run(command: &DoctorCommand, context: &mut Context<'_>) -> Result<(), Failure> {
-    let mut findings = examine(command, context);
+    let extent = Extent { timeout: command.timeout, offline: command.offline, without_servers: false };
+    let inspect = || examine(extent, context);
+    let mut findings = inspect();
     let mut repaired = Vec::new();
     if command.fix {
         let mut repairs: Vec<&Repair> =
@@ -83,7 +85,7 @@ pub fn run(command: &DoctorCommand, context: &mut Context<'_>) -> Result<(), Fai
         repairs.dedup();
         repaired = repairs.iter().map(|repair| repair::apply(repair, context.request, context.env)).collect();
         if !repaired.is_empty() {
-            findings = examine(command, context);
+            findings = inspect();
         }
     }
     if command.json {
@@ -99,7 +101,23 @@ pub fn run(command: &DoctorCommand, context: &mut Context<'_>) -> Result<(), Fai
     }
 }
 
-fn examine(command: &DoctorCommand, context: &Context<'_>) -> Vec<Finding> {
+/// How far the checks go.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    timeout: Duration,
+    /// Model providers and proxies are not contacted.
+    offline: bool,
+    /// MCP servers are not started.
+    without_servers: bool,
+}
+
+/// What can be found without connecting to anything.
+pub(crate) fn look(context: &Context<'_>, timeout: Duration) -> Vec<Finding> {
+    examine(Extent { timeout, offline: true, without_servers: true }, context)
+}
+
+fn examine(extent: Extent, context: &Context<'_>) -> Vec<Finding> {
+    let timeout = extent.timeout;
     let (loaded, failure) = match load_settings(context.request, context.env) {
         Ok(loaded) => (Some(loaded), None),
         Err(failure) => (None, Some(failure)),
@@ -109,12 +127,12 @@ fn examine(command: &DoctorCommand, context: &Context<'_>) -> Vec<Finding> {
         env: context.env.clone(),
         loaded,
         failure,
-        offline: command.offline,
+        extent,
         at_terminal: context.out_is_terminal,
-        answer: command.timeout * 13 / 20,
+        answer: timeout * 13 / 20,
     });
     // A little is left for printing.
-    let (started, deadline) = (Instant::now(), command.timeout * 19 / 20);
+    let (started, deadline) = (Instant::now(), timeout * 19 / 20);
     let (sender, results) = mpsc::channel();
     for (index, (_, check)) in CHECKS.iter().enumerate() {
         let (sender, patient, check) = (sender.clone(), Arc::clone(&patient), *check);
@@ -132,11 +150,7 @@ fn examine(command: &DoctorCommand, context: &Context<'_>) -> Vec<Finding> {
             *slot = Some(findings);
         }
     }
-    CHECKS
-        .iter()
-        .zip(found)
-        .flat_map(|((area, _), findings)| named(area, findings, command.timeout))
-        .collect()
+    CHECKS.iter().zip(found).flat_map(|((area, _), findings)| named(area, findings, timeout)).collect()
 }
 
 /// The findings of a check under its name; a check that did not end is a finding, too.

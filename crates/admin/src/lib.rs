@@ -6,6 +6,7 @@
 
 pub mod agents;
 pub mod auth;
+pub mod bug;
 pub mod columns;
 pub mod command_line;
 pub mod config;
@@ -19,9 +20,11 @@ mod line;
 pub mod mcp;
 pub mod memory;
 pub mod models;
+mod output_file;
 pub mod policy;
 pub mod prompt;
 pub mod providers;
+pub mod replay;
 pub mod sandbox;
 pub mod sessions;
 pub mod skills;

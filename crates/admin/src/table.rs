@@ -8,8 +8,8 @@ use crate::command_line::{Purpose, RootOptions, SubcommandArgs};
 use crate::context::Context;
 use crate::usage::UsageError;
 use crate::{
-    agents, auth, config, doctor, extensions, hooks, import, licenses, mcp, memory, models, policy, prompt,
-    providers, sandbox, sessions, skills, trust,
+    agents, auth, bug, config, doctor, extensions, hooks, import, licenses, mcp, memory, models, policy,
+    prompt, providers, replay, sandbox, sessions, skills, trust,
 };
 
 /// A subcommand as the command line knows it.
@@ -98,6 +98,10 @@ table! {
     Providers(providers::ProvidersArgs, ProvidersCommand);
     /// Check the installation and fix problems
     Doctor(doctor::DoctorArgs, DoctorCommand);
+    /// Write a file for a bug report
+    Bug(bug::BugArgs, BugCommand);
+    /// Run the session of a bug report again
+    Replay(replay::ReplayArgs, ReplayCommand);
     /// Import settings from Claude Code or Codex
     Import(import::ImportArgs, ImportCommand);
     /// List the licences of third-party libraries

@@ -18,6 +18,8 @@ mod auth;
 mod auth_keychain;
 #[path = "it/budget.rs"]
 mod budget;
+#[path = "it/bug.rs"]
+mod bug;
 #[path = "it/canary.rs"]
 mod canary;
 #[path = "it/circles.rs"]

@@ -38,7 +38,7 @@ pub use interpolate::{expand, interpolate};
 pub use layers::sandbox_value;
 pub use migrate::Migrated;
 pub use origin::{Layer, Origin};
-pub use rows::SettingRow;
+pub use rows::{SECRET_OBJECTS, SettingRow};
 pub use validate::MCP_SERVER_KEYS;
 
 use layers::{LayerValues, Reading};

@@ -56,6 +56,7 @@ mod prompt;
 pub mod prompter;
 pub mod providers;
 mod remote_agents;
+mod replay;
 pub mod request;
 pub mod rewind;
 mod sandbox;
@@ -111,6 +112,7 @@ pub use pollux_tools::{
     MAX_EXTRA_DIRECTORIES, SandboxSlot, Workspace, WorkspaceSetup, list_paths, path_list_key,
 };
 pub use prepared::{Prepared, prepare, prepare_headless, refuse_forbidden_yolo};
+pub use replay::replay;
 pub use request::Request;
 pub use sandbox::{
     Sandbox, SandboxInForce, check_sandbox, open_rights, run_holder_if_asked, sandbox_request,
@@ -136,6 +138,9 @@ pub type Sink<'a> = dyn FnMut(&Event) -> ControlFlow<()> + 'a;
 
 /// The version of the program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The commit that the program was built from, if its builder said so.
+pub const COMMIT: Option<&str> = option_env!("POLLUX_GIT_COMMIT");
 
 /// The error for an event loop that could not be started.
 pub fn cannot_start(error: &io::Error) -> Failure {

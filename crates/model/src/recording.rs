@@ -15,6 +15,15 @@ use serde_json::{Value, json};
 use crate::gemini::reply;
 use crate::scripted::{COUNT, STREAM, UNARY};
 
+/// The line of a script that replies with this chunk. Unlike a recording, it names the model that answered.
+pub fn script_line(chunk: &ReplyChunk) -> Value {
+    let mut response = reply::to_json(chunk);
+    if let (Some(version), Value::Object(fields)) = (&chunk.model_version, &mut response) {
+        fields.insert("modelVersion".into(), json!(version));
+    }
+    json!({"method": STREAM, "response": [response]})
+}
+
 /// The file cannot be written to.
 #[derive(Debug, thiserror::Error)]
 #[error("could not open the file for recorded responses `{}`", path.display())]

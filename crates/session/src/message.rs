@@ -103,6 +103,13 @@ pub struct StoredCall {
     pub extra: JsonObject,
 }
 
+impl UserMessage {
+    /// Where it comes from.
+    pub fn source(&self) -> own::UserSource {
+        own::source(&self.extra)
+    }
+}
+
 impl StoredCall {
     /// The displayed result; nothing for unknown formats.
     pub fn display(&self) -> Display {

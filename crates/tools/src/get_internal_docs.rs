@@ -26,6 +26,7 @@ const PAGES: &[(&str, &str)] = pages![
     "approvals.md",
     "authentication.md",
     "budgets.md",
+    "bug-reports.md",
     "checkpoints.md",
     "command-line.md",
     "commands.md",

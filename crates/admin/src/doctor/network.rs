@@ -24,7 +24,7 @@ pub(super) fn network(patient: &Patient) -> Vec<Finding> {
         return findings;
     }
     let proxy = Proxies::from_env(&patient.env).https;
-    if patient.offline {
+    if patient.extent.offline {
         return or_ok(findings, "not checked (--offline)");
     }
     let places = match &proxy {

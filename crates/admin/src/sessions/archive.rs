@@ -1,13 +1,10 @@
 //! The sessions behind `pollux sessions`.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use pollux_catalogue::{Filter, Origin};
 use pollux_config::env::Env;
-use pollux_config::files::{self, Mode};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
@@ -27,6 +24,7 @@ use super::{
     Candidate, Checked, Details, Hit, Imported, Problem, Proposal, Removals, Removed, RewindWhat, Rewound,
     SessionRow, Statistics, TranscriptFormat, WayBack, details, going_back, incoming,
 };
+use crate::output_file;
 
 /// How deep projects are looked for below the usual folders.
 const DEPTH: usize = 3;
@@ -184,24 +182,8 @@ impl Archive {
     /// Writes a text into a file; `replace` says what happens to one that is there.
     pub fn write(&self, file: &Path, text: &str, replace: bool) -> Result<PathBuf, Failure> {
         let path = self.places.env.cwd().join(file);
-        if replace {
-            files::replace(&path, text.as_bytes(), Mode::Private)
-                .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
-            return Ok(path);
-        }
-        let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        let written = opened.and_then(|mut out| out.write_all(text.as_bytes()));
-        match written {
-            Ok(()) => Ok(path),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(Failure::new(ExitKind::Input, format!("`{}` already exists", path.display()))
-                    .hint("name another file, or add `--yes` to replace it"))
-            }
-            Err(error) => {
-                let text = format!("could not write `{}`", path.display());
-                Err(Failure::new(ExitKind::Failure, text).because(&error))
-            }
-        }
+        output_file::write(&path, text, replace)?;
+        Ok(path)
     }
 
     /// Copies a file or a session into a session of this project.

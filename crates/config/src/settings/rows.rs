@@ -13,7 +13,7 @@ const SECRET_NAMES: &[&str] =
     &["apikey", "token", "secret", "password", "credential", "authorization", "clientsecret"];
 
 /// Objects all of whose values may be secrets.
-const SECRET_OBJECTS: &[&str] = &["env", "headers"];
+pub const SECRET_OBJECTS: &[&str] = &["env", "headers"];
 
 /// One key.
 #[derive(Debug, Clone, PartialEq)]

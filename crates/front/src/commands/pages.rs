@@ -55,7 +55,10 @@ impl Front<'_, '_> {
                  to a URL with {{title}} and {{info}}.\n\n{facts}"
             ),
         };
-        self.ui.note(&text);
+        let id = &self.turn.session.id;
+        self.ui.note(&format!(
+            "{text}\n\nTo write a file with the events of this session for the report, run `pollux bug --session {id}`."
+        ));
     }
 
     /// `/shortcuts`

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pollux_domain::event::Op;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::{one_line, visible};
-use pollux_host::VERSION;
+use pollux_host::{COMMIT, VERSION};
 use serde_json::Value;
 
 use crate::Front;
@@ -70,7 +70,7 @@ impl Front<'_, '_> {
         let sandbox = self.turn.sandbox.in_force(&self.turn.loaded.env).summary();
         let editor = conversation.services.editor.as_ref().and_then(|companion| companion.editor());
         let editor = editor.map(|editor| format!("\nIDE Client: {}", one_line(&editor.name)));
-        let commit = option_env!("POLLUX_GIT_COMMIT").map(|commit| format!("\nGit Commit: {commit}"));
+        let commit = COMMIT.map(|commit| format!("\nGit Commit: {commit}"));
         format!(
             "CLI Version: {VERSION}{}\n{model}\nApproval mode: {}\nSandbox: {sandbox}\nOS: {} {}\nAuth Method: {}{}\nSession: {}\nSession file: {}\nFolder: {}",
             commit.unwrap_or_default(),

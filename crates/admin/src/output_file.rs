@@ -1,0 +1,26 @@
+//! Files that a command writes because the user named them.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use pollux_config::files::{self, Mode};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
+
+/// Writes a text that only the user may read; an existing file is replaced only if `replace` is set.
+pub(crate) fn write(path: &Path, text: &str, replace: bool) -> Result<(), Failure> {
+    if replace {
+        return files::replace(path, text.as_bytes(), Mode::Private)
+            .map_err(|error| Failure::from_error(ExitKind::Failure, &error));
+    }
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    opened.and_then(|mut out| out.write_all(text.as_bytes())).map_err(|error| {
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            return Failure::new(ExitKind::Input, format!("`{}` already exists", path.display()))
+                .hint("name another file, or add `--yes` to replace it");
+        }
+        Failure::new(ExitKind::Failure, format!("could not write `{}`", path.display())).because(&error)
+    })
+}
