@@ -102,7 +102,7 @@ impl Kind {
         match self {
             Self::Pollux | Self::GeminiCli => "Type your message or @path/to/file",
             Self::Codex => "Ask Codex to do anything",
-            Self::ClaudeCode => "? for shortcuts",
+            Self::ClaudeCode => "❯",
             Self::OpenCode => "Ask anything",
             Self::Goose => "Enter to send",
         }
@@ -157,8 +157,7 @@ impl Program {
         let model = self.model();
         match (self.kind, job) {
             (_, Job::Version) => vec!["--version"],
-            (Kind::Pollux, Job::Screen) => vec!["-m", model],
-            (Kind::GeminiCli, Job::Screen) => vec!["-m", model],
+            (Kind::Pollux | Kind::GeminiCli, Job::Screen) => vec!["-m", model],
             (Kind::Codex | Kind::OpenCode, Job::Screen) => vec![],
             (Kind::ClaudeCode, Job::Screen) => vec!["--model", model],
             (Kind::Goose, Job::Screen) => vec!["session"],

@@ -60,6 +60,9 @@ impl Stage {
 /// What a run took: time, memory, traffic.
 type Taken = (Cost, ModelTraffic);
 
+/// What all runs of a program took, or why it has none.
+type Series = Result<Vec<Taken>, String>;
+
 /// Runs the scenarios, all of them if none is named.
 pub(crate) fn measure(programs: &[Program], rounds: usize, only: &[String]) -> Results {
     // Not below the repository, whose context files some programs would read.
@@ -78,7 +81,7 @@ pub(crate) fn measure(programs: &[Program], rounds: usize, only: &[String]) -> R
     for scene in SCENES.iter().filter(|scene| is_wanted(only, scene.name)) {
         println!("\n{}", scene.name);
         let taking_part = programs.iter().filter(|one| scene.is_about_wires || one.is_first_of_its_kind());
-        let mut series: Vec<(&Program, Stage, Result<Vec<Taken>, String>)> =
+        let mut series: Vec<(&Program, Stage, Series)> =
             taking_part.map(|program| (program, stage(scene.name, program), Ok(Vec::new()))).collect();
         for (program, stage, series) in &mut series {
             if let Err(reason) = prepare(scene, program, stage) {
@@ -198,7 +201,7 @@ fn task(kind: Kind, commands: usize, chunks: usize) -> ModelTask {
     }
 }
 
-fn figures(series: Result<Vec<Taken>, String>) -> Map<String, Value> {
+fn figures(series: Series) -> Map<String, Value> {
     let taken = match series {
         Ok(taken) if !taken.is_empty() => taken,
         Ok(_) => return reason("not measured"),

@@ -46,7 +46,7 @@ pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Cost {
     cost(pid, wall)
 }
 
-#[expect(clippy::zombie_processes, reason = "`cost` waits for it, after its counters were read")]
+/// [`cost`] waits for the process, after its counters were read.
 fn start(command: &mut Command) -> u32 {
     command.spawn().expect("start the program").id()
 }

@@ -69,7 +69,7 @@ impl FakeModel {
             .iter()
             .map(|(wire, request)| (wire, request.json()))
             .filter(|(_, body)| declares(body, &self.task.shell.0))
-            .map(|(wire, body)| cached_text(*wire, body))
+            .map(|(wire, body)| cached_text(*wire, &body))
             .collect();
         ModelTraffic {
             requests: all.len(),

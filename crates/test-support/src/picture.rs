@@ -70,14 +70,16 @@ fn is_used(window: &vt100::Screen, row: u16, column: u16) -> bool {
 }
 
 impl Palette {
-    /// The window without its rows, which follow; [`END`] closes it.
+    /// The window without its rows, which follow; [`END`] closes it. Browsers that no longer read `xml:space` keep blanks
+    /// because of the style.
     fn begin(&self, columns: u16, rows: u16, title: &str, style: &str) -> String {
         let Self { background, foreground, .. } = self;
         let (width, height) =
             (usize::from(columns) * WIDTH + 2 * MARGIN, usize::from(rows) * HEIGHT + 2 * MARGIN + BAR);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n\
-             <title>{title}</title>\n{style}\
+             <title>{title}</title>\n\
+             <style>text{{white-space:pre}}{style}</style>\n\
              <rect width=\"{width}\" height=\"{height}\" rx=\"9\" fill=\"{background}\" stroke=\"#8888\"/>\n"
         );
         for (at, colour) in ["#f38ba8", "#f9e2af", "#a6e3a1"].iter().enumerate() {

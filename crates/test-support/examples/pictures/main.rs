@@ -19,6 +19,9 @@ use serde_json::{Value, json};
 
 const PLACEHOLDER: &str = "Type your message or @path/to/file";
 
+/// Draws its pictures.
+type Scene = fn(&Stage);
+
 fn main() {
     let mut args = std::env::args().skip(1);
     let (Some(program), Some(folder)) = (args.next(), args.next().map(PathBuf::from)) else {
@@ -26,7 +29,7 @@ fn main() {
     };
     let wanted = args.next();
     let program = fs::canonicalize(program).unwrap();
-    let scenes: [(&str, fn(&Stage)); 6] = [
+    let scenes: [(&str, Scene); 6] = [
         ("welcome", Stage::welcome),
         ("task", Stage::task),
         ("sessions", Stage::sessions),

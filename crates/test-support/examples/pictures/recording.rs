@@ -18,8 +18,7 @@ const KEY: Duration = Duration::from_millis(60);
 const LIMIT: Duration = Duration::from_secs(60);
 const ANSWER: &str = "The greeting lacks a comma, and it ends without a mark. I will change the format string, so that \
     `greet(\"Ada\")` returns `Hello, Ada!`.\n\n";
-const END: &str =
-    "`greet` now greets people properly. Nothing else calls it with a name that has its own comma.";
+const END: &str = "Done. `greet` adds the comma and the exclamation mark.";
 
 impl Stage {
     /// A prompt, an answer, a change that needs approval, and the end.
@@ -39,7 +38,7 @@ impl Stage {
         film.hold(Duration::from_millis(2_600));
         film.recording.mark_still();
         screen.key("Enter");
-        film.watch("its own comma");
+        film.watch("exclamation mark.");
         screen.expect_gone("esc to cancel");
         film.hold(Duration::from_millis(4_000));
         let svg = film.recording.svg("A session: a prompt, an answer, and a change that is approved");

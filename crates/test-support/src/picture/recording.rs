@@ -98,7 +98,7 @@ impl Recording {
             before.as_secs_f64() / total.as_secs_f64().max(0.001) * 100.0
         };
         let mut style = format!(
-            "<style>\n.r{{visibility:hidden;animation:{:.2}s step-end infinite}}.s{{visibility:visible}}\n\
+            "\n.r{{visibility:hidden;animation:{:.2}s step-end infinite}}.s{{visibility:visible}}\n\
              @media(prefers-reduced-motion:reduce){{.r{{animation:none}}}}\n",
             total.as_secs_f64()
         );
@@ -112,7 +112,6 @@ impl Recording {
             }
             style.push_str("}\n");
         }
-        style.push_str("</style>\n");
         style
     }
 }
