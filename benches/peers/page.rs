@@ -74,6 +74,7 @@ const TABLES: [(&str, &[Column]); 5] = [
             column("about", "prompt", "sent_kib", Unit::Tokens),
             column("sent for 20 tool calls", "calls", "sent_kib", Unit::Kib),
             column("repeated beginning", "calls", "repeated", Unit::Share),
+            column("new", "calls", "new_kib", Unit::Kib),
         ],
     ),
     (

@@ -147,7 +147,7 @@ impl Program {
         let folders = std::iter::once(self.path.clone()).chain(std::env::split_paths(&inherited));
         command.env("PATH", std::env::join_paths(folders).expect("a search path"));
         let term = if job == Job::Screen { "xterm-256color" } else { "dumb" };
-        command.env("HOME", home).env("TERM", term).env("LANG", "C.UTF-8").env("TMPDIR", home.join("tmp"));
+        command.env("HOME", home).env("TERM", term).env("LANG", "C.UTF-8").env("TMPDIR", temporary(home));
         command.env("COLORTERM", "truecolor").envs(self.variables(url));
         command
     }
@@ -234,7 +234,8 @@ impl Program {
 
     /// The settings that its user would have made: the server, nothing to approve, no updates.
     fn configure(&self, home: &Path, project: &Path, url: &str) {
-        fs::create_dir_all(home.join("tmp")).unwrap();
+        fs::create_dir_all(home).unwrap();
+        fs::create_dir_all(temporary(home)).unwrap();
         fs::create_dir_all(project).unwrap();
         let lines: String = (1..=100).map(|n| format!("line {n}\n")).collect();
         put(&project.join("data.txt"), &lines);
@@ -299,6 +300,11 @@ impl Program {
         let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
         text.split_whitespace().find(is_version).unwrap_or("unknown").to_owned()
     }
+}
+
+/// Temporary files are no part of a home.
+fn temporary(home: &Path) -> PathBuf {
+    home.with_file_name("tmp")
 }
 
 #[expect(clippy::disallowed_methods, reason = "a bench's own fixture needs no atomic write")]

@@ -216,9 +216,10 @@ fn figures(series: Series) -> Map<String, Value> {
     if let Some((_, traffic)) = taken.last().filter(|(_, traffic)| traffic.requests > 0) {
         figures.insert("requests".into(), json!(traffic.requests));
         figures.insert("sent_kib".into(), rounded(traffic.bytes as f64 / 1024.0));
-        figures.extend(
-            traffic.repeated.map(|share| ("repeated".to_owned(), json!((share * 1e4).round() / 1e4))),
-        );
+        if let Some(share) = traffic.repeated {
+            figures.insert("repeated".into(), json!((share * 1e4).round() / 1e4));
+            figures.insert("new_kib".into(), rounded(traffic.new_bytes as f64 / 1024.0));
+        }
     }
     figures
 }

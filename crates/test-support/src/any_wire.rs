@@ -33,6 +33,8 @@ pub struct ModelTraffic {
     /// The part of the conversation's later requests that repeats the beginning of the request before; a provider can
     /// take it from its cache. Nothing if there was only one request.
     pub repeated: Option<f64>,
+    /// Bytes of the other part.
+    pub new_bytes: usize,
 }
 
 /// A model behind every wire. Stops when dropped.
@@ -71,11 +73,13 @@ impl FakeModel {
             .filter(|(_, body)| declares(body, &self.task.shell.0))
             .map(|(wire, body)| cached_text(*wire, &body))
             .collect();
+        let (same, total) = compared(&steps);
         ModelTraffic {
             requests: all.len(),
             bytes: all.iter().map(|(_, request)| request.body.len()).sum(),
             steps: steps.len(),
-            repeated: repeated(&steps),
+            repeated: (total > 0).then(|| same as f64 / total as f64),
+            new_bytes: total - same,
         }
     }
 }
@@ -199,12 +203,11 @@ fn remove_marks(value: &mut Value) {
     }
 }
 
-/// The share of all texts but the first that repeats the beginning of the text before.
-fn repeated(texts: &[String]) -> Option<f64> {
+/// Of all texts but the first: the bytes that repeat the beginning of the text before, and all bytes.
+fn compared(texts: &[String]) -> (usize, usize) {
     let common = |one: &str, other: &str| one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-    let total: usize = texts.iter().skip(1).map(String::len).sum();
-    let same: usize = texts.windows(2).map(|pair| common(&pair[0], &pair[1])).sum();
-    (total > 0).then(|| same as f64 / total as f64)
+    let same = texts.windows(2).map(|pair| common(&pair[0], &pair[1])).sum();
+    (same, texts.iter().skip(1).map(String::len).sum())
 }
 
 #[cfg(test)]
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_repeated_share_ignores_where_cache_marks_stand() {
+    fn a_repeated_beginning_is_found_wherever_cache_marks_stand() {
         let turn = |text: &str, marked: bool| {
             let mut block = json!({"type": "text", "text": text});
             if marked {
@@ -300,10 +303,10 @@ mod tests {
             cached_text(Wire::Messages, &body(&[turn("a", true)])),
             cached_text(Wire::Messages, &body(&[turn("a", false), turn("b", true)])),
         ];
-        let same = repeated(&texts).unwrap();
-        assert!(same > 0.9 && same < 1.0, "{same}");
+        let (same, total) = compared(&texts);
+        assert_eq!((same, total), (texts[0].len(), texts[1].len()), "only the second message is new");
         let changed = [texts[0].replace('s', "t"), texts[1].clone()];
-        assert!(repeated(&changed).unwrap() < 0.01);
-        assert_eq!(repeated(&texts[..1]), None);
+        assert!(compared(&changed).0 < 10);
+        assert_eq!(compared(&texts[..1]), (0, 0));
     }
 }

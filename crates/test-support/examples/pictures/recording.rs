@@ -49,7 +49,7 @@ impl Stage {
 
 /// Replies that arrive piece by piece, as from a model.
 fn replies() -> Vec<Reply> {
-    let pause = Duration::from_millis(110);
+    let pause = Duration::from_millis(160);
     let words = |text: &str| {
         let words: Vec<&str> = text.split_inclusive(' ').collect();
         words.chunks(3).fold(reply(), |reply, few| reply.text(&few.concat()))
