@@ -21,9 +21,10 @@ fmt:
 lint:
     cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# Ratios against a trivial process in the same run; `just bench --gemini PATH` adds gemini-cli.
+# Ratios against a trivial process in the same run; `just bench --gemini PATH` adds gemini-cli. `just bench --peers` compares
+# with other agents and writes docs/src/benchmarks.md.
 bench *args:
-    cargo bench -p pollux-cli --bench program -- {{args}}
+    {{ if args =~ '^--peers' { "scripts/bench-peers.sh" } else { "cargo bench -p pollux-cli --bench program --" } }} {{args}}
 
 # Sessions under `kill -9`, rivals and full disks: 2,000 random sequences, about half an hour. `just crash 1 SEED` repeats one.
 crash sequences="2000" seed=`date +%s`:
@@ -44,6 +45,14 @@ package *args:
 # Installs every package below dist/ into an empty place and runs the program from it.
 try-packages dist="dist":
     packaging/try.sh {{dist}}
+
+# Whether two builds at different paths give the same bytes. Takes two clean release builds.
+reproducible *args:
+    packaging/reproducible.sh {{args}}
+
+# Spelling of documents and code; `just spelling --write-changes` corrects it.
+spelling *args:
+    scripts/spelling.sh {{args}}
 
 # The book.
 docs:

@@ -1,25 +1,27 @@
 #!/usr/bin/env bash
 # Builds the packages of this version below dist/ (or --out DIR).
 #
-#   packaging/build.sh [--binary FILE] [--target TRIPLE] [--out DIR] [--url URL] [--quick] [FORMAT…]
+#   packaging/build.sh [--binary FILE] [--target TRIPLE] [--profile NAME] [--out DIR] [--url URL] [--quick] [FORMAT…]
 #
 # Formats: tarball deb npm wheel homebrew sbom; all of them by default. Without --binary the program is built in the
-# release profile; the `gemini` and `gemini-cli-a2a-server` launchers are expected next to it. For a static program that
-# runs on any Linux, add the musl target once (`rustup target add x86_64-unknown-linux-musl`) and give it as --target.
-# The same tree gives the same bytes: times are those of the last commit, or SOURCE_DATE_EPOCH. --url is
-# the address where the files will be; install.sh and the Homebrew formula name it. --quick compresses weakly, for tests.
+# release profile, or in that of --profile; the `gemini` and `gemini-cli-a2a-server` launchers are expected next to it.
+# For a static program that runs on any Linux, add the musl target once (`rustup target add x86_64-unknown-linux-musl`)
+# and give it as --target. The same tree gives the same bytes (checked by packaging/reproducible.sh): times are those of
+# the last commit, or SOURCE_DATE_EPOCH. --url is the address where the files will be; install.sh and the Homebrew
+# formula name it. --quick compresses weakly, for tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-binary="" target="" out="dist" url="" level=9 debian=(-Zxz) formats=()
+binary="" target="" profile="release" out="dist" url="" level=9 debian=(-Zxz) formats=()
 while (($#)); do
     case "$1" in
         --binary) binary=$2; shift 2 ;;
         --target) target=$2; shift 2 ;;
+        --profile) profile=$2; shift 2 ;;
         --out) out=$2; shift 2 ;;
         --url) url=$2; shift 2 ;;
         --quick) level=1 debian=(-Zgzip -z1); shift ;;
-        -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
         -*) echo "build.sh: unknown option $1" >&2; exit 2 ;;
         *) formats+=("$1"); shift ;;
     esac
@@ -32,14 +34,18 @@ version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Carg
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 
 if [[ -z $binary ]]; then
-    options=(--release --locked -p pollux-cli --bins)
+    options=(--profile "$profile" --locked -p pollux-cli --bins)
     [[ $target == "$host" ]] || options+=(--target "$target")
     # Paths of this machine are no part of the program.
-    export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=/build --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+    cargo=${CARGO_HOME:-$HOME/.cargo}
+    export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=/build --remap-path-prefix=$cargo=/cargo"
+    export CFLAGS="${CFLAGS:-} -ffile-prefix-map=$PWD=/build -ffile-prefix-map=$cargo=/cargo"
     cargo build "${options[@]}"
     folder=${CARGO_TARGET_DIR:-target}
     [[ $target == "$host" ]] || folder=$folder/$target
-    binary=$folder/release/pollux
+    # The folder of the development profile has another name.
+    [[ $profile == dev ]] && profile=debug
+    binary=$folder/$profile/pollux
 fi
 programs=$(cd "$(dirname "$binary")" && pwd)
 mkdir -p "$out"

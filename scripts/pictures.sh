@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Draws the pictures of the book (docs/src/pictures) from real runs of the program with scripted replies: in a dark
-# terminal, a light one and one of 40 columns.
+# terminal, a light one and one of 40 columns. session.svg is a recording that moves.
 # What takes time shows its own seconds; everything else is the same every time.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,5 +1,6 @@
 //! Running a program and what it cost.
 
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,14 +20,39 @@ pub(crate) struct Cost {
 }
 
 /// Runs a program to its end; its output goes nowhere.
-#[expect(clippy::zombie_processes, reason = "`reap` waits for it, after its counters were read")]
 pub(crate) fn run(command: &mut Command) -> Cost {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let started = Instant::now();
-    let child = command.spawn().expect("start the program");
-    let pid = child.id();
+    let pid = start(command);
+    wait_without_reaping(pid);
+    cost(pid, started.elapsed())
+}
+
+/// Runs a program of others to its end, or until the limit has passed; whatever it started in its process group ends
+/// with it. A program that was killed has no exit code (-1).
+pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Cost {
+    let started = Instant::now();
+    let pid = start(command.process_group(0));
+    let (running, is_over) = std::sync::mpsc::channel::<()>();
+    let guard = std::thread::spawn(move || {
+        let _ = is_over.recv_timeout(limit);
+        let group = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+        let _ = group.map(|group| rustix::process::kill_process_group(group, rustix::process::Signal::KILL));
+    });
     wait_without_reaping(pid);
     let wall = started.elapsed();
+    drop(running);
+    guard.join().expect("the guard ends");
+    cost(pid, wall)
+}
+
+/// [`cost`] waits for the process, after its counters were read.
+fn start(command: &mut Command) -> u32 {
+    command.spawn().expect("start the program").id()
+}
+
+/// Takes a process that is over out of the table.
+fn cost(pid: u32, wall: Duration) -> Cost {
     let written = written(pid);
     let (code, usage) = reap(pid);
     Cost {

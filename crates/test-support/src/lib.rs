@@ -2,8 +2,8 @@
 //!
 //! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], [`TestHome`], an MCP server
 //! that misbehaves on demand ([`mcp`]), a terminal emulator that shows what a user sees ([`Screen`]) and its
-//! [`picture`], a remote agent ([`a2a`]), an object store ([`FakeBlobs`]), an editor ([`FakeCompanion`]), and a reader of
-//! exported telemetry ([`otlp`]).
+//! [`picture`], bar [`plot`]s, a model that speaks every wire ([`any_wire`]), a remote agent ([`a2a`]), an object
+//! store ([`FakeBlobs`]), an editor ([`FakeCompanion`]), and a reader of exported telemetry ([`otlp`]).
 //! Does not own: any production code; this crate is only a dev-dependency.
 //! Start at [`FakeGemini::start`] and [`reply`].
 #![allow(
@@ -13,6 +13,7 @@
 )]
 
 pub mod a2a;
+pub mod any_wire;
 mod blobs;
 pub mod chat;
 mod companion;
@@ -23,6 +24,7 @@ pub mod mcp;
 mod messages;
 pub mod otlp;
 pub mod picture;
+pub mod plot;
 mod responses;
 mod screen;
 mod terminal;

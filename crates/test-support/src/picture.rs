@@ -1,8 +1,12 @@
 //! Renders terminal windows as SVG. The same window always gives the same picture.
 
+mod recording;
+
 use std::fmt::Write as _;
 
 use vt100::{Cell, Color};
+
+pub use recording::Recording;
 
 /// A cell's size, and that of letters which fill it.
 const WIDTH: usize = 9;
@@ -11,6 +15,9 @@ const LETTERS: usize = 15;
 /// Room around the window, and the bar above it.
 const MARGIN: usize = 14;
 const BAR: usize = 30;
+
+/// Closes the rows and the picture.
+const END: &str = "</g>\n</svg>\n";
 
 /// The colours of a terminal.
 pub struct Palette {
@@ -40,32 +47,21 @@ pub const LIGHT: Palette = Palette {
 
 /// Draws a window with a title above it. Empty rows at the end are left out.
 pub fn svg(window: &vt100::Screen, title: &str, palette: &Palette) -> String {
-    let Palette { background, foreground, .. } = palette;
-    let (rows, columns) = window.size();
-    let used = (0..rows).rev().find(|row| (0..columns).any(|column| is_used(window, *row, column)));
-    let rows = used.map_or(1, |last| last + 1);
-    let (width, height) =
-        (usize::from(columns) * WIDTH + 2 * MARGIN, usize::from(rows) * HEIGHT + 2 * MARGIN + BAR);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n\
-         <title>{title}</title>\n\
-         <rect width=\"{width}\" height=\"{height}\" rx=\"9\" fill=\"{background}\" stroke=\"#8888\"/>\n"
-    );
-    for (at, colour) in ["#f38ba8", "#f9e2af", "#a6e3a1"].iter().enumerate() {
-        let x = MARGIN + 6 + at * 20;
-        let _ = writeln!(svg, "<circle cx=\"{x}\" cy=\"17\" r=\"6\" fill=\"{colour}\"/>");
-    }
-    let _ = writeln!(
-        svg,
-        "<g transform=\"translate({MARGIN} {})\" font-family=\"'DejaVu Sans Mono',Menlo,Consolas,monospace\" \
-         font-size=\"{LETTERS}\" fill=\"{foreground}\" xml:space=\"preserve\">",
-        BAR + MARGIN
-    );
+    let columns = window.size().1;
+    let rows = used_rows(window);
+    let mut svg = palette.begin(columns, rows, title, "");
     for row in 0..rows {
         palette.draw_row(&mut svg, window, row, columns);
     }
-    svg.push_str("</g>\n</svg>\n");
+    svg.push_str(END);
     svg
+}
+
+/// Up to the last row with something in it; at least one.
+fn used_rows(window: &vt100::Screen) -> u16 {
+    let (rows, columns) = window.size();
+    let used = (0..rows).rev().find(|row| (0..columns).any(|column| is_used(window, *row, column)));
+    used.map_or(1, |last| last + 1)
 }
 
 fn is_used(window: &vt100::Screen, row: u16, column: u16) -> bool {
@@ -74,6 +70,31 @@ fn is_used(window: &vt100::Screen, row: u16, column: u16) -> bool {
 }
 
 impl Palette {
+    /// The window without its rows, which follow; [`END`] closes it. Browsers that no longer read `xml:space` keep blanks
+    /// because of the style.
+    fn begin(&self, columns: u16, rows: u16, title: &str, style: &str) -> String {
+        let Self { background, foreground, .. } = self;
+        let (width, height) =
+            (usize::from(columns) * WIDTH + 2 * MARGIN, usize::from(rows) * HEIGHT + 2 * MARGIN + BAR);
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n\
+             <title>{title}</title>\n\
+             <style>text{{white-space:pre}}{style}</style>\n\
+             <rect width=\"{width}\" height=\"{height}\" rx=\"9\" fill=\"{background}\" stroke=\"#8888\"/>\n"
+        );
+        for (at, colour) in ["#f38ba8", "#f9e2af", "#a6e3a1"].iter().enumerate() {
+            let x = MARGIN + 6 + at * 20;
+            let _ = writeln!(svg, "<circle cx=\"{x}\" cy=\"17\" r=\"6\" fill=\"{colour}\"/>");
+        }
+        let _ = writeln!(
+            svg,
+            "<g transform=\"translate({MARGIN} {})\" font-family=\"'DejaVu Sans Mono',Menlo,Consolas,monospace\" \
+             font-size=\"{LETTERS}\" fill=\"{foreground}\" xml:space=\"preserve\">",
+            BAR + MARGIN
+        );
+        svg
+    }
+
     /// One row: backgrounds, lines and blocks, then text.
     fn draw_row(&self, svg: &mut String, window: &vt100::Screen, row: u16, columns: u16) {
         let top = usize::from(row) * HEIGHT;

@@ -25,6 +25,7 @@ const PAGES: &[(&str, &str)] = pages![
     "agents.md",
     "approvals.md",
     "authentication.md",
+    "benchmarks.md",
     "budgets.md",
     "bug-reports.md",
     "checkpoints.md",

@@ -1,11 +1,13 @@
-//! Renders the main screens of a real program: `pictures PROGRAM FOLDER`, with subfolders for a light terminal and a
-//! narrow one. Run by `scripts/pictures.sh`.
+//! Renders the main screens of a real program, and a recording of a session: `pictures PROGRAM FOLDER [SCENE]`, with
+//! subfolders for a light terminal and a narrow one. Run by `scripts/pictures.sh`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::disallowed_methods,
     reason = "a scene that cannot be played has no picture"
 )]
+
+mod recording;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,19 +19,30 @@ use serde_json::{Value, json};
 
 const PLACEHOLDER: &str = "Type your message or @path/to/file";
 
+/// Draws its pictures.
+type Scene = fn(&Stage);
+
 fn main() {
-    let mut args = std::env::args().skip(1).map(PathBuf::from);
-    let (Some(program), Some(folder)) = (args.next(), args.next()) else {
+    let mut args = std::env::args().skip(1);
+    let (Some(program), Some(folder)) = (args.next(), args.next().map(PathBuf::from)) else {
         panic!("PROGRAM and FOLDER are wanted")
     };
+    let wanted = args.next();
     let program = fs::canonicalize(program).unwrap();
+    let scenes: [(&str, Scene); 6] = [
+        ("welcome", Stage::welcome),
+        ("task", Stage::task),
+        ("sessions", Stage::sessions),
+        ("settings", Stage::settings),
+        ("stats", Stage::stats),
+        ("session", Stage::session),
+    ];
     for look in [Look::Dark, Look::Light, Look::Narrow] {
         let stage = Stage::new(program.clone(), folder.join(look.folder()), look);
-        stage.welcome();
-        stage.task();
-        stage.sessions();
-        stage.settings();
-        stage.stats();
+        let scenes = scenes.iter().filter(|(name, _)| wanted.as_deref().is_none_or(|wanted| wanted == *name));
+        // A recording has the size of a page.
+        let scenes = scenes.filter(|(name, _)| *name != "session" || !matches!(look, Look::Narrow));
+        scenes.for_each(|(_, play)| play(&stage));
     }
 }
 
@@ -99,9 +112,15 @@ impl Stage {
     fn command(&self, args: &[&str], replies: &[Value]) -> Command {
         let script = self.home.join("replies.jsonl");
         put(&script, &replies.iter().map(|reply| format!("{reply}\n")).collect::<String>());
+        let mut command = self.bare_command(&["-m", "gemini-2.5-pro", "--fake-responses"]);
+        command.arg(script).args(args);
+        command
+    }
+
+    /// The program in its project, without the user's environment.
+    fn bare_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(["-m", "gemini-2.5-pro", "--fake-responses"]).arg(script).args(args);
-        command.current_dir(self.project()).env_clear();
+        command.args(args).current_dir(self.project()).env_clear();
         let variables = [
             ("PATH", "/usr/local/bin:/usr/bin:/bin"),
             ("TERM", "xterm-256color"),
