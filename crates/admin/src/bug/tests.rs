@@ -207,6 +207,25 @@ fn leaky_session(home: &TestHome) -> String {
     recorder.notice(Severity::Warning, &notice, now).unwrap();
     let last = ReplyRecord { parts: vec![Part::text("Done.")], calls: Vec::new(), ..reply };
     recorder.reply(&last, now).unwrap();
+    // They are really there.
+    let recorded = fs::read_to_string(recorder.path().unwrap()).unwrap();
+    let of_session = [
+        "prompt",
+        "steer",
+        "reply",
+        "thought",
+        "arguments",
+        "output",
+        "error",
+        "declined",
+        "notice",
+        "display",
+    ];
+    for (place, secret) in PLANTED {
+        let is_recorded =
+            of_session.contains(&place.split(':').next().unwrap()) || place.ends_with("printed bare");
+        assert!(!is_recorded || recorded.contains(secret), "{place}");
+    }
     recorder.session().to_string()
 }
 

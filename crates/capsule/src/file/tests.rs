@@ -166,7 +166,9 @@ fn hidden_contents_leave_structure_and_nothing_else() {
     }
     let plain = SessionRecord::of(&session, false, &Concealment::Keep, 1);
     assert_eq!(plain.replay.len(), record.replay.len());
-    assert_eq!(first_difference(&record.events, &record.events), Ok(8));
+    // All but the call without an end, which a replay cannot repeat.
+    let ended = &record.events[..8];
+    assert_eq!(first_difference(ended, ended), Ok(7));
     assert_eq!(first_difference(&plain.events, &record.events).unwrap_err().number(), 1);
 }
 

@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 
 use super::*;
 
+/// A tool, its arguments, and how the call ended; `None` for one that never did.
+type WrittenCall<'a> = (&'a str, Value, Option<(CallStatus, Value)>);
+
 /// A session that is written by hand, as another program may have written it.
 struct Written {
     _folder: tempfile::TempDir,
@@ -40,8 +43,7 @@ impl Written {
         self.says(UserSource::Prompt, text);
     }
 
-    /// A reply with calls; `None` for one that never ended.
-    fn reply(&mut self, text: &str, calls: &[(&str, Value, Option<(CallStatus, Value)>)]) {
+    fn reply(&mut self, text: &str, calls: &[WrittenCall<'_>]) {
         let now = SystemClock.now();
         let mut records = Vec::new();
         let mut results = Vec::new();
