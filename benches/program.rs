@@ -19,6 +19,7 @@ mod acp;
 #[expect(dead_code, reason = "the tests of the server need more of it")]
 mod http;
 #[path = "program/measure.rs"]
+#[expect(dead_code, reason = "the comparison with other agents needs more of it")]
 mod measure;
 #[path = "program/replicas.rs"]
 mod replicas;

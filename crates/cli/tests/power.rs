@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
 
 #[path = "it/crash/chance.rs"]
+#[expect(dead_code, reason = "walks need more of it")]
 mod chance;
 #[path = "power/checks.rs"]
 mod checks;
