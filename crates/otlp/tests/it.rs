@@ -174,7 +174,7 @@ fn a_silent_collector_is_left_after_the_limit() {
 
 #[test]
 fn an_endless_answer_is_not_read_to_its_end() {
-    let collector = FakeHttp::start(|_| HttpAnswer::status(200).body(vec![b'x'; 20_000_000]));
+    let collector = FakeHttp::start(|_| HttpAnswer::status(200).body(vec![b'x'; 2_000_000]));
     let sender = start(&collector.url(), Protocol::Http, &[("OTEL_BSP_EXPORT_TIMEOUT", GENEROUS)]);
     assert_eq!(send_all(sender).wait(), None);
 }
