@@ -133,7 +133,11 @@ fn programs(results: &Results) -> String {
         let [name, version, wire] = ["name", "version", "wire"].map(|field| text_of(program, field));
         let _ = writeln!(text, "| {name} | {version} | {} |", api(wire));
     }
-    let _ = writeln!(text, "\nMedians of {} rounds on {}.", results.rounds(), results.machine());
+    let taken = match results.rounds() {
+        1 => "One round".to_owned(),
+        rounds => format!("Medians of {rounds} rounds"),
+    };
+    let _ = writeln!(text, "\n{taken} on {}.", results.machine());
     text
 }
 
