@@ -48,10 +48,10 @@ async fn pump(
         timeout(STALLED, sender.send(&text)).await.unwrap_or(false)
     };
     let is_old = manner.dialect != Dialect::One;
-    let mut sent = from;
+    let (mut sent, mut replaced) = (from, task.replaced.get());
     if task_first {
         read_history(service, &task).await;
-        sent = task.last();
+        (sent, replaced) = (task.last(), task.replaced.get());
         let view = task.read(|record| record.view(None, true));
         let state = view.status.state;
         let rests = state.is_over() && !task.has_commands();
@@ -61,12 +61,13 @@ async fn pump(
     }
     loop {
         news.borrow_and_update();
-        let updates = match task.after(sent) {
+        let is_replaced = replaced != task.replaced.get();
+        let updates = match task.after(sent).filter(|_| !is_replaced) {
             Some(updates) => updates,
             // The client was too slow, or another server told more than is kept here.
             None => {
                 read_history(service, &task).await;
-                sent = task.last();
+                (sent, replaced) = (task.last(), task.replaced.get());
                 let view = task.read(|record| record.view(None, true));
                 let is_over = view.status.state.is_final() || is_old && view.status.state.is_over();
                 if !send(&Update::Task(view)).await || is_over {

@@ -41,6 +41,8 @@ pub(crate) struct Task {
     pub(crate) is_delivering: Cell<bool>,
     /// When this server gave it up last.
     pub(crate) given_up: Cell<Option<Instant>>,
+    /// How often everything was replaced. Numbers of updates before and after may be equal.
+    pub(crate) replaced: Cell<u64>,
 }
 
 struct State {
@@ -87,6 +89,7 @@ impl Task {
             has_mail: Cell::new(false),
             is_delivering: Cell::new(false),
             given_up: Cell::new(None),
+            replaced: Cell::new(0),
         })
     }
 
@@ -195,6 +198,7 @@ impl Task {
             state.cursor = cursor;
             state.is_outdated = false;
         }
+        self.replaced.set(self.replaced.get() + 1);
         self.news.send_replace(last);
     }
 
@@ -319,6 +323,7 @@ mod tests {
         assert!(task.catch_up(other, None));
         assert_eq!(task.read(|record| (record.state, record.last)), (TaskState::InputRequired, 5));
         assert!(task.after(9).is_none(), "a stream that was further continues with the task");
+        assert_eq!(task.replaced.get(), 1, "and one that was as far");
         assert!(!task.is_outdated());
     }
 
