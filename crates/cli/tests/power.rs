@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
+#![allow(clippy::print_stderr, reason = "a long run reports to a person")]
 
 #[path = "it/crash/chance.rs"]
 #[expect(dead_code, reason = "walks need more of it")]
