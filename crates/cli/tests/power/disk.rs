@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::chance::Chance;
-use crate::trace::{Call, Line};
+use crate::trace::{SystemCall, TraceLine};
 
 const SECTOR: usize = 512;
 
@@ -140,7 +140,7 @@ impl Disk {
     }
 
     /// Follows one line of the trace. Returns the paths below the root that it changed.
-    pub(crate) fn follow(&mut self, line: &Line) -> Vec<PathBuf> {
+    pub(crate) fn follow(&mut self, line: &TraceLine) -> Vec<PathBuf> {
         let changed = self.follow_line(line);
         let below = |path: PathBuf| path.strip_prefix(&self.root).map(Path::to_path_buf).ok();
         changed.into_iter().filter_map(below).collect()
@@ -154,9 +154,9 @@ impl Disk {
         }
     }
 
-    fn follow_line(&mut self, line: &Line) -> Vec<PathBuf> {
+    fn follow_line(&mut self, line: &TraceLine) -> Vec<PathBuf> {
         match line {
-            Line::Ended(call) if call.name.starts_with("rename") => {
+            TraceLine::Ended(call) if call.name.starts_with("rename") => {
                 let (from, to) = match call.name.as_str() {
                     "rename" => (call.path(0), call.path(1)),
                     _ => (call.path_at(0), call.path_at(2)),
@@ -167,9 +167,9 @@ impl Disk {
         }
     }
 
-    fn follow_other(&mut self, line: &Line) -> Option<PathBuf> {
+    fn follow_other(&mut self, line: &TraceLine) -> Option<PathBuf> {
         match line {
-            Line::SyncStarts { thread, descriptor } => {
+            TraceLine::SyncStarts { thread, descriptor } => {
                 let node = self.opened.get(descriptor)?.node;
                 let covered = match &self.nodes[node] {
                     Node::File { pending, .. } => pending.len(),
@@ -178,11 +178,11 @@ impl Disk {
                 self.syncs.insert(*thread, (node, covered));
                 None
             }
-            Line::Ended(call) => self.follow_call(call),
+            TraceLine::Ended(call) => self.follow_call(call),
         }
     }
 
-    fn follow_call(&mut self, call: &Call) -> Option<PathBuf> {
+    fn follow_call(&mut self, call: &SystemCall) -> Option<PathBuf> {
         match call.name.as_str() {
             "openat" => self.open(call, call.path_at(0)),
             "open" | "creat" => self.open(call, call.path(0)),
@@ -229,7 +229,7 @@ impl Disk {
         }
     }
 
-    fn open(&mut self, call: &Call, path: PathBuf) -> Option<PathBuf> {
+    fn open(&mut self, call: &SystemCall, path: PathBuf) -> Option<PathBuf> {
         if !path.starts_with(&self.root) {
             return None;
         }
@@ -257,13 +257,13 @@ impl Disk {
         changed
     }
 
-    fn duplicate(&mut self, call: &Call) -> Option<PathBuf> {
+    fn duplicate(&mut self, call: &SystemCall) -> Option<PathBuf> {
         let opened = self.opened.get(&call.number(0))?.clone();
         self.opened.insert(call.result, opened);
         None
     }
 
-    fn write(&mut self, call: &Call, bytes: Vec<u8>, at: Option<i64>) -> Option<PathBuf> {
+    fn write(&mut self, call: &SystemCall, bytes: Vec<u8>, at: Option<i64>) -> Option<PathBuf> {
         let Opened { node, at: position, appends } = self.opened.get(&call.number(0))?.clone();
         let Node::File { live, .. } = &self.nodes[node] else { return None };
         let written = usize::try_from(call.result).unwrap();

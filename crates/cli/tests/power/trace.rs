@@ -12,25 +12,25 @@ pub(crate) const CALLS: &str = "openat,open,creat,read,readv,write,pwrite64,writ
 
 /// A line of a trace.
 #[derive(Debug)]
-pub(crate) enum Line {
+pub(crate) enum TraceLine {
     /// A sync begins: it covers what was written before.
     SyncStarts {
         thread: u32,
         descriptor: i64,
     },
-    Ended(Call),
+    Ended(SystemCall),
 }
 
 /// A call that succeeded.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct SystemCall {
     pub(crate) thread: u32,
     pub(crate) name: String,
     arguments: Vec<String>,
     pub(crate) result: i64,
 }
 
-impl Call {
+impl SystemCall {
     pub(crate) fn number(&self, index: usize) -> i64 {
         let text = self.text(index);
         let digits = text.split('<').next().unwrap_or_default();
@@ -85,7 +85,7 @@ fn unescaped(text: &str) -> Vec<u8> {
 }
 
 /// The calls of the traced process itself; those of processes that it started are left out.
-pub(crate) fn read(trace: &str) -> Vec<Line> {
+pub(crate) fn read(trace: &str) -> Vec<TraceLine> {
     let whole = joined(trace);
     let mut others = HashSet::new();
     // A child may be heard of before the call that made it ends.
@@ -100,15 +100,15 @@ pub(crate) fn read(trace: &str) -> Vec<Line> {
     }
     let own = whole.into_iter().filter(|(thread, _)| !others.contains(thread));
     own.map(|(thread, line)| match line {
-        Part::Ended(call) => Line::Ended(call),
-        Part::SyncStarts(descriptor) => Line::SyncStarts { thread, descriptor },
+        Part::Ended(call) => TraceLine::Ended(call),
+        Part::SyncStarts(descriptor) => TraceLine::SyncStarts { thread, descriptor },
     })
     .collect()
 }
 
 enum Part {
     SyncStarts(i64),
-    Ended(Call),
+    Ended(SystemCall),
 }
 
 /// Joins calls that were interrupted by lines of other threads.
@@ -147,12 +147,12 @@ fn synced(text: &str) -> Option<i64> {
 }
 
 /// `name(argument, …) = result …`; `None` for signals, exits and failures.
-fn call(thread: u32, text: &str) -> Option<Call> {
+fn call(thread: u32, text: &str) -> Option<SystemCall> {
     let (name, rest) = text.split_once('(')?;
     let (arguments, result) = rest.rsplit_once(" = ")?;
     let result = result.split([' ', '<']).next()?.parse().ok()?;
     let arguments = split(arguments.trim_end().strip_suffix(')')?);
-    (result >= 0).then(|| Call { thread, name: name.to_owned(), arguments, result })
+    (result >= 0).then(|| SystemCall { thread, name: name.to_owned(), arguments, result })
 }
 
 /// Splits at commas that are not inside of brackets. Strings have no commas: they are written as numbers.
@@ -192,8 +192,8 @@ mod tests {
 7 +++ exited with 0 +++
 ";
         let names = read(trace).into_iter().map(|line| match line {
-            Line::SyncStarts { thread, descriptor } => format!("{thread} starts {descriptor}"),
-            Line::Ended(call) => {
+            TraceLine::SyncStarts { thread, descriptor } => format!("{thread} starts {descriptor}"),
+            TraceLine::Ended(call) => {
                 assert!(call.name != "pwrite64" || (call.bytes(1), call.number(3)) == (b"h\n".to_vec(), 5));
                 assert!(call.name != "writev" || call.buffers(1) == b"ab");
                 assert!(call.name != "openat" || call.path_at(0) == Path::new("/t/a"));
