@@ -48,8 +48,7 @@ impl Program<'_> {
     }
 }
 
-/// The program without anything, and with a home that somebody has lived in; another build and gemini-cli if
-/// they take part.
+/// The program with an empty home and with one that has been used; another build and gemini-cli if they take part.
 fn programs<'a>(bench: &'a Bench, binary: &'a Path, plain: &'a Place, full: &'a Place) -> Vec<Program<'a>> {
     let mut programs = vec![
         Program { name: "pollux", binary, place: plain, is_slow: false },

@@ -192,7 +192,7 @@ fn temp_file(target: &Path, folder: &Path, mode: Mode) -> io::Result<tempfile::N
     builder.tempfile_in(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
 }
 
-/// Syncs a file's content, which a new name must not take the place of another without. Not every system can.
+/// Syncs a file's content, as is needed before it replaces another file. File systems that cannot are tolerated.
 pub fn sync(file: &File) -> io::Result<()> {
     match file.sync_data() {
         Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {

@@ -95,7 +95,7 @@ pub enum SessionFormat {
 /// What recorded messages survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// A power failure: they are brought to the disk in the background.
+    /// A power failure: they are synced in the background.
     #[default]
     Power,
     /// The end of the process, but not of the system.

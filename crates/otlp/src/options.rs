@@ -6,6 +6,7 @@ use pollux_config::env::Env;
 use pollux_config::groups::Secret;
 use pollux_domain::JsonObject;
 use pollux_domain::percent;
+use pollux_domain::plural::counted;
 use pollux_net::client::ClientOptions;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -60,8 +61,8 @@ impl std::fmt::Debug for Options {
 }
 
 impl Options {
-    /// Reads the endpoint, and the rest from the environment. The second value are problems that cost a variable its
-    /// effect.
+    /// Reads the endpoint, and the rest from the environment. Also returns a message for each variable that was
+    /// ignored.
     pub fn new(
         endpoint: &str,
         protocol: Protocol,
@@ -72,7 +73,10 @@ impl Options {
         let (headers, wrong) = headers(env);
         if wrong > 0 {
             // Not quoted: a header is usually a key.
-            problems.push(format!("`{HEADERS}`: ignored {wrong} invalid entries (expected `name=value,…`)"));
+            problems.push(format!(
+                "`{HEADERS}`: ignored {} (expected `name=value,…`)",
+                counted(wrong, "invalid header")
+            ));
         }
         let mut limit = |name: &str, usual: Duration, most: Duration| match env
             .non_empty(name)
@@ -101,12 +105,15 @@ impl Options {
         self.endpoint.origin().ascii_serialization()
     }
 
-    /// What must not be in a record: the values of the headers and the password of the address.
+    /// What must not be in a record: the values of the headers and the credentials in the address.
     pub fn secrets(&self) -> Vec<Secret> {
         let headers = self.headers.values().filter_map(|value| value.to_str().ok());
         // `Bearer KEY`: the key alone is a secret as well.
         let words = headers.flat_map(|value| std::iter::once(value).chain(value.split_whitespace().skip(1)));
-        words.chain(self.endpoint.password()).map(Secret::new).collect()
+        let address = [Some(self.endpoint.username()), self.endpoint.password()].into_iter().flatten();
+        let decoded = address.clone().filter_map(|part| String::from_utf8(percent::decode(part)).ok());
+        let query = self.endpoint.query_pairs().map(|(_, value)| value.into_owned());
+        words.chain(address).map(str::to_owned).chain(decoded).chain(query).map(Secret::new).collect()
     }
 
     /// The address that one kind of record is sent to.
@@ -124,7 +131,7 @@ impl Options {
 
 fn address(endpoint: &str) -> Result<Url, String> {
     const EXPECTED: &str = "use a URL such as `http://localhost:4317`";
-    // Quotes are a usual slip in variables.
+    // Variables often contain quotes by mistake.
     let text = endpoint.trim().trim_matches(['"', '\'']);
     let url = Url::parse(text).map_err(|error| format!("{error}; {EXPECTED}"))?;
     match url.scheme() {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use pollux_domain::JsonObject;
+use pollux_domain::plural::counted;
 use pollux_net::backoff::{Backoff, Cause, Schedule};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
@@ -70,7 +71,7 @@ impl Shared {
         let lost = self.lost.load(Ordering::Relaxed);
         let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let reason = reason.filter(|_| lost > 0)?;
-        Some(format!("telemetry: {lost} records were not delivered to {place}: {reason}"))
+        Some(format!("telemetry: {} not delivered to {place}: {reason}", counted(lost, "record")))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Protocol Buffers, as far as OTLP needs them: nothing is read but a few answers, and nothing is generated.
+//! Protocol Buffers, as far as OTLP needs them, without generated code.
 
 use pollux_domain::JsonObject;
 use serde_json::Value;
@@ -43,11 +43,8 @@ impl Message {
         if text.len() <= MAX_TEXT {
             return self.bytes(field, text.as_bytes());
         }
-        let mut end = MAX_TEXT;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.bytes(field, format!("{}{TRUNCATED}", text.get(..end).unwrap_or_default()).as_bytes())
+        let start = text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or_default();
+        self.bytes(field, format!("{start}{TRUNCATED}").as_bytes())
     }
 
     pub(crate) fn message(self, field: u32, message: &Self) -> Self {

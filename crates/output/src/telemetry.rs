@@ -94,11 +94,12 @@ impl Exporter {
                 let mut clean = resource.clone();
                 cleaner.attributes(&mut clean);
                 let (metrics, clock) = (Arc::clone(&metrics), Arc::clone(&setup.clock));
-                let session = setup.identity.session.clone();
+                // Counts go on from the first session, so they keep its name.
+                let (session, cleaning) = (setup.identity.session.clone(), cleaner.clone());
                 let measure = move || MetricSet {
                     started,
                     at: clock.now(),
-                    metrics: locked(&metrics).measure(&session),
+                    metrics: locked(&metrics).measure(&session, &cleaning),
                 };
                 let sender = Sender::start(*options, clean, measure)?;
                 let Identity { provider, session, .. } = setup.identity.clone();

@@ -47,7 +47,7 @@ pub fn lead_new_session(command: &mut Command) {
     keep_standard_streams_only(command);
 }
 
-/// Lets signals end the child that this program ignores, as it does when a script started it in the background.
+/// Restores the default action of signals, which this program ignores if a script started it in the background.
 ///
 /// For use between fork and exec: allocates nothing.
 #[expect(unsafe_code, reason = "the standard library has no signals")]

@@ -113,8 +113,8 @@ pub enum ForkError {
 }
 
 /// Writes one session, a message at a time. Each call returns once its bytes are with the operating system, so
-/// records survive the end of this process at any point. Those that must survive a power failure are brought to the
-/// disk in the background; see [`Recorder::set_durability`].
+/// records survive the end of this process at any point. Those that must survive a power failure are synced in the
+/// background; see [`Recorder::set_durability`].
 #[derive(Debug)]
 pub struct Recorder {
     id: SessionId,
@@ -134,7 +134,7 @@ struct Recording {
     target: Target,
     /// A title that waits for the file.
     title: Option<String>,
-    /// Brings records to the disk; `None` if they need to survive only the end of this process.
+    /// Syncs records; `None` if they need to survive only the end of this process.
     syncing: Option<Syncing>,
 }
 
@@ -232,14 +232,6 @@ impl Recorder {
         match self.recording.locked().syncing {
             Some(_) => Durability::Power,
             None => Durability::Process,
-        }
-    }
-
-    /// Waits until everything recorded so far is on the disk, if that was asked for.
-    pub fn sync(&self) {
-        let syncing = self.recording.locked().syncing.clone();
-        if let Some(syncing) = syncing {
-            syncing.wait();
         }
     }
 
@@ -458,7 +450,7 @@ impl Recording {
         Arc::new(Mutex::new(Self { target, title: None, syncing: None }))
     }
 
-    /// Converts a file to our layout, and brings to the disk what is written to it. A failure changes nothing.
+    /// Converts a file to our layout, and has later writes to it synced. A failure changes nothing.
     fn prepare(&mut self) -> Result<(), RecordError> {
         if let Target::Unconverted(unconverted) = &self.target {
             let form = unconverted.convert().map_err(|error| error.on_write(unconverted.path()))?;
@@ -472,7 +464,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Fails once if records could not be brought to the disk.
+    /// Fails once if records could not be synced.
     fn report_sync(&self) -> Result<(), RecordError> {
         let failure = self.syncing.as_ref().and_then(Syncing::take_failure);
         match (failure, &self.target) {

@@ -44,7 +44,7 @@ pub(crate) fn keep(session: &Path, note: &[u8]) {
 pub(crate) fn keep_synced(session: &Path, note: &[u8]) {
     keep(session, note);
     let path = path_of(session);
-    let _ = File::open(&path).and_then(|file| file.sync_all());
+    let _ = File::open(&path).and_then(|file| files::sync(&file));
     files::sync_folder(path.parent().unwrap_or(Path::new("")));
 }
 

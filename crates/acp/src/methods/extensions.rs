@@ -63,7 +63,7 @@ async fn queue(session: &Session, params: &Value) -> Result<Reply, RpcError> {
     let mut added = None;
     match (params.get("add"), optional(params, "remove")?) {
         (Some(_), Some(_)) => {
-            return Err(RpcError::invalid_params("add", "`add` and `remove` exclude each other"));
+            return Err(RpcError::invalid_params("add", "`add` and `remove` cannot be used together"));
         }
         (Some(blocks), None) => {
             let prompt = prompt::read("add", blocks)?;

@@ -118,6 +118,7 @@ fn a_collector_gets_logs_metrics_and_the_tree_of_spans() {
     assert_eq!(counts, (1, 1, 4, 4));
     let metrics = all(&collector, "/v1/metrics", metrics);
     assert!(metrics.iter().any(|metric| metric["name"] == "gemini_cli.session.count"), "{metrics:?}");
+    assert!(!collector.requests().is_empty());
     for request in collector.requests() {
         assert_eq!(request.header("authorization"), Some("Bearer HEADER-CANARY"));
         assert_eq!(request.header("x-team"), Some("blue"));
@@ -255,7 +256,7 @@ fn a_collector_that_is_away_or_silent_costs_no_run() {
     }
     let scene = Scene::with(home(&absent, json!({})), [reply().text("ok")]);
     let run = scene.prompt(&["-p", "x", "--debug"]).env(PATIENT.0, PATIENT.1).run();
-    let told: Vec<&str> = run.stderr.lines().filter(|line| line.contains("were not delivered")).collect();
+    let told: Vec<&str> = run.stderr.lines().filter(|line| line.contains("not delivered to")).collect();
     assert_eq!(told.len(), 1, "{}", run.stderr);
     assert!(told[0].contains(&absent) && told[0].contains("connection refused"), "{told:?}");
 }

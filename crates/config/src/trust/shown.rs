@@ -5,10 +5,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::paths::sha256_hex;
+use crate::settings::SECRET_OBJECTS;
 use crate::{dotenv, jsonc};
 
-/// Objects whose values are secrets.
-const SECRET_OBJECTS: &[&str] = &["env", "headers"];
 /// Ends of key names that hold a secret.
 const SECRET_NAMES: &[&str] =
     &["key", "token", "secret", "password", "passwd", "authorization", "credentials"];

@@ -10,6 +10,7 @@ use serde_json::Value;
 const MIN_SECRET: usize = 8;
 
 /// What must not reach a record, whatever text it is part of.
+#[derive(Clone)]
 pub(super) struct Cleaner {
     /// Each as it is, and as JSON escapes it.
     secrets: Vec<String>,

@@ -20,7 +20,9 @@ pub(crate) enum Choice {
 /// For settings that enable telemetry.
 pub(crate) fn choose(settings: &Telemetry) -> Choice {
     if settings.use_collector && settings.use_cli_auth {
-        return Choice::Nothing("`telemetry.useCollector` and `telemetry.useCliAuth` exclude each other");
+        return Choice::Nothing(
+            "`telemetry.useCollector` and `telemetry.useCliAuth` cannot be used together",
+        );
     }
     if let Some(file) = &settings.outfile {
         return Choice::File(file.clone());
@@ -73,7 +75,7 @@ mod tests {
         let through = Telemetry { use_collector: true, ..gcp.clone() };
         assert!(matches!(choose(&through), Choice::Collector { .. }));
         let both = Telemetry { use_cli_auth: true, outfile: Some("/t".into()), ..through };
-        assert!(matches!(choose(&both), Choice::Nothing(why) if why.contains("exclude")));
+        assert!(matches!(choose(&both), Choice::Nothing(why) if why.contains("together")));
         let file = Telemetry { outfile: Some("/t".into()), ..gcp };
         assert_eq!(choose(&file), Choice::File("/t".into()));
     }

@@ -10,6 +10,7 @@ use pollux_domain::time::Timestamp;
 use pollux_otlp::{Distribution, Metric, Points};
 use serde_json::{Value, json};
 
+use super::clean::Cleaner;
 use super::record::{Identity, high_resolution, resource, short_hook_name};
 use crate::stats::millis;
 
@@ -167,16 +168,20 @@ impl Metrics {
         })
     }
 
-    /// The same for a collector.
-    pub(super) fn measure(&self, session: &str) -> Vec<Metric> {
+    /// The same for a collector, without secrets.
+    pub(super) fn measure(&self, session: &str, cleaner: &Cleaner) -> Vec<Metric> {
+        let clean = |own: &JsonObject| {
+            let mut all = with_session(session, own);
+            cleaner.attributes(&mut all);
+            all
+        };
         let name = |name: &str| format!("gemini_cli.{name}");
         let counters = self.counters.iter().map(|series| {
-            let points = series.points.iter().map(|(own, value)| (with_session(session, own), *value));
+            let points = series.points.iter().map(|(own, value)| (clean(own), *value));
             Metric { name: name(series.name), unit: "", points: Points::Counts(points.collect()) }
         });
         let histograms = self.histograms.iter().map(|series| {
-            let points =
-                series.points.iter().map(|(own, value)| (with_session(session, own), value.distribution()));
+            let points = series.points.iter().map(|(own, value)| (clean(own), value.distribution()));
             let points = Points::Distributions { borders: &BORDERS, points: points.collect() };
             Metric { name: name(series.name), unit: "ms", points }
         });

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::record::Texts;
 use crate::stats::millis;
 
-/// Spans that can be open at a time; older ones are forgotten. Requests that were given up have no end.
+/// Spans that can be open at a time; older ones are forgotten. Abandoned requests never end.
 const MAX_OPEN: usize = 256;
 
 /// What a turn's span is called; sub-agents have their own names.
@@ -437,7 +437,7 @@ fn outcome(end: &TurnEnd) -> (&'static str, Option<String>) {
     match end {
         TurnEnd::Finished(_) => ("finished", None),
         TurnEnd::Cancelled => ("cancelled", None),
-        TurnEnd::TurnLimit => ("turn_limit", Some("the limit of steps is reached".to_owned())),
+        TurnEnd::TurnLimit => ("turn_limit", Some("reached the step limit".to_owned())),
         TurnEnd::Loop(message) => ("loop", Some(message.clone())),
         TurnEnd::InvalidReply { message, .. } => ("invalid_reply", Some(message.clone())),
         TurnEnd::Overflow { .. } => {

@@ -355,10 +355,21 @@ fn names_that_a_model_invents_do_not_grow_without_end() {
         let report = CallReport { name: format!("tool-{number}"), ..CallReport::clone(&report) };
         metrics.fold(&Event::CallFinished(Arc::new(report)));
     }
-    let measured = metrics.measure("s1");
+    let measured = metrics.measure("s1", &Cleaner::new(&[]));
     let calls = measured.iter().find(|metric| metric.name == "gemini_cli.tool.call.count").unwrap();
     let pollux_otlp::Points::Counts(points) = &calls.points else { panic!("{calls:?}") };
     assert_eq!(points.len(), 256);
     assert_eq!(points.iter().map(|(_, count)| count).sum::<u64>(), 1_000);
     assert_eq!(points[255].0["otel.metric.overflow"], true);
+}
+
+#[test]
+fn names_that_a_model_invents_carry_no_secret_to_a_collector() {
+    let mut metrics = Metrics::default();
+    let Event::CallFinished(report) = call(CallOutcome::Succeeded) else { unreachable!() };
+    let report = CallReport { name: "tool-the-answer-is-a-key".to_owned(), ..CallReport::clone(&report) };
+    metrics.fold(&Event::CallFinished(Arc::new(report)));
+    let measured = metrics.measure("s1", &Cleaner::new(&[Secret::new("the-answer-is-a-key".to_owned())]));
+    let all = format!("{measured:?}");
+    assert!(all.contains("tool-***") && !all.contains("is-a-key"), "{all}");
 }

@@ -23,7 +23,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     fn keep_aside(&mut self, bytes: &[u8]);
     /// What was kept aside is no longer needed once the file is on the disk.
     fn drop_aside(&mut self);
-    /// From now on, writes are brought to the disk.
+    /// From now on, writes are synced.
     fn sync_with(&mut self, syncing: &Syncing);
 }
 

@@ -1,4 +1,4 @@
-//! Brings records to the disk, so that they survive a power cut.
+//! Syncs records to disk, so that they survive a power failure.
 //!
 //! One thread of the process syncs files in groups. Nobody waits for it, except before complete records move, and at
 //! the end of a session.
@@ -32,7 +32,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What the next sync brings to the disk.
+    /// What the next sync covers.
     next: Group,
     /// Number of writes so far.
     written: u64,
