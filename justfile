@@ -26,9 +26,9 @@ lint:
 bench *args:
     {{ if args =~ '^--peers' { "scripts/bench-peers.sh" } else { "cargo bench -p pollux-cli --bench program --" } }} {{args}}
 
-# Sessions under `kill -9`, rivals and full disks: 2,000 random sequences, about half an hour. `just crash 1 SEED` repeats one.
-crash sequences="2000" seed=`date +%s`:
-    POLLUX_CRASH_SEQUENCES={{sequences}} POLLUX_CRASH_SEED={{seed}} nice cargo test -p pollux-cli --test it crash:: -- --nocapture
+# Sessions under `kill -9`, rivals, full disks and more: 2,000 random sequences. `just crash 1 SEED` repeats one.
+crash *args:
+    scripts/crash.sh {{args}}
 
 # Power failures after every write of real runs: 100 disks each. Needs strace. `just power 100 SEED` repeats a run.
 power failures="100" seed=`date +%s`:

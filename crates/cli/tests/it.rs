@@ -32,8 +32,6 @@ mod compression;
 mod config;
 #[path = "it/conversation.rs"]
 mod conversation;
-#[path = "it/crash.rs"]
-mod crash;
 #[path = "it/custom_commands.rs"]
 mod custom_commands;
 #[path = "it/cuts.rs"]

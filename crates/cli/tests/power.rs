@@ -8,7 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
 #![allow(clippy::print_stderr, reason = "a long run reports to a person")]
 
-#[path = "it/crash/chance.rs"]
+#[path = "crash/chance.rs"]
 #[expect(dead_code, reason = "walks need more of it")]
 mod chance;
 #[path = "power/checks.rs"]

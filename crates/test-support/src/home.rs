@@ -8,7 +8,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -197,10 +198,7 @@ impl TestRun {
         self.command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child =
             self.command.spawn().unwrap_or_else(|error| panic!("start {:?}: {error}", self.command));
-        let writer = self.stdin.take().zip(child.stdin.take()).map(|(text, mut pipe)| {
-            // A program that does not read its stdin closes it; that is its right.
-            std::thread::spawn(move || drop(pipe.write_all(&text)))
-        });
+        let writer = write_in_background(self.stdin.take(), child.stdin.take());
         let stdout = collect(child.stdout.take().expect("stdout is piped"));
         let stderr = collect(child.stderr.take().expect("stderr is piped"));
         let code = wait(&mut child, self.limit);
@@ -209,6 +207,20 @@ impl TestRun {
         }
         Run { code, stdout: text(stdout), stderr: text(stderr) }
     }
+}
+
+fn write_in_background(text: Option<Vec<u8>>, pipe: Option<ChildStdin>) -> Option<JoinHandle<()>> {
+    text.zip(pipe).map(|(text, mut pipe)| {
+        // A program that does not read its stdin closes it; that is its right.
+        std::thread::spawn(move || drop(pipe.write_all(&text)))
+    })
+}
+
+/// The program that tests run: the build of the checkout, or the one that `POLLUX_TEST_BINARY` names.
+pub fn program(built: &'static str) -> &'static Path {
+    static NAMED: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let named = NAMED.get_or_init(|| std::env::var_os("POLLUX_TEST_BINARY").map(PathBuf::from));
+    named.as_deref().unwrap_or(Path::new(built))
 }
 
 /// Polls, because std has no wait with a limit.

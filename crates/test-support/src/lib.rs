@@ -38,7 +38,7 @@ pub use gemini::reply::{Reply, reply};
 pub use gemini::request::Request;
 pub use gemini::{Exhausted, FakeGemini};
 pub use home::running::Running;
-pub use home::{Run, TestHome, TestRun};
+pub use home::{Run, TestHome, TestRun, program};
 pub use http::{FakeHttp, HttpAnswer, HttpRequest};
 pub use messages::{FakeMessages, MessagesReply, MessagesRequest, extends, validate_messages};
 pub use responses::{FakeResponses, ResponsesReply, responses_reply, validate_responses_request};

@@ -101,7 +101,7 @@ impl Drop for Scene {
 }
 
 pub(crate) fn binary() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_pollux"))
+    pollux_test_support::program(env!("CARGO_BIN_EXE_pollux"))
 }
 
 /// One JSON value per line.

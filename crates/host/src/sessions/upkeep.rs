@@ -19,6 +19,8 @@ use crate::Loaded;
 
 /// Minimum interval between cleanups.
 const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+/// A longer time since the last cleanup may be a clock that jumped, so nothing is deleted before the next one.
+const MAX_INTERVAL: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// Time limit; the rest is done next time.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Size at which the log is restarted.
@@ -43,6 +45,11 @@ pub fn tidy_up(loaded: &Loaded, current: &SessionId) {
         return;
     }
     let now = SystemClock.now();
+    if since_change(&log).is_some_and(|passed| passed > MAX_INTERVAL) {
+        let note = "last cleanup is more than 14 days ago; deletes nothing until tomorrow, in case the clock is wrong";
+        write_log(&log, &[note.to_owned(), limits], now);
+        return;
+    }
     let (records, is_complete) = old_records(loaded, &policy, now);
     let applied = apply(&plan(&records, &policy, now, Some(current)));
     forget_journals(&applied);
@@ -79,13 +86,17 @@ pub fn note_root(loaded: &Loaded) {
 
 /// Whether the last cleanup was a short while ago, and had the same limits.
 fn is_recent(log: &Path, limits: &str) -> bool {
-    let changed = fs::metadata(log).and_then(|metadata| metadata.modified());
-    let passed = changed.ok().and_then(|changed| SystemTime::now().duration_since(changed).ok());
-    if passed.is_none_or(|passed| passed >= INTERVAL) {
+    if since_change(log).is_none_or(|passed| passed >= INTERVAL) {
         return false;
     }
     let text = files::read_text(log).ok().flatten().unwrap_or_default();
     text.lines().next_back().is_some_and(|line| line.ends_with(limits))
+}
+
+/// The time since a file was changed; `None` if there is no such file, or its time is in the future.
+fn since_change(file: &Path) -> Option<Duration> {
+    let changed = fs::metadata(file).and_then(|metadata| metadata.modified()).ok()?;
+    SystemTime::now().duration_since(changed).ok()
 }
 
 /// The records for a retention plan, and whether they are complete. If only age matters, files that neither their time

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{Run, TestRun, wait};
+use super::{Run, TestRun, wait, write_in_background};
 
 /// A program under way. Ended with its process group when dropped.
 pub struct Running {
@@ -23,11 +23,13 @@ struct Stream {
 }
 
 impl TestRun {
-    /// Starts it with an empty stdin and returns at once.
+    /// Starts it and returns at once.
     pub fn spawn(mut self) -> Running {
-        self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let input = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
+        self.command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child =
             self.command.spawn().unwrap_or_else(|error| panic!("start {:?}: {error}", self.command));
+        write_in_background(self.stdin.take(), child.stdin.take());
         let out = Stream::follow(child.stdout.take().expect("stdout is piped"));
         let err = Stream::follow(child.stderr.take().expect("stderr is piped"));
         Running { child, limit: self.limit, out, err }
@@ -51,6 +53,28 @@ impl Running {
     pub fn kill(mut self) -> Run {
         self.child.kill().expect("kill the program");
         self.finish()
+    }
+
+    /// The same for its whole process group, for a program behind another one.
+    pub fn kill_group(mut self) -> Run {
+        self.signal_group("KILL");
+        let run = self.finish();
+        // Others of the group may take a moment longer.
+        let started = Instant::now();
+        while self.group_signalled("0") && started.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        run
+    }
+
+    pub fn signal_group(&self, name: &str) {
+        assert!(self.group_signalled(name), "send {name}");
+    }
+
+    fn group_signalled(&self, name: &str) -> bool {
+        let (name, group) = (format!("-{name}"), format!("-{}", self.child.id()));
+        let mut kill = Command::new("kill");
+        kill.args([&name, "--", &group]).stderr(Stdio::null()).status().expect("run kill").success()
     }
 
     /// Waits for its end.

@@ -1,7 +1,8 @@
 //! `pollux sessions`: exporting, importing, deleting, pruning, repairing.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use pollux_domain::content::Part;
 use pollux_domain::id::SessionId;
@@ -186,6 +187,40 @@ fn pruning_does_nothing_where_sessions_are_kept_for_ever() {
     assert!(run.stderr.contains("hint: set `enabled`"), "{}", run.stderr);
 }
 
+/// A session of another year.
+fn place_old_session(scene: &Scene) -> PathBuf {
+    let old = scene.chats().join("session-2020-01-02T03-04-alpha-00.json");
+    let hash = scene.session()["projectHash"].clone();
+    let time = "2020-01-02T03:04:05.000Z";
+    let record = json!({"sessionId": "alpha-0001", "projectHash": hash, "startTime": time, "lastUpdated": time,
+        "messages": [{"id": "u", "timestamp": time, "type": "user", "content": "old"}]});
+    fs::write(&old, record.to_string()).unwrap();
+    set_modified(&old, SystemTime::UNIX_EPOCH + Duration::from_secs(1_577_934_245));
+    old
+}
+
+fn set_modified(file: &Path, time: SystemTime) {
+    fs::File::options().write(true).open(file).unwrap().set_modified(time).unwrap();
+}
+
+#[test]
+fn a_clock_that_may_have_jumped_deletes_no_session_before_the_next_day() {
+    let settings = json!({"general": {"sessionRetention": {"maxAge": "30d"}}});
+    let replies = ["a", "b", "c"].map(|text| reply().text(text));
+    let scene = Scene::with(TestHome::new().settings(settings), replies);
+    scene.run(&["--session-id", "first", "-p", "x"]);
+    let log = scene.home.gemini_dir().join("pollux/retention.log");
+    let old = place_old_session(&scene);
+    let day = Duration::from_secs(24 * 60 * 60);
+    set_modified(&log, SystemTime::now() - 15 * day);
+    scene.run(&["--session-id", "second", "-p", "x"]);
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(old.exists() && text.contains("deletes nothing until tomorrow"), "{text}");
+    set_modified(&log, SystemTime::now() - day);
+    scene.run(&["--session-id", "third", "-p", "x"]);
+    assert!(!old.exists());
+}
+
 #[test]
 fn old_sessions_go_after_a_run_only_where_somebody_chose_that() {
     for (settings, stays) in [
@@ -199,14 +234,7 @@ fn old_sessions_go_after_a_run_only_where_somebody_chose_that() {
         let log = scene.home.gemini_dir().join("pollux/retention.log");
         assert_eq!(log.exists(), !stays, "{settings}");
         let _ = fs::remove_file(&log);
-        let old = scene.chats().join("session-2020-01-02T03-04-alpha-00.json");
-        let hash = scene.session()["projectHash"].clone();
-        let time = "2020-01-02T03:04:05.000Z";
-        let record = json!({"sessionId": "alpha-0001", "projectHash": hash, "startTime": time, "lastUpdated": time,
-            "messages": [{"id": "u", "timestamp": time, "type": "user", "content": "old"}]});
-        fs::write(&old, record.to_string()).unwrap();
-        let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_577_934_245);
-        fs::File::options().write(true).open(&old).unwrap().set_modified(long_ago).unwrap();
+        let old = place_old_session(&scene);
         let run = scene.run(&["--session-id", "second", "-p", "x"]);
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
         assert_eq!(old.exists(), stays, "{settings}");

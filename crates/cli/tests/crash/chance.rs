@@ -9,6 +9,13 @@ impl Chance {
         Self(seed)
     }
 
+    /// The chance of one step, which does not depend on the steps before it.
+    pub(super) fn of_step(seed: u64, step: usize) -> Self {
+        let mut chance = Self(seed ^ ((step as u64 + 1) << 48));
+        chance.next();
+        chance
+    }
+
     /// The next number of the splitmix generator.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

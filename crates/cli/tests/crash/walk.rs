@@ -1,6 +1,13 @@
 //! One sequence: a home, a project, and a random walk of things that happen to sessions.
 
-use std::collections::BTreeMap;
+#[path = "walk/disks.rs"]
+mod disks;
+#[path = "walk/edits.rs"]
+mod edits;
+#[path = "walk/runs.rs"]
+mod runs;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +16,7 @@ use pollux_domain::time::{Clock, SystemClock};
 use pollux_session::{
     Message, Problem, RepairNote, StoredSession, list, load, select, session_files, verify,
 };
-use pollux_test_support::{Run, TestHome, TestRun};
+use pollux_test_support::{Run, Running, TestHome, TestRun};
 use serde_json::json;
 
 use super::chance::Chance;
@@ -18,21 +25,11 @@ use super::oracle::{
 };
 use super::script::{Author, Script, Told};
 use super::tally::Tally;
+use super::world::World;
 use crate::scene::{MODEL, binary, panicked};
 
-const STEPS: usize = 6;
-/// Runs a command with little room for files; the first argument is the room in blocks of 512 bytes.
-const LITTLE_ROOM: &str = r#"ulimit -f "$0" && exec "$@""#;
-/// The same on a file system of its own that is almost full; its files are brought back afterwards.
-const LITTLE_DISK: &str = r#"
-chats=$0 size=$1 saved=$0.saved; shift
-cp -a "$chats" "$saved" && mount -t tmpfs -o size="$size" tmpfs "$chats" || exit 99
-cp -a "$saved/." "$chats/" || exit 98
-"$@"; code=$?
-mkdir "$saved.new" && cp -a "$chats/." "$saved.new/" && umount "$chats" || exit 97
-cp -a --remove-destination "$saved.new/." "$chats/" && rm -rf "$saved" "$saved.new"; exit $code"#;
-/// The same where the folder of sessions cannot be written.
-const READ_ONLY: &str = r#"mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" || exit 99; exec "$@""#;
+/// Steps of a walk.
+pub(super) const STEPS: usize = 6;
 
 /// How a run comes to its end.
 enum End {
@@ -43,13 +40,26 @@ enum End {
     At(String, Duration),
 }
 
+impl End {
+    fn is_kill(&self) -> bool {
+        !matches!(self, Self::ByItself)
+    }
+}
+
 pub(super) struct Walk {
+    seed: u64,
+    /// The choices of the step that is under way.
     chance: Chance,
+    world: World,
     author: Author,
     home: TestHome,
     chats: PathBuf,
     /// Every session with what it is known to hold.
     known: BTreeMap<String, Vec<Message>>,
+    /// Titles that sessions were given.
+    titles: BTreeMap<String, String>,
+    /// Ids of sessions so far, deleted ones too.
+    used: BTreeSet<String>,
     /// Files that other programs wrote; nobody may touch them.
     bystanders: Census,
     sessions: usize,
@@ -60,6 +70,7 @@ pub(super) struct Walk {
 impl Walk {
     pub(super) fn new(seed: u64) -> Self {
         let mut chance = Chance::new(seed);
+        let world = World::new(&mut chance);
         let format = if chance.one_in(3) { "jsonl" } else { "json" };
         let home = TestHome::new()
             .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
@@ -69,11 +80,15 @@ impl Walk {
         let hash = pollux_config::paths::sha256_hex(root.as_os_str().as_encoded_bytes());
         let chats = home.gemini_dir().join("tmp").join(hash).join("chats");
         let mut walk = Self {
+            seed,
             chance,
+            world,
             author: Author::default(),
             home,
             chats,
             known: BTreeMap::new(),
+            titles: BTreeMap::new(),
+            used: BTreeSet::new(),
             bystanders: Census::new(),
             sessions: 0,
             runs: 0,
@@ -86,11 +101,13 @@ impl Walk {
         walk
     }
 
-    /// Walks to the end, or to the first thing that must not be.
-    pub(super) fn run(&mut self) -> Verdict {
-        for _ in 0..STEPS {
+    /// Walks these steps, or to the first thing that must not be.
+    pub(super) fn run(&mut self, steps: &[usize]) -> Verdict {
+        for step in steps {
+            self.chance = Chance::of_step(self.seed, *step);
             self.step()?;
         }
+        self.chance = Chance::of_step(self.seed, STEPS);
         self.last_words()
     }
 
@@ -99,7 +116,7 @@ impl Walk {
         if self.known.is_empty() || self.chance.one_in(6) {
             self.start()?;
         } else {
-            match self.chance.below(12) {
+            match self.chance.below(16) {
                 0..=4 => self.resume()?,
                 5 => self.list()?,
                 6 => self.verify()?,
@@ -107,40 +124,14 @@ impl Walk {
                 8 => self.race()?,
                 9 => return self.delete(&before),
                 10 => self.run_out_of_room()?,
-                _ => self.refuse_writes()?,
+                11 => self.refuse_writes()?,
+                12 | 13 => self.rewind()?,
+                14 => self.rename()?,
+                _ => self.adopt()?,
             }
         }
         self.nothing_vanished(&before, None)?;
         self.all_is_readable()
-    }
-
-    fn start(&mut self) -> Verdict {
-        self.sessions += 1;
-        // Some share the eight characters that files are named by.
-        let id = if self.chance.one_in(3) {
-            format!("s{}-of-its-own", self.sessions)
-        } else {
-            format!("crashing-{}", self.sessions)
-        };
-        let script = self.author.script(&mut self.chance);
-        let end = self.end(&script);
-        let run = self.execute(&["--session-id", &id], &script, &end)?;
-        self.settle(&id, &[Ran { script: &script, told: Told::read(&run.stdout), admitted: true }])
-    }
-
-    fn resume(&mut self) -> Verdict {
-        let id = self.any_session();
-        let (which, id) =
-            if self.chance.one_in(2) { ("latest".to_owned(), self.latest()?) } else { (id.clone(), id) };
-        let script = self.author.script(&mut self.chance);
-        let end = self.end(&script);
-        self.tally.resumes += 1;
-        let run = self.execute(&["--resume", &which], &script, &end)?;
-        let told = Told::read(&run.stdout);
-        if let Some(session) = &told.session {
-            demand(*session == id, Kind::Conduct, || format!("resumed {session} in place of {id}"))?;
-        }
-        self.settle(&id, &[Ran { script: &script, told, admitted: true }])
     }
 
     /// Everything below the home is as it was, and every session is named.
@@ -167,126 +158,6 @@ impl Walk {
         Ok(())
     }
 
-    /// A second process that comes while the first has the session is told so.
-    fn hold(&mut self) -> Verdict {
-        let id = self.any_session();
-        let (script, mark, gate) = self.author.holding();
-        let holder = self.command(&["--resume", &id], &script).spawn();
-        holder.wait_for_stdout(&mark);
-        let rival = self.author.script(&mut self.chance);
-        let second = self.execute(&["--resume", &id], &rival, &End::ByItself)?;
-        let is_told = second.code == Some(42) && second.stderr.contains("in use by process");
-        demand(is_told, Kind::Conduct, || format!("a second process: {second:?}"))?;
-        let deletion = self.home.command(binary(), ["--delete-session", &id]).run();
-        demand(deletion.code != Some(0), Kind::Conduct, || format!("deleted while in use: {deletion:?}"))?;
-        self.tally.rivals += 1;
-        let is_killed = self.chance.one_in(2);
-        if is_killed {
-            self.tally.kills += 1;
-            holder.signal("KILL");
-        }
-        fs::write(self.home.project().join(gate), "").unwrap();
-        let first = holder.wait();
-        self.settle(&id, &[Ran { script: &script, told: Told::read(&first.stdout), admitted: true }])
-    }
-
-    /// Two processes go for the same session at once; one may be killed.
-    fn race(&mut self) -> Verdict {
-        let id = self.any_session();
-        let scripts = [self.author.script(&mut self.chance), self.author.script(&mut self.chance)];
-        let running: Vec<_> =
-            scripts.iter().map(|script| self.command(&["--resume", &id], script).spawn()).collect();
-        let killed = self.chance.below(4);
-        let delay = self.chance.micros(60_000);
-        self.tally.rivals += 1;
-        let mut runs = Vec::new();
-        for (index, (running, script)) in running.into_iter().zip(&scripts).enumerate() {
-            let run = if index == killed {
-                self.tally.kills += 1;
-                std::thread::sleep(delay);
-                running.kill()
-            } else {
-                running.wait()
-            };
-            let refused = run.code == Some(42)
-                && (run.stderr.contains("in use by") || run.stderr.contains("changed while it was"));
-            let is_fine = refused || index == killed || run.code == Some(0);
-            demand(is_fine && !panicked(&run), Kind::Conduct, || format!("in a race: {run:?}"))?;
-            runs.push(Ran { script, told: Told::read(&run.stdout), admitted: !refused });
-        }
-        self.settle(&id, &runs)
-    }
-
-    fn delete(&mut self, before: &Census) -> Verdict {
-        let id = self.any_session();
-        let run = self.home.command(binary(), ["--delete-session", &id]).run();
-        demand(run.code == Some(0), Kind::Conduct, || format!("deleting {id}: {run:?}"))?;
-        self.tally.deletions += 1;
-        self.known.remove(&id);
-        self.nothing_vanished(before, Some(&id))?;
-        let gone = !self.sessions_by_id()?.contains_key(&id);
-        demand(gone, Kind::Conduct, || format!("{id} is still there"))?;
-        self.all_is_readable()
-    }
-
-    /// The disk is full, or a file may not grow: what was there stays, and the run says so.
-    fn run_out_of_room(&mut self) -> Verdict {
-        let is_new = self.chance.one_in(3);
-        let id = if is_new {
-            self.sessions += 1;
-            format!("full-{}", self.sessions)
-        } else {
-            self.any_session()
-        };
-        let script = self.author.script(&mut self.chance);
-        let size: usize = census(&self.chats).values().map(|bytes| bytes.len().next_multiple_of(4096)).sum();
-        let flag = if is_new { "--session-id" } else { "--resume" };
-        let chats = self.chats.display().to_string();
-        let run = if super::may_mount() && self.chats.exists() && self.chance.one_in(2) {
-            let size = (size + 4096 * (8 + self.chance.below(24))).to_string();
-            let words = ["-m", "sh", "-c", LITTLE_DISK, &chats, &size];
-            self.wrapped(Path::new("unshare"), &words, &[flag, &id], &script).run()
-        } else {
-            let length = self
-                .sessions_by_id()?
-                .get(&id)
-                .map_or(0, |session| fs::metadata(&session.path).map_or(0, |metadata| metadata.len() / 512));
-            let room = (length + self.chance.below(64) as u64).to_string();
-            self.wrapped(Path::new("sh"), &["-c", LITTLE_ROOM, &room], &[flag, &id], &script).run()
-        };
-        self.tally.full_disks += 1;
-        let told = Told::read(&run.stdout);
-        let refused = run.code == Some(42) && !is_new;
-        demand((run.code == Some(0) || refused) && !panicked(&run), Kind::Conduct, || {
-            format!("without room: {run:?}")
-        })?;
-        self.tally.told_full += usize::from(told.stopped || refused);
-        self.settle(&id, &[Ran { script: &script, told, admitted: !refused }])
-    }
-
-    /// The folder cannot be written: a new conversation goes on unrecorded, an old one is not opened.
-    fn refuse_writes(&mut self) -> Verdict {
-        if !super::may_mount() {
-            return Ok(());
-        }
-        let id = self.any_session();
-        let is_new = self.chance.one_in(2);
-        let before = census(&self.chats);
-        let script = self.author.script(&mut self.chance);
-        let chats = self.chats.display().to_string();
-        let args: &[&str] = if is_new { &["--session-id", "nowhere"] } else { &["--resume", &id] };
-        let words = ["-m", "sh", "-c", READ_ONLY, &chats];
-        let run = self.wrapped(Path::new("unshare"), &words, args, &script).run();
-        self.tally.read_only += 1;
-        let is_fine = match run.code {
-            Some(0) => is_new && Told::read(&run.stdout).stopped,
-            Some(42) => !is_new,
-            _ => false,
-        };
-        demand(is_fine && !panicked(&run), Kind::Conduct, || format!("read-only: {run:?}"))?;
-        demand(census(&self.chats) == before, Kind::Deleted, || "a read-only folder changed".into())
-    }
-
     /// Every session is gone on with once more, and then strictly valid.
     fn last_words(&mut self) -> Verdict {
         for id in self.known.keys().cloned().collect::<Vec<_>>() {
@@ -306,7 +177,7 @@ impl Walk {
             let is_whole = !session.repaired.as_ref().is_some_and(is_torn);
             demand(is_whole, Kind::Unreadable, || format!("{} is still torn", session.path.display()))?;
         }
-        Ok(())
+        self.titles_are_kept()
     }
 
     fn any_session(&mut self) -> String {
@@ -333,8 +204,37 @@ impl Walk {
         }
     }
 
+    /// How a command without a conversation ends.
+    fn end_of_command(&mut self) -> End {
+        if self.chance.one_in(2) { End::ByItself } else { End::After(self.chance.micros(60_000)) }
+    }
+
     fn command(&mut self, args: &[&str], script: &Script) -> TestRun {
-        self.wrapped(binary(), &[], args, script)
+        let words = self.world.before();
+        match words.split_first() {
+            None => self.wrapped(binary(), &[], args, script),
+            Some((program, words)) => {
+                self.tally.slow += 1;
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                self.wrapped(Path::new(program), &words, args, script)
+            }
+        }
+    }
+
+    /// A run without a conversation.
+    fn plain_command(&mut self, args: &[&str], stdin: Option<String>) -> TestRun {
+        let command = self.home.command(binary(), args);
+        let command = match stdin {
+            Some(text) => command.stdin(text),
+            None => command,
+        };
+        self.at_some_time(command)
+    }
+
+    fn at_some_time(&mut self, run: TestRun) -> TestRun {
+        let (run, jumps) = self.world.at_some_time(run, &mut self.chance);
+        self.tally.jumps += usize::from(jumps);
+        run
     }
 
     /// The program with a script, behind another program or by itself.
@@ -351,29 +251,37 @@ impl Walk {
         all.extend(["-m", MODEL, "--yolo", "--sandbox=false", "-o", "stream-json"]);
         all.extend(["--fake-responses", &responses, "-p", &script.prompt]);
         all.extend(args);
-        self.home.command(program, all)
+        let run = self.home.command(program, all);
+        self.at_some_time(run)
     }
 
     fn execute(&mut self, args: &[&str], script: &Script, end: &End) -> Verdict<Run> {
         let command = self.command(args, script);
+        self.carry_out(command, end)
+    }
+
+    fn carry_out(&mut self, command: TestRun, end: &End) -> Verdict<Run> {
         let run = match end {
             End::ByItself => command.run(),
             End::After(delay) => {
                 let running = command.spawn();
                 std::thread::sleep(*delay);
-                self.tally.kills += 1;
-                running.kill()
+                self.kill(running)
             }
             End::At(mark, pause) => {
                 let running = command.spawn();
                 running.wait_for_stdout(mark);
                 std::thread::sleep(*pause);
-                self.tally.kills += 1;
-                running.kill()
+                self.kill(running)
             }
         };
         demand(!panicked(&run), Kind::Conduct, || format!("panicked: {run:?}"))?;
         Ok(run)
+    }
+
+    fn kill(&mut self, running: Running) -> Run {
+        self.tally.kills += 1;
+        if self.world.is_slow() { running.kill_group() } else { running.kill() }
     }
 
     /// Holds a session against what it held and what the runs told; what is there now is what it holds.

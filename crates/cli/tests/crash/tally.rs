@@ -14,6 +14,13 @@ pub(super) struct Tally {
     /// Of these, so many hit the limit and said so.
     pub(super) told_full: usize,
     pub(super) read_only: usize,
+    pub(super) rewinds: usize,
+    pub(super) renames: usize,
+    /// Sessions of earlier releases that were gone on with.
+    pub(super) adopted: usize,
+    /// Runs with another time, and on a slow disk.
+    pub(super) jumps: usize,
+    pub(super) slow: usize,
     /// Files that a kill left with a torn end.
     pub(super) torn: usize,
     pub(super) messages: usize,
@@ -29,6 +36,11 @@ impl AddAssign for Tally {
         self.full_disks += other.full_disks;
         self.told_full += other.told_full;
         self.read_only += other.read_only;
+        self.rewinds += other.rewinds;
+        self.renames += other.renames;
+        self.adopted += other.adopted;
+        self.jumps += other.jumps;
+        self.slow += other.slow;
         self.torn += other.torn;
         self.messages += other.messages;
     }
@@ -39,7 +51,8 @@ impl fmt::Display for Tally {
         write!(
             f,
             "{} kills, {} resumes, {} listings, {} rivals, {} deletions, {} full disks ({} told), {} read-only, \
-             {} torn ends, {} messages",
+             {} rewinds, {} renames, {} of earlier releases, {} at other times, {} on slow disks, {} torn ends, {} \
+             messages",
             self.kills,
             self.resumes,
             self.listings,
@@ -48,6 +61,11 @@ impl fmt::Display for Tally {
             self.full_disks,
             self.told_full,
             self.read_only,
+            self.rewinds,
+            self.renames,
+            self.adopted,
+            self.jumps,
+            self.slow,
             self.torn,
             self.messages
         )

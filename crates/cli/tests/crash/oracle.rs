@@ -184,7 +184,7 @@ fn check_result(call: &StoredCall, status: &str, told: &str) -> Verdict {
     })
 }
 
-fn text_of(parts: &[Part]) -> String {
+pub(super) fn text_of(parts: &[Part]) -> String {
     Content::user(parts.to_vec()).text()
 }
 
@@ -217,6 +217,14 @@ pub(super) fn read_plainly(bytes: &[u8]) -> Verdict<Vec<String>> {
     let records = bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
     for record in records {
         let record: Value = record;
+        if let Some(gone) = record["$rewindTo"].as_str() {
+            let at = ids.iter().position(|id| id == gone).unwrap_or(ids.len());
+            ids.truncate(at);
+            continue;
+        }
+        if let Some(messages) = record["$set"]["messages"].as_array() {
+            ids = messages.iter().map(id_of).collect();
+        }
         let id = id_of(&record);
         if !id.is_empty() && !ids.contains(&id) {
             ids.push(id);

@@ -1,117 +1,12 @@
-//! `kill -9` at bad moments, then `--resume`: what was complete is there.
-//!
-//! `walk.rs` is a random walk of starts, kills, resumes, listings, rivals, deletions and full disks; the tests
-//! here are situations that are worth a name. How long the walk is comes from the environment:
-//! `POLLUX_CRASH_SEQUENCES` (30), and `POLLUX_CRASH_SEED`, which a failure names so that it can be repeated.
-
-#[path = "crash/chance.rs"]
-mod chance;
-#[path = "crash/crowd.rs"]
-mod crowd;
-#[path = "crash/fixtures.rs"]
-mod fixtures;
-#[path = "crash/oracle.rs"]
-mod oracle;
-#[path = "crash/script.rs"]
-mod script;
-#[path = "crash/tally.rs"]
-mod tally;
-#[path = "crash/untouched.rs"]
-mod untouched;
-#[path = "crash/walk.rs"]
-mod walk;
+//! `kill -9` at bad moments, then `--resume`: situations that are worth a name.
 
 use std::fs;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::process::Command;
 
 use pollux_test_support::{Reply, reply};
 use serde_json::{Value, json};
 
 use crate::scene::{Scene, until};
-use oracle::{Kind, Violation};
-use tally::Tally;
-use walk::Walk;
-
-const SHORT: u64 = 30;
-const LONG: u64 = 1_000;
-/// Walks that once went wrong: results were told before they were on disk.
-const FOUND: [u64; 4] = [1005, 1014, 1018, 1055];
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-fn sequences() -> u64 {
-    number("POLLUX_CRASH_SEQUENCES").unwrap_or(SHORT)
-}
-
-fn is_long() -> bool {
-    sequences() >= LONG
-}
-
-/// Whether a process may mount something in a world of its own; otherwise two kinds of trouble are left out.
-fn may_mount() -> bool {
-    static MAY: OnceLock<bool> = OnceLock::new();
-    *MAY.get_or_init(|| {
-        let script = "mount -t tmpfs -o size=64k tmpfs /tmp";
-        let tried = Command::new("unshare").args(["-m", "sh", "-c", script]).stderr(Stdio::null()).status();
-        tried.is_ok_and(|status| status.success())
-    })
-}
-
-/// Walks with each of these seeds; what happened, and what must not have.
-fn walk_all(seeds: &[u64]) -> (Tally, Vec<(u64, Violation)>) {
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new((Tally::default(), Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)).copied() else { return };
-                    let mut walk = Walk::new(seed);
-                    let verdict = walk.run();
-                    let mut results = results.lock().unwrap();
-                    results.0 += walk.tally;
-                    results.1.extend(verdict.err().map(|violation| (seed, violation)));
-                }
-            });
-        }
-    });
-    results.into_inner().unwrap()
-}
-
-#[test]
-fn whatever_happens_nothing_complete_is_lost() {
-    let (first, count) = (number("POLLUX_CRASH_SEED").unwrap_or(1), sequences());
-    let seeds: Vec<u64> = (0..count).map(|index| first.wrapping_add(index)).collect();
-    let (tally, violations) = walk_all(&seeds);
-    let of = |kind: Kind| violations.iter().filter(|(_, violation)| violation.kind == kind).count();
-    let summary = format!(
-        "{count} sequences from seed {first}: {tally}; {} lost, {} unreadable, {} deleted, {} other",
-        of(Kind::Lost),
-        of(Kind::Unreadable),
-        of(Kind::Deleted),
-        of(Kind::Conduct)
-    );
-    println!("{summary}");
-    let named: Vec<String> = violations
-        .iter()
-        .take(10)
-        .map(|(seed, violation)| {
-            format!("POLLUX_CRASH_SEED={seed} POLLUX_CRASH_SEQUENCES=1 repeats: {violation}")
-        })
-        .collect();
-    assert!(violations.is_empty(), "{summary}\n{}", named.join("\n"));
-}
-
-#[test]
-fn walks_that_once_went_wrong_go_right() {
-    let (_, violations) = walk_all(&FOUND);
-    assert!(violations.is_empty(), "{violations:?}");
-}
 
 fn contents(session: &Value) -> Vec<String> {
     let messages = session["messages"].as_array().unwrap();
@@ -172,7 +67,7 @@ fn killed_while_a_command_runs() {
     running.kill();
     let pid = scene.home.read("pid.txt");
     // The command may have outlived its parent.
-    let _ = std::process::Command::new("kill").args(["-KILL", pid.trim()]).output();
+    let _ = Command::new("kill").args(["-KILL", pid.trim()]).output();
     assert_eq!(scene.home.read("a.txt"), "written");
     let session = resume(&scene);
     assert_eq!(contents(&session), ["the prompt", "Running it.", "go on", "Still here."]);

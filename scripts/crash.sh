@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Random sequences of everything that can happen to sessions: kills, rivals, rewinds, full disks, clocks that jump.
+# A tenth as many run in a second round where names that differ only in case are the same, if that can be mounted (root,
+# libfuse 2 and python3).
+# Usage: scripts/crash.sh [SEQUENCES] [SEED]
+# Runs of 1,000 and more use a release build, unless POLLUX_TEST_BINARY names another one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+sequences=${1:-2000} seed=${2:-$(date +%s)}
+target=${CARGO_TARGET_DIR:-target}
+
+if [ "$sequences" -ge 1000 ] && [ -z "${POLLUX_TEST_BINARY:-}" ]; then
+  cargo build --release --locked -p pollux-cli
+  POLLUX_TEST_BINARY=$(realpath "$target/release/pollux")
+  export POLLUX_TEST_BINARY
+fi
+
+walk() {
+  POLLUX_CRASH_SEQUENCES=$1 POLLUX_CRASH_SEED=$seed \
+    nice cargo test --locked -p pollux-cli --test crash -- --nocapture
+}
+walk "$sequences"
+
+. scripts/python-install.sh
+install folding-fs "the library for file systems" fusepy==3.0.1
+place=$(mktemp -d) folder=$(mktemp -d)
+end() {
+  ! mountpoint -q "$place" || umount -l "$place"
+  rm -rf "$folder" && rmdir "$place"
+}
+trap end EXIT
+if [ -e target/folding-fs/installed ]; then
+  chmod 755 "$place" "$folder"
+  target/folding-fs/python/bin/python scripts/folding_fs.py "$folder" "$place" &
+  for _ in $(seq 50); do
+    ! mountpoint -q "$place" || break
+    sleep 0.1
+  done
+fi
+if ! mountpoint -q "$place"; then
+  echo "no file system without case could be mounted; this round is skipped" >&2
+  exit
+fi
+touch "$place/Case" && test -e "$place/case"
+echo "the same where case does not count:"
+TMPDIR=$place walk $(((sequences + 9) / 10))
