@@ -20,10 +20,10 @@ mod trace;
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use pollux_test_support::TestHome;
+use pollux_test_support::{TestHome, TestRun};
 use serde_json::{Value, json};
 
 use chance::Chance;
@@ -88,14 +88,40 @@ impl Machine {
     }
 
     fn run_with(&mut self, args: &[&str], input: &str) {
-        let file = self.folder.path().join("trace");
+        let run = self.traced(args).stdin(input).run();
+        assert_eq!(run.code, Some(0), "{args:?}: {:.2000}", run.stderr);
+        self.fail_after_each_change(args);
+    }
+
+    /// Answers the question about a call so that it is never asked again.
+    fn grant(&mut self, command: &str) {
+        let replies = [
+            json!([call("g", "run_shell_command", &json!({"command": command}))]),
+            json!([{"text": "Done."}]),
+        ];
+        let script = self.script(&replies);
+        let args = ["-i", "go", "--sandbox=false", "--fake-responses-non-strict", &script];
+        let mut terminal = self.traced(&args).env("GEMINI_CLI_TRUST_WORKSPACE", "true").on_terminal();
+        terminal.expect("for all future sessions").expect("Answer").say("4").expect("Done.");
+        terminal.expect("User: ").say("/quit");
+        let (code, screen) = terminal.end();
+        assert_eq!(code, Some(0), "{screen}");
+        self.fail_after_each_change(&args);
+    }
+
+    fn trace_file(&self) -> PathBuf {
+        self.folder.path().join("trace")
+    }
+
+    fn traced(&self, args: &[&str]) -> TestRun {
         let program = Path::new(env!("CARGO_BIN_EXE_pollux"));
         let options = ["-f", "-y", "-xx", "-s", "100000000", "-e", trace::CALLS, "-o"];
-        let all = options.map(OsString::from).into_iter().chain([file.clone().into(), program.into()]);
-        let run = self.home.command(Path::new("strace"), all.chain(args.iter().map(OsString::from)));
-        let run = run.stdin(input).run();
-        assert_eq!(run.code, Some(0), "{args:?}: {:.2000}", run.stderr);
-        for line in trace::read(&fs::read_to_string(file).unwrap()) {
+        let all = options.map(OsString::from).into_iter().chain([self.trace_file().into(), program.into()]);
+        self.home.command(Path::new("strace"), all.chain(args.iter().map(OsString::from)))
+    }
+
+    fn fail_after_each_change(&mut self, args: &[&str]) {
+        for line in trace::read(&fs::read_to_string(self.trace_file()).unwrap()) {
             let changed = self.disk.follow(&line);
             if !changed.is_empty() {
                 self.changes += 1;
@@ -286,6 +312,20 @@ fn settings_trust_keys_and_memory_are_never_damaged() {
         machine.run(&["config", "set", "ui.hideTips", "false"]);
         machine.run(&["sessions", "list"]);
         machine.run(&["memory", "forget", "--query", "answer", "--yes"]);
+        eprintln!("{} changes, {} failures of power", machine.changes, machine.images);
+    }
+}
+
+#[test]
+fn saved_approvals_are_never_damaged() {
+    if can_trace() {
+        let settings = json!({"security": {"enablePermanentToolApproval": true}});
+        let mut machine = Machine::new(settings, 4);
+        machine.grant("touch made.txt");
+        machine.grant("ln made.txt linked.txt");
+        let saved = machine.home.gemini_dir().join("policies/auto-saved.toml");
+        let saved = fs::read_to_string(saved).unwrap();
+        assert!(saved.contains("\"touch\"") && saved.contains("\"ln\""), "{saved}");
         eprintln!("{} changes, {} failures of power", machine.changes, machine.images);
     }
 }
