@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use pollux_test_support::otlp::{logs, metrics, resource, spans};
@@ -129,6 +129,10 @@ fn a_collector_gets_logs_metrics_and_the_tree_of_spans() {
     }
 }
 
+fn certificates(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../serve/tests/fixtures").join(name)
+}
+
 /// A collector in Python; it ends with its input.
 struct PythonCollector {
     child: Child,
@@ -136,13 +140,15 @@ struct PythonCollector {
 }
 
 impl PythonCollector {
-    fn start(protocol: &str, file: &Path) -> Option<Self> {
+    fn start(protocol: &str, file: &Path, secure: bool) -> Option<Self> {
         let folder = installed("otlp-collector", "python-peers.sh")?;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/otlp_collector.py");
+        let tls = ["first.pem", "first.key"].map(certificates);
         let mut child = Command::new(folder.join("python/bin/python"))
             .arg(script)
             .arg(protocol)
             .arg(file)
+            .args(if secure { &tls[..] } else { &[] })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -174,14 +180,15 @@ fn attributes(list: &Value) -> Value {
 }
 
 /// What the published packages read is what was meant, also after the busy answer that each kind gets first.
-fn check_published(protocol: &str) {
+fn check_published(protocol: &str, secure: bool) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("exports.jsonl");
-    let Some(collector) = PythonCollector::start(protocol, &file) else { return };
-    let endpoint = format!("http://127.0.0.1:{}", collector.port);
+    let Some(collector) = PythonCollector::start(protocol, &file, secure) else { return };
+    let endpoint = format!("http{}://127.0.0.1:{}", if secure { "s" } else { "" }, collector.port);
     let scene = scene(&endpoint, json!({"otlpProtocol": protocol}));
-    let run =
-        scene.prompt(&["-p", "look", "--debug"]).env(PATIENT.0, PATIENT.1).env(HEADERS.0, HEADERS.1).run();
+    let run = scene.prompt(&["-p", "look", "--debug"]).env(PATIENT.0, PATIENT.1).env(HEADERS.0, HEADERS.1);
+    let authority = certificates("authority.pem").display().to_string();
+    let run = if secure { run.env("NODE_EXTRA_CA_CERTS", &authority) } else { run }.run();
     assert_eq!((run.stdout.as_str(), run.code), ("All is well.\n", Some(0)), "{}", run.stderr);
     assert!(!run.stderr.contains("not delivered"), "{}", run.stderr);
     let exports = lines(&fs::read_to_string(&file).unwrap());
@@ -232,12 +239,14 @@ fn check_published(protocol: &str) {
 
 #[test]
 fn the_published_packages_read_what_is_sent_over_http() {
-    check_published("http");
+    check_published("http", false);
+    check_published("http", true);
 }
 
 #[test]
 fn the_published_packages_read_what_is_sent_over_grpc() {
-    check_published("grpc");
+    check_published("grpc", false);
+    check_published("grpc", true);
 }
 
 #[test]

@@ -1,13 +1,14 @@
 """A collector of OpenTelemetry's protocol behind its public packages, for crates/cli/tests/it/otlp.rs.
 
-usage: otlp_collector.py grpc|http FILE
+usage: otlp_collector.py grpc|http FILE [CERTIFICATE KEY]
 
-Prints its port, then serves until its standard input ends. Every export is decoded with the published messages and
+Serves TLS if a certificate and its key are given. Prints its port, then serves until its standard input ends. Every export is decoded with the published messages and
 written to FILE as a line of JSON: the kind, the headers, and the message. The first export of each kind is answered as
 by a server that is busy.
 """
 
 import json
+import ssl
 import sys
 import threading
 from concurrent import futures
@@ -87,16 +88,26 @@ def serve_grpc():
     metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(
         service("metrics", metrics_service_pb2_grpc.MetricsServiceServicer, metrics_service_pb2.ExportMetricsServiceResponse), server
     )
-    port = server.add_insecure_port("127.0.0.1:0")
+    if tls:
+        certificate, key = (open(name, "rb").read() for name in tls)
+        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, certificate)]))
+    else:
+        port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     return port, server
 
 
 def serve_http():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*tls)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server.server_address[1], server
 
+
+tls = sys.argv[3:5]
 
 # A server that nobody holds is stopped.
 port, server = serve_grpc() if sys.argv[1] == "grpc" else serve_http()
