@@ -256,7 +256,7 @@ impl Engine {
             }
             let free = covered
                 || (!redirection.writes && target.is_some_and(|target| self.may_feed(places, target)))
-                || (inside && call.request.mode == ApprovalMode::AutoEdit);
+                || (redirection.writes && inside && call.request.mode == ApprovalMode::AutoEdit);
             if !free {
                 let verb = if redirection.writes { "writes to" } else { "reads" };
                 let plan = call.request.mode == ApprovalMode::Plan && redirection.writes;
