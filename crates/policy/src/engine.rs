@@ -9,6 +9,7 @@ mod index;
 mod prefix;
 mod protection;
 mod reading;
+mod repository;
 mod shell_call;
 
 use std::path::{Path, PathBuf};

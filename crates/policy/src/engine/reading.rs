@@ -147,14 +147,32 @@ impl Engine {
                     return Err(Some(why));
                 }
                 // Matches are explicitly named, so only a link can lead to another file.
-                let way = one.word.rsplit_once('/').map_or("", |(folders, _)| folders);
-                if one.linked && !way.is_empty() && !places.holds(self, way) {
+                if self.is_beyond(places, one) {
                     return Err(Some(format!("`{}` points outside the workspace", one.word)));
                 }
             }
             all.push((pattern, matches));
         }
         Ok(all)
+    }
+
+    /// Why a pattern of a command reaches beyond the workspace: links are followed on the way to its matches.
+    pub(super) fn leaves_by_pattern(&self, part: &Part, places: &WorkingDirs) -> Option<String> {
+        let mut look = BoundedDisk::new(self.options.disk.as_deref()?);
+        let mut leaves = |pattern: &Pattern| {
+            places.all.iter().any(|from| match look.expand(from, &pattern.text) {
+                Ok(matches) => matches.iter().any(|one| self.is_beyond(places, one)),
+                Err(_) => false,
+            })
+        };
+        let found = part.patterns.iter().find(|pattern| leaves(pattern))?;
+        Some(format!("`{}` points outside the workspace", shown(&found.text)))
+    }
+
+    /// Whether a link on the way to a match leads outside.
+    fn is_beyond(&self, places: &WorkingDirs, found: &Match) -> bool {
+        let way = found.word.rsplit_once('/').map_or("", |(folders, _)| folders);
+        found.linked && !way.is_empty() && !places.holds(self, way)
     }
 
     /// A matched file that is already known to be inside.

@@ -234,7 +234,9 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
         let is_output = text.starts_with("--out")
             || text.starts_with("-o")
             || writes && matches!(subcommand, "worktree" | "bundle" | "init" | "clone");
-        if leads_out || is_output {
+        // Any other word may be a file behind a link; the workspace itself is none.
+        let is_root = value.trim_matches(['.', '/', '*']).is_empty();
+        if leads_out || is_output || !is_root {
             touches.push(Touch { path: value.strip_prefix("file://").unwrap_or(value), writes: is_output });
         }
         if matches!(

@@ -96,7 +96,7 @@ fn told(setup: Setup, line: &str, ran: &Ran) -> Vec<String> {
     let is_version = |arguments: &str| ["--version", "-version", "version", "-V", "-v"].contains(&arguments);
     let is_expected = |call: &&String| {
         let (program, arguments) = call.split_once(' ').unwrap_or((call, ""));
-        is_version(arguments.trim()) || by_rule && OF_GIT.contains(&program)
+        is_version(arguments.trim()) || by_rule && (program.starts_with("git-") || OF_GIT.contains(&program))
     };
     let programs = ran.programs.iter().filter(|call| !is_expected(call)).map(|call| format!("ran {call}"));
     let printed = CANARIES.iter().filter(|word| !by_rule && ran.output.contains(**word));

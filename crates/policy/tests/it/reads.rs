@@ -39,10 +39,20 @@ impl Hostile {
     pub(crate) fn options(&self) -> Options {
         Options {
             workspaces: vec![self.project.clone()],
-            resolve: Some(Arc::new(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()))),
+            resolve: Some(Arc::new(real_path)),
             disk: Some(Arc::new(LocalDisk)),
             ..Options::default()
         }
+    }
+}
+
+/// Follows links also where a path ends in a file that does not exist, as the program does.
+fn real_path(path: &Path) -> PathBuf {
+    match (path.canonicalize(), fs::read_link(path), path.parent(), path.file_name()) {
+        (Ok(real), ..) => real,
+        (_, Ok(target), Some(folder), _) => real_path(&folder.join(target)),
+        (_, _, Some(folder), Some(name)) => real_path(folder).join(name),
+        _ => path.to_owned(),
     }
 }
 
@@ -94,6 +104,7 @@ pub(crate) fn hostile_in(top: &Path) -> Hostile {
         ("../../outside", "sub/up"),
         (".git", "repository"),
         ("../sub", "deep/aside"),
+        ("../outside/absent", "dangling"),
     ] {
         symlink(target, project.join(link)).unwrap();
     }

@@ -113,9 +113,11 @@ impl Place {
         for folder in [top.join("outside"), self.files.home.clone(), stage.join("srv")] {
             each_folder(&folder, &mut |folder| self.add(Zone::Outside, folder, reads | changes));
         }
-        for folder in [top, stage.join("etc"), stage.join("tmp")] {
+        for folder in [top, stage.join("tmp")] {
             self.add(Zone::Around, &folder, WatchFlags::OPEN | changes);
         }
+        // Programs look at files of the system; they change none.
+        self.add(Zone::Around, &stage.join("etc"), changes);
         each_folder(&project, &mut |folder| self.add(Zone::Inside, folder, changes));
     }
 
@@ -131,7 +133,13 @@ impl Place {
             (Setup::AutoEdit, &self.shipped, ApprovalMode::AutoEdit),
             (Setup::Listed, &self.listed, ApprovalMode::Default),
         ];
-        engines.into_iter().find_map(|(setup, engine, mode)| {
+        let matters = |setup: &Setup| match setup {
+            Setup::Default => true,
+            Setup::AutoEdit => line.contains(['<', '>']),
+            Setup::Listed => ["git", "cargo", "npm"].iter().any(|program| line.contains(program)),
+        };
+        let mut engines = engines.into_iter().filter(|(setup, ..)| matters(setup));
+        engines.find_map(|(setup, engine, mode)| {
             let verdict = decide_in(engine, &self.files.project, line, mode, true);
             (verdict.decision == Decision::Allow).then_some((setup, verdict))
         })
@@ -233,7 +241,7 @@ fn files(stage: &Path, layout: Layout) -> Hostile {
     copy(&repository.join(".git"), &project.join("vendor/bare"));
     write(
         &project.join("vendor/bare/config"),
-        &format!("[core]\n\tbare = false\n\tworktree = ..\n{RUNS_PROGRAMS}"),
+        &format!("[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n{RUNS_PROGRAMS}"),
     );
     write(&project.join("vendor/a"), "changed\n");
     write(&project.join("vendor/.gitattributes"), "* diff=x filter=x\n");

@@ -17,7 +17,7 @@ const CLOSED: &[&str] = &[
     "~", "~/.ssh/id_rsa", "~/.gemini/oauth_creds.json", "$HOME/.netrc", "${HOME}/notes.txt", "$HOME", "../outside/passwd", "../outside", "..", "../*", "../home/.netrc", "/etc/shadow", "/etc/sh*", "/srv/secret.txt",
     "/srv", "/", "/tmp", "$PWD/.env", "${PWD}/../outside/passwd", "$OLDPWD", "*", "./*", ".*", "*/*", "**", "**/.env", ".", "sub", "deep", "deep/aside/.env", "$x", "\"$x\"", "$f", "${x:-.env}", "${x-/srv/secret.txt}",
     "$(ls -A)", "$(ls)", "$(find . -name '.e*')", "$(echo .env)", "`ls`", "<(cat .env)", "<(t1)", "<(cat a)", "$(t1)", "`t1`", "x*", "-f.env", "-R", "--", "@.env", "@/srv/secret.txt", "host:a", "file:///srv/secret.txt",
-    "vendor/bare", "vendor/bare/config", "vendor", "src/../outdir/passwd", "outdir/../notes", "sub/up/../passwd", "$(cat a)", "\"$(ls)\"", "/proc/self/environ", "/proc/1/environ", "/proc/self/cwd/.env", "/proc/self/root/srv/secret.txt",
+    "vendor/bare", "vendor/bare/config", "vendor", "dangling", "sub/up/new", "src/../outdir/passwd", "outdir/../notes", "sub/up/../passwd", "$(cat a)", "\"$(ls)\"", "/proc/self/environ", "/proc/1/environ", "/proc/self/cwd/.env", "/proc/self/root/srv/secret.txt",
     "/dev/fd/0", "/dev/stdin", "/dev/tcp/127.0.0.1/9", "a/../.env", "$1", "$@", "${f%x}", "~root", "~+/.env", "~-", "$API_SECRET", "${API_SECRET}", "${!A*}", "\"${x:=.env}\"", "HEAD:.env", ":/.env", "a[$(t1)]", "'a[$(t1)]'",
 ];
 #[rustfmt::skip]
@@ -34,7 +34,7 @@ pub(super) const AROUND: &[&str] = &[
     "eval @", "echo $(@)", "echo \"$(@)\"", "echo `@`", "for f in a b; do @; done", "for x in *; do @; done", "for f in src/*.rs; do @; done", "while read -r f; do @; done < a", "f() { @; }; f", "case a in a) @;; esac", "cd src && @", "cd sub && @", "cd sub; @",
     "cd outdir && @", "cd deep/x && @", "cd vendor && @", "cd vendor/bare && @", "(cd sub; @)", "cd .. && @", "cd && @", "cd - && @", "cd \"$PWD/sub\" && @", "pushd sub; @; popd", "x=.env; @", "x=a; @", "x=/srv; @", "f=src; @", "x=$(ls); @", "read x < a; @",
     "set -e; @", "set -x; @", "set -f; @", "set -u; @", "true; @", "@; @", "@ && @", "@ & @", "@ | cat", "@ | xargs cat", "@ | xargs -n1 wc -l", "@ | xargs -I{} cat {}", "@ | while read -r f; do cat \"$f\"; done", "ls | xargs @", "find src -type f | xargs @",
-    "find . -name '*.md' | xargs @", "git ls-files | xargs @", "@ < a", "@ < .env", "@ <<< x", "@ <<E\nx\nE", "@ <<E\n$(cat .env)\nE", "@ <<E\n$HOME\nE", "@ > o", "@ >> src/lib.rs", "@ > Makefile", "@ > .git/config", "@ > ../outside/o", "@ > /srv/o", "@ &> sub/up/o", "@ > ~/o",
+    "find . -name '*.md' | xargs @", "git ls-files | xargs @", "@ < a", "@ < .env", "@ <<< x", "@ <<E\nx\nE", "@ <<E\n$(cat .env)\nE", "@ <<E\n$HOME\nE", "@ > o", "@ >> src/lib.rs", "@ > Makefile", "@ > .git/config", "@ > ../outside/o", "@ > /srv/o", "@ &> sub/up/o", "@ > dangling", "@ >> inner", "@ > ~/o",
     "@ 2> o", "@ > \"$x\"", "@ >| b", "@ <> b", "@ | tee o", "@ | tee /dev/null", "coproc @", "exec @", "builtin @", "trap '@' EXIT", "[ -n x ] && @", "[[ -f a ]] && @", "xargs @ < a", "xargs -a a @", "diff <(@) <(@)", "\\@", "'@'", "@ #x", "@ \\\n", "export x=.env; @", "local x; @",
     "unset x; @", "shopt -s dotglob; @", "shopt -s nullglob; @", "alias cat=t1; @", "hash -p t1 cat; @", "IFS=/; @", "IFS=. read -r x < a; @", "umask 0; @", "wait; @", "set -- .env; @", "set -- a b; @", "printf -v x .env; @", "mapfile x < a; @", "let x=1; @",
     "(( x = 1 )); @", "until @; do break; done", "select f in a; do @; done", "@ | sh", "@ | bash", "@ | t1", "@; t1", "t1; @", "@ && t1",
