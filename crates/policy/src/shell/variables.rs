@@ -153,6 +153,20 @@ const RISKY: &[&str] = &[
     "ZIPINFO",
     "ZIPINFOOPT",
     "_POSIX2_VERSION",
+    "TMPDIR",
+    "TZDIR",
+    "XZ_OPT",
+    "XZ_DEFAULTS",
+    "BZIP",
+    "BZIP2",
+    "GETCONF_DIR",
+    "GAWK_PERSIST_FILE",
+    "JQ_LIBRARY_PATH",
+    "GNUPGHOME",
+    "GLOBSORT",
+    "OLDPWD",
+    "PWD",
+    "TMOUT",
     "command_not_found_handle",
 ];
 
@@ -225,6 +239,10 @@ pub(crate) fn is_harmless(name: &str, value: Option<&str>) -> bool {
 pub(super) fn is_risky(name: &str, value: Option<&str>) -> bool {
     if HARMLESS.contains(&name) {
         return false;
+    }
+    // A path in place of a name makes libraries read that file.
+    if matches!(name, "TZ" | "TERM" | "LANG" | "LANGUAGE") || name.starts_with("LC_") {
+        return !value.is_some_and(|value| !value.starts_with(['/', ':', '.']) && !value.contains(".."));
     }
     if name == "PAGER" || name.ends_with("_PAGER") || name == "MANPAGER" {
         return !matches!(value, Some("" | "cat"));

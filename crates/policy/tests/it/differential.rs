@@ -25,7 +25,9 @@ use std::collections::BTreeMap;
 use chance::Chance;
 use jail::{Jail, Ran};
 use lines::{Family, line};
-use place::{Layout, Place, Setup, repository, runs_git};
+use place::{Layout, Place, SETUPS, Setup, repository, runs_git};
+
+use crate::lines::{HOSTILE, rows, unescape};
 
 /// Parts of secrets that no output may hold.
 const CANARIES: &[&str] = &["canary-7f3a", "me:token@host"];
@@ -181,6 +183,29 @@ fn no_line_that_runs_unasked_touches_a_tripwire() {
     let findings = &tally.findings;
     assert!(findings.is_empty(), "{} lines touched a tripwire:\n{}", findings.len(), findings.join("\n"));
     assert!(allowed * 5 >= all, "only {allowed} of {all} lines were allowed: the search proves little");
+}
+
+#[test]
+fn every_hostile_line_of_the_corpus_is_decided_as_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    repository(&path.join("repository"));
+    std::fs::create_dir_all(path.join("tmp")).unwrap();
+    let place = Place::new(&path, Layout::Secrets);
+    let mut wrong = Vec::new();
+    for (number, fields) in rows(HOSTILE) {
+        let line = unescape(fields[4]);
+        for (setup, expected) in SETUPS.into_iter().zip(&fields[1..4]) {
+            let verdict = place.decide(setup, &line);
+            if verdict.decision.as_str() != *expected {
+                wrong.push(format!(
+                    "{number}: {line:?} in {setup:?}: {:?}: {}",
+                    verdict.decision, verdict.reason
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} decisions not as written:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

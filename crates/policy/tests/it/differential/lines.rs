@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use super::chance::Chance;
 use super::{table, words};
-use crate::lines::{COMMANDS, EVERYDAY, rows, unescape};
+use crate::lines::{COMMANDS, EVERYDAY, HOSTILE, rows, unescape};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Family {
@@ -76,7 +76,10 @@ fn everyday() -> &'static [String] {
 
 fn corpus() -> &'static [String] {
     static LINES: OnceLock<Vec<String>> = OnceLock::new();
-    LINES.get_or_init(|| rows(COMMANDS).map(|(_, fields)| unescape(&fields[2..].join("\t"))).collect())
+    LINES.get_or_init(|| {
+        let commands = rows(COMMANDS).map(|(_, fields)| unescape(&fields[2..].join("\t")));
+        commands.chain(rows(HOSTILE).map(|(_, fields)| unescape(fields[4]))).collect()
+    })
 }
 
 fn reader(chance: &mut Chance) -> String {

@@ -35,6 +35,9 @@ pub(super) enum Setup {
     Listed,
 }
 
+/// The strictest first.
+pub(super) const SETUPS: [Setup; 3] = [Setup::Default, Setup::AutoEdit, Setup::Listed];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Zone {
     /// A secret of the workspace.
@@ -114,7 +117,7 @@ impl Place {
             each_folder(&folder, &mut |folder| self.add(Zone::Outside, folder, reads | changes));
         }
         for folder in [top, stage.join("tmp")] {
-            self.add(Zone::Around, &folder, WatchFlags::OPEN | changes);
+            self.add(Zone::Around, &folder, WatchFlags::OPEN | WatchFlags::ACCESS | changes);
         }
         // Programs look at files of the system; they change none.
         self.add(Zone::Around, &stage.join("etc"), changes);
@@ -126,21 +129,24 @@ impl Place {
         self.watched.insert(number, (zone, path.to_owned()));
     }
 
+    pub(super) fn decide(&self, setup: Setup, line: &str) -> Verdict {
+        let (engine, mode) = match setup {
+            Setup::Default => (&self.shipped, ApprovalMode::Default),
+            Setup::AutoEdit => (&self.shipped, ApprovalMode::AutoEdit),
+            Setup::Listed => (&self.listed, ApprovalMode::Default),
+        };
+        decide_in(engine, &self.files.project, line, mode, true)
+    }
+
     /// The strictest setup in which a line may run unasked.
     pub(super) fn allowed(&self, line: &str) -> Option<(Setup, Verdict)> {
-        let engines = [
-            (Setup::Default, &self.shipped, ApprovalMode::Default),
-            (Setup::AutoEdit, &self.shipped, ApprovalMode::AutoEdit),
-            (Setup::Listed, &self.listed, ApprovalMode::Default),
-        ];
         let matters = |setup: &Setup| match setup {
             Setup::Default => true,
             Setup::AutoEdit => line.contains(['<', '>']),
             Setup::Listed => ["git", "cargo", "npm"].iter().any(|program| line.contains(program)),
         };
-        let mut engines = engines.into_iter().filter(|(setup, ..)| matters(setup));
-        engines.find_map(|(setup, engine, mode)| {
-            let verdict = decide_in(engine, &self.files.project, line, mode, true);
+        SETUPS.into_iter().filter(matters).find_map(|setup| {
+            let verdict = self.decide(setup, line);
             (verdict.decision == Decision::Allow).then_some((setup, verdict))
         })
     }
@@ -154,7 +160,8 @@ impl Place {
             assert!(!event.events().contains(ReadFlags::QUEUE_OVERFLOW), "too many accesses to judge");
             let Some((zone, path)) = self.watched.get(&event.wd()) else { continue };
             let name = event.file_name().map(|name| name.to_string_lossy().into_owned());
-            if *zone == Zone::Around && name.is_some() && event.events().contains(ReadFlags::OPEN) {
+            let reads = ReadFlags::OPEN | ReadFlags::ACCESS;
+            if *zone == Zone::Around && name.is_some() && event.events().intersects(reads) {
                 continue;
             }
             let path = name.map_or_else(|| path.clone(), |name| path.join(name));
@@ -182,14 +189,18 @@ impl Place {
         let is_git = runs_git(line);
         let may_change = setup == Setup::AutoEdit || setup == Setup::Listed && is_git;
         let git = self.files.project.join(".git");
+        let reads = ReadFlags::OPEN | ReadFlags::CLOSE_NOWRITE | ReadFlags::ISDIR;
         let bad = accesses.iter().filter(|access| match access.zone {
+            // A folder that was opened as a file tells nothing.
+            _ if access.flags.contains(ReadFlags::ISDIR) && reads.contains(access.flags) => false,
             // Text that bash passes on, and what `sort` cannot hold.
             Zone::Outside | Zone::Around => !["sh-thd.", "sort"].iter().any(|start| {
                 access.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start))
             }),
             // Git keeps its index current, and a rule on git is about all files of the workspace.
             Zone::Inside if access.path.starts_with(&git) => {
-                !is_git || access.path.starts_with(git.join("hooks"))
+                let is_sample = access.path.extension().is_some_and(|end| end == "sample");
+                !is_git || access.path.starts_with(git.join("hooks")) && !is_sample
             }
             Zone::Inside => !may_change || is_protected(&access.path),
             Zone::Secret if is_git && (setup == Setup::Listed || access.path.starts_with(&git)) => false,
@@ -252,6 +263,7 @@ fn files(stage: &Path, layout: Layout) -> Hostile {
     symlink(files.home.join(".gemini"), files.project.join("linked-home")).unwrap();
     symlink("/etc/shadow", files.project.join("shadow.txt")).unwrap();
     write(&stage.join("srv/secret.txt"), SECRET);
+    write(&stage.join("etc/shadow"), SECRET);
     files
 }
 
