@@ -282,6 +282,7 @@ fn is_protected(path: &Path) -> bool {
 
 /// Whether git may be among the programs of a line.
 pub(super) fn runs_git(line: &str) -> bool {
+    let line = line.replace(['"', '\'', '\\', '$'], "");
     let is_part = |c: char| c.is_alphanumeric() || "._/-".contains(c);
     line.match_indices("git")
         .any(|(at, word)| !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
