@@ -98,7 +98,7 @@ impl Engine {
         }
         if let Some(path) = &self.options.search_path {
             let wrappers = part.behind.iter().map(String::as_str);
-            let helpers = reads.program.as_deref().map(started_by).unwrap_or_default();
+            let helpers = reads.program.as_deref().map(shell::started_by).unwrap_or_default();
             let mut names = wrappers.chain(reads.program.as_deref()).chain(helpers.iter().copied());
             if let Some((name, file)) = names.find_map(|name| Some((name, path.impostor(name)?))) {
                 return Err(Some(format!(
@@ -426,17 +426,6 @@ impl Walk<'_> {
             }
             None => Ok(()),
         }
-    }
-}
-
-/// Programs that a program starts by name.
-fn started_by(program: &str) -> &'static [&'static str] {
-    match program {
-        "egrep" | "fgrep" => &["grep"],
-        "zcat" => &["gzip", "gunzip"],
-        "tar" | "gtar" | "bsdtar" => &["gzip", "bzip2", "xz", "zstd", "lzma", "compress"],
-        "fd" | "fdfind" => &["ls"],
-        _ => &[],
     }
 }
 

@@ -284,8 +284,7 @@ fn is_protected(path: &Path) -> bool {
 pub(super) fn runs_git(line: &str) -> bool {
     let line = line.replace(['"', '\'', '\\', '$'], "");
     let is_part = |c: char| c.is_alphanumeric() || "._/-".contains(c);
-    line.match_indices("git")
-        .any(|(at, word)| !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
+    line.split(|c| !is_part(c)).any(|word| word == "git" || word.ends_with("/bin/git"))
 }
 
 fn each_folder(folder: &Path, visit: &mut dyn FnMut(&Path)) {

@@ -78,9 +78,9 @@ pub(super) fn command(chance: &mut Chance) -> String {
         arguments.push((*chance.pick(words::OPTIONS)).to_owned());
     }
     for operand in &row.operands {
-        let (kind, count) = match operand.chars().last() {
-            Some('*') => (&operand[..operand.len() - 1], chance.below(3)),
-            Some('?') => (&operand[..operand.len() - 1], chance.below(2)),
+        let (kind, count) = match (operand.strip_suffix('*'), operand.strip_suffix('?')) {
+            (Some(kind), _) => (kind, chance.below(3)),
+            (_, Some(kind)) => (kind, chance.below(2)),
             _ => (*operand, 1),
         };
         for _ in 0..count {
@@ -114,7 +114,7 @@ fn option(row: &Row, chance: &mut Chance) -> Option<String> {
             true if chance.one_in(3) => format!("-{}{}", chance.pick(&letters), chance.pick(&letters)),
             true => format!("-{}", chance.pick(&letters)),
             // Programs complete the beginnings of long options.
-            false if name.len() > 6 && chance.one_in(6) => name[..name.len() - 2].to_owned(),
+            false if name.len() > 6 && chance.one_in(6) => name.chars().take(name.len() - 2).collect(),
             false => name.to_owned(),
         });
     }
