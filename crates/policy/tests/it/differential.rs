@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use chance::Chance;
 use jail::{Jail, Ran};
 use lines::{Family, line};
-use place::{Layout, Place, SETUPS, Setup, repository, runs_git};
+use place::{Layout, SETUPS, Setup, WatchedWorkspace, repository, runs_git};
 
 use crate::lines::{HOSTILE, rows, unescape};
 
@@ -44,7 +44,7 @@ fn number(name: &str, default: u64) -> u64 {
 struct Stage {
     _folder: tempfile::TempDir,
     jail: Jail,
-    places: [Place; 3],
+    places: [WatchedWorkspace; 3],
 }
 
 impl Stage {
@@ -57,7 +57,7 @@ impl Stage {
             return None;
         };
         repository(&path.join("repository"));
-        let places = LAYOUTS.map(|layout| Place::new(&path, layout));
+        let places = LAYOUTS.map(|layout| WatchedWorkspace::new(&path, layout));
         Some(Self { _folder: folder, jail, places })
     }
 
@@ -77,7 +77,7 @@ impl Stage {
         let accesses = place.accesses();
         let mut findings = place.forbidden(setup, line, &accesses);
         findings.extend(told(setup, line, &ran));
-        if Place::is_changed(&accesses) {
+        if WatchedWorkspace::is_changed(&accesses) {
             place.restore();
         }
         (findings, ran.in_time)
@@ -191,7 +191,7 @@ fn every_hostile_line_of_the_corpus_is_decided_as_written() {
     let path = folder.path().canonicalize().unwrap();
     repository(&path.join("repository"));
     std::fs::create_dir_all(path.join("tmp")).unwrap();
-    let place = Place::new(&path, Layout::Secrets);
+    let place = WatchedWorkspace::new(&path, Layout::Secrets);
     let mut wrong = Vec::new();
     for (number, fields) in rows(HOSTILE) {
         let line = unescape(fields[4]);
