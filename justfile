@@ -34,6 +34,11 @@ crash *args:
 power failures="100" seed=`date +%s`:
     POLLUX_POWER_FAILURES={{failures}} POLLUX_POWER_SEED={{seed}} nice cargo test -p pollux-cli --test power -- --nocapture
 
+# Command lines by chance; those that the policy allows run in bash among tripwires. Needs bubblewrap.
+# `just policy-lines 100000 SEED` repeats a run.
+policy-lines lines="100000" seed=`date +%s`:
+    POLLUX_POLICY_LINES={{lines}} POLLUX_POLICY_SEED={{seed}} nice cargo test -p pollux-policy --test it no_line_that -- --nocapture
+
 # Sandboxed commands under `kill -9` at random times: nothing may be left. `just soak-sandbox 1000 SEED` repeats a run.
 soak-sandbox commands="5000" seed=`date +%s`:
     POLLUX_SOAK_COMMANDS={{commands}} POLLUX_SOAK_SEED={{seed}} nice cargo test -p pollux-sandbox --test it soak:: -- --nocapture

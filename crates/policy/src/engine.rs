@@ -9,6 +9,7 @@ mod index;
 mod prefix;
 mod protection;
 mod reading;
+mod repository;
 mod shell_call;
 
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ use crate::tool_name::{CalledName, SHELL};
 pub(crate) use self::prefix::base as program_base;
 pub(crate) use self::shell_call::leaves_no_file;
 
-/// Configuration of the engine next tos rules.
+/// Configuration of the engine in addition to rules.
 #[derive(Clone)]
 pub struct Options {
     /// The directories that belong to the workspace.

@@ -15,6 +15,7 @@ mod expansion;
 mod git;
 mod heredoc;
 mod listing;
+mod lists;
 mod names;
 mod parser;
 mod programs;
@@ -37,6 +38,11 @@ pub use value::Datum;
 pub(crate) use value::Piece;
 use value::{Variables, WordValue};
 pub(crate) use variables::is_harmless;
+
+/// Programs that a read-only program starts by name.
+pub(crate) fn started_by(program: &str) -> &'static [&'static str] {
+    lists::list(&format!("starts/{program}"))
+}
 
 /// Commands longer than this are not read.
 const MAX_BYTES: usize = 64 * 1024;

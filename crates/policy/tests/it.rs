@@ -4,6 +4,8 @@
 
 #[path = "it/corpus.rs"]
 mod corpus;
+#[path = "it/differential.rs"]
+mod differential;
 #[path = "it/everyday.rs"]
 mod everyday;
 #[path = "it/fuzz.rs"]

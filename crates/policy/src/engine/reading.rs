@@ -98,7 +98,7 @@ impl Engine {
         }
         if let Some(path) = &self.options.search_path {
             let wrappers = part.behind.iter().map(String::as_str);
-            let helpers = reads.program.as_deref().map(started_by).unwrap_or_default();
+            let helpers = reads.program.as_deref().map(shell::started_by).unwrap_or_default();
             let mut names = wrappers.chain(reads.program.as_deref()).chain(helpers.iter().copied());
             if let Some((name, file)) = names.find_map(|name| Some((name, path.impostor(name)?))) {
                 return Err(Some(format!(
@@ -147,14 +147,32 @@ impl Engine {
                     return Err(Some(why));
                 }
                 // Matches are explicitly named, so only a link can lead to another file.
-                let way = one.word.rsplit_once('/').map_or("", |(folders, _)| folders);
-                if one.linked && !way.is_empty() && !places.holds(self, way) {
+                if self.is_beyond(places, one) {
                     return Err(Some(format!("`{}` points outside the workspace", one.word)));
                 }
             }
             all.push((pattern, matches));
         }
         Ok(all)
+    }
+
+    /// Why a pattern of a command reaches beyond the workspace: links are followed on the way to its matches.
+    pub(super) fn leaves_by_pattern(&self, part: &Part, places: &WorkingDirs) -> Option<String> {
+        let mut look = BoundedDisk::new(self.options.disk.as_deref()?);
+        let mut leaves = |pattern: &Pattern| {
+            places.all.iter().any(|from| match look.expand(from, &pattern.text) {
+                Ok(matches) => matches.iter().any(|one| self.is_beyond(places, one)),
+                Err(_) => false,
+            })
+        };
+        let found = part.patterns.iter().find(|pattern| leaves(pattern))?;
+        Some(format!("`{}` points outside the workspace", shown(&found.text)))
+    }
+
+    /// Whether a link on the way to a match leads outside.
+    fn is_beyond(&self, places: &WorkingDirs, found: &Match) -> bool {
+        let way = found.word.rsplit_once('/').map_or("", |(folders, _)| folders);
+        found.linked && !way.is_empty() && !places.holds(self, way)
     }
 
     /// A matched file that is already known to be inside.
@@ -408,17 +426,6 @@ impl Walk<'_> {
             }
             None => Ok(()),
         }
-    }
-}
-
-/// Programs that a program starts by name.
-fn started_by(program: &str) -> &'static [&'static str] {
-    match program {
-        "egrep" | "fgrep" => &["grep"],
-        "zcat" => &["gzip", "gunzip"],
-        "tar" | "gtar" | "bsdtar" => &["gzip", "bzip2", "xz", "zstd", "lzma", "compress"],
-        "fd" | "fdfind" => &["ls"],
-        _ => &[],
     }
 }
 

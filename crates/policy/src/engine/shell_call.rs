@@ -213,7 +213,7 @@ impl Engine {
                 return Some(format!("it writes to `{}`, protected by {}", touch.path, super::named(source)));
             }
         }
-        unsure.map(str::to_owned)
+        self.leaves_by_pattern(part, places).or_else(|| unsure.map(str::to_owned))
     }
 
     /// Whether a path is the root of a workspace.
@@ -256,7 +256,7 @@ impl Engine {
             }
             let free = covered
                 || (!redirection.writes && target.is_some_and(|target| self.may_feed(places, target)))
-                || (inside && call.request.mode == ApprovalMode::AutoEdit);
+                || (redirection.writes && inside && call.request.mode == ApprovalMode::AutoEdit);
             if !free {
                 let verb = if redirection.writes { "writes to" } else { "reads" };
                 let plan = call.request.mode == ApprovalMode::Plan && redirection.writes;
@@ -303,6 +303,13 @@ impl Engine {
         }
         if call.request.mode == ApprovalMode::Yolo {
             return;
+        }
+        if let Some(folder) = self.embedded_repository(&understood.parts, places) {
+            let reason = format!(
+                "`{}` is a repository made of ordinary files, which may run programs",
+                folder.display()
+            );
+            tighten(verdict, Decision::Ask, None, reason);
         }
         if places.starts_outside {
             tighten(verdict, Decision::Ask, None, "it runs outside the workspace".to_owned());

@@ -1,8 +1,11 @@
 //! Recognises destructive commands and describes what they would destroy.
 //!
 //! Used for the warning in approval prompts and to limit what a rule covers; it does not allow or deny by
-//! itself.
+//! itself. What destroys is in the table `commands/dangers.table`; here is what depends on more than words.
 
+mod table;
+
+use self::table::Harm;
 use super::{ANY_FOLDERS, ANY_NAME, Part, Pattern, git, names};
 
 /// Names of lost files that are listed in one sentence.
@@ -106,14 +109,6 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// A kind of damage.
-#[derive(Clone, Copy)]
-struct Harm {
-    reason: &'static str,
-    /// The same with `{}` for the names of the targets, where the words name them.
-    told: Option<&'static str>,
-}
-
 impl Harm {
     fn plain(reason: &'static str) -> Self {
         Self { reason, told: None }
@@ -160,139 +155,29 @@ impl Invocation<'_> {
         self.known.iter().any(|a| a.starts_with('-') && !a.starts_with("--") && a.contains(letters))
     }
 
-    fn has(&self, word: &str) -> bool {
-        self.known.contains(&word)
-    }
-
     fn harm(&self, name: &str) -> Option<Harm> {
+        if let Some(harm) = table::harm(name, self.known) {
+            return Some(harm);
+        }
         let harm = match name {
-            "rm" if self.short(&['r', 'R']) || self.long(&["--recursive"]) => {
-                Harm::named("deletes files without asking", "deletes {} and everything in {it}")
-            }
-            "rm" | "unlink"
-                if self.short(&['r', 'R', 'f'])
-                    || self.long(&["--recursive", "--force", "--no-preserve-root"]) =>
-            {
-                Harm::named("deletes files without asking", "deletes {}")
-            }
-            // `rm` with words known only at run time may be any of the above.
+            // `rm` with words known only at run time may be anything.
             "rm" if self.any_unknown && self.part.patterns.is_empty() => {
                 Harm::named("deletes files that are only known at run time", "deletes {}")
             }
             "rm" if !self.part.patterns.is_empty() => {
                 Harm::named("deletes files by pattern", "deletes every file that matches {}")
             }
-            "rmdir" | "rd" if self.known.iter().any(|a| a.eq_ignore_ascii_case("/s")) => {
-                Harm::named("deletes a folder and everything in it", "deletes {} and everything in {it}")
-            }
-            "find" | "gfind"
-                if self.known.iter().any(|a| {
-                    matches!(*a, "-delete" | "-exec" | "-execdir" | "-ok" | "-okdir" | "-fls")
-                        || a.starts_with("-fprint")
-                }) =>
-            {
-                Harm::plain("acts on every file it finds")
-            }
-            "dd" if self.known.iter().any(|a| a.starts_with("of=")) => {
-                Harm::named("overwrites a file or device", "overwrites {}")
-            }
-            "shred" | "wipe" | "srm" => Harm::named("destroys file contents", "destroys the contents of {}"),
-            "truncate" => Harm::plain("truncates files"),
-            "mkswap" | "fdisk" | "parted" | "sfdisk" | "wipefs" | "mke2fs" | "blkdiscard" | "sgdisk" => {
-                Harm::named("changes a disk", "changes the disk {}")
-            }
-            _ if name == "mkfs" || name.starts_with("mkfs.") => {
-                Harm::named("formats a disk", "formats {}; everything on {it} is lost")
-            }
-            "chmod" | "chown" | "chgrp" | "setfacl" if self.short(&['R']) || self.long(&["--recursive"]) => {
-                Harm::named(
-                    "changes owners or permissions of a whole tree",
-                    "changes owners or permissions of everything in {}",
-                )
-            }
             ":" | "true" if self.part.text.contains('>') => Harm::plain("empties a file"),
-            "mv" if self.short(&['f']) || self.long(&["--force"]) => {
-                Harm::named("overwrites existing files", "overwrites {} if it exists")
-            }
-            "mv" if self.has("/dev/null") => Harm::plain("discards a file"),
-            "kill" | "pkill" | "killall"
-                if self.has("-1") && self.known.len() > 1 || self.has("--") && self.has("-1") =>
-            {
+            "kill" | "pkill" | "killall" if self.known.contains(&"-1") && self.known.len() > 1 => {
                 Harm::plain("kills all of your processes")
             }
-            "shutdown" | "reboot" | "halt" | "poweroff" | "init" | "telinit" => {
-                Harm::plain("stops or restarts the machine")
-            }
-            "systemctl"
-                if self.known.iter().any(|a| matches!(*a, "poweroff" | "reboot" | "halt" | "kexec")) =>
-            {
-                Harm::plain("stops or restarts the machine")
-            }
-            "crontab" if self.short(&['r']) => Harm::plain("deletes all scheduled jobs"),
-            "docker" | "podman"
-                if self.has("prune")
-                    || self.has("rm") && self.short(&['f'])
-                    || self.has("rmi") && self.short(&['f']) =>
-            {
-                Harm::plain("deletes containers, images or volumes")
-            }
-            "kubectl" if self.has("delete") => {
-                Harm::named("deletes cluster resources", "deletes cluster resources: {}")
-            }
-            "terraform" if self.has("destroy") => Harm::plain("destroys infrastructure"),
-            "userdel" | "groupdel" | "deluser" => Harm::named("deletes an account", "deletes the account {}"),
-            "rsync"
-                if self.known.iter().any(|a| a.starts_with("--del") || a.starts_with("--remove-source")) =>
-            {
-                Harm::named("deletes files at the destination", "deletes files in {}")
-            }
-            "cargo" | "npm" | "pnpm" | "yarn" => return self.publishes(name),
             "git" => return self.git(),
-            _ => return None,
+            _ => {
+                let verb = self.known.iter().find(|a| !a.starts_with(['-', '+']))?;
+                return table::harm(&format!("{name}/{verb}"), self.known);
+            }
         };
         Some(harm)
-    }
-
-    /// Package managers doing more than build and test.
-    fn publishes(&self, name: &str) -> Option<Harm> {
-        let verb = self.known.iter().find(|a| !a.starts_with(['-', '+']))?;
-        let found = match name {
-            "cargo" => matches!(
-                *verb,
-                "install"
-                    | "uninstall"
-                    | "publish"
-                    | "login"
-                    | "logout"
-                    | "owner"
-                    | "yank"
-                    | "watch"
-                    | "binstall"
-                    | "generate"
-            ),
-            _ => matches!(
-                *verb,
-                "publish"
-                    | "unpublish"
-                    | "login"
-                    | "adduser"
-                    | "logout"
-                    | "token"
-                    | "owner"
-                    | "deprecate"
-                    | "dist-tag"
-                    | "access"
-                    | "config"
-                    | "set"
-                    | "link"
-                    | "exec"
-                    | "x"
-                    | "init"
-                    | "create"
-                    | "dlx"
-            ),
-        };
-        found.then(|| Harm::plain("publishes, installs or runs code from outside this project"))
     }
 
     /// Whether `git checkout` is given files instead of a branch.
@@ -317,84 +202,13 @@ impl Invocation<'_> {
         let subcommand = self.part.words.get(place)?.as_deref()?;
         let rest: Vec<&str> = self.part.words.iter().skip(place + 1).flatten().map(String::as_str).collect();
         let call = Invocation { known: &rest, any_unknown: self.any_unknown, part: self.part };
-        let harm = match subcommand {
-            "reset" if call.long(&["--hard", "--merge", "--keep"]) => {
-                Harm::plain("discards uncommitted changes")
+        let harm = table::harm(&format!("git/{subcommand}"), &rest);
+        harm.or_else(|| match subcommand {
+            "push" if rest.iter().skip(1).any(|a| a.starts_with(['+', ':'])) => {
+                Some(Harm::plain("rewrites or deletes published commits"))
             }
-            "clean" if !call.short(&['n']) && !call.long(&["--dry-run"]) => {
-                Harm::plain("deletes untracked files")
-            }
-            "push"
-                if call.short(&['f', 'd'])
-                    || call.long(&["--force", "--force-with-lease", "--delete", "--mirror", "--prune"])
-                    || rest.iter().skip(1).any(|a| a.starts_with(['+', ':'])) =>
-            {
-                Harm::plain("rewrites or deletes published commits")
-            }
-            "checkout"
-                if call.short(&['f', 'B'])
-                    || call.has("--")
-                    || call.long(&["--force", "--ours", "--theirs"]) =>
-            {
-                Harm::plain("discards uncommitted changes")
-            }
-            "checkout" if call.overwrites() => Harm::plain("discards uncommitted changes"),
-            "restore"
-                if !call.long(&["--staged"]) && !call.short(&['S'])
-                    || call.long(&["--worktree"])
-                    || call.short(&['W']) =>
-            {
-                Harm::plain("discards uncommitted changes")
-            }
-            "switch"
-                if call.short(&['f', 'C'])
-                    || call.long(&["--force", "--discard-changes", "--force-create"]) =>
-            {
-                Harm::plain("discards uncommitted changes")
-            }
-            "branch" if call.short(&['D', 'f', 'M', 'C']) || call.long(&["--force"]) => {
-                Harm::named("deletes or moves a branch", "deletes or moves the branch {}")
-            }
-            "tag" if call.short(&['d', 'f']) || call.long(&["--delete", "--force"]) => {
-                Harm::named("deletes or moves a tag", "deletes or moves the tag {}")
-            }
-            "stash" if call.has("drop") || call.has("clear") => Harm::plain("discards stashed changes"),
-            "reflog" if call.has("expire") || call.has("delete") => {
-                Harm::plain("deletes history needed to undo changes")
-            }
-            "gc" | "prune" | "repack"
-                if call.long(&["--prune"])
-                    || subcommand == "prune"
-                    || call.long(&["--aggressive"]) && subcommand == "gc"
-                    || call.short(&['d']) && subcommand == "repack" =>
-            {
-                Harm::plain("deletes history needed to undo changes")
-            }
-            "update-ref" => Harm::plain("changes a Git ref"),
-            "symbolic-ref" if call.short(&['d']) || call.long(&["--delete"]) => {
-                Harm::plain("deletes a Git ref")
-            }
-            "read-tree" if call.short(&['u', 'm']) || call.long(&["--reset"]) => {
-                Harm::plain("discards uncommitted changes")
-            }
-            "checkout-index" => Harm::plain("overwrites files"),
-            "rm" if call.short(&['f', 'r']) || call.long(&["--force"]) => {
-                Harm::named("deletes files", "deletes {}")
-            }
-            "mv" if call.short(&['f']) || call.long(&["--force"]) => Harm::plain("overwrites existing files"),
-            "submodule" if call.has("deinit") && (call.short(&['f']) || call.long(&["--force"])) => {
-                Harm::named("deletes files", "deletes {}")
-            }
-            "replace" | "fast-import" => Harm::plain("rewrites history"),
-            "remote" if call.has("remove") || call.has("rm") => Harm::plain("removes a Git remote"),
-            "notes" if call.has("remove") || call.has("prune") => Harm::plain("deletes notes"),
-            "lfs" if call.has("prune") || call.has("migrate") => {
-                Harm::plain("deletes or rewrites stored files")
-            }
-            "filter-branch" | "filter-repo" => Harm::plain("rewrites history"),
-            "worktree" if call.has("remove") => Harm::plain("deletes a working tree"),
-            _ => return None,
-        };
-        Some(harm)
+            "checkout" if call.overwrites() => Some(Harm::plain("discards uncommitted changes")),
+            _ => None,
+        })
     }
 }

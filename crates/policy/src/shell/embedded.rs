@@ -1,168 +1,8 @@
 //! Commands in the arguments of programs that are not wrappers, such as `find -exec` or `tar -I`.
 
-use super::Findings;
 use super::word::Word;
 use super::wrapper::Invocation;
-
-/// Programs that start programs named in their arguments, in ways not analysed here.
-const OPAQUE: &[&str] = &[
-    "parallel",
-    "ssh",
-    "mosh",
-    "su",
-    "runuser",
-    "script",
-    "strace",
-    "ltrace",
-    "gdb",
-    "lldb",
-    "valgrind",
-    "perf",
-    "rr",
-    "firejail",
-    "bwrap",
-    "systemd-run",
-    "unshare",
-    "nsenter",
-    "setpriv",
-    "flock",
-    "at",
-    "batch",
-    "entr",
-    "expect",
-    "screen",
-    "tmux",
-    "dbus-run-session",
-    "xvfb-run",
-    "proot",
-    "fakeroot",
-    "start-stop-daemon",
-    "daemonize",
-    "setarch",
-    "linux32",
-    "linux64",
-    "prlimit",
-    "numactl",
-    "cgexec",
-    "ld.so",
-    "ld-linux-x86-64.so.2",
-    "rlwrap",
-    "socat",
-    "ncat",
-    "telnet",
-    "ftp",
-    "sftp",
-    "rsh",
-    "rlogin",
-    "remsh",
-    "dtach",
-    "abduco",
-    "run-parts",
-    "sg",
-    "newgrp",
-    "capsh",
-    "choom",
-    "chpst",
-    "runcon",
-    "ed",
-    "ex",
-    "zmodload",
-    "watchexec",
-    "nodemon",
-    "hyperfine",
-    "xdg-open",
-    "open",
-    "launchctl",
-    "softlimit",
-    "envdir",
-    "setuidgid",
-];
-
-/// Options, by program, whose value is a command.
-const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
-    (
-        "tar",
-        &[
-            "--checkpoint-action",
-            "--to-command",
-            "--use-compress-program",
-            "--rsh-command",
-            "--info-script",
-            "--new-volume-script",
-            "-I",
-            "-F",
-        ],
-    ),
-    (
-        "gtar",
-        &[
-            "--checkpoint-action",
-            "--to-command",
-            "--use-compress-program",
-            "--rsh-command",
-            "--info-script",
-            "-I",
-            "-F",
-        ],
-    ),
-    ("bsdtar", &["--use-compress-program"]),
-    ("rsync", &["-e", "--rsh", "--rsync-path"]),
-    ("scp", &["-S", "-o", "-F"]),
-    ("sort", &["--compress-program"]),
-    ("split", &["--filter"]),
-    ("man", &["-P", "--pager", "-H", "--html", "-C"]),
-    ("vim", &["-c", "-S", "--cmd", "-s", "-u"]),
-    ("nvim", &["-c", "-S", "--cmd", "-l", "-u"]),
-    ("vi", &["-c", "-S", "--cmd", "-u"]),
-    ("view", &["-c", "-S", "--cmd", "-u"]),
-    ("rg", &["--pre", "--hostname-bin"]),
-    ("zip", &["-T", "-TT", "--unzip-command"]),
-    ("go", &["-toolexec", "-exec", "-vettool", "--toolexec", "--exec"]),
-    ("cargo", &["--config", "-Z", "-C"]),
-    (
-        "npm",
-        &[
-            "--script-shell",
-            "--userconfig",
-            "--globalconfig",
-            "--node-options",
-            "--shell",
-            "--editor",
-            "--viewer",
-            "--browser",
-            "--git",
-            "--init-module",
-            "--scripts-prepend-node-path",
-            "--call",
-            "-c",
-        ],
-    ),
-    ("pytest", &["--confcutdir", "--rootdir"]),
-    ("pnpm", &["--script-shell", "--shell-emulator", "--config", "-c", "--shell-mode"]),
-    ("yarn", &["--use-yarnrc", "--script-shell"]),
-    ("npx", &["-c", "--call", "--node-options", "--script-shell", "--userconfig"]),
-    ("jq", &["-L", "--library-path"]),
-    ("sftp", &["-o", "-F", "-S", "-D"]),
-    ("kubectl", &["--kubeconfig"]),
-    ("clang", &["-wrapper", "-fplugin", "-load"]),
-    ("g++", &["-wrapper", "-fplugin"]),
-    ("curl", &["-K", "--config"]),
-    ("wget", &["--use-askpass", "-e", "--execute"]),
-    ("make", &["--eval", "-E"]),
-    ("gmake", &["--eval", "-E"]),
-    ("gcc", &["-wrapper"]),
-    ("cpio", &["--rsh-command"]),
-    ("mail", &["-S"]),
-    ("tcpdump", &["-z"]),
-    ("dpkg", &["--pre-invoke", "--post-invoke"]),
-    ("apt", &["-o"]),
-    ("apt-get", &["-o"]),
-    ("nmap", &["--script"]),
-    ("openssl", &["-engine"]),
-    ("gpg", &["--photo-viewer"]),
-    ("fzf", &["--bind", "--preview"]),
-    ("docker", &["-H", "--host", "--context", "--config"]),
-];
+use super::{Findings, lists};
 
 /// Looks for commands in the arguments of a program.
 pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
@@ -210,7 +50,7 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
         "rsync" if short_cluster_has(call, &['e']) => {
             found.doubt("`rsync` runs a program named in its arguments")
         }
-        name if OPAQUE.contains(&name) => opaque(call, found),
+        name if lists::holds("launcher/opaque", name) => opaque(call, found),
         _ => {}
     }
     options(call, found);
@@ -306,7 +146,10 @@ fn short_cluster_has(call: &Invocation<'_>, letters: &[char]) -> bool {
 }
 
 fn options(call: &Invocation<'_>, found: &mut Findings) {
-    let Some((_, options)) = COMMAND_OPTIONS.iter().find(|(name, _)| *name == call.name) else { return };
+    let options = lists::list(&format!("runs/{}", call.name));
+    if options.is_empty() {
+        return;
+    }
     let mut arguments = call.arguments.iter();
     while let Some(word) = arguments.next() {
         let Some(text) = word.text() else {

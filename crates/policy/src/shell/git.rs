@@ -1,55 +1,8 @@
 //! Programs that git runs because of its arguments, settings or aliases.
 
-use super::Findings;
 use super::word::Word;
 use super::wrapper::Invocation;
-
-/// Configuration that starts nothing.
-const TAME_SECTIONS: &[&str] = &[
-    "user.", "color.", "advice.", "init.", "push.", "pull.", "fetch.", "branch.", "column.", "status.",
-    "log.",
-];
-const TAME_KEYS: &[&str] = &[
-    "core.quotepath",
-    "core.autocrlf",
-    "core.filemode",
-    "core.ignorecase",
-    "core.eol",
-    "core.safecrlf",
-    "core.longpaths",
-    "core.abbrev",
-    "core.bare",
-    "commit.gpgsign",
-    "tag.gpgsign",
-    "diff.renames",
-    "diff.algorithm",
-    "merge.ff",
-    "merge.conflictstyle",
-    "rebase.autostash",
-    "rebase.autosquash",
-    "rerere.enabled",
-    "gc.auto",
-    "http.postbuffer",
-];
-
-/// Subcommands that are git's own; another may be an alias for anything.
-#[rustfmt::skip]
-const KNOWN: &[&str] = &[
-    "add", "am", "annotate", "apply", "archive", "bisect", "blame", "branch", "bundle", "cat-file", "check-attr",
-    "check-ignore", "check-mailmap", "check-ref-format", "checkout", "checkout-index", "cherry", "cherry-pick", "citool",
-    "clean", "clone", "column", "commit", "commit-graph", "commit-tree", "config", "count-objects", "describe", "diff",
-    "diff-files", "diff-index", "diff-tree", "difftool", "fetch", "filter-branch", "filter-repo", "for-each-ref",
-    "format-patch", "fsck", "gc", "grep", "hash-object", "help", "index-pack", "init", "interpret-trailers", "lfs", "log",
-    "ls-files", "ls-remote", "ls-tree", "mailinfo", "maintenance", "merge", "merge-base", "merge-tree",
-    "mergetool", "mktag", "mktree", "mv", "name-rev", "notes", "pack-objects", "pack-refs", "patch-id", "prune", "pull",
-    "push", "range-diff", "read-tree", "rebase", "reflog", "remote", "repack", "replace", "rerere", "reset", "restore",
-    "rev-list", "rev-parse", "revert", "rm", "send-email", "shortlog", "show", "show-branch", "show-ref", "sparse-checkout",
-    "stage", "stash", "status", "stripspace", "submodule", "switch", "symbolic-ref", "tag", "unpack-file", "update-index",
-    "update-ref", "var", "verify-commit", "verify-pack", "verify-tag", "version", "whatchanged", "worktree", "write-tree",
-    // Handled below.
-    "instaweb", "daemon", "shell", "credential", "hook", "upload-pack", "receive-pack", "remote-ext", "remote-fd",
-    "fetch-pack", "send-pack",
-];
+use super::{Findings, lists};
 
 /// Whether setting a key can make git run something.
 fn is_tame(key: &str, value: Option<&str>) -> bool {
@@ -61,7 +14,8 @@ fn is_tame(key: &str, value: Option<&str>) -> bool {
     if key == "core.pager" {
         return matches!(value, Some("cat" | ""));
     }
-    TAME_KEYS.contains(&key.as_str()) || TAME_SECTIONS.iter().any(|section| key.starts_with(section))
+    lists::holds("git/tame-key", &key)
+        || lists::list("git/tame-section").iter().any(|section| key.starts_with(*section))
 }
 
 /// Splits git's own options from the subcommand; returns the index of the latter.
@@ -160,7 +114,7 @@ fn subcommand_runs(call: &Invocation<'_>, subcommand: &str, arguments: &[Word], 
                 .any(|w| given == *w || given.len() > 4 && w.starts_with("--") && w.starts_with(given))
         })
     };
-    if !KNOWN.contains(&subcommand) {
+    if !lists::holds("git/known", subcommand) {
         found.doubt(format!("`git {subcommand}` may be an alias"));
     }
     if matches!(subcommand, "merge" | "rebase" | "pull" | "cherry-pick" | "revert" | "stash" | "am") {
@@ -202,9 +156,7 @@ fn subcommand_runs(call: &Invocation<'_>, subcommand: &str, arguments: &[Word], 
             }
         }
         "config" => config(arguments, &texts, found),
-        "filter-branch" | "difftool" | "mergetool" | "send-email" | "instaweb" | "daemon" | "shell"
-        | "credential" | "hook" | "upload-pack" | "receive-pack" | "remote-ext" | "remote-fd"
-        | "filter-repo" | "citool" => {
+        _ if lists::holds("git/runs", subcommand) => {
             found.doubt(format!("`git {subcommand}` runs other programs"));
         }
         "grep" if texts.iter().any(|t| t.starts_with("-O") || t.starts_with("--open-files-in-pager")) => {

@@ -67,7 +67,7 @@ impl Kind {
     }
 }
 
-/// The effect of an option next tos taking a value.
+/// The effect of an option in addition to taking a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     Tree,

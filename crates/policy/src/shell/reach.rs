@@ -4,7 +4,7 @@
 //! influence later runs.
 
 use super::programs::{self, Kind, Program};
-use super::{Part, git, names};
+use super::{Part, git, lists, names};
 
 /// A file that a command touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,19 +14,13 @@ pub struct Touch<'p> {
     pub writes: bool,
 }
 
-/// Options of git whose value is free text.
-#[rustfmt::skip]
-const GIT_TEXTS: &[&str] = &[
-    "--message", "--author", "--date", "--grep", "--since", "--until", "--after", "--before", "--trailer", "--reason",
-];
-
 /// Whether the next word of a git command is free text.
 fn announces_text(subcommand: &str, option: &str) -> bool {
     let short = option.starts_with('-') && !option.starts_with("--");
     match subcommand {
         "commit" | "tag" | "merge" | "stash" | "notes" if short && option.ends_with('m') => true,
         "log" | "diff" | "show" if matches!(option, "-S" | "-G") => true,
-        _ => GIT_TEXTS.contains(&option),
+        _ => lists::holds("git/text-option", option),
     }
 }
 
@@ -200,7 +194,7 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
             continue;
         }
         let is_text = |option: &&str| text.strip_prefix(*option).is_some_and(|value| value.starts_with('='));
-        if GIT_TEXTS.iter().chain(&["--format", "--pretty"]).any(is_text) {
+        if lists::list("git/text-option").iter().chain(&["--format", "--pretty"]).any(is_text) {
             continue;
         }
         let given = text.split('=').next().unwrap_or_default();
@@ -234,21 +228,13 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
         let is_output = text.starts_with("--out")
             || text.starts_with("-o")
             || writes && matches!(subcommand, "worktree" | "bundle" | "init" | "clone");
-        if leads_out || is_output {
+        // Any other word may be a file behind a link; the workspace itself is none.
+        let is_root = value.trim_matches(['.', '/', '*']).is_empty();
+        if leads_out || is_output || !is_root {
             touches.push(Touch { path: value.strip_prefix("file://").unwrap_or(value), writes: is_output });
         }
-        if matches!(
-            text,
-            "-o" | "--output"
-                | "--output-directory"
-                | "--prefix"
-                | "--index-output"
-                | "--git-dir"
-                | "-F"
-                | "--file"
-                | "--pathspec-from-file"
-                | "--template"
-        ) && let Some(value) = rest.next()
+        if lists::holds("git/file-option", text)
+            && let Some(value) = rest.next()
         {
             match value.text {
                 Some(path) => touches.push(Touch { path, writes: text != "-F" && text != "--file" }),

@@ -8,7 +8,7 @@ mod git;
 use super::arguments::Arguments;
 use super::programs::{self, Kind, Program};
 use super::scripts::{awk_is_tame, sed_script_is_tame};
-use super::{Part, names, variables};
+use super::{Part, lists, names, variables};
 
 /// The files that a read-only command reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -255,21 +255,11 @@ fn is_plain_value(name: &str, value: &str) -> bool {
     super::word::is_name(name) && !variables::is_risky(name, Some(value))
 }
 
-/// File name endings of ripgrep's types; of other types nothing is known, so that they narrow nothing.
+/// File name endings of one of ripgrep's types; an unknown one narrows nothing.
 fn endings_of_type(name: &str) -> &'static [&'static str] {
-    match name {
-        "rust" => &["rs"],
-        "py" | "python" => &["py", "pyi"],
-        "js" => &["js", "jsx", "mjs", "cjs", "vue"],
-        "ts" | "typescript" => &["ts", "tsx", "mts", "cts"],
-        "go" => &["go"],
-        "java" => &["java", "jsp", "properties"],
-        "c" => &["c", "h", "H", "cats", "*.in"],
-        "md" | "markdown" => &["md", "mkd", "mkdn", "mdx", "mdown", "mdwn", "markdown"],
-        "toml" => &["toml", "lock"],
-        "css" => &["css", "scss"],
-        "html" => &["htm", "html", "ejs"],
-        _ => &["*"],
+    match lists::list(&format!("type/{name}")) {
+        [] => &["*"],
+        known => known,
     }
 }
 

@@ -14,7 +14,7 @@ use pollux_policy::settings_rules::Lists;
 use crate::lines::{COMMANDS, EVERYDAY, rows, unescape};
 
 /// The rules of a typical user of git, cargo and npm.
-const LIST: &str = r#"
+pub(crate) const LIST: &str = r#"
 [[rule]]
 toolName = "run_shell_command"
 commandPrefix = ["git", "cargo", "npm test"]

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,26 +24,46 @@ use crate::everyday::{decide_in, shipped, write};
 
 /// A project with secrets, links that lead outside, and names that become options or are split.
 pub(crate) struct Hostile {
-    _root: tempfile::TempDir,
+    /// Removed at the end, unless the folder belongs to the caller.
+    _root: Option<tempfile::TempDir>,
     pub(crate) project: PathBuf,
     pub(crate) home: PathBuf,
-    secrets: Vec<PathBuf>,
+    pub(crate) secrets: Vec<PathBuf>,
 }
+
+/// The contents of every secret, and a remote with a token.
+pub(crate) const SECRET: &str = "SECRET=canary-7f3a\n";
+pub(crate) const REMOTE: &str = "[remote \"o\"]\n\turl = https://me:token@host/x.git\n";
 
 impl Hostile {
     pub(crate) fn options(&self) -> Options {
         Options {
             workspaces: vec![self.project.clone()],
-            resolve: Some(Arc::new(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()))),
+            resolve: Some(Arc::new(real_path)),
             disk: Some(Arc::new(LocalDisk)),
             ..Options::default()
         }
     }
 }
 
+/// Follows links also where a path ends in a file that does not exist, as the program does.
+fn real_path(path: &Path) -> PathBuf {
+    match (path.canonicalize(), fs::read_link(path), path.parent(), path.file_name()) {
+        (Ok(real), ..) => real,
+        (_, Ok(target), Some(folder), _) => real_path(&folder.join(target)),
+        (_, _, Some(folder), Some(name)) => real_path(folder).join(name),
+        _ => path.to_owned(),
+    }
+}
+
 pub(crate) fn hostile() -> Hostile {
     let root = tempfile::tempdir().unwrap();
     let top = root.path().canonicalize().unwrap();
+    Hostile { _root: Some(root), ..hostile_in(&top) }
+}
+
+/// The same in an existing folder, given by its real path.
+pub(crate) fn hostile_in(top: &Path) -> Hostile {
     let (project, home) = (top.join("project"), top.join("home"));
     for file in [
         "a",
@@ -59,9 +79,9 @@ pub(crate) fn hostile() -> Hostile {
     ] {
         write(&project.join(file), "text a\nb\n");
     }
-    write(&project.join(".git/config"), "[remote \"o\"]\n\turl = https://me:token@host/x.git\n");
+    write(&project.join(".git/config"), REMOTE);
     let secret = |place: PathBuf| {
-        write(&place, "SECRET=1\n");
+        write(&place, SECRET);
         place
     };
     let secrets = vec![
@@ -84,6 +104,7 @@ pub(crate) fn hostile() -> Hostile {
         ("../../outside", "sub/up"),
         (".git", "repository"),
         ("../sub", "deep/aside"),
+        ("../outside/absent", "dangling"),
     ] {
         symlink(target, project.join(link)).unwrap();
     }
@@ -101,17 +122,21 @@ pub(crate) fn hostile() -> Hostile {
     ] {
         write(&project.join(name), "x\n");
     }
-    Hostile { _root: root, project, home, secrets }
+    Hostile { _root: None, project, home, secrets }
 }
 
 /// The same project without a name that would be an option, so that patterns are followed to their files.
 fn secretive() -> Hostile {
     let place = hostile();
-    for name in ["-R", "-rf", "--files0-from=.env", "-f.env", "--output=x.rs", "x .env", "[b]*", "z\n.env"] {
-        fs::remove_file(place.project.join(name)).unwrap();
-    }
-    fs::remove_dir_all(place.project.join("y ")).unwrap();
+    remove_odd_names(&place.project);
     place
+}
+
+pub(crate) fn remove_odd_names(project: &Path) {
+    for name in ["-R", "-rf", "--files0-from=.env", "-f.env", "--output=x.rs", "x .env", "[b]*", "z\n.env"] {
+        fs::remove_file(project.join(name)).unwrap();
+    }
+    fs::remove_dir_all(project.join("y ")).unwrap();
 }
 
 fn engine(place: &Hostile) -> Engine {

@@ -1,0 +1,63 @@
+//! Repositories that are not what the user trusted.
+//!
+//! Git takes any folder with `HEAD`, `objects` and `refs` for a repository and runs what its `config` says. Such a folder
+//! is made of ordinary files: a clone can bring it, and edits can create it, while a `.git` folder is protected.
+
+use std::path::{Path, PathBuf};
+
+use super::shell_call::WorkingDirs;
+use super::{Engine, program_base};
+use crate::checker::place;
+use crate::disk::Disk;
+use crate::shell::Part;
+
+/// Limit of parent folders searched.
+const MAX_PARENTS: usize = 64;
+
+impl Engine {
+    /// The repository made of ordinary files that a command would use, if any.
+    pub(super) fn embedded_repository(&self, parts: &[Part], places: &WorkingDirs) -> Option<PathBuf> {
+        let disk = self.options.disk.as_deref()?;
+        let resolve = self.options.resolve.as_ref();
+        let roots: Vec<PathBuf> =
+            self.options.workspaces.iter().map(|root| place(root, "", resolve)).collect();
+        let uses_git = |part: &&Part| matches!(part.words.first(), Some(Some(program)) if program_base(program) == "git");
+        parts.iter().filter(uses_git).find_map(|part| {
+            places.all.iter().find_map(|from| {
+                let folder = place(&directory_of(part, from), "", resolve);
+                let root = roots.iter().find(|root| folder.starts_with(root))?;
+                embedded(disk, &folder, root)
+            })
+        })
+    }
+}
+
+/// Where git works: `-C` changes the folder, once or several times.
+fn directory_of(part: &Part, from: &Path) -> PathBuf {
+    let mut folder = from.to_owned();
+    let mut words = part.words.iter().skip(1).map_while(Option::as_deref);
+    while let Some(word) = words.next().filter(|word| word.starts_with('-')) {
+        match word {
+            "-C" => folder.push(words.next().unwrap_or_default()),
+            "-c" => {
+                words.next();
+            }
+            _ => {}
+        }
+    }
+    folder
+}
+
+fn embedded(disk: &dyn Disk, folder: &Path, root: &Path) -> Option<PathBuf> {
+    let below = |folder: &&Path| folder.starts_with(root) && *folder != root;
+    for folder in folder.ancestors().take(MAX_PARENTS).take_while(below) {
+        let has = |name: &str| disk.kind(&folder.join(name)).is_some();
+        if has(".git") || folder.ends_with(".git") {
+            return None;
+        }
+        if has("HEAD") && (has("objects") || has("commondir")) {
+            return Some(folder.to_owned());
+        }
+    }
+    None
+}

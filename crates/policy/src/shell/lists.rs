@@ -1,0 +1,68 @@
+//! The lists of `commands/names.table`: what is known of variables, launchers and git's settings.
+//!
+//! Knowledge about programs is data, not code; [`super::programs`] has the table of their arguments.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+const TABLE: &str = include_str!("../../commands/names.table");
+
+/// The words of a section; none if there is no such section.
+pub(crate) fn list(section: &str) -> &'static [&'static str] {
+    static READ: OnceLock<HashMap<&'static str, Vec<&'static str>>> = OnceLock::new();
+    READ.get_or_init(|| read(TABLE)).get(section).map_or(&[], Vec::as_slice)
+}
+
+pub(super) fn holds(section: &str, word: &str) -> bool {
+    list(section).contains(&word)
+}
+
+fn read(text: &'static str) -> HashMap<&'static str, Vec<&'static str>> {
+    let mut sections: HashMap<&str, Vec<&str>> = HashMap::new();
+    let mut current = "";
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.strip_prefix("  ") {
+            Some(words) => sections.entry(current).or_default().extend(words.split_whitespace()),
+            None => current = line.trim_end_matches(':'),
+        }
+    }
+    sections
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_list_that_decisions_rest_on_is_read() {
+        for (section, word) in [
+            ("variable/risky", "BASH_ENV"),
+            ("variable/risky-prefix", "LD_"),
+            ("variable/harmless", "GIT_OPTIONAL_LOCKS"),
+            ("variable/quiet", "RUST_BACKTRACE"),
+            ("shell/names", "eval"),
+            ("launcher/opaque", "ssh"),
+            ("runs/tar", "--to-command"),
+            ("git/known", "status"),
+            ("git/runs", "difftool"),
+            ("git/tame-key", "core.abbrev"),
+            ("git/tame-section", "user."),
+            ("git/text-option", "--message"),
+            ("git/file-option", "--git-dir"),
+            ("type/rust", "rs"),
+            ("starts/zcat", "gzip"),
+        ] {
+            assert!(holds(section, word), "{section}: {word}");
+        }
+    }
+
+    #[test]
+    fn the_file_has_a_header_or_words_on_every_line_and_no_section_twice() {
+        let mut seen = Vec::new();
+        for line in TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with(['#', ' '])) {
+            assert!(line.ends_with(':') && line.contains('/'), "{line}");
+            assert!(!seen.contains(&line), "{line} twice");
+            seen.push(line);
+        }
+    }
+}
