@@ -106,7 +106,8 @@ fn mutations_are_the_same_for_the_same_seed() {
     let seeds = [b"one".to_vec(), b"two and more".to_vec()];
     let words = dictionary("\"a\\\"\\x00b\"");
     assert_eq!(words, [b"a\"\0b".to_vec()]);
-    let some = |seed| (0..50).map(|case| Mutator::new(seed + case).next(&seeds, &words)).collect::<Vec<_>>();
+    let some =
+        |seed: u64| (0..50).map(|case| Mutator::new(seed + case).next(&seeds, &words)).collect::<Vec<_>>();
     assert_eq!(some(1), some(1));
     assert_ne!(some(1), some(1000));
 }

@@ -6,10 +6,6 @@
 mod corpus;
 #[path = "it/everyday.rs"]
 mod everyday;
-#[path = "it/fuzz.rs"]
-mod fuzz;
-#[path = "../fuzz/grammar.rs"]
-mod grammar;
 #[path = "it/lines.rs"]
 mod lines;
 #[path = "it/reads.rs"]
