@@ -40,7 +40,7 @@ pub(crate) fn mcp(bytes: &[u8]) {
     let (whole, printed) = read(vec![output]);
     assert_eq!((&whole, &printed), (&read(pieces(output, seed)).0, &printed), "the same output in pieces");
     for line in printed {
-        assert!(!line.chars().any(char::is_control), "{line:?}");
+        assert!(!line.chars().any(|c| c.is_control() && c != '\t'), "{line:?}");
     }
     for message in whole {
         let result = &message["result"];

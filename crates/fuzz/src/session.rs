@@ -1,7 +1,7 @@
 //! Session files.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pollux_config::groups::Durability;
 use pollux_domain::content::Part;
@@ -32,7 +32,12 @@ pub(crate) fn files(bytes: &[u8]) {
     };
     readers_agree(&path, &session);
     assert_eq!(fs::read(&path).unwrap(), content, "reading changes nothing");
-    if kind & 2 == 0 { continued(&path, &session) } else { repaired(&path, &session) }
+    let changed = if kind & 2 == 0 { continued(&path, &session) } else { repaired(&path, &session) };
+    if changed && session.repaired.is_some_and(|note| note.torn_at.is_some()) {
+        let copies = fs::read_dir(&chats).unwrap().map(|entry| entry.unwrap().path());
+        let is_kept = |path: PathBuf| fs::read(path).is_ok_and(|bytes| bytes.starts_with(content));
+        assert!(copies.into_iter().any(is_kept), "a damaged file was changed without a copy");
+    }
 }
 
 fn now() -> Timestamp {
@@ -43,8 +48,10 @@ fn readers_agree(path: &Path, session: &StoredSession) {
     assert_eq!(load(path).unwrap(), *session, "reading twice");
     let record = summarise(path).expect("what is read is summarised");
     assert_eq!(record.session_id, session.id);
-    assert_eq!(record.messages, session.messages.len() as u64, "messages that are listed");
-    assert!(!record.damaged || session.repaired.is_some(), "damaged, but not for the reader");
+    if session.repaired.is_none() {
+        assert_eq!(record.messages, session.messages.len() as u64, "messages that are listed");
+        assert!(!record.damaged, "damaged, but not for the reader");
+    }
     let mut ids: Vec<String> = Vec::new();
     visit_texts(path, &mut |_, id, _, _| ids.push(id.to_owned())).expect("texts of what is read");
     let known = |id: &String| session.messages.iter().any(|message| message.id() == id);
@@ -58,12 +65,12 @@ fn readers_agree(path: &Path, session: &StoredSession) {
     }
 }
 
-/// Every message is still there, in its order, and the new one is the last.
-fn continued(path: &Path, before: &StoredSession) {
-    let Ok(mut recorder) = Recorder::resume(before) else { return };
+/// Every message is still there, in its order, and the new one is the last. Returns whether the file was continued.
+fn continued(path: &Path, before: &StoredSession) -> bool {
+    let Ok(mut recorder) = Recorder::resume(before) else { return false };
     recorder.set_durability(Durability::Process);
     if recorder.user(&[Part::text(ADDED)], None, now()).is_err() {
-        return;
+        return true;
     }
     drop(recorder);
     let after = load(path).expect("a continued session is read");
@@ -72,14 +79,16 @@ fn continued(path: &Path, before: &StoredSession) {
     assert_eq!(earlier, before.messages, "messages before the new one");
     assert_eq!(after.id, before.id);
     assert!(summarise(path).is_ok());
+    true
 }
 
 /// No message is lost, nothing repairable is left, and a second repair does nothing.
-fn repaired(path: &Path, before: &StoredSession) {
-    let Ok(done) = repair(path, now()) else { return };
+fn repaired(path: &Path, before: &StoredSession) -> bool {
+    let Ok(done) = repair(path, now()) else { return false };
     let after = load(path).expect("a repaired session is read");
     assert_eq!(after.messages.len(), before.messages.len(), "messages after a repair");
     let left: Vec<&Problem> = done.left.iter().filter(|problem| problem.is_repairable()).collect();
     assert!(left.is_empty(), "{left:?} after a repair");
     assert_eq!(repair(path, now()).expect("again").backup, None, "a second repair");
+    done.backup.is_some()
 }

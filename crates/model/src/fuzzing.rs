@@ -75,7 +75,7 @@ fn take(
     items: &mut VecDeque<Item>,
     events: &mut VecDeque<ReplyEvent>,
 ) -> Result<(), Failure> {
-    while let Some(item) = items.pop_front() {
+    while let Some(item) = items.pop_front().filter(|_| !decoder.is_over()) {
         match item {
             Item::Event { data, .. } if data.trim_ascii() == b"[DONE]" => decoder.done(),
             Item::Event { name, data } => decoder.event(name.as_deref(), &data, events)?,
