@@ -43,6 +43,10 @@ policy-lines lines="100000" seed=`date +%s`:
 soak-sandbox commands="5000" seed=`date +%s`:
     POLLUX_SOAK_COMMANDS={{commands}} POLLUX_SOAK_SEED={{seed}} nice cargo test -p pollux-sandbox --test it soak:: -- --nocapture
 
+# Hostile input for one reader, guided by coverage: `just fuzz session 900`. Without a target, lists them.
+fuzz *args:
+    scripts/fuzz.sh {{args}}
+
 # Packages of this version below dist/: tarball, Debian, npm, Python, Homebrew, bill of materials.
 package *args:
     packaging/build.sh {{args}}

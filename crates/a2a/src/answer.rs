@@ -7,6 +7,8 @@ use crate::protocol::{ArtifactUpdate, Message, Role, TaskState, Update};
 /// Limit of text bytes kept of one answer.
 const MAX_TEXT: usize = 1024 * 1024;
 const MAX_ARTIFACTS: usize = 200;
+/// Characters of an artifact's name.
+const MAX_NAME: usize = 200;
 const CUT: &str = "\n[Output exceeds the size limit; the rest is omitted.]";
 
 /// Upstream's words.
@@ -109,16 +111,14 @@ impl AnswerText {
         let text = self.room_for(text, gone);
         self.size = self.size + text.len() - gone;
         let full = self.artifacts.len() >= MAX_ARTIFACTS;
+        let name = name.map(|name| plain(&name).chars().take(MAX_NAME).collect());
         match self.artifacts.iter_mut().find(|kept| kept.id == id) {
             Some(kept) if append => kept.text.push_str(&text),
             Some(kept) => {
                 kept.text = text;
-                kept.name = name.map(|name| plain(&name).into_owned());
+                kept.name = name;
             }
-            None if !full => {
-                let name = name.map(|name| plain(&name).chars().take(200).collect());
-                self.artifacts.push(ArtifactText { id, name, text });
-            }
+            None if !full => self.artifacts.push(ArtifactText { id, name, text }),
             None => self.cut = true,
         }
     }
@@ -193,5 +193,12 @@ mod tests {
         assert!(answer(&growing).text().len() < MAX_TEXT + 200);
         let replaced: Vec<Value> = (0..50).map(|_| artifact("1", &"y".repeat(100_000), false)).collect();
         assert!(!answer(&replaced).text().ends_with(CUT));
+    }
+
+    #[test]
+    fn the_name_of_a_replaced_artifact_is_limited_too() {
+        let named = |name: &str| json!({"kind": "artifact-update", "artifact": {"artifactId": "1", "name": name, "parts": []}});
+        let text = answer(&[named("short"), named(&"n".repeat(5_000))]).text();
+        assert_eq!(text, format!("Artifact ({}):\n", "n".repeat(MAX_NAME)));
     }
 }

@@ -9,6 +9,8 @@ mod access;
 mod agent;
 mod answer;
 mod card;
+#[doc(hidden)]
+pub mod fuzzing;
 mod link;
 pub mod protocol;
 

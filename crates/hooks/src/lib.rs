@@ -17,6 +17,8 @@ mod definition;
 mod ending;
 mod event;
 mod fire;
+#[doc(hidden)]
+pub mod fuzzing;
 mod matcher;
 mod merge;
 mod model_format;

@@ -13,6 +13,8 @@ mod client_link;
 mod config;
 mod connection;
 mod elicitation;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handler;
 mod listener;
 mod log;

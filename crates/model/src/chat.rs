@@ -8,9 +8,9 @@ mod exchange;
 mod local;
 mod media;
 mod messages;
-mod quirks;
+pub(crate) mod quirks;
 mod reasoning;
-mod reply;
+pub(crate) mod reply;
 mod request;
 mod usage;
 

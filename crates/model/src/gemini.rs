@@ -7,7 +7,7 @@ mod grounding;
 mod headers;
 mod history;
 mod models;
-mod protocol;
+pub(crate) mod protocol;
 pub(crate) mod reply;
 mod vertex;
 pub(crate) mod wire;

@@ -12,6 +12,8 @@ pub mod budget;
 pub mod catalogue;
 pub mod chat;
 mod full_name;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gemini;
 pub mod gguf;
 mod http;

@@ -9,7 +9,7 @@ mod capabilities;
 mod exchange;
 mod headers;
 mod models;
-mod reply;
+pub(crate) mod reply;
 mod settings;
 mod stream;
 mod turns;

@@ -5,7 +5,7 @@
 
 mod annotations;
 mod body;
-mod decoder;
+pub(crate) mod decoder;
 mod exchange;
 mod input;
 mod items;

@@ -8,10 +8,6 @@ mod corpus;
 mod differential;
 #[path = "it/everyday.rs"]
 mod everyday;
-#[path = "it/fuzz.rs"]
-mod fuzz;
-#[path = "../fuzz/grammar.rs"]
-mod grammar;
 #[path = "it/lines.rs"]
 mod lines;
 #[path = "it/reads.rs"]

@@ -120,6 +120,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "output",
         ],
     ),
+    (
+        "fuzz",
+        &[
+            "domain", "config", "net", "egress", "policy", "session", "extend", "hooks", "mcp", "model",
+            "a2a", "archive", "front", "tui",
+        ],
+    ),
     ("test-support", &[]),
 ];
 

@@ -20,7 +20,7 @@ use crate::shared::schema;
 use crate::shared::tool_names::ToolNames;
 
 /// Reads one reply.
-pub(super) struct ChatDecoder {
+pub(crate) struct ChatDecoder {
     names: ToolNames,
     /// The server runs on this machine or next to it.
     local: bool,
@@ -48,7 +48,7 @@ pub(super) struct ChatDecoder {
 
 impl ChatDecoder {
     /// `asked` is about how many tokens the request had.
-    pub(super) fn new(names: ToolNames, echo: Echo, think_tags: bool, asked: u64) -> Self {
+    pub(crate) fn new(names: ToolNames, echo: Echo, think_tags: bool, asked: u64) -> Self {
         Self {
             names,
             local: false,

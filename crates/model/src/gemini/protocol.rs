@@ -73,7 +73,7 @@ impl Protocol for GeminiProtocol {
 }
 
 /// Every event is a whole object of the API's.
-pub(super) struct GeminiDecoder;
+pub(crate) struct GeminiDecoder;
 
 impl Decoder for GeminiDecoder {
     fn event(

@@ -299,6 +299,10 @@ impl Reading {
                 self.decoder.object(object, &mut self.events)?;
                 continue;
             }
+            if self.decoder.is_over() {
+                // Later pieces are not read either: a reply must not depend on how its bytes arrive.
+                self.items.clear();
+            }
             match self.items.pop_front() {
                 Some(Item::Event { name, data }) => {
                     self.any_event = true;

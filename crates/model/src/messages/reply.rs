@@ -21,7 +21,7 @@ use crate::shared::tool_names::ToolNames;
 const PROGRESS_STEP: usize = 1_024;
 
 /// Reads one reply.
-pub(super) struct MessagesDecoder {
+pub(crate) struct MessagesDecoder {
     names: Arc<ToolNames>,
     /// The server runs on this machine.
     local: bool,
@@ -40,7 +40,7 @@ pub(super) struct MessagesDecoder {
 }
 
 impl MessagesDecoder {
-    pub(super) fn new(names: Arc<ToolNames>, local: bool) -> Self {
+    pub(crate) fn new(names: Arc<ToolNames>, local: bool) -> Self {
         Self {
             names,
             local,

@@ -20,7 +20,7 @@ use crate::shared::tool_names::ToolNames;
 const MAX_REPLY_BYTES: usize = 64 * 1024 * 1024;
 
 /// Reads one reply.
-pub(super) struct ResponsesDecoder {
+pub(crate) struct ResponsesDecoder {
     /// Who answers, as far as that is known before the answer.
     origin: Arc<Origin>,
     names: Arc<ToolNames>,
@@ -80,7 +80,7 @@ impl Decoder for ResponsesDecoder {
 }
 
 impl ResponsesDecoder {
-    pub(super) fn new(origin: Arc<Origin>, names: Arc<ToolNames>, local: bool) -> Self {
+    pub(crate) fn new(origin: Arc<Origin>, names: Arc<ToolNames>, local: bool) -> Self {
         Self {
             origin,
             names,

@@ -426,6 +426,14 @@ fn recorded() -> Vec<u8> {
     .into_bytes()
 }
 
+#[tokio::test]
+async fn what_follows_the_end_mark_in_the_same_piece_is_not_read() {
+    let more = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" and more\"},\"finish_reason\":\"stop\"}]}\n\n";
+    let longer = [recorded().as_slice(), more].concat();
+    let expected = whole(ChatReply::stream().raw(recorded())).await;
+    assert_eq!(whole(ChatReply::stream().raw(longer)).await, expected);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
