@@ -3,9 +3,10 @@
 #
 #   install.sh [--from URL_OR_FOLDER] [--prefix DIR] [--with-gemini] [--uninstall]
 #
-# Without --from, the files are taken from the release that this script belongs to, or from its own folder. The archive is checked against SHA256SUMS before anything is unpacked. Programs go to PREFIX/bin (default ~/.local),
-# manual pages and completions to PREFIX/share. --with-gemini also installs the commands `gemini` and
-# `gemini-cli-a2a-server`. --uninstall removes what was installed; settings and sessions in ~/.gemini stay.
+# Without --from, the files are taken from the release that this script belongs to, or from its own folder. The archive
+# is checked against SHA256SUMS before anything is unpacked. Programs go to PREFIX/bin (default ~/.local), manual pages
+# and completions to PREFIX/share. --with-gemini also installs the commands `gemini` and `gemini-cli-a2a-server`; later
+# upgrades keep them. --uninstall removes what was installed; settings and sessions in ~/.gemini stay.
 set -eu
 
 # Set when a release is packed.
@@ -61,13 +62,27 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
+# wget can be redirected away from https, so redirects are followed here.
+wget_https() {
+    address=$1 left=5
+    while [ "$left" -gt 0 ]; do
+        headers=$(wget -q -S --max-redirect=0 -O "$2" "$address" 2>&1) && return
+        address=$(printf '%s\n' "$headers" | sed -n 's/^ *[Ll]ocation: *\([^[:space:]]*\).*/\1/p' | tail -1)
+        case "$address" in
+            https://*) left=$((left - 1)) ;;
+            *) return 1 ;;
+        esac
+    done
+    return 1
+}
+
 fetch() {
     case "$from" in
         http://127.0.0.1[:/]* | http://localhost[:/]* | https://*)
             if command -v curl >/dev/null; then
-                curl -fsSL --proto "=$scheme" --proto-redir "=$scheme" --retry 3 -o "$work/$1" "$base/$1"
+                curl -fsSL --proto "=${from%%:*}" --proto-redir "=https" --retry 3 -o "$work/$1" "$base/$1"
             elif command -v wget >/dev/null; then
-                wget -q --max-redirect="$redirects" ${https_only:-} -O "$work/$1" "$base/$1"
+                wget_https "$base/$1" "$work/$1"
             else
                 fail "curl or wget is needed"
             fi
@@ -77,11 +92,6 @@ fetch() {
     esac
 }
 
-# Nothing that came encrypted is followed to where it is not.
-case "$from" in
-    https://*) scheme=https redirects=5 https_only=--https-only ;;
-    *) scheme=http redirects=0 https_only="" ;;
-esac
 case "$from" in
     @*) base=$(cd "$(dirname "$0")" && pwd) ;;
     *) base=${from%/} ;;
@@ -106,6 +116,8 @@ grep -qxF "$sum  $archive" "$work/SHA256SUMS" || fail "the checksum of $archive 
 
 mkdir "$work/tree"
 tar -xzf "$work/$archive" -C "$work/tree" --strip-components=1
+# An upgrade keeps the commands that were installed before.
+if [ -f "$list" ] && grep -qxF bin/gemini "$list"; then with_gemini=yes; fi
 [ -n "$with_gemini" ] || rm -f "$work/tree/bin/gemini" "$work/tree/bin/gemini-cli-a2a-server"
 "$work/tree/bin/pollux" --version >/dev/null || fail "the program does not run on this machine; nothing was installed"
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds this commit twice, from two clones at different paths, and compares every package byte by byte.
 #
-#   packaging/reproducible.sh [--profile NAME] [--target TRIPLE] [FORMAT…]
+#   packaging/reproducible.sh [--profile NAME] [--target TRIPLE] [--keep] [FORMAT…]
 #
-# Options and formats are those of packaging/build.sh; without formats all but npm's, which needs npm. Needs the time of two clean builds, and 10 GB below TMPDIR. Uncommitted changes are no
-# part of the clones. With --keep the clones stay for a closer look.
+# --profile, --target and formats are those of packaging/build.sh; by default all formats but npm, which needs npm.
+# Takes two clean builds and 10 GB below TMPDIR. Uncommitted changes are not built. --keep keeps the clones for
+# inspection.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,7 +32,7 @@ for clone in "${clones[@]}"; do
     git -C "$clone" checkout --quiet "$commit"
     echo "building $commit in $clone"
     # The address would otherwise name the folder. Caches of compilers and other flags are no part of the comparison.
-    (cd "$clone" && env -u RUSTFLAGS -u CFLAGS -u CARGO_TARGET_DIR -u RUSTC_WRAPPER -u SOURCE_DATE_EPOCH CARGO_INCREMENTAL=0 \
+    (cd "$clone" && env -u RUSTFLAGS -u CARGO_ENCODED_RUSTFLAGS -u CFLAGS -u CARGO_TARGET_DIR -u RUSTC_WRAPPER -u SOURCE_DATE_EPOCH CARGO_INCREMENTAL=0 \
         packaging/build.sh --quick --url https://packages.invalid/pollux "${arguments[@]}" "${formats[@]}")
 done
 

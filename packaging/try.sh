@@ -7,8 +7,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dist=$(cd "${1:-dist}" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+work=$(mktemp -d) server=""
+trap '[[ -z $server ]] || kill "$server"; rm -rf "$work"' EXIT
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 export HOME=$work/home GEMINI_FORCE_FILE_STORAGE=true
 mkdir -p "$HOME/.gemini" "$work/project"
@@ -42,6 +42,9 @@ try_install_script() {
     [[ ! -e $prefix/bin/gemini ]]
     sh "$dist/install.sh" --from "$dist" --prefix "$prefix" --with-gemini >/dev/null
     [[ -x $prefix/bin/gemini ]]
+    # An upgrade keeps it.
+    sh "$dist/install.sh" --from "$dist" --prefix "$prefix" >/dev/null
+    [[ -x $prefix/bin/gemini && -x $prefix/bin/gemini-cli-a2a-server ]]
     sh "$dist/install.sh" --prefix "$prefix" --uninstall >/dev/null
     (cd "$work" && sh "$dist/install.sh" --prefix relative >/dev/null && relative/bin/pollux --version >/dev/null)
     [[ -z $(find "$prefix" -type f) && -f $HOME/.gemini/kept ]]
@@ -51,6 +54,51 @@ try_install_script() {
     printf x >>"$(ls "$work"/changed/*.tar.gz | head -1)"
     if sh "$dist/install.sh" --from "$work/changed" --prefix "$work/bad" 2>"$work/refusal"; then return 1; fi
     grep -q "checksum" "$work/refusal" && [[ ! -e $work/bad ]]
+    try_redirects
+}
+
+# A server whose files are all redirected to an address without encryption.
+try_redirects() {
+    command -v python3 >/dev/null || { skip "python3 is missing"; return 0; }
+    : >"$work/ports"
+    python3 -u - "$dist" >"$work/ports" <<'PY' &
+import functools, http.server, sys, threading
+class Files(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_): pass
+files = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Files, directory=sys.argv[1]))
+class Redirects(Files):
+    def do_GET(self):
+        self.send_response(302)
+        self.send_header("Location", f"http://127.0.0.1:{files.server_port}{self.path}")
+        self.end_headers()
+redirects = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirects)
+print(files.server_port, redirects.server_port)
+threading.Thread(target=files.serve_forever, daemon=True).start()
+redirects.serve_forever()
+PY
+    server=$!
+    local direct redirected tool tools
+    until read -r direct redirected <"$work/ports"; do
+        kill -0 "$server" || return 1
+        sleep 0.1
+    done
+    for tool in curl wget; do
+        command -v "$tool" >/dev/null || { skip "$tool is missing"; continue; }
+        # All commands but the other one.
+        tools=$work/tools-$tool
+        mkdir "$tools"
+        ln -s /bin/* /usr/bin/* "$tools/" 2>/dev/null || true
+        rm -f "$tools/curl" "$tools/wget"
+        ln -s "$(command -v "$tool")" "$tools/$tool"
+        PATH=$tools sh "$dist/install.sh" --from "http://127.0.0.1:$direct" --prefix "$work/$tool" >/dev/null
+        "$work/$tool/bin/pollux" --version >/dev/null
+        if PATH=$tools sh "$dist/install.sh" --from "http://127.0.0.1:$redirected" --prefix "$work/bad" 2>"$work/refusal"; then
+            return 1
+        fi
+        grep -q "could not get" "$work/refusal" && [[ ! -e $work/bad ]]
+    done
+    kill "$server"
+    server=""
 }
 
 try_deb() {

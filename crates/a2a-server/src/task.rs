@@ -165,7 +165,7 @@ impl Task {
         if self.holding().is_some() || stored.as_ref() != known || stored.as_ref() == Some(&version) {
             return false;
         }
-        let is_ahead = self.is_outdated() || record.last > self.last();
+        let is_ahead = self.is_outdated() || record.last > self.last() || self.after(record.last).is_none();
         if is_ahead {
             self.replace(record, version, cursor)
         } else {
@@ -202,19 +202,14 @@ impl Task {
         self.news.send_replace(last);
     }
 
-    /// Takes over what updates do not tell.
+    /// Takes over what updates do not tell, and adds the updates since.
     fn adopt(&self, mut record: Record, version: Version, cursor: Cursor) {
+        let later = self.after(record.last).unwrap_or_default();
         let mut state = self.state.borrow_mut();
         record.keep_read(&state.record);
-        if record.last < state.record.last {
-            let now = &state.record;
-            record.state = now.state;
-            record.said.clone_from(&now.said);
-            record.updated.clone_from(&now.updated);
-            record.history.add_newer(&now.history);
-            record.artifacts.clone_from(&now.artifacts);
-            record.pending.clone_from(&now.pending);
-            record.last = now.last;
+        for numbered in later {
+            record.apply(&numbered.update);
+            record.last = numbered.number;
         }
         state.record = record;
         state.stored = Some(version);
@@ -285,7 +280,8 @@ impl Task {
 mod tests {
     use super::*;
     use crate::guard::Guard;
-    use pollux_a2a::protocol::TaskState;
+    use pollux_a2a::protocol::{Message, Part, Role, TaskState};
+    use pollux_domain::JsonObject;
 
     fn record(state: TaskState) -> Record {
         let mut record = Record::new("task", "context", "owner");
@@ -311,6 +307,40 @@ mod tests {
         assert!(!task.catch_up(read(TaskState::Canceled, "3"), known.as_ref()));
         assert_eq!(task.read(|record| record.state), TaskState::Canceled, "what is newer counts");
         assert_eq!(task.stored(), Some(Version::new("3")));
+    }
+
+    #[test]
+    fn a_record_that_is_older_than_the_updates_shows_each_message_once() {
+        let says = |id: &str, role: Role| Message {
+            id: id.to_owned(),
+            ids: record(TaskState::Working).ids(),
+            role,
+            parts: vec![Part::text(id)],
+            metadata: JsonObject::new(),
+        };
+        let texts = |task: &Task| task.read(|record| record.view(None, true).history);
+        let task = Task::new(record(TaskState::Working), Some(Version::new("1")), Cursor::default());
+        let mut stored = read(TaskState::Working, "2");
+        for number in 1..=20 {
+            let said = says(&format!("a{number}"), Role::Agent);
+            stored.record.history.append(&said);
+            task.publish(Update::Message(said));
+        }
+        // Its holder has moved all of them into a block, which was not read here, and took messages of clients.
+        stored.record.last = 20;
+        let asked: Vec<Message> = (1..=4).map(|number| says(&format!("u{number}"), Role::User)).collect();
+        asked.iter().for_each(|message| stored.record.history.append(message));
+        let block = stored.record.history.next_block();
+        stored.record.history.move_into("block", block).unwrap();
+        stored.record.history.forget_blocks();
+        task.publish(Update::Message(says("a21", Role::Agent)));
+        assert!(!task.catch_up(stored, task.stored().as_ref()));
+        let expected = [&asked[..], &[says("a21", Role::Agent)]].concat();
+        assert_eq!(texts(&task), expected);
+        assert_eq!(
+            (task.last(), task.read(|record| record.history.unread(None))),
+            (21, Some("block".to_owned()))
+        );
     }
 
     #[test]

@@ -26,16 +26,19 @@ use crate::output_file;
 
 /// The question before contents are written.
 const WITH_CONTENTS: &str = "\
-The file will hold the texts of the session: prompts, replies, thoughts, arguments and results of tool calls, parts of
-files among them. Secrets are removed as far as they can be recognised, and so are your home folder and user name.
-Read the file before you share it.";
+The file will contain the session's prompts, replies, thoughts, tool arguments and results, including parts of files.
+Recognised secrets, your home folder and your user name are removed. Review the file before you share it.";
 
 /// Runs the command.
 pub fn run(command: &BugCommand, context: &mut Context<'_>) -> Result<(), Failure> {
+    let found = session(command, context);
+    let session = match &found {
+        Err(failure) if command.session.is_some() => return Err(failure.clone()),
+        found => found.as_ref().ok(),
+    };
     if command.with_contents {
         context.agreed(command.yes, "Write it?", WITH_CONTENTS)?;
     }
-    let session = session(command, context)?;
     let loaded = load_settings(context.request, context.env);
     let private = known_secrets::private(loaded.as_ref().ok(), context.env);
     let concealment = match command.with_contents {
@@ -47,32 +50,27 @@ pub fn run(command: &BugCommand, context: &mut Context<'_>) -> Result<(), Failur
         format: FORMAT,
         contents,
         environment: environment::value(&loaded, context, contents, &concealment),
-        sessions: session
-            .as_ref()
-            .map(|session| records(session, &concealment))
-            .transpose()?
-            .unwrap_or_default(),
+        sessions: session.map(|session| records(session, &concealment)).transpose()?.unwrap_or_default(),
     };
     let text = serde_json::to_string_pretty(&capsule).map(|text| terminal_text::json(text + "\n"));
     let text = text.map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
     if text.len() as u64 > MAX_BYTES {
         let size = text.len() / (1024 * 1024);
-        let failure =
-            Failure::new(ExitKind::Failure, format!("the file would have {size} MiB (limit 32 MiB)"));
+        let failure = Failure::new(ExitKind::Failure, format!("the report has {size} MiB (limit: 32 MiB)"));
         return Err(if command.with_contents {
             failure.hint("leave out `--with-contents`")
         } else {
             failure
         });
     }
-    let id = session.as_ref().map_or_else(|| "no-session".to_owned(), |session| session.id.short());
+    let id = session.map_or_else(|| "no-session".to_owned(), |session| session.id.short());
     let file = command.output.clone().unwrap_or_else(|| PathBuf::from(format!("pollux-bug-{id}.json")));
     let file = context.env.cwd().join(file);
     output_file::write(&file, &text, command.yes)?;
     let events: usize = capsule.sessions.iter().map(|session| session.events.len()).sum();
-    context.warn(&[summary(contents, session.is_some(), events)]);
+    context.warn(&[summary(contents, &found, events)]);
     if command.json {
-        let id = session.as_ref().map(|session| session.id.as_str());
+        let id = session.map(|session| session.id.as_str());
         let told =
             json!({"file": file.to_string_lossy(), "sessionId": id, "events": events, "contents": contents});
         return print_result(context.out, &terminal_text::json(format!("{told:#}\n")));
@@ -80,17 +78,16 @@ pub fn run(command: &BugCommand, context: &mut Context<'_>) -> Result<(), Failur
     print_result(context.out, &terminal_text::plain(&format!("{}\n", file.display())))
 }
 
-/// The session to report; none only if there is none and none was named.
-fn session(command: &BugCommand, context: &Context<'_>) -> Result<Option<SessionInfo>, Failure> {
+/// The session to report.
+fn session(command: &BugCommand, context: &Context<'_>) -> Result<SessionInfo, Failure> {
     let places = SessionPlaces::new(context.env, home(context.env)?, false);
     let id = command.session.clone().unwrap_or_else(|| "latest".to_owned());
     let which = Which { id, all_projects: false, source: Some(SessionSource::Gemini) };
     match pick(&places, &which, Reach::Anywhere) {
-        Ok(SelectedSession::Own(own)) => Ok(Some(own.info)),
+        Ok(SelectedSession::Own(own)) => Ok(own.info),
         Ok(SelectedSession::Foreign(_)) => {
             Err(Failure::new(ExitKind::Input, "sessions of other agents cannot be reported"))
         }
-        Err(_) if command.session.is_none() => Ok(None),
         Err(failure) => Err(failure),
     }
 }
@@ -111,22 +108,20 @@ fn records(info: &SessionInfo, concealment: &Concealment) -> Result<Vec<SessionR
     Ok(records)
 }
 
-fn summary(contents: Contents, has_session: bool, events: usize) -> String {
-    let session = match (has_session, contents) {
-        (false, _) => "no session was found".to_owned(),
-        (true, Contents::Hidden) => {
-            format!(
-                "{} of the session, with stand-ins for all texts, arguments and results",
-                counted(events, "event")
-            )
+fn summary(contents: Contents, session: &Result<SessionInfo, Failure>, events: usize) -> String {
+    let written = match (session, contents) {
+        (Err(failure), _) => format!("and checks; {}", failure.summary),
+        (Ok(_), Contents::Hidden) => {
+            let events = counted(events, "event");
+            format!("checks, and {events} of the session, with placeholders for texts, arguments and results")
         }
-        (true, Contents::Redacted) => {
-            format!("{} of the session, with their texts but without secrets", counted(events, "event"))
+        (Ok(_), Contents::Redacted) => {
+            format!("checks, and {} of the session, without secrets", counted(events, "event"))
         }
     };
+    let replay = if session.is_ok() { " Run `pollux replay` to replay the session." } else { "" };
     format!(
-        "Wrote versions, settings without secrets, and checks; {session}. Read the file before you share it. \
-         `pollux replay` runs the session in it again."
+        "Wrote versions, settings without secrets, {written}. Review the file before you share it.{replay}"
     )
 }
 

@@ -1,8 +1,8 @@
 //! Files that a command writes because the user named them.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt as _};
 use std::path::Path;
 
 use pollux_config::files::{self, Mode};
@@ -11,7 +11,14 @@ use pollux_domain::failure::Failure;
 
 /// Writes a text that only the user may read; an existing file is replaced only if `replace` is set.
 pub(crate) fn write(path: &Path, text: &str, replace: bool) -> Result<(), Failure> {
+    let failed = |error: &io::Error| {
+        Failure::new(ExitKind::Failure, format!("could not write `{}`", path.display())).because(error)
+    };
     if replace {
+        // A replaced file keeps its mode.
+        if fs::metadata(path).is_ok_and(|old| old.is_file()) {
+            fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|error| failed(&error))?;
+        }
         return files::replace(path, text.as_bytes(), Mode::Private)
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error));
     }
@@ -21,6 +28,6 @@ pub(crate) fn write(path: &Path, text: &str, replace: bool) -> Result<(), Failur
             return Failure::new(ExitKind::Input, format!("`{}` already exists", path.display()))
                 .hint("name another file, or add `--yes` to replace it");
         }
-        Failure::new(ExitKind::Failure, format!("could not write `{}`", path.display())).because(&error)
+        failed(&error)
     })
 }

@@ -36,12 +36,12 @@ pub fn run(command: &ReplayCommand, context: &mut Context<'_>) -> Result<(), Fai
     }
     match command.json {
         true => print_json(context, &json!({"same": true, "events": same})),
-        false => print_result(context.out, &format!("the same: {}\n", counted(same, "event"))),
+        false => print_result(context.out, &format!("no differences in {}\n", counted(same, "event"))),
     }
 }
 
 fn different(difference: &Difference, json: bool, context: &mut Context<'_>) -> Result<(), Failure> {
-    let number = difference.number();
+    let number = difference.number;
     let (expected, actual) = (value(difference.expected.as_ref()), value(difference.actual.as_ref()));
     if json {
         let told = json!({"same": false, "event": number, "expected": expected, "actual": actual});

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::private::Private;
 
-/// Digits of a stand-in's hash: enough to tell the texts of a session apart.
+/// Digits of a placeholder's hash: enough to tell the texts of a session apart.
 const HASH: usize = 10;
 /// The longest name that is kept as it is.
 const MAX_NAME: usize = 64;
@@ -17,8 +17,8 @@ const MAX_ARGUMENT_NAME: usize = 32;
 /// How contents are treated.
 #[derive(Debug)]
 pub enum Concealment {
-    /// Replaced by stand-ins, which are equal where the contents are. The key is never stored, so nobody can find out
-    /// whether a stand-in means a text that they guess.
+    /// Replaced by placeholders, which are equal where the contents are. The key is never stored, so nobody can find out
+    /// whether a placeholder means a text that they guess.
     Hide { key: String, private: Private },
     /// Kept without secrets.
     Redact(Private),
@@ -92,7 +92,10 @@ fn hash(key: &str, text: &str) -> String {
 
 fn is_plain(name: &str, private: &Private) -> bool {
     let is_sign = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/' | '@');
+    // A path or an address says more than a name.
+    let is_place = name.starts_with(['/', '.']) || name.contains("//");
     !name.is_empty()
+        && !is_place
         && name.len() <= MAX_NAME
         && name.chars().all(is_sign)
         && !holds_secret(name)
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_texts_have_equal_stand_ins_only_within_a_capsule() {
+    fn equal_texts_have_equal_placeholders_only_within_a_capsule() {
         let (one, other) = (hide(), hide());
         assert_eq!(one.text("möhre"), one.text("möhre"));
         assert!(one.text("möhre").starts_with("text(5) "));
@@ -126,9 +129,19 @@ mod tests {
         for name in ["read_file", "mcp_git_log", "gemini-2.5-pro", "lab/model:7b"] {
             assert_eq!(hide.name(name), name);
         }
-        for name in
-            ["", "two words", "ghp_1234567890abcdefghijklmnop", "/home/ada/m.gguf", "x\u{1b}[2J", "ada"]
-        {
+        for name in [
+            "",
+            "two words",
+            "ghp_1234567890abcdefghijklmnop",
+            "/home/ada/m.gguf",
+            "/srv/customer/m.gguf",
+            "./m.gguf",
+            "../customer/m.gguf",
+            "http://llm.customer.test:8080/v1",
+            "customer//m",
+            "x\u{1b}[2J",
+            "ada",
+        ] {
             assert!(hide.name(name).starts_with("hidden_"), "{name}");
         }
         assert!(hide.name(&"x".repeat(65)).starts_with("hidden_"));

@@ -5,17 +5,12 @@ use crate::event::{EventKind, RecordedEvent, RecordedStatus};
 /// The first event that differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
+    /// The number of the event in the capsule, or the one after its last.
+    pub number: usize,
     /// `None` if the replay did more than was recorded.
     pub expected: Option<RecordedEvent>,
     /// `None` if the replay did less.
     pub actual: Option<RecordedEvent>,
-}
-
-impl Difference {
-    /// The number of the event in the capsule, or the one that would follow its last.
-    pub fn number(&self) -> usize {
-        self.expected.as_ref().or(self.actual.as_ref()).map_or(0, |event| event.number)
-    }
 }
 
 /// Compares events one by one; the number of equal ones. Notices depend on the machine and its settings, so they are
@@ -24,6 +19,7 @@ pub fn first_difference(
     expected: &[RecordedEvent],
     actual: &[RecordedEvent],
 ) -> Result<usize, Box<Difference>> {
+    let after_last = expected.last().map(|event| event.number.saturating_add(1));
     let mut expected = expected.iter().filter(|event| is_compared(event));
     let mut actual = actual.iter().filter(|event| is_compared(event));
     let mut same = 0;
@@ -32,7 +28,9 @@ pub fn first_difference(
             (None, None) => return Ok(same),
             (Some(one), Some(other)) if is_same(&one.kind, &other.kind) => same += 1,
             (one, other) => {
-                return Err(Box::new(Difference { expected: one.cloned(), actual: other.cloned() }));
+                let number = one.map(|one| one.number).or(after_last);
+                let number = number.or_else(|| other.map(|other| other.number)).unwrap_or_default();
+                return Err(Box::new(Difference { number, expected: one.cloned(), actual: other.cloned() }));
             }
         }
     }
@@ -94,10 +92,14 @@ mod tests {
         let recorded = [prompt(1, "a"), notice(2), prompt(3, "b")];
         assert_eq!(first_difference(&recorded, &[prompt(1, "a"), prompt(2, "b")]), Ok(2));
         let other = first_difference(&recorded, &[prompt(1, "a"), prompt(2, "c")]).unwrap_err();
-        assert_eq!((other.number(), other.actual), (3, Some(prompt(2, "c"))));
+        assert_eq!((other.number, other.actual), (3, Some(prompt(2, "c"))));
         let less = first_difference(&recorded, &[prompt(1, "a")]).unwrap_err();
-        assert_eq!((less.number(), less.actual), (3, None));
+        assert_eq!((less.number, less.actual), (3, None));
         let more = first_difference(&recorded[..1], &[prompt(1, "a"), prompt(2, "b")]).unwrap_err();
-        assert_eq!((more.number(), more.expected), (2, None));
+        assert_eq!((more.number, more.expected), (2, None));
+        let after_notices = [prompt(1, "a"), notice(2), notice(3)];
+        let more = first_difference(&after_notices, &[prompt(1, "a"), prompt(2, "b")]).unwrap_err();
+        assert_eq!((more.number, more.expected), (4, None));
+        assert_eq!(first_difference(&[], &[prompt(7, "a")]).unwrap_err().number, 7);
     }
 }

@@ -5,6 +5,7 @@ use pollux_domain::content::{Body, FunctionResponse, Part};
 use pollux_domain::event::{CallStatus, Severity, Thought};
 use pollux_domain::model::Usage;
 use pollux_domain::time::Timestamp;
+use pollux_domain::tool::DECLINED;
 use pollux_domain::untrusted::sealed_result;
 use pollux_session::{
     Message, ReplyMessage, StoredCall, StoredSession, StoredStatus, UserMessage, UserSource,
@@ -14,8 +15,6 @@ use serde_json::Value;
 
 use crate::concealment::Concealment;
 
-/// What stands before the reason of a person who declined a call.
-const DECLINED: &str = "[Operation Cancelled] Reason: ";
 /// The model of a reply that does not say.
 const UNKNOWN_MODEL: &str = "unknown";
 

@@ -39,7 +39,7 @@ pub struct Capsule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Contents {
-    /// Stand-ins are there in their place.
+    /// Placeholders are there instead.
     Hidden,
     /// They are there without secrets.
     Redacted,
@@ -61,7 +61,7 @@ pub struct SessionRecord {
 pub enum CapsuleError {
     #[error("could not read `{}`", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
-    #[error("`{}` is too large for a capsule (limit {} MiB)", path.display(), MAX_BYTES / (1024 * 1024))]
+    #[error("`{}` exceeds the size limit of {} MiB", path.display(), MAX_BYTES / (1024 * 1024))]
     TooLarge { path: PathBuf },
     #[error("`{}` is not a capsule", path.display())]
     NotACapsule { path: PathBuf },
@@ -110,7 +110,10 @@ impl Capsule {
         }
         let capsule: Self = serde_json::from_value(value.unwrap_or_default())
             .map_err(|source| CapsuleError::Damaged { path: path.to_owned(), source })?;
-        let is_long = |record: &SessionRecord| record.events.len().max(record.replay.len()) > MAX_EVENTS;
+        let is_long = |record: &SessionRecord| {
+            let calls: usize = record.replay.iter().map(ReplayStep::calls).sum();
+            record.events.len().max(record.replay.len()).max(calls) > MAX_EVENTS
+        };
         if capsule.sessions.len() > MAX_SESSIONS || capsule.sessions.iter().any(is_long) {
             return Err(CapsuleError::TooMany { path: path.to_owned() });
         }

@@ -1,6 +1,6 @@
 //! What identifies a user or opens something of theirs, and removing it from texts.
 
-use pollux_domain::redact::{MASK, find, redact_value, redacted};
+use pollux_domain::redact::{MASK, find, is_secret_name, redacted};
 use serde_json::Value;
 
 /// Shorter values are parts of ordinary words.
@@ -68,33 +68,30 @@ impl Private {
         }
         text = redacted(&text).into_owned();
         for home in &self.homes {
-            if text.contains(home.as_str()) {
-                text = text.replace(home.as_str(), "~");
-            }
+            text = replaced(&text, home, "~", |_| true);
         }
         for name in &self.names {
-            text = without_word(&text, name);
+            text = replaced(&text, name, "user", begins_word);
         }
         text
     }
 
-    /// The value without it, in names as well as in values.
+    /// The value without it, in names as well as in values. Whatever has the name of a secret is masked.
     pub fn removed_from_value(&self, value: &Value) -> Value {
-        let mut value = value.clone();
-        // First, because a name says that a value is a secret.
-        redact_value(&mut value);
-        self.cleaned(value)
-    }
-
-    fn cleaned(&self, value: Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.removed_from(&text)),
-            Value::Array(items) => items.into_iter().map(|item| self.cleaned(item)).collect(),
+            Value::String(text) => Value::String(self.removed_from(text)),
+            Value::Array(items) => items.iter().map(|item| self.removed_from_value(item)).collect(),
             Value::Object(fields) => {
-                let clean = |(name, value): (String, Value)| (self.removed_from(&name), self.cleaned(value));
-                Value::Object(fields.into_iter().map(clean).collect())
+                let clean = |(name, value): (&String, &Value)| {
+                    let value = match is_secret_name(name) && holds_something(value) {
+                        true => Value::String(MASK.to_owned()),
+                        false => self.removed_from_value(value),
+                    };
+                    (self.removed_from(name), value)
+                };
+                Value::Object(fields.iter().map(clean).collect())
             }
-            other => other,
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
     }
 
@@ -104,26 +101,52 @@ impl Private {
     }
 }
 
-/// The text with a word replaced, in whatever case it is written.
-fn without_word(text: &str, word: &str) -> String {
+/// Whether a value could be a secret.
+fn holds_something(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => false,
+        Value::Number(_) => true,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+    }
+}
+
+/// The text with a name or path replaced where no word goes on after it, in whatever case it is written. `begins` says
+/// whether it may follow the text before.
+fn replaced(text: &str, known: &str, by: &str, begins: impl Fn(&str) -> bool) -> String {
     let mut clean = String::new();
     let mut copied = 0;
-    let mut before: Option<char> = None;
-    for (at, sign) in text.char_indices() {
-        let starts = at >= copied && !before.is_some_and(char::is_alphanumeric);
-        before = Some(sign);
-        let end = at + word.len();
-        let is_word = starts && text.get(at..end).is_some_and(|found| found.eq_ignore_ascii_case(word));
-        let goes_on =
-            || text.get(end..).and_then(|rest| rest.chars().next()).is_some_and(char::is_alphanumeric);
-        if is_word && !goes_on() {
+    for (at, _) in text.char_indices() {
+        let end = at + known.len();
+        let is_known =
+            at >= copied && text.get(at..end).is_some_and(|found| found.eq_ignore_ascii_case(known));
+        let (Some(before), Some(rest)) = (text.get(..at), text.get(end..)) else { continue };
+        if is_known && !rest.starts_with(char::is_alphanumeric) && begins(before) {
             clean.push_str(text.get(copied..at).unwrap_or_default());
-            clean.push_str("user");
+            clean.push_str(by);
             copied = end;
         }
     }
     clean.push_str(text.get(copied..).unwrap_or_default());
     clean
+}
+
+/// Whether a word can begin after this text: not after a letter, unless that ends an escape sequence.
+fn begins_word(before: &str) -> bool {
+    if !before.ends_with(char::is_alphanumeric) {
+        return true;
+    }
+    let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+    match before.as_bytes() {
+        [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => true,
+        [.., b'%', a, b] if is_hex(&[*a, *b]) => true,
+        [.., b'\\', b'u', a, b, c, d] if is_hex(&[*a, *b, *c, *d]) => true,
+        // A colour, as in `[31m`.
+        _ => before.strip_suffix(|last: char| last.is_ascii_alphabetic()).is_some_and(|rest| {
+            rest.trim_end_matches(|sign: char| sign.is_ascii_digit() || sign == ';').ends_with('[')
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -149,6 +172,12 @@ mod tests {
             ("printed battery-staple alone", "printed *** alone"),
             ("a short word", "a short word"),
             ("Füße von ada", "Füße von user"),
+            ("/home/adam and /home/ada.txt, /home/ada", "/home/adam and ~.txt, ~"),
+            ("-I/home/ada/include", "-I~/include"),
+            (r"first\nada wrote\tada\u001b[1mada", r"first\nuser wrote\tuser\u001b[1muser"),
+            ("file:%2F%2Fhome%2fada%2Fx", "file:%2F%2Fhome%2fuser%2Fx"),
+            ("\u{1b}[01;32mada@box", "\u{1b}[01;32muser@box"),
+            (r"C:\nadav canada", r"C:\nadav canada"),
         ];
         for (text, clean) in cases {
             assert_eq!(private().removed_from(text), clean);
@@ -160,6 +189,19 @@ mod tests {
     fn names_of_fields_are_cleaned_and_say_what_is_secret() {
         let value = json!({"ada": ["/home/ada"], "apiKey": "x", "n": 1});
         assert_eq!(private().removed_from_value(&value), json!({"user": ["~"], "apiKey": "***", "n": 1}));
+    }
+
+    #[test]
+    fn whatever_has_the_name_of_a_secret_is_masked() {
+        let value = json!({
+            "pin": 1, "passcode": 471_108, "password": ["a", "b"], "credentials": {"user": "x", "n": 3},
+            "token": "", "secret": null, "cookie": true, "deep": [{"api_key": 7}],
+        });
+        let masked = json!({
+            "pin": 1, "passcode": "***", "password": "***", "credentials": "***",
+            "token": "", "secret": null, "cookie": true, "deep": [{"api_key": "***"}],
+        });
+        assert_eq!(private().removed_from_value(&value), masked);
     }
 
     #[test]

@@ -25,6 +25,20 @@ pub enum ReplayStep {
     },
 }
 
+impl ReplayStep {
+    /// At most so many calls follow from it: every part of a reply may be one.
+    pub fn calls(&self) -> usize {
+        let Self::Reply { line, results } = self else { return 0 };
+        let candidates = list(line.get("response")).iter().flat_map(|chunk| list(chunk.get("candidates")));
+        let parts = candidates.map(|candidate| list(candidate.pointer("/content/parts")).len());
+        parts.sum::<usize>().max(results.len())
+    }
+}
+
+fn list(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
 /// The steps that lead to these events. Calls are numbered through, from 1; the numbers are their ids in the script.
 pub(crate) fn steps_to(events: &[RecordedEvent]) -> Vec<ReplayStep> {
     let mut steps = Vec::new();

@@ -42,6 +42,8 @@ pub fn main(alone: OnlyThread, name: Option<&OsStr>, args: impl Iterator<Item = 
     let args: Vec<OsString> = args.collect();
     let name = if is_gemini { "gemini" } else { "pollux" };
     let exit = panic::catch_unwind(|| started(args, name, &env)).unwrap_or(1);
+    // The output is complete: nobody has to wait for a collector.
+    pollux_host::end_on_signals();
     for line in pollux_output::telemetry::flush() {
         // A closed stderr cannot be reported.
         let _ = writeln!(io::stderr(), "{}", plain(&line));

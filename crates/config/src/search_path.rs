@@ -144,14 +144,16 @@ fn is_guarded(_path: &Path) -> bool {
     true
 }
 
+/// Whether a path is a file that can be run.
 #[cfg(unix)]
-fn is_program(file: &Path) -> bool {
+pub fn is_program(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::metadata(file).is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
 }
 
+/// Whether a path is a file that can be run.
 #[cfg(not(unix))]
-fn is_program(file: &Path) -> bool {
+pub fn is_program(file: &Path) -> bool {
     file.is_file()
 }
 

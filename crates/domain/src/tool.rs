@@ -21,6 +21,9 @@ pub use run_failure::RunFailure;
 pub use sources::ToolSources;
 pub use todo::{Todo, TodoStatus};
 
+/// What precedes the reason when the model is told that a call was declined; the words are upstream's.
+pub const DECLINED: &str = "[Operation Cancelled] Reason: ";
+
 /// Something the model can call. Implemented in `tools`, `mcp`, `extend` and `agent`.
 pub trait Tool: Send + Sync {
     /// Name, kind, description and schema.

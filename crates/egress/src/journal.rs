@@ -14,6 +14,8 @@ use serde_json::{Map, Value, json};
 const MAX_DENIALS: usize = 256;
 /// Maximum number of different hosts that are kept for a command.
 const MAX_REACHED: usize = 1024;
+/// Maximum number of hosts of all commands; those of the oldest ones are dropped.
+const MAX_ALL_REACHED: usize = 4 * MAX_REACHED;
 /// Maximum size of a log.
 const MAX_LOG: u64 = 16 * 1024 * 1024;
 
@@ -91,7 +93,7 @@ struct State {
     written: u64,
     denials: Vec<Denial>,
     /// Commands and the hosts that they reached.
-    reached: Vec<(Option<String>, String)>,
+    reached: Vec<(String, String)>,
 }
 
 impl Journal {
@@ -125,9 +127,9 @@ impl Journal {
     }
 
     /// Takes the hosts that a command reached, as `host:port`.
-    pub fn hosts(&self, command: &str) -> Vec<String> {
+    pub fn take_hosts(&self, command: &str) -> Vec<String> {
         let mut state = self.state.locked();
-        let own = state.reached.extract_if(.., |(known, _)| known.as_deref() == Some(command));
+        let own = state.reached.extract_if(.., |(known, _)| known == command);
         own.map(|(_, host)| host).collect()
     }
 
@@ -165,10 +167,14 @@ impl State {
     }
 
     fn reach(&mut self, entry: &ConnectionEntry) {
-        let reached = (entry.caller.command.clone(), format!("{}:{}", entry.host, entry.port));
+        // Nobody asks for hosts that no command is known of.
+        let Some(command) = entry.caller.command.clone() else { return };
+        let reached = (command, format!("{}:{}", entry.host, entry.port));
         let own = self.reached.iter().filter(|(command, _)| *command == reached.0).count();
         if own < MAX_REACHED && !self.reached.contains(&reached) {
             self.reached.push(reached);
+            let extra = self.reached.len().saturating_sub(MAX_ALL_REACHED);
+            self.reached.drain(..extra);
         }
     }
 
@@ -244,8 +250,28 @@ mod tests {
         ] {
             journal.record(&entry(host, outcome));
         }
-        assert_eq!(journal.hosts("c1"), ["a.example:443"]);
-        assert!(journal.hosts("c2").is_empty());
+        assert!(journal.take_hosts("c2").is_empty());
+        assert_eq!(journal.take_hosts("c1"), ["a.example:443"]);
+        assert!(journal.take_hosts("c1").is_empty(), "they are taken");
+    }
+
+    #[test]
+    fn hosts_that_nobody_takes_are_bounded() {
+        let journal = Journal::new(Arc::new(Fixed));
+        let reach = |command: Option<String>, host: usize| {
+            let mut entry = entry(&format!("{host}.example"), Outcome::Allowed);
+            entry.caller.command = command;
+            journal.record(&entry);
+        };
+        for command in 0..MAX_ALL_REACHED / 512 + 1 {
+            (0..512).for_each(|host| reach(Some(format!("c{command}")), host));
+        }
+        (0..10).for_each(|host| reach(None, host));
+        assert_eq!(journal.state.locked().reached.len(), MAX_ALL_REACHED);
+        assert!(journal.take_hosts("c0").is_empty(), "the oldest are dropped");
+        assert_eq!(journal.take_hosts("c1").len(), 512);
+        (0..2 * MAX_REACHED).for_each(|host| reach(Some("many".to_owned()), host));
+        assert_eq!(journal.take_hosts("many").len(), MAX_REACHED);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::marker::PhantomData;
 
 use pollux_config::credential_variables::{ProviderKeys, is_credential};
+use pollux_sandbox::signal_actions::restore_defaults;
 
 /// Proof that the process has only one thread.
 #[derive(Debug)]
@@ -52,6 +53,11 @@ pub fn close_descriptors_on_exec() {
     for number in numbers.filter(|number| *number > 2).collect::<Vec<_>>() {
         mark_descriptor(number);
     }
+}
+
+/// Lets Ctrl+C and a request to terminate end this process again, after the work that handled them.
+pub fn end_on_signals() {
+    restore_defaults([libc::SIGINT, libc::SIGTERM]);
 }
 
 /// The user that this process acts as.

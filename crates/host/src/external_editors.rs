@@ -2,12 +2,11 @@
 //!
 //! Running an editor is up to the front end, which owns the terminal.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::helpers::helper;
 use pollux_config::env::Env;
+pub use pollux_config::search_path::is_program;
 
 /// An editor that `general.preferredEditor` may name; names, programs and flags are upstream's.
 pub struct Editor {
@@ -72,9 +71,4 @@ pub fn find_program(name: &str, env: &Env) -> Option<PathBuf> {
         return is_program(&path).then_some(path);
     }
     helper(name, env)
-}
-
-/// Whether a path is a file that can be run.
-pub fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }

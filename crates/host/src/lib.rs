@@ -105,7 +105,7 @@ pub use permission::{Permission, check_trust, forbidden_mode};
 /// Whether arguments match a tool's schema.
 pub use pollux_agent::check_arguments;
 pub use pollux_config::settings::provider_keys;
-pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, hide_credentials};
+pub use pollux_exec::own_process::{OnlyThread, close_descriptors_on_exec, end_on_signals, hide_credentials};
 pub use pollux_mcp::split_words;
 pub use pollux_rewind::checkpoint;
 pub use pollux_tools::{

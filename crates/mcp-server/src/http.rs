@@ -338,7 +338,7 @@ async fn pump(
                 return work.await;
             }
             line = outbox.next_line() => {
-                if !matches!(tokio::time::timeout(STALLED, sender.send(&line)).await, Ok(true)) {
+                if !send_in_time(sender, &line).await {
                     cancelled.cancel();
                     return work.await;
                 }
@@ -347,10 +347,15 @@ async fn pump(
         }
     }
     while let Some(line) = outbox.try_next_line() {
-        if !matches!(tokio::time::timeout(STALLED, sender.send(&line)).await, Ok(true)) {
+        if !send_in_time(sender, &line).await {
             return;
         }
     }
+}
+
+/// False if the client is gone or takes nothing.
+async fn send_in_time(sender: &EventSender, line: &str) -> bool {
+    matches!(tokio::time::timeout(STALLED, sender.send(line)).await, Ok(true))
 }
 
 /// Pages in browsers may not use the server, whatever they know.

@@ -146,6 +146,16 @@ impl Client {
         }
     }
 
+    /// Takes the messages that arrived while an answer was awaited.
+    pub(crate) fn take_stash(&mut self) -> VecDeque<Incoming> {
+        std::mem::take(&mut self.stash)
+    }
+
+    /// Lets a message come next after those that were put back before.
+    pub(crate) fn put_back(&mut self, message: Incoming) {
+        self.stash.push_back(message);
+    }
+
     /// The next message; `None` when the connection is closed. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Incoming> {
         match self.stash.pop_front() {

@@ -15,7 +15,6 @@ use pollux_domain::id::CallId;
 use pollux_front::remote::RemoteSession;
 use pollux_front::rpc::{Incoming, RpcError};
 use pollux_host::{HistoryItem, SessionLink, SessionReport};
-use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::client::Client;
@@ -74,7 +73,7 @@ pub async fn attach(
         busy: attached.busy,
         questions: HashSet::new(),
         waiting: HashMap::new(),
-        prompts: Vec::new(),
+        unacknowledged: Vec::new(),
         ends: false,
         reopen,
         env: env.clone(),
@@ -134,14 +133,50 @@ struct Driver {
     questions: HashSet<CallId>,
     /// Operations whose requests are not answered yet.
     waiting: HashMap<u64, RequestId>,
-    /// Prompts whose turns have not begun.
-    prompts: Vec<RequestId>,
+    /// Operations that the conversation waits for.
+    unacknowledged: Vec<(RequestId, Awaited)>,
     /// The conversation has asked the session to end.
     ends: bool,
     reopen: OpenParams,
     env: Env,
     kind: String,
     events: mpsc::Sender<Arc<Event>>,
+}
+
+/// What the conversation waits for after an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    /// The end of a turn, which may have to wait for another one.
+    QueuedTurn,
+    /// The end of a turn or command that begins at once.
+    Turn,
+    /// The acknowledgement alone.
+    Answer,
+}
+
+impl Awaited {
+    fn after(op: &Op) -> Option<Self> {
+        match op {
+            Op::Prompt { .. } => Some(Self::QueuedTurn),
+            Op::Compress | Op::RunTool { .. } | Op::Propose { .. } | Op::Shell { .. } => Some(Self::Turn),
+            Op::SetModel(_)
+            | Op::Budget(_)
+            | Op::Describe
+            | Op::Rewind { .. }
+            | Op::SetTitle(_)
+            | Op::Explain { .. } => Some(Self::Answer),
+            Op::Steer { .. }
+            | Op::Withdraw { .. }
+            | Op::Cancel
+            | Op::Decide { .. }
+            | Op::SetMode(_)
+            | Op::ShellRan { .. }
+            | Op::SetTerminal(_)
+            | Op::Type { .. }
+            | Op::MoveToBackground { .. }
+            | Op::End { .. } => None,
+        }
+    }
 }
 
 /// Why events stop.
@@ -202,8 +237,8 @@ impl Driver {
                 asked = ops.recv() => {
                     let Some((id, op)) = asked else { return End::Left };
                     self.ends |= matches!(op, Op::End { .. });
-                    if let Op::Prompt { .. } = op {
-                        self.prompts.push(id.clone());
+                    if let Some(awaited) = Awaited::after(&op) {
+                        self.unacknowledged.push((id.clone(), awaited));
                     }
                     let params =
                         OpParams { session: self.session.clone(), id: Some(id.to_string()), op: op.to_json() };
@@ -252,12 +287,7 @@ impl Driver {
     /// Passes on an event; false if the conversation has left.
     async fn tell(&mut self, event: Event) -> bool {
         match &event {
-            Event::PromptAccepted { by, .. } if *by == self.front => {
-                self.busy = true;
-                if !self.prompts.is_empty() {
-                    self.prompts.remove(0);
-                }
-            }
+            Event::Acknowledged { id, .. } => self.unacknowledged.retain(|(asked, _)| asked != id),
             Event::PromptAccepted { .. }
             | Event::StepBegan { .. }
             | Event::ShellStarted { .. }
@@ -285,9 +315,25 @@ impl Driver {
     async fn attach(&mut self, client: &mut Client, after: Option<u64>) -> Result<(), RpcError> {
         let params = AttachParams { session: self.session.clone(), after, history: Some(0) };
         let attached: Attached = client.call("session/attach", &params).await?;
+        for message in client.take_stash() {
+            match &message {
+                // What came before the answer belongs to the earlier attachment; it comes again or is in the snapshot.
+                Incoming::Notification { method, .. } if method != "ended" => {}
+                Incoming::Notification { .. } => client.put_back(message),
+                _ => drop(self.take(message).await),
+            }
+        }
+        self.catch_up(attached).await;
+        Ok(())
+    }
+
+    /// Tells the conversation what it has missed.
+    async fn catch_up(&mut self, attached: Attached) {
         self.seq = attached.seq;
         self.front = FrontId::new(attached.front.as_str());
-        let Some(snapshot) = attached.snapshot else { return Ok(()) };
+        let Some(snapshot) = attached.snapshot else { return };
+        let state: Vec<Event> =
+            snapshot.state.into_iter().filter_map(|event| Event::from_json(event).ok()).collect();
         // What the conversation shows of the earlier turn is over.
         for call in std::mem::take(&mut self.questions) {
             self.tell(Event::ApprovalSettled { call, outcome: Outcome::Refuse, by: None }).await;
@@ -295,18 +341,49 @@ impl Driver {
         if self.busy && (!attached.busy || snapshot.complete) {
             self.tell(Event::TurnEnded(TurnEnd::Cancelled)).await;
         }
-        for event in snapshot.state.into_iter().filter_map(|event: Value| Event::from_json(event).ok()) {
+        self.settle_lost(&state, attached.busy).await;
+        for event in state {
             self.tell(event).await;
         }
         self.busy = attached.busy;
-        Ok(())
+    }
+
+    /// Acknowledges operations whose acknowledgements were among the lost events, so that nobody waits for them.
+    async fn settle_lost(&mut self, state: &[Event], is_busy: bool) {
+        let is_queued = |id: &RequestId| {
+            state.iter().any(|event| match event {
+                Event::QueueChanged(waiting) => waiting.iter().any(|prompt| prompt.id == *id),
+                _ => false,
+            })
+        };
+        let mut has_lost_turn = false;
+        for (id, awaited) in self.unacknowledged.clone() {
+            match awaited {
+                Awaited::QueuedTurn if is_queued(&id) => {}
+                Awaited::QueuedTurn | Awaited::Turn => {
+                    has_lost_turn = true;
+                    let (by, result) = (self.front.clone(), OpResult::Accepted);
+                    self.tell(Event::Acknowledged { id, by, result }).await;
+                }
+                Awaited::Answer => {
+                    let message = "the answer was lost because this front end did not keep up".to_owned();
+                    self.refuse(id, Refusal { code: RefusalCode::Dropped, message }).await;
+                }
+            }
+        }
+        if has_lost_turn && !is_busy {
+            let text = "The turn has ended, but its events were lost because this front end did not keep up.";
+            self.notice(Severity::Warning, text.to_owned()).await;
+            self.tell(Event::TurnEnded(TurnEnd::Cancelled)).await;
+        }
     }
 
     /// Waits for the core to come back, and opens the session in it.
     async fn reconnect(&mut self, patience: Duration) -> Option<Client> {
         let began = Instant::now();
-        let asked: HashSet<RequestId> = std::mem::take(&mut self.waiting).into_values().collect();
-        for id in asked.into_iter().chain(std::mem::take(&mut self.prompts)) {
+        let mut asked: HashSet<RequestId> = std::mem::take(&mut self.waiting).into_values().collect();
+        asked.extend(std::mem::take(&mut self.unacknowledged).into_iter().map(|(id, _)| id));
+        for id in asked {
             self.refuse(id, ended()).await;
         }
         while began.elapsed() < patience && !self.events.is_closed() {
@@ -370,4 +447,102 @@ fn refusal(error: &RpcError) -> Refusal {
     ];
     let code = all.into_iter().find(|code| Some(code.as_str()) == word).unwrap_or(RefusalCode::Failed);
     Refusal { code, message: error.message.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use pollux_domain::event::WaitingPrompt;
+
+    use super::*;
+    use crate::wire::{Report, Snapshot};
+
+    fn driver() -> (Driver, mpsc::Receiver<Arc<Event>>) {
+        let (events, told) = mpsc::channel(WAITING);
+        let driver = Driver {
+            instance: "i".to_owned(),
+            session: "s".to_owned(),
+            front: FrontId::new("tui"),
+            seq: 4,
+            busy: false,
+            questions: HashSet::new(),
+            waiting: HashMap::new(),
+            unacknowledged: Vec::new(),
+            ends: false,
+            reopen: OpenParams::default(),
+            env: Env::new(Vec::<(String, String)>::new(), "/".into()),
+            kind: "tui".to_owned(),
+            events,
+        };
+        (driver, told)
+    }
+
+    fn attached(busy: bool, state: &[Event]) -> Attached {
+        let report = Report {
+            session: "s".to_owned(),
+            cwd: "/".into(),
+            file: None,
+            provider: "gemini".to_owned(),
+            model: "m".to_owned(),
+            auth: None,
+            mode: "default".to_owned(),
+            sandbox: String::new(),
+        };
+        let state = state.iter().map(Event::to_json).collect();
+        let snapshot = Some(Snapshot { state, complete: true, ..Snapshot::default() });
+        Attached { session: "s".to_owned(), front: "tui".to_owned(), report, seq: 9_000, busy, snapshot }
+    }
+
+    fn drained(told: &mut mpsc::Receiver<Arc<Event>>) -> Vec<String> {
+        let mut seen = Vec::new();
+        while let Ok(event) = told.try_recv() {
+            match &*event {
+                Event::Acknowledged { id, result: OpResult::Accepted, .. } => {
+                    seen.push(format!("{id} accepted"))
+                }
+                Event::Acknowledged { id, .. } => seen.push(format!("{id} refused")),
+                Event::TurnEnded(_) => seen.push("turn ended".to_owned()),
+                _ => {}
+            }
+        }
+        seen
+    }
+
+    fn id(name: &str) -> RequestId {
+        RequestId::new(name)
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_an_acknowledgement_that_was_lost() {
+        for (awaited, busy, expected) in [
+            (Awaited::QueuedTurn, false, &["x accepted", "turn ended"][..]),
+            (Awaited::QueuedTurn, true, &["x accepted"]),
+            (Awaited::Turn, false, &["x accepted", "turn ended"]),
+            (Awaited::Answer, false, &["x refused"]),
+            (Awaited::Answer, true, &["x refused"]),
+        ] {
+            let (mut driver, mut told) = driver();
+            driver.unacknowledged.push((id("x"), awaited));
+            driver.catch_up(attached(busy, &[])).await;
+            assert_eq!(drained(&mut told), expected, "{awaited:?}");
+            assert_eq!((driver.seq, driver.busy, driver.unacknowledged.len()), (9_000, busy, 0));
+        }
+    }
+
+    #[tokio::test]
+    async fn prompts_that_still_wait_and_operations_that_were_acknowledged_are_left_alone() {
+        let (mut driver, mut told) = driver();
+        driver.unacknowledged = vec![(id("queued"), Awaited::QueuedTurn), (id("done"), Awaited::Answer)];
+        let (by, result) = (driver.front.clone(), OpResult::Accepted);
+        driver.tell(Event::Acknowledged { id: id("done"), by: by.clone(), result }).await;
+        assert_eq!(drained(&mut told), ["done accepted"]);
+        let waiting = WaitingPrompt { id: id("queued"), by, typed: "later".to_owned() };
+        driver.catch_up(attached(true, &[Event::QueueChanged(vec![waiting])])).await;
+        assert_eq!(drained(&mut told), [""; 0]);
+        assert_eq!(driver.unacknowledged, [(id("queued"), Awaited::QueuedTurn)]);
+        // Without a snapshot every event comes again.
+        let (mut driver, mut told) = self::driver();
+        driver.unacknowledged.push((id("x"), Awaited::QueuedTurn));
+        driver.catch_up(Attached { snapshot: None, ..attached(false, &[]) }).await;
+        assert_eq!((drained(&mut told).len(), driver.unacknowledged.len()), (0, 1));
+    }
 }

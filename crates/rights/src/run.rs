@@ -246,7 +246,7 @@ impl CommandRun {
             granted: std::mem::take(&mut self.granted),
             rerun: self.rerun,
             tripwire: Vec::new(),
-            hosts: self.rights.hosts_reached(&self.id),
+            hosts: self.rights.take_hosts(&self.id),
         }
     }
 }

@@ -415,9 +415,9 @@ impl SessionRights {
         self.state.locked().refused.insert(right);
     }
 
-    /// The hosts that a command reached through the proxy.
-    pub(crate) fn hosts_reached(&self, id: &str) -> Vec<String> {
-        self.gate.iter().flat_map(|gate| gate.journal.hosts(id)).collect()
+    /// Takes the hosts that a command reached through the proxy.
+    pub(crate) fn take_hosts(&self, id: &str) -> Vec<String> {
+        self.gate.iter().flat_map(|gate| gate.journal.take_hosts(id)).collect()
     }
 
     pub(crate) fn network_denials(&self, id: &str) -> Vec<Denial> {

@@ -43,6 +43,7 @@ mod report;
 mod seatbelt;
 #[cfg(not(target_os = "linux"))]
 mod seatbelt_level;
+pub mod signal_actions;
 #[cfg(target_os = "linux")]
 mod syscalls;
 #[cfg(target_os = "linux")]

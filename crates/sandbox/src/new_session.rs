@@ -7,6 +7,8 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal};
 
+use crate::signal_actions::restore_defaults;
+
 /// Lets the kernel end the child when the thread that starts it ends.
 #[cfg(target_os = "linux")]
 pub(crate) fn end_with_parent(command: &mut Command) {
@@ -35,7 +37,8 @@ pub fn lead_new_session(command: &mut Command) {
         }
         #[cfg(not(target_os = "linux"))]
         let _ = parent;
-        heed_signals();
+        // A script that starts this program in the background lets it ignore signals; they must end the child.
+        restore_defaults([libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM]);
         control_terminal();
         Ok(())
     };
@@ -45,17 +48,6 @@ pub fn lead_new_session(command: &mut Command) {
         command.pre_exec(prepare);
     }
     keep_standard_streams_only(command);
-}
-
-/// Restores the default action of signals, which this program ignores if a script started it in the background.
-///
-/// For use between fork and exec: allocates nothing.
-#[expect(unsafe_code, reason = "the standard library has no signals")]
-fn heed_signals() {
-    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
-        // SAFETY: takes numbers only and is safe after a fork.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
 }
 
 /// If standard input is a terminal, makes it the one that controls the new session, so that Ctrl+C and `/dev/tty` work.

@@ -15,18 +15,19 @@ mod tests;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Instant;
 
 use pollux_config::env::Env;
 use pollux_config::groups::FileFiltering;
 use pollux_domain::sync::Locked as _;
 use pollux_domain::terminal_text::one_line;
 use pollux_host::Loaded;
-use pollux_host::Offers;
+use pollux_host::{Offers, Workspace};
 use pollux_session::{logged_prompts, shell_history};
 use pollux_tui::composer::{Item, Kind, Wanted};
 
-use self::project_paths::ProjectPaths;
+use self::project_paths::{ProjectPaths, WAIT};
 
 /// Suggestions of one kind.
 const MOST: usize = 100;
@@ -36,6 +37,7 @@ const MOST_PAST: usize = 1000;
 /// Said while paths are read and none is found yet.
 const READING: &str = "Reading files…";
 const NOTHING: &str = "No file matches";
+const NOTHING_LISTED: &str = "No match in the first 200,000 paths";
 
 /// Takes completions, and a note to show below them.
 type Answer<'a> = dyn FnMut(Vec<Item>, &'static str) + 'a;
@@ -64,6 +66,8 @@ pub(crate) struct ComposerServices {
     deep: bool,
     preferred_editor: Mutex<Option<String>>,
     offers: Mutex<Offers>,
+    /// Notified when they change.
+    offered: Condvar,
     paths: Arc<ProjectPaths>,
     /// The id of the latest request; older ones are dropped.
     latest: AtomicU64,
@@ -84,6 +88,7 @@ impl ComposerServices {
             deep: !is_off("context.fileFiltering.enableRecursiveFileSearch"),
             preferred_editor: Mutex::new(preferred.map(str::to_owned)),
             offers: Mutex::default(),
+            offered: Condvar::new(),
             paths: Arc::default(),
             latest: AtomicU64::new(0),
         }
@@ -91,6 +96,7 @@ impl ComposerServices {
 
     pub(crate) fn set_offers(&self, offers: Offers) {
         *self.offers.locked() = offers;
+        self.offered.notify_all();
     }
 
     /// Sets the preferred editor.
@@ -98,13 +104,35 @@ impl ComposerServices {
         *self.preferred_editor.locked() = id.map(str::to_owned);
     }
 
+    /// The offers and the workspace, once the session is open; `None` if the request is no longer current then.
+    fn open_workspace(
+        &self,
+        is_wanted: &dyn Fn() -> bool,
+        answer: &mut Answer<'_>,
+    ) -> Option<(Offers, Arc<Workspace>)> {
+        let opened = |offers: &Offers| Some((offers.clone(), offers.workspace.clone()?));
+        if let Some(opened) = opened(&self.offers.locked()) {
+            return Some(opened);
+        }
+        answer(Vec::new(), READING);
+        let mut offers = self.offers.locked();
+        while is_wanted() {
+            if let Some(opened) = opened(&offers) {
+                return Some(opened);
+            }
+            let waited = self.offered.wait_timeout(offers, WAIT);
+            offers = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        None
+    }
+
     fn references(&self, wanted: &Wanted, answer: &mut Answer<'_>) {
-        let offers = self.offers.locked().clone();
+        let asked = Instant::now();
         let is_wanted = || self.latest.load(Ordering::Relaxed) <= wanted.id;
+        let Some((offers, workspace)) = self.open_workspace(&is_wanted, answer) else { return };
         let (before, after) = (agents(&offers, &wanted.text), resources(&offers, &wanted.text));
-        let walked =
-            offers.workspace.as_ref().map(|workspace| self.paths.refresh(workspace, &self.filtering));
-        let mut version = walked.unwrap_or_default();
+        let mut version = self.paths.refresh(&workspace, &self.filtering, None);
+        let mut is_certain = false;
         loop {
             let paths = self.paths.find(&wanted.text, (self.loose, self.deep), MOST, &is_wanted);
             let paths =
@@ -127,7 +155,17 @@ impl ComposerServices {
                         version = more;
                         break;
                     }
-                    None if items.is_empty() => return answer(items, NOTHING),
+                    // The list may be older than the path.
+                    None if items.is_empty() && is_wanted() && !is_certain => {
+                        is_certain = true;
+                        if !self.paths.is_listed_since(asked) {
+                            version = self.paths.refresh(&workspace, &self.filtering, Some(asked));
+                            break;
+                        }
+                    }
+                    None if items.is_empty() && is_wanted() => {
+                        return answer(items, if self.paths.is_cut() { NOTHING_LISTED } else { NOTHING });
+                    }
                     _ => return,
                 }
             }

@@ -160,11 +160,11 @@ impl Service {
         let sent = |task: Rc<Task>, is_duplicate, is_seen| {
             Ok(Sent { task, from, is_duplicate, is_seen, is_new: false, digest: digest.to_owned() })
         };
-        let (state, pending) = task.read(|record| (record.state, record.pending.clone()));
         if self.has_seen(&task, digest).await? {
             drop(gate);
             return sent(task, true, true);
         }
+        let (state, pending) = task.read(|record| (record.state, record.pending.clone()));
         if state.is_final() {
             let word = state.word(Dialect::Tagged);
             return Err(A2aError::new(

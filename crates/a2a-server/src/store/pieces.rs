@@ -14,6 +14,8 @@ use crate::task::pieces::{MAX_DEPTH, SessionPieces};
 const MAX_PIECE: usize = 256 * 1024;
 /// The names of more pieces are stored as a list, in pieces as well.
 const MAX_NAMES: usize = 16;
+/// The largest session that is stored or put together.
+const MAX_SESSION: usize = 1024 * 1024 * 1024;
 
 /// What a piece is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +103,9 @@ impl TaskStore {
         bytes: &[u8],
         known: &HashSet<String>,
     ) -> Result<SessionPieces, A2aError> {
+        if bytes.len() > MAX_SESSION {
+            return Err(too_large());
+        }
         let mut objects = HashSet::new();
         let (mut names, mut depth) = (Vec::new(), 0);
         self.save_pieces(task, split(bytes), known, &mut names, &mut objects).await?;
@@ -138,7 +143,7 @@ impl TaskStore {
         pieces: &SessionPieces,
     ) -> Result<(Vec<u8>, HashSet<String>), A2aError> {
         let (names, objects) = self.read_lists(task, pieces).await?;
-        Ok((self.join_pieces(task, &names).await?, objects))
+        Ok((self.join_pieces(task, &names, MAX_SESSION).await?, objects))
     }
 
     /// All objects of a session.
@@ -162,17 +167,23 @@ impl TaskStore {
         let mut names = pieces.names.clone();
         let mut objects: HashSet<String> = names.iter().cloned().collect();
         for _ in 0..pieces.depth {
-            let list = String::from_utf8(self.join_pieces(task, &names).await?).map_err(|_| damaged())?;
+            let list = self.join_pieces(task, &names, MAX_SESSION).await?;
+            let list = String::from_utf8(list).map_err(|_| damaged())?;
             names = list.lines().map(str::to_owned).collect();
             objects.extend(names.iter().cloned());
         }
         Ok((names, objects))
     }
 
-    async fn join_pieces(&self, task: &str, names: &[String]) -> Result<Vec<u8>, A2aError> {
+    /// A few names of one piece can stand for any size, so the total is limited.
+    async fn join_pieces(&self, task: &str, names: &[String], limit: usize) -> Result<Vec<u8>, A2aError> {
         let mut bytes = Vec::new();
         for name in names {
-            bytes.extend(self.load_piece(task, Folder::Session, name).await?.ok_or_else(damaged)?);
+            let piece = self.load_piece(task, Folder::Session, name).await?.ok_or_else(damaged)?;
+            if piece.len() > limit - bytes.len() {
+                return Err(too_large());
+            }
+            bytes.extend(piece);
         }
         Ok(bytes)
     }
@@ -185,6 +196,10 @@ impl TaskStore {
     ) -> Result<(), A2aError> {
         self.remove_pieces(task, Folder::Session, pieces).await
     }
+}
+
+fn too_large() -> A2aError {
+    A2aError::new(ErrorKind::Internal, "the session is larger than 1 GiB")
 }
 
 fn damaged() -> A2aError {
@@ -222,14 +237,28 @@ mod tests {
         assert!(split(all.as_bytes()).iter().all(|piece| piece.len() <= MAX_PIECE + line.len()));
     }
 
-    #[tokio::test]
-    async fn a_record_names_few_objects_however_long_the_session_is() {
-        let store = TaskStore {
+    fn store() -> TaskStore {
+        TaskStore {
             blobs: Arc::new(MemoryBlobs::new()),
             replica: "a".into(),
             is_shared: true,
             sole_owner: None,
-        };
+        }
+    }
+
+    #[tokio::test]
+    async fn one_piece_that_is_named_often_does_not_fill_the_memory() {
+        let store = store();
+        let name = store.save_piece("t", Folder::Session, &[b'x'; 100]).await.unwrap();
+        let names = vec![name; 10];
+        assert_eq!(store.join_pieces("t", &names, 1_000).await.unwrap().len(), 1_000);
+        let error = store.join_pieces("t", &names, 999).await.unwrap_err();
+        assert!(error.to_string().contains("1 GiB"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_record_names_few_objects_however_long_the_session_is() {
+        let store = store();
         let (mut known, mut depths) = (HashSet::new(), Vec::new());
         for count in [0, 20, 400, 5_000] {
             let text = lines(0..count);

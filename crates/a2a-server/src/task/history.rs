@@ -9,7 +9,7 @@ use std::rc::Rc;
 use pollux_a2a::protocol::{Dialect, Message, PartBody};
 use serde_json::{Map, Value, json};
 
-use super::kept::{MAX_PARTS, MAX_TEXT, kept, kept_part, parts_size};
+use super::kept::{MAX_PARTS, MAX_TEXT, kept, kept_part, parts_size, read_texts};
 
 /// Limits of what is kept: messages, their bytes, and digests of those that were seen.
 const MAX_HISTORY: usize = 200;
@@ -136,17 +136,17 @@ impl History {
         newest
     }
 
-    /// The next block that must be read for so many messages.
+    /// The next block that must be read for so many messages. What names say about blocks may be wrong.
     pub(crate) fn unread(&self, most: Option<usize>) -> Option<String> {
-        let (mut count, wanted) = (self.recent.len(), most.unwrap_or(MAX_HISTORY).min(MAX_HISTORY));
+        let wanted = most.unwrap_or(MAX_HISTORY).min(MAX_HISTORY);
+        let (mut count, mut bytes) = (self.recent.len(), parts_of(&self.recent));
         for block in self.chain() {
-            if count >= wanted {
+            if count >= wanted || bytes >= MAX_HISTORY_BYTES {
                 return None;
             }
-            if !self.blocks.contains_key(&block.name) {
-                return Some(block.name.clone());
-            }
-            count = count.saturating_add(block.messages);
+            let Some(read) = self.blocks.get(&block.name) else { return Some(block.name.clone()) };
+            count += read.messages.len();
+            bytes += parts_of(&read.messages);
         }
         None
     }
@@ -164,15 +164,19 @@ impl History {
 
     /// Whether messages should move into a block.
     pub(crate) fn is_long(&self) -> bool {
-        let is_large = || parts_of(&self.recent) > MAX_RECENT_BYTES;
         self.recent.len() >= KEPT + MAX_RECENT
             || self.seen.len() >= KEPT_SEEN + MAX_RECENT_SEEN
-            || self.recent.len() > KEPT && is_large()
+            || parts_of(self.movable()) > MAX_RECENT_BYTES
+    }
+
+    /// The messages that the next block takes.
+    fn movable(&self) -> &[Message] {
+        &self.recent[..self.recent.len().saturating_sub(KEPT)]
     }
 
     /// The block that messages move into. The newest one before it must have been read.
     pub(crate) fn next_block(&self) -> Block {
-        let messages = self.recent[..self.recent.len().saturating_sub(KEPT)].to_vec();
+        let messages = self.movable().to_vec();
         let moved = &self.seen[..self.seen.len().saturating_sub(KEPT_SEEN)];
         let earlier = self.newest_block().map_or(&[][..], |block| &block.seen);
         let known = earlier.len() + self.seen.len();
@@ -225,6 +229,12 @@ impl History {
         newest.into_iter().chain(before)
     }
 
+    /// As another server reads it.
+    #[cfg(test)]
+    pub(super) fn forget_blocks(&mut self) {
+        self.blocks.clear();
+    }
+
     /// Takes blocks that an earlier reading of the task has read.
     pub(super) fn keep_read(&mut self, earlier: &Self) {
         for (name, block) in &earlier.blocks {
@@ -237,20 +247,6 @@ impl History {
             };
             self.blocks.retain(|name, _| is_named(name));
         }
-    }
-
-    /// Adds what `newer` has after this history. It has seen the updates since, but not the messages of clients.
-    pub(super) fn add_newer(&mut self, newer: &Self) {
-        let is_known = |message: &Message| self.recent.iter().any(|known| is_same(known, message));
-        let Some(at) = newer.recent.iter().rposition(is_known) else {
-            // Nothing in common: all of it is newer, or this has nothing yet.
-            return newer.recent.iter().for_each(|message| self.append(message));
-        };
-        let (known, later) = newer.recent[at..].split_at(1);
-        if let Some(grown) = self.recent.iter_mut().rfind(|message| is_same(message, &known[0])) {
-            grown.clone_from(&known[0]);
-        }
-        later.iter().for_each(|message| self.append(message));
     }
 
     pub(super) fn write(&self, fields: &mut Map<String, Value>) {
@@ -268,7 +264,7 @@ impl History {
         });
         Self {
             recent: read_messages(fields.get("history")),
-            seen: read_texts(fields.get("seen")),
+            seen: read_texts(fields.get("seen")).collect(),
             older,
             blocks: HashMap::new(),
         }
@@ -296,7 +292,7 @@ impl Block {
         let before = value.get("before").and_then(Value::as_array).into_iter().flatten();
         Self {
             messages: read_messages(value.get("messages")),
-            seen: read_texts(value.get("seen")),
+            seen: read_texts(value.get("seen")).take(MAX_SEEN).collect(),
             before: before.filter_map(BlockName::read).take(MAX_HISTORY).collect(),
         }
     }
@@ -333,11 +329,6 @@ fn messages_json(messages: &[Message]) -> Value {
 
 fn read_messages(value: Option<&Value>) -> Vec<Message> {
     value.and_then(Value::as_array).into_iter().flatten().map(Message::read).collect()
-}
-
-fn read_texts(value: Option<&Value>) -> Vec<String> {
-    let list = value.and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(|text| Some(text.as_str()?.to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -479,24 +470,63 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_clients_and_of_the_agent_come_together() {
-        let agent =
-            |id: &str, text: &str| Message { role: Role::Agent, ..message(id, vec![Part::text(text)]) };
-        let user = |id: &str| message(id, vec![Part::text("question")]);
-        let mut stored = History::default();
-        for message in [user("u1"), agent("a1", "whole"), user("u2"), agent("a2", "be")] {
-            stored.append(&message);
+    fn a_long_answer_that_cannot_move_yet_makes_no_block() {
+        let mut history = History::default();
+        let large = || vec![Part::text("x".repeat(40_000))];
+        for number in 0..6 {
+            history.append(&message(&format!("m{number}"), vec![Part::text("text")]));
         }
-        // It has followed the updates only.
-        let mut follower = History::default();
-        for message in [user("u1"), agent("a1", "whole"), agent("a2", "begun"), agent("a3", "next")] {
-            follower.append(&message);
+        for number in 6..10 {
+            history.append(&message(&format!("m{number}"), large()));
         }
-        stored.add_newer(&follower);
-        assert_eq!(ids(&stored), ["u1", "a1", "u2", "a2", "a3"]);
-        assert_eq!(stored.recent[3].parts, [Part::text("begun")]);
-        let mut empty = History::default();
-        empty.add_newer(&follower);
-        assert_eq!(ids(&empty), ids(&follower));
+        assert!(parts_of(&history.recent) > MAX_RECENT_BYTES && !history.is_long());
+        for number in 10..14 {
+            history.append(&message(&format!("m{number}"), large()));
+        }
+        assert!(history.is_long());
+    }
+
+    #[test]
+    fn what_blocks_claim_to_hold_does_not_decide_how_many_are_read() {
+        let mut history = History::default();
+        add(&mut history, 0..100);
+        let claims = |messages: usize| {
+            let mut read = stored(&history);
+            read.older.as_mut().unwrap().block.messages = messages;
+            let mut count = 0;
+            while let Some(name) = read.unread(None) {
+                let mut block = Block::read(&history.blocks[&name].to_json());
+                block.before.iter_mut().for_each(|before| before.messages = messages);
+                read.add_block(name, block);
+                count += 1;
+            }
+            (count, ids(&read))
+        };
+        let all = (history.blocks.len(), names(0..100));
+        assert_eq!((claims(0), claims(usize::MAX)), (all.clone(), all));
+    }
+
+    #[test]
+    fn no_more_blocks_are_read_than_may_be_shown() {
+        let block = |before: usize| {
+            let before = (0..before).map(|number| json!([format!("b{number}"), 1, 1])).collect();
+            let messages = vec![message("m", vec![Part::text("x".repeat(MAX_HISTORY_BYTES / 2))])];
+            let seen = vec!["d".to_owned(); 10 * MAX_SEEN];
+            let json = Block { messages, seen, before: Vec::new() }.to_json();
+            let mut fields = json.as_object().unwrap().clone();
+            fields.insert("before".into(), Value::Array(before));
+            Block::read(&fields.into())
+        };
+        let block_name = BlockName { name: "newest".into(), messages: 1, bytes: 1 };
+        let older = Some(Older { block: block_name, is_cut: false });
+        let mut history = History { older, ..History::default() };
+        let mut count = 0;
+        while let Some(name) = history.unread(None) {
+            let block = block(if name == "newest" { 50 } else { 0 });
+            assert_eq!(block.seen.len(), MAX_SEEN);
+            history.add_block(name, block);
+            count += 1;
+        }
+        assert_eq!(count, 2);
     }
 }

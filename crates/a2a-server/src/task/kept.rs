@@ -72,3 +72,9 @@ pub(super) fn keep_end(text: &mut String) {
         text.drain(..start);
     }
 }
+
+/// The texts of a stored list.
+pub(super) fn read_texts(value: Option<&Value>) -> impl Iterator<Item = String> {
+    let list = value.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(|text| Some(text.as_str()?.to_owned()))
+}

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
+use super::kept::read_texts;
+
 /// More levels of lists than any session needs.
 pub(crate) const MAX_DEPTH: usize = 8;
 
@@ -65,15 +67,14 @@ impl SessionPieces {
     }
 
     pub(crate) fn read(fields: &Value) -> Self {
-        let texts = |value: Option<&Value>| {
-            let list = value.and_then(Value::as_array).into_iter().flatten();
-            list.filter_map(|name| Some(name.as_str()?.to_owned())).collect()
-        };
         let lists = fields.get("sessionLists");
         let depth = lists.and_then(|lists| lists.get("depth")).and_then(Value::as_u64).unwrap_or_default();
         match usize::try_from(depth).unwrap_or(MAX_DEPTH).min(MAX_DEPTH) {
-            0 => Self { names: texts(fields.get("sessionPieces")), ..Self::default() },
-            depth => Self { names: texts(lists.and_then(|lists| lists.get("names"))), depth, known: None },
+            0 => Self { names: read_texts(fields.get("sessionPieces")).collect(), ..Self::default() },
+            depth => {
+                let names = read_texts(lists.and_then(|lists| lists.get("names"))).collect();
+                Self { names, depth, known: None }
+            }
         }
     }
 }

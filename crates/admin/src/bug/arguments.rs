@@ -10,7 +10,7 @@ use crate::usage::UsageError;
 /// Write a file for a bug report
 ///
 /// The file, a capsule, has the versions, settings, checks and events that a report needs, and the recorded replies, with
-/// which `pollux replay` runs the session again. Texts, arguments, results and paths are replaced by stand-ins unless you
+/// which `pollux replay` runs the session again. Texts, arguments, results and paths are replaced by placeholders unless you
 /// add `--with-contents`. Nothing is sent anywhere.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -13,6 +13,10 @@ pub(super) fn private(loaded: Option<&Loaded>, env: &Env) -> Private {
     let all = loaded.map_or(env, |loaded| &loaded.env);
     for (name, value) in all.iter() {
         private.secrets_in(&format!("{name}={value}"));
+        // All of it: in a line, a value ends at a blank.
+        if is_secret_name(name) && name != "PWD" {
+            private.secret(value);
+        }
     }
     for name in ["USER", "LOGNAME", "USERNAME", "HOSTNAME"] {
         private.name(all.non_empty(name).unwrap_or_default());

@@ -45,6 +45,7 @@ const PLANTED: &[(&str, &str)] = &[
     ("variable: key", "AIzaSyA0000variable1111key2222of3333me4"),
     ("variable: password, printed bare", "correct-horse-battery"),
     ("variable: proxy, printed bare", "pr0xy-pa55word"),
+    ("variable: passphrase, printed bare", "four ordinary words, blank-separated"),
     (".env: value, printed bare", "an-innocent-value-of-mine"),
     ("settings: header of a server, printed bare", "dGhlLWhlYWRlci1vZi1hLXNlcnZlcg"),
     ("settings: variable of a server, printed bare", "a-variable-for-a-server"),
@@ -96,6 +97,7 @@ fn home() -> TestHome {
         )
         .env("GEMINI_API_KEY", planted("variable: key"))
         .env("ACME_PASSWORD", planted("variable: password, printed bare"))
+        .env("ACME_PASSPHRASE", planted("variable: passphrase, printed bare"))
         .env("HTTPS_PROXY", &format!("http://me:{}@proxy.test:1", planted("variable: proxy, printed bare")))
         .env("USER", "quentin")
         .env("TERM", "xterm-256color")
@@ -161,6 +163,7 @@ fn leaky_session(home: &TestHome) -> String {
         planted("variable: key"),
         planted("variable: password, printed bare"),
         planted("variable: proxy, printed bare"),
+        planted("variable: passphrase, printed bare"),
         planted(".env: value, printed bare"),
         planted("settings: header of a server, printed bare"),
         planted("settings: variable of a server, printed bare"),
@@ -274,7 +277,7 @@ fn a_capsule_tells_what_a_report_needs() {
     leaky_session(&home);
     let (done, text) = reported(&home, BugCommand::default());
     assert_eq!(done.out, format!("{}\n", home.project().join("capsule.json").display()));
-    assert!(done.err.contains("8 events") && done.err.contains("Read the file"), "{}", done.err);
+    assert!(done.err.contains("8 events") && done.err.contains("Review the file"), "{}", done.err);
     let capsule: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&capsule["format"], &capsule["contents"]), (&json!(1), &json!("hidden")));
     let environment = &capsule["environment"];
@@ -315,10 +318,12 @@ fn a_capsule_belongs_to_the_user_and_replaces_nothing_unasked() {
     assert_eq!(told["file"].as_str().map(Path::new), Some(file.as_path()));
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     fs::write(&file, "mine").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let refused = home.run(BugCommand::default(), "").result.unwrap_err();
     assert_eq!((refused.exit, fs::read_to_string(&file).unwrap().as_str()), (ExitKind::Input, "mine"));
     assert_eq!(home.run(BugCommand { yes: true, ..BugCommand::default() }, "").result, Ok(()));
     assert_ne!(fs::read_to_string(&file).unwrap(), "mine");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
@@ -339,11 +344,15 @@ fn contents_are_written_only_with_consent() {
 fn without_a_session_there_is_still_a_report() {
     let home = TestHome::new();
     let (done, text) = reported(&home, BugCommand::default());
-    assert!(done.err.contains("no session was found"), "{}", done.err);
+    assert!(done.err.contains("this project has no sessions"), "{}", done.err);
     let capsule: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(capsule["sessions"], json!([]));
     let named = BugCommand { session: Some("0123abcd".to_owned()), ..BugCommand::default() };
-    assert_eq!(home.run(named, "").result.unwrap_err().exit, ExitKind::Input);
+    assert_eq!(home.run(named.clone(), "").result.unwrap_err().exit, ExitKind::Input);
+    // Nobody is asked about a session that is not there.
+    let (done, screen) =
+        home.answered(BugCommand { with_contents: true, ..named }, &mut "y\n".as_bytes(), true);
+    assert!(done.result.is_err() && !screen.contains("Write it?"), "{screen}");
 }
 
 #[test]

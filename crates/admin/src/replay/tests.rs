@@ -45,7 +45,7 @@ fn replayed(capsule: &Value, json: bool) -> Captured {
 #[test]
 fn the_same_events_are_counted() {
     let done = replayed(&capsule(), false);
-    assert_eq!((done.out.as_str(), done.result), ("the same: 4 events\n", Ok(())));
+    assert_eq!((done.out.as_str(), done.result), ("no differences in 4 events\n", Ok(())));
     let done = replayed(&capsule(), true);
     let told: Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!(told, json!({"same": true, "events": 4}));

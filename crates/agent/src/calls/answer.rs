@@ -8,7 +8,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, FunctionResponse, Part};
 use pollux_domain::event::{CallOutcome, CallReport};
 use pollux_domain::id::SessionId;
-use pollux_domain::tool::{Display, LineDelta, ToolKind, ToolOutcome, ToolOutput};
+use pollux_domain::tool::{DECLINED, Display, LineDelta, ToolKind, ToolOutcome, ToolOutput};
 use pollux_domain::untrusted::sealed_result;
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ impl CallAnswer {
                     .insert("error".into(), json!("[Operation Cancelled] User cancelled tool execution."));
             }
             ToolOutcome::Refused(reason) => {
-                let text = format!("[Operation Cancelled] Reason: {reason}");
+                let text = format!("{DECLINED}{reason}");
                 response.insert("error".into(), json!(text));
             }
         }

@@ -169,7 +169,7 @@ fn hidden_contents_leave_structure_and_nothing_else() {
     // All but the call without an end, which a replay cannot repeat.
     let ended = &record.events[..8];
     assert_eq!(first_difference(ended, ended), Ok(7));
-    assert_eq!(first_difference(&plain.events, &record.events).unwrap_err().number(), 1);
+    assert_eq!(first_difference(&plain.events, &record.events).unwrap_err().number, 1);
 }
 
 fn capsule(sessions: Vec<SessionRecord>) -> Capsule {
@@ -205,9 +205,27 @@ fn what_is_no_capsule_is_refused_with_the_reason() {
     assert!(
         refused(&serde_json::to_vec(&capsule(vec![long])).unwrap()).ends_with("too many events to replay")
     );
+    // A few long lines call as often as many short ones.
+    let calls = vec![json!({"functionCall": {"name": "x"}}); MAX_EVENTS / 2 + 1];
+    let line = json!({"response": [{"candidates": [{"content": {"parts": calls}}]}]});
+    let reply = ReplayStep::Reply { line, results: Vec::new() };
+    assert_eq!(reply.calls(), MAX_EVENTS / 2 + 1);
+    let busy = |replies: usize| {
+        let replay = vec![reply.clone(); replies];
+        serde_json::to_vec(&capsule(vec![SessionRecord {
+            subagent: false,
+            omitted: 0,
+            events: Vec::new(),
+            replay,
+        }]))
+        .unwrap()
+    };
+    fs::write(&file, busy(1)).unwrap();
+    assert!(Capsule::read(&file).is_ok());
+    assert!(refused(&busy(2)).ends_with("too many events to replay"));
     let large = File::create(&file).unwrap();
     large.set_len(MAX_BYTES + 1).unwrap();
-    assert!(Capsule::read(&file).unwrap_err().to_string().contains("too large"));
+    assert!(Capsule::read(&file).unwrap_err().to_string().contains("exceeds the size limit of 32 MiB"));
     let folder_as_file = Capsule::read(folder.path()).unwrap_err().to_string();
     assert!(folder_as_file.ends_with("is not a capsule"), "{folder_as_file}");
 }

@@ -71,7 +71,7 @@ fn a_real_session_is_replayed_from_its_report() {
         assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
         let all: usize = (0..2).map(|session| events(session).len()).sum();
         let notices = (0..2).flat_map(events).filter(|event| event["kind"] == "notice").count();
-        assert_eq!(run.stdout, format!("the same: {} events\n", all - notices));
+        assert_eq!(run.stdout, format!("no differences in {} events\n", all - notices));
         assert_eq!(scene.prepare(&["replay", "capsule.json"]).run(), run);
 
         // One event is changed.

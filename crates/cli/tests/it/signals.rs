@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pollux_test_support::{Reply, reply};
+use pollux_test_support::{FakeHttp, HttpAnswer, Reply, TestHome, reply};
 use serde_json::json;
 
 use crate::scene::{Scene, binary, lines, parse, until};
@@ -98,5 +98,35 @@ fn commands_heed_signals_that_the_program_ignores() {
         assert_eq!(run.code, Some(0), "{}", run.stderr);
         let result = scene.session()["messages"][1]["toolCalls"][0]["result"].to_string();
         assert!(result.contains("heard") && !result.contains("deaf"), "{sandbox}: {result}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_signal_ends_the_wait_for_a_silent_collector() {
+    let silent = FakeHttp::start(|_| HttpAnswer::status(200).body("xx").stall_after(1));
+    for (name, number) in [("INT", 2), ("TERM", 15)] {
+        let telemetry = json!({"enabled": true, "otlpEndpoint": silent.url(), "otlpProtocol": "http"});
+        let home = TestHome::new().settings(json!({"telemetry": telemetry}));
+        let scene = Scene::with(home, [reply().text("ok")]);
+        let script = "echo $$ > pid.txt; exec \"$0\" \"$@\"";
+        let args = ["-c", script, binary().to_str().unwrap(), "-p", "x", "--skip-trust"];
+        let running = scene
+            .home
+            .command(Path::new("/bin/sh"), args)
+            .against(&scene.server)
+            .env("OTEL_EXPORTER_OTLP_TIMEOUT", "29000")
+            .env("OTEL_BSP_EXPORT_TIMEOUT", "29000")
+            .spawn();
+        running.wait_for_stdout("ok\n");
+        let status = format!("/proc/{}/status", scene.home.read("pid.txt").trim());
+        let is_caught = || {
+            let status = std::fs::read_to_string(&status).unwrap_or_default();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or_default();
+            u64::from_str_radix(caught.trim(), 16).is_ok_and(|caught| caught & (1 << (number - 1)) != 0)
+        };
+        until("the program no longer handles signals", || !is_caught());
+        running.signal(name);
+        assert_eq!(running.wait().code, None, "{name} ended it");
     }
 }

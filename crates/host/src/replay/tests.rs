@@ -202,7 +202,7 @@ async fn a_changed_event_is_found() {
         }
         let replayed = replay(&changed, 1).await.unwrap();
         let difference = first_difference(&changed.events, &replayed).unwrap_err();
-        assert_eq!(difference.number(), number);
+        assert_eq!(difference.number, number);
     }
 }
 
@@ -214,7 +214,7 @@ async fn a_changed_reply_or_result_is_found_where_it_shows() {
     };
     let found = |changed: SessionRecord| async move {
         let replayed = replay(&changed, 1).await.unwrap();
-        first_difference(&changed.events, &replayed).unwrap_err().number()
+        first_difference(&changed.events, &replayed).unwrap_err().number
     };
     let mut other_result = record.clone();
     let mut other_text = record.clone();

@@ -4,6 +4,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd as _, OwnedFd};
 
+use crate::signal_actions::restore_defaults;
+
 /// One more than the highest signal.
 const SIGNALS: i32 = 65;
 
@@ -44,10 +46,7 @@ impl AsFd for Signals {
 /// Resets all signal handlers and unblocks all signals. For use between fork and exec: allocates nothing.
 #[expect(unsafe_code, reason = "the standard library has no signal sets")]
 pub(super) fn reset() {
-    for signal in 1..SIGNALS {
-        // SAFETY: takes numbers only; the kernel refuses those that have no handler.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
+    restore_defaults(1..SIGNALS);
     let mut none = MaybeUninit::uninit();
     // SAFETY: the set is filled before it is read.
     unsafe {

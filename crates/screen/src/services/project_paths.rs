@@ -2,6 +2,7 @@
 //!
 //! The first request starts the walk and is answered repeatedly with the paths known so far until the walk ends. An
 //! outdated list is used until a new walk has ended. A list made with other folders or ignore files is dropped at once.
+//! That a path is missing is certain only after a walk that began after the request.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -21,7 +22,7 @@ const BATCH: usize = 2000;
 /// A list is outdated after this time, and after ten times the duration of its walk.
 const FRESH: Duration = Duration::from_secs(3);
 /// Time to wait for more paths before checking whether the request is still current.
-const WAIT: Duration = Duration::from_millis(100);
+pub(super) const WAIT: Duration = Duration::from_millis(100);
 /// Paths to compare before checking whether the request is still current.
 const STRIDE: usize = 8192;
 
@@ -45,8 +46,10 @@ struct Walk {
     is_under_way: bool,
     /// The folders and ignore files of the last walk, or of the one under way.
     key: String,
-    /// End and duration of the last walk.
-    last: Option<(Instant, Duration)>,
+    /// Beginning and end of the last walk.
+    last: Option<(Instant, Instant)>,
+    /// It ended before it had visited all paths.
+    is_cut: bool,
     /// Incremented with every change.
     version: u64,
 }
@@ -75,15 +78,23 @@ impl Known {
 }
 
 impl ProjectPaths {
-    /// Starts a walk unless one is running or the list is current; returns the version.
-    pub(super) fn refresh(self: &Arc<Self>, workspace: &Arc<Workspace>, filtering: &FileFiltering) -> u64 {
+    /// Starts a walk unless one is running or the list is current; returns the version. A list is not current if its
+    /// walk began before `since`.
+    pub(super) fn refresh(
+        self: &Arc<Self>,
+        workspace: &Arc<Workspace>,
+        filtering: &FileFiltering,
+        since: Option<Instant>,
+    ) -> u64 {
         let key = path_list_key(workspace, filtering);
         let mut walk = self.walk();
         if !walk.is_under_way && walk.key != key {
             *self.known.write_locked() = Known::default();
             *walk = Walk { key, version: walk.version + 1, ..Walk::default() };
         }
-        let is_fresh = walk.last.is_some_and(|(ended, took)| ended.elapsed() < FRESH.max(took * 10));
+        let is_fresh = walk.last.is_some_and(|(began, ended)| {
+            ended.elapsed() < FRESH.max((ended - began) * 10) && since.is_none_or(|since| began >= since)
+        });
         if !walk.is_under_way && !is_fresh {
             let is_first = walk.last.is_none();
             let (paths, workspace, filtering) = (Arc::clone(self), Arc::clone(workspace), filtering.clone());
@@ -91,6 +102,16 @@ impl ProjectPaths {
             walk.is_under_way = std::thread::Builder::new().name("paths".to_owned()).spawn(work).is_ok();
         }
         walk.version
+    }
+
+    /// Whether the last walk began after this.
+    pub(super) fn is_listed_since(&self, time: Instant) -> bool {
+        self.walk().last.is_some_and(|(began, _)| began >= time)
+    }
+
+    /// Whether there are more paths than are listed.
+    pub(super) fn is_cut(&self) -> bool {
+        self.walk().is_cut
     }
 
     /// Waits for a newer version; `None` if the walk has ended. Returns the same version after a while, so that the caller
@@ -151,7 +172,8 @@ impl ProjectPaths {
         }
         let mut walk = self.walk();
         walk.is_under_way = false;
-        walk.last = Some((Instant::now(), began.elapsed()));
+        walk.last = Some((began, Instant::now()));
+        walk.is_cut = count >= MOST_PATHS;
         self.changed.notify_all();
     }
 

@@ -85,6 +85,7 @@ impl Scene {
             deep: true,
             preferred_editor: Mutex::default(),
             offers: Mutex::new(offers),
+            offered: Condvar::new(),
             paths: Arc::default(),
             latest: AtomicU64::new(0),
         }
@@ -263,4 +264,34 @@ fn an_at_sign_without_a_match_says_so() {
     let wanted = Wanted { id: 1, kind: Kind::At, text: "zzzq".to_owned(), range: 0..0 };
     services.complete(&wanted, &mut |items, note| notes.push((items.len(), note)));
     assert_eq!(notes.last(), Some(&(0, "No file matches")), "{notes:?}");
+}
+
+#[test]
+fn a_path_is_sought_until_the_session_is_open_and_its_files_are_listed() {
+    let scene = Scene::new();
+    scene.file("project/src/greet.rs", "");
+    let services = scene.services();
+    let offers = std::mem::take(&mut *services.offers.locked());
+    let (notes, answers) = std::sync::mpsc::channel();
+    let wanted = Wanted { id: 1, kind: Kind::At, text: "src/greet.rs".to_owned(), range: 0..0 };
+    std::thread::scope(|scope| {
+        let services = &services;
+        scope.spawn(move || {
+            services.complete(&wanted, &mut |items, note| notes.send((items, note)).unwrap());
+        });
+        assert_eq!(answers.recv().unwrap(), (Vec::new(), READING));
+        services.set_offers(offers);
+        let (mut items, note) = answers.iter().last().unwrap();
+        assert_eq!((items.remove(0).insert.as_str(), note), ("src/greet.rs", ""));
+    });
+}
+
+#[test]
+fn a_file_that_is_newer_than_the_list_is_found() {
+    let scene = Scene::new();
+    scene.file("project/a.txt", "");
+    let services = scene.services();
+    assert_eq!(asked(&services, Kind::At, "a.txt"), ["a.txt"]);
+    scene.file("project/src/greet.rs", "");
+    assert_eq!(asked(&services, Kind::At, "greet"), ["src/greet.rs"]);
 }
