@@ -90,7 +90,7 @@ fn wire_of(request: &HttpRequest) -> Option<Wire> {
 
 fn answer(wire: Wire, request: &HttpRequest, task: &ModelTask) -> HttpAnswer {
     let body = request.json();
-    let done = results(wire, &body);
+    let done = wire.results(&body);
     let said = if !declares(&body, &task.shell.0) {
         Said::text(&judgement())
     } else if let Some(command) = task.commands.get(done) {
@@ -151,26 +151,6 @@ fn declares(body: &Value, tool: &str) -> bool {
         named(value) || nested.is_some_and(|functions| functions.iter().any(named))
     };
     body["tools"].as_array().is_some_and(|tools| tools.iter().any(declared))
-}
-
-/// How many results of calls the conversation has.
-fn results(wire: Wire, body: &Value) -> usize {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let inside = |messages: &Value, parts: &str, is_result: fn(&Value) -> bool| {
-        list(messages).iter().flat_map(|message| list(&message[parts])).filter(is_result).count()
-    };
-    match wire {
-        Wire::Gemini => inside(&body["contents"], "parts", |part| part.get("functionResponse").is_some()),
-        Wire::Messages => inside(&body["messages"], "content", |block| block["type"] == json!("tool_result")),
-        Wire::Chat => {
-            list(&body["messages"]).iter().filter(|message| message["role"] == json!("tool")).count()
-        }
-        Wire::Responses => {
-            let is_output =
-                |item: &&Value| item["type"].as_str().is_some_and(|kind| kind.ends_with("_call_output"));
-            list(&body["input"]).iter().filter(is_output).count()
-        }
-    }
 }
 
 /// What a provider compares with its cache, in the order in which it does: tools, instructions, messages. Marks that

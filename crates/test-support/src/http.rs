@@ -23,6 +23,29 @@ pub struct HttpRequest {
 }
 
 impl HttpRequest {
+    /// The next request of a connection; nothing at its end.
+    pub fn read(reader: &mut impl BufRead) -> Option<Self> {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
+        let mut words = line.split_whitespace();
+        let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let mut headers = Vec::new();
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok()?;
+            match line.trim().split_once(':') {
+                Some((name, value)) => headers.push((name.to_ascii_lowercase(), value.trim().to_owned())),
+                None => break,
+            }
+        }
+        let length = headers.iter().find(|(name, _)| name == "content-length");
+        let length = length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        Some(Self { method, path: path.to_owned(), query: query.to_owned(), headers, body })
+    }
+
     /// The first header of that name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -198,7 +221,7 @@ impl Drop for FakeHttp {
 fn serve(socket: TcpStream, handler: &Handler, log: &Mutex<Vec<HttpRequest>>, hung_up: &AtomicUsize) {
     let _ = socket.set_read_timeout(Some(Duration::from_secs(30)));
     let mut reader = BufReader::new(socket);
-    while let Some(request) = read(&mut reader) {
+    while let Some(request) = HttpRequest::read(&mut reader) {
         let answer = handler(&request);
         let is_head = request.method == "HEAD";
         let is_last = request.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
@@ -232,26 +255,4 @@ fn serve(socket: TcpStream, handler: &Handler, log: &Mutex<Vec<HttpRequest>>, hu
             return;
         }
     }
-}
-
-fn read(reader: &mut BufReader<TcpStream>) -> Option<HttpRequest> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
-    let mut words = line.split_whitespace();
-    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let mut headers = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        match line.trim().split_once(':') {
-            Some((name, value)) => headers.push((name.to_ascii_lowercase(), value.trim().to_owned())),
-            None => break,
-        }
-    }
-    let length = headers.iter().find(|(name, _)| name == "content-length");
-    let length = length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some(HttpRequest { method, path: path.to_owned(), query: query.to_owned(), headers, body })
 }

@@ -1,0 +1,242 @@
+//! What may come of a disturbed conversation.
+//!
+//! A fault that only delays or ends the bytes must not change the result. A changed byte cannot always be noticed,
+//! because the wires have no checksums: it may change as many letters, or make the reply unreadable. It may not make a
+//! short call of a long one, run a call twice, or repeat text.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pollux_test_support::{HttpRequest, Run, TestHome};
+use serde_json::Value;
+
+use crate::Case;
+use crate::conversation::{CONTENT, FILE, TEXTS};
+use crate::fault::Fault;
+use crate::line::Line;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Json,
+    StreamJson,
+}
+
+impl Format {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+            Self::StreamJson => "stream-json",
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    code: Option<i32>,
+    /// The text of each reply that was not discarded, and the error, as the format tells them.
+    said: Result<(String, Option<String>), String>,
+    stdout: String,
+    stderr: String,
+    files: BTreeMap<String, String>,
+    requests: usize,
+    /// Results of calls in the last request.
+    results: usize,
+}
+
+impl Outcome {
+    pub(crate) fn of(format: Format, run: &Run, home: &TestHome, line: &Line) -> Self {
+        let requests = line.requests();
+        let said = match format {
+            Format::Text => Ok(text(run)),
+            Format::Json => json(&run.stdout),
+            Format::StreamJson => stream(&run.stdout),
+        };
+        let mut files = BTreeMap::new();
+        collect(&home.project(), &home.project(), &mut files);
+        Self {
+            code: run.code,
+            said,
+            stdout: run.stdout.clone(),
+            stderr: run.stderr.clone(),
+            files,
+            requests: requests.len(),
+            results: requests.last().map_or(0, |last| line.wire().results(&last.json())),
+        }
+    }
+
+    /// In one word.
+    pub(crate) fn kind(&self) -> &'static str {
+        let is_same = self.files.get(FILE).is_some_and(|content| content == CONTENT)
+            && self.said.as_ref().is_ok_and(|(said, _)| *said == expected());
+        match self.code {
+            Some(0) if is_same && self.requests == 2 => "same",
+            Some(0) if is_same => "retried",
+            Some(0) => "changed",
+            Some(_) => "error",
+            None => "killed",
+        }
+    }
+}
+
+fn expected() -> String {
+    TEXTS.map(<[&str]>::concat).join("\n")
+}
+
+/// All that is wrong with an outcome.
+pub(crate) fn check(case: Case, outcome: &Outcome, line: &Line) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut unless = |holds: bool, what: String| {
+        if !holds {
+            wrong.push(what);
+        }
+    };
+    let said = match &outcome.said {
+        Ok(said) => said.clone(),
+        Err(problem) => {
+            unless(false, format!("unreadable output: {problem}"));
+            (String::new(), None)
+        }
+    };
+    let panics = ["crashed:", "panicked"].iter().any(|word| outcome.stderr.contains(word));
+    unless(!panics, "it panicked".to_owned());
+    unless(outcome.code.is_some(), "it did not end".to_owned());
+    let (text, error) = said;
+    if outcome.code == Some(0) {
+        unless(error.is_none(), format!("it succeeded with an error: {error:?}"));
+    } else {
+        unless(error.is_some_and(|error| !error.trim().is_empty()), "it failed without a message".to_owned());
+    }
+    for (name, content) in &outcome.files {
+        let is_whole = if case.fault.keeps_bytes() {
+            name == FILE && content == CONTENT
+        } else {
+            let allowed = 2 * line.touched();
+            (case.fault.is_of_events() && !has_redundancy(case))
+                || distance(content, CONTENT, allowed) <= allowed
+        };
+        unless(is_whole, format!("{name} has {content:?}"));
+    }
+    // Without ids nobody can know that a call was meant once.
+    let sent_twice = case.fault == Fault::DoubleEvent && case.wire == pollux_test_support::wires::Wire::Gemini;
+    unless(outcome.results <= 1 + usize::from(sent_twice), format!("{} calls ran", outcome.results));
+    if case.fault.keeps_bytes() {
+        unless(outcome.code == Some(0), "it failed".to_owned());
+        unless(outcome.files.len() == 1, "nothing was written".to_owned());
+        unless(text == expected(), format!("it said {text:?}"));
+        let most = if case.fault == Fault::Pause { 2 } else { 3 };
+        unless((2..=most).contains(&outcome.requests), format!("{} requests", outcome.requests));
+    } else if outcome.code == Some(0) {
+        unless(is_plausible(&text, case, line), format!("it said {text:?}"));
+    }
+    for (index, request) in line.requests().iter().enumerate() {
+        let problems = problems(case, request);
+        unless(problems.is_empty(), format!("request {index}: {}", problems.join("; ")));
+    }
+    wrong
+}
+
+/// Whether the wire sends arguments twice, so that a lost or doubled event can be noticed.
+fn has_redundancy(case: Case) -> bool {
+    use pollux_test_support::wires::Wire;
+    matches!(case.wire, Wire::Responses | Wire::Gemini)
+}
+
+fn problems(case: Case, request: &HttpRequest) -> Vec<String> {
+    case.wire.problems(&request.json())
+}
+
+/// Whether a text is the sent one up to the changed bytes. Pieces may be missing where a change hid an event.
+fn is_plausible(text: &str, case: Case, line: &Line) -> bool {
+    let allowed = 2 * line.touched();
+    if case.fault.is_of_events() {
+        // A doubled event is text that was sent twice.
+        return text.len() <= 2 * expected().len();
+    }
+    let pieces: Vec<&str> = TEXTS.concat();
+    (0_u32..1 << pieces.len()).any(|kept| {
+        let mut replies = [String::new(), String::new()];
+        for (at, piece) in pieces.iter().enumerate() {
+            if kept & (1 << at) != 0 {
+                replies[usize::from(at >= TEXTS[0].len())].push_str(piece);
+            }
+        }
+        let said = replies.into_iter().filter(|reply| !reply.is_empty()).collect::<Vec<_>>().join("\n");
+        distance(text, &said, allowed) <= allowed
+    })
+}
+
+/// How many letters have to be added, removed or replaced; more than `limit` is not counted exactly.
+fn distance(left: &str, right: &str, limit: usize) -> usize {
+    let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
+    if left.len().abs_diff(right.len()) > limit {
+        return limit + 1;
+    }
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (at, letter) in left.iter().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, other) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+/// Lines of text without those that were discarded.
+fn text(run: &Run) -> (String, Option<String>) {
+    let mut lines: Vec<&str> = Vec::new();
+    for line in run.stdout.lines() {
+        if line.starts_with("[disregard the text above: ") {
+            lines.pop();
+        } else {
+            lines.push(line);
+        }
+    }
+    let error = (run.code != Some(0)).then(|| run.stderr.clone());
+    (lines.join("\n"), error)
+}
+
+fn json(stdout: &str) -> Result<(String, Option<String>), String> {
+    let document: Value = serde_json::from_str(stdout).map_err(|error| error.to_string())?;
+    let error = document["error"]["message"].as_str().map(str::to_owned);
+    Ok((document["response"].as_str().unwrap_or_default().to_owned(), error))
+}
+
+fn stream(stdout: &str) -> Result<(String, Option<String>), String> {
+    let mut replies = vec![String::new()];
+    let mut error = None;
+    for line in stdout.lines() {
+        let event: Value = serde_json::from_str(line).map_err(|error| format!("{error}: {line}"))?;
+        let last = replies.last_mut().unwrap();
+        match event["type"].as_str().unwrap_or_default() {
+            "MESSAGE" if event["role"] == "assistant" => {
+                last.push_str(event["content"].as_str().unwrap_or_default());
+            }
+            "ERROR" if event["code"] == "STREAM_RETRY" => last.clear(),
+            "TOOL_USE" => replies.push(String::new()),
+            "RESULT" if event["status"] != "success" => {
+                error = event["error"]["message"].as_str().map(str::to_owned);
+            }
+            _ => {}
+        }
+    }
+    replies.retain(|reply| !reply.is_empty());
+    Ok((replies.join("\n"), error))
+}
+
+fn collect(root: &Path, folder: &Path, files: &mut BTreeMap<String, String>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(root, &path, files);
+        } else {
+            let name = path.strip_prefix(root).unwrap().display().to_string();
+            let bytes = std::fs::read(&path).unwrap_or_default();
+            files.insert(name, String::from_utf8_lossy(&bytes).into_owned());
+        }
+    }
+}
