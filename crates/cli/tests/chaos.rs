@@ -7,7 +7,7 @@
 //! hundredths of a second with an optimised program, so every offset can be tried.
 //!
 //! `POLLUX_CHAOS_CASES` is the number of cases for each wire and fault, or `all` for every offset; `POLLUX_CHAOS_SEED`
-//! repeats a run, `POLLUX_CHAOS_CASE` one case of it, `POLLUX_TEST_BINARY` names another program, `POLLUX_CHAOS_JOBS`
+//! repeats a run, `POLLUX_CHAOS_CASE` one case of it or those whose names begin so, `POLLUX_TEST_BINARY` names another program, `POLLUX_CHAOS_JOBS`
 //! is how many run at a time.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
@@ -27,13 +27,12 @@ mod line;
 mod oracle;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pollux_test_support::TestHome;
 use pollux_test_support::wires::Wire;
+use pollux_test_support::{TestHome, program};
 use serde_json::json;
 
 use chance::Chance;
@@ -81,22 +80,20 @@ impl Case {
         settings["tools"] = json!({"sandbox": false});
         let home = TestHome::new().settings(settings).env("GEMINI_CLI_TRUST_WORKSPACE", "true");
         let args = ["-m", self.wire.model(), "--yolo", "-o", format.name(), "-p", conversation::PROMPT];
-        let run = home.command(&binary(), args).limit(Duration::from_secs(300));
+        let run = home.command(&program(env!("CARGO_BIN_EXE_pollux")), args).limit(Duration::from_secs(300));
         let variables = self.wire.variables(&line.url(), "key-0123456789");
         let run = variables.iter().fold(run, |run, (name, value)| run.env(name, value)).run();
         let outcome = Outcome::of(format, &run, &home, &line);
         let wrong = oracle::check(self, &outcome, &line);
-        if !wrong.is_empty() {
-            eprintln!("{}: {outcome:#?}\nsent: {:?}", self.name(), String::from_utf8_lossy(&line.disturbed()));
+        if !wrong.is_empty() && variable("POLLUX_CHAOS_CASE").is_some() {
+            eprintln!(
+                "{}: {outcome:#?}\nsent: {:?}",
+                self.name(),
+                String::from_utf8_lossy(&line.disturbed())
+            );
         }
         (wrong, outcome.kind())
     }
-}
-
-/// The program under test.
-fn binary() -> PathBuf {
-    let other = std::env::var_os("POLLUX_TEST_BINARY").map(PathBuf::from);
-    other.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_pollux")))
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -122,10 +119,14 @@ fn cases(wire: Wire, fault: Fault) -> Vec<Case> {
     let case = |framing, (reply, at)| Case { wire, framing, fault, reply, at, seed };
     if variable("POLLUX_CHAOS_CASES").as_deref() == Some("all") {
         // Where the end of the connection ends the body, a cut looks like the end.
-        let framings = if fault == Fault::Cut { Framing::ALL.as_slice() } else { &[Framing::Chunked] };
-        let all = framings.iter().flat_map(|framing| {
-            places(wire, *framing, fault).into_iter().map(|place| case(*framing, place))
-        });
+        let framings = if fault == Fault::Cut {
+            &[Framing::Chunked, Framing::UntilClose][..]
+        } else {
+            &[Framing::Chunked]
+        };
+        let all = framings
+            .iter()
+            .flat_map(|framing| places(wire, *framing, fault).into_iter().map(|place| case(*framing, place)));
         return all.collect();
     }
     let count = variable("POLLUX_CHAOS_CASES").and_then(|text| text.parse().ok()).unwrap_or(4);
@@ -153,7 +154,7 @@ fn disturb(wire: Wire) {
                 places(wire, framing, fault).into_iter().map(case)
             })
         });
-        all = any.filter(|case| case.name() == *only).collect();
+        all = any.filter(|case| format!("{}:", case.name()).starts_with(&format!("{only}:"))).collect();
     }
     let jobs = variable("POLLUX_CHAOS_JOBS").and_then(|text| text.parse().ok()).unwrap_or(6);
     let next = AtomicUsize::new(0);
@@ -162,11 +163,17 @@ fn disturb(wire: Wire) {
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
-                while let Some(case) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = all.get(number) else { return };
+                    if number > 0 && number % 1000 == 0 {
+                        eprintln!("{number} of {} cases: {}", all.len(), case.name());
+                    }
                     let (wrong, kind) = case.run();
                     *counts.lock().unwrap().entry((case.fault, kind)).or_default() += 1;
                     if !wrong.is_empty() {
-                        let again = format!("POLLUX_CHAOS_SEED={} POLLUX_CHAOS_CASE={}", case.seed, case.name());
+                        let again =
+                            format!("POLLUX_CHAOS_SEED={} POLLUX_CHAOS_CASE={}", case.seed, case.name());
                         eprintln!("FAILED {again}\n  {}", wrong.join("\n  "));
                         failed.lock().unwrap().push(format!("{again}\n  {}", wrong.join("\n  ")));
                     }

@@ -99,12 +99,17 @@ fn answer(wire: Wire, request: &HttpRequest, task: &ModelTask) -> HttpAnswer {
     } else {
         Said { text: task.answer.clone(), ..Said::text("") }
     };
+    answer_with(wire, request, &said, done + 1)
+}
+
+/// A reply in the form that the request asks for: a stream, or the text in one piece. `number` makes the ids of calls.
+pub fn answer_with(wire: Wire, request: &HttpRequest, said: &Said, number: usize) -> HttpAnswer {
     let streams = match wire {
         Wire::Gemini => request.path.contains("stream"),
-        Wire::Chat | Wire::Responses | Wire::Messages => body["stream"] == json!(true),
+        Wire::Chat | Wire::Responses | Wire::Messages => request.json()["stream"] == json!(true),
     };
     if streams {
-        let events = wire.stream(&said, done + 1);
+        let events = wire.stream(said, number);
         return HttpAnswer::status(200).header("Content-Type", "text/event-stream").body(events);
     }
     HttpAnswer::json(&whole(wire, &said.text.concat()))

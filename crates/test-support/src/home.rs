@@ -211,6 +211,12 @@ impl TestRun {
     }
 }
 
+/// The program that long tests run: the one that `POLLUX_TEST_BINARY` names, such as an optimised one, or the one that
+/// was built for the test.
+pub fn program(built: &str) -> PathBuf {
+    std::env::var_os("POLLUX_TEST_BINARY").map_or_else(|| PathBuf::from(built), PathBuf::from)
+}
+
 /// Polls, because std has no wait with a limit.
 fn wait(child: &mut Child, limit: Duration) -> Option<i32> {
     let started = Instant::now();

@@ -155,9 +155,21 @@ impl FakeHttp {
         Self::start_with_url(move |_, request| handler(request))
     }
 
+    /// The same without keeping requests, for programs that run for long.
+    pub fn start_forgetful(handler: impl Fn(&HttpRequest) -> HttpAnswer + Send + Sync + 'static) -> Self {
+        Self::serve(move |_, request| handler(request), false)
+    }
+
     /// The same for answers that name the server itself; `handler` gets its address first.
     pub fn start_with_url(
         handler: impl Fn(&str, &HttpRequest) -> HttpAnswer + Send + Sync + 'static,
+    ) -> Self {
+        Self::serve(handler, true)
+    }
+
+    fn serve(
+        handler: impl Fn(&str, &HttpRequest) -> HttpAnswer + Send + Sync + 'static,
+        keeps_requests: bool,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind a loopback port");
         let address = listener.local_addr().expect("read the port");
@@ -175,7 +187,9 @@ impl FakeHttp {
                 let Ok(socket) = socket else { continue };
                 let (handler, log, ended) = (Arc::clone(&handler), Arc::clone(&log), Arc::clone(&ended));
                 // Ends with its connection.
-                std::thread::spawn(move || serve(socket, &*handler, &log, &ended));
+                std::thread::spawn(move || {
+                    serve(socket, &*handler, keeps_requests.then_some(&*log), &ended);
+                });
             }
         });
         Self { address, requests, hung_up, stopping, thread: Some(thread) }
@@ -218,14 +232,16 @@ impl Drop for FakeHttp {
     }
 }
 
-fn serve(socket: TcpStream, handler: &Handler, log: &Mutex<Vec<HttpRequest>>, hung_up: &AtomicUsize) {
+fn serve(socket: TcpStream, handler: &Handler, log: Option<&Mutex<Vec<HttpRequest>>>, hung_up: &AtomicUsize) {
     let _ = socket.set_read_timeout(Some(Duration::from_secs(30)));
     let mut reader = BufReader::new(socket);
     while let Some(request) = HttpRequest::read(&mut reader) {
         let answer = handler(&request);
         let is_head = request.method == "HEAD";
         let is_last = request.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
-        log.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        if let Some(log) = log {
+            log.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        }
         if answer.hangs_up {
             return;
         }

@@ -2,7 +2,7 @@
 //!
 //! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], [`TestHome`], an MCP server
 //! that misbehaves on demand ([`mcp`]), a terminal emulator that shows what a user sees ([`Screen`]) and its
-//! [`picture`], bar [`plot`]s, a model that speaks every wire ([`any_wire`]), a remote agent ([`a2a`]), an object
+//! [`picture`], [`plot`]s, a model that speaks every wire ([`any_wire`]), a remote agent ([`a2a`]), an object
 //! store ([`FakeBlobs`]), an editor ([`FakeCompanion`]), and a reader of exported telemetry ([`otlp`]).
 //! Does not own: any production code; this crate is only a dev-dependency.
 //! Start at [`FakeGemini::start`] and [`reply`].
@@ -38,7 +38,7 @@ pub use gemini::reply::{Reply, reply};
 pub use gemini::request::Request;
 pub use gemini::{Exhausted, FakeGemini};
 pub use home::running::Running;
-pub use home::{Run, TestHome, TestRun};
+pub use home::{Run, TestHome, TestRun, program};
 pub use http::{FakeHttp, HttpAnswer, HttpRequest};
 pub use messages::{FakeMessages, MessagesReply, MessagesRequest, extends, validate_messages};
 pub use responses::{FakeResponses, ResponsesReply, responses_reply, validate_responses_request};

@@ -48,7 +48,13 @@ impl Said {
 
     /// A reply with one call.
     pub fn call(name: &str, args: Value) -> Self {
-        Self { text: Vec::new(), calls: vec![(name.to_owned(), args)], reasoning: None, pieces: 1, answer: None }
+        Self {
+            text: Vec::new(),
+            calls: vec![(name.to_owned(), args)],
+            reasoning: None,
+            pieces: 1,
+            answer: None,
+        }
     }
 
     /// Another call.
@@ -165,7 +171,9 @@ impl Wire {
         };
         match self {
             Self::Gemini => inside(&body["contents"], "parts", |part| part.get("functionResponse").is_some()),
-            Self::Messages => inside(&body["messages"], "content", |block| block["type"] == json!("tool_result")),
+            Self::Messages => {
+                inside(&body["messages"], "content", |block| block["type"] == json!("tool_result"))
+            }
             Self::Chat => {
                 list(&body["messages"]).iter().filter(|message| message["role"] == json!("tool")).count()
             }

@@ -9,7 +9,8 @@ pub(crate) const FILE: &str = "note.txt";
 pub(crate) const CONTENT: &str =
     "1 alpha beta gamma\n2 \"delta\" epsilon\tzeta\n3 \\eta thêta iota\n4 kappa lambda mu\n5 the end\n";
 /// The pieces of the text of each reply.
-pub(crate) const TEXTS: [&[&str]; 2] = [&["I am going ", "to write ", "the note."], &["Every word ", "is written."]];
+pub(crate) const TEXTS: [&[&str]; 2] =
+    [&["I am going ", "to write ", "the note."], &["Every word ", "is written."]];
 
 /// How the end of a body is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

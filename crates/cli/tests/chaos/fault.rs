@@ -7,7 +7,7 @@ use crate::chance::Chance;
 use crate::conversation::{clean, events, framed};
 
 /// The longest span that is doubled or moved.
-const SPAN: usize = 12;
+const SPAN: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
@@ -45,16 +45,16 @@ pub(crate) enum Then {
 
 impl Fault {
     pub(crate) const ALL: [Self; 10] = [
-        Self::Cut,
-        Self::Reset,
-        Self::Pause,
-        Self::Silence,
-        Self::Corrupt,
-        Self::Drop,
-        Self::Double,
-        Self::Swap,
         Self::DoubleEvent,
         Self::SwapEvents,
+        Self::Cut,
+        Self::Drop,
+        Self::Corrupt,
+        Self::Double,
+        Self::Swap,
+        Self::Reset,
+        Self::Silence,
+        Self::Pause,
     ];
 
     /// Whether the client gets only bytes of the server, in their order; then the result must be the same.

@@ -38,7 +38,6 @@ pub(crate) struct Outcome {
     code: Option<i32>,
     /// The text of each reply that was not discarded, and the error, as the format tells them.
     said: Result<(String, Option<String>), String>,
-    stdout: String,
     stderr: String,
     files: BTreeMap<String, String>,
     requests: usize,
@@ -59,7 +58,6 @@ impl Outcome {
         Self {
             code: run.code,
             said,
-            stdout: run.stdout.clone(),
             stderr: run.stderr.clone(),
             files,
             requests: requests.len(),
@@ -120,7 +118,8 @@ pub(crate) fn check(case: Case, outcome: &Outcome, line: &Line) -> Vec<String> {
         unless(is_whole, format!("{name} has {content:?}"));
     }
     // Without ids nobody can know that a call was meant once.
-    let sent_twice = case.fault == Fault::DoubleEvent && case.wire == pollux_test_support::wires::Wire::Gemini;
+    let sent_twice =
+        case.fault == Fault::DoubleEvent && case.wire == pollux_test_support::wires::Wire::Gemini;
     unless(outcome.results <= 1 + usize::from(sent_twice), format!("{} calls ran", outcome.results));
     if case.fault.keeps_bytes() {
         unless(outcome.code == Some(0), "it failed".to_owned());
@@ -202,7 +201,9 @@ fn text(run: &Run) -> (String, Option<String>) {
 
 fn json(stdout: &str) -> Result<(String, Option<String>), String> {
     let document: Value = serde_json::from_str(stdout).map_err(|error| error.to_string())?;
-    let error = document["error"]["message"].as_str().map(str::to_owned);
+    // A call that failed is told there, too, but does not make the run fail.
+    let error = Some(&document["error"]).filter(|error| error["type"] != "TOOL_ERROR");
+    let error = error.and_then(|error| error["message"].as_str()).map(str::to_owned);
     Ok((document["response"].as_str().unwrap_or_default().to_owned(), error))
 }
 
