@@ -3,8 +3,8 @@
 //! Half a call never runs, and discarded text is never final.
 //!
 //! A case is a wire, a framing, a fault and a place in the bytes that the server sends. Every case is a process of its
-//! own: only then exit codes, messages, files and the end of the program are those that a user gets. A run takes a few
-//! hundredths of a second with an optimised program, so every offset can be tried.
+//! own: only then exit codes, messages, files and the end of the program are those that a user gets. This is a sample;
+//! the client alone is tried at every offset by `cargo test -p pollux-model --test it chaos::`.
 //!
 //! `POLLUX_CHAOS_CASES` is the number of cases for each wire and fault, or `all` for every offset; `POLLUX_CHAOS_SEED`
 //! repeats a run, `POLLUX_CHAOS_CASE` one case of it or those whose names begin so, `POLLUX_TEST_BINARY` names another program, `POLLUX_CHAOS_JOBS`
@@ -14,15 +14,6 @@
 #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
 #![allow(clippy::print_stderr, reason = "a long run reports to a person")]
 
-#[path = "it/crash/chance.rs"]
-#[expect(dead_code, reason = "walks need more of it")]
-mod chance;
-#[path = "chaos/conversation.rs"]
-mod conversation;
-#[path = "chaos/fault.rs"]
-mod fault;
-#[path = "chaos/line.rs"]
-mod line;
 #[path = "chaos/oracle.rs"]
 mod oracle;
 
@@ -31,69 +22,34 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pollux_test_support::bad_line::{Case, Fault, Framing, Line, PROMPT};
+use pollux_test_support::chance::Chance;
 use pollux_test_support::wires::Wire;
 use pollux_test_support::{TestHome, program};
 use serde_json::json;
 
-use chance::Chance;
-use conversation::{Framing, clean};
-use fault::Fault;
-use line::Line;
 use oracle::{Format, Outcome};
 
-/// Where and how one run is disturbed.
-#[derive(Debug, Clone, Copy)]
-struct Case {
-    wire: Wire,
-    framing: Framing,
-    fault: Fault,
-    /// The reply that is disturbed, from 0.
-    reply: usize,
-    /// The byte of the reply, or for faults of whole events the event.
-    at: usize,
-    seed: u64,
-}
-
-impl Case {
-    fn name(self) -> String {
-        let Self { wire, framing, fault, reply, at, .. } = self;
-        format!("{}:{framing:?}:{fault:?}:{reply}:{at}", wire.name())
+/// Runs the program; what is wrong with the outcome, and what kind of outcome it is.
+fn run(case: Case) -> (Vec<String>, &'static str) {
+    let format = *case.chance().pick(&[Format::Text, Format::Json, Format::StreamJson]);
+    let line = Line::start(case);
+    let mut settings = case.wire.settings(&line.url());
+    if case.fault == Fault::Silence {
+        settings["providers"]["lab"]["timeouts"] = json!({"firstByteMs": 1500, "stallMs": 1500});
     }
-
-    /// Choices inside the case depend on nothing but the seed and its name.
-    fn chance(self) -> Chance {
-        let mixed = self.name().bytes().fold(self.seed, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(23)
-        });
-        Chance::new(mixed)
+    settings["tools"] = json!({"sandbox": false});
+    let home = TestHome::new().settings(settings).env("GEMINI_CLI_TRUST_WORKSPACE", "true");
+    let args = ["-m", case.wire.model(), "--yolo", "-o", format.name(), "-p", PROMPT];
+    let run = home.command(&program(env!("CARGO_BIN_EXE_pollux")), args).limit(Duration::from_secs(300));
+    let variables = case.wire.variables(&line.url(), "key-0123456789");
+    let run = variables.iter().fold(run, |run, (name, value)| run.env(name, value)).run();
+    let outcome = Outcome::of(case, format, &run, &home, &line);
+    let wrong = oracle::check(case, &outcome, &line);
+    if !wrong.is_empty() && variable("POLLUX_CHAOS_CASE").is_some() {
+        eprintln!("{}: {outcome:#?}\nsent: {:?}", case.name(), String::from_utf8_lossy(&line.disturbed()));
     }
-
-    /// Runs the program; what is wrong with the outcome, and what kind of outcome it is.
-    fn run(self) -> (Vec<String>, &'static str) {
-        let mut chance = self.chance();
-        let format = *chance.pick(&[Format::Text, Format::Json, Format::StreamJson]);
-        let line = Line::start(self, &mut chance);
-        let mut settings = self.wire.settings(&line.url());
-        if self.fault == Fault::Silence {
-            settings["providers"]["lab"]["timeouts"] = json!({"firstByteMs": 1500, "stallMs": 1500});
-        }
-        settings["tools"] = json!({"sandbox": false});
-        let home = TestHome::new().settings(settings).env("GEMINI_CLI_TRUST_WORKSPACE", "true");
-        let args = ["-m", self.wire.model(), "--yolo", "-o", format.name(), "-p", conversation::PROMPT];
-        let run = home.command(&program(env!("CARGO_BIN_EXE_pollux")), args).limit(Duration::from_secs(300));
-        let variables = self.wire.variables(&line.url(), "key-0123456789");
-        let run = variables.iter().fold(run, |run, (name, value)| run.env(name, value)).run();
-        let outcome = Outcome::of(format, &run, &home, &line);
-        let wrong = oracle::check(self, &outcome, &line);
-        if !wrong.is_empty() && variable("POLLUX_CHAOS_CASE").is_some() {
-            eprintln!(
-                "{}: {outcome:#?}\nsent: {:?}",
-                self.name(),
-                String::from_utf8_lossy(&line.disturbed())
-            );
-        }
-        (wrong, outcome.kind())
-    }
+    (wrong, outcome.kind())
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -104,36 +60,22 @@ fn seed() -> u64 {
     variable("POLLUX_CHAOS_SEED").and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
-/// Every place of a fault on a wire.
-fn places(wire: Wire, framing: Framing, fault: Fault) -> Vec<(usize, usize)> {
-    let count = |reply| match fault.is_of_events() {
-        true => conversation::events(wire, reply, 0).len(),
-        false => clean(wire, framing, reply, 0).len(),
-    };
-    (0..2).flat_map(|reply| (0..count(reply)).map(move |at| (reply, at))).collect()
-}
-
 /// The cases of one fault: all, or some by chance.
 fn cases(wire: Wire, fault: Fault) -> Vec<Case> {
     let seed = seed();
-    let case = |framing, (reply, at)| Case { wire, framing, fault, reply, at, seed };
     if variable("POLLUX_CHAOS_CASES").as_deref() == Some("all") {
-        // Where the end of the connection ends the body, a cut looks like the end.
-        let framings = if fault == Fault::Cut {
-            &[Framing::Chunked, Framing::UntilClose][..]
-        } else {
-            &[Framing::Chunked]
-        };
-        let all = framings
-            .iter()
-            .flat_map(|framing| places(wire, *framing, fault).into_iter().map(|place| case(*framing, place)));
-        return all.collect();
+        let mut all = Case::all(wire, Framing::Chunked, fault, seed);
+        if fault == Fault::Cut {
+            // Where the end of the connection ends the body, a cut looks like the end.
+            all.extend(Case::all(wire, Framing::UntilClose, fault, seed));
+        }
+        return all;
     }
-    let count = variable("POLLUX_CHAOS_CASES").and_then(|text| text.parse().ok()).unwrap_or(4);
+    let count = variable("POLLUX_CHAOS_CASES").and_then(|text| text.parse().ok()).unwrap_or(2);
     let mut chance = Chance::new(seed ^ ((wire as u64) << 40) ^ ((fault as u64) << 48));
     let mut pick = |_| {
         let framing = *chance.pick(&Framing::ALL);
-        case(framing, *chance.pick(&places(wire, framing, fault)))
+        *chance.pick(&Case::all(wire, framing, fault, seed))
     };
     (0..count).map(&mut pick).collect()
 }
@@ -147,12 +89,8 @@ fn disturb(wire: Wire) {
         .flat_map(|fault| cases(wire, fault))
         .collect();
     if let Some(only) = &only {
-        let framings = Framing::ALL.into_iter();
-        let any = framings.flat_map(|framing| {
-            Fault::ALL.into_iter().flat_map(move |fault| {
-                let case = move |(reply, at)| Case { wire, framing, fault, reply, at, seed: seed() };
-                places(wire, framing, fault).into_iter().map(case)
-            })
+        let any = Framing::ALL.into_iter().flat_map(|framing| {
+            Fault::ALL.into_iter().flat_map(move |fault| Case::all(wire, framing, fault, seed()))
         });
         all = any.filter(|case| format!("{}:", case.name()).starts_with(&format!("{only}:"))).collect();
     }
@@ -169,7 +107,7 @@ fn disturb(wire: Wire) {
                     if number > 0 && number % 1000 == 0 {
                         eprintln!("{number} of {} cases: {}", all.len(), case.name());
                     }
-                    let (wrong, kind) = case.run();
+                    let (wrong, kind) = run(*case);
                     *counts.lock().unwrap().entry((case.fault, kind)).or_default() += 1;
                     if !wrong.is_empty() {
                         let again =

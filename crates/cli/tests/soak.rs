@@ -9,9 +9,6 @@
 #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
 #![allow(clippy::print_stderr, reason = "a long run reports to a person")]
 
-#[path = "it/crash/chance.rs"]
-#[expect(dead_code, reason = "walks need more of it")]
-mod chance;
 #[path = "soak/day.rs"]
 mod day;
 #[path = "soak/front.rs"]
@@ -23,9 +20,9 @@ mod samples;
 
 use std::time::Instant;
 
+use pollux_test_support::chance::Chance;
 use pollux_test_support::mcp::serve_if_asked;
 
-use chance::Chance;
 use day::{Deed, home};
 use front::{Front, Pipes, Window};
 use samples::Samples;

@@ -4,8 +4,6 @@
 //! here are situations that are worth a name. How long the walk is comes from the environment:
 //! `POLLUX_CRASH_SEQUENCES` (30), and `POLLUX_CRASH_SEED`, which a failure names so that it can be repeated.
 
-#[path = "crash/chance.rs"]
-mod chance;
 #[path = "crash/crowd.rs"]
 mod crowd;
 #[path = "crash/fixtures.rs"]
@@ -26,7 +24,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use pollux_test_support::{Reply, reply};
+use pollux_test_support::{Reply, chance, reply};
 use serde_json::{Value, json};
 
 use crate::scene::{Scene, until};

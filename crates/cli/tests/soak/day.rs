@@ -1,11 +1,10 @@
 //! What happens in the course of a day.
 
 use pollux_test_support::TestHome;
+use pollux_test_support::chance::Chance;
 use pollux_test_support::mcp::server_entry;
 use pollux_test_support::wires::Wire;
 use serde_json::json;
-
-use crate::chance::Chance;
 
 pub(crate) const WIRE: Wire = Wire::Chat;
 const SCOUT: &str = "---\nname: scout\ndescription: looks around\ntools: [read_file, glob]\nmax_turns: 3\n---\n\
@@ -36,6 +35,7 @@ pub(crate) enum Deed {
 }
 
 impl Deed {
+    pub(crate) const COUNT: usize = Self::ALL.len();
     const ALL: [Self; 12] = [
         Self::Talk,
         Self::Read,

@@ -6,10 +6,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pollux_test_support::chance::Chance;
 use pollux_test_support::{Screen, TestHome, program};
 use serde_json::{Value, json};
 
-use crate::chance::Chance;
 use crate::day::{Deed, WIRE, answer};
 
 /// How long a turn may take on a busy machine.

@@ -13,6 +13,9 @@ use crate::day::Deed;
 /// Days that are long enough for their memory and latency to mean something.
 const LONG_DAY: usize = 1000;
 
+/// The least number of samples that are compared.
+const SHORTEST: usize = 8;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Measure {
     /// Resident memory in MiB.
@@ -104,11 +107,13 @@ impl Samples {
         }
     }
 
-    /// The second tenth of the day and the last.
+    /// The second tenth of the day and the last. On a short day they are longer, and the first comes after everything
+    /// has happened once.
     fn tenths(&self, measure: Measure) -> (&[f64], &[f64]) {
         let all = self.values.get(&measure).map_or(&[][..], Vec::as_slice);
-        let tenth = (all.len() / 10).max(1);
-        (&all[tenth..2 * tenth], &all[all.len() - tenth..])
+        let tenth = (all.len() / 10).max(SHORTEST).min(all.len());
+        let begin = tenth.max(Deed::COUNT / self.every).min(all.len() - tenth);
+        (&all[begin..begin + tenth], &all[all.len() - tenth..])
     }
 
     /// What grew.

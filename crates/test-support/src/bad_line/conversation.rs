@@ -1,20 +1,21 @@
 //! The conversation that is disturbed, and its bytes.
 
-use pollux_test_support::wires::{Said, Wire};
+use crate::wires::{Said, Wire};
 use serde_json::json;
 
-pub(crate) const PROMPT: &str = "Write the note.";
-pub(crate) const FILE: &str = "note.txt";
+/// What the user asks for.
+pub const PROMPT: &str = "Write the note.";
+/// The file that the call writes.
+pub const FILE: &str = "note.txt";
 /// Long enough that half of it is no small difference, with letters that JSON escapes.
-pub(crate) const CONTENT: &str =
+pub const CONTENT: &str =
     "1 alpha beta gamma\n2 \"delta\" epsilon\tzeta\n3 \\eta thêta iota\n4 kappa lambda mu\n5 the end\n";
 /// The pieces of the text of each reply.
-pub(crate) const TEXTS: [&[&str]; 2] =
-    [&["I am going ", "to write ", "the note."], &["Every word ", "is written."]];
+pub const TEXTS: [&[&str]; 2] = [&["I am going ", "to write ", "the note."], &["Every word ", "is written."]];
 
 /// How the end of a body is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub enum Framing {
     /// One chunk for each event, as servers do.
     Chunked,
     Length,
@@ -23,11 +24,11 @@ pub(crate) enum Framing {
 }
 
 impl Framing {
-    pub(crate) const ALL: [Self; 3] = [Self::Chunked, Self::Length, Self::UntilClose];
+    pub const ALL: [Self; 3] = [Self::Chunked, Self::Length, Self::UntilClose];
 }
 
 /// The events of a reply. Each attempt has ids of its own.
-pub(crate) fn events(wire: Wire, reply: usize, attempt: usize) -> Vec<Vec<u8>> {
+pub(super) fn events(wire: Wire, reply: usize, attempt: usize) -> Vec<Vec<u8>> {
     let text = TEXTS[reply].iter().map(|piece| (*piece).to_owned()).collect();
     let calls = match reply {
         0 => vec![("write_file".to_owned(), json!({"file_path": FILE, "content": CONTENT}))],
@@ -40,7 +41,7 @@ pub(crate) fn events(wire: Wire, reply: usize, attempt: usize) -> Vec<Vec<u8>> {
 }
 
 /// A whole answer in a framing.
-pub(crate) fn framed(framing: Framing, events: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn framed(framing: Framing, events: &[Vec<u8>]) -> Vec<u8> {
     let body = events.concat();
     let mut head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n".to_owned();
     match framing {
@@ -63,6 +64,6 @@ pub(crate) fn framed(framing: Framing, events: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// An answer that nothing disturbs.
-pub(crate) fn clean(wire: Wire, framing: Framing, reply: usize, attempt: usize) -> Vec<u8> {
+pub(super) fn clean(wire: Wire, framing: Framing, reply: usize, attempt: usize) -> Vec<u8> {
     framed(framing, &events(wire, reply, attempt))
 }

@@ -1,16 +1,15 @@
 //! What a line does to bytes.
 
-use pollux_test_support::wires::Wire;
-
-use crate::Case;
-use crate::chance::Chance;
-use crate::conversation::{clean, events, framed};
+use super::Case;
+use super::conversation::{clean, events, framed};
+use crate::wires::Wire;
 
 /// The longest span that is doubled or moved.
 const SPAN: usize = 8;
 
+/// What goes wrong on the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// The connection is closed.
     Cut,
     Reset,
@@ -29,14 +28,14 @@ pub(crate) enum Fault {
 }
 
 /// What is sent instead.
-pub(crate) struct Disturbed {
-    pub(crate) first: Vec<u8>,
-    pub(crate) then: Then,
+pub(super) struct Disturbed {
+    pub(super) first: Vec<u8>,
+    pub(super) then: Then,
     /// How many bytes are not what they were.
-    pub(crate) touched: usize,
+    pub(super) touched: usize,
 }
 
-pub(crate) enum Then {
+pub(super) enum Then {
     Close,
     Reset,
     Pause(Vec<u8>),
@@ -44,7 +43,7 @@ pub(crate) enum Then {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 10] = [
+    pub const ALL: [Self; 10] = [
         Self::DoubleEvent,
         Self::SwapEvents,
         Self::Cut,
@@ -58,22 +57,24 @@ impl Fault {
     ];
 
     /// Whether the client gets only bytes of the server, in their order; then the result must be the same.
-    pub(crate) fn keeps_bytes(self) -> bool {
+    pub fn keeps_bytes(self) -> bool {
         matches!(self, Self::Cut | Self::Reset | Self::Pause | Self::Silence)
     }
 
-    pub(crate) fn is_of_events(self) -> bool {
+    /// Whether it is about whole events.
+    pub fn is_of_events(self) -> bool {
         matches!(self, Self::DoubleEvent | Self::SwapEvents)
     }
 
     /// Only the limits of configured providers can be set, and a minute of silence is too long for a test.
-    pub(crate) fn applies_to(self, wire: Wire) -> bool {
+    pub fn applies_to(self, wire: Wire) -> bool {
         self != Self::Silence || wire != Wire::Gemini
     }
 }
 
 /// The bytes of the disturbed reply.
-pub(crate) fn disturb(case: Case, chance: &mut Chance) -> Disturbed {
+pub(super) fn disturb(case: Case) -> Disturbed {
+    let chance = &mut case.chance();
     let Case { wire, framing, fault, reply, at, .. } = case;
     let mut bytes = clean(wire, framing, reply, 0);
     let close = |first: Vec<u8>, touched| Disturbed { first, then: Then::Close, touched };
