@@ -12,8 +12,6 @@
 #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
 #![allow(clippy::print_stdout, reason = "a long run reports to a person")]
 
-#[path = "crash/chance.rs"]
-mod chance;
 #[path = "crash/crowd.rs"]
 mod crowd;
 #[path = "crash/fixtures.rs"]

@@ -8,9 +8,6 @@
 #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
 #![allow(clippy::print_stderr, reason = "a long run reports to a person")]
 
-#[path = "crash/chance.rs"]
-#[expect(dead_code, reason = "walks need more of it")]
-mod chance;
 #[path = "power/checks.rs"]
 mod checks;
 #[path = "power/disk.rs"]
@@ -23,10 +20,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use pollux_test_support::chance::Chance;
 use pollux_test_support::{TestHome, TestRun};
 use serde_json::{Value, json};
 
-use chance::Chance;
 use checks::{Disks, Kind, Past, check, kind};
 use disk::{Disk, Failure, Image};
 

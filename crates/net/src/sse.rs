@@ -135,6 +135,9 @@ impl Records {
 
     /// The stream has ended: gives what is left, unless an event was under way.
     pub fn finish(&mut self) -> Result<Option<Record>, SseError> {
+        if begins_field(&self.line) {
+            return Err(SseError::Incomplete);
+        }
         let last = if self.line.is_empty() { None } else { self.end_line() };
         if self.record.data.is_some() {
             return Err(SseError::Incomplete);
@@ -166,6 +169,12 @@ impl Records {
         let record = std::mem::take(&mut self.record);
         (record.has_fields() || !record.stray.trim_ascii().is_empty()).then_some(record)
     }
+}
+
+/// Whether a line may be a field that was cut off in its name.
+fn begins_field(line: &[u8]) -> bool {
+    let line = line.strip_prefix(BOM).unwrap_or(line);
+    !line.is_empty() && ["data", "event", "id", "retry"].iter().any(|name| name.as_bytes().starts_with(line))
 }
 
 /// As [`Records`], for streams of which only the data matters.
@@ -286,7 +295,8 @@ mod tests {
 
     #[test]
     fn an_event_that_was_not_ended_is_an_error_after_the_whole_ones() {
-        for text in ["data: 1\n\ndata: {\"a\"", "data: 1\n\ndata: 2\n", "data: 1\n\ndata: 2"] {
+        let cut = ["data: {\"a\"", "data: 2\n", "data: 2", "d", "data", "eve", "event: x\nda"];
+        for text in cut.map(|cut| format!("data: 1\n\n{cut}")) {
             assert_eq!(parse([text.as_bytes()]), (vec![data("1")], Some(SseError::Incomplete)), "{text:?}");
         }
         assert_eq!(parse([b"data: 1\n\n: bye".as_slice()]), (vec![data("1")], None));

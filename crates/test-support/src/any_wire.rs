@@ -90,7 +90,7 @@ fn wire_of(request: &HttpRequest) -> Option<Wire> {
 
 fn answer(wire: Wire, request: &HttpRequest, task: &ModelTask) -> HttpAnswer {
     let body = request.json();
-    let done = results(wire, &body);
+    let done = wire.results(&body);
     let said = if !declares(&body, &task.shell.0) {
         Said::text(&judgement())
     } else if let Some(command) = task.commands.get(done) {
@@ -99,12 +99,17 @@ fn answer(wire: Wire, request: &HttpRequest, task: &ModelTask) -> HttpAnswer {
     } else {
         Said { text: task.answer.clone(), ..Said::text("") }
     };
+    answer_with(wire, request, &said, done + 1)
+}
+
+/// A reply in the form that the request asks for: a stream, or the text in one piece. `number` makes the ids of calls.
+pub fn answer_with(wire: Wire, request: &HttpRequest, said: &Said, number: usize) -> HttpAnswer {
     let streams = match wire {
         Wire::Gemini => request.path.contains("stream"),
-        Wire::Chat | Wire::Responses | Wire::Messages => body["stream"] == json!(true),
+        Wire::Chat | Wire::Responses | Wire::Messages => request.json()["stream"] == json!(true),
     };
     if streams {
-        let events = wire.stream(&said, done + 1);
+        let events = wire.stream(said, number);
         return HttpAnswer::status(200).header("Content-Type", "text/event-stream").body(events);
     }
     HttpAnswer::json(&whole(wire, &said.text.concat()))
@@ -151,26 +156,6 @@ fn declares(body: &Value, tool: &str) -> bool {
         named(value) || nested.is_some_and(|functions| functions.iter().any(named))
     };
     body["tools"].as_array().is_some_and(|tools| tools.iter().any(declared))
-}
-
-/// How many results of calls the conversation has.
-fn results(wire: Wire, body: &Value) -> usize {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let inside = |messages: &Value, parts: &str, is_result: fn(&Value) -> bool| {
-        list(messages).iter().flat_map(|message| list(&message[parts])).filter(is_result).count()
-    };
-    match wire {
-        Wire::Gemini => inside(&body["contents"], "parts", |part| part.get("functionResponse").is_some()),
-        Wire::Messages => inside(&body["messages"], "content", |block| block["type"] == json!("tool_result")),
-        Wire::Chat => {
-            list(&body["messages"]).iter().filter(|message| message["role"] == json!("tool")).count()
-        }
-        Wire::Responses => {
-            let is_output =
-                |item: &&Value| item["type"].as_str().is_some_and(|kind| kind.ends_with("_call_output"));
-            list(&body["input"]).iter().filter(is_output).count()
-        }
-    }
 }
 
 /// What a provider compares with its cache, in the order in which it does: tools, instructions, messages. Marks that

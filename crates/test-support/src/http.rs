@@ -23,6 +23,29 @@ pub struct HttpRequest {
 }
 
 impl HttpRequest {
+    /// The next request of a connection; nothing at its end.
+    pub fn read(reader: &mut impl BufRead) -> Option<Self> {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
+        let mut words = line.split_whitespace();
+        let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let mut headers = Vec::new();
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok()?;
+            match line.trim().split_once(':') {
+                Some((name, value)) => headers.push((name.to_ascii_lowercase(), value.trim().to_owned())),
+                None => break,
+            }
+        }
+        let length = headers.iter().find(|(name, _)| name == "content-length");
+        let length = length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        Some(Self { method, path: path.to_owned(), query: query.to_owned(), headers, body })
+    }
+
     /// The first header of that name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -132,9 +155,21 @@ impl FakeHttp {
         Self::start_with_url(move |_, request| handler(request))
     }
 
+    /// The same without keeping requests, for programs that run for long.
+    pub fn start_forgetful(handler: impl Fn(&HttpRequest) -> HttpAnswer + Send + Sync + 'static) -> Self {
+        Self::serve(move |_, request| handler(request), false)
+    }
+
     /// The same for answers that name the server itself; `handler` gets its address first.
     pub fn start_with_url(
         handler: impl Fn(&str, &HttpRequest) -> HttpAnswer + Send + Sync + 'static,
+    ) -> Self {
+        Self::serve(handler, true)
+    }
+
+    fn serve(
+        handler: impl Fn(&str, &HttpRequest) -> HttpAnswer + Send + Sync + 'static,
+        keeps_requests: bool,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind a loopback port");
         let address = listener.local_addr().expect("read the port");
@@ -152,7 +187,9 @@ impl FakeHttp {
                 let Ok(socket) = socket else { continue };
                 let (handler, log, ended) = (Arc::clone(&handler), Arc::clone(&log), Arc::clone(&ended));
                 // Ends with its connection.
-                std::thread::spawn(move || serve(socket, &*handler, &log, &ended));
+                std::thread::spawn(move || {
+                    serve(socket, &*handler, keeps_requests.then_some(&*log), &ended);
+                });
             }
         });
         Self { address, requests, hung_up, stopping, thread: Some(thread) }
@@ -195,14 +232,16 @@ impl Drop for FakeHttp {
     }
 }
 
-fn serve(socket: TcpStream, handler: &Handler, log: &Mutex<Vec<HttpRequest>>, hung_up: &AtomicUsize) {
+fn serve(socket: TcpStream, handler: &Handler, log: Option<&Mutex<Vec<HttpRequest>>>, hung_up: &AtomicUsize) {
     let _ = socket.set_read_timeout(Some(Duration::from_secs(30)));
     let mut reader = BufReader::new(socket);
-    while let Some(request) = read(&mut reader) {
+    while let Some(request) = HttpRequest::read(&mut reader) {
         let answer = handler(&request);
         let is_head = request.method == "HEAD";
         let is_last = request.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
-        log.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        if let Some(log) = log {
+            log.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        }
         if answer.hangs_up {
             return;
         }
@@ -232,26 +271,4 @@ fn serve(socket: TcpStream, handler: &Handler, log: &Mutex<Vec<HttpRequest>>, hu
             return;
         }
     }
-}
-
-fn read(reader: &mut BufReader<TcpStream>) -> Option<HttpRequest> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
-    let mut words = line.split_whitespace();
-    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let mut headers = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        match line.trim().split_once(':') {
-            Some((name, value)) => headers.push((name.to_ascii_lowercase(), value.trim().to_owned())),
-            None => break,
-        }
-    }
-    let length = headers.iter().find(|(name, _)| name == "content-length");
-    let length = length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some(HttpRequest { method, path: path.to_owned(), query: query.to_owned(), headers, body })
 }

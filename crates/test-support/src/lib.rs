@@ -2,7 +2,8 @@
 //!
 //! Owns: [`FakeGemini`] with its replies and request log, [`validate_request`], [`TestHome`], an MCP server
 //! that misbehaves on demand ([`mcp`]), a terminal emulator that shows what a user sees ([`Screen`]) and its
-//! [`picture`], bar [`plot`]s, a model that speaks every wire ([`any_wire`]), a remote agent ([`a2a`]), an object
+//! [`picture`], [`plot`]s, a model that speaks every wire ([`any_wire`]), a remote agent ([`a2a`]), a line that
+//! disturbs replies ([`bad_line`]), an object
 //! store ([`FakeBlobs`]), an editor ([`FakeCompanion`]), and a reader of exported telemetry ([`otlp`]).
 //! Does not own: any production code; this crate is only a dev-dependency.
 //! Start at [`FakeGemini::start`] and [`reply`].
@@ -14,7 +15,9 @@
 
 pub mod a2a;
 pub mod any_wire;
+pub mod bad_line;
 mod blobs;
+pub mod chance;
 pub mod chat;
 mod companion;
 mod gemini;

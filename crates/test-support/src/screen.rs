@@ -100,6 +100,14 @@ impl Screen {
         stripped(&self.raw())
     }
 
+    /// Forgets the bytes that were shown, for programs that run for long. The window stays as it is.
+    pub fn forget(&self) {
+        let mut seen = self.shared.lock();
+        let shown = std::mem::take(&mut seen.shown);
+        seen.raw.drain(..shown);
+        seen.frame = seen.frame.map(|at| at - shown);
+    }
+
     /// Gives access to the emulated window with its colours.
     pub fn look<T>(&self, with: impl FnOnce(&vt100::Screen) -> T) -> T {
         with(self.shared.lock().emulator.screen())

@@ -34,6 +34,8 @@ pub struct Said {
     pub calls: Vec<(String, Value)>,
     /// Reasoning that comes first, and the seal that it comes with.
     pub reasoning: Option<(String, String)>,
+    /// In how many pieces the arguments of a call are sent where a wire sends pieces.
+    pub pieces: usize,
     /// Replaces the reply as a whole.
     pub answer: Option<HttpAnswer>,
 }
@@ -41,12 +43,18 @@ pub struct Said {
 impl Said {
     /// A reply in one piece.
     pub fn text(text: &str) -> Self {
-        Self { text: vec![text.to_owned()], calls: Vec::new(), reasoning: None, answer: None }
+        Self { text: vec![text.to_owned()], calls: Vec::new(), reasoning: None, pieces: 1, answer: None }
     }
 
     /// A reply with one call.
     pub fn call(name: &str, args: Value) -> Self {
-        Self { text: Vec::new(), calls: vec![(name.to_owned(), args)], reasoning: None, answer: None }
+        Self {
+            text: Vec::new(),
+            calls: vec![(name.to_owned(), args)],
+            reasoning: None,
+            pieces: 1,
+            answer: None,
+        }
     }
 
     /// Another call.
@@ -63,9 +71,23 @@ impl Said {
         self
     }
 
+    /// The same with arguments that come in so many pieces.
+    #[must_use]
+    pub fn in_pieces(mut self, pieces: usize) -> Self {
+        self.pieces = pieces;
+        self
+    }
+
+    /// The text of a call's arguments in its pieces.
+    fn argument_pieces(&self, args: &Value) -> Vec<String> {
+        let letters: Vec<char> = args.to_string().chars().collect();
+        let length = letters.len().div_ceil(self.pieces.max(1));
+        letters.chunks(length.max(1)).map(|piece| piece.iter().collect()).collect()
+    }
+
     /// An answer as it is.
     pub fn raw(answer: HttpAnswer) -> Self {
-        Self { text: Vec::new(), calls: Vec::new(), reasoning: None, answer: Some(answer) }
+        Self { text: Vec::new(), calls: Vec::new(), reasoning: None, pieces: 1, answer: Some(answer) }
     }
 }
 
@@ -141,6 +163,28 @@ impl Wire {
         }
     }
 
+    /// How many results of calls the conversation has.
+    pub fn results(self, body: &Value) -> usize {
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let inside = |messages: &Value, parts: &str, is_result: fn(&Value) -> bool| {
+            list(messages).iter().flat_map(|message| list(&message[parts])).filter(is_result).count()
+        };
+        match self {
+            Self::Gemini => inside(&body["contents"], "parts", |part| part.get("functionResponse").is_some()),
+            Self::Messages => {
+                inside(&body["messages"], "content", |block| block["type"] == json!("tool_result"))
+            }
+            Self::Chat => {
+                list(&body["messages"]).iter().filter(|message| message["role"] == json!("tool")).count()
+            }
+            Self::Responses => {
+                let is_output =
+                    |item: &&Value| item["type"].as_str().is_some_and(|kind| kind.ends_with("_call_output"));
+                list(&body["input"]).iter().filter(is_output).count()
+            }
+        }
+    }
+
     /// The stream of a reply. `number` makes the ids of its calls.
     pub fn stream(self, said: &Said, number: usize) -> Vec<u8> {
         let mut out = String::new();
@@ -200,9 +244,14 @@ fn chat_stream(said: &Said, number: usize, out: &mut String) {
         event(out, &delta(json!({"content": text})));
     }
     for (index, (name, args)) in said.calls.iter().enumerate() {
-        let function = json!({"name": name, "arguments": args.to_string()});
+        let mut pieces = said.argument_pieces(args).into_iter();
+        let function = json!({"name": name, "arguments": pieces.next()});
         let call = json!({"index": index, "id": format!("call_{number}x{index}"), "type": "function", "function": function});
         event(out, &delta(json!({"tool_calls": [call]})));
+        for piece in pieces {
+            let call = json!({"index": index, "function": {"arguments": piece}});
+            event(out, &delta(json!({"tool_calls": [call]})));
+        }
     }
     let reason = if said.calls.is_empty() { "stop" } else { "tool_calls" };
     event(out, &chunk(json!([{"index": 0, "delta": {}, "finish_reason": reason}])));
@@ -259,7 +308,24 @@ fn responses(said: &Said, number: usize, out: &mut String) {
         let place = output.len();
         let item = json!({"id": format!("fc_{number}x{index}"), "type": "function_call", "status": "completed",
             "call_id": format!("call_{number}x{index}"), "name": name, "arguments": args.to_string()});
-        say(out, json!({"type": "response.output_item.added", "output_index": place, "item": item}));
+        if said.pieces > 1 {
+            let mut begun = item.clone();
+            (begun["arguments"], begun["status"]) = (json!(""), json!("in_progress"));
+            say(out, json!({"type": "response.output_item.added", "output_index": place, "item": begun}));
+            let event = json!({"item_id": item["id"], "output_index": place});
+            for piece in said.argument_pieces(args) {
+                let mut delta = event.clone();
+                delta["type"] = json!("response.function_call_arguments.delta");
+                delta["delta"] = json!(piece);
+                say(out, delta);
+            }
+            let mut done = event;
+            done["type"] = json!("response.function_call_arguments.done");
+            done["arguments"] = item["arguments"].clone();
+            say(out, done);
+        } else {
+            say(out, json!({"type": "response.output_item.added", "output_index": place, "item": item}));
+        }
         say(out, json!({"type": "response.output_item.done", "output_index": place, "item": item}));
         output.push(item);
     }
@@ -308,8 +374,10 @@ fn messages(said: &Said, number: usize, out: &mut String) {
         let block =
             json!({"type": "tool_use", "id": format!("toolu_{number}x{index}"), "name": name, "input": {}});
         named(out, &json!({"type": "content_block_start", "index": index, "content_block": block}));
-        let delta = json!({"type": "input_json_delta", "partial_json": args.to_string()});
-        named(out, &json!({"type": "content_block_delta", "index": index, "delta": delta}));
+        for piece in said.argument_pieces(args) {
+            let delta = json!({"type": "input_json_delta", "partial_json": piece});
+            named(out, &json!({"type": "content_block_delta", "index": index, "delta": delta}));
+        }
         named(out, &json!({"type": "content_block_stop", "index": index}));
         index += 1;
     }

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
+use pollux_test_support::chance::Chance;
 use serde_json::{Value, json};
-
-use super::chance::Chance;
 
 /// A prompt and the replies to it, the last one without calls.
 pub(super) struct Script {

@@ -16,10 +16,10 @@ use pollux_domain::time::{Clock, SystemClock};
 use pollux_session::{
     Message, Problem, RepairNote, StoredSession, list, load, select, session_files, verify,
 };
+use pollux_test_support::chance::Chance;
 use pollux_test_support::{Run, Running, TestHome, TestRun};
 use serde_json::json;
 
-use super::chance::Chance;
 use super::oracle::{
     Census, Kind, Ran, Verdict, census, check_new, demand, is_kept, read_plainly, violation,
 };

@@ -6,8 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use pollux_test_support::TestRun;
-
-use super::chance::Chance;
+use pollux_test_support::chance::Chance;
 
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;

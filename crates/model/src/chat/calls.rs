@@ -60,6 +60,11 @@ impl Calls {
         !self.open.is_empty()
     }
 
+    /// Whether the arguments of a call have begun and are not whole.
+    pub(super) fn under_way(&self) -> bool {
+        self.open.iter().skip(self.told).any(|call| !call.text.is_empty() && !call.is_whole())
+    }
+
     /// Whether every call's arguments are JSON.
     pub(super) fn can_be_read(&self) -> bool {
         self.open.iter().skip(self.told).all(Open::can_be_read)
@@ -74,6 +79,13 @@ impl Calls {
         let (id, name) = (word(delta.get("id")), word(function.get("name")));
         let index = delta.get("index").and_then(Value::as_u64);
         let arguments = function.get("arguments").filter(|arguments| !arguments.is_null());
+        if self.under_way() && id.is_none() && name.is_none() {
+            let has_place =
+                self.open.iter().skip(self.told).any(|call| index.is_none() || call.index == index);
+            if !has_place || function.get("arguments").is_none() && has_unknown_fields(delta) {
+                return Err(lost_piece());
+            }
+        }
         let at = self.place(index, id.as_deref(), name.is_some() && arguments.is_some());
         let Some(call) = self.open.get_mut(at) else { return Ok(None) };
         if let (true, Some(id)) = (call.id.is_empty(), id) {
@@ -145,6 +157,20 @@ impl Calls {
         }
         parts
     }
+}
+
+/// What cannot be read while a call is under way may have been a piece of it, without which its arguments would be
+/// others.
+pub(super) fn lost_piece() -> Failure {
+    Failure::malformed("a piece of a call's arguments cannot be read")
+}
+
+fn has_unknown_fields(delta: &Value) -> bool {
+    let unknown = |value: &Value, known: &[&str]| {
+        value.as_object().is_some_and(|fields| fields.keys().any(|key| !known.contains(&key.as_str())))
+    };
+    unknown(delta, &["index", "id", "type", "function", "name", "arguments", "extra_content"])
+        || delta.get("function").is_some_and(|function| unknown(function, &["name", "arguments"]))
 }
 
 fn progress(call: &mut Open, index: usize) -> Option<ReplyEvent> {

@@ -10,7 +10,7 @@ use pollux_domain::model::{
 use pollux_domain::tool::ToolSpec;
 use serde_json::Value;
 
-use super::calls::Calls;
+use super::calls::{Calls, lost_piece};
 use super::quirks::Echo;
 use super::reasoning::{Reasoning, ThinkTags};
 use super::usage;
@@ -107,8 +107,13 @@ impl ChatDecoder {
         if self.model.is_none() {
             self.model = value.get("model").and_then(Value::as_str).map(str::to_owned);
         }
-        if let Some(choice) = choice {
-            self.read_choice(choice, events)?;
+        match choice {
+            Some(choice) => self.read_choice(choice, events)?,
+            // Counts come without a choice; nothing else does in the middle of a call.
+            None if value.get("usage").is_none_or(Value::is_null) && self.calls.under_way() => {
+                return Err(lost_piece());
+            }
+            None => {}
         }
         // Counts after the end are told at once; before it they rise with every piece.
         if self.finished {
@@ -121,6 +126,12 @@ impl ChatDecoder {
         let mut parts = Vec::new();
         let none = Value::Null;
         let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&none);
+        if self.calls.under_way()
+            && !is_known(delta)
+            && choice.get("finish_reason").is_none_or(Value::is_null)
+        {
+            return Err(lost_piece());
+        }
         self.read_reasoning(delta, &mut parts);
         if let Some(content) = delta.get("content") {
             self.read_content(content, &mut parts);
@@ -280,6 +291,22 @@ impl ChatDecoder {
         let (input, total) = (self.asked, self.asked + output);
         Usage { input, output, total, estimated: true, ..Usage::default() }
     }
+}
+
+/// Whether a delta says something that is understood, or nothing.
+fn is_known(delta: &Value) -> bool {
+    const FIELDS: [&str; 8] = [
+        "role",
+        "content",
+        "reasoning_content",
+        "reasoning",
+        "reasoning_details",
+        "refusal",
+        "tool_calls",
+        "function_call",
+    ];
+    let fields = delta.as_object();
+    fields.is_some_and(|fields| fields.is_empty() || fields.keys().any(|key| FIELDS.contains(&key.as_str())))
 }
 
 impl Decoder for ChatDecoder {

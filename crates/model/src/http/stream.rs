@@ -306,6 +306,7 @@ impl Reading {
             match self.items.pop_front() {
                 Some(Item::Event { name, data }) => {
                     self.any_event = true;
+                    self.refuse_lost_event()?;
                     if data.trim_ascii() == b"[DONE]" {
                         self.decoder.done();
                     } else {
@@ -399,7 +400,18 @@ impl Reading {
         if self.stray.is_none() {
             self.stray = Some(String::from_utf8_lossy(text).chars().take(2000).collect());
         }
-        Ok(())
+        self.refuse_lost_event()
+    }
+
+    /// JSON on a line that is not data, among events: one whose field name was damaged. What it said is missing, and it
+    /// may have been a piece of a call.
+    fn refuse_lost_event(&self) -> Result<(), Failure> {
+        match &self.stray {
+            Some(text) if self.any_event && text.contains('{') => {
+                Err(Failure::malformed("an event of the reply cannot be read"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn close(&mut self, connection: &Connection) -> Result<(), Failure> {

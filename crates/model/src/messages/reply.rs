@@ -20,6 +20,18 @@ use crate::shared::tool_names::ToolNames;
 /// How much more of a call's arguments must have come before that is told again.
 const PROGRESS_STEP: usize = 1_024;
 
+/// The events that mean something here.
+const EVENTS: [&str; 8] = [
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+    "ping",
+    "message",
+];
+
 /// Reads one reply.
 pub(crate) struct MessagesDecoder {
     names: Arc<ToolNames>,
@@ -83,7 +95,13 @@ impl MessagesDecoder {
         }
     }
 
-    fn open(&mut self, place: u64, content: Value, events: &mut VecDeque<ReplyEvent>) {
+    fn open(&mut self, place: u64, content: Value, events: &mut VecDeque<ReplyEvent>) -> Result<(), Failure> {
+        if content.get("type").and_then(Value::as_str).is_none() {
+            return Err(Failure::malformed("a block of the reply has no type"));
+        }
+        if self.open.iter().any(|(open, _)| *open == place) {
+            return Err(Failure::malformed("a block of the reply begins twice"));
+        }
         // More follows, so the reply was not cut at that call.
         self.tell_unreadable(events);
         let block = Block::open(content, self.calls);
@@ -96,6 +114,7 @@ impl MessagesDecoder {
             _ => {}
         }
         self.open.push((place, block));
+        Ok(())
     }
 
     fn progress(&self, index: usize, name: &str, bytes: usize, events: &mut VecDeque<ReplyEvent>) {
@@ -103,7 +122,11 @@ impl MessagesDecoder {
     }
 
     fn delta(&mut self, place: u64, delta: &Value, events: &mut VecDeque<ReplyEvent>) -> Result<(), Failure> {
-        let Some((_, block)) = self.open.iter_mut().find(|(open, _)| *open == place) else { return Ok(()) };
+        let Some((_, block)) = self.open.iter_mut().find(|(open, _)| *open == place) else {
+            let is_of_call = delta.get("partial_json").is_some() || self.has_open_call();
+            let message = "a piece of a call's arguments belongs to no block";
+            return if is_of_call { Err(Failure::malformed(message)) } else { Ok(()) };
+        };
         if let Some(citation) = delta.get("citation") {
             self.sources.cite(citation);
         }
@@ -120,6 +143,10 @@ impl MessagesDecoder {
             self.tell(Part::text(text), events);
         }
         Ok(())
+    }
+
+    fn has_open_call(&self) -> bool {
+        self.open.iter().any(|(_, block)| matches!(block, Block::Call { .. }))
     }
 
     fn close(&mut self, place: u64, events: &mut VecDeque<ReplyEvent>) {
@@ -191,7 +218,7 @@ impl MessagesDecoder {
             if let Some(text) = block.get("text").and_then(Value::as_str) {
                 self.sources.text(text);
             }
-            self.open(place, block, events);
+            self.open(place, block, events)?;
             self.close(place, events);
         }
         let ended = match message.get("stop_reason") {
@@ -217,12 +244,15 @@ impl Decoder for MessagesDecoder {
         if let Some(failure) = fault::in_reply(&value, self.local) {
             return Err(failure);
         }
-        let kind = value.get("type").and_then(Value::as_str).or(name).unwrap_or_default().to_owned();
+        // Both say the same; if one of them was damaged, the other one is still known.
+        let said = [value.get("type").and_then(Value::as_str), name];
+        let known = said.iter().flatten().find(|kind| EVENTS.contains(kind));
+        let kind = known.copied().unwrap_or_default().to_owned();
         let place = value.get("index").and_then(Value::as_u64).unwrap_or(0);
         let mut part = |key: &str| value.get_mut(key).map(Value::take).unwrap_or_default();
         match kind.as_str() {
             "message_start" => self.start(&part("message")),
-            "content_block_start" => self.open(place, part("content_block"), events),
+            "content_block_start" => self.open(place, part("content_block"), events)?,
             "content_block_delta" => self.delta(place, &part("delta"), events)?,
             "content_block_stop" => self.close(place, events),
             "message_delta" => {

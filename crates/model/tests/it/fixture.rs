@@ -20,11 +20,16 @@ pub(crate) const KEY: &str = "secret-key-0123456789";
 
 /// Options for the server: a real key, almost no delays.
 pub(crate) fn options(server: &FakeGemini) -> GeminiOptions {
+    options_at(server.url())
+}
+
+/// The same for any address.
+pub(crate) fn options_at(url: String) -> GeminiOptions {
     let auth = Auth {
         kind: AuthKind::ApiKey,
         key: Secret::new(KEY),
         origin: Origin::Variable("GEMINI_API_KEY"),
-        base_url: Some(server.url()),
+        base_url: Some(url),
         bearer: false,
         vertex: None,
     };

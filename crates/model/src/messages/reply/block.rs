@@ -89,6 +89,10 @@ impl Block {
                 }
                 text.len()
             }
+            // Without this piece the arguments would be others.
+            Self::Call { .. } if !delta.get("partial_json").is_some_and(Value::is_string) => {
+                return Err(Failure::malformed("a piece of a call's arguments cannot be read"));
+            }
             Self::Call { json, .. } | Self::Other { json, .. } => {
                 json.push_str(piece("partial_json"));
                 json.len()

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-pub(super) struct Chance(u64);
+/// A source of choices.
+#[derive(Debug, Clone)]
+pub struct Chance(u64);
 
 impl Chance {
-    pub(super) fn new(seed: u64) -> Self {
+    /// The choices of a seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// The chance of one step, which does not depend on the steps before it.
-    pub(super) fn of_step(seed: u64, step: usize) -> Self {
+    pub fn of_step(seed: u64, step: usize) -> Self {
         let mut chance = Self(seed ^ ((step as u64 + 1) << 48));
         chance.next();
         chance
@@ -26,19 +29,22 @@ impl Chance {
     }
 
     /// A number below the limit.
-    pub(super) fn below(&mut self, limit: usize) -> usize {
+    pub fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.next() % limit.max(1) as u64).unwrap_or(0)
     }
 
-    pub(super) fn one_in(&mut self, times: usize) -> bool {
+    /// Yes once in so many times.
+    pub fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    pub(super) fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
+    /// One of these.
+    pub fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
         &among[self.below(among.len())]
     }
 
-    pub(super) fn micros(&mut self, limit: usize) -> Duration {
+    /// So many microseconds at most.
+    pub fn micros(&mut self, limit: usize) -> Duration {
         Duration::from_micros(self.below(limit) as u64)
     }
 }
