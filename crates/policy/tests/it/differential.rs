@@ -6,9 +6,6 @@
 //! Accesses to files are noticed with inotify, which needs no rights. `POLLUX_POLICY_LINES` is the number of lines,
 //! `POLLUX_POLICY_SEED` chooses others.
 
-#[path = "../../../cli/tests/it/crash/chance.rs"]
-#[expect(dead_code, reason = "crash tests need more of it")]
-mod chance;
 #[path = "differential/jail.rs"]
 mod jail;
 #[path = "differential/lines.rs"]
@@ -22,7 +19,8 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use chance::Chance;
+use pollux_test_support::chance::Chance;
+
 use jail::{Jail, Ran};
 use lines::{Family, line};
 use place::{Layout, SETUPS, Setup, WatchedWorkspace, repository, runs_git};

@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
-use super::chance::Chance;
 use super::{table, words};
 use crate::lines::{COMMANDS, EVERYDAY, HOSTILE, rows, unescape};
+use pollux_test_support::chance::Chance;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Family {

@@ -3,8 +3,8 @@
 
 use std::sync::OnceLock;
 
-use super::chance::Chance;
 use super::words;
+use pollux_test_support::chance::Chance;
 
 const TABLE: &str = include_str!("../../../commands/programs.table");
 

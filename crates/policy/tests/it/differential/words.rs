@@ -1,6 +1,6 @@
 //! What lines are made of. Tripwires are `t1` to `t3`; the files are those of [`super::place`].
 
-use super::chance::Chance;
+use pollux_test_support::chance::Chance;
 
 /// Files that anyone may read.
 #[rustfmt::skip]
