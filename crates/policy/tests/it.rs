@@ -8,6 +8,8 @@ mod corpus;
 mod differential;
 #[path = "it/everyday.rs"]
 mod everyday;
+#[path = "../../fuzz/src/policy/grammar.rs"]
+mod grammar;
 #[path = "it/lines.rs"]
 mod lines;
 #[path = "it/reads.rs"]
