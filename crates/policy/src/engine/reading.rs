@@ -156,17 +156,18 @@ impl Engine {
         Ok(all)
     }
 
-    /// Why a pattern of a command reaches beyond the workspace: links are followed on the way to its matches.
+    /// Why a pattern of a command reaches beyond the workspace: bash lists folders, and follows links on the way.
     pub(super) fn leaves_by_pattern(&self, part: &Part, places: &WorkingDirs) -> Option<String> {
         let mut look = BoundedDisk::new(self.options.disk.as_deref()?);
         let mut leaves = |pattern: &Pattern| {
-            places.all.iter().any(|from| match look.expand(from, &pattern.text) {
-                Ok(matches) => matches.iter().any(|one| self.is_beyond(places, one)),
-                Err(_) => false,
-            })
+            !pattern.text.starts_with("/dev/fd/") && !places.holds(self, fixed_start(&pattern.text))
+                || places.all.iter().any(|from| match look.expand(from, &pattern.text) {
+                    Ok(matches) => matches.iter().any(|one| self.is_beyond(places, one)),
+                    Err(_) => false,
+                })
         };
         let found = part.patterns.iter().find(|pattern| leaves(pattern))?;
-        Some(format!("`{}` points outside the workspace", shown(&found.text)))
+        Some(format!("`{}` leads outside the workspace", shown(&found.text)))
     }
 
     /// Whether a link on the way to a match leads outside.

@@ -113,6 +113,8 @@ pub(super) struct Traits {
     pub here: bool,
     /// Hidden files of a tree are skipped.
     pub visible: bool,
+    /// A word that begins with `@` names a file of arguments.
+    pub argument_files: bool,
     /// Another command follows its operands.
     pub runs: bool,
     /// That command gets other privileges.
@@ -293,6 +295,7 @@ impl Table {
                 "words" => traits.words = true,
                 "here" => traits.here = true,
                 "visible" => traits.visible = true,
+                "atfile" => traits.argument_files = true,
                 "runs" => traits.runs = true,
                 "rights" => traits.rights = true,
                 "remotes" => traits.remotes = true,

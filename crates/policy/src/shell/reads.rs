@@ -134,6 +134,9 @@ fn looked_at(name: &str, program: &Program, arguments: &[&str], part: &Part) -> 
         let patterns = part.patterns.iter().filter(|_| name != "[[");
         return patterns.map(|pattern| read(&pattern.text, How::Facts)).collect();
     }
+    if program.traits.argument_files && arguments.iter().any(|word| word.starts_with('@')) {
+        return None;
+    }
     if program.acts() && part.patterns.iter().any(super::Pattern::may_be_an_option) {
         return None;
     }
@@ -198,8 +201,6 @@ fn files(name: &str, program: &Program, given: &Arguments<'_>) -> Option<Vec<Rea
             Kind::Command | Kind::Listing => return None,
             Kind::Out if is_sink(value) => {}
             Kind::Out => return None,
-            // A file of arguments.
-            Kind::File if name == "strings" && value.starts_with('@') => return None,
             Kind::File | Kind::Facts | Kind::Tree if *value == "-" => {}
             Kind::File | Kind::Facts | Kind::Tree => all.push(read(value, how(*kind))?),
             Kind::Archive => archive(value, &mut all)?,

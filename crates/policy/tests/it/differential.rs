@@ -96,7 +96,8 @@ fn told(setup: Setup, line: &str, ran: &Ran) -> Vec<String> {
     let is_version = |arguments: &str| ["--version", "-version", "version", "-V", "-v"].contains(&arguments);
     let is_expected = |call: &&String| {
         let (program, arguments) = call.split_once(' ').unwrap_or((call, ""));
-        is_version(arguments.trim()) || by_rule && (program.starts_with("git-") || OF_GIT.contains(&program))
+        is_version(arguments.trim_end_matches("--").trim())
+            || by_rule && (program.starts_with("git-") || OF_GIT.contains(&program))
     };
     let programs = ran.programs.iter().filter(|call| !is_expected(call)).map(|call| format!("ran {call}"));
     let printed = CANARIES.iter().filter(|word| !by_rule && ran.output.contains(**word));
@@ -145,16 +146,19 @@ fn search(first: u64, step: u64, lines: u64, seed: u64) -> Option<Tally> {
         counts.1 += 1;
         tally.setups[outcome.setup as usize] += 1;
         tally.cut_off += u64::from(!outcome.in_time);
-        if !outcome.findings.is_empty() {
-            // Whether it happens again, in files that nothing has touched.
-            stage.places[at].restore();
-            let again = !stage.run(at, outcome.setup, &line).0.is_empty();
-            let Outcome { setup, findings, reason, .. } = outcome;
-            let (layout, findings) = (LAYOUTS[at], findings.join("; "));
-            let finding = format!("{line:?} in {setup:?}, {layout:?}: {findings} (again: {again}; {reason})");
-            eprintln!("{finding}");
-            tally.findings.push(finding);
+        if outcome.findings.is_empty() {
+            continue;
         }
+        // Other programs of this machine may look at the files, too: it must happen again, in new files.
+        stage.places[at].restore();
+        if stage.run(at, outcome.setup, &line).0.is_empty() {
+            continue;
+        }
+        let Outcome { setup, findings, reason, .. } = outcome;
+        let (layout, findings) = (LAYOUTS[at], findings.join("; "));
+        let finding = format!("{line:?} in {setup:?}, {layout:?}: {findings} ({reason})");
+        eprintln!("{finding}");
+        tally.findings.push(finding);
     }
     Some(tally)
 }

@@ -18,7 +18,7 @@ use crate::reads::SECRET;
 const REAL: &[&str] = &[
     "bash", "sh", "true", "false", "echo", "pwd", "test", "[", "printf", "expr", "id", "seq", "uname", "which", "whoami", "basename",
     "dirname", "uptime", "arch", "nproc", "free", "sleep", "cal", "tty", "groups", "logname", "locale", "lscpu", "getconf", "whereis",
-    "clear", "pgrep", "pidof", "hostname", "printenv", "date", "df", "lsblk", "ps", "tee", "ls", "dir", "vdir", "du", "tree", "stat",
+    "clear", "yes", "pgrep", "pidof", "hostname", "printenv", "date", "df", "lsblk", "ps", "tee", "ls", "dir", "vdir", "du", "tree", "stat",
     "file", "realpath", "readlink", "find", "fd", "fdfind", "cat", "tac", "nl", "rev", "head", "tail", "wc", "cut", "paste", "tr",
     "column", "fold", "fmt", "expand", "unexpand", "pr", "od", "hexdump", "xxd", "strings", "md5sum", "sha1sum", "sha224sum",
     "sha256sum", "sha384sum", "sha512sum", "b2sum", "cksum", "sum", "base64", "base32", "zcat", "gzip", "gunzip", "numfmt", "tsort", "comm",

@@ -195,8 +195,10 @@ impl WatchedWorkspace {
         let bad = accesses.iter().filter(|access| match access.zone {
             // A folder that was opened as a file tells nothing.
             _ if access.flags.contains(ReadFlags::ISDIR) && reads.contains(access.flags) => false,
-            // Text that bash passes on, and what `sort` cannot hold.
-            Zone::Outside | Zone::Around => !["sh-thd.", "sort"].iter().any(|start| {
+            // The transports of git know the user's logins.
+            Zone::Outside if setup == Setup::Listed && is_git && access.path.ends_with(".netrc") => false,
+            // Text that bash passes on, and what `sort` and `tac` cannot hold.
+            Zone::Outside | Zone::Around => !["sh-thd.", "sort", "tac"].iter().any(|start| {
                 access.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start))
             }),
             // Git keeps its index current, and a rule on git is about all files of the workspace.
