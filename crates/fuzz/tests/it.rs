@@ -1,6 +1,7 @@
 //! Every target with its corpus and a fixed number of mutations of it. `scripts/fuzz.sh` searches longer.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::print_stdout, reason = "a finding is shown with its input")]
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
