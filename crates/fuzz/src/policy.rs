@@ -281,7 +281,7 @@ fn any_expression(source: &str, subject: &str) {
         )
     };
     let wild = format!("[[rule]]\ntoolName = {text}\ndecision = \"deny\"\npriority = 100\n");
-    write(&file, &format!("{}{}{}{wild}", rule("argsPattern"), rule("commandRegex"), rule("commandPrefix")));
+    write(&file, format!("{}{}{}{wild}", rule("argsPattern"), rule("commandRegex"), rule("commandPrefix")));
     let engine = load(&Sources { user: vec![file], ..Sources::default() }, Options::default());
     let args =
         json!({ "command": subject.repeat(3000 / subject.len().max(1)) }).as_object().cloned().unwrap();

@@ -1,6 +1,7 @@
 //! Every target with its corpus and a fixed number of mutations of it. `scripts/fuzz.sh` searches longer.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::print_stdout, reason = "a finding is shown with its input")]
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -31,6 +32,12 @@ fn run(target: &Target, bytes: &[u8], what: &str) {
     }
 }
 
+/// How many mutations of a target are tried; `POLLUX_FUZZ_CASES` overrides it.
+#[expect(clippy::disallowed_methods, reason = "how long to search is up to who runs the tests")]
+fn cases(target: &Target) -> u32 {
+    std::env::var("POLLUX_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(target.cases)
+}
+
 fn check(name: &str) {
     let target = find(name).unwrap();
     let paths = files(&folder("corpus").join(name));
@@ -40,7 +47,7 @@ fn check(name: &str) {
     }
     let words = fs::read_to_string(folder("dictionaries").join(name)).unwrap_or_default();
     let words = dictionary(&words);
-    for case in 0..target.cases {
+    for case in 0..cases(target) {
         let bytes = Mutator::new(u64::from(case)).next(&seeds, &words);
         run(target, &bytes, &format!("case {case}"));
     }

@@ -21,7 +21,7 @@ use crate::blobs::{self, Blobs};
 use crate::kind::{SessionKind, kind_of};
 use crate::message::{Message, MessageFields, message_from_json};
 use crate::redo;
-use crate::stream::Stream;
+use crate::stream::{self, Stream};
 
 /// Larger files are refused: reading one would take several times its size in memory.
 const MAX_BYTES: u64 = 1 << 30;
@@ -180,12 +180,25 @@ pub(crate) fn read_folded(path: &Path) -> Result<(Vec<u8>, FileStamp, Folded), L
     let (mut bytes, stamp) = read(path)?;
     let finished = redo::finish(path, &mut bytes);
     let mut folded = fold(path, &bytes)?;
+    read_behind_damage(&bytes, &mut folded);
     if let Some(at) = finished {
         // The file on disk is still torn there; only a rewrite repairs it.
         folded.layout = Layout::Other;
         folded.repaired.get_or_insert(RepairNote::torn(at));
     }
     Ok((bytes, stamp, folded))
+}
+
+/// A damaged message in a foreign layout must not cost the intact ones behind it.
+fn read_behind_damage(bytes: &[u8], folded: &mut Folded) {
+    if let (Some(note), Layout::Other) = (&mut folded.repaired, folded.layout)
+        && let Some(readable) = stream::readable(bytes)
+        && readable.messages.len() > folded.messages.len()
+    {
+        note.unreadable_lines = readable.unreadable;
+        (folded.meta, folded.messages) = (readable.meta, readable.messages);
+        fold::name_messages(&mut folded.messages);
+    }
 }
 
 pub(crate) fn open(path: &Path) -> Result<(File, FileStamp), LoadError> {

@@ -173,6 +173,31 @@ impl Stream {
     }
 }
 
+/// An object whose brackets are in order although it is not valid JSON.
+pub(crate) struct Readable {
+    pub(crate) meta: JsonObject,
+    /// Messages that are valid, and the intact parts of others.
+    pub(crate) messages: Vec<Value>,
+    /// Messages of which nothing can be read.
+    pub(crate) unreadable: usize,
+}
+
+/// The messages of an object in which one is damaged, which costs no other; `None` if the object itself is damaged.
+pub(crate) fn readable(bytes: &[u8]) -> Option<Readable> {
+    let scanned = object::scan(&mut &*bytes).ok().filter(|scanned| scanned.outcome == Outcome::Whole)?;
+    let found = single(Path::new(""), scanned).ok()??;
+    let message = |place: &MessagePlace| match place {
+        MessagePlace::File { at, length } => {
+            let (at, length) = (usize::try_from(*at).ok()?, usize::try_from(*length).ok()?);
+            let text = bytes.get(at..at.checked_add(length)?)?;
+            serde_json::from_str(&lossy(text)).ok().or_else(|| salvage::message(text))
+        }
+        MessagePlace::Memory(text) => serde_json::from_str(text).ok(),
+    };
+    let messages: Vec<Value> = found.places.iter().filter_map(message).collect();
+    Some(Readable { unreadable: found.places.len() - messages.len(), meta: found.meta, messages })
+}
+
 /// What a pass found.
 struct Found {
     meta: JsonObject,

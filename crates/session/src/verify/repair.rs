@@ -102,14 +102,19 @@ fn keep(path: &Path, bytes: &[u8], now: Timestamp) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// A record log loses only the pieces of a record at its end that was never complete; it is in the copy.
+/// A record log loses only the lines at its end that are not records; they are in the copy.
 fn log(bytes: &[u8]) -> Vec<u8> {
-    let text = bytes.trim_ascii_end();
-    let last = text.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    let is_whole = serde_json::from_slice::<Value>(last.trim_ascii()).is_ok()
-        || serde_json::from_str::<Value>(&String::from_utf8_lossy(last)).is_ok();
-    let kept = if is_whole { text } else { text.get(..text.len() - last.len()).unwrap_or_default() };
-    let mut new = kept.trim_ascii_end().to_vec();
+    let mut kept = bytes.trim_ascii_end();
+    loop {
+        let last = kept.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        let is_whole = serde_json::from_slice::<Value>(last.trim_ascii()).is_ok()
+            || serde_json::from_str::<Value>(&String::from_utf8_lossy(last)).is_ok();
+        if is_whole || last.is_empty() {
+            break;
+        }
+        kept = kept.get(..kept.len() - last.len()).unwrap_or_default().trim_ascii_end();
+    }
+    let mut new = kept.to_vec();
     new.push(b'\n');
     new
 }

@@ -304,3 +304,15 @@ fn transcripts_contain_the_whole_conversation() {
     assert_eq!(String::from_utf8(out).unwrap(), format!("user: {}\n", words.trim()));
     assert!(summarise(recorder.path().unwrap()).unwrap().first_user.starts_with("many words"));
 }
+
+#[test]
+fn one_repair_is_enough_for_a_log_that_ends_in_several_broken_lines() {
+    let scratch = Scratch::new();
+    let whole = include_str!("../fixtures/record-log.jsonl");
+    let path = scratch.put("session-a.jsonl", format!("{whole}{{\"id\":\"a\"\nnot json\n{{\"id\":\"b"));
+    let before = load(&path).unwrap().messages;
+    let repaired = repair(&path, at(50)).unwrap();
+    assert!(repaired.left.iter().all(|problem| !problem.is_repairable()), "{:?}", repaired.left);
+    assert_eq!(repair(&path, at(51)).unwrap().backup, None);
+    assert_eq!(load(&path).unwrap().messages, before);
+}

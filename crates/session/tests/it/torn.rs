@@ -219,3 +219,23 @@ fn reading_a_torn_file_changes_nothing() {
     assert_eq!(scratch.names(), ["session-cut.json"]);
     put(&path, before);
 }
+
+#[test]
+fn a_damaged_message_in_a_foreign_layout_costs_no_other() {
+    let scratch = Scratch::new();
+    let whole = include_str!("../fixtures/pretty.json");
+    let damaged = whole.replacen("\"mood\"", "S \"mood\"", 1);
+    assert_ne!(damaged, whole);
+    let path = scratch.put("session-a.json", &damaged);
+    let session = load(&path).unwrap();
+    let before = load(&scratch.put("session-b.json", whole)).unwrap();
+    let ids = |messages: &[Message]| messages.iter().map(|it| it.id().to_owned()).collect::<Vec<_>>();
+    assert_eq!(ids(&session.messages), ids(&before.messages));
+    assert_eq!(session.messages.last(), before.messages.last());
+    assert!(session.repaired.is_some());
+    let mut recorder = Recorder::resume(&session).unwrap();
+    recorder.user(&text("go on"), None, at(1)).unwrap();
+    assert_eq!(load(&path).unwrap().messages.len(), before.messages.len() + 1);
+    assert!(scratch.names().iter().any(|name| name.contains(".torn-")), "{:?}", scratch.names());
+    check_copy(&scratch, damaged.as_bytes());
+}
