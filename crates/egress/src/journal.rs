@@ -167,7 +167,7 @@ impl State {
     }
 
     fn reach(&mut self, entry: &ConnectionEntry) {
-        // Nobody asks for hosts that no command is known of.
+        // Hosts are taken by command, so those of an unknown one would stay.
         let Some(command) = entry.caller.command.clone() else { return };
         let reached = (command, format!("{}:{}", entry.host, entry.port));
         let own = self.reached.iter().filter(|(command, _)| *command == reached.0).count();
