@@ -216,6 +216,7 @@ async fn a_reply_that_lost_a_piece_of_a_call_is_void() {
     let (chat, messages) = (Wire::Chat, Wire::Messages);
     for (wire, event, from, to) in [
         (chat, "psilon", "data:", "dat:"),
+        (chat, "psilon", "data:", ":ata:"),
         (chat, "psilon", "choices", "choice"),
         (chat, "psilon", "\"delta\"", "\"del\""),
         (chat, "psilon", "tool_calls", "tool_alls"),
@@ -224,6 +225,7 @@ async fn a_reply_that_lost_a_piece_of_a_call_is_void() {
         (chat, "psilon", "[{\"index\":0,\"function", "[{\"index\":4,\"function"),
         (chat, "psilon", "[{\"index\":0,\"delta", "[{\"index\":4,\"delta"),
         (messages, "psilon", "data:", "dat:"),
+        (messages, "psilon", "\ndata:", "data:"),
         (messages, "psilon", "\"index\":0", "\"index\":1"),
         (messages, "psilon", "partial_json", "partial_jso"),
         (messages, "tool_use", "content_block\":", "content_bloc\":"),
@@ -239,7 +241,7 @@ async fn damage_that_says_nothing_changes_nothing() {
     for (wire, event, from, to) in [
         (Wire::Messages, "psilon", "event: content_block_delta", "event: content_block_dalta"),
         (Wire::Messages, "psilon", "\"type\":\"content_block_delta\"", "\"type\":\"content_block_dalta\""),
-        (Wire::Responses, "psilon", "data:", ":ata:"),
+        (Wire::Responses, "psilon", "function_call_arguments.delta\"", "function_call_arguments.dalta\""),
     ] {
         let told = damaged(wire, event, from, to).await;
         let content = calls(&told).first().and_then(|call| call.args.get("content").cloned());
