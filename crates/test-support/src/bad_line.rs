@@ -2,7 +2,7 @@
 //! wire.
 //!
 //! The conversation is fixed: a text and a call that writes a file, then a text. A [`Case`] says where and how it is
-//! disturbed; [`Line`] plays it, once, and every later attempt is undisturbed. [`Case::is_whole`] and
+//! disturbed; [`BadLine`] plays it, once, and every later attempt is undisturbed. [`Case::is_whole`] and
 //! [`Case::is_plausible`] say what may come of it: a fault that only delays or ends the bytes changes nothing. A changed
 //! byte cannot always be noticed, because the wires have no checksums: it may change as many letters, but not make a
 //! short call of a long one.
@@ -13,7 +13,7 @@ mod line;
 
 pub use conversation::{CONTENT, FILE, Framing, PROMPT, TEXTS};
 pub use fault::Fault;
-pub use line::Line;
+pub use line::BadLine;
 
 use conversation::{clean, events};
 

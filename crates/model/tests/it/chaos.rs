@@ -20,7 +20,7 @@ use pollux_model::messages::{MessagesClient, MessagesOptions, api_key};
 use pollux_model::responses::ResponsesClient;
 use pollux_model::shared::endpoint::Endpoint;
 use pollux_net::client::{ClientOptions, client as http};
-use pollux_test_support::bad_line::{CONTENT, Case, FILE, Fault, Framing, Line};
+use pollux_test_support::bad_line::{BadLine, CONTENT, Case, FILE, Fault, Framing};
 use pollux_test_support::chance::Chance;
 use pollux_test_support::wires::{Said, Wire};
 use pollux_test_support::{FakeHttp, HttpAnswer};
@@ -141,7 +141,7 @@ fn disturb(wire: Wire) {
     let (failed, counts) = (Mutex::new(Vec::new()), Mutex::new(BTreeMap::<(Fault, &str), usize>::new()));
     let work = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let line = Line::start(all[0]);
+        let line = BadLine::start(all[0]);
         let patient = client(wire, &line.url(), Duration::from_secs(300));
         let impatient = client(wire, &line.url(), Duration::from_millis(150));
         while let Some(case) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
