@@ -134,7 +134,7 @@ mod tests {
     fn half_a_content_and_text_that_comes_twice_are_found_out() {
         let case =
             |fault| Case { wire: Wire::Chat, framing: Framing::Chunked, fault, reply: 0, at: 900, seed: 1 };
-        let half = &CONTENT[..CONTENT.len() / 2];
+        let half = CONTENT.get(..CONTENT.len() / 2).unwrap();
         for fault in Fault::ALL.into_iter().filter(|fault| !fault.is_of_events()) {
             assert!(case(fault).is_whole(CONTENT) && !case(fault).is_whole(half), "{fault:?}");
             let said = "I am going to write the note.\nEvery word is written.";

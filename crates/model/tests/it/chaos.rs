@@ -4,6 +4,8 @@
 //! `POLLUX_CHAOS_CASES` is the number of cases for each wire and fault (30), or `all` for every offset;
 //! `POLLUX_CHAOS_SEED` repeats a run.
 
+#![allow(clippy::disallowed_methods, reason = "the length of a test is no setting")]
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
