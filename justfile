@@ -39,6 +39,16 @@ power failures="100" seed=`date +%s`:
 policy-lines lines="100000" seed=`date +%s`:
     POLLUX_POLICY_LINES={{lines}} POLLUX_POLICY_SEED={{seed}} nice cargo test -p pollux-policy --test it no_line_that -- --nocapture
 
+# A line to the model that cuts, corrupts, doubles and reorders bytes: so many cases for each wire and fault, with the client
+# alone and with the whole program. `just chaos all` tries every offset; `just chaos 200 SEED` repeats a run.
+chaos cases="200" seed=`date +%s`:
+    POLLUX_CHAOS_CASES={{cases}} POLLUX_CHAOS_SEED={{seed}} nice cargo test -p pollux-model --test it chaos:: -- --nocapture
+    POLLUX_CHAOS_CASES={{ if cases == "all" { "200" } else { cases } }} POLLUX_CHAOS_SEED={{seed}} nice cargo test -p pollux-cli --test chaos -- --nocapture
+
+# A working day in fast motion in one process; the report is in target/soak. `just soak 20000 SEED` repeats a run.
+soak turns="20000" seed=`date +%s`:
+    POLLUX_SOAK_TURNS={{turns}} POLLUX_SOAK_SEED={{seed}} nice cargo test -p pollux-cli --test soak -- --nocapture
+
 # Sandboxed commands under `kill -9` at random times: nothing may be left. `just soak-sandbox 1000 SEED` repeats a run.
 soak-sandbox commands="5000" seed=`date +%s`:
     POLLUX_SOAK_COMMANDS={{commands}} POLLUX_SOAK_SEED={{seed}} nice cargo test -p pollux-sandbox --test it soak:: -- --nocapture

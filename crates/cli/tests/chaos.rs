@@ -22,7 +22,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pollux_test_support::bad_line::{Case, Fault, Framing, Line, PROMPT};
+use pollux_test_support::bad_line::{BadLine, Case, Fault, Framing, PROMPT};
 use pollux_test_support::chance::Chance;
 use pollux_test_support::wires::Wire;
 use pollux_test_support::{TestHome, program};
@@ -33,7 +33,7 @@ use oracle::{Format, Outcome};
 /// Runs the program; what is wrong with the outcome, and what kind of outcome it is.
 fn run(case: Case) -> (Vec<String>, &'static str) {
     let format = *case.chance().pick(&[Format::Text, Format::Json, Format::StreamJson]);
-    let line = Line::start(case);
+    let line = BadLine::start(case);
     let mut settings = case.wire.settings(&line.url());
     if case.fault == Fault::Silence {
         settings["providers"]["lab"]["timeouts"] = json!({"firstByteMs": 1500, "stallMs": 1500});

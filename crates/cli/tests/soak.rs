@@ -23,7 +23,7 @@ use std::time::Instant;
 use pollux_test_support::chance::Chance;
 use pollux_test_support::mcp::serve_if_asked;
 
-use day::{Deed, home};
+use day::{TurnKind, home};
 use front::{Front, Pipes, Window};
 use samples::Samples;
 
@@ -41,10 +41,10 @@ fn live(name: &str, turns: usize, start: impl Fn(&pollux_test_support::TestHome,
     let mut chance = Chance::new(seed as u64);
     let mut samples = Samples::new(name, turns, &home);
     for turn in 1..=turns {
-        let deed = Deed::by_chance(&mut chance, turn);
+        let kind = TurnKind::by_chance(&mut chance, turn);
         let began = Instant::now();
-        front.turn(turn, deed, &mut chance);
-        samples.take(turn, deed, began.elapsed(), front.pid());
+        front.turn(turn, kind, &mut chance);
+        samples.take(turn, kind, began.elapsed(), front.pid());
     }
     front.end();
     samples.report(seed);

@@ -66,7 +66,8 @@ impl Record {
             b"event" => self.event = Some(text()),
             b"id" if !value.contains(&0) => self.id = Some(text()),
             b"retry" => self.retry = text().parse().ok().or(self.retry),
-            b"" | b"id" => {}
+            // JSON is never a comment: the name of its field was damaged.
+            b"" | b"id" if !value.contains(&b'{') => {}
             _ => {
                 if !self.stray.is_empty() {
                     self.stray.push(b'\n');
@@ -216,7 +217,14 @@ impl Parser {
 
 /// The data of an event, and what stood among its lines.
 fn split(record: Record) -> impl Iterator<Item = Item> {
-    let stray = Some(record.stray).filter(|stray| !stray.trim_ascii().is_empty());
+    let mut stray = record.stray;
+    // The end of the line before the data was damaged.
+    if let (None, Some(name)) = (&record.data, &record.event)
+        && name.contains('{')
+    {
+        stray.extend_from_slice(name.as_bytes());
+    }
+    let stray = Some(stray).filter(|stray| !stray.trim_ascii().is_empty());
     let name = record.event.filter(|name| !name.is_empty());
     let event = record.data.map(|data| Item::Event { name, data });
     event.into_iter().chain(stray.map(Item::Stray))
@@ -271,6 +279,15 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(parse([text.as_bytes()]), (expected.clone(), None), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn data_behind_a_damaged_name_is_not_passed_over() {
+        for line in ["dat: {1}", ":ata: {1}", "event: edata: {1}"] {
+            let (items, _) = parse([format!("data: 0\n\n{line}\n\n").as_bytes()]);
+            let [first, Item::Stray(stray)] = items.as_slice() else { panic!("{line}: {items:?}") };
+            assert!(*first == data("0") && stray.ends_with(b"{1}"), "{line}: {items:?}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The prompt log of a project (`logs.json`), in upstream's format.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,12 @@ pub fn log_prompt(
 ) -> Result<u64, PromptLogError> {
     let path = temp.join("logs.json");
     let _lock = FileLock::acquire(&path)?;
-    let mut entries = match read(&path)? {
+    let text = files::read_text(&path)?;
+    if let Some((number, longer)) = text.as_deref().and_then(|text| appended(text, session, prompt, now)) {
+        files::replace(&path, longer.as_bytes(), Mode::Private)?;
+        return Ok(number);
+    }
+    let mut entries = match read(text) {
         Content::Entries(entries) => entries,
         Content::Bad(why) => {
             let aside = temp.join(format!("logs.json.{why}.{}.bak", now.millis()));
@@ -42,15 +48,31 @@ pub fn log_prompt(
     let own = entries.iter().filter(|entry| entry["sessionId"] == session.as_str());
     let last = own.filter_map(|entry| entry["messageId"].as_u64()).max();
     let number = last.map_or(0, |last| last + 1);
-    entries.push(json!({
+    entries.push(entry(session, number, prompt, now));
+    files::replace(&path, format!("{:#}", Value::Array(entries)).as_bytes(), Mode::Private)?;
+    Ok(number)
+}
+
+fn entry(session: &SessionId, number: u64, prompt: &str, now: Timestamp) -> Value {
+    json!({
         "sessionId": session.as_str(),
         "messageId": number,
         "timestamp": now.to_iso(),
         "type": "user",
         "message": prompt,
-    }));
-    files::replace(&path, format!("{:#}", Value::Array(entries)).as_bytes(), Mode::Private)?;
-    Ok(number)
+    })
+}
+
+/// The number of a prompt and the log with it at its end; nothing if the log is not in order. A log grows with every
+/// prompt of a project, so its entries are looked at but not taken apart.
+fn appended(text: &str, session: &SessionId, prompt: &str, now: Timestamp) -> Option<(u64, String)> {
+    let known: Vec<Known<'_>> = serde_json::from_str(text).ok()?;
+    let own = known.iter().filter(|entry| entry.session == session.as_str());
+    let number = own.map(|entry| entry.number).max().map_or(0, |last| last + 1);
+    let before = text.trim_end().strip_suffix(']')?.trim_end();
+    let comma = if known.is_empty() { "" } else { "," };
+    let new = format!("{:#}", entry(session, number, prompt, now)).replace('\n', "\n  ");
+    Some((number, format!("{before}{comma}\n  {new}\n]")))
 }
 
 /// The prompts of a project, newest first. Unreadable entries are skipped; nothing is written.
@@ -87,22 +109,37 @@ enum Line {
     Other(IgnoredAny),
 }
 
+/// An entry in order.
+#[derive(Deserialize)]
+struct Known<'a> {
+    #[serde(rename = "sessionId", borrow)]
+    session: Cow<'a, str>,
+    #[serde(rename = "messageId")]
+    number: u64,
+    #[serde(rename = "timestamp", borrow)]
+    _timestamp: Cow<'a, str>,
+    #[serde(rename = "type", borrow)]
+    _kind: Cow<'a, str>,
+    #[serde(rename = "message", borrow)]
+    _message: Cow<'a, str>,
+}
+
 enum Content {
     Entries(Vec<Value>),
     /// Upstream's marker in the name of a file moved aside.
     Bad(&'static str),
 }
 
-fn read(path: &Path) -> Result<Content, FileError> {
-    let Some(text) = files::read_text(path)? else { return Ok(Content::Entries(Vec::new())) };
-    Ok(match serde_json::from_str(&text) {
+fn read(text: Option<String>) -> Content {
+    let Some(text) = text else { return Content::Entries(Vec::new()) };
+    match serde_json::from_str(&text) {
         Err(_) => Content::Bad("invalid_json"),
         Ok(Value::Array(mut entries)) => {
             entries.retain(is_entry);
             Content::Entries(entries)
         }
         Ok(_) => Content::Bad("malformed_array"),
-    })
+    }
 }
 
 fn is_entry(entry: &Value) -> bool {
@@ -137,6 +174,8 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("\"type\": \"user\",\n    \"message\": \"one\"\n  },"), "{text}");
+        let whole: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(text, format!("{whole:#}"), "it is written as a whole would be");
     }
 
     #[test]
@@ -154,6 +193,22 @@ mod tests {
         fs::write(&path, "[1, {\"sessionId\":\"a\",\"messageId\":6,\"timestamp\":\"t\",\"type\":\"user\",\"message\":\"m\",\"new\":1}]").unwrap();
         assert_eq!(log_prompt(dir.path(), &session, "x", at(0)).unwrap(), 7);
         assert!(fs::read_to_string(&path).unwrap().contains("\"new\": 1"));
+    }
+
+    #[test]
+    fn entries_of_others_stay_as_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("logs.json");
+        let other = "[{\"new\":[1, 2],\"message\":\"a\\nb\",\"type\":\"user\",\"timestamp\":\"t\",\"messageId\":4,\"sessionId\":\"s\"}\n]\n";
+        fs::write(&path, other).unwrap();
+        assert_eq!(log_prompt(dir.path(), &SessionId::from_file("s"), "line\nline", at(0)).unwrap(), 5);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with(other.trim_end().trim_end_matches("\n]")), "{text}");
+        assert_eq!(logged_prompts(dir.path())[0], "line\nline");
+        fs::write(&path, "[]").unwrap();
+        assert_eq!(log_prompt(dir.path(), &SessionId::from_file("s"), "x", at(0)).unwrap(), 0);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("[\n  {\n    \"sessionId\""), "{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! wire.
 //!
 //! The conversation is fixed: a text and a call that writes a file, then a text. A [`Case`] says where and how it is
-//! disturbed; [`Line`] plays it, once, and every later attempt is undisturbed. [`Case::is_whole`] and
+//! disturbed; [`BadLine`] plays it, once, and every later attempt is undisturbed. [`Case::is_whole`] and
 //! [`Case::is_plausible`] say what may come of it: a fault that only delays or ends the bytes changes nothing. A changed
 //! byte cannot always be noticed, because the wires have no checksums: it may change as many letters, but not make a
 //! short call of a long one.
@@ -13,7 +13,7 @@ mod line;
 
 pub use conversation::{CONTENT, FILE, Framing, PROMPT, TEXTS};
 pub use fault::Fault;
-pub use line::Line;
+pub use line::BadLine;
 
 use conversation::{clean, events};
 
@@ -134,7 +134,7 @@ mod tests {
     fn half_a_content_and_text_that_comes_twice_are_found_out() {
         let case =
             |fault| Case { wire: Wire::Chat, framing: Framing::Chunked, fault, reply: 0, at: 900, seed: 1 };
-        let half = &CONTENT[..CONTENT.len() / 2];
+        let half = CONTENT.get(..CONTENT.len() / 2).unwrap();
         for fault in Fault::ALL.into_iter().filter(|fault| !fault.is_of_events()) {
             assert!(case(fault).is_whole(CONTENT) && !case(fault).is_whole(half), "{fault:?}");
             let said = "I am going to write the note.\nEvery word is written.";

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pollux_test_support::bad_line::{CONTENT, Case, FILE, Fault, Line, TEXTS};
+use pollux_test_support::bad_line::{BadLine, CONTENT, Case, FILE, Fault, TEXTS};
 use pollux_test_support::{Run, TestHome};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn of(case: Case, format: Format, run: &Run, home: &TestHome, line: &Line) -> Self {
+    pub(crate) fn of(case: Case, format: Format, run: &Run, home: &TestHome, line: &BadLine) -> Self {
         let requests = line.requests();
         let said = match format {
             Format::Text => Ok(text(run)),
@@ -79,7 +79,7 @@ fn expected() -> String {
 }
 
 /// All that is wrong with an outcome.
-pub(crate) fn check(case: Case, outcome: &Outcome, line: &Line) -> Vec<String> {
+pub(crate) fn check(case: Case, outcome: &Outcome, line: &BadLine) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut unless = |holds: bool, what: String| {
         if !holds {

@@ -12,7 +12,7 @@ const SCOUT: &str = "---\nname: scout\ndescription: looks around\ntools: [read_f
 
 /// What one turn is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Deed {
+pub(crate) enum TurnKind {
     Talk,
     Read,
     Write,
@@ -34,7 +34,7 @@ pub(crate) enum Deed {
     Reload,
 }
 
-impl Deed {
+impl TurnKind {
     pub(crate) const COUNT: usize = Self::ALL.len();
     const ALL: [Self; 12] = [
         Self::Talk,
@@ -53,8 +53,8 @@ impl Deed {
 
     /// The first turns have one of each, so that the short run has them, too.
     pub(crate) fn by_chance(chance: &mut Chance, turn: usize) -> Self {
-        if let Some(deed) = Self::ALL.get(turn - 1) {
-            return *deed;
+        if let Some(kind) = Self::ALL.get(turn - 1) {
+            return *kind;
         }
         match chance.below(1000) {
             0..300 => Self::Talk,
@@ -99,7 +99,7 @@ impl Deed {
         let mut words = prompt.split("soak ").nth(1)?.split(' ');
         let turn = words.next()?.parse().ok()?;
         let name = words.next()?;
-        Some((turn, Self::ALL.into_iter().find(|deed| format!("{deed:?}") == name)?))
+        Some((turn, Self::ALL.into_iter().find(|kind| format!("{kind:?}") == name)?))
     }
 }
 

@@ -10,14 +10,14 @@ use pollux_test_support::chance::Chance;
 use pollux_test_support::{Screen, TestHome, program};
 use serde_json::{Value, json};
 
-use crate::day::{Deed, WIRE, answer};
+use crate::day::{TurnKind, WIRE, answer};
 
 /// How long a turn may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 pub(crate) trait Front {
     /// One turn to its end.
-    fn turn(&mut self, turn: usize, deed: Deed, chance: &mut Chance);
+    fn turn(&mut self, turn: usize, kind: TurnKind, chance: &mut Chance);
 
     fn pid(&self) -> u32;
 
@@ -85,17 +85,17 @@ impl Pipes {
 }
 
 impl Front for Pipes {
-    fn turn(&mut self, turn: usize, deed: Deed, _chance: &mut Chance) {
-        let message = match deed.command() {
+    fn turn(&mut self, turn: usize, kind: TurnKind, _chance: &mut Chance) {
+        let message = match kind.command() {
             Some((name, args)) => json!({"type": "command", "name": name, "args": args}),
-            None => json!({"type": "message", "content": deed.prompt(turn)}),
+            None => json!({"type": "message", "content": kind.prompt(turn)}),
         };
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
         let seen = self.wait_for("RESULT");
-        if deed.command().is_none() {
+        if kind.command().is_none() {
             let said = seen.iter().filter(|event| event["type"] == "MESSAGE" && event["role"] == "assistant");
             let said: String = said.filter_map(|event| event["content"].as_str()).collect();
-            assert!(said.ends_with(&answer(turn)), "turn {turn} {deed:?}: {seen:#?}");
+            assert!(said.ends_with(&answer(turn)), "turn {turn} {kind:?}: {seen:#?}");
         }
     }
 
@@ -133,20 +133,20 @@ impl Window {
 }
 
 impl Front for Window {
-    fn turn(&mut self, turn: usize, deed: Deed, chance: &mut Chance) {
+    fn turn(&mut self, turn: usize, kind: TurnKind, chance: &mut Chance) {
         if chance.one_in(5) {
             let (columns, rows) = (60 + chance.below(80), 20 + chance.below(40));
             self.screen.resize(u16::try_from(columns).unwrap(), u16::try_from(rows).unwrap());
         }
-        match deed.command() {
+        match kind.command() {
             Some((name, args)) => {
                 let line = format!("/{name} {args}").trim().to_owned();
                 self.screen.type_text(&line).expect(&line).forget();
                 // Its words may stand in the window already.
-                self.screen.key("Enter").expect_raw(deed.told());
+                self.screen.key("Enter").expect_raw(kind.told());
             }
             None => {
-                self.screen.say(&deed.prompt(turn)).expect(&answer(turn));
+                self.screen.say(&kind.prompt(turn)).expect(&answer(turn));
             }
         }
         self.screen.expect(PLACEHOLDER);

@@ -8,7 +8,7 @@ use pollux_test_support::wires::Said;
 use pollux_test_support::{FakeHttp, HttpAnswer, HttpRequest};
 use serde_json::{Value, json};
 
-use crate::day::{Deed, WIRE, answer};
+use crate::day::{TurnKind, WIRE, answer};
 
 pub(crate) fn start() -> FakeHttp {
     let failed = Mutex::new(HashSet::new());
@@ -18,15 +18,15 @@ pub(crate) fn start() -> FakeHttp {
         }
         let body = request.json();
         let asked = messages(&body).iter().rev().find(|message| message["role"] == "user");
-        let deed = asked.and_then(|message| Deed::of_prompt(&text(&message["content"])));
-        let Some((turn, deed)) = deed.filter(|_| declares(&body, "run_shell_command")) else {
+        let kind = asked.and_then(|message| TurnKind::of_prompt(&text(&message["content"])));
+        let Some((turn, kind)) = kind.filter(|_| declares(&body, "run_shell_command")) else {
             return answer_with(WIRE, request, &aside(&body), 1);
         };
         let is_first = failed.lock().unwrap().insert(turn);
-        match deed {
-            Deed::Cut if is_first => broken(answer_with(WIRE, request, &Said::text(&answer(turn)), turn)),
-            Deed::Refused if is_first => HttpAnswer::status(503).header("retry-after-ms", "20"),
-            _ => reply(request, &body, turn, deed),
+        match kind {
+            TurnKind::Cut if is_first => broken(answer_with(WIRE, request, &Said::text(&answer(turn)), turn)),
+            TurnKind::Refused if is_first => HttpAnswer::status(503).header("retry-after-ms", "20"),
+            _ => reply(request, &body, turn, kind),
         }
     })
 }
@@ -37,21 +37,21 @@ fn broken(mut answer: HttpAnswer) -> HttpAnswer {
     answer
 }
 
-fn reply(request: &HttpRequest, body: &Value, turn: usize, deed: Deed) -> HttpAnswer {
+fn reply(request: &HttpRequest, body: &Value, turn: usize, kind: TurnKind) -> HttpAnswer {
     let has_result = messages(body).last().is_some_and(|message| message["role"] == "tool");
-    let call = match deed {
+    let call = match kind {
         _ if has_result => None,
-        Deed::Read => Some(("read_file", json!({"file_path": "notes.txt"}))),
-        Deed::Write => {
+        TurnKind::Read => Some(("read_file", json!({"file_path": "notes.txt"}))),
+        TurnKind::Write => {
             let content = format!("Turn {turn}.\n").repeat(20);
             Some(("write_file", json!({"file_path": format!("out{}.txt", turn % 10), "content": content})))
         }
-        Deed::Shell => Some(("run_shell_command", json!({"command": format!("echo turn {turn}; ls")}))),
-        Deed::Scout => Some(("invoke_agent", json!({"agent_name": "scout", "prompt": "look around"}))),
-        Deed::Mcp => Some(("mcp_good_echo", json!({"text": format!("turn {turn}")}))),
-        Deed::Killer => Some(("mcp_frail_echo", json!({"text": "die"}))),
-        Deed::Hang => Some(("glob", json!({"pattern": "*.txt"}))),
-        Deed::Talk | Deed::Cut | Deed::Refused | Deed::Compress | Deed::Reload => None,
+        TurnKind::Shell => Some(("run_shell_command", json!({"command": format!("echo turn {turn}; ls")}))),
+        TurnKind::Scout => Some(("invoke_agent", json!({"agent_name": "scout", "prompt": "look around"}))),
+        TurnKind::Mcp => Some(("mcp_good_echo", json!({"text": format!("turn {turn}")}))),
+        TurnKind::Killer => Some(("mcp_frail_echo", json!({"text": "die"}))),
+        TurnKind::Hang => Some(("glob", json!({"pattern": "*.txt"}))),
+        TurnKind::Talk | TurnKind::Cut | TurnKind::Refused | TurnKind::Compress | TurnKind::Reload => None,
     };
     let said = call.map_or_else(|| Said::text(&answer(turn)), |(name, args)| Said::call(name, args));
     answer_with(WIRE, request, &said, turn)

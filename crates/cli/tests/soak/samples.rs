@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pollux_test_support::{TestHome, plot};
 
-use crate::day::Deed;
+use crate::day::TurnKind;
 
 /// Days that are long enough for their memory and latency to mean something.
 const LONG_DAY: usize = 1000;
@@ -62,7 +62,7 @@ pub(crate) struct Samples {
     values: BTreeMap<Measure, Vec<f64>>,
     /// Since the last sample.
     latencies: Vec<f64>,
-    deeds: BTreeMap<Deed, usize>,
+    kinds: BTreeMap<TurnKind, usize>,
 }
 
 impl Samples {
@@ -74,12 +74,12 @@ impl Samples {
             home: home.home(),
             values: BTreeMap::new(),
             latencies: Vec::new(),
-            deeds: BTreeMap::new(),
+            kinds: BTreeMap::new(),
         }
     }
 
-    pub(crate) fn take(&mut self, turn: usize, deed: Deed, latency: Duration, pid: u32) {
-        *self.deeds.entry(deed).or_default() += 1;
+    pub(crate) fn take(&mut self, turn: usize, kind: TurnKind, latency: Duration, pid: u32) {
+        *self.kinds.entry(kind).or_default() += 1;
         self.latencies.push(latency.as_secs_f64() * 1000.0);
         if turn % self.every != 0 {
             return;
@@ -112,7 +112,7 @@ impl Samples {
     fn tenths(&self, measure: Measure) -> (&[f64], &[f64]) {
         let all = self.values.get(&measure).map_or(&[][..], Vec::as_slice);
         let tenth = (all.len() / 10).max(SHORTEST).min(all.len());
-        let begin = tenth.max(Deed::COUNT / self.every).min(all.len() - tenth);
+        let begin = tenth.max(TurnKind::COUNT / self.every).min(all.len() - tenth);
         (&all[begin..begin + tenth], &all[all.len() - tenth..])
     }
 
@@ -166,8 +166,8 @@ impl Samples {
             fs::write(folder.join(picture), plot::line(measure.title(), all, |value| format!("{value:.0}")))
                 .unwrap();
         }
-        let deeds: Vec<String> = self.deeds.iter().map(|(deed, count)| format!("{deed:?} {count}")).collect();
-        let _ = writeln!(text, "\nTurns: {}.\n", deeds.join(", "));
+        let kinds: Vec<String> = self.kinds.iter().map(|(kind, count)| format!("{kind:?} {count}")).collect();
+        let _ = writeln!(text, "\nTurns: {}.\n", kinds.join(", "));
         for measure in Measure::ALL {
             let name = format!("{measure:?}").to_lowercase();
             let _ = writeln!(text, "![{}]({}-{name}.svg)", measure.title(), self.name);

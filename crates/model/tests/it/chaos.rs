@@ -4,6 +4,8 @@
 //! `POLLUX_CHAOS_CASES` is the number of cases for each wire and fault (30), or `all` for every offset;
 //! `POLLUX_CHAOS_SEED` repeats a run.
 
+#![allow(clippy::disallowed_methods, reason = "the length of a test is no setting")]
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +22,7 @@ use pollux_model::messages::{MessagesClient, MessagesOptions, api_key};
 use pollux_model::responses::ResponsesClient;
 use pollux_model::shared::endpoint::Endpoint;
 use pollux_net::client::{ClientOptions, client as http};
-use pollux_test_support::bad_line::{CONTENT, Case, FILE, Fault, Framing, Line};
+use pollux_test_support::bad_line::{BadLine, CONTENT, Case, FILE, Fault, Framing};
 use pollux_test_support::chance::Chance;
 use pollux_test_support::wires::{Said, Wire};
 use pollux_test_support::{FakeHttp, HttpAnswer};
@@ -141,7 +143,7 @@ fn disturb(wire: Wire) {
     let (failed, counts) = (Mutex::new(Vec::new()), Mutex::new(BTreeMap::<(Fault, &str), usize>::new()));
     let work = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let line = Line::start(all[0]);
+        let line = BadLine::start(all[0]);
         let patient = client(wire, &line.url(), Duration::from_secs(300));
         let impatient = client(wire, &line.url(), Duration::from_millis(150));
         while let Some(case) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -216,6 +218,7 @@ async fn a_reply_that_lost_a_piece_of_a_call_is_void() {
     let (chat, messages) = (Wire::Chat, Wire::Messages);
     for (wire, event, from, to) in [
         (chat, "psilon", "data:", "dat:"),
+        (chat, "psilon", "data:", ":ata:"),
         (chat, "psilon", "choices", "choice"),
         (chat, "psilon", "\"delta\"", "\"del\""),
         (chat, "psilon", "tool_calls", "tool_alls"),
@@ -224,6 +227,7 @@ async fn a_reply_that_lost_a_piece_of_a_call_is_void() {
         (chat, "psilon", "[{\"index\":0,\"function", "[{\"index\":4,\"function"),
         (chat, "psilon", "[{\"index\":0,\"delta", "[{\"index\":4,\"delta"),
         (messages, "psilon", "data:", "dat:"),
+        (messages, "psilon", "\ndata:", "data:"),
         (messages, "psilon", "\"index\":0", "\"index\":1"),
         (messages, "psilon", "partial_json", "partial_jso"),
         (messages, "tool_use", "content_block\":", "content_bloc\":"),
@@ -239,7 +243,7 @@ async fn damage_that_says_nothing_changes_nothing() {
     for (wire, event, from, to) in [
         (Wire::Messages, "psilon", "event: content_block_delta", "event: content_block_dalta"),
         (Wire::Messages, "psilon", "\"type\":\"content_block_delta\"", "\"type\":\"content_block_dalta\""),
-        (Wire::Responses, "psilon", "data:", ":ata:"),
+        (Wire::Responses, "psilon", "function_call_arguments.delta\"", "function_call_arguments.dalta\""),
     ] {
         let told = damaged(wire, event, from, to).await;
         let content = calls(&told).first().and_then(|call| call.args.get("content").cloned());

@@ -14,7 +14,7 @@ use crate::http::HttpRequest;
 use crate::wires::Wire;
 
 /// Answers by what a request contains, so that a retry gets its reply again. Stops when dropped.
-pub struct Line {
+pub struct BadLine {
     address: SocketAddr,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -40,7 +40,7 @@ impl State {
     }
 }
 
-impl Line {
+impl BadLine {
     /// A server that disturbs the conversation once, as the case says.
     pub fn start(case: Case) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind a loopback port");
@@ -89,7 +89,7 @@ impl Shared {
     }
 }
 
-impl Drop for Line {
+impl Drop for BadLine {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
         // Wakes the listener.

@@ -85,9 +85,10 @@ impl Walk {
     pub(super) fn adopt(&mut self) -> Verdict {
         let (old, text) = *self.chance.pick(&FORMS);
         self.sessions += 1;
-        let id = format!("{:08x}{}", 0xada0_0000_u32 + u32::try_from(self.sessions).unwrap_or(0), &old[8..]);
+        let short = format!("{:08x}", 0xada0_0000_u32 + u32::try_from(self.sessions).unwrap_or(0));
+        let id = old.replacen(old.split('-').next().unwrap_or_default(), &short, 1);
         let is_log = text.lines().next().is_some_and(|line| line.ends_with('}'));
-        let name = format!("session-2026-01-02T03-04-{}.{}", &id[..8], if is_log { "jsonl" } else { "json" });
+        let name = format!("session-2026-01-02T03-04-{short}.{}", if is_log { "jsonl" } else { "json" });
         fs::create_dir_all(&self.chats).unwrap();
         let path = self.chats.join(name);
         fs::write(&path, text.replace(old, &id)).unwrap();
