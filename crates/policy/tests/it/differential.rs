@@ -30,7 +30,7 @@ use crate::lines::{HOSTILE, rows, unescape};
 /// Parts of secrets that no output may hold.
 const CANARIES: &[&str] = &["canary-7f3a", "me:token@host"];
 /// Programs that git starts for its own work when a rule allows git.
-const OF_GIT: &[&str] = &["ssh", "man", "less", "pager", "gpg", "perl"];
+const OF_GIT: &[&str] = &["ssh", "man", "less", "pager", "gpg", "perl", "gettext"];
 const LAYOUTS: [Layout; 3] = [Layout::Secrets, Layout::Names, Layout::Untrusted];
 
 #[expect(clippy::disallowed_methods, reason = "how long to search is up to who runs the tests")]
