@@ -126,7 +126,12 @@ fn check(case: Case, told: &Told) -> (Vec<String>, &'static str) {
 fn cases(wire: Wire, fault: Fault, seed: u64) -> Vec<Case> {
     let wanted = std::env::var("POLLUX_CHAOS_CASES").unwrap_or_default();
     if wanted == "all" {
-        let framings = if fault == Fault::Cut { &Framing::ALL[..] } else { &[Framing::Chunked] };
+        let framings = match fault {
+            Fault::Cut => &Framing::ALL[..],
+            // A chunk whose length is wrong gives them away.
+            Fault::Drop | Fault::Double => &[Framing::Chunked, Framing::UntilClose],
+            _ => &[Framing::Chunked],
+        };
         return framings.iter().flat_map(|framing| Case::all(wire, *framing, fault, seed)).collect();
     }
     let mut chance = Chance::new(seed ^ ((wire as u64) << 40) ^ ((fault as u64) << 48));
