@@ -11,8 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::chance::Chance;
 use crate::trace::{SystemCall, TraceLine};
+use pollux_test_support::chance::Chance;
 
 const SECTOR: usize = 512;
 
