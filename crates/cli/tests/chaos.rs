@@ -104,7 +104,7 @@ fn disturb(wire: Wire) {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(case) = all.get(number) else { return };
-                    if number > 0 && number % 1000 == 0 {
+                    if number > 0 && number.is_multiple_of(1000) {
                         eprintln!("{number} of {} cases: {}", all.len(), case.name());
                     }
                     let (wrong, kind) = run(*case);
