@@ -81,7 +81,7 @@ impl Samples {
     pub(crate) fn take(&mut self, turn: usize, kind: TurnKind, latency: Duration, pid: u32) {
         *self.kinds.entry(kind).or_default() += 1;
         self.latencies.push(latency.as_secs_f64() * 1000.0);
-        if turn % self.every != 0 {
+        if !turn.is_multiple_of(self.every) {
             return;
         }
         let process = PathBuf::from(format!("/proc/{pid}"));
