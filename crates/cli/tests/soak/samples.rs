@@ -97,7 +97,7 @@ impl Samples {
         ] {
             self.values.entry(measure).or_default().push(value);
         }
-        if self.turns >= LONG_DAY && turn % (self.every * 10) == 0 {
+        if self.turns >= LONG_DAY && turn.is_multiple_of(self.every * 10) {
             let now: Vec<String> = self
                 .values
                 .iter()
