@@ -67,7 +67,7 @@ wget_https() {
     address=$1 left=5
     while [ "$left" -gt 0 ]; do
         headers=$(wget -q -S --max-redirect=0 -O "$2" "$address" 2>&1) && return
-        address=$(printf '%s\n' "$headers" | sed -n 's/^ *[Ll]ocation: *\([^[:space:]]*\).*/\1/p' | tail -1)
+        address=$(printf '%s\n' "$headers" | grep -i '^ *location:' | tail -1 | sed 's/^[^:]*: *//; s/[[:space:]].*//')
         case "$address" in
             https://*) left=$((left - 1)) ;;
             *) return 1 ;;
