@@ -112,21 +112,20 @@ impl UserInterface {
         }
     }
 
-    /// Waits until a person who is leaving interrupts again. End of input does not count.
+    /// Waits until a person who is leaving interrupts again. End of input does not count, and what is said meanwhile
+    /// waits for the next session.
     pub(super) async fn cancel_requested(&mut self) {
         loop {
             match self.input().await {
                 Input::Interrupt => return,
                 Input::Leave | Input::Gone if self.is_screen() => return,
                 Input::Leave | Input::Gone => std::future::pending().await,
-                Input::Said(_)
+                Input::Steer(..) | Input::Detach | Input::Decide { .. } => {}
+                other @ (Input::Said(_)
                 | Input::Prompt(_)
                 | Input::Queue(..)
-                | Input::Steer(..)
                 | Input::Ask(..)
-                | Input::Detach
-                | Input::Decide { .. }
-                | Input::Mode(_) => {}
+                | Input::Mode(_)) => self.defer(other),
             }
         }
     }

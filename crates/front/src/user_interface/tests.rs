@@ -155,6 +155,14 @@ async fn what_is_typed_before_an_interrupt_is_put_back() {
 }
 
 #[tokio::test]
+async fn what_is_typed_while_a_session_ends_waits_for_the_next_one() {
+    let inputs = [Input::Said("typed ahead".to_owned()), Input::Detach, Input::Interrupt];
+    let (mut ui, told) = interface(Script { inputs: inputs.into(), ..Script::default() });
+    ui.cancel_requested().await;
+    assert_eq!(*told.borrow(), [r#"put back: Said("typed ahead")"#]);
+}
+
+#[tokio::test]
 async fn what_a_front_end_has_no_place_for_becomes_a_note_or_is_left_out() {
     let (mut ui, told) = interface(Script::default());
     ui.show_history(Vec::new(), 2);
