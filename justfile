@@ -34,13 +34,14 @@ crash *args:
 power failures="100" seed=`date +%s`:
     POLLUX_POWER_FAILURES={{failures}} POLLUX_POWER_SEED={{seed}} nice cargo test -p pollux-cli --test power -- --nocapture
 
-# Command lines by chance; those that the policy allows run in bash among tripwires. Needs bubblewrap.
-# `just policy-lines 100000 SEED` repeats a run.
+# `just policy-lines 100000 SEED` repeats a run. Needs bubblewrap.
+# Random command lines; those that the policy allows run in bash among tripwires.
 policy-lines lines="100000" seed=`date +%s`:
     POLLUX_POLICY_LINES={{lines}} POLLUX_POLICY_SEED={{seed}} nice cargo test -p pollux-policy --test it no_line_that -- --nocapture
 
-# A line to the model that cuts, corrupts, doubles and reorders bytes: so many cases for each wire and fault, with the client
-# alone and with the whole program. `just chaos all` tries every offset; `just chaos 200 SEED` repeats a run.
+# CASES for each wire format and fault, with the client alone and with the whole program. `just chaos all` tries every offset
+# with the client; `just chaos 200 SEED` repeats a run.
+# A connection to the model that cuts, corrupts, duplicates and reorders bytes.
 chaos cases="200" seed=`date +%s`:
     POLLUX_CHAOS_CASES={{cases}} POLLUX_CHAOS_SEED={{seed}} nice cargo test -p pollux-model --test it chaos:: -- --nocapture
     POLLUX_CHAOS_CASES={{ if cases == "all" { "200" } else { cases } }} POLLUX_CHAOS_SEED={{seed}} nice cargo test -p pollux-cli --test chaos -- --nocapture

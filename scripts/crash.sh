@@ -39,9 +39,9 @@ if [ -e target/folding-fs/installed ]; then
   done
 fi
 if ! mountpoint -q "$place"; then
-  echo "no file system without case could be mounted; this round is skipped" >&2
+  echo "could not mount a case-insensitive file system; skipping this round" >&2
   exit
 fi
 touch "$place/Case" && test -e "$place/case"
-echo "the same where case does not count:"
+echo "repeating on a case-insensitive file system:"
 TMPDIR=$place walk $(((sequences + 9) / 10))

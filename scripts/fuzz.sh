@@ -12,7 +12,7 @@ fi
 target=$1 seconds=${2:-60}
 shift $(($# < 2 ? $# : 2))
 if [ ! -d "$crate/corpus/$target" ]; then
-  echo "no fuzz target is called \`$target\`; scripts/fuzz.sh lists them" >&2
+  echo "no fuzz target named \`$target\`; run scripts/fuzz.sh to list the targets" >&2
   exit 1
 fi
 

@@ -56,7 +56,7 @@ pub fn run(command: &BugCommand, context: &mut Context<'_>) -> Result<(), Failur
     let text = text.map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
     if text.len() as u64 > MAX_BYTES {
         let size = text.len() / (1024 * 1024);
-        let failure = Failure::new(ExitKind::Failure, format!("the report has {size} MiB (limit: 32 MiB)"));
+        let failure = Failure::new(ExitKind::Failure, format!("the report is {size} MiB (limit: 32 MiB)"));
         return Err(if command.with_contents {
             failure.hint("leave out `--with-contents`")
         } else {

@@ -366,13 +366,13 @@ impl Driver {
                     self.tell(Event::Acknowledged { id, by, result }).await;
                 }
                 Awaited::Answer => {
-                    let message = "the answer was lost because this front end did not keep up".to_owned();
+                    let message = "the answer was lost because this front end fell behind".to_owned();
                     self.refuse(id, Refusal { code: RefusalCode::Dropped, message }).await;
                 }
             }
         }
         if has_lost_turn && !is_busy {
-            let text = "The turn has ended, but its events were lost because this front end did not keep up.";
+            let text = "The turn has ended, but its events were lost because this front end fell behind.";
             self.notice(Severity::Warning, text.to_owned()).await;
             self.tell(Event::TurnEnded(TurnEnd::Cancelled)).await;
         }

@@ -46,7 +46,7 @@ pub fn tidy_up(loaded: &Loaded, current: &SessionId) {
     }
     let now = SystemClock.now();
     if since_change(&log).is_some_and(|passed| passed > MAX_INTERVAL) {
-        let note = "last cleanup is more than 14 days ago; deletes nothing until tomorrow, in case the clock is wrong";
+        let note = "last cleanup was more than 14 days ago; deletes nothing until tomorrow, in case the clock is wrong";
         write_log(&log, &[note.to_owned(), limits], now);
         return;
     }

@@ -159,8 +159,8 @@ impl Calls {
     }
 }
 
-/// What cannot be read while a call is under way may have been a piece of it, without which its arguments would be
-/// others.
+/// Unreadable data in the middle of a tool call may have been part of its arguments; without it, the call would run with
+/// different ones.
 pub(super) fn lost_piece() -> Failure {
     Failure::malformed("a piece of a call's arguments cannot be read")
 }

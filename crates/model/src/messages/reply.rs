@@ -124,7 +124,7 @@ impl MessagesDecoder {
     fn delta(&mut self, place: u64, delta: &Value, events: &mut VecDeque<ReplyEvent>) -> Result<(), Failure> {
         let Some((_, block)) = self.open.iter_mut().find(|(open, _)| *open == place) else {
             let is_of_call = delta.get("partial_json").is_some() || self.has_open_call();
-            let message = "a piece of a call's arguments belongs to no block";
+            let message = "part of a tool call's arguments is outside any content block";
             return if is_of_call { Err(Failure::malformed(message)) } else { Ok(()) };
         };
         if let Some(citation) = delta.get("citation") {

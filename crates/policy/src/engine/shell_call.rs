@@ -306,7 +306,7 @@ impl Engine {
         }
         if let Some(folder) = self.embedded_repository(&understood.parts, places) {
             let reason = format!(
-                "`{}` is a repository made of ordinary files, which may run programs",
+                "`{}` is a bare Git repository in the workspace, whose config can run programs",
                 folder.display()
             );
             tighten(verdict, Decision::Ask, None, reason);

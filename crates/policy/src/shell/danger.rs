@@ -1,7 +1,8 @@
 //! Recognises destructive commands and describes what they would destroy.
 //!
 //! Used for the warning in approval prompts and to limit what a rule covers; it does not allow or deny by
-//! itself. What destroys is in the table `commands/dangers.table`; here is what depends on more than words.
+//! itself. The table `commands/dangers.table` lists the commands; this module
+//! handles those that the words alone do not identify.
 
 mod table;
 
