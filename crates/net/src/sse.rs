@@ -66,8 +66,8 @@ impl Record {
             b"event" => self.event = Some(text()),
             b"id" if !value.contains(&0) => self.id = Some(text()),
             b"retry" => self.retry = text().parse().ok().or(self.retry),
-            // JSON is never a comment: the name of its field was damaged.
-            b"" | b"id" if !value.contains(&b'{') => {}
+            b"" if !hides_data(value) => {}
+            b"id" if !value.contains(&b'{') => {}
             _ => {
                 if !self.stray.is_empty() {
                     self.stray.push(b'\n');
@@ -76,6 +76,12 @@ impl Record {
             }
         }
     }
+}
+
+/// Whether a comment is a field whose name was damaged (`:ata: {`). Servers also send JSON in comments of their own.
+fn hides_data(comment: &[u8]) -> bool {
+    let Some(at) = comment.iter().position(|byte| *byte == b'{') else { return false };
+    comment.get(..at).is_some_and(|before| before.trim_ascii_end().ends_with(b":"))
 }
 
 /// Takes bytes in any split and gives whole events with all their fields.

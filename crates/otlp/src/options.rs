@@ -7,6 +7,7 @@ use pollux_config::groups::Secret;
 use pollux_domain::JsonObject;
 use pollux_domain::percent;
 use pollux_domain::plural::counted;
+use pollux_domain::redact::is_secret_name;
 use pollux_net::client::ClientOptions;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -112,7 +113,8 @@ impl Options {
         let words = headers.flat_map(|value| std::iter::once(value).chain(value.split_whitespace().skip(1)));
         let address = [Some(self.endpoint.username()), self.endpoint.password()].into_iter().flatten();
         let decoded = address.clone().filter_map(|part| String::from_utf8(percent::decode(part)).ok());
-        let query = self.endpoint.query_pairs().map(|(_, value)| value.into_owned());
+        let query = self.endpoint.query_pairs().filter(|(name, _)| is_secret_name(name));
+        let query = query.map(|(_, value)| value.into_owned());
         words.chain(address).map(str::to_owned).chain(decoded).chain(query).map(Secret::new).collect()
     }
 

@@ -6,6 +6,8 @@
 mod corpus;
 #[path = "it/differential.rs"]
 mod differential;
+#[path = "it/disguised.rs"]
+mod disguised;
 #[path = "it/everyday.rs"]
 mod everyday;
 #[path = "../../fuzz/src/policy/grammar.rs"]

@@ -220,7 +220,8 @@ fn every_promise_names_a_test_that_exists() {
             Some(Ok(module)) => below.join(format!("{module}.rs")).exists(),
             Some(Err(test)) => {
                 let is_in = |file: &PathBuf| read(file).contains(&format!("fn {test}("));
-                rust_files(&below).iter().any(is_in)
+                let main = binary.map(|binary| folder.join(format!("tests/{binary}.rs")));
+                rust_files(&below).iter().chain(&main).any(is_in)
             }
         };
         assert!(is_there, "`{command}` runs no test");

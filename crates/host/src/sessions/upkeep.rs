@@ -21,6 +21,8 @@ use crate::Loaded;
 const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// A longer time since the last cleanup may be a clock that jumped, so nothing is deleted before the next one.
 const MAX_INTERVAL: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+const POSTPONED: &str =
+    "last cleanup was more than 14 days ago; deletes nothing until tomorrow, in case the clock is wrong";
 /// Time limit; the rest is done next time.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Size at which the log is restarted.
@@ -45,9 +47,8 @@ pub fn tidy_up(loaded: &Loaded, current: &SessionId) {
         return;
     }
     let now = SystemClock.now();
-    if since_change(&log).is_some_and(|passed| passed > MAX_INTERVAL) {
-        let note = "last cleanup was more than 14 days ago; deletes nothing until tomorrow, in case the clock is wrong";
-        write_log(&log, &[note.to_owned(), limits], now);
+    if since_change(&log).is_some_and(|passed| passed > MAX_INTERVAL) && !was_postponed(&log) {
+        write_log(&log, &[POSTPONED.to_owned(), limits], now);
         return;
     }
     let (records, is_complete) = old_records(loaded, &policy, now);
@@ -91,6 +92,12 @@ fn is_recent(log: &Path, limits: &str) -> bool {
     }
     let text = files::read_text(log).ok().flatten().unwrap_or_default();
     text.lines().next_back().is_some_and(|line| line.ends_with(limits))
+}
+
+/// Whether the last cleanup deleted nothing because of a long time before it; it is put off only once.
+fn was_postponed(log: &Path) -> bool {
+    let text = files::read_text(log).ok().flatten().unwrap_or_default();
+    text.lines().rev().nth(1).is_some_and(|line| line.ends_with(POSTPONED))
 }
 
 /// The time since a file was changed; `None` if there is no such file, or its time is in the future.

@@ -79,10 +79,12 @@ impl Calls {
         let (id, name) = (word(delta.get("id")), word(function.get("name")));
         let index = delta.get("index").and_then(Value::as_u64);
         let arguments = function.get("arguments").filter(|arguments| !arguments.is_null());
-        if self.under_way() && id.is_none() && name.is_none() {
+        if id.is_none() && name.is_none() {
             let has_place =
                 self.open.iter().skip(self.told).any(|call| index.is_none() || call.index == index);
-            if !has_place || function.get("arguments").is_none() && has_unknown_fields(delta) {
+            let is_odd = !has_place || function.get("arguments").is_none() && has_unknown_fields(delta);
+            // Last, because it reads all arguments so far.
+            if is_odd && self.under_way() {
                 return Err(lost_piece());
             }
         }

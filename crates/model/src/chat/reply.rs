@@ -109,8 +109,8 @@ impl ChatDecoder {
         }
         match choice {
             Some(choice) => self.read_choice(choice, events)?,
-            // Counts come without a choice; nothing else does in the middle of a call.
-            None if value.get("usage").is_none_or(Value::is_null) && self.calls.under_way() => {
+            // A piece of a call whose choice cannot be found; others, such as counts, come without one.
+            None if mentions_call(value) && self.calls.under_way() => {
                 return Err(lost_piece());
             }
             None => {}
@@ -126,9 +126,10 @@ impl ChatDecoder {
         let mut parts = Vec::new();
         let none = Value::Null;
         let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&none);
-        if self.calls.under_way()
-            && !is_known(delta)
+        if !is_known(delta)
             && choice.get("finish_reason").is_none_or(Value::is_null)
+            && mentions_call(choice)
+            && self.calls.under_way()
         {
             return Err(lost_piece());
         }
@@ -290,6 +291,19 @@ impl ChatDecoder {
         let output = self.bytes.div_ceil(4);
         let (input, total) = (self.asked, self.asked + output);
         Usage { input, output, total, estimated: true, ..Usage::default() }
+    }
+}
+
+/// Whether something in it may be a piece of a call: a damaged name leaves the others. Servers add chunks of their own,
+/// such as the results of content filters.
+fn mentions_call(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter().any(|(name, value)| {
+            matches!(name.as_str(), "tool_calls" | "function_call" | "function" | "arguments")
+                || mentions_call(value)
+        }),
+        Value::Array(values) => values.iter().any(mentions_call),
+        _ => false,
     }
 }
 

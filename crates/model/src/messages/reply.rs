@@ -10,7 +10,7 @@ use pollux_domain::content::{Body, FunctionCall, Part};
 use pollux_domain::model::{Finish, FinishReason, ModelErrorKind, Refusal, ReplyChunk, ReplyEvent};
 use serde_json::{Value, json};
 
-use self::block::{Block, Closed};
+use self::block::{Block, Closed, is_of_other_kind};
 use self::grounding::Sources;
 use super::usage::Counts;
 use crate::http::{Decoder, Failure};
@@ -123,7 +123,8 @@ impl MessagesDecoder {
 
     fn delta(&mut self, place: u64, delta: &Value, events: &mut VecDeque<ReplyEvent>) -> Result<(), Failure> {
         let Some((_, block)) = self.open.iter_mut().find(|(open, _)| *open == place) else {
-            let is_of_call = delta.get("partial_json").is_some() || self.has_open_call();
+            let has_piece = delta.get("partial_json").is_some_and(|piece| !piece.is_null());
+            let is_of_call = has_piece || self.has_open_call() && !is_of_other_kind(delta);
             let message = "part of a tool call's arguments is outside any content block";
             return if is_of_call { Err(Failure::malformed(message)) } else { Ok(()) };
         };
@@ -245,7 +246,9 @@ impl Decoder for MessagesDecoder {
             return Err(failure);
         }
         // Both say the same; if one of them was damaged, the other one is still known.
-        let said = [value.get("type").and_then(Value::as_str), name];
+        let named = value.get("type").and_then(Value::as_str);
+        // The name that events have by default says nothing.
+        let said = [named, name.filter(|name| *name != "message" || named.is_none())];
         let known = said.iter().flatten().find(|kind| EVENTS.contains(kind));
         let kind = known.copied().unwrap_or_default().to_owned();
         let place = value.get("index").and_then(Value::as_u64).unwrap_or(0);

@@ -156,18 +156,48 @@ impl Engine {
         Ok(all)
     }
 
-    /// Why a pattern of a command reaches beyond the workspace: bash lists folders, and follows links on the way.
+    /// Why a pattern of a command reaches beyond the workspace: bash lists folders, and follows links on the way. What a
+    /// match is itself a link to counts as well, because the command may write to it.
     pub(super) fn leaves_by_pattern(&self, part: &Part, places: &WorkingDirs) -> Option<String> {
         let mut look = BoundedDisk::new(self.options.disk.as_deref()?);
-        let mut leaves = |pattern: &Pattern| {
-            !pattern.text.starts_with("/dev/fd/") && !places.holds(self, fixed_start(&pattern.text))
-                || places.all.iter().any(|from| match look.expand(from, &pattern.text) {
-                    Ok(matches) => matches.iter().any(|one| self.is_beyond(places, one)),
-                    Err(_) => false,
-                })
-        };
-        let found = part.patterns.iter().find(|pattern| leaves(pattern))?;
-        Some(format!("`{}` leads outside the workspace", shown(&found.text)))
+        let leaves =
+            |one: &Match| self.is_beyond(places, one) || one.linked && !places.holds(self, &one.word);
+        let patterns = part.patterns.iter().filter(|pattern| !pattern.text.starts_with("/dev/fd/"));
+        for pattern in patterns {
+            let text = shown(&pattern.text);
+            if !places.holds(self, fixed_start(&pattern.text)) {
+                return Some(format!("`{text}` leads outside the workspace"));
+            }
+            for from in &places.all {
+                match look.expand(from, &pattern.text) {
+                    Ok(matches) if matches.iter().any(leaves) => {
+                        return Some(format!("`{text}` leads outside the workspace"));
+                    }
+                    Ok(_) => {}
+                    Err(why) => return Some(untold(why, &pattern.text)),
+                }
+            }
+        }
+        None
+    }
+
+    /// Why a command may not write to what a pattern matches.
+    pub(super) fn protected_match(
+        &self,
+        call: &PolicyCall<'_>,
+        part: &Part,
+        places: &WorkingDirs,
+        path: &str,
+    ) -> Option<String> {
+        let mut look = BoundedDisk::new(self.options.disk.as_deref()?);
+        let pattern = part.patterns.iter().find(|pattern| pattern.text == path)?;
+        places.all.iter().find_map(|from| match look.expand(from, &pattern.text) {
+            Err(why) => Some(untold(why, &pattern.text)),
+            Ok(matches) => matches.iter().find_map(|one| {
+                let source = self.protected(call, from, &one.word)?;
+                Some(format!("it writes to `{}`, protected by {}", one.word, super::named(source)))
+            }),
+        })
     }
 
     /// Whether a link on the way to a match leads outside.

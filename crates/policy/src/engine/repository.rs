@@ -8,11 +8,8 @@ use std::path::{Path, PathBuf};
 use super::shell_call::WorkingDirs;
 use super::{Engine, program_base};
 use crate::checker::place;
-use crate::disk::Disk;
+use crate::disk::{Disk, EntryKind};
 use crate::shell::Part;
-
-/// Limit of parent folders searched.
-const MAX_PARENTS: usize = 64;
 
 impl Engine {
     /// The repository made of ordinary files that a command would use, if any.
@@ -49,10 +46,14 @@ fn directory_of(part: &Part, from: &Path) -> PathBuf {
 }
 
 fn embedded(disk: &dyn Disk, folder: &Path, root: &Path) -> Option<PathBuf> {
-    let below = |folder: &&Path| folder.starts_with(root) && *folder != root;
-    for folder in folder.ancestors().take(MAX_PARENTS).take_while(below) {
+    for folder in folder.ancestors().take_while(|folder| folder.starts_with(root)) {
         let has = |name: &str| disk.kind(&folder.join(name)).is_some();
-        if has(".git") || folder.ends_with(".git") {
+        // Git passes over a `.git` folder that is none of its own.
+        let is_git = match disk.kind(&folder.join(".git")) {
+            Some(EntryKind::Folder) => has(".git/HEAD"),
+            kind => kind.is_some(),
+        };
+        if is_git || folder.ends_with(".git") {
             return None;
         }
         if has("HEAD") && (has("objects") || has("commondir")) {

@@ -212,6 +212,11 @@ impl Engine {
             {
                 return Some(format!("it writes to `{}`, protected by {}", touch.path, super::named(source)));
             }
+            if touch.writes
+                && let Some(why) = self.protected_match(call, part, places, touch.path)
+            {
+                return Some(why);
+            }
         }
         self.leaves_by_pattern(part, places).or_else(|| unsure.map(str::to_owned))
     }

@@ -51,6 +51,17 @@ impl Closed {
     }
 }
 
+/// Whether it says itself that it is no piece of a call's arguments. Some servers send text with the index of a call.
+pub(super) fn is_of_other_kind(delta: &Value) -> bool {
+    let kind = delta.get("type").and_then(Value::as_str).unwrap_or_default();
+    ["text_delta", "thinking_delta", "signature_delta", "citations_delta"].contains(&kind)
+}
+
+/// Servers that write every field have `null` where there is nothing.
+fn may_be_arguments(delta: &Value) -> bool {
+    delta.get("partial_json").is_some_and(|piece| piece.is_string() || piece.is_null())
+}
+
 impl Block {
     /// `calls` is how many calls came before.
     pub(super) fn open(content: Value, calls: usize) -> Self {
@@ -89,8 +100,8 @@ impl Block {
                 }
                 text.len()
             }
-            // Without this piece the arguments would be others.
-            Self::Call { .. } if !delta.get("partial_json").is_some_and(Value::is_string) => {
+            // Without this piece the arguments would be different.
+            Self::Call { .. } if !is_of_other_kind(delta) && !may_be_arguments(delta) => {
                 return Err(Failure::malformed("a piece of a call's arguments cannot be read"));
             }
             Self::Call { json, .. } | Self::Other { json, .. } => {

@@ -1,0 +1,86 @@
+//! Files that are not what a command's words say: repositories made of ordinary files, and patterns that match protected
+//! files and links.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use pollux_domain::approval::ApprovalMode;
+use pollux_policy::engine::Engine;
+use pollux_policy::load::{Sources, load};
+use pollux_policy::request::Decision;
+
+use crate::everyday::{decide_in, with_rules_in, write};
+use crate::reads::{Hostile, hostile};
+
+const RULES: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = [\"cp\", \"tee\", \"touch\", \
+                     \"sed -i\"]\ndecision = \"allow\"\npriority = 100\n";
+
+/// A project without a repository of its own.
+fn project() -> Hostile {
+    let place = hostile();
+    std::fs::remove_dir_all(place.project.join(".git")).unwrap();
+    place
+}
+
+fn make_repository(folder: &Path) {
+    for file in ["HEAD", "config", "objects/x", "refs/x"] {
+        write(&folder.join(file), "x\n");
+    }
+}
+
+fn is_asked(engine: &Engine, folder: &Path, command: &str) -> bool {
+    decide_in(engine, folder, command, ApprovalMode::AutoEdit, true).decision == Decision::Ask
+}
+
+#[test]
+fn git_asks_wherever_it_would_find_a_repository_of_ordinary_files() {
+    let place = project();
+    let engine = load(&Sources::default(), place.options());
+    assert!(!is_asked(&engine, &place.project, "git status"));
+    let bare = place.project.join("bare");
+    make_repository(&bare);
+    let deep = bare.join("a/".repeat(70));
+    write(&deep.join("x"), "x\n");
+    let is_deep = format!("cd bare/{} && git status", "a/".repeat(70));
+    assert!(is_asked(&engine, &place.project, &is_deep));
+    // An empty folder of this name hides nothing from git.
+    std::fs::create_dir(bare.join(".git")).unwrap();
+    assert!(is_asked(&engine, &place.project, "cd bare && git status"));
+    make_repository(&place.project);
+    assert!(is_asked(&engine, &place.project, "git status"));
+    write(&place.project.join(".git/HEAD"), "ref: refs/heads/main\n");
+    assert!(!is_asked(&engine, &place.project, "git status"));
+}
+
+#[test]
+fn a_rule_covers_no_protected_file_that_a_pattern_matches() {
+    let place = hostile();
+    write(&place.project.join(".git/hooks/pre-commit"), "x\n");
+    write(&place.project.join(".gemini/settings.json"), "{}\n");
+    write(&place.project.join("Cargo.toml"), "x\n");
+    let engine = with_rules_in(RULES, place.options());
+    for command in [
+        "cp a .gi[t]/config",
+        "cp a .g*/config",
+        "cp -t .gi[t] config",
+        "tee .gi?/hooks/pre-commit",
+        "cp a .gemin?/settings.json",
+        "tee Cargo.tom?",
+        "sed -i s/a/b/ .gi[t]/config",
+    ] {
+        assert!(is_asked(&engine, &place.project, command), "{command}");
+    }
+    for command in ["touch b", "cp a b", "tee src/ma?n.rs", "touch *.txt"] {
+        assert!(!is_asked(&engine, &place.project, command), "{command}");
+    }
+}
+
+#[test]
+fn a_rule_covers_no_link_that_a_pattern_matches_and_that_leads_outside() {
+    let place = hostile();
+    symlink(place.home.join("outside"), place.project.join("link.txt")).unwrap();
+    let engine = with_rules_in(RULES, place.options());
+    for command in ["touch link.txt", "touch lin?.txt", "tee *.txt"] {
+        assert!(is_asked(&engine, &place.project, command), "{command}");
+    }
+}
