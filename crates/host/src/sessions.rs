@@ -28,6 +28,7 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock};
+use pollux_exec::own_process::return_unused_memory;
 use pollux_session::{
     Listing, NewSession, Recorder, RestoredTurn, SelectError, SessionFormat, SessionInfo, SessionKind,
     SessionModel, Spending, StoredSession, delete, exists, import, into_history, known_projects, last_model,
@@ -37,6 +38,9 @@ use pollux_session::{
 use super::Loaded;
 use super::trust::home;
 use crate::request::{Request, Resumed, SessionChoice};
+
+/// Messages from which on reading a session takes memory worth giving back.
+const LONG_SESSION: usize = 500;
 
 /// The session of this run.
 pub struct Chosen {
@@ -176,7 +180,12 @@ pub fn resume_or_create(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, F
         Recorder::resume(&stored).map_err(|error| resuming(Failure::from_error(ExitKind::Input, &error)))?;
     recorder.set_durability(loaded.groups.general.durability);
     let spending = spending(&stored);
-    Ok(Continued { recorder, history: into_history(*stored), spending })
+    let is_long = stored.messages.len() > LONG_SESSION;
+    let history = into_history(*stored);
+    if is_long {
+        return_unused_memory();
+    }
+    Ok(Continued { recorder, history, spending })
 }
 
 /// A new session of this project.

@@ -14,7 +14,7 @@ use pollux_domain::tool::FileDiff;
 use pollux_ide::{Companion, CompanionStatus, DiffAnswer};
 use tokio::task::JoinHandle;
 
-use crate::hub::{Delivery, Front, Hosted, Scopes};
+use crate::hub::{Delivery, Front, Hosted, Scopes, SessionState};
 
 /// The name among the front ends of a session.
 const NAME: &str = "editor";
@@ -22,12 +22,16 @@ const SCOPES: Scopes = Scopes { watch: true, drive: false, approve: true, admin:
 
 /// Serves a session until it ends.
 pub(crate) async fn serve(companion: Arc<Companion>, hosted: Weak<Hosted>) {
+    let Some(mut states) = hosted.upgrade().map(|hosted| hosted.states()) else { return };
     let mut statuses = companion.statuses();
     loop {
         let shows =
             |status: &CompanionStatus| matches!(status, CompanionStatus::Connected { shows_diffs: true, .. });
-        if statuses.wait_for(shows).await.is_err() {
-            return;
+        // An editor may never connect, and what waits for one keeps everything that belongs to the session.
+        tokio::select! {
+            biased;
+            () = async { drop(states.wait_for(|state| *state != SessionState::Alive).await) } => return,
+            () = async { drop(statuses.wait_for(shows).await) } => {}
         }
         let Some(front) = hosted.upgrade().and_then(|hosted| hosted.attach(NAME, SCOPES)) else { return };
         let Ok(mut events) = front.subscribe(None) else { return };

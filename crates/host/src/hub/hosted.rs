@@ -249,6 +249,11 @@ impl Hosted {
         *self.state.borrow()
     }
 
+    /// Tells when the session ends, without keeping it.
+    pub(crate) fn states(&self) -> watch::Receiver<SessionState> {
+        self.state.subscribe()
+    }
+
     /// Whether the log still has all events after this number.
     pub fn has_after(&self, seq: u64) -> bool {
         self.inner.locked().log.after(seq).is_some()

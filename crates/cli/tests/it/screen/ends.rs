@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pollux_test_support::{Screen, reply};
 use serde_json::json;
 
-use super::{open, shell};
+use super::{open, quit, shell};
 use crate::scene::{MODEL, Scene, binary, until};
 
 /// What a process and its children may take to be gone: two seconds, and more on a machine that does much else.
@@ -152,6 +152,30 @@ fn as_job(scene: &Scene, args: &str) -> (Screen, String) {
     let child = || fs::read_to_string(&children).unwrap_or_default().trim().to_owned();
     until("the program runs", || !child().is_empty());
     (screen, child())
+}
+
+/// How many processes a process has started that still run.
+fn children(pid: u32) -> usize {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+    lists.map(|list| list.split_whitespace().count()).sum()
+}
+
+#[test]
+fn what_belongs_to_a_session_ends_when_it_is_opened_again() {
+    let turn = |word: &str| [shell(&format!("echo {word}")), reply().text(word)];
+    let scene = Scene::new(["first", "second", "third"].into_iter().flat_map(turn));
+    let screen = open(&scene, &["--yolo", "--sandbox=false"]);
+    screen.say("one").expect("✦ first").expect(super::PLACEHOLDER);
+    let at_first = children(screen.pid());
+    assert!(at_first > 0);
+    for (prompt, answer) in [("two", "✦ second"), ("three", "✦ third")] {
+        screen.say("/mcp reload").expect_raw("MCP servers reconnected.").expect(super::PLACEHOLDER);
+        screen.forget();
+        screen.say(prompt).expect(answer).expect(super::PLACEHOLDER);
+    }
+    until("only the last session has processes", || children(screen.pid()) <= at_first);
+    quit(screen);
 }
 
 /// Closes the window; the program must be gone, and so must what it started.
