@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pollux_domain::model::{Dialect, ModelError, Origin, ProviderId, ReplyEvent};
-use pollux_net::sse::{Item, Parser};
+use pollux_net::sse::SseError;
 
 use crate::chat::quirks::Echo;
 use crate::chat::reply::ChatDecoder;
 use crate::gemini::protocol::GeminiDecoder;
+use crate::http::events::BodyEvents;
 use crate::http::{Decoder, Failure};
 use crate::messages::reply::MessagesDecoder;
 use crate::responses::decoder::ResponsesDecoder;
@@ -24,7 +25,7 @@ pub struct Said {
 /// Reads the body of a reply that arrives in these pieces.
 pub fn read_reply<'a>(dialect: &Dialect, pieces: impl IntoIterator<Item = &'a [u8]>) -> Said {
     let mut events = VecDeque::new();
-    let read = read(decoder(dialect).as_mut(), pieces, &mut events);
+    let read = read(decoder(dialect), pieces, &mut events);
     Said { events: events.into(), error: read.err().map(|failure| failure.error) }
 }
 
@@ -50,37 +51,24 @@ fn decoder(dialect: &Dialect) -> Box<dyn Decoder> {
 }
 
 fn read<'a>(
-    decoder: &mut dyn Decoder,
+    decoder: Box<dyn Decoder>,
     pieces: impl IntoIterator<Item = &'a [u8]>,
     events: &mut VecDeque<ReplyEvent>,
 ) -> Result<(), Failure> {
-    let malformed = |error: pollux_net::sse::SseError| Failure::malformed(error.to_string());
-    let mut parser = Parser::default();
-    let mut items = VecDeque::new();
+    let malformed = |error: SseError| Failure::malformed(error.to_string());
+    let mut body = BodyEvents::new(decoder);
     for piece in pieces {
-        let fed = parser.feed(piece, &mut items);
-        take(decoder, &mut items, events)?;
+        let fed = body.feed(piece);
+        while body.step(events)? {}
         fed.map_err(malformed)?;
-        if decoder.is_over() {
-            return decoder.end(events);
+        if body.is_over() {
+            return body.decoder().end(events);
         }
     }
-    items.extend(parser.finish().map_err(malformed)?);
-    take(decoder, &mut items, events)?;
-    decoder.end(events)
-}
-
-fn take(
-    decoder: &mut dyn Decoder,
-    items: &mut VecDeque<Item>,
-    events: &mut VecDeque<ReplyEvent>,
-) -> Result<(), Failure> {
-    while let Some(item) = items.pop_front().filter(|_| !decoder.is_over()) {
-        match item {
-            Item::Event { data, .. } if data.trim_ascii() == b"[DONE]" => decoder.done(),
-            Item::Event { name, data } => decoder.event(name.as_deref(), &data, events)?,
-            Item::Stray(text) => decoder.stray(&text).map_or(Ok(()), Err)?,
-        }
+    body.finish().map_err(malformed)?;
+    while body.step(events)? {}
+    match body.only_stray() {
+        Some(_) => Err(Failure::malformed("the reply is no stream")),
+        None => body.decoder().end(events),
     }
-    Ok(())
 }

@@ -7,6 +7,7 @@
 
 mod attempts;
 mod connection;
+pub(crate) mod events;
 mod exchange;
 mod failure;
 mod page;

@@ -8,7 +8,7 @@ use pollux_domain::BoxFuture;
 use pollux_domain::content::{Body, Part};
 use pollux_domain::model::{ModelError, ModelErrorKind, Origin, ReplyChunk, ReplyEvent, ReplyStream, Wait};
 use pollux_net::backoff::Cause;
-use pollux_net::sse::{Item, Parser, SseError};
+use pollux_net::sse::SseError;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use reqwest::{Request, Response};
 use serde_json::Value;
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::attempts::{Attempts, loading_notice};
 use super::connection::Connection;
+use super::events::BodyEvents;
 use super::{Decoder, Exchange, Failure, Mend, Retry};
 use crate::budget::received;
 
@@ -249,9 +250,7 @@ impl ReplyStream for SignedStream {
 /// A body being read.
 struct Reading {
     response: Response,
-    decoder: Box<dyn Decoder>,
-    parser: Parser,
-    items: VecDeque<Item>,
+    body: BodyEvents,
     /// What was read and not told yet.
     events: VecDeque<ReplyEvent>,
     /// Objects of a body that came as a whole.
@@ -260,10 +259,7 @@ struct Reading {
     is_json: bool,
     /// What of such a body has come already.
     head: Vec<u8>,
-    /// The beginning of what was no event.
-    stray: Option<String>,
     any_byte: bool,
-    any_event: bool,
     ended: bool,
     /// The decoder was told that nothing follows.
     closed: bool,
@@ -275,16 +271,12 @@ impl Reading {
         let is_json = content_type.is_some_and(|kind| kind.starts_with("application/json"));
         Self {
             response,
-            decoder,
-            parser: Parser::default(),
-            items: VecDeque::new(),
+            body: BodyEvents::new(decoder),
             events: VecDeque::new(),
             objects: VecDeque::new(),
             is_json,
             head: Vec::new(),
-            stray: None,
             any_byte: false,
-            any_event: false,
             ended: false,
             closed: false,
         }
@@ -296,29 +288,19 @@ impl Reading {
                 return Ok(Some(event));
             }
             if let Some(object) = self.objects.pop_front() {
-                self.decoder.object(object, &mut self.events)?;
-                continue;
-            }
-            if self.decoder.is_over() {
-                // Later pieces are not read either: a reply must not depend on how its bytes arrive.
-                self.items.clear();
-            }
-            match self.items.pop_front() {
-                Some(Item::Event { name, data }) => {
-                    self.any_event = true;
-                    self.refuse_lost_event()?;
-                    if data.trim_ascii() == b"[DONE]" {
-                        self.decoder.done();
-                    } else {
-                        self.decoder.event(name.as_deref(), &data, &mut self.events)?;
-                    }
-                }
-                Some(Item::Stray(text)) => self.note_stray(&text)?,
-                None if self.closed => return Ok(None),
-                None if self.ended => self.close(connection)?,
-                None if self.decoder.is_over() => self.hang_up().await,
-                None if self.is_json => self.read_whole(connection).await?,
-                None => self.read_more(connection, finished).await?,
+                self.body.decoder().object(object, &mut self.events)?;
+            } else if self.body.step(&mut self.events)? {
+                // Perhaps it said something.
+            } else if self.closed {
+                return Ok(None);
+            } else if self.ended {
+                self.close(connection)?;
+            } else if self.body.is_over() {
+                self.hang_up().await;
+            } else if self.is_json {
+                self.read_whole(connection).await?;
+            } else {
+                self.read_more(connection, finished).await?;
             }
         }
     }
@@ -350,16 +332,15 @@ impl Reading {
                     self.head = bytes.to_vec();
                     return Ok(());
                 }
-                self.parser.feed(&bytes, &mut self.items).map_err(unreadable)?;
-                if self.parser.take_comments() > 0 {
+                self.body.feed(&bytes).map_err(unreadable)?;
+                if self.body.is_alive() {
                     self.events.push_back(ReplyEvent::Alive);
                 }
                 Ok(())
             }
             None => {
                 self.ended = true;
-                self.items.extend(self.parser.finish().map_err(unreadable)?);
-                Ok(())
+                self.body.finish().map_err(unreadable)
             }
         }
     }
@@ -382,44 +363,22 @@ impl Reading {
             Ok(_) => return Err(connection.not_the_api(&text())),
             // A stream under the wrong name is still a stream.
             Err(_) => {
-                self.parser
-                    .feed(&body, &mut self.items)
-                    .map_err(|error| Failure::malformed(error.to_string()))?;
-                let last = self.parser.finish().map_err(|error| connection.cut(error.to_string()))?;
-                self.items.extend(last);
+                self.body.feed(&body).map_err(|error| Failure::malformed(error.to_string()))?;
+                self.body.finish().map_err(|error| connection.cut(error.to_string()))?;
             }
         }
-        self.any_event = !self.objects.is_empty();
+        if !self.objects.is_empty() {
+            self.body.note_object();
+        }
         Ok(())
-    }
-
-    fn note_stray(&mut self, text: &[u8]) -> Result<(), Failure> {
-        if let Some(failure) = self.decoder.stray(text) {
-            return Err(failure);
-        }
-        if self.stray.is_none() {
-            self.stray = Some(String::from_utf8_lossy(text).chars().take(2000).collect());
-        }
-        self.refuse_lost_event()
-    }
-
-    /// JSON on a line that is not data, among events: one whose field name was damaged. What it said is missing, and it
-    /// may have been a piece of a call.
-    fn refuse_lost_event(&self) -> Result<(), Failure> {
-        match &self.stray {
-            Some(text) if self.any_event && text.contains('{') => {
-                Err(Failure::malformed("an event of the reply cannot be read"))
-            }
-            _ => Ok(()),
-        }
     }
 
     fn close(&mut self, connection: &Connection) -> Result<(), Failure> {
         self.closed = true;
-        match &self.stray {
-            Some(text) if !self.any_event => Err(connection.not_the_api(text)),
-            _ => self.decoder.end(&mut self.events),
+        if let Some(text) = self.body.only_stray() {
+            return Err(connection.not_the_api(text));
         }
+        self.body.decoder().end(&mut self.events)
     }
 
     /// The reply is complete. Its connection can serve the next request if its end is seen, too.
