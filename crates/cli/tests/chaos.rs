@@ -7,8 +7,8 @@
 //! the client alone is tried at every offset by `cargo test -p pollux-model --test it chaos::`.
 //!
 //! `POLLUX_CHAOS_CASES` is the number of cases for each wire and fault, or `all` for every offset; `POLLUX_CHAOS_SEED`
-//! repeats a run, `POLLUX_CHAOS_CASE` one case of it or those whose names begin so, `POLLUX_TEST_BINARY` names another program, `POLLUX_CHAOS_JOBS`
-//! is how many run at a time.
+//! repeats a run, `POLLUX_CHAOS_CASE` repeats the cases whose names begin so, `POLLUX_TEST_BINARY` names another program,
+//! and `POLLUX_CHAOS_JOBS` is how many run at a time.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
@@ -17,12 +17,10 @@
 #[path = "chaos/oracle.rs"]
 mod oracle;
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pollux_test_support::bad_line::{BadLine, Case, Fault, Framing, PROMPT};
+use pollux_test_support::bad_line::{BadLine, Case, CaseResults, Fault, Framing, PROMPT};
 use pollux_test_support::chance::Chance;
 use pollux_test_support::wires::Wire;
 use pollux_test_support::{TestHome, program};
@@ -95,9 +93,7 @@ fn disturb(wire: Wire) {
         all = any.filter(|case| format!("{}:", case.name()).starts_with(&format!("{only}:"))).collect();
     }
     let jobs = variable("POLLUX_CHAOS_JOBS").and_then(|text| text.parse().ok()).unwrap_or(6);
-    let next = AtomicUsize::new(0);
-    let failed = Mutex::new(Vec::new());
-    let counts = Mutex::new(BTreeMap::<(Fault, &str), usize>::new());
+    let (next, results) = (AtomicUsize::new(0), CaseResults::default());
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
@@ -108,22 +104,12 @@ fn disturb(wire: Wire) {
                         eprintln!("{number} of {} cases: {}", all.len(), case.name());
                     }
                     let (wrong, kind) = run(*case);
-                    *counts.lock().unwrap().entry((case.fault, kind)).or_default() += 1;
-                    if !wrong.is_empty() {
-                        let again =
-                            format!("POLLUX_CHAOS_SEED={} POLLUX_CHAOS_CASE={}", case.seed, case.name());
-                        eprintln!("FAILED {again}\n  {}", wrong.join("\n  "));
-                        failed.lock().unwrap().push(format!("{again}\n  {}", wrong.join("\n  ")));
-                    }
+                    results.note(*case, kind, &wrong);
                 }
             });
         }
     });
-    for ((fault, kind), count) in counts.into_inner().unwrap() {
-        eprintln!("{:<10} {fault:<14?} {kind:<12} {count:>6}", wire.name());
-    }
-    let failed = failed.into_inner().unwrap();
-    assert!(failed.is_empty(), "{} of {} cases failed:\n{}", failed.len(), all.len(), failed.join("\n"));
+    results.report(wire);
 }
 
 #[test]

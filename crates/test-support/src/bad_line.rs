@@ -7,10 +7,12 @@
 //! byte cannot always be noticed, because the wires have no checksums: it may change as many letters, but not make a
 //! short call of a long one.
 
+mod case_results;
 mod conversation;
 mod fault;
 mod line;
 
+pub use case_results::CaseResults;
 pub use conversation::{CONTENT, FILE, Framing, PROMPT, TEXTS};
 pub use fault::Fault;
 pub use line::BadLine;

@@ -164,7 +164,7 @@ impl Calls {
 /// Unreadable data in the middle of a tool call may have been part of its arguments; without it, the call would run with
 /// different ones.
 pub(super) fn lost_piece() -> Failure {
-    Failure::malformed("a piece of a call's arguments cannot be read")
+    Failure::malformed("part of a tool call's arguments cannot be read")
 }
 
 fn has_unknown_fields(delta: &Value) -> bool {

@@ -6,9 +6,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "the length of a test is no setting")]
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pollux_config::groups::Secret;
@@ -22,7 +21,7 @@ use pollux_model::messages::{MessagesClient, MessagesOptions, api_key};
 use pollux_model::responses::ResponsesClient;
 use pollux_model::shared::endpoint::Endpoint;
 use pollux_net::client::{ClientOptions, client as http};
-use pollux_test_support::bad_line::{BadLine, CONTENT, Case, FILE, Fault, Framing};
+use pollux_test_support::bad_line::{BadLine, CONTENT, Case, CaseResults, FILE, Fault, Framing};
 use pollux_test_support::chance::Chance;
 use pollux_test_support::wires::{Said, Wire};
 use pollux_test_support::{FakeHttp, HttpAnswer};
@@ -140,12 +139,10 @@ fn cases(wire: Wire, fault: Fault, seed: u64) -> Vec<Case> {
 }
 
 /// Tries the cases of a wire, several at a time: some of them wait.
-#[allow(clippy::print_stderr, reason = "a long run reports to a person")]
 fn disturb(wire: Wire) {
     let seed = std::env::var("POLLUX_CHAOS_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let all: Vec<Case> = Fault::ALL.into_iter().flat_map(|fault| cases(wire, fault, seed)).collect();
-    let next = AtomicUsize::new(0);
-    let (failed, counts) = (Mutex::new(Vec::new()), Mutex::new(BTreeMap::<(Fault, &str), usize>::new()));
+    let (next, results) = (AtomicUsize::new(0), CaseResults::default());
     let work = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let line = BadLine::start(all[0]);
@@ -157,12 +154,7 @@ fn disturb(wire: Wire) {
             let stream = client.stream(asking(case.reply));
             let told = runtime.block_on(drain_within(stream, Duration::from_secs(120)));
             let (wrong, kind) = check(*case, &told);
-            *counts.lock().unwrap().entry((case.fault, kind)).or_default() += 1;
-            if !wrong.is_empty() {
-                let problem = format!("POLLUX_CHAOS_SEED={seed} {}\n  {}", case.name(), wrong.join("\n  "));
-                eprintln!("FAILED {problem}");
-                failed.lock().unwrap().push(problem);
-            }
+            results.note(*case, kind, &wrong);
         }
     };
     std::thread::scope(|scope| {
@@ -170,11 +162,7 @@ fn disturb(wire: Wire) {
             scope.spawn(work);
         }
     });
-    for ((fault, kind), count) in counts.into_inner().unwrap() {
-        eprintln!("{:<10} {fault:<14?} {kind:<12} {count:>6}", wire.name());
-    }
-    let failed = failed.into_inner().unwrap();
-    assert!(failed.is_empty(), "{} of {} cases failed:\n{}", failed.len(), all.len(), failed.join("\n"));
+    results.report(wire);
 }
 
 #[test]
@@ -268,4 +256,32 @@ async fn a_block_that_begins_twice_is_not_two_calls() {
     let told = damaged(Wire::Messages, "tool_use", start, again).await;
     assert_eq!(told.error().kind, ModelErrorKind::Malformed, "{told:?}");
     assert!(calls(&told).is_empty(), "{told:?}");
+}
+
+#[tokio::test]
+async fn what_servers_send_between_the_pieces_of_a_call_changes_nothing() {
+    let filtered =
+        r#"{"choices":[{"index":0,"finish_reason":null,"content_filter_results":{}}],"usage":null}"#;
+    let chat = |event: &str| (Wire::Chat, "data:", format!("{event}\n\ndata:"));
+    let messages =
+        |name: &str, data: &str| (Wire::Messages, "event:", format!("event: {name}\ndata: {data}\n\nevent:"));
+    let delta = |delta: &str| {
+        messages(
+            "content_block_delta",
+            &format!(r#"{{"type":"content_block_delta","index":0,"delta":{delta}}}"#),
+        )
+    };
+    for (wire, from, to) in [
+        chat(&format!("data: {filtered}")),
+        chat("data: {}"),
+        chat(r#"data: {"choices":[]}"#),
+        chat(r#": {"ping":1}"#),
+        delta(r#"{"type":"input_json_delta","partial_json":null}"#),
+        delta(r#"{"type":"text_delta","text":"\n"}"#),
+        messages("message", r#"{"type":"keepalive"}"#),
+    ] {
+        let told = damaged(wire, "psilon", from, &to).await;
+        let content = calls(&told).first().and_then(|call| call.args.get("content").cloned());
+        assert_eq!((content, is_complete(&told)), (Some(json!(CONTENT)), true), "{wire:?} {to}: {told:?}");
+    }
 }

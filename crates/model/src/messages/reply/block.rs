@@ -102,7 +102,7 @@ impl Block {
             }
             // Without this piece the arguments would be different.
             Self::Call { .. } if !is_of_other_kind(delta) && !may_be_arguments(delta) => {
-                return Err(Failure::malformed("a piece of a call's arguments cannot be read"));
+                return Err(Failure::malformed("part of a tool call's arguments cannot be read"));
             }
             Self::Call { json, .. } | Self::Other { json, .. } => {
                 json.push_str(piece("partial_json"));
