@@ -150,13 +150,46 @@ fn looked_at(name: &str, program: &Program, arguments: &[&str], part: &Part) -> 
         _ => arguments.to_vec(),
     };
     let changes = name == "cd" && arguments == ["-"] || name == "set" && arguments.is_empty();
-    // `-auxe` is read as `auxe` where no user has this name.
-    let is_doubtful = |a: &str| a.len() > 2 && a.starts_with('-') && !a.starts_with("--") && a.contains('u');
-    if changes || name == "ps" && arguments.iter().any(|a| a.contains("env") || is_doubtful(a)) {
+    if changes || name == "ps" && ps_may_show_variables(&arguments) {
         return None;
     }
     let given = Arguments::read(program, &arguments)?;
     files(name, program, &given)
+}
+
+/// Whether ps may show the variables of processes. Options with a dash that it cannot make sense of, alone or together,
+/// are read again as BSD's, where `e` means variables, and so are values that BSD's option does not take: `-xef`, `-eH -T`,
+/// `-auxe` where no user has the name `xe`.
+fn ps_may_show_variables(arguments: &[&str]) -> bool {
+    /// Those that make sense in any combination.
+    const SENSIBLE: &str = "AadefFHjlLwyNmMC";
+    const ALONE: [&str; 4] = ["--forest", "--headers", "--no-headers", "--no-heading"];
+    let (mut is_sensible, mut any_e) = (true, false);
+    let (mut is_value, mut is_name) = (false, false);
+    for word in arguments {
+        if word.contains("env") {
+            return true;
+        }
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        if std::mem::take(&mut is_name) {
+            any_e |= word.contains('e');
+            continue;
+        }
+        if word.starts_with("--") {
+            is_value = !word.contains('=') && !ALONE.contains(word);
+            continue;
+        }
+        let letters = word.strip_prefix('-').unwrap_or(word);
+        // Both ways of reading take what follows these for a value.
+        let flags = letters.split(['o', 'p']).next().unwrap_or_default();
+        is_value = flags.len() + 1 == letters.len();
+        is_name = letters.ends_with('C');
+        is_sensible &= word.starts_with('-') && flags.chars().all(|letter| SENSIBLE.contains(letter));
+        any_e |= flags.contains('e');
+    }
+    any_e && !is_sensible
 }
 
 /// The files among arguments; `None` if the command does more than read.
