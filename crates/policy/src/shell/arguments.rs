@@ -31,9 +31,13 @@ impl<'a> Arguments<'a> {
         let mut operands = Vec::new();
         let mut rest = words.iter().copied();
         let mut options = true;
+        let writes = program.operands.iter().any(|(kind, _)| *kind == Kind::Out);
         while let Some(word) = rest.next() {
             if !options || word == "-" || !word.starts_with('-') {
                 operands.push(word);
+            } else if writes && !operands.is_empty() {
+                // Some programs take no options after operands: `xxd a -p` writes to the file `-p`.
+                return None;
             } else if word == "--" {
                 options = false;
             } else if program.traits.words {
