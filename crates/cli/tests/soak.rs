@@ -1,6 +1,6 @@
-//! A working day in fast motion: one process lives through thousands of turns with tool calls, sub-agents, compression,
-//! MCP servers that die, a network that fails, hooks that hang, and a terminal that changes its size, with memory on.
-//! Afterwards it uses no more than in the morning.
+//! A working day in fast motion: one process lives through thousands of turns in many sessions, with tool calls,
+//! sub-agents, compression, MCP servers that die, a network that fails, hooks that hang, and a terminal that changes its
+//! size, with memory on. Afterwards it uses no more than in the morning.
 //!
 //! `POLLUX_SOAK_TURNS` is the number of turns over pipes (60), a tenth of it at the screen; `POLLUX_SOAK_SEED` repeats a
 //! run, `POLLUX_TEST_BINARY` names another program. The report with its plots is in `target/soak`.

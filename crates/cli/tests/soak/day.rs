@@ -32,11 +32,13 @@ pub(crate) enum TurnKind {
     Compress,
     /// MCP servers are connected again.
     Reload,
+    /// A new session.
+    Clear,
 }
 
 impl TurnKind {
     pub(crate) const COUNT: usize = Self::ALL.len();
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Talk,
         Self::Read,
         Self::Write,
@@ -49,6 +51,7 @@ impl TurnKind {
         Self::Hang,
         Self::Compress,
         Self::Reload,
+        Self::Clear,
     ];
 
     /// The first turns have one of each, so that the short run has them, too.
@@ -67,8 +70,10 @@ impl TurnKind {
             930..940 => Self::Cut,
             940..960 => Self::Refused,
             960..970 => Self::Hang,
-            970..995 => Self::Compress,
-            _ => Self::Reload,
+            970..990 => Self::Compress,
+            990..995 => Self::Reload,
+            // What a session knows of itself (points to rewind to, its receipt) grows with it.
+            _ => Self::Clear,
         }
     }
 
@@ -77,6 +82,7 @@ impl TurnKind {
         match self {
             Self::Compress => Some(("compress", "")),
             Self::Reload => Some(("mcp", "reload")),
+            Self::Clear => Some(("clear", "")),
             _ => None,
         }
     }
@@ -85,6 +91,7 @@ impl TurnKind {
     pub(crate) fn told(self) -> &'static str {
         match self {
             Self::Compress => "ompress",
+            Self::Clear => "New session.",
             _ => "MCP servers reconnected.",
         }
     }

@@ -51,7 +51,12 @@ fn reply(request: &HttpRequest, body: &Value, turn: usize, kind: TurnKind) -> Ht
         TurnKind::Mcp => Some(("mcp_good_echo", json!({"text": format!("turn {turn}")}))),
         TurnKind::Killer => Some(("mcp_frail_echo", json!({"text": "die"}))),
         TurnKind::Hang => Some(("glob", json!({"pattern": "*.txt"}))),
-        TurnKind::Talk | TurnKind::Cut | TurnKind::Refused | TurnKind::Compress | TurnKind::Reload => None,
+        TurnKind::Talk
+        | TurnKind::Cut
+        | TurnKind::Refused
+        | TurnKind::Compress
+        | TurnKind::Reload
+        | TurnKind::Clear => None,
     };
     let said = call.map_or_else(|| Said::text(&answer(turn)), |(name, args)| Said::call(name, args));
     answer_with(WIRE, request, &said, turn)
