@@ -76,6 +76,7 @@ mod titles;
 mod tool_entries;
 pub mod trust;
 pub mod turn;
+mod unused_memory;
 pub mod whole_program;
 mod workspace;
 

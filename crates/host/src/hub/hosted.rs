@@ -20,6 +20,7 @@ use super::fold::Snapshot;
 use super::log::Log;
 use super::queue::{Bounds, Delivery, Overrun, Queue, Subscription};
 use super::scopes::Scopes;
+use crate::unused_memory::note_turn_end;
 
 /// Size and time limits.
 #[derive(Debug, Clone, Copy)]
@@ -560,6 +561,9 @@ async fn drain(
             biased;
             event = events.recv() => {
                 let Some(event) = event else { break };
+                if matches!(event, Event::TurnEnded(_)) {
+                    note_turn_end();
+                }
                 let ExtraEvents { before: mut told, after } = companion.observe(&event);
                 told.push(event);
                 told.extend(after);

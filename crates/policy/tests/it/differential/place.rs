@@ -201,10 +201,12 @@ impl WatchedWorkspace {
             Zone::Outside | Zone::Around => !["sh-thd.", "sort", "tac"].iter().any(|start| {
                 access.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start))
             }),
-            // Git keeps its index current, and a rule on git is about all files of the workspace.
-            Zone::Inside if access.path.starts_with(&git) => {
+            // Git keeps its index current, and a rule on git is about all files of the workspace and new repositories.
+            Zone::Inside
+                if access.path.starts_with(&git) || setup == Setup::Listed && is_in_git(&access.path) =>
+            {
                 let is_sample = access.path.extension().is_some_and(|end| end == "sample");
-                !is_git || access.path.starts_with(git.join("hooks")) && !is_sample
+                !is_git || access.path.components().any(|part| part.as_os_str() == "hooks") && !is_sample
             }
             Zone::Inside => !may_change || is_protected(&access.path),
             Zone::Secret if is_git && (setup == Setup::Listed || access.path.starts_with(&git)) => false,
@@ -216,6 +218,10 @@ impl WatchedWorkspace {
         });
         bad.map(|access| format!("{:?} {} {:?}", access.zone, access.path.display(), access.flags)).collect()
     }
+}
+
+fn is_in_git(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == ".git")
 }
 
 /// The files of a workspace and around it.
