@@ -1,6 +1,6 @@
-//! A working day in fast motion: one process lives through thousands of turns in many sessions, with tool calls,
-//! sub-agents, compression, MCP servers that die, a network that fails, hooks that hang, and a terminal that changes its
-//! size, with memory on. Afterwards it uses no more than in the morning.
+//! A working day in fast motion: one process lives through thousands of turns with tool calls, sub-agents, compression,
+//! MCP servers that die, a network that fails, hooks that hang, and a terminal that changes its size, with memory on.
+//! Afterwards it uses no more than in the morning. Over pipes the day is one session, at the screen it has many.
 //!
 //! `POLLUX_SOAK_TURNS` is the number of turns over pipes (60), a tenth of it at the screen; `POLLUX_SOAK_SEED` repeats a
 //! run, `POLLUX_TEST_BINARY` names another program. The report with its plots is in `target/soak`.
@@ -39,9 +39,12 @@ fn live(name: &str, turns: usize, start: impl Fn(&pollux_test_support::TestHome,
     let home = home(&server.url());
     let mut front = start(&home, &server.url());
     let mut chance = Chance::new(seed as u64);
-    let mut samples = Samples::new(name, turns, &home);
+    let mut samples = Samples::new(name, turns, &home, front.has_many_sessions());
     for turn in 1..=turns {
-        let kind = TurnKind::by_chance(&mut chance, turn);
+        let kind = match TurnKind::by_chance(&mut chance, turn) {
+            TurnKind::Clear if !front.has_many_sessions() => TurnKind::Talk,
+            kind => kind,
+        };
         let began = Instant::now();
         front.turn(turn, kind, &mut chance);
         samples.take(turn, kind, began.elapsed(), front.pid());

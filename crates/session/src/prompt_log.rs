@@ -1,8 +1,9 @@
 //! The prompt log of a project (`logs.json`), in upstream's format.
 
 use std::borrow::Cow;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
@@ -32,7 +33,10 @@ pub fn log_prompt(
 ) -> Result<u64, PromptLogError> {
     let path = temp.join("logs.json");
     let _lock = FileLock::acquire(&path)?;
-    let text = files::read_text(&path)?;
+    if let Some(number) = append_in_place(&path, session, prompt, now) {
+        return Ok(number);
+    }
+    let text = files::read_text(&path)?.map(|text| without_torn_end(&text).unwrap_or(text));
     if let Some((number, longer)) = text.as_deref().and_then(|text| appended(text, session, prompt, now)) {
         files::replace(&path, longer.as_bytes(), Mode::Private)?;
         return Ok(number);
@@ -63,21 +67,60 @@ fn entry(session: &SessionId, number: u64, prompt: &str, now: Timestamp) -> Valu
     })
 }
 
-/// The number of a prompt and the log with it at its end; nothing if the log is not in order. A log grows with every
-/// prompt of a project, so its entries are looked at but not taken apart.
+/// Bytes at the end of a log that are searched for its last entry.
+const END_BYTES: u64 = 64 * 1024;
+
+/// Writes an entry behind the last one, if that is of the same session and where this program left it. A log grows with
+/// every prompt of a project, so it is read as a whole only when a session begins. If the write breaks off, the entry is
+/// missing and nothing else: [`without_torn_end`].
+fn append_in_place(path: &Path, session: &SessionId, prompt: &str, now: Timestamp) -> Option<u64> {
+    // Opening a pipe would wait for another program.
+    let length = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
+    let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+    let begin = length.saturating_sub(END_BYTES);
+    let mut end = vec![0; usize::try_from(length - begin).ok()?];
+    file.read_exact_at(&mut end, begin).ok()?;
+    let entries = end.strip_suffix(b"\n]")?;
+    let last = entries.get(memchr::memmem::rfind(entries, b"\n  {\n")?..)?;
+    let last: Known<'_> = serde_json::from_slice(last).ok()?;
+    let number = last.number.checked_add(1).filter(|_| last.session == session.as_str())?;
+    let added = format!(",\n  {}\n]", indented(session, number, prompt, now));
+    file.write_all_at(added.as_bytes(), length - 2).ok()?;
+    Some(number)
+}
+
+/// The text of an entry as it stands in a log.
+fn indented(session: &SessionId, number: u64, prompt: &str, now: Timestamp) -> String {
+    format!("{:#}", entry(session, number, prompt, now)).replace('\n', "\n  ")
+}
+
+/// A log without the entry that was being written when the program or the power ended; `None` if it is complete, or
+/// damaged in another way.
+fn without_torn_end(text: &str) -> Option<String> {
+    if serde_json::from_str::<IgnoredAny>(text).is_ok() {
+        return None;
+    }
+    let is_log = |text: &String| serde_json::from_str::<Vec<Known<'_>>>(text).is_ok();
+    let ends = text.rmatch_indices("\n  }").take(2);
+    ends.filter_map(|(at, end)| Some(format!("{}\n]", text.get(..at + end.len())?))).find(is_log)
+}
+
+/// The number of a prompt and the log with it at its end; nothing if the log is not in order. Its entries are looked at
+/// but not taken apart.
 fn appended(text: &str, session: &SessionId, prompt: &str, now: Timestamp) -> Option<(u64, String)> {
     let known: Vec<Known<'_>> = serde_json::from_str(text).ok()?;
     let own = known.iter().filter(|entry| entry.session == session.as_str());
     let number = own.map(|entry| entry.number).max().map_or(0, |last| last + 1);
     let before = text.trim_end().strip_suffix(']')?.trim_end();
     let comma = if known.is_empty() { "" } else { "," };
-    let new = format!("{:#}", entry(session, number, prompt, now)).replace('\n', "\n  ");
+    let new = indented(session, number, prompt, now);
     Some((number, format!("{before}{comma}\n  {new}\n]")))
 }
 
 /// The prompts of a project, newest first. Unreadable entries are skipped; nothing is written.
 pub fn logged_prompts(temp: &Path) -> Vec<String> {
     let Ok(Some(text)) = files::read_text(&temp.join("logs.json")) else { return Vec::new() };
+    let text = without_torn_end(&text).unwrap_or(text);
     // Logs can be long, so only the needed fields are decoded.
     let lines: Vec<Line> = serde_json::from_str(&text).unwrap_or_default();
     let mut prompts: Vec<(Option<Timestamp>, String)> = lines
@@ -152,6 +195,8 @@ fn is_entry(entry: &Value) -> bool {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
 
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     fn at(millis: i64) -> Timestamp {
@@ -209,6 +254,34 @@ mod tests {
         assert_eq!(log_prompt(dir.path(), &SessionId::from_file("s"), "x", at(0)).unwrap(), 0);
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("[\n  {\n    \"sessionId\""), "{text}");
+    }
+
+    #[test]
+    fn a_longer_log_is_not_written_again_and_a_torn_entry_costs_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("logs.json");
+        let [a, b] = ["a", "b"].map(SessionId::from_file);
+        log_prompt(dir.path(), &a, "first", at(0)).unwrap();
+        let file = fs::metadata(&path).unwrap().ino();
+        for number in 1..40 {
+            let prompt = format!("{number} ] }}\n  }}\n]\n  {{\n é");
+            assert_eq!(log_prompt(dir.path(), &a, &prompt, at(number)).unwrap(), number.unsigned_abs());
+        }
+        assert_eq!(fs::metadata(&path).unwrap().ino(), file, "the file is still the same");
+        let before = fs::read_to_string(&path).unwrap();
+        let whole: Value = serde_json::from_str(&before).unwrap();
+        assert_eq!(before, format!("{whole:#}"), "it is written as a whole would be");
+        log_prompt(dir.path(), &a, "last", at(40)).unwrap();
+        let after = fs::read_to_string(&path).unwrap();
+        for cut in before.len() - 2..after.len() {
+            fs::write(&path, &after.as_bytes()[..cut]).unwrap();
+            // The entry is complete before the log is.
+            let left = if cut < after.len() - 2 { 40 } else { 41 };
+            assert_eq!(logged_prompts(dir.path()).len(), left, "cut at {cut}");
+            assert_eq!(log_prompt(dir.path(), &b, "next", at(41)).unwrap(), 0);
+            let prompts = logged_prompts(dir.path());
+            assert_eq!((prompts.len(), prompts[0].as_str()), (left + 1, "next"), "cut at {cut}");
+        }
     }
 
     #[test]

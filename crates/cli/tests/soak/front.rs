@@ -21,6 +21,9 @@ pub(crate) trait Front {
 
     fn pid(&self) -> u32;
 
+    /// Whether it can begin another session.
+    fn has_many_sessions(&self) -> bool;
+
     /// Ends the program in order.
     fn end(&mut self);
 }
@@ -103,6 +106,10 @@ impl Front for Pipes {
         self.child.id()
     }
 
+    fn has_many_sessions(&self) -> bool {
+        false
+    }
+
     fn end(&mut self) {
         self.input.take();
         while self.lines.recv_timeout(PATIENCE).is_ok() {}
@@ -155,6 +162,10 @@ impl Front for Window {
 
     fn pid(&self) -> u32 {
         self.screen.pid()
+    }
+
+    fn has_many_sessions(&self) -> bool {
+        true
     }
 
     fn end(&mut self) {
