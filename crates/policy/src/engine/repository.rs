@@ -12,8 +12,8 @@ use crate::disk::{Disk, EntryKind};
 use crate::shell::Part;
 
 impl Engine {
-    /// The repository made of ordinary files that a command would use, if any.
-    pub(super) fn embedded_repository(&self, parts: &[Part], places: &WorkingDirs) -> Option<PathBuf> {
+    /// Why a command may use a repository made of ordinary files, if it may.
+    pub(super) fn embedded_repository(&self, parts: &[Part], places: &WorkingDirs) -> Option<String> {
         let disk = self.options.disk.as_deref()?;
         let resolve = self.options.resolve.as_ref();
         let roots: Vec<PathBuf> =
@@ -21,28 +21,31 @@ impl Engine {
         let uses_git = |part: &&Part| matches!(part.words.first(), Some(Some(program)) if program_base(program) == "git");
         parts.iter().filter(uses_git).find_map(|part| {
             places.all.iter().find_map(|from| {
-                let folder = place(&directory_of(part, from), "", resolve);
+                let Some(folder) = directory_of(part, from) else {
+                    return Some("where git works is only known when it runs".to_owned());
+                };
+                let folder = place(&folder, "", resolve);
                 let root = roots.iter().find(|root| folder.starts_with(root))?;
-                embedded(disk, &folder, root)
+                let folder = embedded(disk, &folder, root)?;
+                let folder = folder.display();
+                Some(format!(
+                    "`{folder}` is a bare Git repository in the workspace, whose config can run programs"
+                ))
             })
         })
     }
 }
 
-/// Where git works: `-C` changes the folder, once or several times.
-fn directory_of(part: &Part, from: &Path) -> PathBuf {
+/// Where git works: `-C` changes the folder, once or several times. `None` if a pattern or a variable names it.
+fn directory_of(part: &Part, from: &Path) -> Option<PathBuf> {
     let mut folder = from.to_owned();
-    let mut words = part.words.iter().skip(1).map_while(Option::as_deref);
-    while let Some(word) = words.next().filter(|word| word.starts_with('-')) {
-        match word {
-            "-C" => folder.push(words.next().unwrap_or_default()),
-            "-c" => {
-                words.next();
-            }
-            _ => {}
+    let mut words = part.words.iter().skip(1);
+    while let Some(word) = words.next() {
+        if word.as_deref() == Some("-C") {
+            folder.push(words.next()?.as_deref()?);
         }
     }
-    folder
+    Some(folder)
 }
 
 fn embedded(disk: &dyn Disk, folder: &Path, root: &Path) -> Option<PathBuf> {

@@ -309,11 +309,7 @@ impl Engine {
         if call.request.mode == ApprovalMode::Yolo {
             return;
         }
-        if let Some(folder) = self.embedded_repository(&understood.parts, places) {
-            let reason = format!(
-                "`{}` is a bare Git repository in the workspace, whose config can run programs",
-                folder.display()
-            );
+        if let Some(reason) = self.embedded_repository(&understood.parts, places) {
             tighten(verdict, Decision::Ask, None, reason);
         }
         if places.starts_outside {
