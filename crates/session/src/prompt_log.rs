@@ -36,7 +36,16 @@ pub fn log_prompt(
     if let Some(number) = append_in_place(&path, session, prompt, now) {
         return Ok(number);
     }
-    let text = files::read_text(&path)?.map(|text| without_torn_end(&text).unwrap_or(text));
+    let move_aside = |why: &str| {
+        let aside = temp.join(format!("logs.json.{why}.{}.bak", now.millis()));
+        fs::rename(&path, aside).map_err(|source| PromptLogError::Move { path: path.clone(), source })
+    };
+    let found = read_lossily(&path)?;
+    let mended = found.as_deref().and_then(without_torn_end);
+    if mended.is_some() {
+        move_aside("invalid_json")?;
+    }
+    let text = mended.or(found);
     if let Some((number, longer)) = text.as_deref().and_then(|text| appended(text, session, prompt, now)) {
         files::replace(&path, longer.as_bytes(), Mode::Private)?;
         return Ok(number);
@@ -44,8 +53,7 @@ pub fn log_prompt(
     let mut entries = match read(text) {
         Content::Entries(entries) => entries,
         Content::Bad(why) => {
-            let aside = temp.join(format!("logs.json.{why}.{}.bak", now.millis()));
-            fs::rename(&path, aside).map_err(|source| PromptLogError::Move { path: path.clone(), source })?;
+            move_aside(why)?;
             Vec::new()
         }
     };
@@ -94,15 +102,26 @@ fn indented(session: &SessionId, number: u64, prompt: &str, now: Timestamp) -> S
     format!("{:#}", entry(session, number, prompt, now)).replace('\n', "\n  ")
 }
 
-/// A log without the entry that was being written when the program or the power ended; `None` if it is complete, or
-/// damaged in another way.
-fn without_torn_end(text: &str) -> Option<String> {
-    if serde_json::from_str::<IgnoredAny>(text).is_ok() {
-        return None;
+/// The text of a log; its end may be torn inside a character.
+fn read_lossily(path: &Path) -> Result<Option<String>, FileError> {
+    match files::read_text(path) {
+        Err(FileError::NotUtf8 { .. }) => {
+            Ok(fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+        }
+        text => text,
     }
-    let is_log = |text: &String| serde_json::from_str::<Vec<Known<'_>>>(text).is_ok();
-    let ends = text.rmatch_indices("\n  }").take(2);
-    ends.filter_map(|(at, end)| Some(format!("{}\n]", text.get(..at + end.len())?))).find(is_log)
+}
+
+/// The entries in front of the place from which on a log cannot be read: what was being written when the program or the
+/// power ended. `None` if all of it can be read, or nothing.
+fn without_torn_end(text: &str) -> Option<String> {
+    let error = serde_json::from_str::<IgnoredAny>(text).err()?;
+    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
+    let bad = lines.map(str::len).sum::<usize>() + error.column();
+    let good = text.as_bytes().get(..bad.min(text.len()))?;
+    let end = memchr::memmem::rfind(good, b"\n  }")? + b"\n  }".len();
+    let whole = format!("{}\n]", text.get(..end)?);
+    serde_json::from_str::<Vec<Known<'_>>>(&whole).is_ok().then_some(whole)
 }
 
 /// The number of a prompt and the log with it at its end; nothing if the log is not in order. Its entries are looked at
@@ -119,7 +138,7 @@ fn appended(text: &str, session: &SessionId, prompt: &str, now: Timestamp) -> Op
 
 /// The prompts of a project, newest first. Unreadable entries are skipped; nothing is written.
 pub fn logged_prompts(temp: &Path) -> Vec<String> {
-    let Ok(Some(text)) = files::read_text(&temp.join("logs.json")) else { return Vec::new() };
+    let Ok(Some(text)) = read_lossily(&temp.join("logs.json")) else { return Vec::new() };
     let text = without_torn_end(&text).unwrap_or(text);
     // Logs can be long, so only the needed fields are decoded.
     let lines: Vec<Line> = serde_json::from_str(&text).unwrap_or_default();
@@ -271,7 +290,7 @@ mod tests {
         let before = fs::read_to_string(&path).unwrap();
         let whole: Value = serde_json::from_str(&before).unwrap();
         assert_eq!(before, format!("{whole:#}"), "it is written as a whole would be");
-        log_prompt(dir.path(), &a, "last", at(40)).unwrap();
+        log_prompt(dir.path(), &a, "last é é", at(40)).unwrap();
         let after = fs::read_to_string(&path).unwrap();
         for cut in before.len() - 2..after.len() {
             fs::write(&path, &after.as_bytes()[..cut]).unwrap();
@@ -281,6 +300,10 @@ mod tests {
             assert_eq!(log_prompt(dir.path(), &b, "next", at(41)).unwrap(), 0);
             let prompts = logged_prompts(dir.path());
             assert_eq!((prompts.len(), prompts[0].as_str()), (left + 1, "next"), "cut at {cut}");
+            // Of several writes that power cut off, the last may be there without the others.
+            let hole = [&after.as_bytes()[..cut], &[0; 30], &after.as_bytes()[before.len() - 2..]].concat();
+            fs::write(&path, hole).unwrap();
+            assert_eq!(logged_prompts(dir.path()).len(), left, "hole at {cut}");
         }
     }
 

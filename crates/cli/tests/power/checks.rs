@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use pollux_session::{Message, Recorder, ReplyMessage, StoredCall, load};
+use pollux_session::{Message, Recorder, ReplyMessage, StoredCall, load, logged_prompts};
 
 use crate::disk::{Disk, Image};
 
@@ -42,6 +42,8 @@ impl Past {
 pub(crate) enum Kind {
     /// A session: complete messages.
     Session,
+    /// The prompts of a project: complete entries.
+    Prompts,
     /// A file that is replaced as a whole.
     Whole,
     /// Looked at by the program itself, or of no interest after a failure.
@@ -57,6 +59,9 @@ pub(crate) fn kind(path: &Path) -> Kind {
     }
     if is_in("chats") && ends(&[".json", ".jsonl"]) && !is_in(".blobs") {
         return Kind::Session;
+    }
+    if name == "logs.json" {
+        return Kind::Prompts;
     }
     match ends(&[".json", ".toml", ".md", ".txt", ".enc"]) || is_in(".blobs") {
         true => Kind::Whole,
@@ -91,12 +96,28 @@ pub(crate) fn check(disks: &Disks<'_>, past: &Past, scratch: &Path) -> Vec<Strin
                     wrong.push(format!("{}: content of {length} bytes that it never had", path.display()));
                 }
             }
+            Kind::Prompts => wrong.extend(check_prompts(disks, path, scratch).err()),
             // As programs saw it.
             Kind::Session if around(disks.found, path).eq(around(disks.live, path)) => {}
             Kind::Session => wrong.extend(check_session(disks, path, scratch).err()),
         }
     }
     wrong
+}
+
+/// Every prompt that was synced is there.
+fn check_prompts(disks: &Disks<'_>, path: &Path, scratch: &Path) -> Result<(), String> {
+    let [synced, found] = [disks.synced, disks.found].map(|image| {
+        let file = scratch.join(path);
+        match place(image, path, scratch) {
+            true => logged_prompts(file.parent().unwrap_or(scratch)),
+            false => Vec::new(),
+        }
+    });
+    match synced.iter().find(|prompt| !found.contains(prompt)) {
+        Some(lost) => Err(format!("{}: lost {lost:?}\n{}", path.display(), shown(disks.found.get(path)))),
+        None => Ok(()),
+    }
 }
 
 /// Every message that was synced, and was not taken back since, is there, also after the session was resumed.
