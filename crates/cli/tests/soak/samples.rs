@@ -14,7 +14,7 @@ use crate::day::TurnKind;
 const LONG_DAY: usize = 1000;
 
 /// What a session keeps in memory of each turn, in MiB: points to rewind to, and what its receipt lists.
-const KEPT_OF_A_TURN: f64 = 2.0 / 1024.0;
+const KEPT_OF_A_TURN: f64 = 4.0 / 1024.0;
 
 /// The least number of samples that are compared.
 const SHORTEST: usize = 8;
