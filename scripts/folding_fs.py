@@ -138,4 +138,6 @@ class Folding(Operations):
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    FUSE(Folding(os.path.abspath(sys.argv[1])), sys.argv[2], foreground=True, nothreads=True, allow_other=True)
+    # Inode numbers are those of the files, so that all names of a file have the same.
+    options = {"use_ino": True, "allow_other": True}
+    FUSE(Folding(os.path.abspath(sys.argv[1])), sys.argv[2], foreground=True, nothreads=True, **options)

@@ -87,10 +87,7 @@ fn disturb(wire: Wire) {
         .flat_map(|fault| cases(wire, fault))
         .collect();
     if let Some(only) = &only {
-        let any = Framing::ALL.into_iter().flat_map(|framing| {
-            Fault::ALL.into_iter().flat_map(move |fault| Case::all(wire, framing, fault, seed()))
-        });
-        all = any.filter(|case| format!("{}:", case.name()).starts_with(&format!("{only}:"))).collect();
+        all = Case::named(wire, only, seed());
     }
     let jobs = variable("POLLUX_CHAOS_JOBS").and_then(|text| text.parse().ok()).unwrap_or(6);
     let (next, results) = (AtomicUsize::new(0), CaseResults::default());

@@ -120,12 +120,17 @@ impl Patch {
 
     /// Removes a key; comments above it stay. Says whether it was there.
     pub(crate) fn remove(&mut self, path: &[&str]) -> bool {
-        self.cut(path, false).is_some()
+        let was_there = self.cut(path, false).is_some();
+        // An earlier value under the same name must not come back.
+        while was_there && self.cut(path, false).is_some() {}
+        was_there
     }
 
     /// Removes a key together with the comments about it and returns both.
     pub(crate) fn take(&mut self, path: &[&str]) -> Option<Taken> {
-        self.cut(path, true)
+        let taken = self.cut(path, true)?;
+        self.remove(path);
+        Some(taken)
     }
 
     fn cut(&mut self, path: &[&str], with_comments: bool) -> Option<Taken> {

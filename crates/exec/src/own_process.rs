@@ -60,21 +60,6 @@ pub fn end_on_signals() {
     restore_defaults([libc::SIGINT, libc::SIGTERM]);
 }
 
-/// Gives memory that is no longer used back to the system, after work that needed much of it for a moment.
-///
-/// The allocator of glibc keeps it otherwise, in an area for every thread that helped. Those of other systems do not.
-#[cfg_attr(
-    all(target_os = "linux", target_env = "gnu"),
-    expect(unsafe_code, reason = "a call of the C library")
-)]
-pub fn return_unused_memory() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: takes a number only, and may be called at any time by any thread.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
 /// The user that this process acts as.
 #[cfg(unix)]
 pub fn user() -> u32 {

@@ -4,6 +4,8 @@ use pollux_a2a::fuzzing::answer_text;
 use pollux_a2a::protocol::{Dialect, Message, Task, Update};
 use serde_json::Value;
 
+use crate::pieces::control;
+
 /// Bytes of an answer's texts, and room for the words around them.
 const MAX_ANSWER: usize = (1 << 20) + 200 * 1000 + 1000;
 
@@ -27,6 +29,5 @@ pub(crate) fn updates(bytes: &[u8]) {
     }
     let text = answer_text(updates);
     assert!(text.len() <= MAX_ANSWER, "{} bytes", text.len());
-    let control = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
-    assert_eq!(control, None, "in {text:?}");
+    assert_eq!(control(&text), None, "in {text:?}");
 }

@@ -4,7 +4,7 @@ use pollux_hooks::fuzzing::read_answer;
 use pollux_hooks::{Decision, HookAnswer};
 use serde_json::Value;
 
-use crate::pieces::steering;
+use crate::pieces::{control, steering};
 
 /// The longest message with its note that it was cut.
 const MAX_MESSAGE: usize = (16 << 10) + 64;
@@ -21,8 +21,7 @@ pub(crate) fn answers(bytes: &[u8]) {
     assert!(code != 2 || answer.decision == Decision::Deny, "exit code 2 gave {:?}", answer.decision);
     for text in [&answer.stop_reason, &answer.reason, &answer.system_message].into_iter().flatten() {
         assert!(text.len() <= MAX_MESSAGE, "{} bytes", text.len());
-        let control = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
-        assert_eq!(control, None, "in {text:?}");
+        assert_eq!(control(text), None, "in {text:?}");
     }
     let printed = Value::Object(answer.to_json()).to_string();
     let again = HookAnswer { chose_foreign_model: false, ..read_answer(0, &printed, "", false) };

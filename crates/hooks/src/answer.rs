@@ -268,6 +268,8 @@ pub(crate) fn cut(mut text: String, limit: usize) -> String {
     if text.len() > limit {
         let all = text.len();
         text.truncate(text.floor_char_boundary(limit));
+        // Half a line end would draw the note over the line.
+        text.truncate(text.trim_end_matches('\r').len());
         text.push_str(&format!("… [cut: {all} bytes]"));
     }
     text
@@ -280,6 +282,11 @@ mod tests {
 
     fn said(code: i32, stdout: &str, stderr: &str) -> ParsedAnswer {
         read(&HookOutput { ending: &HookEnding::Exited(code), stdout, stderr, cut: false })
+    }
+
+    #[test]
+    fn a_line_end_is_not_cut_in_half() {
+        assert_eq!(cut("a\r\nb".to_owned(), 2), "a… [cut: 4 bytes]");
     }
 
     #[test]

@@ -28,7 +28,6 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock};
-use pollux_exec::own_process::return_unused_memory;
 use pollux_session::{
     Listing, NewSession, Recorder, RestoredTurn, SelectError, SessionFormat, SessionInfo, SessionKind,
     SessionModel, Spending, StoredSession, delete, exists, import, into_history, known_projects, last_model,
@@ -38,8 +37,9 @@ use pollux_session::{
 use super::Loaded;
 use super::trust::home;
 use crate::request::{Request, Resumed, SessionChoice};
+use crate::unused_memory::return_soon;
 
-/// Messages from which on reading a session takes memory worth giving back.
+/// Messages from which on the memory for reading a session is worth returning.
 const LONG_SESSION: usize = 500;
 
 /// The session of this run.
@@ -157,7 +157,7 @@ fn found(resumed: &Resumed, loaded: &Loaded) -> Result<SessionInfo, (SelectError
     }
 }
 
-/// The recorder of this run's session, and its history.
+/// The recorder of this run's session, and its history. Needs a runtime.
 pub fn resume_or_create(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, Failure> {
     let resuming = |failure: Failure| failure.prefixed("Error resuming session: ");
     let stored = match (chosen.stored.take(), &chosen.file) {
@@ -183,7 +183,7 @@ pub fn resume_or_create(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, F
     let is_long = stored.messages.len() > LONG_SESSION;
     let history = into_history(*stored);
     if is_long {
-        return_unused_memory();
+        return_soon();
     }
     Ok(Continued { recorder, history, spending })
 }

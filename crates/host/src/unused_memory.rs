@@ -1,8 +1,8 @@
-//! Gives memory back that turns have used, so that a process that lives for days does not grow.
+//! Returns memory that is no longer used to the system, so that a process that lives for days does not grow.
+//!
+//! The allocator of glibc keeps what it once got, in an area for every thread. With other allocators nothing is done.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-
-use pollux_exec::own_process::return_unused_memory;
 
 /// Turns of this process after which it is worth the work. Short runs never do it.
 const TURNS: u32 = 16;
@@ -11,7 +11,21 @@ const TURNS: u32 = 16;
 pub(crate) fn note_turn_end() {
     static ENDED: AtomicU32 = AtomicU32::new(0);
     if ENDED.fetch_add(1, Ordering::Relaxed) % TURNS == TURNS - 1 {
-        // Nothing waits for it.
-        drop(tokio::task::spawn_blocking(return_unused_memory));
+        return_soon();
+    }
+}
+
+/// Returns it on another thread; nothing waits for that. Needs a runtime.
+pub(crate) fn return_soon() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    drop(tokio::task::spawn_blocking(return_now));
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "a call of the C library")]
+fn return_now() {
+    // SAFETY: takes a number only, and any thread may call it at any time.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }

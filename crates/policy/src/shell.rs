@@ -31,6 +31,7 @@ mod wrapper;
 
 pub use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 pub use danger::is_dangerous;
+pub(crate) use git::git_directory;
 pub use names::program_names;
 pub use reach::{Touch, touches};
 pub use reads::{How, Read, Reads, Tree, is_known_safe, is_known_safe_within, reads};

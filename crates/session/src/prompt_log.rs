@@ -40,13 +40,16 @@ pub fn log_prompt(
         let aside = temp.join(format!("logs.json.{why}.{}.bak", now.millis()));
         fs::rename(&path, aside).map_err(|source| PromptLogError::Move { path: path.clone(), source })
     };
-    let found = read_lossily(&path)?;
-    let mended = found.as_deref().and_then(without_torn_end);
-    if mended.is_some() {
+    let text = read_valid(&path)?;
+    let mut longer = text.as_deref().and_then(|text| appended(text, session, prompt, now));
+    if longer.is_none()
+        && let Some(mended) = text.as_deref().and_then(without_torn_end)
+    {
+        // What cannot be read is kept.
         move_aside("invalid_json")?;
+        longer = appended(&mended, session, prompt, now);
     }
-    let text = mended.or(found);
-    if let Some((number, longer)) = text.as_deref().and_then(|text| appended(text, session, prompt, now)) {
+    if let Some((number, longer)) = longer {
         files::replace(&path, longer.as_bytes(), Mode::Private)?;
         return Ok(number);
     }
@@ -102,14 +105,14 @@ fn indented(session: &SessionId, number: u64, prompt: &str, now: Timestamp) -> S
     format!("{:#}", entry(session, number, prompt, now)).replace('\n', "\n  ")
 }
 
-/// The text of a log; its end may be torn inside a character.
-fn read_lossily(path: &Path) -> Result<Option<String>, FileError> {
-    match files::read_text(path) {
-        Err(FileError::NotUtf8 { .. }) => {
-            Ok(fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
-        }
-        text => text,
+/// The text of a log, as far as it is text: its end may be torn inside a character.
+fn read_valid(path: &Path) -> Result<Option<String>, FileError> {
+    let read = files::read_text(path);
+    if !matches!(read, Err(FileError::NotUtf8 { .. })) {
+        return read;
     }
+    let bytes = fs::read(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
+    Ok(bytes.utf8_chunks().next().map(|chunk| chunk.valid().to_owned()))
 }
 
 /// The entries in front of the place from which on a log cannot be read: what was being written when the program or the
@@ -138,10 +141,10 @@ fn appended(text: &str, session: &SessionId, prompt: &str, now: Timestamp) -> Op
 
 /// The prompts of a project, newest first. Unreadable entries are skipped; nothing is written.
 pub fn logged_prompts(temp: &Path) -> Vec<String> {
-    let Ok(Some(text)) = read_lossily(&temp.join("logs.json")) else { return Vec::new() };
-    let text = without_torn_end(&text).unwrap_or(text);
+    let Ok(Some(text)) = read_valid(&temp.join("logs.json")) else { return Vec::new() };
     // Logs can be long, so only the needed fields are decoded.
-    let lines: Vec<Line> = serde_json::from_str(&text).unwrap_or_default();
+    let decoded = |text: &str| serde_json::from_str::<Vec<Line>>(text).ok();
+    let lines = decoded(&text).or_else(|| decoded(&without_torn_end(&text)?)).unwrap_or_default();
     let mut prompts: Vec<(Option<Timestamp>, String)> = lines
         .into_iter()
         .filter_map(|line| match line {
@@ -298,6 +301,8 @@ mod tests {
             let left = if cut < after.len() - 2 { 40 } else { 41 };
             assert_eq!(logged_prompts(dir.path()).len(), left, "cut at {cut}");
             assert_eq!(log_prompt(dir.path(), &b, "next", at(41)).unwrap(), 0);
+            let aside = dir.path().join(format!("logs.json.invalid_json.{}.bak", at(41).millis()));
+            assert_eq!(fs::read(aside).unwrap(), after.as_bytes()[..cut], "what was there is kept");
             let prompts = logged_prompts(dir.path());
             assert_eq!((prompts.len(), prompts[0].as_str()), (left + 1, "next"), "cut at {cut}");
             // Of several writes that power cut off, the last may be there without the others.

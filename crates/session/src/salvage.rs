@@ -4,6 +4,7 @@
 //! a complete field of a message, a complete call, or a complete field of a call. A partial result or prompt is
 //! never presented as complete.
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 /// Number of closing positions to try, from the last one backwards.
@@ -43,11 +44,21 @@ struct Exit {
 
 /// Closes the text at the last sensible place. `outer` is the depth of what encloses the messages.
 fn close(bytes: &[u8], outer: usize) -> Option<Value> {
-    let exits = Scanner::new(bytes, outer).exits();
+    let bytes = String::from_utf8_lossy(bytes);
+    let bytes = bytes.as_bytes();
+    let sound = bytes.get(..sound_length(bytes))?;
+    let exits = Scanner::new(sound, outer).exits();
     exits.iter().rev().take(ATTEMPTS).find_map(|exit| {
         let text = [bytes.get(..exit.at)?, &exit.closers].concat();
         serde_json::from_slice(&text).ok()
     })
+}
+
+/// How far the text is JSON. Behind that, nothing can be closed, however much follows.
+fn sound_length(bytes: &[u8]) -> usize {
+    let Err(error) = serde_json::from_slice::<IgnoredAny>(bytes) else { return bytes.len() };
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
+    (lines.map(<[u8]>::len).sum::<usize>() + error.column()).min(bytes.len())
 }
 
 struct Scanner<'a> {
@@ -183,6 +194,14 @@ mod tests {
             session(text),
             Some(json!({"sessionId": "s", "messages": [{"id": "1", "type": "user", "content": "a"}]}))
         );
+    }
+
+    #[test]
+    fn much_behind_the_damage_costs_nothing_in_front_of_it() {
+        let mut text = b"{\"sessionId\": \"s\xff\",\n \"messages\": [\n {\"type\":\"user\",\"content\":\"a\"},\n {\"type\":\0".to_vec();
+        text.extend(b",\"x\":1".repeat(1000));
+        let kept = json!({"sessionId": "s\u{fffd}", "messages": [{"type": "user", "content": "a"}]});
+        assert_eq!(session(&text), Some(kept));
     }
 
     #[test]

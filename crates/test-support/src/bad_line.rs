@@ -46,6 +46,14 @@ impl Case {
         (0..2).flat_map(|reply| (0..count(reply)).map(move |at| case(reply, at))).collect()
     }
 
+    /// The cases of a wire whose names begin so.
+    pub fn named(wire: Wire, name: &str, seed: u64) -> Vec<Self> {
+        let all = Framing::ALL.into_iter().flat_map(|framing| {
+            Fault::ALL.into_iter().flat_map(move |fault| Self::all(wire, framing, fault, seed))
+        });
+        all.filter(|case| format!("{}:", case.name()).starts_with(&format!("{name}:"))).collect()
+    }
+
     /// Names the case among those of its seed.
     pub fn name(self) -> String {
         let Self { wire, framing, fault, reply, at, .. } = self;

@@ -13,7 +13,7 @@ use crate::day::TurnKind;
 /// Days that are long enough for their memory and latency to mean something.
 const LONG_DAY: usize = 1000;
 
-/// What a session keeps in memory of each turn, in MiB: points to rewind to, and what its receipt lists.
+/// By how much memory may grow with each turn of a session, in MiB: points to rewind to, and what its receipt lists.
 const KEPT_OF_A_TURN: f64 = 4.0 / 1024.0;
 
 /// The least number of samples that are compared.

@@ -94,6 +94,8 @@ fn a_removed_key_takes_its_line_and_the_right_comma_along() {
         ),
         ("{\"a\": 1, /* b */ \"b\": 2}", "a", "{/* b */ \"b\": 2}"),
         ("{ \"a\": 1,\n  \"b\": 2 }", "b", "{ \"a\": 1\n  }"),
+        ("{\"a\": 1, \"b\": 2, \"a\": 3}", "a", "{\"b\": 2}"),
+        ("{\"a\": {\"b\": 1}, \"a\": {\"b\": 2, \"b\": 3}}", "a.b", "{\"a\": {\"b\": 1}, \"a\": {}}"),
     ] {
         assert_eq!(removed(before, path), after);
     }

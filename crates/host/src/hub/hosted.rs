@@ -267,7 +267,7 @@ impl Hosted {
 
     /// Waits until the session has ended.
     pub async fn ended(&self) -> SessionState {
-        let mut state = self.state.subscribe();
+        let mut state = self.states();
         match state.wait_for(|state| *state != SessionState::Alive).await {
             Ok(state) => *state,
             Err(_) => SessionState::Ended,

@@ -290,7 +290,7 @@ impl Reading {
             if let Some(object) = self.objects.pop_front() {
                 self.body.decoder().object(object, &mut self.events)?;
             } else if self.body.step(&mut self.events)? {
-                // Perhaps it said something.
+                continue;
             } else if self.closed {
                 return Ok(None);
             } else if self.ended {

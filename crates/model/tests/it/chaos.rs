@@ -141,11 +141,15 @@ fn cases(wire: Wire, fault: Fault, seed: u64) -> Vec<Case> {
 /// Tries the cases of a wire, several at a time: some of them wait.
 fn disturb(wire: Wire) {
     let seed = std::env::var("POLLUX_CHAOS_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    let all: Vec<Case> = Fault::ALL.into_iter().flat_map(|fault| cases(wire, fault, seed)).collect();
+    let all: Vec<Case> = match std::env::var("POLLUX_CHAOS_CASE") {
+        Ok(name) => Case::named(wire, &name, seed),
+        Err(_) => Fault::ALL.into_iter().flat_map(|fault| cases(wire, fault, seed)).collect(),
+    };
+    let Some(first) = all.first() else { return };
     let (next, results) = (AtomicUsize::new(0), CaseResults::default());
     let work = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let line = BadLine::start(all[0]);
+        let line = BadLine::start(*first);
         let patient = client(wire, &line.url(), Duration::from_secs(300));
         let impatient = client(wire, &line.url(), Duration::from_millis(150));
         while let Some(case) = all.get(next.fetch_add(1, Ordering::Relaxed)) {

@@ -9,7 +9,7 @@ use super::shell_call::WorkingDirs;
 use super::{Engine, program_base};
 use crate::checker::place;
 use crate::disk::{Disk, EntryKind};
-use crate::shell::Part;
+use crate::shell::{Part, git_directory};
 
 impl Engine {
     /// Why a command may use a repository made of ordinary files, if it may.
@@ -21,8 +21,8 @@ impl Engine {
         let uses_git = |part: &&Part| matches!(part.words.first(), Some(Some(program)) if program_base(program) == "git");
         parts.iter().filter(uses_git).find_map(|part| {
             places.all.iter().find_map(|from| {
-                let Some(folder) = directory_of(part, from) else {
-                    return Some("where git works is only known when it runs".to_owned());
+                let Some(folder) = git_directory(part, from) else {
+                    return Some("where `git` works is only known when the command runs".to_owned());
                 };
                 let folder = place(&folder, "", resolve);
                 let root = roots.iter().find(|root| folder.starts_with(root))?;
@@ -34,18 +34,6 @@ impl Engine {
             })
         })
     }
-}
-
-/// Where git works: `-C` changes the folder, once or several times. `None` if a pattern or a variable names it.
-fn directory_of(part: &Part, from: &Path) -> Option<PathBuf> {
-    let mut folder = from.to_owned();
-    let mut words = part.words.iter().skip(1);
-    while let Some(word) = words.next() {
-        if word.as_deref() == Some("-C") {
-            folder.push(words.next()?.as_deref()?);
-        }
-    }
-    Some(folder)
 }
 
 fn embedded(disk: &dyn Disk, folder: &Path, root: &Path) -> Option<PathBuf> {

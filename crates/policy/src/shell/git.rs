@@ -1,8 +1,10 @@
 //! Programs that git runs because of its arguments, settings or aliases.
 
+use std::path::{Path, PathBuf};
+
 use super::word::Word;
 use super::wrapper::Invocation;
-use super::{Findings, lists};
+use super::{Findings, Part, lists};
 
 /// Whether setting a key can make git run something.
 fn is_tame(key: &str, value: Option<&str>) -> bool {
@@ -32,6 +34,23 @@ pub(super) fn subcommand_place(words: &[Option<String>]) -> usize {
         };
     }
     at
+}
+
+/// Where git works: `-C` changes the folder, once or several times. `None` if a pattern or a variable names it.
+pub(crate) fn git_directory(part: &Part, from: &Path) -> Option<PathBuf> {
+    let subcommand = subcommand_place(&part.words);
+    // It could become another `-C`.
+    if matches!(part.words.get(subcommand), Some(None)) {
+        return None;
+    }
+    let mut folder = from.to_owned();
+    let mut words = part.words.iter().take(subcommand).skip(1);
+    while let Some(word) = words.next() {
+        if word.as_deref() == Some("-C") {
+            folder.push(words.next()?.as_deref()?);
+        }
+    }
+    Some(folder)
 }
 
 pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {

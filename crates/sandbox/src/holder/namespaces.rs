@@ -73,7 +73,7 @@ pub(super) fn raise_loopback() -> io::Result<()> {
     #[expect(clippy::cast_possible_truncation, reason = "two small flags")]
     let up = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     request.ifr_ifru.ifru_flags = up;
-    // Its type is another one with musl.
+    // The type of requests differs between C libraries.
     let set_flags = libc::SIOCSIFFLAGS as libc::Ioctl;
     // SAFETY: the request is complete and lives through the call.
     let status = unsafe { libc::ioctl(socket.as_raw_fd(), set_flags, &raw const request) };

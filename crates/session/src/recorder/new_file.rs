@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use pollux_config::files::{self, Mode};
 use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use serde_json::json;
 
 use super::document_writer::DocumentWriter;
@@ -77,11 +79,14 @@ impl NewFile {
             name(&self.draft, &self.path)
                 .map_err(|source| RecordError::Create { path: self.path.clone(), source })
         });
-        let _ = fs::remove_file(&self.draft);
-        if let (Ok(()), Some(syncing)) = (&named, &self.syncing) {
+        if let Err(error) = named {
+            let _ = fs::remove_file(&self.draft);
+            return Err(error);
+        }
+        if let Some(syncing) = &self.syncing {
             syncing.named(self.path.parent().unwrap_or(Path::new("")));
         }
-        named.map(|()| (self.path, self.file))
+        Ok((self.path, self.file))
     }
 }
 
@@ -92,16 +97,16 @@ pub(crate) fn draft_path(session: &Path) -> PathBuf {
 }
 
 /// Gives the draft its name unless another program has taken it.
+///
+/// Not with a hard link: some file systems cache each name of a file separately, so a reader of one name may not yet see
+/// what was written through the other.
 fn name(draft: &Path, path: &Path) -> io::Result<()> {
-    match fs::hard_link(draft, path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            // No hard links here.
-            if fs::symlink_metadata(path).is_ok() {
-                return Err(io::ErrorKind::AlreadyExists.into());
-            }
-            fs::rename(draft, path)
-        }
-        linked => linked,
+    match renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) => Err(io::ErrorKind::AlreadyExists.into()),
+        // The file system, or a filter on system calls, may not know this kind of renaming.
+        Err(_) if fs::symlink_metadata(path).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(draft, path),
     }
 }
 

@@ -65,7 +65,7 @@ pub fn repair(path: &Path, now: Timestamp) -> Result<Repaired, RepairError> {
             Layout::Document { .. } | Layout::Other => SessionFormat::Json,
         };
         let new = match format {
-            SessionFormat::Jsonl => log(&bytes),
+            SessionFormat::Jsonl => log(&bytes, lacks_ids(&before).then_some(folded.messages)),
             SessionFormat::Json => document::encode(&folded.meta, session.last_updated, &folded.messages),
         };
         files::replace(path, &new, Mode::Private)?;
@@ -102,8 +102,13 @@ fn keep(path: &Path, bytes: &[u8], now: Timestamp) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// A record log loses only the lines at its end that are not records; they are in the copy.
-fn log(bytes: &[u8]) -> Vec<u8> {
+fn lacks_ids(report: &FileReport) -> bool {
+    report.problems.iter().any(|problem| matches!(problem, Problem::MissingIds(_)))
+}
+
+/// A record log loses only the lines at its end that are not records; they are in the copy. A record with all messages
+/// is added where some had no id.
+fn log(bytes: &[u8], named: Option<Vec<Value>>) -> Vec<u8> {
     let mut kept = bytes.trim_ascii_end();
     loop {
         let last = kept.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -116,6 +121,9 @@ fn log(bytes: &[u8]) -> Vec<u8> {
     }
     let mut new = kept.to_vec();
     new.push(b'\n');
+    if let Some(messages) = named {
+        new.extend(format!("{}\n", json!({"$set": {"messages": messages}})).into_bytes());
+    }
     new
 }
 

@@ -237,7 +237,7 @@ fn a_damaged_file_is_repaired_after_a_backup() {
     let scratch = Scratch::new();
     let path = record_long(&scratch, "one", SessionFormat::Json);
     let whole = fs::read(&path).unwrap();
-    let cases: [(&str, Vec<u8>, &[&str]); 4] = [
+    let cases: [(&str, Vec<u8>, &[&str]); 5] = [
         ("session-torn.json", whole[..whole.len() - 30].to_vec(), &["the file is cut off at byte"]),
         (
             "session-twice.json",
@@ -253,6 +253,11 @@ fn a_damaged_file_is_repaired_after_a_backup() {
             "session-log.jsonl",
             b"{\"sessionId\":\"l\",\"projectHash\":\"h\"}\n{\"id\":\"1\",\"type\":\"user\",\"content\":\"1\"}\n{\"id\":\"2\",\"ty".to_vec(),
             &["the file is cut off at byte"],
+        ),
+        (
+            "session-unnamed.jsonl",
+            b"{\"sessionId\":\"m\",\"projectHash\":\"h\"}\n{\"type\":\"user\",\"content\":\"1\"}\n{\"id\":\"2\",\"ty".to_vec(),
+            &["the file is cut off at byte", "1 message(s) without an id"],
         ),
     ];
     for (name, bytes, expected) in cases {
@@ -274,6 +279,34 @@ fn a_damaged_file_is_repaired_after_a_backup() {
         assert!(repair(&path, at(60)).is_err(), "{junk}");
         assert_eq!(fs::read_to_string(&path).unwrap(), junk);
         assert!(!scratch.names().iter().any(|name| name.starts_with("session-junk.json.")));
+    }
+}
+
+#[test]
+fn a_log_can_be_rewound_to_a_message_that_got_its_id_from_a_repair() {
+    let meta = json!({"sessionId": "s", "projectHash": "h"});
+    let messages = [
+        json!({"id": "1", "type": "user", "content": "a"}),
+        json!({"type": "gemini", "content": "b"}),
+        json!({"type": "user", "content": "c"}),
+        json!({"id": "4", "type": "gemini", "content": "d"}),
+    ];
+    let lines = [std::slice::from_ref(&meta), messages.as_slice()].concat();
+    let log = lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+    let set = json!({"$set": {"messages": messages}});
+    for text in [log, format!("{meta}\n{set}\n")] {
+        let scratch = Scratch::new();
+        let path = scratch.put("session-a.jsonl", &text);
+        let before = load(&path).unwrap();
+        let third = before.messages[2].id();
+        assert!(Recorder::resume(&before).unwrap().rewind(third, at(1)).is_err(), "no guess");
+        assert_eq!(load(&path).unwrap().messages, before.messages);
+        repair(&path, at(2)).unwrap();
+        let repaired = load(&path).unwrap();
+        assert_eq!(repaired.messages, before.messages, "the same ids");
+        Recorder::resume(&repaired).unwrap().rewind(third, at(3)).unwrap();
+        assert_eq!(load(&path).unwrap().messages, before.messages[..2], "{text}");
+        assert_eq!(summarise(&path).unwrap().messages, 2, "{text}");
     }
 }
 

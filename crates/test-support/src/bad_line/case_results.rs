@@ -1,7 +1,7 @@
 //! What came of many cases, tried by several threads.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::{Case, Fault};
 use crate::wires::Wire;
@@ -17,13 +17,12 @@ impl CaseResults {
     /// Takes the kind of one outcome and what is wrong with it.
     #[allow(clippy::print_stderr, reason = "a long run reports to a person")]
     pub fn note(&self, case: Case, kind: &'static str, wrong: &[String]) {
-        *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry((case.fault, kind)).or_default() +=
-            1;
+        *self.counts.lock().unwrap().entry((case.fault, kind)).or_default() += 1;
         if !wrong.is_empty() {
             let again = format!("POLLUX_CHAOS_SEED={} POLLUX_CHAOS_CASE={}", case.seed, case.name());
             let problem = format!("{again}\n  {}", wrong.join("\n  "));
             eprintln!("FAILED {problem}");
-            self.failed.lock().unwrap_or_else(PoisonError::into_inner).push(problem);
+            self.failed.lock().unwrap().push(problem);
         }
     }
 
@@ -33,11 +32,11 @@ impl CaseResults {
     /// If a case failed.
     #[allow(clippy::print_stderr, reason = "a long run reports to a person")]
     pub fn report(self, wire: Wire) {
-        let counts = self.counts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let counts = self.counts.into_inner().unwrap();
         for ((fault, kind), count) in &counts {
             eprintln!("{:<10} {fault:<14?} {kind:<12} {count:>6}", wire.name());
         }
-        let failed = self.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let failed = self.failed.into_inner().unwrap();
         let all: usize = counts.values().sum();
         assert!(failed.is_empty(), "{} of {all} cases failed:\n{}", failed.len(), failed.join("\n"));
     }

@@ -169,8 +169,11 @@ fn what_belongs_to_a_session_ends_when_it_is_opened_again() {
     screen.say("one").expect("✦ first").expect(super::PLACEHOLDER);
     let at_first = children(screen.pid());
     assert!(at_first > 0);
-    for (prompt, answer) in [("two", "✦ second"), ("three", "✦ third")] {
-        screen.say("/mcp reload").expect_raw("MCP servers reconnected.").expect(super::PLACEHOLDER);
+    for (command, told, prompt, answer) in [
+        ("/mcp reload", "MCP servers reconnected.", "two", "✦ second"),
+        ("/clear", "New session.", "three", "✦ third"),
+    ] {
+        screen.say(command).expect_raw(told).expect(super::PLACEHOLDER);
         screen.forget();
         screen.say(prompt).expect(answer).expect(super::PLACEHOLDER);
     }

@@ -88,6 +88,21 @@ impl Block {
     /// Takes a piece; text that can be told at once.
     pub(super) fn delta(&mut self, delta: &Value) -> Result<Option<String>, Failure> {
         let piece = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default();
+        if let Self::Other { block, .. } = self {
+            let begun = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
+            // Words are told whatever their block calls itself.
+            match (piece("type"), begun("text"), begun("thinking")) {
+                ("text_delta", text, _) => {
+                    if text.is_some() {
+                        *self = Self::Text(String::new());
+                    }
+                    let text = text.unwrap_or_default() + piece("text");
+                    return Ok((!text.is_empty()).then_some(text));
+                }
+                ("thinking_delta", _, Some(text)) => *self = Self::Thinking { text, signature: None },
+                _ => {}
+            }
+        }
         let grown = match self {
             Self::Text(_) => {
                 let text = piece("text");

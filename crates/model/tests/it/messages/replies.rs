@@ -147,6 +147,33 @@ async fn unknown_events_and_blocks_do_no_harm() {
 }
 
 #[tokio::test]
+async fn words_are_told_whatever_their_block_calls_itself() {
+    let reply = MessagesReply::new()
+        .block(
+            json!({"type": "reasoning", "thinking": "h"}),
+            vec![
+                json!({"type": "thinking_delta", "thinking": "m"}),
+                json!({"type": "signature_delta", "signature": "s"}),
+            ],
+        )
+        .block(json!({"type": "tex", "text": "a"}), vec![json!({"type": "text_delta", "text": "ll"})]);
+    let first = told(reply).await;
+    assert_eq!((first.text().as_str(), &first.error), ("all", &None));
+    let parts: Vec<_> = first.chunks.iter().flat_map(|chunk| &chunk.parts).collect();
+    let Body::Reasoning { text, seal: Some(seal), .. } = &parts[0].body else { panic!("{parts:?}") };
+    assert_eq!((text.as_str(), &seal.data), ("hm", &json!("s")));
+    assert_eq!(parts.len(), 2, "nothing is kept of the blocks: {parts:?}");
+    // Some servers send text with the index of another block, which the server needs again.
+    let search = json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}});
+    let told =
+        told(MessagesReply::new().block(search, vec![json!({"type": "text_delta", "text": "all"})])).await;
+    assert_eq!((told.text().as_str(), &told.error), ("all", &None));
+    let kept =
+        told.chunks.iter().flat_map(|chunk| &chunk.parts).any(|part| matches!(part.body, Body::Other(_)));
+    assert!(kept, "{:?}", told.chunks);
+}
+
+#[tokio::test]
 async fn a_server_that_does_not_stream_is_read_as_well() {
     let body = json!({"id": "m", "type": "message", "role": "assistant", "model": "c", "stop_reason": "tool_use",
         "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "all"},
