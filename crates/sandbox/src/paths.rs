@@ -1,6 +1,7 @@
 //! The paths that a sandboxed command may write, must not see or must not change.
 
 mod lists;
+mod real;
 
 pub use lists::START_UP_FILES;
 pub(crate) use lists::{PROTECTED, PROTECTED_IN_GIT};
@@ -15,6 +16,7 @@ use crate::{Grants, PathAccess, SandboxRequest};
 use lists::{
     CACHES, GEMINI_SECRETS, OF_SYSTEM, OF_WINDOWS, PRIVATE_CACHE, SECRETS, SOCKETS, TOOLCHAINS, WATCHED,
 };
+use real::RealPaths;
 
 /// A directory that sandboxed commands must not get.
 #[derive(Debug, thiserror::Error)]
@@ -59,15 +61,16 @@ pub(crate) struct SandboxPaths {
 
 impl SandboxPaths {
     pub(crate) fn survey(request: &SandboxRequest) -> Result<Self, RootError> {
-        let homes: Vec<PathBuf> = distinct(request.homes.iter().map(|home| real(home)));
-        let roots = distinct(request.roots.iter().map(|root| real(root)));
-        let allowed = distinct(request.allowed.iter().map(|path| real(path)));
-        let mut hidden = hidden(&homes, &request.gemini_dir);
+        let known = &RealPaths::default();
+        let homes: Vec<PathBuf> = distinct(request.homes.iter().map(|home| known.real(home)));
+        let roots = distinct(request.roots.iter().map(|root| known.real(root)));
+        let allowed = distinct(request.allowed.iter().map(|path| known.real(path)));
+        let mut hidden = hidden(&homes, &request.gemini_dir, known);
         for path in roots.iter().chain(&allowed) {
             refuse_broad(path, &homes)?;
         }
-        let own = real(&request.gemini_dir);
-        let more = distinct(request.grants.hidden.iter().map(|path| real(path)));
+        let own = known.real(&request.gemini_dir);
+        let more = distinct(request.grants.hidden.iter().map(|path| known.real(path)));
         let is_meant = |root: &Path| more.iter().any(|folder| root != folder && root.starts_with(folder));
         let is_secret = |root: &Path| {
             let is_listed = root.starts_with(&own) || hidden.iter().any(|path| root.starts_with(path));
@@ -79,38 +82,38 @@ impl SandboxPaths {
         hidden.extend(more.into_iter().filter(|path| !roots.contains(path)));
         let mut hidden = distinct(hidden.into_iter());
         hidden.retain(|path| !allowed.iter().any(|open| path.starts_with(open)));
-        let mut places = Self { temp: temp(&request.temp, &homes), hidden, ..Self::default() };
+        let mut places = Self { temp: temp(&request.temp, &homes, known), hidden, ..Self::default() };
         for root in &roots {
-            places.add_root(root, &homes);
+            places.add_root(root, &homes, known);
         }
-        let caches = homes.iter().flat_map(|home| CACHES.iter().map(|cache| real_below(home, cache)));
+        let caches = homes.iter().flat_map(|home| CACHES.iter().map(|cache| known.below(home, cache)));
         // A container has its own.
         let caches = caches.filter(|_| request.container.is_none());
         let caches = caches.filter(|cache| cache.exists() && refuse_broad(cache, &homes).is_ok());
         places.writable.extend(allowed.iter().cloned().chain(caches));
         places.writable = distinct(places.writable.drain(..));
         places.open = roots.iter().chain(&allowed).cloned().collect();
-        places.private = private(&homes, &places);
+        places.private = private(&homes, &places, known);
         if request.container.is_some() {
             places.private.clear();
         }
-        places.protect_homes(&homes);
+        places.protect_homes(&homes, known);
         // An allowed folder around a protected file leaves it protected.
         let is_inside = |path: &&PathBuf| places.protected.iter().any(|kept| path.starts_with(kept));
         places.exempt = allowed.iter().filter(is_inside).cloned().collect();
         places.protected.retain(|path| !allowed.contains(path));
         places.homes = homes;
-        places.grant(&request.grants);
+        places.grant(&request.grants, known);
         Ok(places)
     }
 
     /// Applies rights beyond the usual ones.
-    fn grant(&mut self, grants: &Grants) {
-        self.visible = distinct(grants.visible.iter().map(|path| real(path)));
+    fn grant(&mut self, grants: &Grants, known: &RealPaths) {
+        self.visible = distinct(grants.visible.iter().map(|path| known.real(path)));
         self.open.extend(self.visible.iter().cloned());
         if grants.bare_home {
             let toolchains = self.homes.iter().flat_map(|home| TOOLCHAINS.iter().map(|name| home.join(name)));
-            self.visible.extend(toolchains.map(|path| real(&path)).filter(|path| path.exists()));
+            self.visible.extend(toolchains.map(|path| known.real(&path)).filter(|path| path.exists()));
             let kept = |path: &PathBuf| {
                 let mut shown = self.visible.iter().chain(&self.writable);
                 !self.homes.iter().any(|home| path.starts_with(home))
@@ -119,16 +122,16 @@ impl SandboxPaths {
             self.hidden.retain(kept);
             self.hidden.extend(self.homes.iter().filter(|home| home.is_dir()).cloned());
         }
-        let copies = grants.replaced.iter().map(|(path, copy)| (real(path), real(copy)));
+        let copies = grants.replaced.iter().map(|(path, copy)| (known.real(path), known.real(copy)));
         // Two of them may be links to the same file.
         let mut seen: HashSet<PathBuf> = HashSet::new();
         self.replaced = copies.filter(|(path, _)| seen.insert(path.clone())).collect();
-        let overlaid = grants.overlaid.iter().map(|(path, copy)| (real(path), real(copy)));
+        let overlaid = grants.overlaid.iter().map(|(path, copy)| (known.real(path), known.real(copy)));
         self.overlaid = overlaid.collect();
         self.devices = devices::expand(&grants.devices);
-        let granted = distinct(grants.visible.iter().map(|path| real(path)));
+        let granted = distinct(grants.visible.iter().map(|path| known.real(path)));
         self.hidden.retain(|path| !granted.iter().any(|seen| path.starts_with(seen)));
-        let open = distinct(grants.unprotected.iter().map(|path| real(path)));
+        let open = distinct(grants.unprotected.iter().map(|path| known.real(path)));
         self.protected.retain(|path| !open.iter().any(|free| path.starts_with(free)));
         self.exempt.extend(open);
         if grants.read_only {
@@ -186,7 +189,7 @@ impl SandboxPaths {
         self.protected.iter().filter(is_shown)
     }
 
-    fn add_root(&mut self, root: &Path, homes: &[PathBuf]) {
+    fn add_root(&mut self, root: &Path, homes: &[PathBuf], known: &RealPaths) {
         self.writable.push(root.to_owned());
         self.protected.extend(PROTECTED.iter().map(|name| root.join(name)));
         self.watched.extend(WATCHED.iter().map(|name| root.join(name)));
@@ -194,7 +197,7 @@ impl SandboxPaths {
         if entry.is_file() {
             self.protected.push(entry);
         }
-        let Some(git) = repository(root, homes) else { return };
+        let Some(git) = repository(root, homes, known) else { return };
         if !git.starts_with(root) {
             self.writable.push(git.clone());
         }
@@ -204,8 +207,8 @@ impl SandboxPaths {
     }
 
     /// Files that a shell, git or an editor reads at its start, where they can be written.
-    fn protect_homes(&mut self, homes: &[PathBuf]) {
-        let all = homes.iter().flat_map(|home| START_UP_FILES.iter().map(|name| real_below(home, name)));
+    fn protect_homes(&mut self, homes: &[PathBuf], known: &RealPaths) {
+        let all = homes.iter().flat_map(|home| START_UP_FILES.iter().map(|name| known.below(home, name)));
         let is_inside =
             |path: &PathBuf| self.writable.iter().any(|tree| path != tree && path.starts_with(tree));
         let inside: Vec<PathBuf> = all.filter(is_inside).collect();
@@ -223,29 +226,29 @@ pub(crate) fn refuse_broad(path: &Path, homes: &[PathBuf]) -> Result<(), RootErr
 }
 
 /// The folders for temporary files. A bad value of `TMPDIR` must not open a home.
-fn temp(own: &Path, homes: &[PathBuf]) -> Vec<PathBuf> {
-    let own = Some(real(own)).filter(|path| refuse_broad(path, homes).is_ok());
-    let all = own.into_iter().chain(["/tmp", "/var/tmp"].map(|path| real(Path::new(path))));
+fn temp(own: &Path, homes: &[PathBuf], known: &RealPaths) -> Vec<PathBuf> {
+    let own = Some(known.real(own)).filter(|path| refuse_broad(path, homes).is_ok());
+    let all = own.into_iter().chain(["/tmp", "/var/tmp"].map(|path| known.real(Path::new(path))));
     distinct(all.filter(|path| path.is_dir()))
 }
 
-fn hidden(homes: &[PathBuf], gemini_dir: &Path) -> Vec<PathBuf> {
+fn hidden(homes: &[PathBuf], gemini_dir: &Path, known: &RealPaths) -> Vec<PathBuf> {
     // The superuser's home matters for a superuser whose home is elsewhere.
-    let homes = distinct(homes.iter().cloned().chain([real(Path::new("/root"))]));
-    let of_homes = homes.iter().flat_map(|home| SECRETS.iter().map(|name| real_below(home, name)));
-    let gemini_dir = real(gemini_dir);
-    let own = GEMINI_SECRETS.iter().map(|name| real_below(&gemini_dir, name));
+    let homes = distinct(homes.iter().cloned().chain([known.real(Path::new("/root"))]));
+    let of_homes = homes.iter().flat_map(|home| SECRETS.iter().map(|name| known.below(home, name)));
+    let gemini_dir = known.real(gemini_dir);
+    let own = GEMINI_SECRETS.iter().map(|name| known.below(&gemini_dir, name));
     let own = own.chain(extension_secrets(&gemini_dir));
-    let fixed = SOCKETS.iter().chain(OF_SYSTEM).map(|path| real(Path::new(path)));
+    let fixed = SOCKETS.iter().chain(OF_SYSTEM).map(|path| known.real(Path::new(path)));
     let mut all: Vec<PathBuf> = of_homes.chain(own).chain(fixed).collect();
-    all.extend(homes.iter().flat_map(|home| histories(home)));
+    all.extend(homes.iter().flat_map(|home| histories(home, known)));
     all.extend(windows_secrets(Path::new("/mnt")));
     distinct(all.into_iter())
 }
 
 /// Caches that are replaced, unless they can be written as a whole.
-fn private(homes: &[PathBuf], places: &SandboxPaths) -> Vec<PathBuf> {
-    let all = homes.iter().map(|home| real_below(home, PRIVATE_CACHE));
+fn private(homes: &[PathBuf], places: &SandboxPaths, known: &RealPaths) -> Vec<PathBuf> {
+    let all = homes.iter().map(|home| known.below(home, PRIVATE_CACHE));
     let is_whole = |cache: &PathBuf| places.writable.iter().any(|tree| cache.starts_with(tree));
     let is_own = |cache: &PathBuf| homes.iter().any(|home| cache.starts_with(home));
     distinct(all.filter(|cache| !is_whole(cache) && is_own(cache)))
@@ -264,10 +267,10 @@ pub(crate) fn is_history(name: &str) -> bool {
 }
 
 /// What was typed into shells and interpreters.
-fn histories(home: &Path) -> Vec<PathBuf> {
+fn histories(home: &Path, known: &RealPaths) -> Vec<PathBuf> {
     let names = fs::read_dir(home).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let found = names.filter_map(|name| name.to_str().filter(|name| is_history(name)).map(str::to_owned));
-    found.map(|name| real_below(home, &name)).collect()
+    found.map(|name| known.below(home, &name)).collect()
 }
 
 /// The same secrets of users of Windows, in the Windows Subsystem for Linux.
@@ -280,49 +283,22 @@ fn windows_secrets(drives: &Path) -> Vec<PathBuf> {
 
 /// The folder of the repository that a directory belongs to. Git must write it to commit, even if the
 /// directory is only a part of the repository or one of its work trees.
-fn repository(root: &Path, homes: &[PathBuf]) -> Option<PathBuf> {
+fn repository(root: &Path, homes: &[PathBuf], known: &RealPaths) -> Option<PathBuf> {
     let inside = root.ancestors().take_while(|folder| refuse_broad(folder, homes).is_ok());
     let entry = inside.map(|folder| folder.join(".git")).find(|entry| entry.exists())?;
     if entry.is_dir() {
-        return (entry.starts_with(root) || entry.join("HEAD").is_file()).then(|| real(&entry));
+        return (entry.starts_with(root) || entry.join("HEAD").is_file()).then(|| known.real(&entry));
     }
     let pointer = read_pointer(&entry)?;
-    let folder = real(&entry.parent()?.join(pointer.strip_prefix("gitdir:")?.trim()));
+    let folder = known.real(&entry.parent()?.join(pointer.strip_prefix("gitdir:")?.trim()));
     // A `.git` file could name any folder; the folder of a real work tree links back to it.
     let back = read_pointer(&folder.join("gitdir"))?;
-    if real(&folder.join(back.trim())) != real(&entry) {
+    if known.real(&folder.join(back.trim())) != known.real(&entry) {
         return None;
     }
     let common = read_pointer(&folder.join("commondir"))?;
-    let common = real(&folder.join(common.trim()));
+    let common = known.real(&folder.join(common.trim()));
     (common.join("HEAD").is_file() && refuse_broad(&common, homes).is_ok()).then_some(common)
-}
-
-/// The path without symlinks, as far as it exists.
-fn real(path: &Path) -> PathBuf {
-    if let Ok(real) = fs::canonicalize(path) {
-        return real;
-    }
-    match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => real(parent).join(name),
-        _ => path.to_owned(),
-    }
-}
-
-/// The same for a name below a folder that is a real path. Most of these names do not exist, which one lookup
-/// shows.
-fn real_below(folder: &Path, name: &str) -> PathBuf {
-    let whole = folder.join(name);
-    let mut path = folder.to_owned();
-    for part in Path::new(name) {
-        path.push(part);
-        match fs::symlink_metadata(&path) {
-            Ok(metadata) if metadata.is_symlink() => return real(&whole),
-            Ok(_) => {}
-            Err(_) => break,
-        }
-    }
-    whole
 }
 
 fn nth(places: &[PathBuf], found: Option<(usize, usize)>) -> Option<&Path> {

@@ -248,6 +248,20 @@ fn a_protected_name_that_a_command_creates_is_renamed_and_reported() {
     }
 }
 
+/// The project is below a folder that commands see another one of. The view of a command is changed while it runs, and
+/// that must create nothing in the project.
+#[test]
+fn nothing_but_a_command_creates_protected_names() {
+    let home = home("for i in $(seq 1500); do echo owned > .envrc; done");
+    let run = prompt(&home, &["-y"], &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let project = home.project();
+    let found = names(&project).into_iter().filter(|name| name.starts_with(".envrc"));
+    for name in found {
+        assert_eq!(fs::read_to_string(project.join(&name)).unwrap(), "owned\n", "{name}");
+    }
+}
+
 /// Needs a release build to say something of the program; run it with `--ignored`.
 #[test]
 #[ignore = "measures memory"]

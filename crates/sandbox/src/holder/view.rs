@@ -37,9 +37,9 @@ const SHARED_MEMORY: &CStr = c"mode=1777,size=1g";
 #[derive(Debug, Default)]
 pub(super) struct View {
     covers: Option<Covers>,
-    /// Folders that are replaced by another one: the only ones in which places to mount at may be created. Elsewhere
-    /// they would be left in a folder of the user.
-    replaced: Vec<PathBuf>,
+    /// What is mounted, and whether it replaces another folder: only in such a one may places to mount at be created.
+    /// Elsewhere they would be left in a folder of the user.
+    mounted: Vec<(PathBuf, bool)>,
     frames: Vec<Frame>,
 }
 
@@ -65,9 +65,8 @@ pub(super) fn build(mounts: &[Placed]) -> Result<View, Trouble> {
     let covers = covers()?;
     seal_everything().map_err(doing("could not make the file system read-only"))?;
     build_devices(devices)?;
-    let replaced = mounts.iter().filter(|placed| matches!(placed.mount, Mount::From(_)));
-    let replaced = replaced.map(|placed| placed.path.clone()).collect();
-    let mut view = View { covers: Some(covers), replaced, frames: Vec::new() };
+    let mut view = View { covers: Some(covers), mounted: Vec::new(), frames: Vec::new() };
+    view.note(mounts);
     for (placed, source) in mounts.iter().zip(sources) {
         view.place(placed, source)?;
     }
@@ -77,6 +76,7 @@ pub(super) fn build(mounts: &[Placed]) -> Result<View, Trouble> {
 impl View {
     /// Adds mounts for files that appeared or were replaced, and removes what is gone from frames.
     pub(super) fn add(&mut self, mounts: &[Placed]) -> Result<(), Trouble> {
+        self.note(mounts);
         for placed in mounts {
             if let Some(frame) = self.frame_around(placed) {
                 frame.clear(&placed.path).map_err(doing(trouble(&placed.path)))?;
@@ -100,6 +100,26 @@ impl View {
             self.place(placed, source)?;
         }
         Ok(())
+    }
+
+    fn note(&mut self, mounts: &[Placed]) {
+        for Placed { path, mount, .. } in mounts {
+            let is_replaced = match mount {
+                Mount::From(_) => true,
+                Mount::ReadOnly | Mount::Writable => false,
+                _ => continue,
+            };
+            if !self.mounted.iter().any(|(known, _)| known == path) {
+                self.mounted.push((path.clone(), is_replaced));
+            }
+        }
+    }
+
+    /// Whether the folder around a path is a new one, which may not have it yet.
+    fn is_in_replaced(&self, path: &Path) -> bool {
+        let around = self.mounted.iter().filter(|(folder, _)| folder != path && path.starts_with(folder));
+        let deepest = around.max_by_key(|(folder, _)| folder.components().count());
+        deepest.is_some_and(|(_, is_replaced)| *is_replaced)
     }
 
     /// The frame that a path is placed in.
@@ -143,7 +163,7 @@ impl View {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let is_cover = matches!(placed.mount, Mount::Empty | Mount::Blocked);
-                if is_cover || !self.replaced.iter().any(|folder| path.starts_with(folder)) {
+                if is_cover || !self.is_in_replaced(path) {
                     // Removed since it was listed: nothing is left to hide or to protect.
                     return Ok(());
                 }
@@ -280,4 +300,21 @@ pub(super) fn mount_processes() -> Result<(), Trouble> {
         sealed.map_err(doing(format!("could not seal `{}`", path.display())))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_to_mount_at_are_created_in_replaced_folders_only() {
+        let placed = |path: &str, mount| Placed::new(path.into(), mount);
+        let mut view = View::default();
+        view.note(&[placed("/tmp", Mount::From("/scratch".into())), placed("/tmp/a/w", Mount::Writable)]);
+        let is_in_replaced = |view: &View, path: &str| view.is_in_replaced(Path::new(path));
+        assert!(is_in_replaced(&view, "/tmp/a/w") && is_in_replaced(&view, "/tmp/a/x"));
+        assert!(!is_in_replaced(&view, "/tmp/a/w/.envrc") && !is_in_replaced(&view, "/home/x"));
+        view.note(&[placed("/tmp/a/x", Mount::Writable)]);
+        assert!(is_in_replaced(&view, "/tmp/a/x") && !is_in_replaced(&view, "/tmp/a/x/y"));
+    }
 }
