@@ -1,6 +1,7 @@
 //! The screen's thread: keys and messages in, frames and input out.
 
 use std::io::{self, Stdout};
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,8 @@ pub(crate) struct Stage {
     /// Receives the requested line; takes precedence over the list.
     asking: Option<oneshot::Sender<Option<String>>>,
     services: Option<Arc<ComposerServices>>,
+    /// What was wanted of the services before they were there.
+    early: Vec<Action>,
     /// Replies of the services.
     replies: mpsc::Receiver<ServiceReply>,
     reply_sender: mpsc::Sender<ServiceReply>,
@@ -98,6 +101,7 @@ impl Stage {
             picking: None,
             asking: None,
             services: None,
+            early: Vec::new(),
             replies,
             reply_sender,
             painted: None,
@@ -159,6 +163,11 @@ impl Stage {
                 () = until(wake) => Next::Soon,
                 _ = look.tick() => self.look_around(),
             };
+            if self.services.is_some() {
+                for action in std::mem::take(&mut self.early) {
+                    self.act(action, &mut typed);
+                }
+            }
             let now = Instant::now();
             let last = self.painted.map_or(Duration::MAX, |painted| now.saturating_duration_since(painted));
             match next {
@@ -391,6 +400,13 @@ impl Stage {
     }
 
     fn act(&mut self, action: Action, keyboard: &mut Keyboard) {
+        let needs_services =
+            matches!(action, Action::Complete(_) | Action::PasteClipboard | Action::OpenEditor);
+        if needs_services && self.services.is_none() {
+            self.early.retain(|other| discriminant(other) != discriminant(&action));
+            self.early.push(action);
+            return;
+        }
         match action {
             Action::Submit { text, shell } => self.said(text, shell),
             Action::Steer { id, text } => self.tell(Input::Steer(id, text)),
@@ -420,8 +436,8 @@ impl Stage {
                     self.in_background(move |reply| reply(ServiceReply::Clip(services.clipboard())));
                 }
             }
-            Action::OpenEditor(text) => {
-                if let Some(changed) = self.edited(&text, "prompt.md", keyboard) {
+            Action::OpenEditor => {
+                if let Some(changed) = self.edited(&self.app.composed(), "prompt.md", keyboard) {
                     self.app.set_text(changed.trim_end_matches('\n'));
                 }
             }

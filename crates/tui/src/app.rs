@@ -149,8 +149,8 @@ pub enum Action {
     SetMode(ApprovalMode),
     /// Candidates are wanted; answered with [`App::candidates`].
     Complete(Wanted),
-    /// Open the text in an editor; answered with [`App::set_text`].
-    OpenEditor(String),
+    /// Open [`App::composed`] in an editor; answered with [`App::set_text`].
+    OpenEditor,
     /// Read the clipboard; answered with [`App::refer_to`] or [`App::paste`].
     PasteClipboard,
     /// A row of the picker that the program opened.
@@ -315,6 +315,11 @@ impl App {
 
     pub fn set_text(&mut self, text: &str) {
         self.composer.set_text(text);
+    }
+
+    /// The composer's text, with every paste in full.
+    pub fn composed(&self) -> String {
+        self.composer.expanded()
     }
 
     /// Sets how paths are displayed.

@@ -202,7 +202,7 @@ impl App {
             }
             Reaction::Complete(wanted) => vec![Action::Complete(wanted)],
             Reaction::PullQueue => self.unqueue(),
-            Reaction::OpenEditor => vec![Action::OpenEditor(self.composer.expanded())],
+            Reaction::OpenEditor => vec![Action::OpenEditor],
             Reaction::PasteClipboard => vec![Action::PasteClipboard],
             Reaction::Shortcuts => {
                 self.view.shortcuts = !self.view.shortcuts;
