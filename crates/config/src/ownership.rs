@@ -76,8 +76,9 @@ fn deciding(home: &Home) -> Vec<PathBuf> {
 pub(crate) fn foreign(home: &Home, uid: u32) -> Option<Foreign> {
     use std::os::unix::fs::MetadataExt;
     deciding(home).into_iter().find_map(|path| {
-        let metas = [path.symlink_metadata(), path.metadata()];
-        let mut owners = metas.into_iter().flatten().map(|meta| meta.uid());
+        let own = path.symlink_metadata().ok()?;
+        let target = if own.is_symlink() { path.metadata().ok() } else { None };
+        let mut owners = [Some(own), target].into_iter().flatten().map(|meta| meta.uid());
         let owner = owners.find(|owner| *owner != uid && *owner != 0)?;
         Some(Foreign { path, owner })
     })

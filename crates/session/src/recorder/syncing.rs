@@ -1,22 +1,25 @@
 //! Syncs records to disk, so that they survive a power failure.
 //!
-//! One thread of the process syncs files in groups. Nobody waits for it, except before complete records move, and at
-//! the end of a session.
+//! One thread of the process syncs files in groups: what is written within [`GATHERED`] reaches the disk together, since
+//! a sync costs more than many writes. Nobody waits for it, except before complete records move, and at the end of a
+//! session.
 
 use std::fs::File;
 use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pollux_config::files;
 use pollux_domain::sync::Locked as _;
 
 use crate::redo;
 
+/// How long a write may wait for others to be synced together with it.
+const GATHERED: Duration = Duration::from_millis(10);
 /// A disk that takes longer is not waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -81,7 +84,7 @@ impl Syncing {
         }
         drop(state);
         // Without a thread this one does it.
-        if worker().is_none_or(|worker| worker.send(self.clone()).is_err()) {
+        if worker().is_none_or(|worker| worker.send(Work::Sync(self.clone())).is_err()) {
             self.sync();
         }
     }
@@ -91,6 +94,9 @@ impl Syncing {
         let state = self.0.state.locked();
         let written = state.written;
         let waiting = |state: &mut State| state.synced < written;
+        if state.is_queued {
+            let _ = worker().map(|worker| worker.send(Work::Hurry));
+        }
         drop(self.0.synced.wait_timeout_while(state, PATIENCE, waiting));
     }
 
@@ -129,14 +135,33 @@ impl Group {
     }
 }
 
+/// What the thread that syncs is told.
+enum Work {
+    Sync(Syncing),
+    /// A session waits.
+    Hurry,
+}
+
 /// The thread that syncs, started with the first record.
-fn worker() -> Option<&'static Sender<Syncing>> {
-    static WORKER: OnceLock<Option<Sender<Syncing>>> = OnceLock::new();
+fn worker() -> Option<&'static Sender<Work>> {
+    static WORKER: OnceLock<Option<Sender<Work>>> = OnceLock::new();
     let start = || {
-        let (sender, waiting) = mpsc::channel::<Syncing>();
-        let work = move || waiting.iter().for_each(|syncing| syncing.sync());
-        thread::Builder::new().name("sync".to_owned()).spawn(work).ok()?;
+        let (sender, work) = mpsc::channel();
+        thread::Builder::new().name("sync".to_owned()).spawn(move || sync_in_groups(&work)).ok()?;
         Some(sender)
     };
     WORKER.get_or_init(start).as_ref()
+}
+
+fn sync_in_groups(work: &Receiver<Work>) {
+    while let Ok(first) = work.recv() {
+        // Nothing is left to hurry.
+        let Work::Sync(first) = first else { continue };
+        let mut sessions = vec![first];
+        let end = Instant::now() + GATHERED;
+        while let Ok(Work::Sync(another)) = work.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            sessions.push(another);
+        }
+        sessions.iter().for_each(Syncing::sync);
+    }
 }
