@@ -140,7 +140,7 @@ fn cancelling_ends_a_running_command_and_the_next_prompt_works() {
     assert_eq!(statuses(&peer).last().map(String::as_str), Some("failed"));
     let started = Instant::now();
     while !processes("sleep 98.7").is_empty() {
-        assert!(started.elapsed() < Duration::from_secs(5), "the command survived");
+        assert!(started.elapsed() < Duration::from_secs(30), "the command survived");
         std::thread::park_timeout(Duration::from_millis(20));
     }
     assert_eq!(peer.turn(&session, "next", "cancel")["result"]["stopReason"], "end_turn");

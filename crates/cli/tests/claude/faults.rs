@@ -61,7 +61,7 @@ fn a_host_that_leaves_a_question_open_has_refused_the_call() {
     host.close_input();
     let (code, took) = host.end();
     assert_eq!(code, Some(130), "{}", host.stderr());
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
     assert!(!host.home.project().join("a.txt").exists());
     assert_eq!(host.of_type("result").len(), 1);
 }

@@ -230,7 +230,7 @@ fn an_interrupt_ends_the_turn_and_the_next_prompt_works() {
     request(&mut host, "stop", json!({"subtype": "interrupt"}));
     assert_eq!(response(&mut host, "stop")["subtype"], "success");
     let done = result(&mut host);
-    assert!(before.elapsed() < std::time::Duration::from_secs(5));
+    assert!(before.elapsed() < std::time::Duration::from_secs(30));
     assert_eq!(done["subtype"], "error_during_execution");
     assert!(done["terminal_reason"].as_str().unwrap().starts_with("aborted"), "{done}");
     say(&mut host, "are you there?");

@@ -1,7 +1,5 @@
 //! `pollux providers`, `pollux models` and where keys come from, from the outside.
 
-use std::time::{Duration, Instant};
-
 use pollux_test_support::chat::{ChatReply, FakeChat};
 use pollux_test_support::{
     FakeGemini, FakeHttp, FakeMessages, HttpAnswer, MessagesReply, Run, TestHome, reply,
@@ -34,7 +32,7 @@ fn hello(model: &str) -> Vec<&str> {
 }
 
 #[test]
-fn lists_are_fast_and_open_no_connection() {
+fn lists_open_no_connection() {
     // Every address is one that must not be asked, and proxies lead nowhere.
     let trap = FakeHttp::start(|_| HttpAnswer::status(500));
     let home = lab(&trap.url(), &json!({"envKey": "LAB_KEY"}))
@@ -44,15 +42,9 @@ fn lists_are_fast_and_open_no_connection() {
         .env("OLLAMA_HOST", &trap.authority())
         .env("HTTPS_PROXY", "http://127.0.0.1:9");
     for args in [&["providers"][..], &["providers", "list", "--json"], &["models"], &["models", "--json"]] {
-        let fastest = (0..3).map(|_| {
-            let begun = Instant::now();
-            let run = run(&home, args);
-            assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{args:?}");
-            assert!(run.stdout.contains("anthropic"), "{}", run.stdout);
-            begun.elapsed()
-        });
-        // A build without optimisation on a busy machine needs some more than the 100 ms of a release.
-        assert!(fastest.min().unwrap() < Duration::from_secs(1), "{args:?}");
+        let run = run(&home, args);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{args:?}");
+        assert!(run.stdout.contains("anthropic"), "{}", run.stdout);
     }
     assert_eq!(trap.requests().len(), 0);
 }

@@ -61,7 +61,7 @@ fn a_host_that_leaves_an_approval_open_has_refused_it() {
     host.close_input();
     let (code, took) = host.end();
     assert_eq!(code, Some(130), "{}", host.stderr());
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
     assert!(!host.home.project().join("a.txt").exists());
     assert_eq!(host.of_type("RESULT").len(), 1);
 }
@@ -119,7 +119,7 @@ fn signals_end_it_with_their_codes() {
         signal(&host, name);
         let (ended, took) = host.end();
         assert_eq!(ended, Some(code), "{name}: {}", host.stderr());
-        assert!(took < Duration::from_secs(5), "{name}: {took:?}");
+        assert!(took < Duration::from_secs(30), "{name}: {took:?}");
         assert_eq!(host.of_type("RESULT").len(), 1, "{name}");
         let mut idle = Host::start(home(), &[], &[]);
         idle.wait_for("READY");

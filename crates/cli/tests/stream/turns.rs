@@ -112,7 +112,7 @@ fn an_interrupt_ends_the_turn_and_the_next_message_works() {
     host.send(&json!({"type": "interrupt"}));
     host.wait_for("CANCELLED");
     let result = host.wait_for("RESULT");
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     assert_eq!((&result["success"], &result["error"]["code"]), (&json!(false), &json!("CANCELLED")));
     host.say("next");
     assert_eq!(host.wait_for("RESULT")["success"], true);
