@@ -123,7 +123,7 @@ pub(crate) type Runs<'a> = Vec<(Series, Box<dyn FnMut() -> Cost + 'a>)>;
 /// Runs all programs in turn, `rounds` times; gemini-cli less often, since it is slow.
 pub(crate) fn interleaved(bench: &Bench, mut runs: Runs<'_>) -> Vec<Series> {
     for round in 0..bench.rounds {
-        // What runs first pays for others in no round more than in the next one.
+        // Every other round runs in reverse order, so that no program always goes first.
         runs.reverse();
         for (series, run) in &mut runs {
             if series.name.starts_with("gemini-cli") && round % 5 != 0 {

@@ -163,7 +163,7 @@ impl Stage {
                 () = until(wake) => Next::Soon,
                 _ = look.tick() => self.look_around(),
             };
-            if self.services.is_some() {
+            if self.services.is_some() && !matches!(next, Next::End) {
                 for action in std::mem::take(&mut self.early) {
                     self.act(action, &mut typed);
                 }
@@ -406,6 +406,10 @@ impl Stage {
             self.early.retain(|other| discriminant(other) != discriminant(&action));
             self.early.push(action);
             return;
+        }
+        // Doing something else cancels what still waits.
+        if !needs_services {
+            self.early.clear();
         }
         match action {
             Action::Submit { text, shell } => self.said(text, shell),

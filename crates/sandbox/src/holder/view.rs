@@ -4,6 +4,7 @@
 //! hidden paths are covered. Every path is opened without following links, so that a folder that is replaced by a
 //! link in the meantime cannot lead elsewhere.
 
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fs;
 use std::io;
@@ -39,7 +40,7 @@ pub(super) struct View {
     covers: Option<Covers>,
     /// What is mounted, and whether it replaces another folder: only in such a one may places to mount at be created.
     /// Elsewhere they would be left in a folder of the user.
-    mounted: Vec<(PathBuf, bool)>,
+    mounted: HashMap<PathBuf, bool>,
     frames: Vec<Frame>,
 }
 
@@ -65,7 +66,7 @@ pub(super) fn build(mounts: &[Placed]) -> Result<View, Trouble> {
     let covers = covers()?;
     seal_everything().map_err(doing("could not make the file system read-only"))?;
     build_devices(devices)?;
-    let mut view = View { covers: Some(covers), mounted: Vec::new(), frames: Vec::new() };
+    let mut view = View { covers: Some(covers), mounted: HashMap::new(), frames: Vec::new() };
     view.note(mounts);
     for (placed, source) in mounts.iter().zip(sources) {
         view.place(placed, source)?;
@@ -109,17 +110,14 @@ impl View {
                 Mount::ReadOnly | Mount::Writable => false,
                 _ => continue,
             };
-            if !self.mounted.iter().any(|(known, _)| known == path) {
-                self.mounted.push((path.clone(), is_replaced));
-            }
+            // The last one is on top.
+            self.mounted.insert(path.clone(), is_replaced);
         }
     }
 
     /// Whether the folder around a path is a new one, which may not have it yet.
     fn is_in_replaced(&self, path: &Path) -> bool {
-        let around = self.mounted.iter().filter(|(folder, _)| folder != path && path.starts_with(folder));
-        let deepest = around.max_by_key(|(folder, _)| folder.components().count());
-        deepest.is_some_and(|(_, is_replaced)| *is_replaced)
+        path.ancestors().skip(1).find_map(|folder| self.mounted.get(folder)) == Some(&true)
     }
 
     /// The frame that a path is placed in.
@@ -316,5 +314,8 @@ mod tests {
         assert!(!is_in_replaced(&view, "/tmp/a/w/.envrc") && !is_in_replaced(&view, "/home/x"));
         view.note(&[placed("/tmp/a/x", Mount::Writable)]);
         assert!(is_in_replaced(&view, "/tmp/a/x") && !is_in_replaced(&view, "/tmp/a/x/y"));
+        // A workspace that is a folder for temporary files.
+        view.note(&[placed("/tmp", Mount::Writable)]);
+        assert!(!is_in_replaced(&view, "/tmp/.envrc"));
     }
 }

@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 /// Resolves paths, and remembers the folders around them: hundreds of paths share a few, and to look each of them up
-/// from the root would be a large part of a short run. For one survey only, since links change.
+/// from the root would be a large part of a short run. For one survey only, since links change. Only on Linux: elsewhere
+/// the system also corrects the case of names.
 #[derive(Debug, Default)]
 pub(super) struct RealPaths(RefCell<HashMap<OsString, State>>);
 
@@ -24,19 +25,21 @@ impl RealPaths {
     /// The path without symlinks, as far as it exists.
     pub(super) fn real(&self, path: &Path) -> PathBuf {
         let mut parts = path.components();
-        let is_plain = parts.next() == Some(Component::RootDir)
+        let is_simple = parts.next() == Some(Component::RootDir)
             && parts.all(|part| matches!(part, Component::Normal(_)))
-            && self.state(path) != State::Linked;
-        if is_plain { path.components().collect() } else { resolved(path) }
+            && cfg!(target_os = "linux");
+        if !is_simple {
+            return resolved(path);
+        }
+        // Behind a slash, the system follows a link that it is asked about.
+        let path: PathBuf = path.components().collect();
+        if self.state(&path) == State::Linked { resolved(&path) } else { path }
     }
 
-    /// The same for a name below a folder that is a real path.
+    /// The same for a name below a folder that is a real path. The name has no `..` and does not end with a slash.
     pub(super) fn below(&self, folder: &Path, name: &str) -> PathBuf {
         let whole = folder.join(name);
-        match self.look(&whole) {
-            State::Linked => resolved(&whole),
-            State::Plain | State::Missing => whole,
-        }
+        if self.look(&whole) == State::Linked { resolved(&whole) } else { whole }
     }
 
     fn state(&self, path: &Path) -> State {
@@ -107,13 +110,19 @@ mod tests {
             "broken/x",
             "loop/x",
             "new/../a",
+            "to-a/",
+            "to-a//",
+            "to-a/.",
+            "a/to-b/",
+            "a/to-b/.",
+            "a/new/",
         ];
         // Twice: what is remembered changes nothing.
         for name in names.into_iter().chain(names) {
             let path = base.join(name);
             let real = known.real(&path);
             assert_eq!(real.as_os_str(), resolved(&path).as_os_str(), "{name}");
-            if !name.contains("..") {
+            if !name.contains("..") && !name.ends_with(['/', '.']) {
                 assert_eq!(known.below(&base, name), real, "{name}");
             }
         }

@@ -1,8 +1,8 @@
 //! Syncs records to disk, so that they survive a power failure.
 //!
-//! One thread of the process syncs files in groups: what is written within [`GATHERED`] reaches the disk together, since
-//! a sync costs more than many writes. Nobody waits for it, except before complete records move, and at the end of a
-//! session.
+//! One thread of the process syncs files in groups: what a session writes within [`GATHERED`] reaches the disk together,
+//! since a sync costs more than many writes. Nobody waits for it, except before complete records move, and at the end of
+//! a session.
 
 use std::fs::File;
 use std::io;
