@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 /// How long something may take to appear; generous, because a test machine may be busy.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 /// No user presses Enter in the same moment as the key before it.
 const BREATH: Duration = Duration::from_millis(35);
 /// The text of a prompt while it accepts no key.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long something may take to appear; generous, because a test machine may be busy.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A program whose streams are a terminal. Made with `script`, which every Linux has.
 pub struct Terminal {

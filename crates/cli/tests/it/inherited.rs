@@ -62,7 +62,7 @@ fn no_kind_of_child_inherits_a_descriptor_whatever_the_sandbox() {
         + &call("run_shell_command", json!({"command": format!("{siblings}; sh probe.sh shell")}))
         + &call(
             "run_shell_command",
-            json!({"command": "sh probe.sh background; sleep 600", "is_background": true, "delay_ms": 2000}),
+            json!({"command": "sh probe.sh background; sleep 600", "is_background": true, "delay_ms": 4000}),
         )
         + &call("discovered_tool_probe", json!({}))
         + &call("mcp_p_probe", json!({}))

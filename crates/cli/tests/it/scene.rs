@@ -157,7 +157,7 @@ pub(crate) fn panicked(run: &Run) -> bool {
 pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let started = std::time::Instant::now();
     while !condition() {
-        assert!(started.elapsed().as_secs() < 30, "waited in vain until {what}");
+        assert!(started.elapsed().as_secs() < 60, "waited in vain until {what}");
         std::thread::yield_now();
         std::thread::park_timeout(std::time::Duration::from_millis(2));
     }

@@ -20,7 +20,7 @@ use pollux_egress::server::{Listen, ProxyAddress, Server};
 use tempfile::TempDir;
 
 /// Patience with a proxy on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Names and where their addresses lead.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::stage::{Stage, name_tool};
 
 /// Longer than any machine needs, and far less than a wait that nobody wants.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(30);
 
 struct World {
     folder: TempDir,

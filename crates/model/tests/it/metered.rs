@@ -138,7 +138,7 @@ async fn a_reply_ends_with_the_time_of_the_budget() {
     let began = std::time::Instant::now();
     let told = drain(meter.client(Arc::new(client(&server))).stream(prompt("hi"))).await;
     assert_eq!(told.error().kind, ModelErrorKind::BudgetExceeded);
-    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
     assert!(meter.exceeded().is_some());
 }
 

@@ -17,7 +17,7 @@ pub(crate) const ARGUMENT: &str = "__session";
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(20), "never happened: {what}");
+        assert!(start.elapsed() < Duration::from_secs(60), "never happened: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -352,7 +352,7 @@ async fn two_calls_of_one_id_are_two_calls() {
 async fn comments_show_that_the_server_lives() {
     let mut reply = ChatReply::stream();
     for _ in 0..6 {
-        reply = reply.raw(": OPENROUTER PROCESSING\n\n").wait(100);
+        reply = reply.raw(": OPENROUTER PROCESSING\n\n").wait(500);
     }
     let server = FakeChat::start([reply.raw(":\n").text("late").finish("stop").done()]);
     let mut stream = impatient(&server).stream(prompt("hi"));
