@@ -23,7 +23,8 @@ pub(super) fn fold(text: &[u8]) -> Option<Folded> {
         text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()).peekable();
     let first = lines.next()?;
     lines.peek()?;
-    let mut state: LogState<Value> = LogState::of(serde_json::from_slice(first).ok()?)?;
+    let Some(Value::Object(first)) = parse_lossy(first) else { return None };
+    let mut state: LogState<Value> = LogState::of(first)?;
     let mut last_is_bad = false;
     for line in lines {
         last_is_bad = false;
