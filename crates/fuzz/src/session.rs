@@ -56,9 +56,10 @@ fn readers_agree(path: &Path, session: &StoredSession) {
     assert_eq!(load(path).unwrap(), *session, "reading twice");
     let record = summarise(path).expect("what is read is summarised");
     assert_eq!(record.session_id, session.id);
-    // Lists follow brackets only, so they count a message that is not valid JSON.
+    // Lists follow brackets only, so they count a message and apply a record that is not valid JSON.
     let problems = verify_file(path).problems;
-    let is_valid = !problems.iter().any(|problem| matches!(problem, Problem::UnreadableRecords(_)));
+    let is_valid = !problems.iter().any(|problem| matches!(problem, Problem::UnreadableRecords(_)))
+        && is_valid_json(&fs::read(path).unwrap());
     if session.repaired.is_none() && is_valid {
         assert_eq!(record.messages, session.messages.len() as u64, "messages that are listed");
         assert!(!record.damaged, "damaged, but not for the reader");
@@ -75,6 +76,14 @@ fn readers_agree(path: &Path, session: &StoredSession) {
     for turn in history(session) {
         assert!(!turn.content.parts.is_empty(), "a turn without parts would be refused");
     }
+}
+
+/// Whether a text is JSON as a whole or line by line.
+fn is_valid_json(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let is_json = |text: &str| serde_json::from_str::<serde_json::Value>(text).is_ok();
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    is_json(text.trim_start_matches('\u{feff}')) || lines.all(is_json)
 }
 
 /// Every message is still there, in its order, and the new one is the last. Returns whether the file was continued.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::RepairNote;
 use super::fold::{Folded, Layout, parse_lossy};
+use crate::raw;
 
 /// The state after the records so far.
 pub(super) struct LogState<M> {
@@ -14,6 +15,8 @@ pub(super) struct LogState<M> {
     messages: Vec<M>,
     /// Position of each id among the messages.
     places: HashMap<String, usize>,
+    /// Where messages stood that cannot be read: a rewind to one of them must not cost those before it.
+    unreadable: HashMap<String, usize>,
 }
 
 /// Reads a record log; `None` if the first line is not a record, if it is all there is, or if no line names
@@ -31,7 +34,10 @@ pub(super) fn fold(text: &[u8]) -> Option<Folded> {
         match parse_lossy(line) {
             Some(Value::Object(record)) => state.apply(record),
             Some(_) => {}
-            None => last_is_bad = true,
+            None => {
+                last_is_bad = true;
+                state.skip(line);
+            }
         }
     }
     let ends_with_newline = text.last() == Some(&b'\n');
@@ -50,7 +56,8 @@ impl<M: From<Value>> LogState<M> {
         if !matches!(first.get("messages"), None | Some(Value::Null | Value::Array(_))) {
             return None;
         }
-        let mut state = Self { meta: JsonObject::new(), messages: Vec::new(), places: HashMap::new() };
+        let (places, unreadable) = (HashMap::new(), HashMap::new());
+        let mut state = Self { meta: JsonObject::new(), messages: Vec::new(), places, unreadable };
         state.apply(first);
         Some(state)
     }
@@ -65,9 +72,10 @@ impl<M: From<Value>> LogState<M> {
     pub(super) fn apply(&mut self, mut record: JsonObject) {
         if let Some(Value::String(id)) = record.get("$rewindTo") {
             // An unknown id empties the conversation, as in upstream.
-            let keep = self.places.get(id).copied().unwrap_or(0);
+            let keep = self.places.get(id).or_else(|| self.unreadable.get(id)).copied().unwrap_or(0);
             self.messages.truncate(keep);
             self.places.retain(|_, place| *place < keep);
+            self.unreadable.retain(|_, place| *place < keep);
         } else if let Some(Value::String(id)) = record.get("id") {
             self.put(id.clone(), Value::Object(record).into());
         } else if let Some(Value::Object(set)) = record.shift_remove("$set") {
@@ -77,6 +85,14 @@ impl<M: From<Value>> LogState<M> {
         } else if record.get("type").is_some_and(Value::is_string) && record.contains_key("content") {
             // Upstream would lose a message without an id.
             self.messages.push(Value::Object(record).into());
+        }
+    }
+
+    /// Remembers the place of a record that is not valid JSON, if it looks like a message.
+    fn skip(&mut self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        if let Some(id) = raw::fields(&text).and_then(|fields| raw::string(&fields, "id")) {
+            self.unreadable.insert(id, self.messages.len());
         }
     }
 
@@ -95,6 +111,7 @@ impl<M: From<Value>> LogState<M> {
         if let Some(Value::Array(messages)) = fields.shift_remove("messages") {
             self.messages.clear();
             self.places.clear();
+            self.unreadable.clear();
             for message in messages {
                 match message.get("id").and_then(Value::as_str).map(str::to_owned) {
                     Some(id) => self.put(id, message.into()),

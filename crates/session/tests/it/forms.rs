@@ -150,6 +150,16 @@ fn an_unknown_rewind_empties_the_log() {
 }
 
 #[test]
+fn a_rewind_to_a_message_that_cannot_be_read_keeps_those_before_it() {
+    let scratch = Scratch::new();
+    let before = load(&scratch.put("session-b.jsonl", RECORD_LOG)).unwrap().messages;
+    let broken = "{\"id\":\"b\",\"type\":\"user\",\"content\":\"\u{1}\"}";
+    let after = "{\"id\":\"c\",\"type\":\"user\",\"content\":\"later\"}";
+    let log = format!("{RECORD_LOG}{broken}\n{after}\n{{\"$rewindTo\":\"b\"}}\n");
+    assert_eq!(load(&scratch.put("session-a.jsonl", log)).unwrap().messages, before);
+}
+
+#[test]
 fn our_own_file_is_continued_in_place() {
     let scratch = Scratch::new();
     let path = scratch.put("session-a.json", OURS);
