@@ -201,7 +201,7 @@ impl DocumentWriter {
         if moves_others || may_tear(status_at, &call.padded_status(), &status) {
             let old = [call.padded_status(), old].concat();
             let new = [&status[..], &new].concat();
-            self.medium.keep_aside(&redo::encode(status_at, &old, &new));
+            self.medium.keep_aside(status_at, &redo::encode(status_at, &old, &new));
             let replaced = replace_end(self.medium.as_mut(), status_at, &old, &new);
             self.medium.drop_aside();
             replaced?;

@@ -18,9 +18,9 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
     fn set_len(&mut self, length: u64) -> io::Result<()>;
     fn len(&self) -> io::Result<u64>;
-    /// Keeps these bytes next to the file, see [`redo`]. Without them a kill in the middle of the next write
-    /// costs what it moves; that is no reason not to write.
-    fn keep_aside(&mut self, bytes: &[u8]);
+    /// Keeps a note about the next write, to `at` and behind, next to the file, see [`redo`]. Without it a kill in the
+    /// middle of that write costs what it moves; that is no reason not to write.
+    fn keep_aside(&mut self, at: u64, note: &[u8]);
     /// What was kept aside is no longer needed once the file is on the disk.
     fn drop_aside(&mut self);
     /// From now on, writes are synced.
@@ -34,12 +34,33 @@ pub(crate) struct SessionFile {
     path: PathBuf,
     /// `None` if writes need to survive only the end of this process.
     syncing: Option<Syncing>,
+    /// From where on a redo note is needed until the file is on the disk.
+    noted_from: Option<u64>,
+    /// The same while that write is made.
+    noting: Option<u64>,
 }
 
 impl SessionFile {
     /// The open file of the session that is, or will be, at `path`.
     pub(crate) fn boxed(file: File, path: &Path) -> Box<dyn Medium> {
-        Box::new(Self { file: Arc::new(file), path: path.to_owned(), syncing: None })
+        Box::new(Self {
+            file: Arc::new(file),
+            path: path.to_owned(),
+            syncing: None,
+            noted_from: None,
+            noting: None,
+        })
+    }
+
+    /// Waits until the noted write is on the disk if a change up to `end` would touch it: the note cannot tell a mixture
+    /// of two writes.
+    fn settle(&mut self, end: u64) {
+        if let Some(syncing) = &self.syncing
+            && self.noted_from.is_some_and(|from| end > from)
+        {
+            syncing.wait();
+            self.noted_from = None;
+        }
     }
 
     fn wrote(&self) {
@@ -51,12 +72,14 @@ impl SessionFile {
 
 impl Medium for SessionFile {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.settle(at + bytes.len() as u64);
         FileExt::write_all_at(&*self.file, bytes, at)?;
         self.wrote();
         Ok(())
     }
 
     fn set_len(&mut self, length: u64) -> io::Result<()> {
+        self.settle(u64::MAX);
         self.file.set_len(length)?;
         self.wrote();
         Ok(())
@@ -66,20 +89,24 @@ impl Medium for SessionFile {
         self.file.metadata().map(|metadata| metadata.len())
     }
 
-    fn keep_aside(&mut self, bytes: &[u8]) {
+    fn keep_aside(&mut self, at: u64, note: &[u8]) {
         match &self.syncing {
             Some(syncing) => {
                 // An earlier note may still be needed for what is not on the disk yet.
                 syncing.wait();
-                redo::keep_synced(&self.path, bytes);
+                redo::keep_synced(&self.path, note);
+                (self.noted_from, self.noting) = (None, Some(at));
             }
-            None => redo::keep(&self.path, bytes),
+            None => redo::keep(&self.path, note),
         }
     }
 
     fn drop_aside(&mut self) {
         match &self.syncing {
-            Some(syncing) => syncing.drop_note(self.path.clone()),
+            Some(syncing) => {
+                syncing.drop_note(self.path.clone());
+                self.noted_from = self.noting.take();
+            }
             None => redo::discard(&self.path),
         }
     }

@@ -85,7 +85,7 @@ impl Medium for Disk {
         Ok(self.0.lock().unwrap().bytes.len() as u64)
     }
 
-    fn keep_aside(&mut self, bytes: &[u8]) {
+    fn keep_aside(&mut self, _at: u64, bytes: &[u8]) {
         let mut state = self.0.lock().unwrap();
         if !state.is_dead() {
             let kept = state.live(bytes).to_vec();
