@@ -1,17 +1,18 @@
-# The front door for contributors. `just` lists what there is.
+# Tasks for contributors; `just` lists them
 
 default:
     @just --list
 
-# What CI runs.
+# Run everything that CI runs
 check:
     .ci/run
 
-# One crate while you work on it: `just test tools`.
+# For example `just test tools`.
+# Test one crate
 test crate:
     cargo test -p pollux-{{crate}}
 
-# All tests.
+# Run all tests
 test-all:
     cargo test --workspace --locked
 
@@ -21,69 +22,79 @@ fmt:
 lint:
     cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# Ratios against a trivial process in the same run; `just bench --gemini PATH` adds gemini-cli. `just bench --peers` compares
-# with other agents and writes docs/src/benchmarks.md.
+# Prints ratios to a trivial process of the same run. `just bench --gemini PATH` adds gemini-cli; `just bench --peers`
+# compares with other agents and writes docs/src/benchmarks.md.
+# Benchmark against a trivial process, gemini-cli or other agents
 bench *args:
     {{ if args =~ '^--peers' { "scripts/bench-peers.sh" } else { "cargo bench -p pollux-cli --bench program --" } }} {{args}}
 
-# Sessions under `kill -9`, rivals, full disks and more: 2,000 random sequences. `just crash 1 SEED` repeats one.
+# 2,000 random sequences of kills, competing processes, full disks and more; `just crash 1 SEED` repeats one.
+# Test sessions under `kill -9` and full disks
 crash *args:
     scripts/crash.sh {{args}}
 
-# Power failures after every write of real runs: 100 disks each. Needs strace. `just power 100 SEED` repeats a run.
+# 100 disks after each write of real runs; `just power 100 SEED` repeats a run. Needs strace.
+# Test power failures after every write
 power failures="100" seed=`date +%s`:
     POLLUX_POWER_FAILURES={{failures}} POLLUX_POWER_SEED={{seed}} nice cargo test -p pollux-cli --test power -- --nocapture
 
-# `just policy-lines 100000 SEED` repeats a run. Needs bubblewrap.
-# Random command lines; those that the policy allows run in bash among tripwires.
+# Runs the lines that the policy allows in bash among tripwires; `just policy-lines 100000 SEED` repeats a run. Needs
+# bubblewrap.
+# Test the policy with random command lines
 policy-lines lines="100000" seed=`date +%s`:
     POLLUX_POLICY_LINES={{lines}} POLLUX_POLICY_SEED={{seed}} nice cargo test -p pollux-policy --test it no_line_that -- --nocapture
 
 # CASES for each wire format and fault, with the client alone and with the whole program. `just chaos all` tries every offset
 # with the client; `just chaos 200 SEED` repeats a run.
-# A connection to the model that cuts, corrupts, duplicates and reorders bytes.
+# Cut, corrupt, duplicate and reorder the model's bytes
 chaos cases="200" seed=`date +%s`:
     POLLUX_CHAOS_CASES={{cases}} POLLUX_CHAOS_SEED={{seed}} nice cargo test -p pollux-model --test it chaos:: -- --nocapture
     POLLUX_CHAOS_CASES={{ if cases == "all" { "200" } else { cases } }} POLLUX_CHAOS_SEED={{seed}} nice cargo test -p pollux-cli --test chaos -- --nocapture
 
-# A working day in fast motion in one process; the report is in target/soak. `just soak 20000 SEED` repeats a run.
+# The report is in target/soak; `just soak 20000 SEED` repeats a run.
+# Run a working day in fast motion
 soak turns="20000" seed=`date +%s`:
     POLLUX_SOAK_TURNS={{turns}} POLLUX_SOAK_SEED={{seed}} nice cargo test -p pollux-cli --test soak -- --nocapture
 
-# Sandboxed commands under `kill -9` at random times: nothing may be left. `just soak-sandbox 1000 SEED` repeats a run.
+# Nothing may be left; `just soak-sandbox 1000 SEED` repeats a run.
+# Kill sandboxed commands at random times
 soak-sandbox commands="5000" seed=`date +%s`:
     POLLUX_SOAK_COMMANDS={{commands}} POLLUX_SOAK_SEED={{seed}} nice cargo test -p pollux-sandbox --test it soak:: -- --nocapture
 
-# Hostile input for one reader, guided by coverage: `just fuzz session 900`. Without a target, lists them.
+# For example `just fuzz session 900`. Without a target, lists them.
+# Fuzz a parser with coverage
 fuzz *args:
     scripts/fuzz.sh {{args}}
 
-# Packages of this version below dist/: tarball, Debian, npm, Python, Homebrew, bill of materials.
+# Tarball, Debian, npm, Python, Homebrew and bill of materials.
+# Build all packages below dist/
 package *args:
     packaging/build.sh {{args}}
 
-# Installs every package below dist/ into an empty place and runs the program from it.
+# Install and run every package below dist/
 try-packages dist="dist":
     packaging/try.sh {{dist}}
 
-# Whether two builds at different paths give the same bytes. Takes two clean release builds.
+# Takes two clean release builds at different paths.
+# Check that builds are reproducible
 reproducible *args:
     packaging/reproducible.sh {{args}}
 
-# Spelling of documents and code; `just spelling --write-changes` corrects it.
+# `just spelling --write-changes` corrects it.
+# Check the spelling of documents and code
 spelling *args:
     scripts/spelling.sh {{args}}
 
-# The book.
+# Build the book
 docs:
     scripts/check-tools.sh
     target/tools/bin/mdbook build docs
 
-# Licences, bans and sources.
+# Check licences, bans and sources
 deny:
     scripts/check-tools.sh
     target/tools/bin/cargo-deny check --hide-inclusion-graph bans licenses sources
 
-# Where build time goes.
+# Report build times
 timings:
     cargo build --workspace --timings

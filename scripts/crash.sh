@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Random sequences of everything that can happen to sessions: kills, rivals, rewinds, full disks, clocks that jump.
-# A tenth as many run in a second round where names that differ only in case are the same, if that can be mounted (root,
-# libfuse 2 and python3).
+# Random sequences of everything that can happen to sessions: kills, competing processes, rewinds, full disks, clocks that jump.
+# A second round runs a tenth as many on a case-insensitive file system, if one can be mounted (needs root, libfuse 2
+# and python3).
 # Usage: scripts/crash.sh [SEQUENCES] [SEED]
 # Runs of 1,000 and more use a release build, unless POLLUX_TEST_BINARY names another one.
 set -euo pipefail
@@ -16,14 +16,14 @@ if [ "$sequences" -ge 1000 ] && [ -z "${POLLUX_TEST_BINARY:-}" ]; then
   export POLLUX_TEST_BINARY
 fi
 
-walk() {
+run_sequences() {
   POLLUX_CRASH_SEQUENCES=$1 POLLUX_CRASH_SEED=$seed \
     nice cargo test --locked -p pollux-cli --test crash -- --nocapture
 }
-walk "$sequences"
+run_sequences "$sequences"
 
 . scripts/python-install.sh
-install folding-fs "the library for file systems" fusepy==3.0.1
+install folding-fs "the FUSE library" fusepy==3.0.1
 place=$(mktemp -d) folder=$(mktemp -d)
 end() {
   ! mountpoint -q "$place" || umount -l "$place"
@@ -44,4 +44,4 @@ if ! mountpoint -q "$place"; then
 fi
 touch "$place/Case" && test -e "$place/case"
 echo "repeating on a case-insensitive file system:"
-TMPDIR=$place walk $(((sequences + 9) / 10))
+TMPDIR=$place run_sequences $(((sequences + 9) / 10))

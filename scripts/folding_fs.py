@@ -1,6 +1,6 @@
-"""Mounts a folder in another place where names that differ only in case are the same, as on macOS and Windows.
+"""Mount a folder at another path as a case-insensitive file system, as on macOS and Windows.
 
-usage: folding_fs.py FOLDER PLACE; ends when PLACE is unmounted. Needs fusepy and libfuse 2.
+usage: folding_fs.py FOLDER MOUNTPOINT; ends when MOUNTPOINT is unmounted. Needs fusepy and libfuse 2.
 """
 
 import errno
@@ -84,7 +84,7 @@ class Folding(Operations):
     @guard
     def rename(self, old, new):
         old, existing = self.real(old), self.real(new)
-        # A name takes the place of one that differs in case, and the new spelling is kept.
+        # A rename replaces a name that differs only in case and keeps the new spelling.
         os.rename(old, existing)
         os.rename(existing, self.new(new))
 
@@ -138,6 +138,6 @@ class Folding(Operations):
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    # Inode numbers are those of the files, so that all names of a file have the same.
+    # Use the underlying inode numbers, so that all names of a file report the same one.
     options = {"use_ino": True, "allow_other": True}
     FUSE(Folding(os.path.abspath(sys.argv[1])), sys.argv[2], foreground=True, nothreads=True, **options)

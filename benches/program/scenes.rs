@@ -61,7 +61,7 @@ impl Bench {
 }
 
 /// Copies a program and has it read from the disk again. How a file came into the system's cache decides how many page
-/// faults its start takes: the same program differs by a tenth between what a linker wrote and a copy of it.
+/// faults its start takes: a freshly linked program and its copy can differ by 10 %.
 fn fresh_copy(from: &Path, folder: &Path) -> PathBuf {
     std::fs::create_dir_all(folder).unwrap();
     let to = folder.join("pollux");
@@ -70,7 +70,7 @@ fn fresh_copy(from: &Path, folder: &Path) -> PathBuf {
     file.sync_all().unwrap();
     #[cfg(target_os = "linux")]
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    // Not into memory: children would count it as theirs.
+    // Discard the data: a buffer would be counted as memory of child processes.
     std::io::copy(&mut &file, &mut std::io::sink()).unwrap();
     to
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::scratch;
 
-/// A file is read as its text is, what is split off can be put together again, and a value has limited size.
+/// A file and its text give the same result, rejoined parts split the same way again, and values are limited.
 pub(crate) fn front_matter(bytes: &[u8]) {
     let file = scratch::folder().join("skill.md");
     scratch::write(&file, bytes);
@@ -18,7 +18,7 @@ pub(crate) fn front_matter(bytes: &[u8]) {
     if let Ok(from_file) = from_file {
         assert_eq!(from_file.as_deref(), Some(front), "read from the file");
     }
-    // A carriage return at the end of the front matter would become part of a shorter line end.
+    // A carriage return at the end of the front matter would be read as part of the line ending if `\n` followed.
     let joined = format!("---\r\n{front}\r\n---\r\n{body}");
     assert_eq!(split(&joined), Some((front, body)), "put together again");
     if let Ok(value) = parse::<Value>(front) {

@@ -26,7 +26,7 @@ pub(crate) fn pieces(bytes: &[u8], seed: u8) -> Vec<&[u8]> {
     pieces
 }
 
-/// A character that may move the cursor or change colours, if the text has one. Line ends of any system are plain.
+/// The first control character of a text, except tabs and line endings.
 pub(crate) fn control(text: &str) -> Option<char> {
     text.replace("\r\n", "\n").chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'))
 }

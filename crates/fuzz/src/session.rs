@@ -56,7 +56,7 @@ fn readers_agree(path: &Path, session: &StoredSession) {
     assert_eq!(load(path).unwrap(), *session, "reading twice");
     let record = summarise(path).expect("what is read is summarised");
     assert_eq!(record.session_id, session.id);
-    // Lists follow brackets only, so they count a message and apply a record that is not valid JSON.
+    // Listing only matches brackets, so it counts messages and applies records that are not valid JSON.
     let problems = verify_file(path).problems;
     let is_valid = !problems.iter().any(|problem| matches!(problem, Problem::UnreadableRecords(_)))
         && is_valid_json(&fs::read(path).unwrap());

@@ -268,7 +268,7 @@ pub(crate) fn cut(mut text: String, limit: usize) -> String {
     if text.len() > limit {
         let all = text.len();
         text.truncate(text.floor_char_boundary(limit));
-        // Half a line end would draw the note over the line.
+        // A lone carriage return would make the note overwrite the line.
         text.truncate(text.trim_end_matches('\r').len());
         text.push_str(&format!("… [cut: {all} bytes]"));
     }

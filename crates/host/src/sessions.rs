@@ -39,7 +39,7 @@ use super::trust::home;
 use crate::request::{Request, Resumed, SessionChoice};
 use crate::unused_memory::return_soon;
 
-/// Messages from which on the memory for reading a session is worth returning.
+/// Minimum number of messages for which returning the memory used to read a session is worthwhile.
 const LONG_SESSION: usize = 500;
 
 /// The session of this run.

@@ -1,6 +1,6 @@
-//! Returns memory that is no longer used to the system, so that a process that lives for days does not grow.
+//! Returns unused memory to the system, so that a long-running process does not grow.
 //!
-//! The allocator of glibc keeps what it once got, in an area for every thread. With other allocators nothing is done.
+//! glibc's allocator keeps freed memory in per-thread arenas. With other allocators, this module does nothing.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,7 +15,7 @@ pub(crate) fn note_turn_end() {
     }
 }
 
-/// Returns it on another thread; nothing waits for that. Needs a runtime.
+/// Returns unused memory on another thread, without waiting. Needs a runtime.
 pub(crate) fn return_soon() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     drop(tokio::task::spawn_blocking(return_now));

@@ -46,7 +46,7 @@ pub(crate) struct Stage {
     /// Receives the requested line; takes precedence over the list.
     asking: Option<oneshot::Sender<Option<String>>>,
     services: Option<Arc<ComposerServices>>,
-    /// What was wanted of the services before they were there.
+    /// Actions requested before the services were ready.
     early: Vec<Action>,
     /// Replies of the services.
     replies: mpsc::Receiver<ServiceReply>,
@@ -407,7 +407,7 @@ impl Stage {
             self.early.push(action);
             return;
         }
-        // Doing something else cancels what still waits.
+        // Any other action cancels the waiting ones.
         if !needs_services {
             self.early.clear();
         }

@@ -45,7 +45,7 @@ pub fn log_prompt(
     if longer.is_none()
         && let Some(mended) = text.as_deref().and_then(without_torn_end)
     {
-        // What cannot be read is kept.
+        // Keep the damaged log as a backup.
         move_aside("invalid_json")?;
         longer = appended(&mended, session, prompt, now);
     }
@@ -105,7 +105,7 @@ fn indented(session: &SessionId, number: u64, prompt: &str, now: Timestamp) -> S
     format!("{:#}", entry(session, number, prompt, now)).replace('\n', "\n  ")
 }
 
-/// The text of a log, as far as it is text: its end may be torn inside a character.
+/// The valid UTF-8 at the start of a log: its end may be cut inside a character.
 fn read_valid(path: &Path) -> Result<Option<String>, FileError> {
     let read = files::read_text(path);
     if !matches!(read, Err(FileError::NotUtf8 { .. })) {

@@ -54,7 +54,7 @@ fn close(bytes: &[u8], outer: usize) -> Option<Value> {
     })
 }
 
-/// How far the text is JSON. Behind that, nothing can be closed, however much follows.
+/// Length of the text up to its first JSON syntax error; nothing after it can be salvaged.
 fn sound_length(bytes: &[u8]) -> usize {
     let Err(error) = serde_json::from_slice::<IgnoredAny>(bytes) else { return bytes.len() };
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn much_behind_the_damage_costs_nothing_in_front_of_it() {
+    fn text_after_the_damage_does_not_hide_messages_before_it() {
         let mut text = b"{\"sessionId\": \"s\xff\",\n \"messages\": [\n {\"type\":\"user\",\"content\":\"a\"},\n {\"type\":\0".to_vec();
         text.extend(b",\"x\":1".repeat(1000));
         let kept = json!({"sessionId": "s\u{fffd}", "messages": [{"type": "user", "content": "a"}]});

@@ -46,7 +46,7 @@ impl Case {
         (0..2).flat_map(|reply| (0..count(reply)).map(move |at| case(reply, at))).collect()
     }
 
-    /// The cases of a wire whose names begin so.
+    /// The cases of a wire whose names start with `name`.
     pub fn named(wire: Wire, name: &str, seed: u64) -> Vec<Self> {
         let all = Framing::ALL.into_iter().flat_map(|framing| {
             Fault::ALL.into_iter().flat_map(move |fault| Self::all(wire, framing, fault, seed))

@@ -426,9 +426,9 @@ mod tests {
     }
 
     #[test]
-    fn closing_the_window_cuts_the_program_off() {
+    fn closing_the_window_ends_the_program() {
         let home = TestHome::new();
-        // Where hangups are ignored, as with `nohup`, its input ends.
+        // If hangups are ignored, as under `nohup`, the program sees the end of its input instead.
         let script = "end() { echo gone > gone.txt; exit 3; }; trap end HUP; echo ready; while read line; do :; done; end";
         let mut screen = home.command(Path::new("/bin/sh"), ["-c", script]).on_screen(20, 5);
         screen.expect("ready");

@@ -88,7 +88,7 @@ fn the_same_first_message_at_two_servers_is_one_task() {
 }
 
 #[test]
-fn a_killed_servers_task_goes_on_elsewhere_and_its_call_runs_once() {
+fn another_server_resumes_a_killed_servers_task_and_its_call_runs_once() {
     let pair = Pair::new(|command| vec![shell(&format!("{command}; sleep 600")), reply().text("I see.")]);
     let (mut a, b) = pair.serve();
     let id = a.begin(automatic("run it"));

@@ -52,7 +52,7 @@ fn a_call_of_a_void_attempt_never_runs() {
 }
 
 #[test]
-fn text_of_a_void_attempt_is_marked_in_text_and_left_out_of_json() {
+fn text_of_a_void_attempt_is_marked_in_text_and_omitted_from_json() {
     let (_scene, text) = run(half().cut_after(2), &[]);
     let (before, after) = text.stdout.split_once("[disregard the text above: ").expect(&text.stdout);
     assert_eq!(before, "Half an ans\n");

@@ -248,8 +248,8 @@ fn a_protected_name_that_a_command_creates_is_renamed_and_reported() {
     }
 }
 
-/// The project is below a folder that commands see another one of. The view of a command is changed while it runs, and
-/// that must create nothing in the project.
+/// The project is below a folder that the sandbox replaces. Updating a running command's view must create nothing in the
+/// project.
 #[test]
 fn nothing_but_a_command_creates_protected_names() {
     let home = home("for i in $(seq 1500); do echo owned > .envrc; done");

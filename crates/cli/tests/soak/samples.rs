@@ -13,8 +13,8 @@ use crate::day::TurnKind;
 /// Days that are long enough for their memory and latency to mean something.
 const LONG_DAY: usize = 1000;
 
-/// By how much memory may grow with each turn of a session, in MiB: points to rewind to, and what its receipt lists.
-const KEPT_OF_A_TURN: f64 = 4.0 / 1024.0;
+/// Allowed memory growth per turn of a session, in MiB, for rewind points and receipt entries.
+const MAX_GROWTH_PER_TURN_MIB: f64 = 4.0 / 1024.0;
 
 /// The least number of samples that are compared.
 const SHORTEST: usize = 8;
@@ -139,7 +139,7 @@ impl Samples {
             }
         }
         if self.turns >= LONG_DAY {
-            let kept = if self.has_many_sessions { 0.0 } else { KEPT_OF_A_TURN * self.turns as f64 };
+            let kept = if self.has_many_sessions { 0.0 } else { MAX_GROWTH_PER_TURN_MIB * self.turns as f64 };
             for (measure, factor, kept) in [(Measure::Memory, 1.2, kept), (Measure::Latency, 2.0, 0.0)] {
                 let (morning, evening) = self.tenths(measure);
                 let (morning, evening) = (median(morning), median(evening));

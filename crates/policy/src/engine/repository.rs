@@ -22,7 +22,9 @@ impl Engine {
         parts.iter().filter(uses_git).find_map(|part| {
             places.all.iter().find_map(|from| {
                 let Some(folder) = git_directory(part, from) else {
-                    return Some("where `git` works is only known when the command runs".to_owned());
+                    return Some(
+                        "the directory that `git` uses is not known until the command runs".to_owned(),
+                    );
                 };
                 let folder = place(&folder, "", resolve);
                 let root = roots.iter().find(|root| folder.starts_with(root))?;

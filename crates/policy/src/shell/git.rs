@@ -36,10 +36,10 @@ pub(super) fn subcommand_place(words: &[Option<String>]) -> usize {
     at
 }
 
-/// Where git works: `-C` changes the folder, once or several times. `None` if a pattern or a variable names it.
+/// The directory that git uses; each `-C` changes it. `None` if a pattern or a variable names it.
 pub(crate) fn git_directory(part: &Part, from: &Path) -> Option<PathBuf> {
     let subcommand = subcommand_place(&part.words);
-    // It could become another `-C`.
+    // A word that is not known yet could become another `-C`.
     if matches!(part.words.get(subcommand), Some(None)) {
         return None;
     }

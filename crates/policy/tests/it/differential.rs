@@ -164,7 +164,7 @@ fn search(first: u64, step: u64, lines: u64, seed: u64) -> Option<Tally> {
 }
 
 #[test]
-fn no_line_that_runs_unasked_touches_a_tripwire() {
+fn no_line_that_runs_without_approval_touches_a_tripwire() {
     let (lines, seed) = (number("POLLUX_POLICY_LINES", 1_000), number("POLLUX_POLICY_SEED", 1));
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(4)) as u64;
     let mut tally = Tally::default();

@@ -38,8 +38,8 @@ const SHARED_MEMORY: &CStr = c"mode=1777,size=1g";
 #[derive(Debug, Default)]
 pub(super) struct View {
     covers: Option<Covers>,
-    /// What is mounted, and whether it replaces another folder: only in such a one may places to mount at be created.
-    /// Elsewhere they would be left in a folder of the user.
+    /// The mounted folders, and whether each replaces another one. Mount points may be created only in a replaced
+    /// folder; elsewhere they would remain in one of the user's folders.
     mounted: HashMap<PathBuf, bool>,
     frames: Vec<Frame>,
 }
@@ -67,7 +67,7 @@ pub(super) fn build(mounts: &[Placed]) -> Result<View, Trouble> {
     seal_everything().map_err(doing("could not make the file system read-only"))?;
     build_devices(devices)?;
     let mut view = View { covers: Some(covers), mounted: HashMap::new(), frames: Vec::new() };
-    view.note(mounts);
+    view.record_mounts(mounts);
     for (placed, source) in mounts.iter().zip(sources) {
         view.place(placed, source)?;
     }
@@ -77,7 +77,7 @@ pub(super) fn build(mounts: &[Placed]) -> Result<View, Trouble> {
 impl View {
     /// Adds mounts for files that appeared or were replaced, and removes what is gone from frames.
     pub(super) fn add(&mut self, mounts: &[Placed]) -> Result<(), Trouble> {
-        self.note(mounts);
+        self.record_mounts(mounts);
         for placed in mounts {
             if let Some(frame) = self.frame_around(placed) {
                 frame.clear(&placed.path).map_err(doing(trouble(&placed.path)))?;
@@ -103,19 +103,19 @@ impl View {
         Ok(())
     }
 
-    fn note(&mut self, mounts: &[Placed]) {
+    fn record_mounts(&mut self, mounts: &[Placed]) {
         for Placed { path, mount, .. } in mounts {
             let is_replaced = match mount {
                 Mount::From(_) => true,
                 Mount::ReadOnly | Mount::Writable => false,
                 _ => continue,
             };
-            // The last one is on top.
+            // A later mount on the same path covers the earlier one.
             self.mounted.insert(path.clone(), is_replaced);
         }
     }
 
-    /// Whether the folder around a path is a new one, which may not have it yet.
+    /// Whether the nearest mount around a path is a replaced folder, which may not contain the path yet.
     fn is_in_replaced(&self, path: &Path) -> bool {
         path.ancestors().skip(1).find_map(|folder| self.mounted.get(folder)) == Some(&true)
     }
@@ -305,17 +305,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_to_mount_at_are_created_in_replaced_folders_only() {
+    fn mount_points_are_created_in_replaced_folders_only() {
         let placed = |path: &str, mount| Placed::new(path.into(), mount);
         let mut view = View::default();
-        view.note(&[placed("/tmp", Mount::From("/scratch".into())), placed("/tmp/a/w", Mount::Writable)]);
+        view.record_mounts(&[
+            placed("/tmp", Mount::From("/scratch".into())),
+            placed("/tmp/a/w", Mount::Writable),
+        ]);
         let is_in_replaced = |view: &View, path: &str| view.is_in_replaced(Path::new(path));
         assert!(is_in_replaced(&view, "/tmp/a/w") && is_in_replaced(&view, "/tmp/a/x"));
         assert!(!is_in_replaced(&view, "/tmp/a/w/.envrc") && !is_in_replaced(&view, "/home/x"));
-        view.note(&[placed("/tmp/a/x", Mount::Writable)]);
+        view.record_mounts(&[placed("/tmp/a/x", Mount::Writable)]);
         assert!(is_in_replaced(&view, "/tmp/a/x") && !is_in_replaced(&view, "/tmp/a/x/y"));
         // A workspace that is a folder for temporary files.
-        view.note(&[placed("/tmp", Mount::Writable)]);
+        view.record_mounts(&[placed("/tmp", Mount::Writable)]);
         assert!(!is_in_replaced(&view, "/tmp/.envrc"));
     }
 }

@@ -6,17 +6,17 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Resolves paths, and remembers the folders around them: hundreds of paths share a few, and to look each of them up
-/// from the root would be a large part of a short run. For one survey only, since links change. Only on Linux: elsewhere
-/// the system also corrects the case of names.
+/// Resolves paths and caches the folders around them: hundreds of paths share a few folders, and resolving each from the
+/// root would dominate a short run. Use it for one survey only, because links change. Caches only on Linux; elsewhere,
+/// resolving also corrects the case of names.
 #[derive(Debug, Default)]
 pub(super) struct RealPaths(RefCell<HashMap<OsString, State>>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It exists, and so does everything around it; nothing of it is a link.
+    /// The path exists, and no component of it is a link.
     Plain,
-    /// It or something around it is a link.
+    /// A component of it is a link.
     Linked,
     Missing,
 }
@@ -31,7 +31,7 @@ impl RealPaths {
         if !is_simple {
             return resolved(path);
         }
-        // Behind a slash, the system follows a link that it is asked about.
+        // Removes a trailing slash: with it, `lstat` follows a final link.
         let path: PathBuf = path.components().collect();
         if self.state(&path) == State::Linked { resolved(&path) } else { path }
     }
@@ -117,7 +117,7 @@ mod tests {
             "a/to-b/.",
             "a/new/",
         ];
-        // Twice: what is remembered changes nothing.
+        // Run twice: cached folders must not change the result.
         for name in names.into_iter().chain(names) {
             let path = base.join(name);
             let real = known.real(&path);

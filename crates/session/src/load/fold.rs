@@ -133,7 +133,7 @@ fn from_object(path: &Path, text: &[u8]) -> Result<Folded, LoadError> {
     Ok(Folded { meta, messages, layout: Layout::Other, repaired })
 }
 
-/// Reads JSON in which single characters may be broken.
+/// Parses JSON, replacing invalid UTF-8.
 pub(super) fn parse_lossy(text: &[u8]) -> Option<Value> {
     match serde_json::from_slice(text) {
         Ok(value) => Some(value),

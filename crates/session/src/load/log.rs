@@ -15,7 +15,7 @@ pub(super) struct LogState<M> {
     messages: Vec<M>,
     /// Position of each id among the messages.
     places: HashMap<String, usize>,
-    /// Where messages stood that cannot be read: a rewind to one of them must not cost those before it.
+    /// Positions of unreadable messages by id, so that a rewind to one keeps the messages before it.
     unreadable: HashMap<String, usize>,
 }
 

@@ -18,8 +18,8 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
     fn set_len(&mut self, length: u64) -> io::Result<()>;
     fn len(&self) -> io::Result<u64>;
-    /// Keeps a note about the next write, to `at` and behind, next to the file, see [`redo`]. Without it a kill in the
-    /// middle of that write costs what it moves; that is no reason not to write.
+    /// Saves a redo note next to the file before a write at `at` or beyond; see [`redo`]. Without the note, a kill
+    /// during the write loses the records it moves. Failing to save the note does not prevent the write.
     fn keep_aside(&mut self, at: u64, note: &[u8]);
     /// What was kept aside is no longer needed once the file is on the disk.
     fn drop_aside(&mut self);
@@ -34,9 +34,9 @@ pub(crate) struct SessionFile {
     path: PathBuf,
     /// `None` if writes need to survive only the end of this process.
     syncing: Option<Syncing>,
-    /// From where on a redo note is needed until the file is on the disk.
+    /// Offset of the last noted write; its redo note is needed until that write is on disk.
     noted_from: Option<u64>,
-    /// The same while that write is made.
+    /// Offset of the noted write in progress.
     noting: Option<u64>,
 }
 
@@ -52,9 +52,9 @@ impl SessionFile {
         })
     }
 
-    /// Waits until the noted write is on the disk if a change up to `end` would touch it: the note cannot tell a mixture
-    /// of two writes.
-    fn settle(&mut self, end: u64) {
+    /// Waits until the noted write is on the disk if a change up to `end` would touch it: the redo note cannot
+    /// restore a mixture of two writes.
+    fn wait_for_noted_write(&mut self, end: u64) {
         if let Some(syncing) = &self.syncing
             && self.noted_from.is_some_and(|from| end > from)
         {
@@ -72,14 +72,14 @@ impl SessionFile {
 
 impl Medium for SessionFile {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.settle(at + bytes.len() as u64);
+        self.wait_for_noted_write(at + bytes.len() as u64);
         FileExt::write_all_at(&*self.file, bytes, at)?;
         self.wrote();
         Ok(())
     }
 
     fn set_len(&mut self, length: u64) -> io::Result<()> {
-        self.settle(u64::MAX);
+        self.wait_for_noted_write(u64::MAX);
         self.file.set_len(length)?;
         self.wrote();
         Ok(())

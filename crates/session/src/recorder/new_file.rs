@@ -104,7 +104,7 @@ fn name(draft: &Path, path: &Path) -> io::Result<()> {
     match renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(()),
         Err(Errno::EXIST) => Err(io::ErrorKind::AlreadyExists.into()),
-        // The file system, or a filter on system calls, may not know this kind of renaming.
+        // The file system, or a filter on system calls, may not support `RENAME_NOREPLACE`.
         Err(_) if fs::symlink_metadata(path).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
         Err(_) => fs::rename(draft, path),
     }

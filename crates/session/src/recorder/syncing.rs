@@ -1,8 +1,8 @@
 //! Syncs records to disk, so that they survive a power failure.
 //!
 //! One thread of the process syncs files in groups: what a session writes within [`GATHERED`] reaches the disk together,
-//! since a sync costs more than many writes. Nobody waits for it, except before complete records move, and at the end of
-//! a session.
+//! since a sync costs more than many writes. Callers wait for it only before complete records move and at the end of a
+//! session.
 
 use std::fs::File;
 use std::io;
@@ -135,10 +135,10 @@ impl Group {
     }
 }
 
-/// What the thread that syncs is told.
+/// A message to the sync thread.
 enum Work {
     Sync(Syncing),
-    /// A session waits.
+    /// Sync now: a session is waiting.
     Hurry,
 }
 
@@ -155,7 +155,7 @@ fn worker() -> Option<&'static Sender<Work>> {
 
 fn sync_in_groups(work: &Receiver<Work>) {
     while let Ok(first) = work.recv() {
-        // Nothing is left to hurry.
+        // Nothing is queued, so there is nothing to hurry.
         let Work::Sync(first) = first else { continue };
         let mut sessions = vec![first];
         let end = Instant::now() + GATHERED;

@@ -106,9 +106,9 @@ fn lacks_ids(report: &FileReport) -> bool {
     report.problems.iter().any(|problem| matches!(problem, Problem::MissingIds(_)))
 }
 
-/// A record log loses only the lines at its end that are not records; they are in the copy. A record with all messages
-/// is added where some had no id.
-fn log(bytes: &[u8], named: Option<Vec<Value>>) -> Vec<u8> {
+/// A record log loses only the lines at its end that are not records; they are in the copy. If messages lacked
+/// ids, a record with all messages and their new ids is appended.
+fn log(bytes: &[u8], messages_with_ids: Option<Vec<Value>>) -> Vec<u8> {
     let mut kept = bytes.trim_ascii_end();
     loop {
         let last = kept.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -121,7 +121,7 @@ fn log(bytes: &[u8], named: Option<Vec<Value>>) -> Vec<u8> {
     }
     let mut new = kept.to_vec();
     new.push(b'\n');
-    if let Some(messages) = named {
+    if let Some(messages) = messages_with_ids {
         new.extend(format!("{}\n", json!({"$set": {"messages": messages}})).into_bytes());
     }
     new

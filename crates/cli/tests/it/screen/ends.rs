@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{open, quit, shell};
 use crate::scene::{MODEL, Scene, binary, until};
 
-/// What a process and its children may take to be gone: two seconds, and much more on a machine that does much else.
+/// Time limit for a process and its children to exit: normally two seconds, far more on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 /// The program in the middle of a command that runs for long, with a child of its own.

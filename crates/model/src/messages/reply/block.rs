@@ -90,7 +90,7 @@ impl Block {
         let piece = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default();
         if let Self::Other { block, .. } = self {
             let begun = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
-            // Words are told whatever their block calls itself.
+            // Text is shown whatever type its block declares.
             match (piece("type"), begun("text"), begun("thinking")) {
                 ("text_delta", text, _) => {
                     if text.is_some() {

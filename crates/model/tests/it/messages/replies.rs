@@ -147,7 +147,7 @@ async fn unknown_events_and_blocks_do_no_harm() {
 }
 
 #[tokio::test]
-async fn words_are_told_whatever_their_block_calls_itself() {
+async fn text_is_shown_even_if_its_block_has_an_unknown_type() {
     let reply = MessagesReply::new()
         .block(
             json!({"type": "reasoning", "thinking": "h"}),

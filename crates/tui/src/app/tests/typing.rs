@@ -137,7 +137,7 @@ impl Robot {
 }
 
 #[test]
-fn ten_thousand_questions_are_not_answered_by_somebody_who_types() {
+fn keys_typed_for_a_prompt_never_answer_an_approval_prompt() {
     let mut questions = 0;
     for seed in 0..40 {
         let mut robot = Robot::new(seed);
