@@ -21,12 +21,12 @@ impl Engine {
         let uses_git = |part: &&Part| matches!(part.words.first(), Some(Some(program)) if program_base(program) == "git");
         parts.iter().filter(uses_git).find_map(|part| {
             places.all.iter().find_map(|from| {
-                let Some(folder) = git_directory(part, from) else {
+                let real = |folder: &Path| place(folder, "", resolve);
+                let Some(folder) = git_directory(part, from, real) else {
                     return Some(
                         "the directory that `git` uses is not known until the command runs".to_owned(),
                     );
                 };
-                let folder = place(&folder, "", resolve);
                 let root = roots.iter().find(|root| folder.starts_with(root))?;
                 let folder = embedded(disk, &folder, root)?;
                 let folder = folder.display();

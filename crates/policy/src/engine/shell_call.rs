@@ -418,11 +418,14 @@ impl WorkingDirs {
         let starts_outside = !engine.options.workspaces.is_empty() && !engine.inside(&start, "");
         let mut places = Self { all: vec![start], unknown: false, starts_outside };
         for part in &understood.parts {
-            places.follow(part);
+            places.follow(engine, part);
         }
         if let Some(only) = places.moved_at_first(engine, call, understood) {
             places.all = vec![only];
         }
+        // For programs, `..` leads out of the folder that a link leads to.
+        let resolve = engine.options.resolve.as_ref();
+        places.all = places.all.iter().map(|dir| place(dir, "", resolve)).collect();
         places
     }
 
@@ -447,7 +450,7 @@ impl WorkingDirs {
         (moves && leads && stays).then(exists)?.map(|_| folder)
     }
 
-    fn follow(&mut self, part: &Part) {
+    fn follow(&mut self, engine: &Engine, part: &Part) {
         let Some(Some(program)) = part.words.first() else {
             return;
         };
@@ -470,7 +473,11 @@ impl WorkingDirs {
             self.unknown = true;
             return;
         }
-        let next: Vec<PathBuf> = self.all.iter().map(|from| place(from, target, None)).collect();
+        // `cd ..` follows names, but in some modes, and at the start of a shell, it follows real folders.
+        let resolve = engine.options.resolve.as_ref();
+        let ways = |from: &PathBuf| [from.clone(), place(from, "", resolve)];
+        let next: Vec<PathBuf> =
+            self.all.iter().flat_map(ways).map(|from| place(&from, target, None)).collect();
         for dir in next {
             if !self.all.contains(&dir) {
                 self.all.push(dir);

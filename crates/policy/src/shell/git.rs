@@ -36,18 +36,19 @@ pub(super) fn subcommand_place(words: &[Option<String>]) -> usize {
     at
 }
 
-/// The directory that git uses; each `-C` changes it. `None` if a pattern or a variable names it.
-pub(crate) fn git_directory(part: &Part, from: &Path) -> Option<PathBuf> {
+/// The directory that git uses; each `-C` changes it, as seen from the real folder before. `None` if a pattern or a variable
+/// names it.
+pub(crate) fn git_directory(part: &Part, from: &Path, real: impl Fn(&Path) -> PathBuf) -> Option<PathBuf> {
     let subcommand = subcommand_place(&part.words);
     // A word that is not known yet could become another `-C`.
     if matches!(part.words.get(subcommand), Some(None)) {
         return None;
     }
-    let mut folder = from.to_owned();
+    let mut folder = real(from);
     let mut words = part.words.iter().take(subcommand).skip(1);
     while let Some(word) = words.next() {
         if word.as_deref() == Some("-C") {
-            folder.push(words.next()?.as_deref()?);
+            folder = real(&folder.join(words.next()?.as_deref()?));
         }
     }
     Some(folder)
@@ -83,8 +84,7 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
             | "-v"
             | "--help"
             | "-h"
-            | "--no-replace-objects"
-            | "--bare" => {}
+            | "--no-replace-objects" => {}
             _ => {
                 found.doubt(format!("`{text}` changes which programs git runs or where it works"));
                 if matches!(

@@ -264,6 +264,9 @@ fn files(stage: &Path, layout: Layout) -> Hostile {
         &project.join("vendor/bare/config"),
         &format!("[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n{RUNS_PROGRAMS}"),
     );
+    // For programs, `..` leads from here into that repository.
+    symlink("vendor/bare/refs", project.join("refs")).unwrap();
+    symlink("../vendor/bare/refs", project.join("src/refs")).unwrap();
     write(&project.join("vendor/a"), "changed\n");
     write(&project.join("vendor/.gitattributes"), "* diff=x filter=x\n");
     for name in [".ssh/config", ".gemini/oauth_creds.json", ".netrc", "notes.txt"] {
