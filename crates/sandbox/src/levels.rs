@@ -225,14 +225,17 @@ impl Sandbox {
         Ok(holder)
     }
 
-    /// Starts a holder with covers over the sockets of other programs. One that vanishes meanwhile keeps bubblewrap from
-    /// starting, so it is tried again. Those that appear later do not matter enough for another holder.
+    /// Starts a holder with covers over the sockets of other programs. A socket or a mount of another program that vanishes
+    /// meanwhile keeps bubblewrap from starting, so it is tried again. Sockets that appear later do not matter enough for
+    /// another holder.
     fn start_bubblewrap(&self, plan: &[Placed]) -> Result<Arc<Holder>, LevelError> {
         for _ in 0..BUBBLEWRAP_ATTEMPTS {
             let sockets = self.planner()?.sockets().map_err(LevelError::Start)?;
             let all: Vec<Placed> = plan.iter().cloned().chain(sockets).collect();
+            let mounted = mount_table();
             match self.start_holder(&all) {
                 Err(_) if all.iter().any(|placed| placed.path.symlink_metadata().is_err()) => {}
+                Err(_) if mount_table() != mounted => {}
                 started => return started,
             }
         }
@@ -503,6 +506,11 @@ impl Sandbox {
             given_devices: !self.places.devices.is_empty(),
         }
     }
+}
+
+/// The table of mounts, to notice that another program changed it.
+fn mount_table() -> Option<Vec<u8>> {
+    fs::read("/proc/self/mountinfo").ok()
 }
 
 /// Ways out of an own network. Landlock has none: its rules cannot lead connections anywhere.

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::FlockOperation;
@@ -14,6 +15,9 @@ use super::aside;
 const PREFIX: &str = "pollux-sandbox-";
 /// A folder that is younger may not be locked yet.
 const MIN_AGE: Duration = Duration::from_secs(60);
+/// How often the folder of this session is removed: what ends may still write there.
+const REMOVE_ATTEMPTS: usize = 50;
+const REMOVE_PAUSE: Duration = Duration::from_millis(20);
 
 /// A folder that only its owner can enter. Removed when dropped.
 #[derive(Debug)]
@@ -43,7 +47,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        remove(&self.path);
+        remove(&self.path, REMOVE_ATTEMPTS);
     }
 }
 
@@ -64,17 +68,22 @@ pub(super) fn remove_abandoned(temp: &Path) {
         }
         let Ok(folder) = aside::open_folder(&path) else { continue };
         if rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            remove(&path);
+            remove(&path, 2);
         }
     }
 }
 
 /// Removes a folder, even if a command made parts of it unwritable.
-fn remove(path: &Path) {
-    if fs::remove_dir_all(path).is_err() && path.exists() {
+fn remove(path: &Path, attempts: usize) {
+    // If it fails, that is not worth reporting: the folder is temporary, and a later session tries again.
+    for attempt in 0..attempts {
+        if fs::remove_dir_all(path).is_ok() || path.symlink_metadata().is_err() {
+            return;
+        }
+        if attempt > 0 {
+            thread::sleep(REMOVE_PAUSE);
+        }
         open_all(path);
-        // Not worth reporting: it is temporary, and the next session tries again.
-        let _ = fs::remove_dir_all(path);
     }
 }
 

@@ -154,7 +154,8 @@ fn nothing_is_left_of_programs_that_are_killed_at_random_times() {
                     .map(|entry| entry.path())
                     .collect::<Vec<_>>()
             };
-            eventually(&format!("{level}: no folder is left after {kills} kills"), || scratch().is_empty());
+            let what = || format!("{level}: no folder is left after {kills} kills, but {:?}", scratch());
+            eventually(&what(), || scratch().is_empty());
             // One who is killed in the middle of a command's own work leaves that.
             let _ = fs::rename(scene.path("w/git-away"), scene.path("w/.git"));
             assert_eq!(scene.active(), before, "{level}: after {kills} kills");
