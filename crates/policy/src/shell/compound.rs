@@ -56,10 +56,8 @@ impl Parser<'_, '_> {
             "time" => {
                 self.skip(4);
                 self.skip_blanks();
-                while self.peek() == Some('-') && matches!(self.peek_at(1), Some('p' | '-')) {
-                    self.skip(2);
-                    self.skip_blanks();
-                }
+                self.time_option('p');
+                self.time_option('-');
                 if !matches!(self.peek(), None | Some('\n' | ';' | '&' | '|' | ')')) {
                     self.pipeline_part()?;
                 }
@@ -67,6 +65,19 @@ impl Parser<'_, '_> {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// `-p` or `--` behind `time`, if it is a word of its own: any other option is the name of a program.
+    fn time_option(&mut self, letter: char) {
+        let is_option = self.peek() == Some('-') && self.peek_at(1) == Some(letter);
+        let ends_word = matches!(
+            self.peek_at(2),
+            None | Some(' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>')
+        );
+        if is_option && ends_word {
+            self.skip(2);
+            self.skip_blanks();
+        }
     }
 
     fn pipeline_part(&mut self) -> Result<(), Problem> {
