@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -194,11 +194,8 @@ impl TestRun {
 
     /// Runs it to its end.
     pub fn run(mut self) -> Run {
-        let input = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
-        self.command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child =
-            self.command.spawn().unwrap_or_else(|error| panic!("start {:?}: {error}", self.command));
-        let writer = write_in_background(self.stdin.take(), child.stdin.take());
+        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (mut child, writer) = spawn_with_input(&mut self.command, self.stdin.take());
         let stdout = collect(child.stdout.take().expect("stdout is piped"));
         let stderr = collect(child.stderr.take().expect("stderr is piped"));
         let code = wait(&mut child, self.limit);
@@ -209,11 +206,30 @@ impl TestRun {
     }
 }
 
-fn write_in_background(text: Option<Vec<u8>>, pipe: Option<ChildStdin>) -> Option<JoinHandle<()>> {
-    text.zip(pipe).map(|(text, mut pipe)| {
-        // A program that does not read its stdin closes it; that is its right.
-        std::thread::spawn(move || drop(pipe.write_all(&text)))
-    })
+/// How much every pipe holds, whatever the limits of its user are.
+const PIPE_SIZE: usize = 4096;
+
+/// Starts a program with this text as its stdin, or with an empty stdin. A thread writes what the pipe cannot hold.
+fn spawn_with_input(command: &mut Command, text: Option<Vec<u8>>) -> (Child, Option<JoinHandle<()>>) {
+    let Some(mut text) = text else {
+        return (spawn(command.stdin(Stdio::null())), None);
+    };
+    let rest = text.split_off(text.len().min(PIPE_SIZE));
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    // The program takes a pipe that is silent for a while for an empty one, so the text is there before it starts.
+    writer.write_all(&text).expect("fill the pipe");
+    let child = spawn(command.stdin(reader));
+    // Only the program may hold the other end, or the thread would not notice that it was closed.
+    command.stdin(Stdio::null());
+    if rest.is_empty() {
+        return (child, None);
+    }
+    // A program that does not read its stdin closes it; that is its right.
+    (child, Some(std::thread::spawn(move || drop(writer.write_all(&rest)))))
+}
+
+fn spawn(command: &mut Command) -> Child {
+    command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}"))
 }
 
 /// The program that tests run: the build of the checkout, or the one that `POLLUX_TEST_BINARY` names.
@@ -277,11 +293,20 @@ mod tests {
     }
 
     #[test]
+    fn a_long_stdin_arrives_whole_and_a_program_may_ignore_it() {
+        let home = TestHome::new();
+        let text = "0123456789".repeat(100_000);
+        let run = home.command(Path::new("/bin/cat"), [""; 0]).stdin(text.clone()).run();
+        assert!(run.stdout == text, "{} bytes", run.stdout.len());
+        assert_eq!(home.command(Path::new("/bin/true"), [""; 0]).stdin(text).run().code, Some(0));
+    }
+
+    #[test]
     fn the_time_limit_kills_the_program_and_its_children() {
         let home = TestHome::new();
         let run = home
             .command(Path::new("/bin/sh"), ["-c", "echo begun; sleep 600 & wait"])
-            .limit(Duration::from_millis(300))
+            .limit(Duration::from_secs(5))
             .run();
         assert_eq!(run.code, None);
         assert_eq!(run.stdout, "begun\n");

@@ -3,16 +3,20 @@
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long something may take to appear; generous, because a test machine may be busy.
 const LIMIT: Duration = Duration::from_secs(60);
+/// How long the last output may take to arrive after the end; a process that goes on may hold the terminal open.
+const LAST_OUTPUT: Duration = Duration::from_secs(5);
 
 /// A program whose streams are a terminal. Made with `script`, which every Linux has.
 pub struct Terminal {
     child: Child,
     keys: ChildStdin,
     screen: Arc<(Mutex<String>, Condvar)>,
+    reader: JoinHandle<()>,
     /// How much of the screen was already examined.
     seen: usize,
 }
@@ -46,15 +50,23 @@ impl Terminal {
         let mut output = child.stdout.take().expect("stdout is piped");
         let screen = Arc::new((Mutex::new(String::new()), Condvar::new()));
         let shared = Arc::clone(&screen);
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(count @ 1..) = output.read(&mut buffer) {
-                let text = String::from_utf8_lossy(&buffer[..count]).replace("\r\n", "\n");
+        let reader = std::thread::spawn(move || {
+            let show = |bytes: &[u8]| {
+                let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
                 shared.0.lock().expect("the screen").push_str(&text);
                 shared.1.notify_all();
+            };
+            let mut buffer = [0; 4096];
+            let mut unshown = Vec::new();
+            while let Ok(count @ 1..) = output.read(&mut buffer) {
+                unshown.extend_from_slice(&buffer[..count]);
+                let rest = unshown.split_off(complete(&unshown));
+                show(&unshown);
+                unshown = rest;
             }
+            show(&unshown);
         });
-        Self { child, keys, screen, seen: 0 }
+        Self { child, keys, screen, reader, seen: 0 }
     }
 
     /// Waits until a text appears after the previously expected one; panics with the screen if it does not.
@@ -120,7 +132,51 @@ impl Terminal {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
+        let ended = Instant::now();
+        while !self.reader.is_finished() && ended.elapsed() < LAST_OUTPUT {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let screen = self.screen.0.lock().expect("the screen").clone();
         (code, screen)
+    }
+}
+
+/// How many bytes can be shown: a character or an end of a line of which only the beginning has been read waits for its
+/// rest.
+fn complete(bytes: &[u8]) -> usize {
+    let tail = bytes.len().saturating_sub(3);
+    let begun = (tail..bytes.len()).rev().find(|at| bytes[*at] & 0xc0 != 0x80);
+    let Some(at) = begun else { return bytes.len() };
+    let needed = match bytes[at] {
+        0xf0.. => 4,
+        0xe0.. => 3,
+        0xc0.. | b'\r' => 2,
+        _ => 1,
+    };
+    if bytes.len() - at < needed { at } else { bytes.len() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::complete;
+
+    #[test]
+    fn what_is_read_in_part_is_not_shown() {
+        let cases: [(&[u8], usize); 11] = [
+            (b"", 0),
+            (b"ab", 2),
+            (b"ab\r", 2),
+            (b"ab\r\n", 4),
+            ("ü".as_bytes(), 2),
+            (&"aü".as_bytes()[..2], 1),
+            (&"a✦".as_bytes()[..3], 1),
+            ("a✦".as_bytes(), 4),
+            (&"a👋".as_bytes()[..4], 1),
+            ("a👋".as_bytes(), 5),
+            (b"a\xbf\xbf\xbf\xbf", 5),
+        ];
+        for (bytes, shown) in cases {
+            assert_eq!(complete(bytes), shown, "{bytes:?}");
+        }
     }
 }

@@ -131,7 +131,7 @@ fn a_slow_store_delays_a_turn_and_loses_nothing() {
     let cluster = Cluster::new(2, |executions| vec![shell(&executions.command()), slowly(10)]);
     let (a, b) = (cluster.serve(0), cluster.serve(1));
     for route in &cluster.routes {
-        route.fault(|_| true, BlobFault::Delay(Duration::from_secs(2)), usize::MAX);
+        route.fault(|_| true, BlobFault::Delay(Duration::from_millis(500)), usize::MAX);
     }
     let (id, whole) = watch(a.stream("message/stream", automatic("go")));
     let (_, elsewhere) = watch(subscribe(&b, &id));

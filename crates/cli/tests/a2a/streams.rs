@@ -90,13 +90,18 @@ fn streams_of_1_0_begin_with_the_task_and_stay_open_while_it_waits() {
 
 #[test]
 fn closing_a_stream_stops_nothing_and_another_connection_goes_on() {
-    let slow = reply().text("first ").text("second").pause(Duration::from_millis(700));
-    let stage = Stage::new([slow]);
+    let folder = tempfile::tempdir().unwrap();
+    let gate = folder.path().join("gate");
+    let stage = Stage::new([reply().text("first ").text("second").hold(1, &gate)]);
     let server = stage.serve(&[]);
     let mut stream = server.stream("message/stream", message("go"));
     let id = stream.event().unwrap()["result"]["id"].clone();
     drop(stream);
-    let events = server.stream("tasks/resubscribe", json!({"id": id})).events();
+    // Time for the server to notice, while the reply cannot end.
+    std::thread::sleep(Duration::from_millis(300));
+    let again = server.stream("tasks/resubscribe", json!({"id": id}));
+    std::fs::write(gate, "").unwrap();
+    let events = again.events();
     assert!(kinds(&events)[0].starts_with("task "), "{events:?}");
     assert_eq!(kinds(&events).last().unwrap(), "state-change input-required final");
     let task = server.until(&id, &["input-required"]);

@@ -26,7 +26,7 @@ fn initialize_is_answered_before_anything_is_read() {
     let started = Instant::now();
     let answer = peer.call("initialize", initialize(json!(1)));
     // The limit is generous for busy machines; the bench measures the time.
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(60));
     let result = &answer["result"];
     assert_eq!(result["protocolVersion"], 1);
     assert_eq!(result["agentInfo"]["name"], "pollux");

@@ -280,11 +280,14 @@ fn limits_and_failures_have_their_own_results() {
 #[test]
 fn the_state_of_the_session_is_told_on_request() {
     let home = home().env("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1");
-    let replies = [shell("sleep 0.7"), says("one"), says("two")];
+    // The second line is sent before the first turn can end, and has a moment to be read.
+    let wait = "while [ ! -e go.txt ]; do sleep 0.05; done; sleep 0.7";
+    let replies = [shell(wait), says("one"), says("two")];
     let mut host = start(home, &replies, &["--allowedTools", "Bash"]);
     initialize(&mut host, Value::Null);
     say(&mut host, "1");
     say(&mut host, "2");
+    std::fs::write(host.home.project().join("go.txt"), "").unwrap();
     result(&mut host);
     result(&mut host);
     assert_eq!(end(&mut host), Some(0));

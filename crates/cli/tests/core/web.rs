@@ -155,6 +155,7 @@ fn the_link_is_opened_where_there_is_a_screen() {
     let run = run(":0");
     assert_eq!(run.code, Some(0), "{run:?}");
     let expected = format!("{} no key\n", run.stdout.trim());
+    until("the browser is started", || opened.exists());
     assert_eq!(std::fs::read_to_string(opened).unwrap(), expected);
 }
 

@@ -150,7 +150,8 @@ fn a_late_front_end_gets_the_history_and_the_running_turn() {
 
 #[test]
 fn prompts_of_several_front_ends_wait_for_each_other() {
-    let scene = Scene::new([shell("sleep 0.2"), reply().text("One."), reply().text("Two.")]);
+    let wait = "while [ ! -e go.txt ]; do sleep 0.05; done";
+    let scene = Scene::new([shell(wait), reply().text("One."), reply().text("Two.")]);
     let (mut one, mut two) = (scene.peer("one"), scene.peer("two"));
     let mut opening = scene.opening();
     opening["options"]["approval"] = json!("yolo");
@@ -161,6 +162,7 @@ fn prompts_of_several_front_ends_wait_for_each_other() {
     two.prompt(&session, "second");
     let queue = one.event("QueueChanged").1;
     assert_eq!(queue["value"][0]["by"], "two");
+    std::fs::write(scene.home.project().join("go.txt"), "").unwrap();
     let accepted = two.event("PromptAccepted").1;
     assert_eq!((&accepted["typed"], &accepted["by"]), (&json!("second"), &json!("two")));
     two.event("TurnEnded");

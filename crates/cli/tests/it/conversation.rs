@@ -230,8 +230,8 @@ fn a_line_that_was_begun_before_the_question_is_not_its_answer() {
         reply().text("second done"),
     ]);
     let mut terminal = at_terminal(&scene, &[]);
-    // A yes that is not sent yet when the question comes.
-    terminal.expect("User: ").say("go").type_text("y").expect("Answer").type_text("es\n");
+    // A yes that is not sent yet when the question comes; it is typed together with the prompt, so never after it.
+    terminal.expect("User: ").type_text("go\ny").expect("Answer").type_text("es\n");
     terminal.expect("Answer with a number").say("n").expect("instead").say("not now").expect("first done");
     terminal.expect("User: y").type_text("our turn\n").expect("second done").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));

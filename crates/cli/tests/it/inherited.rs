@@ -62,7 +62,12 @@ fn no_kind_of_child_inherits_a_descriptor_whatever_the_sandbox() {
         + &call("run_shell_command", json!({"command": format!("{siblings}; sh probe.sh shell")}))
         + &call(
             "run_shell_command",
-            json!({"command": "sh probe.sh background; sleep 600", "is_background": true, "delay_ms": 4000}),
+            json!({"command": "sh probe.sh background; sleep 600", "is_background": true, "delay_ms": 100}),
+        )
+        // The run ends what is in the background, so the probe must be over before.
+        + &call(
+            "run_shell_command",
+            json!({"command": "until [ -e background.probe ]; do sleep 0.05; done"}),
         )
         + &call("discovered_tool_probe", json!({}))
         + &call("mcp_p_probe", json!({}))

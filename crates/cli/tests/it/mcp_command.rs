@@ -15,6 +15,13 @@ fn run(home: &TestHome, args: &[&str]) -> Run {
     home.command(binary(), args).env("GEMINI_CLI_TRUST_WORKSPACE", "true").run()
 }
 
+/// A server that has time to answer on a busy machine; `pollux mcp list` gives one without a limit of its own 5 s.
+fn patient(manner: &str) -> serde_json::Value {
+    let mut entry = server_entry(manner);
+    entry["timeout"] = json!(30_000);
+    entry
+}
+
 fn said(home: &TestHome, args: &[&str]) -> String {
     let run = run(home, args);
     assert_eq!(run.code, Some(0), "{args:?}: {}", run.stderr);
@@ -87,7 +94,7 @@ fn the_list_is_live_parallel_and_limited() {
     let mut slow = server_entry("silent");
     slow["timeout"] = json!(1500);
     let home = TestHome::new().settings(json!({
-        "mcpServers": {"good": server_entry("plain"), "slow": slow, "slow2": slow, "dead": {"command": "/nonexistent"},
+        "mcpServers": {"good": patient("plain"), "slow": slow, "slow2": slow, "dead": {"command": "/nonexistent"},
             "off": server_entry("plain"), "tuned": {"includeTools": ["x"]}},
         "mcp": {"excluded": ["off"]},
     }));
@@ -116,7 +123,7 @@ fn the_list_is_live_parallel_and_limited() {
 #[test]
 fn servers_are_switched_off_and_on() {
     let home = TestHome::new()
-        .settings(json!({"mcpServers": {"Srv": server_entry("plain"), "b": {"command": "x"}},
+        .settings(json!({"mcpServers": {"Srv": patient("plain"), "b": {"command": "x"}},
         "mcp": {"excluded": ["b"]}}));
     assert_eq!(said(&home, &["disable", "srv"]), "✓ MCP server 'Srv' disabled.\n");
     let file = home.gemini_dir().join("mcp-server-enablement.json");
@@ -136,7 +143,7 @@ fn servers_are_switched_off_and_on() {
 #[test]
 fn a_test_tells_what_is_there_or_why_not() {
     let home = TestHome::new()
-        .settings(json!({"mcpServers": {"good": server_entry("plain"), "bad": server_entry("crashes")}}));
+        .settings(json!({"mcpServers": {"good": patient("plain"), "bad": patient("crashes")}}));
     let good = said(&home, &["test", "good"]);
     assert!(good.contains("Connected, fake 1.2.3\n  Tools: 8 (mcp_good_echo, "), "{good}");
     assert!(good.contains("Prompts: 1 (greet someone)\n  Resources: 1\n"), "{good}");
@@ -200,7 +207,7 @@ fn browse(url: &str) {
 }
 
 fn signs_in(office: &FakeHttp) -> TestHome {
-    let web = json!({"httpUrl": format!("{}/mcp", office.url())});
+    let web = json!({"httpUrl": format!("{}/mcp", office.url()), "timeout": 30_000});
     TestHome::new()
         .env("GEMINI_FORCE_FILE_STORAGE", "true")
         .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
@@ -254,7 +261,7 @@ fn scripts_paste_through_standard_input_and_programs_need_nobody() {
 
     let oauth =
         json!({"grantType": "client_credentials", "clientId": "robot", "clientSecret": "$ROBOT_SECRET"});
-    let web = json!({"httpUrl": format!("{}/mcp", office.url()), "oauth": oauth});
+    let web = json!({"httpUrl": format!("{}/mcp", office.url()), "oauth": oauth, "timeout": 30_000});
     let home = TestHome::new().settings(json!({"mcpServers": {"web": web}}));
     let without = run(&home, &["auth", "web"]);
     assert_eq!(without.code, Some(41), "{}", without.stderr);

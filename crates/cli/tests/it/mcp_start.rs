@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::scene::{MODEL, Scene};
 
-/// Far less than a wait that nobody asked for, and more than a busy machine needs for a run.
-const SOON: Duration = Duration::from_secs(20);
+/// Less than a wait of 60 s that nobody asked for, and more than a busy machine needs for a run.
+const SOON: Duration = Duration::from_secs(50);
 
 fn trusted(mut entry: Value) -> Value {
     entry["trust"] = json!(true);
@@ -193,17 +193,13 @@ fn nothing_is_declared_in_a_folder_that_is_not_trusted() {
 #[test]
 fn servers_without_an_answer_delay_the_first_request_by_the_limit_and_it_is_said_why() {
     let servers = json!({"dead": {"command": "/nonexistent"}, "silent": trusted(server_entry("silent"))});
-    let scene = Scene::with(home(servers.clone(), 3300), [reply().text("late")]);
+    let scene = Scene::with(home(servers.clone(), 6000), [reply().text("late")]);
     let began = Instant::now();
     let run = scene.run(&["-p", "x"]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), "late\n"), "{}", run.stderr);
-    assert!(
-        began.elapsed() >= Duration::from_millis(3300) && began.elapsed() < SOON,
-        "{:?}",
-        began.elapsed()
-    );
-    let waiting = run.stderr.find("Waiting up to 3.3 s for MCP servers to start: silent\n");
-    let missing = run.stderr.find("MCP servers not ready after 3.3 s: silent. ");
+    assert!(began.elapsed() >= Duration::from_secs(6) && began.elapsed() < SOON, "{:?}", began.elapsed());
+    let waiting = run.stderr.find("Waiting up to 6 s for MCP servers to start: silent\n");
+    let missing = run.stderr.find("MCP servers not ready after 6 s: silent. ");
     assert!(waiting.is_some() && waiting < missing, "{}", run.stderr);
     assert!(run.stderr.contains("MCP issues detected"), "{}", run.stderr);
     assert!(scene.server.request(0).contents()[0].to_string().contains("MCP servers still starting: silent"));

@@ -19,7 +19,7 @@ const TUNNEL: &str = r#"tunnel() {
   printf 'CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n' "$1" "$1" >&3
   read -r line <&3; while read -r rest <&3 && [ "$rest" != $'\r' ]; do :; done
   printf "$2" >&3; [ -z "$3" ] || { sleep 0.3; printf "$3" >&3; }
-  echo "$4: ${line%%$'\r'}: $(timeout 5 head -c 4 <&3 | tr -d '\0')"
+  echo "$4: ${line%%$'\r'}: $(timeout 60 head -c 4 <&3 | tr -d '\0')"
   exec 3>&-
 }
 "#;
@@ -36,14 +36,18 @@ fn server() -> (u16, Arc<Mutex<Vec<Vec<u8>>>>) {
     let kept = Arc::clone(&received);
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let mut bytes = [0; 512];
-            let _ = stream.set_read_timeout(Some(Duration::from_secs(3)));
-            if let Ok(count) = stream.read(&mut bytes)
-                && count > 0
-            {
-                kept.lock().unwrap().push(bytes[..count].to_vec());
-                let _ = stream.write_all(b"PONG");
-            }
+            let kept = Arc::clone(&kept);
+            // A connection that says nothing must not hold the next one up.
+            std::thread::spawn(move || {
+                let mut bytes = [0; 512];
+                let _ = stream.set_read_timeout(Some(Duration::from_secs(60)));
+                if let Ok(count) = stream.read(&mut bytes)
+                    && count > 0
+                {
+                    kept.lock().unwrap().push(bytes[..count].to_vec());
+                    let _ = stream.write_all(b"PONG");
+                }
+            });
         }
     });
     (port, received)

@@ -41,7 +41,7 @@ fn temporary_files_servers_and_grants_survive_a_change_of_the_mode() {
     fs::create_dir_all(&other).unwrap();
     let first = format!(
         "echo kept > /tmp/kept; touch {}/first || exit 1; setsid -f python3 -m http.server --bind 127.0.0.1 {port} \
-         >/dev/null 2>&1 </dev/null; sleep 1",
+         >/dev/null 2>&1 </dev/null; until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.1; done",
         other.display()
     );
     let look = |name: &str| {

@@ -334,7 +334,8 @@ fn a_published_port_leads_to_the_server_of_a_command() {
     }
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let script = format!(
-        "setsid -f python3 -m http.server --bind 127.0.0.1 {port} >/dev/null 2>&1 </dev/null; sleep 2"
+        "setsid -f python3 -m http.server --bind 127.0.0.1 {port} >/dev/null 2>&1 </dev/null; \
+         until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.1; done"
     );
     let home = TestHome::new().file("serve.sh", &script).file("page.txt", "from inside");
     let (_scene, screen) = at_the_screen(home, "bash serve.sh");

@@ -103,7 +103,7 @@ const TASKS: &[(&str, &str, &str)] = &[
     (
         "node file watch",
         "node",
-        "node -e 'const f=require(\"fs\");const w=f.watch(\".\",()=>{w.close();process.exit(0)});setTimeout(()=>f.writeFileSync(\"seen\",\"x\"),50);setTimeout(()=>process.exit(1),5000)'",
+        "node -e 'const f=require(\"fs\");const w=f.watch(\".\",()=>{w.close();process.exit(0)});const t=()=>f.writeFileSync(\"seen\",\"x\");setTimeout(t,50);setInterval(t,1000);setTimeout(()=>process.exit(1),60000)'",
     ),
     (
         "node --watch",

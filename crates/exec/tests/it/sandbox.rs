@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -171,11 +171,16 @@ fn scenes(change: impl Fn(&mut SandboxRequest)) -> Vec<Scene> {
         .collect()
 }
 
-/// The number by which this process knows a process of a sandbox.
-fn outside(own: u32) -> Option<u32> {
+/// The number by which this process knows a process of a sandbox that works in the workspace. Sandboxes of other tests
+/// have the same numbers inside.
+fn outside(scene: &Scene, own: u32) -> Option<u32> {
+    let place = |path: &Path| fs::metadata(path).ok().map(|folder| (folder.dev(), folder.ino()));
+    let workspace = place(&scene.path("w"));
     let all = process_table::family_of(std::process::id().cast_signed());
-    let all = all.into_iter().map(i32::cast_unsigned);
-    all.into_iter().find(|id| process_table::own_number(*id) == own)
+    let mut all = all.into_iter().map(i32::cast_unsigned);
+    all.find(|id| {
+        process_table::own_number(*id) == own && place(format!("/proc/{id}/cwd").as_ref()) == workspace
+    })
 }
 
 #[tokio::test]
@@ -363,7 +368,7 @@ async fn leftover_processes_can_be_killed_by_a_later_command_and_end_with_the_ru
         let started = scene.run("sleep 600 & sleep 601 & echo hi").await;
         assert_eq!(started.output.text(), "hi");
         let [first, second] = started.background_pids[..] else { panic!("{:?}", started.background_pids) };
-        let [outer_first, second] = [first, second].map(|pid| outside(pid).unwrap());
+        let [outer_first, second] = [first, second].map(|pid| outside(&scene, pid).unwrap());
         scene.succeeds(&format!("kill {first}")).await;
         let first = outer_first;
         eventually("the first is gone", || !is_alive(first)).await;
@@ -382,7 +387,7 @@ async fn cancelling_ends_the_whole_group() {
         let read = || fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse::<u32>().ok());
         let stop = async {
             eventually("the pid is written", || read().is_some()).await;
-            let sleeper = outside(read().unwrap()).unwrap();
+            let sleeper = outside(&scene, read().unwrap()).unwrap();
             cancel.cancel();
             sleeper
         };
@@ -405,7 +410,7 @@ async fn a_background_command_writes_its_log_outside_and_stays_inside() {
         eventually("the log has it", || fs::read_to_string(&log).is_ok_and(|text| text.contains("code 1")))
             .await;
         assert!(!scene.path("home/outside").exists());
-        let pid = outside(pid).unwrap();
+        let pid = outside(&scene, pid).unwrap();
         scene.background.shutdown().await;
         eventually("it is gone", || !is_alive(pid)).await;
     }

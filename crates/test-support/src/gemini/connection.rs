@@ -65,6 +65,7 @@ async fn write_reply(socket: &mut TcpStream, reply: &Reply, streams: bool) -> io
     if reply.delivery.before > Duration::ZERO {
         tokio::time::sleep(reply.delivery.before).await;
     }
+    wait_after(reply, 0).await;
     let events = match &reply.body {
         Body::Never => {
             std::future::pending::<()>().await;
@@ -80,12 +81,23 @@ async fn write_reply(socket: &mut TcpStream, reply: &Reply, streams: bool) -> io
     let (sent, cut) = until_cut(events, reply.delivery.cut);
     let mut writer = BodyWriter { socket, chunked: !reply.delivery.until_close };
     for (index, piece) in pieces(sent, &reply.delivery.split).enumerate() {
-        if index > 0 && reply.delivery.between > Duration::ZERO {
-            tokio::time::sleep(reply.delivery.between).await;
+        if index > 0 {
+            wait_after(reply, index).await;
+            if reply.delivery.between > Duration::ZERO {
+                tokio::time::sleep(reply.delivery.between).await;
+            }
         }
         writer.write(&piece).await?;
     }
     writer.end(cut.map(|cut| cut.how)).await
+}
+
+/// Waits as long as the reply is held after so many pieces.
+async fn wait_after(reply: &Reply, sent: usize) {
+    let Some((_, file)) = reply.delivery.hold.as_ref().filter(|(after, _)| *after == sent) else { return };
+    while !file.exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 fn event(chunk: Chunk) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! The replies of the scripted server.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -41,6 +42,8 @@ pub(crate) struct Delivery {
     pub(crate) before: Duration,
     /// Pause between pieces.
     pub(crate) between: Duration,
+    /// After so many pieces nothing is sent until the file exists.
+    pub(crate) hold: Option<(usize, PathBuf)>,
     pub(crate) cut: Option<Cut>,
     /// No length and no chunked encoding: the end of the connection ends the body.
     pub(crate) until_close: bool,
@@ -196,6 +199,13 @@ impl Reply {
     #[must_use]
     pub fn pause(mut self, pause: Duration) -> Self {
         self.delivery.between = pause;
+        self
+    }
+
+    /// Falls silent after so many chunks until a file exists; after none, the status line waits too.
+    #[must_use]
+    pub fn hold(mut self, chunks: usize, file: &Path) -> Self {
+        self.delivery.hold = Some((chunks, file.to_owned()));
         self
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{Run, TestRun, wait, write_in_background};
+use super::{Run, TestRun, spawn_with_input, wait};
 
 /// A program under way. Ended with its process group when dropped.
 pub struct Running {
@@ -25,11 +25,8 @@ struct Stream {
 impl TestRun {
     /// Starts it and returns at once.
     pub fn spawn(mut self) -> Running {
-        let input = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
-        self.command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child =
-            self.command.spawn().unwrap_or_else(|error| panic!("start {:?}: {error}", self.command));
-        write_in_background(self.stdin.take(), child.stdin.take());
+        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (mut child, _) = spawn_with_input(&mut self.command, self.stdin.take());
         let out = Stream::follow(child.stdout.take().expect("stdout is piped"));
         let err = Stream::follow(child.stderr.take().expect("stderr is piped"));
         Running { child, limit: self.limit, out, err }

@@ -110,12 +110,12 @@ async fn each_tool_reports_title_effect_and_refusals() {
 #[tokio::test]
 async fn silence_ends_a_command_with_a_reason() {
     let mut bench = Bench::new();
-    bench.setup.tools.shell_inactivity_seconds = 1;
+    bench.setup.tools.shell_inactivity_seconds = 6;
     let text = bench.text("run_shell_command", json!({"command": "echo begun; sleep 600"})).await;
     assert_eq!(
         text,
         wrapped(
-            "Command was automatically cancelled because it exceeded the timeout of 0.0 minutes without output. \
+            "Command was automatically cancelled because it exceeded the timeout of 0.1 minutes without output. \
              Below is the output before it was cancelled:\nbegun"
         )
     );

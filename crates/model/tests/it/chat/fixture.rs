@@ -53,7 +53,7 @@ pub(crate) fn client_of(server: &FakeChat, provider: &'static str) -> ChatClient
 /// A client that gives up on a silent server soon.
 pub(crate) fn impatient(server: &FakeChat) -> ChatClient {
     let mut endpoint = endpoint(server, "lab");
-    endpoint.timing.stall = Duration::from_secs(2);
+    endpoint.timing.stall = Duration::from_secs(10);
     ChatClient::new(endpoint).unwrap()
 }
 

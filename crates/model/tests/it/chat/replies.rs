@@ -1,16 +1,17 @@
 //! How streams are read.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pollux_domain::content::Body;
 use pollux_domain::model::ModelClient;
 use pollux_domain::model::{FinishReason, MicroUsd, ModelErrorKind, ReplyEvent, Usage};
+use pollux_model::chat::ChatClient;
 use pollux_test_support::chat::{ChatReply, Close, FakeChat};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::fixture::{drain, prompt};
-use super::fixture::{called, calls, client, impatient, told, whole};
+use super::fixture::{called, calls, client, endpoint, told, whole};
 
 fn stream() -> ChatReply {
     ChatReply::stream().role()
@@ -194,13 +195,22 @@ async fn a_finished_reply_does_not_wait_for_the_connection() {
         let started = Instant::now();
         let told = drain(client(&server).stream(prompt("hi"))).await;
         assert_eq!((told.text().as_str(), &told.error), ("x", &None));
-        assert!(started.elapsed().as_secs_f32() < 4.0, "{:?}", started.elapsed());
+        // The limit for silence is 60 s.
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
         assert!(told.chunks.iter().any(|chunk| chunk.usage.is_some_and(|usage| usage.estimated)));
     }
-    let server = FakeChat::start([ChatReply::said("x").close(Close::Hold)]);
-    let started = Instant::now();
-    drain(client(&server).stream(prompt("hi"))).await;
-    assert!(started.elapsed().as_millis() < 1500, "the end mark ends it at once: {:?}", started.elapsed());
+    // The end mark ends it at once: every attempt would take 3 s if the end of the connection were waited for, while
+    // on a busy machine a single one may be slow.
+    let begun = Instant::now();
+    loop {
+        let server = FakeChat::start([ChatReply::said("x").close(Close::Hold)]);
+        let started = Instant::now();
+        drain(client(&server).stream(prompt("hi"))).await;
+        if started.elapsed() < Duration::from_millis(1500) {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    }
 }
 
 #[tokio::test]
@@ -351,11 +361,14 @@ async fn two_calls_of_one_id_are_two_calls() {
 #[tokio::test]
 async fn comments_show_that_the_server_lives() {
     let mut reply = ChatReply::stream();
-    for _ in 0..6 {
-        reply = reply.raw(": OPENROUTER PROCESSING\n\n").wait(500);
+    // Longer as a whole than the silence after which a server is given up.
+    for _ in 0..12 {
+        reply = reply.raw(": OPENROUTER PROCESSING\n\n").wait(1000);
     }
     let server = FakeChat::start([reply.raw(":\n").text("late").finish("stop").done()]);
-    let mut stream = impatient(&server).stream(prompt("hi"));
+    let mut endpoint = endpoint(&server, "lab");
+    endpoint.timing.stall = Duration::from_secs(10);
+    let mut stream = ChatClient::new(endpoint).unwrap().stream(prompt("hi"));
     let (mut alive, mut text) = (0, String::new());
     while let Some(event) = stream.next().await {
         match event.unwrap() {
