@@ -15,8 +15,8 @@ use crate::prompt::{self, Prompt};
 use crate::server::{Reply, Server};
 use crate::session::{PromptAnswer, Session};
 
-/// How long conversations may take to end when the client is gone.
-const LEAVING: Duration = Duration::from_millis(1_700);
+/// How long conversations may take to end when the client is gone; longer than each of them takes at most.
+const LEAVING: Duration = Duration::from_millis(5_500);
 /// How long the last lines may take to be written.
 const FLUSHING: Duration = Duration::from_millis(200);
 

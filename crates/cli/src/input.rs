@@ -1,10 +1,13 @@
 //! The prompt that comes through stdin.
 
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 
 /// How much is read; the number is upstream's.
@@ -37,7 +40,29 @@ pub(crate) enum Pipe {
         chunks: mpsc::Receiver<Vec<u8>>,
         /// When silence counts as emptiness.
         deadline: Instant,
+        /// Tells silence from a thread that has not got to read yet; `None` where the pipe cannot be asked.
+        arrivals: Option<Arrivals>,
     },
+}
+
+/// Whether something is on its way to the reader.
+pub(crate) struct Arrivals {
+    pipe: OwnedFd,
+    /// The thread has found something in the pipe and has not passed it on yet.
+    is_reading: Arc<AtomicBool>,
+}
+
+impl Arrivals {
+    fn of(source: impl AsFd) -> Option<Self> {
+        let pipe = source.as_fd().try_clone_to_owned().ok()?;
+        Some(Self { pipe, is_reading: Arc::default() })
+    }
+
+    /// Whether the pipe holds something, or is at its end, or the thread is passing something on. The pipe comes first:
+    /// the thread says that it reads before it takes anything out.
+    fn is_due(&self) -> bool {
+        has_input(&self.pipe, Some(Duration::ZERO)) || self.is_reading.load(Ordering::SeqCst)
+    }
 }
 
 impl Pipe {
@@ -51,10 +76,13 @@ impl Pipe {
 
     /// Begins to read. The thread is left behind when the pipe stays silent: a blocked read cannot be
     /// called back, and it holds nothing but its buffer.
-    pub(crate) fn open(source: impl Read + Send + 'static, silence: Duration) -> Self {
+    pub(crate) fn open(source: impl Read + AsFd + Send + 'static, silence: Duration) -> Self {
         let (sender, chunks) = mpsc::sync_channel::<Vec<u8>>(4);
-        std::thread::spawn(move || pass_on(source, &sender));
-        Self::Patient { chunks, deadline: Instant::now() + silence }
+        let arrivals = Arrivals::of(&source);
+        let is_reading = arrivals.as_ref().map(|arrivals| Arc::clone(&arrivals.is_reading));
+        let is_reading = is_reading.unwrap_or_default();
+        std::thread::spawn(move || pass_on(source, &sender, &is_reading));
+        Self::Patient { chunks, deadline: Instant::now() + silence, arrivals }
     }
 
     /// Everything up to the end, or nothing if nothing at all came in time.
@@ -65,14 +93,11 @@ impl Pipe {
                 // An unreadable stdin is an empty one.
                 let _ = source.take(limit as u64 + 1).read_to_end(&mut bytes);
             }
-            Self::Patient { chunks, deadline } => {
-                let patience = deadline.saturating_duration_since(Instant::now());
-                bytes = match chunks.recv_timeout(patience) {
-                    Ok(first) => first,
-                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                        return Piped::default();
-                    }
+            Self::Patient { chunks, deadline, arrivals } => {
+                let Some(first) = first_chunk(&chunks, deadline, arrivals.as_ref()) else {
+                    return Piped::default();
                 };
+                bytes = first;
                 while bytes.len() <= limit {
                     match chunks.recv() {
                         Ok(more) => bytes.extend_from_slice(&more),
@@ -91,6 +116,32 @@ impl Pipe {
     }
 }
 
+/// The first chunk; `None` if the pipe is empty. On a busy machine the time can be over before the thread has read what
+/// is in the pipe.
+fn first_chunk(
+    chunks: &mpsc::Receiver<Vec<u8>>,
+    deadline: Instant,
+    arrivals: Option<&Arrivals>,
+) -> Option<Vec<u8>> {
+    match chunks.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        Ok(first) => Some(first),
+        Err(RecvTimeoutError::Disconnected) => None,
+        Err(RecvTimeoutError::Timeout) if arrivals.is_some_and(Arrivals::is_due) => chunks.recv().ok(),
+        // It may have been passed on in the meantime.
+        Err(RecvTimeoutError::Timeout) => chunks.try_recv().ok(),
+    }
+}
+
+/// Waits until reading does not wait; false if that is not so within the time, or the system does not say.
+fn has_input(source: impl AsFd, within: Option<Duration>) -> bool {
+    let within = within.map(Timespec::try_from);
+    let Ok(within) = within.transpose() else { return false };
+    let mut asked = [PollFd::new(&source, PollFlags::IN)];
+    let looked = rustix::io::retry_on_intr(|| poll(&mut asked, within.as_ref()));
+    let [asked] = asked;
+    looked.is_ok() && asked.revents().intersects(PollFlags::IN | PollFlags::HUP)
+}
+
 /// Whether reading never waits: a file, or `/dev/null`.
 fn answers_at_once(source: impl AsFd) -> bool {
     let Ok(facts) = rustix::fs::fstat(source) else { return false };
@@ -103,9 +154,12 @@ fn answers_at_once(source: impl AsFd) -> bool {
     }
 }
 
-fn pass_on(mut source: impl Read, sender: &mpsc::SyncSender<Vec<u8>>) {
+fn pass_on(mut source: impl Read + AsFd, sender: &mpsc::SyncSender<Vec<u8>>, is_reading: &AtomicBool) {
     let mut buffer = vec![0; 64 * 1024];
     loop {
+        is_reading.store(false, Ordering::SeqCst);
+        let has_input = has_input(&source, None);
+        is_reading.store(has_input, Ordering::SeqCst);
         match source.read(&mut buffer) {
             Ok(0) => return,
             Ok(count) => {
@@ -159,21 +213,15 @@ pub(crate) fn combine(piped: &str, prompt: Option<&str>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
-    /// Gives its chunks one by one, then blocks until the test drops the sender.
-    struct Chunks(mpsc::Receiver<Vec<u8>>);
-
-    impl Read for Chunks {
-        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-            let chunk = self.0.recv().unwrap_or_default();
-            buffer[..chunk.len()].copy_from_slice(&chunk);
-            Ok(chunk.len())
-        }
-    }
-
     fn read(bytes: &[u8], limit: usize) -> Piped {
-        Pipe::open(std::io::Cursor::new(bytes.to_vec()), Duration::from_secs(60)).read(limit)
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(bytes).unwrap();
+        drop(writer);
+        Pipe::open(reader, Duration::from_secs(60)).read(limit)
     }
 
     #[test]
@@ -199,18 +247,29 @@ mod tests {
 
     #[test]
     fn an_open_pipe_that_says_nothing_counts_as_empty() {
-        let (sender, receiver) = mpsc::channel();
-        assert_eq!(Pipe::open(Chunks(receiver), Duration::from_millis(1)).read(100), Piped::default());
-        drop(sender);
+        let (reader, writer) = io::pipe().unwrap();
+        assert_eq!(Pipe::open(reader, Duration::from_millis(1)).read(100), Piped::default());
+        drop(writer);
     }
 
     #[test]
     fn once_something_came_the_end_is_awaited() {
-        let (sender, receiver) = mpsc::channel();
-        sender.send(b"a".to_vec()).unwrap();
-        sender.send(b"b".to_vec()).unwrap();
-        drop(sender);
-        assert_eq!(Pipe::open(Chunks(receiver), Duration::from_secs(60)).read(100).text, "ab");
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"a").unwrap();
+        let pipe = Pipe::open(reader, Duration::from_secs(60));
+        writer.write_all(b"b").unwrap();
+        drop(writer);
+        assert_eq!(pipe.read(100).text, "ab");
+    }
+
+    #[test]
+    fn what_is_in_the_pipe_is_read_even_if_the_time_is_over_before_the_thread_runs() {
+        for _ in 0..200 {
+            let (reader, mut writer) = io::pipe().unwrap();
+            writer.write_all(b"a prompt").unwrap();
+            drop(writer);
+            assert_eq!(Pipe::open(reader, Duration::ZERO).read(100).text, "a prompt");
+        }
     }
 
     #[test]

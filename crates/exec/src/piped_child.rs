@@ -18,9 +18,9 @@ use crate::pipes::pipes;
 use crate::program::Program;
 
 /// How long it may take to exit once its input is closed.
-const CLOSE_GRACE: Duration = Duration::from_millis(100);
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// How long it may take to exit after SIGTERM.
-const TERM_GRACE: Duration = Duration::from_millis(200);
+const TERM_GRACE: Duration = Duration::from_secs(1);
 const KILL_LIMIT: Duration = Duration::from_secs(1);
 
 /// A running program and its descendants. Killed when dropped.

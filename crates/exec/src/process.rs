@@ -21,7 +21,8 @@ use crate::pty::{Pty, PtyStep};
 
 /// How long a group may take to end after SIGTERM; upstream's value.
 const TERM_GRACE: Duration = Duration::from_millis(200);
-/// How long to read what the direct child left in the pipe while others keep writing to it.
+/// How long to read what the direct child left in the pipe while others keep writing to it. What a pipe can hold is read
+/// however long it takes: on a busy machine this process may not run in that time.
 const DRAIN_LIMIT: Duration = Duration::from_millis(100);
 /// How long to wait for the kernel to remove a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(1);
@@ -125,13 +126,17 @@ impl Running {
                 // Bypasses the runtime, which may not have noticed yet that data is available.
                 let Ok(descriptor) = output.as_fd().try_clone_to_owned() else { return };
                 let mut pipe = io::PipeReader::from(descriptor);
-                while Instant::now() < deadline {
+                let mut drained = 0;
+                while drained <= PIPE_BYTES || Instant::now() < deadline {
                     match pipe.read(buffer) {
                         Ok(0) => {
                             self.output = None;
                             return;
                         }
-                        Ok(count) => take(buffer.get(..count).unwrap_or_default()),
+                        Ok(count) => {
+                            drained += count;
+                            take(buffer.get(..count).unwrap_or_default());
+                        }
                         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                         Err(_) => return,
                     }
@@ -146,9 +151,29 @@ impl Running {
                         self.output = None;
                         return;
                     }
-                    Err(_) => return,
+                    Err(_) => break,
                 }
             },
+        }
+        self.drain_terminal(buffer, take);
+    }
+
+    /// Reads what is in the terminal now, without the runtime, whose timers may come first after a pause.
+    fn drain_terminal(&mut self, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
+        let Some(Output::Terminal(pty)) = &self.output else { return };
+        let mut drained = 0;
+        while drained <= PIPE_BYTES {
+            match pty.read_waiting(buffer) {
+                Some(PtyStep::Output(count)) => {
+                    drained += count;
+                    take(buffer.get(..count).unwrap_or_default());
+                }
+                Some(PtyStep::Ended) => {
+                    self.output = None;
+                    return;
+                }
+                Some(PtyStep::Written) | None => return,
+            }
         }
     }
 

@@ -59,6 +59,15 @@ impl Pty {
         self.pending.extend(bytes.iter().take(room));
     }
 
+    /// Output that has arrived; `None` if there is none at the moment.
+    pub(crate) fn read_waiting(&self, buffer: &mut [u8]) -> Option<PtyStep> {
+        match rustix::io::read(self.near.get_ref(), buffer) {
+            Ok(count) if count > 0 => Some(PtyStep::Output(count)),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => None,
+            Ok(_) | Err(_) => Some(PtyStep::Ended),
+        }
+    }
+
     /// Waits for output, or until input was taken. Can be dropped and called again.
     pub(crate) async fn step(&mut self, buffer: &mut [u8]) -> PtyStep {
         let Self { near, pending } = self;

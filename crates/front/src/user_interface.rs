@@ -19,8 +19,9 @@ use super::front_end::{Farewell, FrontEnd, SessionFacts};
 use super::input::Input;
 use crate::signals::Signals;
 
-/// Time to end a conversation after the terminal is gone or the machine shuts down.
-const SHUTDOWN_TIME: Duration = Duration::from_millis(1500);
+/// Time to end a conversation after the terminal is gone or the machine shuts down, long enough for a busy machine to
+/// record a cancelled turn.
+const SHUTDOWN_TIME: Duration = Duration::from_secs(5);
 
 /// A front end whose questions end with a signal.
 pub(super) struct UserInterface {

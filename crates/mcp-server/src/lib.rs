@@ -32,8 +32,8 @@ pub use crate::program::Program;
 use crate::sessions::PromptSlots;
 pub use crate::tools::ToolChoice;
 
-/// How long sessions may take to end when the client is gone.
-const LEAVING: Duration = Duration::from_secs(2);
+/// How long sessions may take to end when the client is gone; longer than each of them takes at most.
+const LEAVING: Duration = Duration::from_millis(5_500);
 /// How long the last lines may take to be written.
 const FLUSHING: Duration = Duration::from_millis(200);
 

@@ -25,7 +25,7 @@ use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -57,6 +57,8 @@ const STABLE_AFTER: Duration = Duration::from_secs(60);
 const CLIENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for closing a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long the stderr of a process that has ended may stay open: others can hold it.
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Shared resources of connections.
 pub(crate) struct ConnectionContext {
@@ -95,6 +97,8 @@ struct Process {
     child: PipedChild,
     /// Reads its stderr and writes its stdin.
     tasks: JoinSet<()>,
+    /// The one that writes.
+    writer: AbortHandle,
 }
 
 /// Keeps one server connected until told to stop.
@@ -178,7 +182,7 @@ async fn try_connect(server: &Arc<Server>, reach: &ConnectionContext) -> Result<
     match discover(server, &up.peer).await {
         // One that sends notifications need not offer anything else.
         Ok(offer) if offer.is_empty() && server.common.listener.is_none() => {
-            end(up).await;
+            end(up, true).await;
             Err("No prompts, tools, or resources found on the server.".to_owned().into())
         }
         Ok(offer) => {
@@ -186,7 +190,7 @@ async fn try_connect(server: &Arc<Server>, reach: &ConnectionContext) -> Result<
             Ok(up)
         }
         Err(error) => {
-            end(up).await;
+            end(up, true).await;
             Err(match error {
                 RequestError::SignIn { text, challenge } => {
                     signed_in(server, Failure { text, sign_in: Some(challenge) }).await
@@ -222,7 +226,7 @@ async fn stdio(
     let mut tasks = JoinSet::new();
     tasks.spawn(read_errors(pipes.errors, Arc::clone(&server.log)));
     let (transport, writing) = StdioTransport::new(pipes.output, pipes.input, Arc::clone(&server.log));
-    tasks.spawn(writing);
+    let writer = tasks.spawn(writing);
     let limit = server.config.timeout;
     let begun = tokio::select! {
         biased;
@@ -235,14 +239,13 @@ async fn stdio(
     };
     let problem = match begun {
         Ok(Ok(running)) => {
-            let process = Some(Process { child, tasks });
+            let process = Some(Process { child, tasks, writer });
             return Ok(Connection { process, ..up(running) });
         }
         Ok(Err(error)) => failed(&error).text,
         Err(_) => format!("`{command}` did not respond within {} s", limit.as_secs_f64()),
     };
-    // It often ends at the same moment as its pipe.
-    let _ = timeout(Duration::from_millis(50), child.ended()).await;
+    // It often ends at the same moment as its pipe, and gets the time to do so.
     let ending = child.end().await;
     last_output(&mut tasks).await;
     let how = if problem.starts_with("connection closed") {
@@ -399,7 +402,8 @@ async fn stay(server: &Arc<Server>, mut up: Connection, stop: &CancellationToken
             },
         }
     };
-    match end(up).await {
+    // A server that was told to stop has no reason to give.
+    match end(up, !stop.is_cancelled()).await {
         Some(ending) if how == "the connection was closed" => format!("the server {}", ended(ending)),
         Some(_) | None => how,
     }
@@ -417,16 +421,20 @@ async fn relist(server: &Arc<Server>, peer: &Peer<RoleClient>) {
     }
 }
 
-/// Closes a connection, and ends the process behind it.
-async fn end(up: Connection) -> Option<Ending> {
+/// Closes a connection, and ends the process behind it; its last output is of interest if nobody stopped it.
+async fn end(up: Connection, wants_output: bool) -> Option<Ending> {
     up.close.cancel();
     if let Some(closed) = up.closed {
         let _ = timeout(CLOSE_TIMEOUT, closed).await;
     }
-    let Process { child, tasks } = up.process?;
+    let Process { child, mut tasks, writer } = up.process?;
     // Its input closes with the writer.
-    drop(tasks);
-    Some(child.end().await)
+    writer.abort();
+    let ending = child.end().await;
+    if wants_output {
+        last_output(&mut tasks).await;
+    }
+    Some(ending)
 }
 
 fn ended(ending: Ending) -> String {
@@ -439,7 +447,7 @@ fn ended(ending: Ending) -> String {
 
 /// Lets what a process printed arrive.
 async fn last_output(tasks: &mut JoinSet<()>) {
-    let _ = timeout(Duration::from_millis(200), async { while tasks.join_next().await.is_some() {} }).await;
+    let _ = timeout(LAST_OUTPUT_TIMEOUT, async { while tasks.join_next().await.is_some() {} }).await;
 }
 
 async fn read_errors(errors: pipe::Receiver, log: Arc<Log>) {

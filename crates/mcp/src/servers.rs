@@ -27,8 +27,8 @@ use crate::shared::{self, RunningServer, SharedServers, Start};
 use crate::tool;
 use crate::users::User;
 
-/// How long all servers together may take to end.
-const END: Duration = Duration::from_secs(1);
+/// How long all servers together may take to end; longer than SIGTERM and SIGKILL take if a server needs them.
+const END: Duration = Duration::from_secs(3);
 /// The tools that read the resources of all servers.
 const RESOURCE_TOOLS: [&str; 2] = ["list_mcp_resources", "read_mcp_resource"];
 /// Delay before starting servers, so that they do not slow down the first request.

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 /// Polling interval; gimli polls every 25 ms.
 const POLL: Duration = Duration::from_millis(3);
-/// Time after which an empty lock counts as abandoned.
+/// Time after which a lock without an owner counts as abandoned; ours have one from the start where the file system has
+/// hard links.
 const UNREADABLE: Duration = Duration::from_secs(1);
 /// What an owner writes is far shorter.
 const MAX_CONTENT: u64 = 4096;
@@ -88,23 +89,19 @@ impl OwnedLock {
     }
 
     fn try_once(path: &Path) -> io::Result<Option<Self>> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            options.mode(0o600);
+        // A draft for each look at a lock that is held would be a waste.
+        if fs::symlink_metadata(path).is_ok() {
+            return Ok(None);
         }
-        let mut file = match options.open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
-            Err(error) => return Err(error),
-        };
         let token = uuid::Uuid::new_v4().to_string();
         let content = json!({"pid": std::process::id(), "startedAt": unix_millis(), "token": token});
-        // Best effort, as documented: an empty lock is evicted when it is a second old.
-        let _ = file.write_all(content.to_string().as_bytes());
-        Ok(Some(Self { path: path.to_owned(), token, file }))
+        let content = content.to_string();
+        let placed = place_draft(path, &token, &content).unwrap_or_else(|| fill(path, &content));
+        match placed {
+            Ok(file) => Ok(Some(Self { path: path.to_owned(), token, file })),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Refreshes the lock; call it more often than the stale time.
@@ -120,6 +117,42 @@ impl Drop for OwnedLock {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Creates the lock from a draft, so that it names its owner from the start: an empty one would be evicted if its owner
+/// is stopped before it has written. `None` where that is not possible, such as without hard links.
+fn place_draft(path: &Path, token: &str, content: &str) -> Option<io::Result<File>> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{token}"));
+    let draft = PathBuf::from(draft);
+    let mut file = create(&draft).ok()?;
+    let placed = file.write_all(content.as_bytes()).and_then(|()| fs::hard_link(&draft, path));
+    let _ = fs::remove_file(&draft);
+    match placed {
+        Ok(()) => Some(Ok(file)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Some(Err(error)),
+        Err(_) => None,
+    }
+}
+
+/// Creates the lock, then writes it.
+fn fill(path: &Path, content: &str) -> io::Result<File> {
+    let mut file = create(path)?;
+    // Best effort, as documented: an empty lock is evicted when it is a second old.
+    let _ = file.write_all(content.as_bytes());
+    Ok(file)
+}
+
+/// Creates a file that must not exist.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options.open(path)
 }
 
 /// Whether the lock is held.
@@ -233,6 +266,20 @@ mod tests {
         assert!(OwnedLock::acquire(&target, SHORT).is_err());
         plant(&target, "", Duration::ZERO);
         assert!(OwnedLock::acquire(&target, SHORT).is_err(), "another process may be about to write into it");
+    }
+
+    #[test]
+    fn a_lock_names_its_owner_from_the_start_and_leaves_no_draft() {
+        let (folder, target) = target();
+        let path = path_of(&target);
+        let content = format!("{{\"pid\":{}}}", std::process::id());
+        let placed = place_draft(&path, "token", &content).unwrap();
+        assert!(placed.is_ok());
+        assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        let taken = place_draft(&path, "other", &content).unwrap();
+        assert_eq!(taken.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

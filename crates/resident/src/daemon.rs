@@ -13,8 +13,10 @@ use crate::environment::core_environment;
 use crate::log::append;
 use crate::place::CorePlace;
 
-/// How long a core may take to answer after its start.
-const READY: Duration = Duration::from_secs(5);
+/// How long a core may take to answer after its start, as long as its process lives.
+const READY: Duration = Duration::from_secs(60);
+/// How long another core may take to answer after the process has ended.
+const OTHER_READY: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Connects to the core; `None` if it does not run. `kind` names the front end.
@@ -38,14 +40,20 @@ pub(crate) async fn start(env: &Env, kind: &str) -> Result<(Client, bool), Failu
     let before = std::fs::metadata(&log).map_or(0, |data| data.len());
     let mut child = spawn(&place, env)?;
     let began = Instant::now();
+    let mut ended = None;
     loop {
         if let Some(client) = connect(env, kind).await? {
             return Ok((client, true));
         }
         // One that ended may have lost against another start, which is about to answer.
-        let ended = child.try_wait().ok().flatten();
-        let patience = if ended.is_some() { READY / 5 } else { READY };
-        if began.elapsed() > patience {
+        if ended.is_none() && child.try_wait().is_ok_and(|status| status.is_some()) {
+            ended = Some(Instant::now());
+        }
+        let is_late = match ended {
+            Some(ended) => ended.elapsed() > OTHER_READY,
+            None => began.elapsed() > READY,
+        };
+        if is_late {
             let said = std::fs::read_to_string(&log).unwrap_or_default();
             let said = said.get(usize::try_from(before).unwrap_or(0)..).unwrap_or_default();
             let last = said.lines().rfind(|line| !line.trim().is_empty()).map(str::to_owned);

@@ -19,8 +19,8 @@ use tokio::net::UnixListener;
 
 /// The longest path that every system takes for a socket.
 const MAX_PATH: usize = 103;
-/// How long another start may hold the lock.
-const START: Duration = Duration::from_secs(5);
+/// How long another start may hold the lock; the system releases it with the process.
+const START: Duration = Duration::from_secs(60);
 
 /// Socket and log of the core of one home.
 #[derive(Debug, Clone, PartialEq, Eq)]

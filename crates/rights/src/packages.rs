@@ -14,7 +14,7 @@ use pollux_config::search_path::SearchPath;
 use pollux_egress::preset::{self, DownloadHost, Machine};
 
 /// A tool that takes longer is not asked.
-const LIMIT: Duration = Duration::from_secs(3);
+const LIMIT: Duration = Duration::from_secs(15);
 const MAX_TEXT: u64 = 1 << 20;
 
 /// This machine, without the places that commands can write.

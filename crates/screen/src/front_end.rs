@@ -38,7 +38,7 @@ use crate::themes::{chosen_theme, themes};
 const WAITING: usize = 1024;
 /// Time to give the terminal back when the person leaves, and when the terminal may be gone.
 const IN_ORDER: Duration = Duration::from_secs(10);
-const PROMPTLY: Duration = Duration::from_millis(300);
+const PROMPTLY: Duration = Duration::from_secs(2);
 
 /// The conversation's end of the screen.
 pub(crate) struct Screen {
@@ -112,7 +112,7 @@ impl Screen {
     }
 
     /// Gives the terminal back. A screen that does not end in time is left behind: it may be reading from a closed
-    /// terminal, or waiting for an editor.
+    /// terminal, or waiting for an editor, or not get any time on a busy machine.
     fn end(&mut self, patience: Duration) {
         self.tell(Message::End);
         self.to.close();
@@ -120,7 +120,7 @@ impl Screen {
         let since = Instant::now();
         while !thread.is_finished() {
             if since.elapsed() > patience {
-                return;
+                return pollux_tui::terminal::restore_without_screen();
             }
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -5,7 +5,7 @@ use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossterm::event::{Event as Typed, KeyEvent};
+use crossterm::event::{Event as Typed, KeyEvent, KeyEventKind};
 use pollux_domain::approval::ApprovalAnswer;
 use pollux_domain::event::{Op, RequestId};
 use pollux_domain::terminal_screen::TerminalSize;
@@ -332,15 +332,18 @@ impl Stage {
         let now = Instant::now();
         let mut keys: Vec<KeyEvent> = Vec::new();
         let mut actions = Vec::new();
+        let mut is_input = false;
         for event in events {
             if let Typed::Key(key) = event {
                 keys.push(key);
                 continue;
             }
             let before = self.watch.hear(std::mem::take(&mut keys), &mut self.app);
+            is_input |= before.iter().any(is_press);
             actions.extend(self.app.keys(&before, now));
             match event {
                 Typed::Paste(text) => {
+                    is_input = true;
                     self.app.set_pastes(Pastes::Marked);
                     let services = self.services.clone();
                     let exists =
@@ -355,7 +358,13 @@ impl Stage {
             }
         }
         let keys = self.watch.hear(keys, &mut self.app);
+        is_input |= keys.iter().any(is_press);
         actions.extend(self.app.keys(&keys, now));
+        // Most keys need no action, but each may give up a waiting one, as Ctrl+C after Ctrl+G does. A completion is
+        // requested again with each key.
+        if is_input {
+            self.early.clear();
+        }
         for action in actions {
             self.act(action, keyboard);
         }
@@ -506,6 +515,10 @@ impl Stage {
             }
         }
     }
+}
+
+fn is_press(key: &KeyEvent) -> bool {
+    key.kind != KeyEventKind::Release
 }
 
 async fn until(wake: Option<Instant>) {

@@ -165,6 +165,8 @@ pub struct Composer {
 #[derive(Debug, Clone, Copy, Default)]
 struct Taps {
     text: Option<Instant>,
+    /// Text keys in quick succession up to then.
+    quick: usize,
     escape: Option<Instant>,
     tab: Option<Instant>,
     /// The first half of a line end that is sent as two.

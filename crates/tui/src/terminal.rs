@@ -7,6 +7,7 @@ pub mod background;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crossterm::event::{
     DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange,
@@ -22,6 +23,8 @@ static ALTERNATE: AtomicBool = AtomicBool::new(false);
 /// Whether the window has a name of ours.
 static TITLED: AtomicBool = AtomicBool::new(false);
 static ON_PANIC: Once = Once::new();
+/// How long a terminal may take to accept the sequences that restore it after the screen was left behind.
+const RESTORE_TIME: Duration = Duration::from_secs(1);
 
 /// Mouse reporting with SGR coordinates, which have no column limit.
 pub const MOUSE_ON: &str = "\x1b[?1002h\x1b[?1006h";
@@ -105,6 +108,27 @@ fn give_back() -> bool {
     true
 }
 
+/// Removes the rest of a frame below the cursor, which stands in its middle.
+fn clear_frame() {
+    let mut out = io::stdout();
+    let _ = out.write_all(b"\r\n\x1b[J").and_then(|()| out.flush());
+}
+
+/// Restores the terminal in place of a screen that did not end in time. Does nothing if the terminal is not taken over.
+/// The program can end even if the terminal accepts no output.
+pub fn restore_without_screen() {
+    let restoring = std::thread::Builder::new().name("restore".to_owned()).spawn(|| {
+        if give_back() {
+            clear_frame();
+        }
+    });
+    let Ok(thread) = restoring else { return };
+    let since = Instant::now();
+    while !thread.is_finished() && since.elapsed() < RESTORE_TIME {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// The name of the thread that paints and reads keys.
 pub const SCREEN_THREAD: &str = "screen";
 
@@ -116,9 +140,8 @@ fn give_back_on_panic() {
         std::panic::set_hook(Box::new(move |info| {
             let is_last = matches!(std::thread::current().name(), Some("main" | SCREEN_THREAD));
             if is_last && give_back() {
-                // The cursor is in the middle of a frame, whose rest would stand around the message.
-                let mut out = io::stdout();
-                let _ = out.write_all(b"\r\n\x1b[J").and_then(|()| out.flush());
+                // The rest of the frame would stand around the message.
+                clear_frame();
             }
             before(info);
         }));

@@ -16,8 +16,10 @@ use crate::dialog::{Dialog, Picker, TextEntry};
 
 /// How long the keyboard must rest before a question that came by itself takes a key.
 pub const STILL: Duration = Duration::from_millis(700);
-/// Keys of one read that are a paste, however the keyboard rested before.
+/// Text keys of one read that are a paste, however the keyboard rested before.
 const PASTE: usize = 3;
+/// As many of them must be characters: a busy machine can deliver an answer and a repeated Enter at once.
+const PASTED_CHARACTERS: usize = 2;
 
 /// A question, and since when it is the one that is asked.
 #[derive(Debug)]
@@ -249,7 +251,12 @@ impl App {
     /// Whether keys that came together are a text and no answer to the question.
     pub(super) fn is_pasted(&self, place: usize, keys: &[KeyEvent]) -> bool {
         let dialog = self.questions.standing.get(place).map(|standing| &standing.dialog);
-        keys.len() >= PASTE
+        // Arrow keys are not part of a text; a busy machine delivers several of them at once.
+        let count = |is_counted: fn(KeyCode) -> bool| keys.iter().filter(|key| is_counted(key.code)).count();
+        let characters = count(|code| matches!(code, KeyCode::Char(_)));
+        let line_ends = count(|code| matches!(code, KeyCode::Enter | KeyCode::Tab));
+        characters >= PASTED_CHARACTERS
+            && characters + line_ends >= PASTE
             && keys.iter().all(super::input::is_text)
             && dialog.is_some_and(|dialog| dialog.comes_by_itself() && !dialog.takes_text())
     }

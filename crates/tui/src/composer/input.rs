@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use super::paste::BURST;
 use super::{Composer, DOUBLE_TAB, Kind, Pos, Reaction, TWICE, Toast};
 use crate::keys::{Command, Context};
 
-/// Keys that come closer together than this were not typed one by one; must equal upstream's.
+/// Keys that come closer together than this may be part of a paste; upstream's value.
 pub(super) const QUICK: Duration = Duration::from_millis(30);
 
 impl Composer {
@@ -17,8 +18,11 @@ impl Composer {
             return Reaction::Ignored;
         }
         let is_quick = is_within(self.taps.text, QUICK, now);
+        let before = if is_quick { self.taps.quick } else { 0 };
         self.taps.text = typed_char(&event).map(|_| now);
-        if is_quick && self.may_burst() && is_plain(&event, KeyCode::Enter) && !self.buffer.is_blank() {
+        self.taps.quick = self.taps.text.map_or(0, |_| before.saturating_add(1));
+        if is_plain(&event, KeyCode::Enter) && self.may_burst() && self.is_line_end(is_quick, before) {
+            self.taps.quick = before;
             return self.quick_enter(now);
         }
         if is_line_feed(&event) && is_within(self.taps.line_end.take(), QUICK, now) {
@@ -33,8 +37,14 @@ impl Composer {
         self.dispatch(event, now)
     }
 
-    /// Enter right after other input is a line end of a paste. A backslash before it is how some terminals are set up
-    /// to send Shift+Enter.
+    /// Whether Enter is a line end and does not send. After a few keys it sends: on a busy machine, keys that were typed
+    /// one by one are read at once.
+    fn is_line_end(&self, is_quick: bool, keys_before: usize) -> bool {
+        let is_escaped = || self.buffer.cluster_before(self.buffer.cursor()) == Some("\\");
+        is_quick && !self.buffer.is_blank() && (keys_before >= BURST || is_escaped())
+    }
+
+    /// A line end of a paste. A backslash before it is how some terminals are set up to send Shift+Enter.
     fn quick_enter(&mut self, now: Instant) -> Reaction {
         self.taps.text = Some(now);
         self.taps.line_end = Some(now);

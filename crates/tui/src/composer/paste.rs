@@ -12,8 +12,8 @@ use super::folds::lines;
 use super::input::{QUICK, is_line_feed, is_within, typed_char};
 use super::{Composer, Expanded, Pastes, Reaction, Toast, VimMode};
 
-/// As many text keys in one read are a paste.
-const BURST: usize = 16;
+/// As many text keys in one read, or in quick succession, are a paste.
+pub(super) const BURST: usize = 16;
 /// Bytes a prompt may have with all pastes in full.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 
@@ -162,7 +162,7 @@ impl Composer {
 
     fn burst(&mut self, text: &str, goes_on: bool, now: Instant) -> Reaction {
         self.completion.close();
-        self.taps.text = Some(now);
+        (self.taps.text, self.taps.quick) = (Some(now), BURST);
         if self.buffer.size() + text.len() > MOST_BYTES {
             return Reaction::Toast(Toast::PasteTooLong);
         }
@@ -182,7 +182,7 @@ impl Composer {
     /// A paste the terminal marked. `exists` says whether a path is that of a file.
     pub fn paste(&mut self, text: &str, now: Instant, exists: &dyn Fn(&str) -> bool) -> Reaction {
         self.completion.close();
-        self.taps.text = Some(now);
+        (self.taps.text, self.taps.quick) = (Some(now), 0);
         if self.buffer.size() + text.len() > MOST_BYTES {
             return Reaction::Toast(Toast::PasteTooLong);
         }

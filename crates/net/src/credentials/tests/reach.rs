@@ -4,8 +4,6 @@ use std::time::Instant;
 
 use super::*;
 
-const TIMEOUT: Duration = Duration::from_millis(50);
-
 /// A keychain as a session finds it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
@@ -34,7 +32,15 @@ impl State {
             }),
             Self::Fails => Box::new(|| Err(KeychainError::Failed("broken".into()))),
         };
-        CredentialStore::with(scene.options(), Ok(TimedKeychain::new(opener, TIMEOUT)))
+        CredentialStore::with(scene.options(), Ok(TimedKeychain::new(opener, self.timeout())))
+    }
+
+    /// Only a keychain that hangs costs the timeout; for the others it merely bounds a busy machine.
+    fn timeout(self) -> Duration {
+        match self {
+            Self::Hangs => Duration::from_millis(50),
+            Self::NoBus | Self::Vanished | Self::Locked | Self::Fails => Duration::from_secs(60),
+        }
     }
 
     /// Whether there is a keychain that may hold anything, whatever is known of it.

@@ -191,7 +191,7 @@ fn huge_outputs_cost_what_is_seen_of_them() {
     stage.event(report("x", Display::Text(text)));
     let shown = stage.shown();
     assert!(shown.contains("line 99999"), "{shown}");
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
 }
 
 #[test]

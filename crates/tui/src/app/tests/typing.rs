@@ -300,6 +300,42 @@ fn what_is_pasted_goes_into_the_prompt_and_answers_nothing() {
 }
 
 #[test]
+fn keys_that_a_busy_machine_delivers_at_once_answer_a_question() {
+    let at_once = |draft: &str, codes: &[KeyCode]| {
+        let mut stage = Stage::new(60, 20);
+        stage.write(draft);
+        stage.now += Duration::from_secs(5);
+        stage.event(wanted("ls"));
+        stage.now += Duration::from_secs(5);
+        let keys: Vec<KeyEvent> = codes.iter().map(|code| KeyEvent::from(*code)).collect();
+        let actions = stage.app.keys(&keys, stage.now);
+        (actions, stage.app.composer.text())
+    };
+    let (down, up, enter) = (KeyCode::Down, KeyCode::Up, KeyCode::Enter);
+    for draft in ["", "a draft"] {
+        assert_eq!(at_once(draft, &[down, up, down]), (vec![], draft.to_owned()));
+        let (actions, text) = at_once(draft, &[down, up, enter]);
+        assert!(
+            matches!(actions.as_slice(), [Action::Decide { answer: ApprovalAnswer::Once, .. }]),
+            "{actions:?}"
+        );
+        assert_eq!(text, draft);
+    }
+    let (actions, _) = at_once("", &[KeyCode::Char('y'), enter, enter]);
+    assert!(matches!(actions.first(), Some(Action::Decide { .. })), "{actions:?}");
+    // A text with line ends answers nothing.
+    for text in ["yy\n", "1\ny\n", "yes"] {
+        let code = |letter| if letter == '\n' { enter } else { KeyCode::Char(letter) };
+        let codes: Vec<KeyCode> = text.chars().map(code).collect();
+        let (actions, _) = at_once("", &codes);
+        assert!(
+            !actions.iter().any(|action| matches!(action, Action::Decide { .. })),
+            "{text:?}: {actions:?}"
+        );
+    }
+}
+
+#[test]
 fn words_typed_at_an_open_question_stay_whole_and_arm_nothing() {
     for words in [
         "just stop",

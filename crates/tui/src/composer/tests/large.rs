@@ -96,12 +96,27 @@ fn a_short_paste_that_comes_as_keys_is_not_sent_line_by_line() {
     assert_eq!(harness.marked(), "first line of it\nsecond\nthird|");
     harness.press("<A-z>");
     assert_eq!(harness.marked(), "|");
-    for event in events("typed<Enter>quickly") {
+    for event in events("comes key by key<Enter>without<Enter>a pause") {
         harness.now += Duration::from_millis(30);
         assert!(!matches!(harness.composer.key(event, harness.now), Reaction::Submit(_)));
     }
-    assert_eq!(harness.marked(), "typed\nquickly|");
+    assert_eq!(harness.marked(), "comes key by key\nwithout\na pause|");
     harness.now += Duration::from_millis(31);
+    let enter = events("<Enter>")[0];
+    assert!(matches!(harness.composer.key(enter, harness.now), Reaction::Submit(_)));
+}
+
+#[test]
+fn a_few_keys_that_are_read_at_once_are_typed_and_enter_sends() {
+    let mut harness = ComposerHarness::new();
+    let reactions = harness.keys(&events("fix it<Enter>"), harness.now);
+    assert!(
+        matches!(reactions.last(), Some(Reaction::Submit(submission)) if submission.text == "fix it"),
+        "{reactions:?}"
+    );
+    // Enter right after text from the clipboard sends, too.
+    let mut harness = ComposerHarness::new();
+    harness.paste("a text from the clipboard");
     let enter = events("<Enter>")[0];
     assert!(matches!(harness.composer.key(enter, harness.now), Reaction::Submit(_)));
 }

@@ -152,5 +152,5 @@ fn a_list_of_five_thousand_is_drawn_and_searched_at_once() {
     let text = shown(&mut dialog, 80, 24);
     assert!(text.contains("● #4999"), "{text}");
     // Ten searches and a frame, in a build without optimisation and on a busy machine.
-    assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < std::time::Duration::from_secs(120), "{:?}", begun.elapsed());
 }
