@@ -18,8 +18,8 @@ use crate::approval;
 
 /// How long a cancelled turn may take to end.
 const CANCELLING: Duration = Duration::from_secs(5);
-/// How long a session may take to end.
-const LEAVING: Duration = Duration::from_millis(1_500);
+/// How long a session may take to end. On a busy machine, a cancelled turn takes a while to be recorded.
+const LEAVING: Duration = Duration::from_secs(5);
 
 /// A session that takes prompts.
 pub(crate) struct Session {

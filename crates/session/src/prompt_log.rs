@@ -1,7 +1,7 @@
 //! The prompt log of a project (`logs.json`), in upstream's format.
 
 use std::borrow::Cow;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -38,25 +38,28 @@ pub fn log_prompt(
     }
     let move_aside = |why: &str| {
         let aside = temp.join(format!("logs.json.{why}.{}.bak", now.millis()));
-        fs::rename(&path, aside).map_err(|source| PromptLogError::Move { path: path.clone(), source })
+        let renamed = fs::rename(&path, &aside).map(|()| aside);
+        renamed.map_err(|source| PromptLogError::Move { path: path.clone(), source })
     };
-    let text = read_valid(&path)?;
+    let text = read_lossy(&path)?;
+    let mut moved = None;
     let mut longer = text.as_deref().and_then(|text| appended(text, session, prompt, now));
     if longer.is_none()
         && let Some(mended) = text.as_deref().and_then(without_torn_end)
     {
         // Keep the damaged log as a backup.
-        move_aside("invalid_json")?;
+        moved = Some(move_aside("invalid_json")?);
         longer = appended(&mended, session, prompt, now);
     }
     if let Some((number, longer)) = longer {
-        files::replace(&path, longer.as_bytes(), Mode::Private)?;
+        let written = files::replace(&path, longer.as_bytes(), Mode::Private);
+        written.inspect_err(|_| put_back(moved.as_deref(), &path))?;
         return Ok(number);
     }
     let mut entries = match read(text) {
         Content::Entries(entries) => entries,
         Content::Bad(why) => {
-            move_aside(why)?;
+            moved = Some(move_aside(why)?);
             Vec::new()
         }
     };
@@ -64,8 +67,18 @@ pub fn log_prompt(
     let last = own.filter_map(|entry| entry["messageId"].as_u64()).max();
     let number = last.map_or(0, |last| last + 1);
     entries.push(entry(session, number, prompt, now));
-    files::replace(&path, format!("{:#}", Value::Array(entries)).as_bytes(), Mode::Private)?;
+    let written = files::replace(&path, format!("{:#}", Value::Array(entries)).as_bytes(), Mode::Private);
+    written.inspect_err(|_| put_back(moved.as_deref(), &path))?;
     Ok(number)
+}
+
+/// Gives a log that was moved aside its name back, since no other could be written: the disk may be full.
+fn put_back(moved: Option<&Path>, path: &Path) {
+    if let Some(moved) = moved
+        && !path.exists()
+    {
+        let _ = fs::rename(moved, path);
+    }
 }
 
 fn entry(session: &SessionId, number: u64, prompt: &str, now: Timestamp) -> Value {
@@ -82,8 +95,8 @@ fn entry(session: &SessionId, number: u64, prompt: &str, now: Timestamp) -> Valu
 const END_BYTES: u64 = 64 * 1024;
 
 /// Writes an entry behind the last one, if that is of the same session and where this program left it. A log grows with
-/// every prompt of a project, so it is read as a whole only when a session begins. If the write breaks off, the entry is
-/// missing and nothing else: [`without_torn_end`].
+/// every prompt of a project, so it is read as a whole only when a session begins. If the write breaks off with this
+/// process, the entry is missing and nothing else: [`without_torn_end`].
 fn append_in_place(path: &Path, session: &SessionId, prompt: &str, now: Timestamp) -> Option<u64> {
     // Opening a pipe would wait for another program.
     let length = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
@@ -91,13 +104,25 @@ fn append_in_place(path: &Path, session: &SessionId, prompt: &str, now: Timestam
     let begin = length.saturating_sub(END_BYTES);
     let mut end = vec![0; usize::try_from(length - begin).ok()?];
     file.read_exact_at(&mut end, begin).ok()?;
-    let entries = end.strip_suffix(b"\n]")?;
+    let entries = end.strip_suffix(LOG_END)?;
     let last = entries.get(memchr::memmem::rfind(entries, b"\n  {\n")?..)?;
     let last: Known<'_> = serde_json::from_slice(last).ok()?;
     let number = last.number.checked_add(1).filter(|_| last.session == session.as_str())?;
     let added = format!(",\n  {}\n]", indented(session, number, prompt, now));
-    file.write_all_at(added.as_bytes(), length - 2).ok()?;
+    replace_end(&file, length, added.as_bytes()).ok()?;
     Some(number)
+}
+
+/// The end of a log where this program left it.
+const LOG_END: &[u8] = b"\n]";
+
+/// Writes `added` instead of the end of a log of this length. On failure, the end is put back, which needs no new space.
+fn replace_end(file: &File, length: u64, added: &[u8]) -> io::Result<()> {
+    let at = length.saturating_sub(LOG_END.len() as u64);
+    file.write_all_at(added, at).inspect_err(|_| {
+        // If this fails too, the log ends in a torn entry.
+        let _ = file.set_len(length).and_then(|()| file.write_all_at(LOG_END, at));
+    })
 }
 
 /// The text of an entry as it stands in a log.
@@ -105,14 +130,17 @@ fn indented(session: &SessionId, number: u64, prompt: &str, now: Timestamp) -> S
     format!("{:#}", entry(session, number, prompt, now)).replace('\n', "\n  ")
 }
 
-/// The valid UTF-8 at the start of a log: its end may be cut inside a character.
-fn read_valid(path: &Path) -> Result<Option<String>, FileError> {
+/// The text of a log. Broken characters are replaced: one of them must not cost the prompts behind it. What follows a
+/// complete log is dropped if it is not valid UTF-8.
+fn read_lossy(path: &Path) -> Result<Option<String>, FileError> {
     let read = files::read_text(path);
     if !matches!(read, Err(FileError::NotUtf8 { .. })) {
         return read;
     }
     let bytes = fs::read(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
-    Ok(bytes.utf8_chunks().next().map(|chunk| chunk.valid().to_owned()))
+    let valid = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    let is_complete = serde_json::from_str::<IgnoredAny>(valid).is_ok();
+    Ok(Some(if is_complete { valid.to_owned() } else { String::from_utf8_lossy(&bytes).into_owned() }))
 }
 
 /// The entries in front of the place from which on a log cannot be read: what was being written when the program or the
@@ -141,7 +169,7 @@ fn appended(text: &str, session: &SessionId, prompt: &str, now: Timestamp) -> Op
 
 /// The prompts of a project, newest first. Unreadable entries are skipped; nothing is written.
 pub fn logged_prompts(temp: &Path) -> Vec<String> {
-    let Ok(Some(text)) = read_valid(&temp.join("logs.json")) else { return Vec::new() };
+    let Ok(Some(text)) = read_lossy(&temp.join("logs.json")) else { return Vec::new() };
     // Logs can be long, so only the needed fields are decoded.
     let decoded = |text: &str| serde_json::from_str::<Vec<Line>>(text).ok();
     let lines = decoded(&text).or_else(|| decoded(&without_torn_end(&text)?)).unwrap_or_default();
@@ -310,6 +338,68 @@ mod tests {
             fs::write(&path, hole).unwrap();
             assert_eq!(logged_prompts(dir.path()).len(), left, "hole at {cut}");
         }
+    }
+
+    #[test]
+    fn a_broken_character_costs_no_other_prompt() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("logs.json");
+        let [a, b] = ["a", "b"].map(SessionId::from_file);
+        for (prompt, time) in [("first", 0), ("br?ken", 1), ("third", 2)] {
+            log_prompt(dir.path(), &a, prompt, at(time)).unwrap();
+        }
+        let mut bytes = fs::read(&path).unwrap();
+        let broken = bytes.iter().position(|byte| *byte == b'?').unwrap();
+        bytes[broken] = 0xff;
+        let torn = &bytes[..bytes.len() - "\n  }\n]".len()];
+        let longer = [&bytes[..], b"\xff"].concat();
+        for (text, left) in [(torn, 2), (&bytes[..], 3), (&longer[..], 3)] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(logged_prompts(dir.path()).len(), left);
+            assert!(logged_prompts(dir.path()).contains(&"br\u{fffd}ken".to_owned()));
+            assert_eq!(log_prompt(dir.path(), &b, "next", at(9)).unwrap(), 0);
+            assert_eq!(logged_prompts(dir.path()).len(), left + 1);
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn an_append_that_finds_the_disk_full_leaves_the_log_as_it_was() {
+        use std::os::fd::AsRawFd as _;
+
+        use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+        let dir = tempfile::tempdir().unwrap();
+        let session = SessionId::from_file("a");
+        // The last bracket is on a page of its own, so the first part of a write still fits.
+        let log_with = |length: usize| {
+            let _ = fs::remove_file(dir.path().join("logs.json"));
+            log_prompt(dir.path(), &session, &"x".repeat(length), at(0)).unwrap();
+            fs::read(dir.path().join("logs.json")).unwrap()
+        };
+        let log = log_with(4097 - log_with(0).len());
+        assert_eq!(log.len(), 4097);
+        let full =
+            File::from(memfd_create("logs.json", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap());
+        full.write_all_at(&log, 0).unwrap();
+        fcntl_add_seals(&full, SealFlags::GROW).unwrap();
+        let path = PathBuf::from(format!("/proc/self/fd/{}", full.as_raw_fd()));
+        assert_eq!(append_in_place(&path, &session, "next", at(1)), None);
+        assert!(fs::read(&path).unwrap() == log);
+    }
+
+    #[test]
+    fn a_log_that_was_moved_aside_gets_its_name_back_unless_there_is_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, aside] = ["logs.json", "logs.json.bak"].map(|name| dir.path().join(name));
+        fs::write(&aside, "old").unwrap();
+        put_back(None, &path);
+        assert!(!path.exists());
+        put_back(Some(&aside), &path);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        fs::write(&aside, "older").unwrap();
+        put_back(Some(&aside), &path);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     }
 
     #[test]

@@ -4,9 +4,11 @@
 //! the end of the file is then lost with the write, as nobody was told of it yet; the results of a batch of calls,
 //! though, push complete records towards the end. The note holds the end of the file before and after, so a reader that
 //! finds a mixture of both knows what it was to become. A file without such a mixture has nothing to do with the note.
+//!
+//! If the disk does not answer, the file of notes holds several: the oldest first, and the newest is tried first.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +20,8 @@ use crate::document::TAIL;
 
 /// A session file is not larger either.
 const MAX_BYTES: u64 = 1 << 30;
+/// Notes that wait for the disk use no more space.
+const MAX_WAITING: u64 = 64 << 20;
 
 fn path_of(session: &Path) -> PathBuf {
     let name = session.file_name().unwrap_or_default().to_string_lossy();
@@ -48,6 +52,24 @@ pub(crate) fn keep_synced(session: &Path, note: &[u8]) {
     files::sync_folder(path.parent().unwrap_or(Path::new("")));
 }
 
+/// Adds a note behind those whose writes may not be on the disk yet. It is not synced, because the disk does not answer.
+pub(crate) fn keep_also(session: &Path, note: &[u8]) {
+    let path = path_of(session);
+    let length = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+    if length == 0 || length > MAX_WAITING {
+        return keep(session, note);
+    }
+    let opened = OpenOptions::new().append(true).open(&path);
+    // A part of a note would hide the notes behind it.
+    let _ = opened.and_then(|mut file| file.write_all(note).inspect_err(|_| drop(file.set_len(length))));
+}
+
+/// Syncs the session if there is a note for it: the process that wrote may have ended before its sync, and the bytes
+/// that are read may be in memory only.
+pub(crate) fn sync_noted(session: &Path) -> io::Result<()> {
+    if is_noted(session) { files::sync(&File::open(session)?) } else { Ok(()) }
+}
+
 /// Whether there is a note for this session.
 pub(crate) fn is_noted(session: &Path) -> bool {
     path_of(session).exists()
@@ -58,25 +80,64 @@ pub(crate) fn discard(session: &Path) {
     let _ = fs::remove_file(path_of(session));
 }
 
-/// Finishes the write that left these bytes of a session, if the note is about them. Returns where it began.
+/// Finishes the write that left these bytes of a session, if a note is about them. Returns where it began.
 pub(crate) fn finish(session: &Path, bytes: &mut Vec<u8>) -> Option<u64> {
-    let mut note = Vec::new();
-    File::open(path_of(session)).ok()?.take(MAX_BYTES).read_to_end(&mut note).ok()?;
-    let head_end = note.iter().position(|byte| *byte == b'\n')?;
-    let (head, ends) = note.split_at_checked(head_end + 1)?;
+    let mut text = Vec::new();
+    File::open(path_of(session)).ok()?.take(MAX_BYTES).read_to_end(&mut text).ok()?;
+    let mut notes = Vec::new();
+    let mut rest = text.as_slice();
+    while let Some((note, behind)) = first_note(rest) {
+        notes.push(note);
+        rest = behind;
+    }
+    for note in notes.iter().rev() {
+        if let Some(at) = note.finish(bytes) {
+            return Some(at);
+        }
+        // The older notes are about what this write replaced.
+        if note.is_done(bytes) {
+            return None;
+        }
+    }
+    None
+}
+
+/// A write: from `at` on, the session held `old` and was to hold `new`.
+struct Note<'a> {
+    at: usize,
+    old: &'a [u8],
+    new: &'a [u8],
+}
+
+/// The note at the front, and what is behind it; `None` if there is no whole note.
+fn first_note(text: &[u8]) -> Option<(Note<'_>, &[u8])> {
+    let head_end = text.iter().position(|byte| *byte == b'\n')?;
+    let (head, rest) = text.split_at_checked(head_end + 1)?;
     let head: Value = serde_json::from_slice(head).ok()?;
-    let number = |key: &str| head.get(key).and_then(Value::as_u64);
-    let size = |key: &str| number(key).and_then(|number| usize::try_from(number).ok());
-    let (old, new) = ends.split_at_checked(size("old")?)?;
-    if new.len() != size("new")? || head.get("sha256")?.as_str()? != sha256_hex(ends) {
+    let size = |key: &str| head.get(key).and_then(Value::as_u64).and_then(|size| usize::try_from(size).ok());
+    let (at, old_length) = (size("at")?, size("old")?);
+    let (ends, behind) = rest.split_at_checked(old_length.checked_add(size("new")?)?)?;
+    if head.get("sha256")?.as_str()? != sha256_hex(ends) {
         return None;
     }
-    let at = size("at")?;
-    let found = bytes.get(at..)?;
-    let finished = finished(found, old, new)?;
-    bytes.truncate(at);
-    bytes.extend_from_slice(&finished);
-    number("at")
+    let (old, new) = ends.split_at_checked(old_length)?;
+    Some((Note { at, old, new }, behind))
+}
+
+impl Note<'_> {
+    /// Whether all of the write is there, whatever was written behind it since.
+    fn is_done(&self, bytes: &[u8]) -> bool {
+        let body = self.new.strip_suffix(TAIL).unwrap_or(self.new);
+        bytes.get(self.at..).is_some_and(|found| found.starts_with(body))
+    }
+
+    /// Finishes the write if these bytes are a mixture.
+    fn finish(&self, bytes: &mut Vec<u8>) -> Option<u64> {
+        let finished = finished(bytes.get(self.at..)?, self.old, self.new)?;
+        bytes.truncate(self.at);
+        bytes.extend_from_slice(&finished);
+        u64::try_from(self.at).ok()
+    }
 }
 
 /// What a mixture of two ends was to become, with what was written behind it since; `None` if it is not a mixture.
@@ -153,6 +214,30 @@ mod tests {
         let foreign = b"one,other,two}]}\n  ]\n}\n".as_slice();
         assert_eq!(finished(foreign, old, new), None);
         assert_eq!(finished(&[foreign, b" and more"].concat(), old, new), None);
+    }
+
+    #[test]
+    fn a_second_note_does_not_replace_one_that_is_still_needed() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = dir.path().join("session-a.json");
+        let (first, second, third) =
+            (b"first-----".as_slice(), b"second____".as_slice(), b"third*****".as_slice());
+        keep_also(&session, &encode(2, first, second));
+        let next = encode(2, second, third);
+        // Wherever the later note was cut, the earlier one is whole.
+        for cut in 0..=next.len() {
+            keep(&session, &encode(2, first, second));
+            keep_also(&session, &next[..cut]);
+            let mut torn = [b"..", &second[..4], &first[4..]].concat();
+            assert_eq!(finish(&session, &mut torn), Some(2), "cut at {cut}");
+            assert_eq!(torn, [b"..", second].concat());
+        }
+        let mut torn = [b"..", &third[..4], &second[4..]].concat();
+        assert_eq!(finish(&session, &mut torn), Some(2));
+        assert_eq!(torn, [b"..", third].concat());
+        for whole in [first, second, third] {
+            assert_eq!(finish(&session, &mut [b"..", whole].concat()), None);
+        }
     }
 
     #[test]

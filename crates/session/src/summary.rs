@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::load::LoadError;
+use crate::load::{self, LoadError};
 use crate::lock::{Lock, LockError};
 use crate::recorder::replace_file;
+use crate::redo;
 use crate::stream::Stream;
 
 /// Longer files are skipped, because they would have to be rewritten.
@@ -57,6 +58,9 @@ fn write_title(path: &Path, title: &str, existing: Existing) -> Result<bool, Sum
         Err(LockError::Held(_)) => return Ok(false),
         Err(LockError::Io(source)) => return Err(failed(path, source)),
     };
+    if redo::is_noted(path) && !finish_noted(path)? {
+        return Ok(false);
+    }
     let head = read_head(path).map_err(|source| failed(path, source))?;
     let place = title_place(&head);
     if place.is_none() && !is_log(path).map_err(|source| failed(path, source))? {
@@ -87,6 +91,23 @@ fn write_title(path: &Path, title: &str, existing: Existing) -> Result<bool, Sum
     }
     let mut file = OpenOptions::new().append(true).open(path).map_err(|source| failed(path, source))?;
     file.write_all(title_record(title).as_bytes()).map_err(|source| failed(path, source))?;
+    Ok(true)
+}
+
+/// Finishes a write that a redo note is about: the note does not fit a file in which everything has moved. False if the
+/// file cannot be read as a session.
+fn finish_noted(path: &Path) -> Result<bool, SummaryError> {
+    let (mut bytes, _) = match load::read(path) {
+        Ok(read) => read,
+        Err(LoadError::Unreadable { source, .. }) => return Err(failed(path, source)),
+        Err(_) => return Ok(false),
+    };
+    let settled = match redo::finish(path, &mut bytes) {
+        Some(_) => replace_file(path, |file| file.write_all(&bytes)).map(drop),
+        None => redo::sync_noted(path),
+    };
+    settled.map_err(|source| failed(path, source))?;
+    redo::discard(path);
     Ok(true)
 }
 
@@ -220,6 +241,65 @@ mod tests {
         }
     }
 
+    /// A reply with these calls.
+    fn reply(ids: &[&CallId]) -> ReplyRecord {
+        let calls = ids.iter().map(|id| CallRecord {
+            id: CallId::clone(id),
+            name: "t".into(),
+            args: JsonObject::new(),
+            seal: None,
+            display_name: "T".into(),
+            description: "d".into(),
+            markdown: false,
+        });
+        ReplyRecord {
+            parts: Vec::new(),
+            thoughts: Vec::new(),
+            usage: None,
+            model: "m".into(),
+            origin: None,
+            calls: calls.collect(),
+        }
+    }
+
+    fn result(id: &CallId) -> CallResult {
+        CallResult {
+            id: id.clone(),
+            status: CallStatus::Success,
+            result: vec![Part::text("done")],
+            display: Display::Nothing,
+        }
+    }
+
+    #[test]
+    fn a_title_for_a_session_with_an_unfinished_write_costs_no_call() {
+        let dir = tempfile::tempdir().unwrap();
+        let now = Timestamp::from_millis(1_770_000_000_000);
+        let mut recorder =
+            Recorder::create(NewSession::of_test(dir.path(), SessionFormat::Json, now)).unwrap();
+        let (first, second) = (CallId::new("t", "1"), CallId::new("t", "2"));
+        recorder.reply(&reply(&[&first, &second]), now).unwrap();
+        let path = recorder.path().unwrap().to_path_buf();
+        let before = fs::read(&path).unwrap();
+        recorder.results(&[result(&first)], now).unwrap();
+        drop(recorder);
+        let after = fs::read(&path).unwrap();
+        let messages = load(&path).unwrap().messages;
+        let at = before.iter().zip(&after).position(|(old, new)| old != new).unwrap();
+        let note = redo::encode(at as u64, &before[at..], &after[at..]);
+        // The write was cut, it did not begin, or it is complete.
+        for done in [at + 1, at + (before.len() - at) / 2, before.len(), at, after.len()] {
+            let rest = before.get(done..).unwrap_or_default();
+            files::replace(&path, &[&after[..done], rest].concat(), Mode::Private).unwrap();
+            redo::keep(&path, &note);
+            assert!(set_title(&path, "title").unwrap(), "{done}");
+            assert!(!redo::is_noted(&path));
+            let stored = load(&path).unwrap();
+            assert_eq!((stored.summary.as_deref(), &stored.repaired), (Some("title"), &None), "{done}");
+            assert!(done == at || stored.messages == messages, "{done}: {:?}", stored.messages);
+        }
+    }
+
     #[test]
     fn a_session_gets_another_title_while_it_is_recorded() {
         for format in [SessionFormat::Json, SessionFormat::Jsonl] {
@@ -232,32 +312,9 @@ mod tests {
             let path = recorder.path().unwrap().to_path_buf();
             assert_eq!(load(&path).unwrap().summary.as_deref(), Some("before the first message"));
             let (first, second) = (CallId::new("t", "1"), CallId::new("t", "2"));
-            let call = |id: &CallId| CallRecord {
-                id: id.clone(),
-                name: "t".into(),
-                args: JsonObject::new(),
-                seal: None,
-                display_name: "T".into(),
-                description: "d".into(),
-                markdown: false,
-            };
-            let reply = ReplyRecord {
-                parts: Vec::new(),
-                thoughts: Vec::new(),
-                usage: None,
-                model: "m".into(),
-                origin: None,
-                calls: vec![call(&first), call(&second)],
-            };
-            recorder.reply(&reply, now).unwrap();
+            recorder.reply(&reply(&[&first, &second]), now).unwrap();
             // Shorter, then longer: the places of the open calls move both ways.
             titles.set("x").unwrap();
-            let result = |id: &CallId| CallResult {
-                id: id.clone(),
-                status: CallStatus::Success,
-                result: vec![Part::text("done")],
-                display: Display::Nothing,
-            };
             recorder.results(&[result(&first)], now).unwrap();
             titles.set("a much longer title than the one before \"quoted\"").unwrap();
             recorder.results(&[result(&second)], now).unwrap();

@@ -1,6 +1,7 @@
 //! Upstream's record log: one JSON value per line, later ones changing what earlier ones said.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use pollux_domain::JsonObject;
 use serde_json::Value;
@@ -12,11 +13,11 @@ use crate::raw;
 /// The state after the records so far.
 pub(super) struct LogState<M> {
     meta: JsonObject,
-    messages: Vec<M>,
+    /// `None` for an unreadable message: a rewind to it keeps those before it, and a later record of its id replaces it,
+    /// as in the reader of streams.
+    messages: Vec<Option<M>>,
     /// Position of each id among the messages.
     places: HashMap<String, usize>,
-    /// Positions of unreadable messages by id, so that a rewind to one keeps the messages before it.
-    unreadable: HashMap<String, usize>,
 }
 
 /// Reads a record log; `None` if the first line is not a record, if it is all there is, or if no line names
@@ -56,8 +57,7 @@ impl<M: From<Value>> LogState<M> {
         if !matches!(first.get("messages"), None | Some(Value::Null | Value::Array(_))) {
             return None;
         }
-        let (places, unreadable) = (HashMap::new(), HashMap::new());
-        let mut state = Self { meta: JsonObject::new(), messages: Vec::new(), places, unreadable };
+        let mut state = Self { meta: JsonObject::new(), messages: Vec::new(), places: HashMap::new() };
         state.apply(first);
         Some(state)
     }
@@ -65,17 +65,16 @@ impl<M: From<Value>> LogState<M> {
     /// Metadata and messages; `None` if the log never names its session.
     pub(super) fn into_parts(self) -> Option<(JsonObject, Vec<M>)> {
         let is_named = self.meta.get("sessionId").is_some_and(Value::is_string);
-        is_named.then_some((self.meta, self.messages))
+        is_named.then(|| (self.meta, self.messages.into_iter().flatten().collect()))
     }
 
     /// The order of these tests is upstream's.
     pub(super) fn apply(&mut self, mut record: JsonObject) {
         if let Some(Value::String(id)) = record.get("$rewindTo") {
             // An unknown id empties the conversation, as in upstream.
-            let keep = self.places.get(id).or_else(|| self.unreadable.get(id)).copied().unwrap_or(0);
+            let keep = self.places.get(id).copied().unwrap_or(0);
             self.messages.truncate(keep);
             self.places.retain(|_, place| *place < keep);
-            self.unreadable.retain(|_, place| *place < keep);
         } else if let Some(Value::String(id)) = record.get("id") {
             self.put(id.clone(), Value::Object(record).into());
         } else if let Some(Value::Object(set)) = record.shift_remove("$set") {
@@ -84,25 +83,29 @@ impl<M: From<Value>> LogState<M> {
             self.describe(record);
         } else if record.get("type").is_some_and(Value::is_string) && record.contains_key("content") {
             // Upstream would lose a message without an id.
-            self.messages.push(Value::Object(record).into());
+            self.messages.push(Some(Value::Object(record).into()));
         }
     }
 
-    /// Remembers the place of a record that is not valid JSON, if it looks like a message.
+    /// Remembers the place of a record that is not valid JSON, if it looks like a message. A message that was read
+    /// before stays.
     fn skip(&mut self, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
-        if let Some(id) = raw::fields(&text).and_then(|fields| raw::string(&fields, "id")) {
-            self.unreadable.insert(id, self.messages.len());
+        if let Some(id) = raw::fields(&text).and_then(|fields| raw::string(&fields, "id"))
+            && let Entry::Vacant(place) = self.places.entry(id)
+        {
+            place.insert(self.messages.len());
+            self.messages.push(None);
         }
     }
 
     /// Adds a message, or takes it in place of the one with the same id.
     pub(super) fn put(&mut self, id: String, message: M) {
         match self.places.get(&id).and_then(|place| self.messages.get_mut(*place)) {
-            Some(known) => *known = message,
+            Some(known) => *known = Some(message),
             None => {
                 self.places.insert(id, self.messages.len());
-                self.messages.push(message);
+                self.messages.push(Some(message));
             }
         }
     }
@@ -111,11 +114,10 @@ impl<M: From<Value>> LogState<M> {
         if let Some(Value::Array(messages)) = fields.shift_remove("messages") {
             self.messages.clear();
             self.places.clear();
-            self.unreadable.clear();
             for message in messages {
                 match message.get("id").and_then(Value::as_str).map(str::to_owned) {
                     Some(id) => self.put(id, message.into()),
-                    None => self.messages.push(message.into()),
+                    None => self.messages.push(Some(message.into())),
                 }
             }
         }

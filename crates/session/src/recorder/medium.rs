@@ -34,10 +34,12 @@ pub(crate) struct SessionFile {
     path: PathBuf,
     /// `None` if writes need to survive only the end of this process.
     syncing: Option<Syncing>,
-    /// Offset of the last noted write; its redo note is needed until that write is on disk.
+    /// Where the noted writes begin that may not be on the disk yet; their redo notes are needed until they are.
     noted_from: Option<u64>,
     /// Offset of the noted write in progress.
     noting: Option<u64>,
+    /// Whether the last wait for the disk was in vain. A disk that stalls is waited for once, not with every write.
+    is_stalled: bool,
 }
 
 impl SessionFile {
@@ -49,18 +51,24 @@ impl SessionFile {
             syncing: None,
             noted_from: None,
             noting: None,
+            is_stalled: false,
         })
     }
 
     /// Waits until the noted write is on the disk if a change up to `end` would touch it: the redo note cannot
-    /// restore a mixture of two writes.
+    /// restore a mixture of two writes. If the disk does not answer the change is made all the same, and the note stays.
     fn wait_for_noted_write(&mut self, end: u64) {
-        if let Some(syncing) = &self.syncing
-            && self.noted_from.is_some_and(|from| end > from)
-        {
-            syncing.wait();
+        if self.noted_from.is_some_and(|from| end > from) && self.settle() {
             self.noted_from = None;
         }
+    }
+
+    /// Waits until everything written so far is on the disk. False if the sync failed or takes too long.
+    fn settle(&mut self) -> bool {
+        let Some(syncing) = &self.syncing else { return true };
+        let is_settled = if self.is_stalled { syncing.is_synced() } else { syncing.wait() };
+        self.is_stalled = !is_settled;
+        is_settled
     }
 
     fn wrote(&self) {
@@ -90,14 +98,19 @@ impl Medium for SessionFile {
     }
 
     fn keep_aside(&mut self, at: u64, note: &[u8]) {
-        match &self.syncing {
-            Some(syncing) => {
-                // An earlier note may still be needed for what is not on the disk yet.
-                syncing.wait();
-                redo::keep_synced(&self.path, note);
-                (self.noted_from, self.noting) = (None, Some(at));
+        let Some(syncing) = self.syncing.clone() else { return redo::keep(&self.path, note) };
+        let is_settled = self.settle();
+        syncing.add_note();
+        self.noting = Some(at);
+        if is_settled {
+            self.noted_from = None;
+            redo::keep_synced(&self.path, note);
+        } else {
+            // An earlier note is still needed for what is not on the disk yet. Syncing this one could take as long.
+            match self.noted_from {
+                Some(_) => redo::keep_also(&self.path, note),
+                None => redo::keep(&self.path, note),
             }
-            None => redo::keep(&self.path, note),
         }
     }
 
@@ -105,7 +118,7 @@ impl Medium for SessionFile {
         match &self.syncing {
             Some(syncing) => {
                 syncing.drop_note(self.path.clone());
-                self.noted_from = self.noting.take();
+                self.noted_from = self.noted_from.into_iter().chain(self.noting.take()).min();
             }
             None => redo::discard(&self.path),
         }

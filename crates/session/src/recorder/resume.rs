@@ -66,6 +66,8 @@ pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
     if load::stamp_of(&now) != session.stamp {
         return Err(ResumeError::Changed { path });
     }
+    // Neither a repair nor another note may come before the noted write is on the disk.
+    redo::sync_noted(&path).map_err(write)?;
     let target = match continue_file(&path, session).map_err(write)? {
         Continued::Form(form) => {
             redo::discard(&path);

@@ -9,7 +9,7 @@ use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,8 +39,12 @@ struct State {
     next: Group,
     /// Number of writes so far.
     written: u64,
+    /// Number of writes that a sync was tried for.
+    tried: u64,
     /// Number of writes that are on the disk.
     synced: u64,
+    /// Number of redo notes so far.
+    notes: u64,
     is_queued: bool,
     failure: Option<io::Error>,
 }
@@ -51,8 +55,16 @@ struct Group {
     file: Option<Arc<File>>,
     /// The folder, if it has a new name.
     folder: Option<PathBuf>,
-    /// The session whose redo note is not needed once its file is on the disk.
-    noted: Option<PathBuf>,
+    /// The redo note that is not needed once the file is on the disk.
+    noted: Option<Noted>,
+}
+
+/// A redo note whose write was made.
+#[derive(Debug)]
+struct Noted {
+    session: PathBuf,
+    /// Its number among the notes of the session.
+    number: u64,
 }
 
 impl Syncing {
@@ -70,9 +82,15 @@ impl Syncing {
         self.change(|group| group.folder = Some(folder.to_owned()));
     }
 
+    /// Notes that there is a new redo note: a sync that began earlier must not remove it.
+    pub(crate) fn add_note(&self) {
+        self.0.state.locked().notes += 1;
+    }
+
     /// Removes the redo note of a session after the next sync.
     pub(crate) fn drop_note(&self, session: PathBuf) {
-        self.change(|group| group.noted = Some(session));
+        let number = self.0.state.locked().notes;
+        self.change(|group| group.noted = Some(Noted { session, number }));
     }
 
     fn change(&self, change: impl FnOnce(&mut Group)) {
@@ -89,15 +107,23 @@ impl Syncing {
         }
     }
 
-    /// Waits until everything written so far is on the disk.
-    pub(crate) fn wait(&self) {
+    /// Waits until everything written so far is on the disk. False if the sync failed or takes too long.
+    pub(crate) fn wait(&self) -> bool {
         let state = self.0.state.locked();
         let written = state.written;
-        let waiting = |state: &mut State| state.synced < written;
+        let waiting = |state: &mut State| state.tried < written;
         if state.is_queued {
             let _ = worker().map(|worker| worker.send(Work::Hurry));
         }
-        drop(self.0.synced.wait_timeout_while(state, PATIENCE, waiting));
+        let waited = self.0.synced.wait_timeout_while(state, PATIENCE, waiting);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.synced >= written
+    }
+
+    /// Whether everything written so far is on the disk.
+    pub(crate) fn is_synced(&self) -> bool {
+        let state = self.0.state.locked();
+        state.synced >= state.written
     }
 
     /// Why the last sync failed, once.
@@ -113,25 +139,46 @@ impl Syncing {
         drop(state);
         let synced = group.sync();
         let mut state = self.0.state.locked();
-        state.synced = state.synced.max(written);
-        state.failure = synced.err().or(state.failure.take());
+        state.tried = state.tried.max(written);
+        match synced {
+            Ok(()) => {
+                state.synced = state.synced.max(written);
+                // Under the lock: no note may be added between the comparison and the removal.
+                group.discard_note(state.notes);
+            }
+            Err(error) => {
+                state.failure = Some(error);
+                state.next.put_back(group);
+            }
+        }
         drop(state);
         self.0.synced.notify_all();
     }
 }
 
 impl Group {
-    fn sync(self) -> io::Result<()> {
-        if let Some(file) = self.file {
-            files::sync(&file)?;
+    fn sync(&self) -> io::Result<()> {
+        if let Some(file) = &self.file {
+            files::sync(file)?;
         }
-        if let Some(folder) = self.folder {
-            files::sync_folder(&folder);
-        }
-        if let Some(session) = self.noted {
-            redo::discard(&session);
+        if let Some(folder) = &self.folder {
+            files::sync_folder(folder);
         }
         Ok(())
+    }
+
+    /// Removes the redo note unless there is a newer one, whose write may not be on the disk.
+    fn discard_note(self, notes: u64) {
+        if let Some(Noted { session, .. }) = self.noted.filter(|noted| noted.number == notes) {
+            redo::discard(&session);
+        }
+    }
+
+    /// Adds what a failed sync has left to do, so that the next write tries it again. Newer changes stay.
+    fn put_back(&mut self, failed: Self) {
+        self.file = self.file.take().or(failed.file);
+        self.folder = self.folder.take().or(failed.folder);
+        self.noted = self.noted.take().or(failed.noted);
     }
 }
 
@@ -163,5 +210,55 @@ fn sync_in_groups(work: &Receiver<Work>) {
             sessions.push(another);
         }
         sessions.iter().for_each(Syncing::sync);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_failed_sync_is_reported_once_and_tried_again_with_the_next_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("session-a.json");
+        let file = Arc::new(File::create(&path).unwrap());
+        let syncing = Syncing::default();
+        assert!(syncing.wait() && syncing.is_synced());
+        syncing.wrote(&Arc::new(crate::recorder::tests::unsyncable(&path)));
+        assert!(!syncing.wait() && !syncing.is_synced());
+        assert!(syncing.take_failure().is_some());
+        assert!(syncing.take_failure().is_none());
+        redo::keep(&path, b"note");
+        syncing.add_note();
+        syncing.drop_note(path.clone());
+        assert!(!syncing.wait() && redo::is_noted(&path));
+        syncing.wrote(&file);
+        assert!(syncing.wait() && syncing.is_synced());
+        assert!(!redo::is_noted(&path));
+    }
+
+    #[test]
+    fn a_sync_leaves_a_newer_note_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("session-a.json");
+        let group =
+            |number| Group { noted: Some(Noted { session: path.clone(), number }), ..Group::default() };
+        redo::keep(&path, b"note");
+        group(1).discard_note(2);
+        assert!(redo::is_noted(&path));
+        group(2).discard_note(2);
+        assert!(!redo::is_noted(&path));
+    }
+
+    #[test]
+    fn a_folder_whose_sync_did_not_happen_is_still_to_be_synced() {
+        let named = |folder: &str| Group { folder: Some(PathBuf::from(folder)), ..Group::default() };
+        let mut next = Group::default();
+        next.put_back(named("old"));
+        assert_eq!(next.folder.as_deref(), Some(Path::new("old")));
+        let mut next = named("new");
+        next.put_back(named("old"));
+        assert_eq!(next.folder.as_deref(), Some(Path::new("new")));
     }
 }
