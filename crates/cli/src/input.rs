@@ -17,6 +17,9 @@ pub(crate) const STDIN_LIMIT: usize = 8 * 1024 * 1024;
 /// that leave a pipe open behind us from hanging the run.
 pub(crate) const SILENCE: Duration = Duration::from_millis(500);
 
+/// How long a read may take that the system says does not wait; another program may have read the input first.
+const READ_LIMIT: Duration = Duration::from_secs(5);
+
 /// Upstream's words for a run without a prompt.
 pub(crate) const NO_INPUT: &str = "No input provided via stdin. Input can be provided by piping data into gemini or using the --prompt option.";
 
@@ -126,7 +129,9 @@ fn first_chunk(
     match chunks.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         Ok(first) => Some(first),
         Err(RecvTimeoutError::Disconnected) => None,
-        Err(RecvTimeoutError::Timeout) if arrivals.is_some_and(Arrivals::is_due) => chunks.recv().ok(),
+        Err(RecvTimeoutError::Timeout) if arrivals.is_some_and(Arrivals::is_due) => {
+            chunks.recv_timeout(READ_LIMIT).ok()
+        }
         // It may have been passed on in the meantime.
         Err(RecvTimeoutError::Timeout) => chunks.try_recv().ok(),
     }

@@ -17,8 +17,10 @@ pub use crate::pipes::Pipes;
 use crate::pipes::pipes;
 use crate::program::Program;
 
-/// How long it may take to exit once its input is closed.
+/// How long it may take to exit once its input is closed, where its last words and its code are reported.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
+/// The same where nobody wants to know. Not every server heeds the end of its input, and the end of a run waits for it.
+const QUIET_GRACE: Duration = Duration::from_millis(200);
 /// How long it may take to exit after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(1);
 const KILL_LIMIT: Duration = Duration::from_secs(1);
@@ -49,8 +51,17 @@ impl PipedChild {
 
     /// Ends it with all its descendants. Its input should be closed by now; a cooperative program needs no
     /// signal.
-    pub async fn end(mut self) -> Ending {
-        let mut status = timeout(CLOSE_GRACE, self.child.wait()).await;
+    pub async fn end(self) -> Ending {
+        self.end_within(CLOSE_GRACE).await
+    }
+
+    /// The same for a program whose end is not reported.
+    pub async fn end_quietly(self) {
+        self.end_within(QUIET_GRACE).await;
+    }
+
+    async fn end_within(mut self, grace: Duration) -> Ending {
+        let mut status = timeout(grace, self.child.wait()).await;
         if status.is_err() {
             self.group.signal(Signal::TERM);
             status = timeout(TERM_GRACE, self.child.wait()).await;

@@ -232,6 +232,8 @@ async fn stdio(
         biased;
         begun = timeout(limit, begin(server, transport)) => begun,
         ending = child.ended() => {
+            // Children that it left behind may hold its streams.
+            child.end().await;
             // What it said last may still be on its way.
             last_output(&mut tasks).await;
             return Err(format!("`{command}` {} before it connected", ended(ending)).into());
@@ -421,7 +423,7 @@ async fn relist(server: &Arc<Server>, peer: &Peer<RoleClient>) {
     }
 }
 
-/// Closes a connection, and ends the process behind it; its last output is of interest if nobody stopped it.
+/// Closes a connection, and ends the process behind it. Its ending and its last output are of interest if nobody stopped it.
 async fn end(up: Connection, wants_output: bool) -> Option<Ending> {
     up.close.cancel();
     if let Some(closed) = up.closed {
@@ -430,10 +432,12 @@ async fn end(up: Connection, wants_output: bool) -> Option<Ending> {
     let Process { child, mut tasks, writer } = up.process?;
     // Its input closes with the writer.
     writer.abort();
-    let ending = child.end().await;
-    if wants_output {
-        last_output(&mut tasks).await;
+    if !wants_output {
+        child.end_quietly().await;
+        return None;
     }
+    let ending = child.end().await;
+    last_output(&mut tasks).await;
     Some(ending)
 }
 

@@ -229,13 +229,13 @@ impl Sandbox {
     /// meanwhile keeps bubblewrap from starting, so it is tried again. Sockets that appear later do not matter enough for
     /// another holder.
     fn start_bubblewrap(&self, plan: &[Placed]) -> Result<Arc<Holder>, LevelError> {
-        for _ in 0..BUBBLEWRAP_ATTEMPTS {
+        for attempt in 1..=BUBBLEWRAP_ATTEMPTS {
             let sockets = self.planner()?.sockets().map_err(LevelError::Start)?;
             let all: Vec<Placed> = plan.iter().cloned().chain(sockets).collect();
             let mounted = mount_table();
             match self.start_holder(&all) {
                 Err(_) if all.iter().any(|placed| placed.path.symlink_metadata().is_err()) => {}
-                Err(_) if mount_table() != mounted => {}
+                Err(_) if attempt < BUBBLEWRAP_ATTEMPTS && mount_table() != mounted => {}
                 started => return started,
             }
         }

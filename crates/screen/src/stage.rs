@@ -360,10 +360,10 @@ impl Stage {
         let keys = self.watch.hear(keys, &mut self.app);
         is_input |= keys.iter().any(is_press);
         actions.extend(self.app.keys(&keys, now));
-        // Most keys need no action, but each may give up a waiting one, as Ctrl+C after Ctrl+G does. A completion is
-        // requested again with each key.
+        // Most keys need no action, but each may give up a waiting editor, as Ctrl+C does. A completion is requested again
+        // with each key. What is in the clipboard is wanted whatever is typed next.
         if is_input {
-            self.early.clear();
+            self.early.retain(|action| matches!(action, Action::PasteClipboard));
         }
         for action in actions {
             self.act(action, keyboard);

@@ -56,8 +56,11 @@ pub(crate) fn keep_synced(session: &Path, note: &[u8]) {
 pub(crate) fn keep_also(session: &Path, note: &[u8]) {
     let path = path_of(session);
     let length = fs::metadata(&path).map_or(0, |metadata| metadata.len());
-    if length == 0 || length > MAX_WAITING {
+    if length == 0 {
         return keep(session, note);
+    }
+    if length > MAX_WAITING {
+        return;
     }
     let opened = OpenOptions::new().append(true).open(&path);
     // A part of a note would hide the notes behind it.

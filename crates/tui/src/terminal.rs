@@ -93,6 +93,8 @@ fn give_back() -> bool {
     if !OURS.swap(false, Ordering::SeqCst) {
         return false;
     }
+    // First, because it needs no output: the terminal may take none.
+    let _ = disable_raw_mode();
     let mut out = io::stdout();
     let _ = execute!(out, PopKeyboardEnhancementFlags, DisableFocusChange, DisableBracketedPaste);
     if TITLED.swap(false, Ordering::SeqCst) {
@@ -104,7 +106,6 @@ fn give_back() -> bool {
     }
     let _ = execute!(out, cursor::Show);
     let _ = out.write_all(b"\x1b[0m").and_then(|()| out.flush());
-    let _ = disable_raw_mode();
     true
 }
 

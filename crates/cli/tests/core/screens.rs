@@ -78,6 +78,8 @@ fn a_terminal_that_hangs_up_leaves_the_turn_running() {
 fn two_terminals_share_a_session_and_see_who_answered() {
     let scene = Scene::new([shell("touch made.txt"), reply().text("It is made.")]);
     let one = scene.screen(&["--attach", "-m", MODEL]);
+    // The composer is there before the session is.
+    until("the session", || scene.ps().len() == 1);
     let two = scene.screen(&["attach"]);
     one.say("make a file").expect("Allow execution of [Shell]?");
     two.expect("Prompt of tui:").expect("> make a file").expect("Allow execution of [Shell]?");

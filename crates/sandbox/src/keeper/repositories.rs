@@ -17,8 +17,11 @@ const MAX_DEPTH: usize = 16;
 const MAX_ENTRIES: usize = 20_000;
 /// That many are looked at however long it takes: a busy machine must not make a small workspace seem large.
 const MIN_ENTRIES: usize = 2000;
-/// For a slow disk. A busy machine must not reach it: what the first search leaves out is not protected in the session.
+/// For the first search on a slow disk. A busy machine must not reach it: what that search leaves out is not protected in
+/// the session.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
+/// Later searches of a workspace that is too large, or too slow, to be searched completely.
+const PARTIAL_TIME_LIMIT: Duration = Duration::from_millis(20);
 /// Where the first search was complete, whatever takes longer later was created by commands.
 const MAX_NEW_ENTRIES: usize = 500_000;
 const NEW_TIME_LIMIT: Duration = Duration::from_secs(3);
@@ -90,7 +93,8 @@ impl Finder {
         }
         let (max_entries, time_limit) = match self.is_whole {
             Some(true) => (MAX_NEW_ENTRIES, NEW_TIME_LIMIT),
-            Some(false) | None => (MAX_ENTRIES, self.time_limit),
+            Some(false) => (MAX_ENTRIES, self.time_limit.min(PARTIAL_TIME_LIMIT)),
+            None => (MAX_ENTRIES, self.time_limit),
         };
         let (started, mut entries, mut is_cut) = (Instant::now(), 0, false);
         self.nested.clear();

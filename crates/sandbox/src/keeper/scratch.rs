@@ -2,13 +2,13 @@
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 
 use super::aside;
 
@@ -77,19 +77,23 @@ pub(super) fn remove_abandoned(temp: &Path) {
 fn remove(path: &Path, attempts: usize) {
     // If it fails, that is not worth reporting: the folder is temporary, and a later session tries again.
     for attempt in 0..attempts {
-        if fs::remove_dir_all(path).is_ok() || path.symlink_metadata().is_err() {
-            return;
+        let Err(error) = fs::remove_dir_all(path) else { return };
+        match error.kind() {
+            io::ErrorKind::NotFound => return,
+            _ if attempt == 0 => open_all(path),
+            io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::ResourceBusy => thread::sleep(REMOVE_PAUSE),
+            _ => return,
         }
-        if attempt > 0 {
-            thread::sleep(REMOVE_PAUSE);
-        }
-        open_all(path);
     }
 }
 
+/// Makes all folders writable without following a link that takes the place of one.
 fn open_all(folder: &Path) {
-    let _ = fs::set_permissions(folder, Permissions::from_mode(0o700));
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(opened) = rustix::fs::openat(CWD, folder, flags, Mode::empty()) else { return };
+    let place = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+    let _ = fs::set_permissions(&place, Permissions::from_mode(0o700));
+    for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             open_all(&entry.path());
         }

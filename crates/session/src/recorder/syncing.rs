@@ -30,6 +30,8 @@ pub(crate) struct Syncing(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
+    /// Number of redo notes so far. Locked while one is removed, which takes time: only those who write notes wait.
+    notes: Mutex<u64>,
     synced: Condvar,
 }
 
@@ -43,8 +45,6 @@ struct State {
     tried: u64,
     /// Number of writes that are on the disk.
     synced: u64,
-    /// Number of redo notes so far.
-    notes: u64,
     is_queued: bool,
     failure: Option<io::Error>,
 }
@@ -84,12 +84,12 @@ impl Syncing {
 
     /// Notes that there is a new redo note: a sync that began earlier must not remove it.
     pub(crate) fn add_note(&self) {
-        self.0.state.locked().notes += 1;
+        *self.0.notes.locked() += 1;
     }
 
     /// Removes the redo note of a session after the next sync.
     pub(crate) fn drop_note(&self, session: PathBuf) {
-        let number = self.0.state.locked().notes;
+        let number = *self.0.notes.locked();
         self.change(|group| group.noted = Some(Noted { session, number }));
     }
 
@@ -138,13 +138,16 @@ impl Syncing {
         let group = mem::take(&mut state.next);
         drop(state);
         let synced = group.sync();
+        if synced.is_ok() {
+            // No note may be added between the comparison and the removal.
+            let notes = self.0.notes.locked();
+            group.discard_note(*notes);
+        }
         let mut state = self.0.state.locked();
         state.tried = state.tried.max(written);
         match synced {
             Ok(()) => {
                 state.synced = state.synced.max(written);
-                // Under the lock: no note may be added between the comparison and the removal.
-                group.discard_note(state.notes);
             }
             Err(error) => {
                 state.failure = Some(error);
@@ -168,9 +171,9 @@ impl Group {
     }
 
     /// Removes the redo note unless there is a newer one, whose write may not be on the disk.
-    fn discard_note(self, notes: u64) {
-        if let Some(Noted { session, .. }) = self.noted.filter(|noted| noted.number == notes) {
-            redo::discard(&session);
+    fn discard_note(&self, notes: u64) {
+        if let Some(Noted { session, .. }) = self.noted.as_ref().filter(|noted| noted.number == notes) {
+            redo::discard(session);
         }
     }
 
