@@ -172,6 +172,12 @@ struct Findings {
     computed: Vec<String>,
     /// The pieces of here-documents and here-strings.
     shown: Vec<Piece>,
+    /// The pieces of assignments and loops, which bash prints if it traces commands, and whether it does.
+    traced: Vec<Piece>,
+    traces: bool,
+    /// Whether there are arrays, and declarations with values that are only known at run time.
+    arrays: bool,
+    declares_unknown: bool,
     /// Redirections to files that are not known yet, by index.
     targets: Vec<(usize, Vec<Piece>)>,
     /// Bytes of commands that were analysed again with the values of variables.
@@ -219,13 +225,19 @@ impl Findings {
         for (place, pieces) in std::mem::take(&mut self.targets) {
             self.name_target(place, variables.standing(0, &pieces));
         }
-        let shown = std::mem::take(&mut self.shown);
-        let exposes = shown
-            .iter()
-            .any(|piece| variables.standing(0, std::slice::from_ref(piece)) == WordValue::Unknown);
         for part in std::mem::take(&mut self.parts) {
             resolve::part(part, &variables, &mut self);
         }
+        if self.arrays && self.declares_unknown {
+            self.doubt("a declaration may evaluate the elements of an array");
+        }
+        let mut shown = std::mem::take(&mut self.shown);
+        if self.traces {
+            shown.append(&mut self.traced);
+        }
+        let exposes = shown
+            .iter()
+            .any(|piece| variables.standing(0, std::slice::from_ref(piece)) == WordValue::Unknown);
         CommandAnalysis { parts: self.parts, redirections: self.redirections, doubts: self.doubts, exposes }
     }
 

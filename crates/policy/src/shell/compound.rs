@@ -118,6 +118,7 @@ impl Parser<'_, '_> {
     }
 
     fn iteration(&mut self, keyword: usize) -> Result<(), Problem> {
+        let selects = self.peek() == Some('s');
         self.skip(keyword);
         self.skip_blanks();
         let mut certain = None;
@@ -135,9 +136,16 @@ impl Parser<'_, '_> {
             if self.reserved().as_deref() == Some("in") {
                 self.skip(2);
                 for word in self.words()? {
+                    if selects && word.literal.is_none() {
+                        self.doubt("`select` shows names that are only known at run time");
+                    }
+                    self.found().traced.extend(word.pieces.clone());
                     self.give_each(name, &word);
                 }
             } else {
+                if selects {
+                    self.doubt("`select` shows names that are only known at run time");
+                }
                 let all = Piece::Variable { name: "@".to_owned(), quoted: false, certain: true };
                 self.give(name, Value::Each(vec![all]));
             }

@@ -28,9 +28,7 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
         }
         "make" | "gmake"
             if call.arguments.iter().any(|w| {
-                w.assignment
-                    .as_ref()
-                    .is_some_and(|(n, _)| matches!(n.as_str(), "SHELL" | "MAKE" | "CC" | "CXX"))
+                w.setting().is_some_and(|(n, _)| matches!(n.as_str(), "SHELL" | "MAKE" | "CC" | "CXX"))
             }) =>
         {
             found.doubt("an argument sets the program that `make` runs");

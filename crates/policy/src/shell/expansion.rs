@@ -5,6 +5,9 @@ use super::run;
 use super::value::{Piece, Value};
 use super::word::{Draft, Mode, Word};
 
+/// Longer subscripts and operands are not read.
+const MAX_EVALUATED: usize = 200;
+
 impl Parser<'_, '_> {
     /// Parses `$` and the expansion after it.
     pub(super) fn dollar(&mut self, draft: &mut Draft, in_quotes: bool) -> Result<(), Problem> {
@@ -121,22 +124,19 @@ impl Parser<'_, '_> {
             _ if name.starts_with('!') && name.len() > 1 => Piece::Unknown,
             _ => self.variable(name, in_quotes),
         };
-        match (self.peek(), self.peek_at(1)) {
-            (Some('@'), _) => self.doubt("an expansion transforms a value (`@`)"),
-            (Some('['), _) => self.subscript(),
-            (Some(':'), Some('-' | '+' | '?')) | (Some('}'), _) => {}
-            (Some(':' | '='), _) => {
-                let text = self.text_from(start);
-                self.computed_operand(&text);
-            }
-            _ => {}
-        }
+        let after = self.subscript();
+        let operand = self.text_from(start);
+        let shows = self.operator(after, &operand);
         let plain = self.peek() == Some('}');
         loop {
             match self.peek() {
                 Some('}') => {
+                    let operands = ignored.unknowns();
+                    if shows {
+                        self.found().shown.extend(operands.clone());
+                    }
                     if !plain && piece != Piece::Number {
-                        let mut from = ignored.unknowns();
+                        let mut from = operands;
                         from.push(piece);
                         piece = Piece::Derived { from, quoted: in_quotes };
                     }
@@ -181,26 +181,64 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `${x[…]}`: bash evaluates the subscript.
-    fn subscript(&mut self) {
-        let inside: String =
-            (1..).map_while(|i| self.peek_at(i)).take_while(|c| *c != ']').take(200).collect();
-        if !matches!(inside.as_str(), "@" | "*") {
-            self.check_arithmetic(&inside);
+    /// The operator that starts `ahead` characters on. Returns whether bash prints the operand, as of `${x?…}`.
+    fn operator(&mut self, ahead: usize, name: &str) -> bool {
+        match (self.peek_at(ahead), self.peek_at(ahead + 1)) {
+            (Some('@'), _) => self.doubt("an expansion transforms a value (`@`)"),
+            (Some('?'), _) | (Some(':'), Some('?')) => return true,
+            (Some(':'), Some('-' | '+')) => {}
+            (Some('='), _) | (Some(':'), Some('=')) => {
+                self.assigned(name, None);
+                self.give(name, Value::Unknown);
+            }
+            (Some(':'), _) => self.computed_operand(ahead),
+            _ => {}
         }
+        false
     }
 
-    /// `${x:from:count}` computes; `${x:=v}` assigns.
-    fn computed_operand(&mut self, name: &str) {
-        let assigns = self.peek() == Some('=') || self.peek_at(1) == Some('=');
-        if assigns {
-            self.assigned(name, None);
-            self.give(name, Value::Unknown);
-        } else {
-            let inside: String =
-                (1..).map_while(|i| self.peek_at(i)).take_while(|c| *c != '}').take(200).collect();
-            self.check_arithmetic(&inside.replace(':', " "));
+    /// `${x[…]}`: bash evaluates the subscript. Returns its length with the brackets.
+    fn subscript(&mut self) -> usize {
+        if self.peek() != Some('[') {
+            return 0;
         }
+        let mut open = 0_usize;
+        let mut inside = String::new();
+        for ahead in 1..MAX_EVALUATED {
+            match self.peek_at(ahead) {
+                Some(']') if open == 0 => {
+                    if !matches!(inside.as_str(), "@" | "*") {
+                        self.evaluated(&inside);
+                    }
+                    return ahead + 1;
+                }
+                Some(']') => open -= 1,
+                Some('[') => open += 1,
+                Some(_) => {}
+                None => break,
+            }
+            inside.extend(self.peek_at(ahead));
+        }
+        self.doubt("an array subscript is evaluated");
+        0
+    }
+
+    /// `${x:from:count}` computes.
+    fn computed_operand(&mut self, ahead: usize) {
+        let rest = (ahead + 1..ahead + MAX_EVALUATED).map_while(|i| self.peek_at(i));
+        let inside: String = rest.take_while(|c| *c != '}').collect();
+        if inside.chars().count() + 1 == MAX_EVALUATED {
+            self.doubt("arithmetic on a value that is only known at run time");
+        }
+        self.evaluated(&inside.replace(':', " "));
+    }
+
+    /// Text that bash evaluates as arithmetic. Quotes hide where it ends.
+    fn evaluated(&mut self, text: &str) {
+        if text.contains(['"', '\'', '\\', '`']) {
+            self.doubt("arithmetic contains quotes");
+        }
+        self.check_arithmetic(text);
     }
 
     /// Backtick substitution: the text is unescaped once and parsed again.

@@ -26,6 +26,9 @@ impl From<Problem> for String {
 /// Words that end a list at command position.
 const CLOSERS: &[&str] = &["then", "else", "elif", "fi", "do", "done", "esac", "}", "in"];
 
+/// Builtins whose arguments bash reads as assignments. In front of other arguments, it expands patterns and splits.
+const DECLARATIONS: &[&str] = &["export", "declare", "readonly", "local", "typeset"];
+
 pub(super) struct Parser<'s, 'f> {
     source: &'s [char],
     at: usize,
@@ -280,7 +283,10 @@ impl<'s, 'f> Parser<'s, 'f> {
                 Some('#') => self.skip_comment(),
                 Some('(') => return self.function_after(&words),
                 Some(_) => {
-                    let word = self.word(Mode::Plain)?;
+                    let declares =
+                        words.first().is_some_and(|word| DECLARATIONS.contains(&word.raw.as_str()));
+                    let may_assign = words.is_empty() || declares;
+                    let word = self.word(if may_assign { Mode::Assignment } else { Mode::Plain })?;
                     if word.assignment.is_some() && words.is_empty() {
                         given.push(word);
                     } else {
@@ -322,6 +328,9 @@ impl<'s, 'f> Parser<'s, 'f> {
             if words.is_empty() && self.straight && ends && self.context.depth == 1 {
                 self.found.variables.certain.push(name.clone());
             }
+            // The program may name its surroundings in an error: `ls` prints a `COLUMNS` that is no number.
+            let told = if words.is_empty() { &mut self.found.traced } else { &mut self.found.shown };
+            told.extend(word.pieces.clone());
             all.push((name.clone(), value.clone()));
         }
         all
@@ -385,6 +394,9 @@ impl<'s, 'f> Parser<'s, 'f> {
         // The command at the other end is listed separately.
         if target.pattern.as_deref() == Some("/dev/fd/63") {
             return;
+        }
+        if target.text().is_some_and(|text| text.contains("=~") || text.contains(":~")) {
+            self.doubt("a redirection names a home directory");
         }
         let file = target.text().map(str::to_owned);
         match file.as_deref() {

@@ -262,7 +262,9 @@ fn files(name: &str, program: &Program, given: &Arguments<'_>) -> Option<Vec<Rea
 
 /// A file by name; `None` if the name can mean another file than its text suggests.
 fn read(path: &str, how: How) -> Option<Read> {
-    let expands = path.starts_with('~') || path.contains(['$', '`']) || finds_parent(path);
+    // Bash takes `x=~/a` and `x=a:~/b` for a home directory in any argument.
+    let names_home = path.starts_with('~') || path.contains("=~") || path.contains(":~");
+    let expands = names_home || path.contains(['$', '`']) || finds_parent(path);
     (!expands).then(|| Read { path: path.to_owned(), how })
 }
 

@@ -41,8 +41,9 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
             let nothing = Value::Pieces(vec![Piece::Text(String::new())]);
             call.arguments.iter().for_each(|word| names_variable(word, &nothing, found));
         }
-        "wait" if !call.has(&["-p", "-np", "-fp"]) => {}
+        "wait" if !call.arguments.iter().filter_map(Word::text).any(names_with_p) => {}
         "mapfile" | "readarray" | "getopts" | "wait" => {
+            found.arrays |= !matches!(call.name, "getopts" | "wait");
             call.arguments.iter().for_each(|word| names_variable(word, &Value::Unknown, found));
         }
         "printf" if call.arguments.first().is_some_and(|w| w.text().is_none_or(|t| t.starts_with("-v"))) => {
@@ -107,6 +108,7 @@ fn shell(call: &Invocation<'_>, found: &mut Findings) {
         found.doubt("a shell reads a startup file");
     }
     if let Some(at) = shell_command(call) {
+        found.traces |= traces(call.arguments.get(..at).unwrap_or_default());
         found.variables.parameters |= call.arguments.len() > at + 1;
         return call.evaluates(call.arguments.get(at), found);
     }
@@ -154,10 +156,24 @@ fn read(call: &Invocation<'_>, found: &mut Findings) {
         }
         _ => Value::Data,
     };
+    found.arrays |= call.has_letter(&['a']);
     call.arguments.iter().for_each(|word| names_variable(word, &value, found));
 }
 
+/// Whether it may be `-p` of `wait`, alone or among other letters.
+fn names_with_p(text: &str) -> bool {
+    text.starts_with('-') && text.contains('p')
+}
+
+/// Whether options of a shell make it print each command before it runs.
+fn traces(words: &[Word]) -> bool {
+    let mut options = words.iter().map(Word::text).take_while(|text| *text != Some("--"));
+    options
+        .any(|text| text.is_none_or(|text| text == "xtrace" || text.starts_with('-') && text.contains('x')))
+}
+
 fn set(call: &Invocation<'_>, found: &mut Findings) {
+    found.traces |= traces(call.arguments);
     let all = call.arguments.iter().filter_map(Word::text).any(|text| {
         text == "allexport" || text.starts_with('-') && !text.starts_with("--") && text.contains(['a', 'k'])
     });
@@ -176,7 +192,11 @@ fn declaration(call: &Invocation<'_>, found: &mut Findings) {
         .iter()
         .filter_map(Word::text)
         .any(|text| text.starts_with('-') && text.contains(['u', 'l', 'c', 'a', 'A']));
+    found.arrays |= call.has_letter(&['a', 'A']);
+    // A program that gets the variable may print it.
+    found.traces |= call.name == "export" || call.has_letter(&['x']);
     for word in call.arguments {
+        declared_value(word, found);
         if let Some((name, value)) = &word.assignment {
             variables::assigned(name, value.as_deref(), found);
             let given = word.value().filter(|_| plain).map_or(Value::Unknown, Value::assigned);
@@ -210,6 +230,25 @@ fn declaration(call: &Invocation<'_>, found: &mut Findings) {
     }
 }
 
+/// Bash evaluates the elements in a value `(…)` of an array, also where it is quoted, and the subscript of a name.
+fn declared_value(word: &Word, found: &mut Findings) {
+    let Some((name, value)) = word.assignment.clone().or_else(|| word.setting()) else {
+        if word.text().is_some_and(|text| text.contains('[')) {
+            found.doubt("an array subscript is evaluated");
+        }
+        return;
+    };
+    let is_compound =
+        word.raw.strip_prefix(&name).is_some_and(|rest| rest.starts_with("=(") || rest.starts_with("+=("));
+    match value {
+        Some(value) if value.starts_with('(') => {
+            found.doubt("a declaration may evaluate the elements of an array")
+        }
+        None if !is_compound => found.declares_unknown = true,
+        _ => {}
+    }
+}
+
 /// An argument that may be the name of a variable to be set.
 fn names_variable(word: &Word, value: &Value, found: &mut Findings) {
     match word.text() {
@@ -221,7 +260,7 @@ fn names_variable(word: &Word, value: &Value, found: &mut Findings) {
             if variables::is_risky(name, None) {
                 found.doubt(format!("it sets `{name}`, which changes how programs behave"));
             }
-            if name.contains('[') && name.contains(['$', '`']) {
+            if name.contains('[') {
                 found.doubt("an array subscript is evaluated");
             }
         }
@@ -487,10 +526,11 @@ fn awk(call: &Invocation<'_>, found: &mut Findings) {
 
 pub(super) fn awk_is_tame(program: &str) -> bool {
     let without_or = program.replace("||", "");
-    // The end of a statement is only certain where no string or regex can contain a similar character.
-    let plain = !program.contains(['"', '/']);
+    // The end of a statement is only certain where no string, regex or comment can contain a similar character. The
+    // end of a line is none: awk reads on after a comma, a backslash and the like.
+    let plain = !program.contains(['"', '/', '#']);
     let statement = |after: &'_ str| match plain {
-        true => after.split(['}', ';', '\n']).next().unwrap_or_default().contains('>'),
+        true => after.split(['}', ';']).next().unwrap_or_default().contains('>'),
         false => after.contains('>'),
     };
     let prints_to_file = without_or.split("print").skip(1).any(statement);

@@ -57,6 +57,12 @@ impl Word {
         Some(value.as_ref().map_or_else(|| self.pieces.clone(), |text| vec![Piece::Text(text.clone())]))
     }
 
+    /// `NAME=value` as `env` and similar programs read it; the value is `None` if only known at run time.
+    pub(super) fn setting(&self) -> Option<(String, Option<String>)> {
+        let (name, value) = self.literal.as_deref().unwrap_or(&self.raw).split_once('=')?;
+        is_name(name).then(|| (name.to_owned(), self.literal.is_some().then(|| value.to_owned())))
+    }
+
     pub(super) fn text(&self) -> Option<&str> {
         self.literal.as_deref()
     }
@@ -178,7 +184,10 @@ impl Draft {
 /// How a word ends and which characters are special in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
+    /// `NAME=value` is a word like any other: bash expands patterns and braces in it.
     Plain,
+    /// `NAME=value` is an assignment.
+    Assignment,
     /// The right side of `=~`, where `(`, `)` and `|` belong to the word.
     Regex,
 }
@@ -214,7 +223,7 @@ impl Parser<'_, '_> {
                 '"' => self.double_quoted(&mut draft)?,
                 '$' => self.dollar(&mut draft, false)?,
                 '`' => self.backticks(&mut draft, false)?,
-                '=' => self.equals(&mut draft),
+                '=' if mode == Mode::Assignment => self.equals(&mut draft),
                 _ => self.keep(&mut draft),
             }
         }
@@ -239,7 +248,8 @@ impl Parser<'_, '_> {
             if is_name(name) && subscripted {
                 let name = name.to_owned();
                 if target.len() != name.len() {
-                    self.check_arithmetic(&target.replace(&name, "").replace(['[', ']'], " "));
+                    let subscript = target.strip_prefix(&name).unwrap_or(target).replace(['[', ']'], " ");
+                    self.check_arithmetic(&subscript);
                 }
                 draft.assigns = Some((name, draft.bare.len() + 1));
             }
@@ -256,6 +266,7 @@ impl Parser<'_, '_> {
 
     fn array(&mut self, draft: &mut Draft) -> Result<(), Problem> {
         self.next();
+        self.found().arrays = true;
         draft.unknown(Piece::Unknown);
         loop {
             self.skip_blank_lines()?;
@@ -266,9 +277,21 @@ impl Parser<'_, '_> {
                 }
                 None => return Err(Problem::syntax("an array is not closed")),
                 Some(_) => {
-                    self.word(Mode::Plain)?;
+                    let element = self.word(Mode::Plain)?;
+                    let traced = &mut self.found().traced;
+                    traced.extend(element.pieces.clone());
+                    self.element(&element);
                 }
             }
+        }
+    }
+
+    /// Bash evaluates the subscript of `[x]=v`. A subscript may hold blanks, so it may be several words here.
+    fn element(&mut self, element: &Word) {
+        let Some(inside) = element.raw.strip_prefix('[') else { return };
+        let is_number = |index: &str| !index.is_empty() && index.chars().all(|c| c.is_ascii_digit());
+        if !inside.split_once("]=").is_some_and(|(index, _)| is_number(index)) {
+            self.doubt("an array subscript is evaluated");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::programs::{self, Kind, Program};
 use super::value::Piece;
-use super::word::{Word, is_name};
+use super::word::Word;
 use super::{
     Context, Findings, MAX_DEPTH, Part, Pattern, Redirection, braces, embedded, git, names, scripts,
     variables,
@@ -94,6 +94,12 @@ impl Invocation<'_> {
         }
     }
 
+    /// Whether there is an option of one dash with one of these letters.
+    pub(super) fn has_letter(&self, letters: &[char]) -> bool {
+        let is_option = |text: &str| text.starts_with('-') && !text.starts_with("--");
+        self.arguments.iter().filter_map(Word::text).any(|text| is_option(text) && text.contains(letters))
+    }
+
     pub(super) fn has(&self, options: &[&str]) -> bool {
         self.arguments.iter().any(|word| {
             word.text().is_some_and(|text| {
@@ -128,7 +134,7 @@ impl Invocation<'_> {
         let mut rest = self.arguments.get(start..).unwrap_or_default();
         rest = rest.get(operands(wrapper)..).unwrap_or_default();
         let mut own = Vec::new();
-        while rights && let Some((name, value)) = rest.first().and_then(|word| word.assignment.clone()) {
+        while rights && let Some((name, value)) = rest.first().and_then(Word::setting) {
             variables::assigned(&name, value.as_deref(), found);
             own.push((name, value));
             rest = rest.get(1..).unwrap_or_default();
@@ -185,11 +191,11 @@ impl Invocation<'_> {
         let mut own = assignments.to_vec();
         let mut at = 0;
         while let Some(word) = self.arguments.get(at) {
-            let assigned = word.assignment.clone().or_else(|| {
-                let (name, value) = word.text()?.split_once('=')?;
-                is_name(name).then(|| (name.to_owned(), Some(value.to_owned())))
-            });
-            if let Some((name, value)) = assigned {
+            if let Some((name, value)) = word.setting() {
+                // It may become several words, of which the second one is the program.
+                if !word.stays_one() {
+                    found.doubt("the program that `env` runs is only known at run time");
+                }
                 variables::assigned(&name, value.as_deref(), found);
                 own.push((name, value));
                 at += 1;

@@ -275,6 +275,10 @@ fn files(stage: &Path, layout: Layout) -> Hostile {
     }
     symlink(files.home.join(".gemini"), files.project.join("linked-home")).unwrap();
     symlink("/etc/shadow", files.project.join("shadow.txt")).unwrap();
+    // Names that look like assignments.
+    for (target, name) in [("../outside/passwd", "x=a"), ("../outside/o", "x=o"), ("/", "x=")] {
+        symlink(target, files.project.join(name)).unwrap();
+    }
     write(&stage.join("srv/secret.txt"), SECRET);
     write(&stage.join("etc/shadow"), SECRET);
     files
