@@ -287,6 +287,10 @@ impl<'s, 'f> Parser<'s, 'f> {
                         words.first().is_some_and(|word| DECLARATIONS.contains(&word.raw.as_str()));
                     let may_assign = words.is_empty() || declares;
                     let word = self.word(if may_assign { Mode::Assignment } else { Mode::Plain })?;
+                    // `{a[x]}>` keeps the number of the file in an element, whose subscript bash evaluates.
+                    if word.raw.starts_with('{') && word.raw.ends_with("]}") && self.peek_redirects() {
+                        self.doubt("a redirection assigns a variable");
+                    }
                     if word.assignment.is_some() && words.is_empty() {
                         given.push(word);
                     } else {
@@ -310,6 +314,10 @@ impl<'s, 'f> Parser<'s, 'f> {
         }
         wrapper::emit(text, &words, assignments, &context, self.found);
         Ok(())
+    }
+
+    fn peek_redirects(&self) -> bool {
+        matches!(self.peek(), Some('<' | '>'))
     }
 
     /// Records the assignments before a command, or alone.

@@ -27,6 +27,16 @@ fn announces_text(subcommand: &str, option: &str) -> bool {
 /// The files that a command touches beyond the scope of a rule on its first words, and why they cannot all be
 /// determined, if so.
 pub fn touches(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
+    let (mut touches, unsure) = named(part);
+    for touch in &mut touches {
+        // Bash takes `x=~/a` and `x=a:~/b` for a home directory in any argument.
+        let home = touch.path.find("=~").or_else(|| touch.path.find(":~"));
+        touch.path = home.and_then(|at| touch.path.get(at + 1..)).unwrap_or(touch.path);
+    }
+    (touches, unsure)
+}
+
+fn named(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
     let Some(Some(program)) = part.words.first() else { return (Vec::new(), None) };
     let name = names::base(program);
     let words: Vec<Word<'_>> = part

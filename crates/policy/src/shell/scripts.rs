@@ -238,6 +238,9 @@ fn declared_value(word: &Word, found: &mut Findings) {
         }
         return;
     };
+    if word.braced_value {
+        found.doubt("a declaration has several values");
+    }
     let is_compound =
         word.raw.strip_prefix(&name).is_some_and(|rest| rest.starts_with("=(") || rest.starts_with("+=("));
     match value {

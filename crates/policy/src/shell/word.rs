@@ -19,6 +19,8 @@ pub(super) struct Word {
     pub relayed: bool,
     /// Has unquoted braces that expand.
     pub braces: bool,
+    /// The same of an assignment, whose braces expand only in the arguments of `export` and the like.
+    pub braced_value: bool,
     /// `NAME=value` written as an assignment.
     pub assignment: Option<(String, Option<String>)>,
     /// The pieces of the word, or of the assigned value, if it depends on run time.
@@ -175,6 +177,7 @@ impl Draft {
             quoted: self.quoted,
             relayed: false,
             braces: braces && !is_assignment,
+            braced_value: braces && is_assignment,
             assignment,
             pieces,
         }
