@@ -188,6 +188,7 @@ impl Parser<'_, '_> {
             (Some('?'), _) | (Some(':'), Some('?')) => return true,
             (Some(':'), Some('-' | '+')) => {}
             (Some('='), _) | (Some(':'), Some('=')) => {
+                self.found().arrays |= ahead > 0;
                 self.assigned(name, None);
                 self.give(name, Value::Unknown);
             }

@@ -1,10 +1,10 @@
 //! Shell builtins, shells and interpreters that run text passed to them.
 
-use super::Findings;
 use super::value::{Piece, Value};
 use super::variables;
 use super::word::{Word, is_name};
 use super::wrapper::Invocation;
+use super::{Findings, lists};
 
 /// Looks for text that the command runs as shell or program code.
 pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
@@ -247,7 +247,10 @@ fn declared_value(word: &Word, found: &mut Findings) {
         Some(value) if value.starts_with('(') => {
             found.doubt("a declaration may evaluate the elements of an array")
         }
-        None if !is_compound => found.declares_unknown = true,
+        None if !is_compound => {
+            found.declares_unknown = true;
+            found.arrays |= lists::holds("variable/array", &name);
+        }
         _ => {}
     }
 }

@@ -251,6 +251,7 @@ impl Parser<'_, '_> {
             if is_name(name) && subscripted {
                 let name = name.to_owned();
                 if target.len() != name.len() {
+                    self.found().arrays = true;
                     let subscript = target.strip_prefix(&name).unwrap_or(target).replace(['[', ']'], " ");
                     self.check_arithmetic(&subscript);
                 }
@@ -260,6 +261,7 @@ impl Parser<'_, '_> {
             // `a[$i]=x`: an assignment whose subscript is evaluated.
             let name = draft.text.split('[').next().unwrap_or_default().to_owned();
             if draft.text.contains('[') && draft.text.ends_with(']') {
+                self.found().arrays = true;
                 self.doubt("an array subscript is evaluated");
                 draft.assigns = Some((name, draft.bare.len() + 1));
             }

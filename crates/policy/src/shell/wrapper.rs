@@ -197,6 +197,7 @@ impl Invocation<'_> {
                     found.doubt("the program that `env` runs is only known at run time");
                 }
                 variables::assigned(&name, value.as_deref(), found);
+                found.shown.extend(word.pieces.clone());
                 own.push((name, value));
                 at += 1;
                 continue;
