@@ -19,6 +19,7 @@ const CLOSED: &[&str] = &[
     "$(ls -A)", "$(ls)", "$(find . -name '.e*')", "$(echo .env)", "`ls`", "<(cat .env)", "<(t1)", "<(cat a)", "$(t1)", "`t1`", "x*", "-f.env", "-R", "--", "@.env", "@/srv/secret.txt", "host:a", "file:///srv/secret.txt",
     "vendor/bare", "vendor/bare/config", "vendor", "dangling", "sub/up/new", "src/../outdir/passwd", "outdir/../notes", "../../outside/passwd", "../inner", "../../outside/*", "sub/up/../passwd", "$(cat a)", "\"$(ls)\"", "/proc/self/environ", "/proc/1/environ", "/proc/self/cwd/.env", "/proc/self/root/srv/secret.txt",
     "/dev/fd/0", "/dev/stdin", "/dev/tcp/127.0.0.1/9", "a/../.env", "$1", "$@", "${f%x}", "~root", "~+/.env", "~-", "$API_SECRET", "${API_SECRET}", "${!A*}", "\"${x:=.env}\"", "HEAD:.env", ":/.env", "a[$(t1)]", "'a[$(t1)]'",
+    "x=a", "x=?", "x=*", "x={a,b}", "x=$f", "x=$x", "x=~/notes.txt", "x=${y:?$API_SECRET}", "${a[b[0]+x]}", "${x:f}", "a=([x]=1)",
 ];
 #[rustfmt::skip]
 pub(super) const READERS: &[&str] = &[
