@@ -391,6 +391,7 @@ fn part(text: String, words: &[Word], assignments: Vec<(String, Option<String>)>
         words: words.iter().map(|word| word.literal.clone()).collect(),
         assignments,
         behind: context.behind.clone(),
+        repeats: context.repeats,
         patterns,
         data: Vec::new(),
         pieces: words
