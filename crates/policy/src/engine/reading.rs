@@ -56,7 +56,7 @@ impl Engine {
     }
 
     /// On a terminal, `nohup` appends the output to `nohup.out`.
-    fn appends_through_link(&self, part: &Part, places: &WorkingDirs) -> Option<String> {
+    pub(super) fn appends_through_link(&self, part: &Part, places: &WorkingDirs) -> Option<String> {
         let disk = self.options.disk.as_deref()?;
         let is_link = |from: &PathBuf| {
             let folder = place(from, "", self.options.resolve.as_ref());

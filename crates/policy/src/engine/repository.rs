@@ -61,6 +61,7 @@ impl Engine {
         let touched: Vec<&str> = understood
             .parts
             .iter()
+            .filter(|part| !runs_git(part))
             .flat_map(|part| touches(part).0)
             .filter(|touch| touch.writes)
             .map(|touch| touch.path)

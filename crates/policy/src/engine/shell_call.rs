@@ -201,6 +201,9 @@ impl Engine {
         if rule.is_some_and(|rule| rule.condition.is_always()) {
             return None;
         }
+        if let Some(why) = self.appends_through_link(part, places) {
+            return Some(why);
+        }
         let mut given = part.assignments.iter().chain(exported);
         if !part.words.is_empty()
             && let Some((name, _)) = given.find(|(name, value)| !shell::is_harmless(name, value.as_deref()))

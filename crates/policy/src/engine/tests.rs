@@ -515,27 +515,6 @@ fn corpus_decisions_follow_their_analysis() {
 }
 
 #[test]
-fn a_folder_that_each_run_of_a_loop_leaves_is_not_known() {
-    let engine = shipped();
-    let decide = |command: &str| {
-        let mut call = asked("run_shell_command", json!({"command": command, "dir_path": "a/b/c"}));
-        call.effect = Effect::Execute { command: command.to_owned(), directory: PathBuf::from("/w/a/b/c") };
-        engine.decide(&call.request(Ordinary, true)).decision
-    };
-    assert_eq!(decide("for i in 1 2 3 4; do cd ..; done; cat outside/passwd"), Decision::Ask);
-    assert_eq!(decide("cd ..; cd ..; cat outside/passwd"), Decision::Allow);
-}
-
-#[test]
-fn git_needs_approval_in_a_folder_that_is_not_known() {
-    let engine = shipped();
-    let many: Vec<String> = (0..9).map(|at| format!("cd /w/d{at}; ")).collect();
-    assert_eq!(shell(&format!("{}git status", many.concat())).on(&engine, Ordinary), Decision::Ask);
-    assert_eq!(shell("cd /w/d1; git status").on(&engine, Ordinary), Decision::Allow);
-    assert_eq!(shell("pushd d1; popd; git status").on(&engine, Ordinary), Decision::Ask);
-}
-
-#[test]
 fn an_ask_rule_of_a_lower_tier_does_not_open_what_plan_mode_denies() {
     let ask = "[[rule]]\ntoolName = \"*\"\ndecision = \"ask_user\"\npriority = 999\n";
     for tier in [Tier::Extension, Tier::Workspace, Tier::User] {

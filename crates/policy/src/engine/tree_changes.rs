@@ -66,8 +66,8 @@ impl Engine {
         }
         let reads = shell::reads(part).map(|reads| reads.all).unwrap_or_default();
         let appends = part.behind.iter().any(|name| name == "nohup");
-        let reads_files = appends || reads.iter().any(|read| !is_own_folder(read));
-        (harmless && reads_files).then(|| {
+        let reads_files = harmless && reads.iter().any(|read| !is_own_folder(read));
+        (appends || reads_files).then(|| {
             format!(
                 "`{}`: git changes files in the same line, which may bring links that lead outside",
                 part.text
