@@ -11,6 +11,8 @@ mod protection;
 mod reading;
 mod repository;
 mod shell_call;
+mod tree_changes;
+mod working_dirs;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -31,7 +31,7 @@ mod wrapper;
 
 pub use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 pub use danger::is_dangerous;
-pub(crate) use git::git_directory;
+pub(crate) use git::{changes_tree, git_directory, subcommand_place as git_subcommand};
 pub use names::program_names;
 pub use reach::{Touch, touches};
 pub use reads::{How, Read, Reads, Tree, is_known_safe, is_known_safe_within, reads};
@@ -76,12 +76,27 @@ pub struct Part {
     pub assignments: Vec<(String, Option<String>)>,
     /// The wrappers around it, such as `sudo` or `xargs`, outermost first.
     pub behind: Vec<String>,
+    /// Whether one run of the line may run it more than once.
+    pub repeats: Repeats,
     /// The words that are `None` because they are file name patterns.
     pub patterns: Vec<Pattern>,
     /// The words that are `None` because they are data, but not secret.
     pub data: Vec<Datum>,
     /// The pieces of the words that are not known yet.
     pub(crate) pieces: Vec<(usize, Vec<Piece>)>,
+}
+
+/// Whether a command may run more than once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Repeats {
+    #[default]
+    Never,
+    /// In a subshell of a loop, which starts in the same folder each time.
+    Subshell,
+    /// In a loop.
+    Loop,
+    /// In a function, which may call itself from a subshell.
+    Function,
 }
 
 /// A word that is a file name pattern.
@@ -137,6 +152,7 @@ type Sample = std::sync::Arc<str>;
 struct Context {
     depth: usize,
     behind: Vec<String>,
+    repeats: Repeats,
     /// A sample for each name that comes through the pipe, if these are names of files in the workspace.
     feed: Option<Sample>,
     /// The same for the input of a loop in a pipe.
@@ -148,6 +164,7 @@ impl Context {
         Self {
             depth: self.depth + 1,
             behind: self.behind.clone(),
+            repeats: self.repeats,
             feed: self.feed.clone(),
             stdin: self.stdin.clone(),
         }

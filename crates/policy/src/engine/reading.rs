@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::shell_call::WorkingDirs;
+use super::working_dirs::WorkingDirs;
 use super::{Engine, PolicyCall};
 use crate::checker::{CheckAnswer, place};
 use crate::disk::{BoundedDisk, EntryKind, Match, Unresolved, finds_any};
@@ -33,6 +33,13 @@ pub(super) enum ReadVerdict {
 impl Engine {
     /// Checks the files that a command would read, for every directory it may start in.
     pub(super) fn reading(&self, part: &Part, places: &WorkingDirs) -> ReadVerdict {
+        // Git runs the commands it is given at the top of its tree or in another repository, wherever it was started.
+        if part.behind.iter().any(|name| name == "git") {
+            return ReadVerdict::Unknown;
+        }
+        if let Some(why) = self.appends_through_link(part, places) {
+            return ReadVerdict::Closed(why);
+        }
         let Some(disk) = self.options.disk.as_deref() else { return self.reading_unseen(part, places) };
         let mut look = BoundedDisk::new(disk);
         let mut understood = false;
@@ -46,6 +53,17 @@ impl Engine {
             }
         }
         if understood { ReadVerdict::Open } else { ReadVerdict::Unknown }
+    }
+
+    /// On a terminal, `nohup` appends the output to `nohup.out`.
+    pub(super) fn appends_through_link(&self, part: &Part, places: &WorkingDirs) -> Option<String> {
+        let disk = self.options.disk.as_deref()?;
+        let is_link = |from: &PathBuf| {
+            let folder = place(from, "", self.options.resolve.as_ref());
+            disk.kind(&folder.join("nohup.out")) == Some(EntryKind::Link)
+        };
+        let appends = part.behind.iter().any(|name| name == "nohup") && places.all.iter().any(is_link);
+        appends.then(|| "`nohup` may write to the file that the link `nohup.out` points to".to_owned())
     }
 
     /// Without the disk, only commands that name all their files can be judged.

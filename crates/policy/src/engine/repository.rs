@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::shell_call::WorkingDirs;
+use super::working_dirs::WorkingDirs;
 use super::{Engine, program_base};
 use crate::checker::place;
 use crate::disk::{Disk, EntryKind};
-use crate::shell::{Part, git_directory};
+use crate::shell::{CommandAnalysis, Part, git_directory, touches};
 
 impl Engine {
     /// Why a command may use a repository made of ordinary files, if it may.
@@ -18,8 +18,11 @@ impl Engine {
         let resolve = self.options.resolve.as_ref();
         let roots: Vec<PathBuf> =
             self.options.workspaces.iter().map(|root| place(root, "", resolve)).collect();
-        let uses_git = |part: &&Part| matches!(part.words.first(), Some(Some(program)) if program_base(program) == "git");
-        parts.iter().filter(uses_git).find_map(|part| {
+        let mut git = parts.iter().filter(|part| runs_git(part)).peekable();
+        if places.unknown && git.peek().is_some() {
+            return Some("the folder that `git` runs in is not known until the command runs".to_owned());
+        }
+        git.find_map(|part| {
             places.all.iter().find_map(|from| {
                 let real = |folder: &Path| place(folder, "", resolve);
                 let Some(folder) = git_directory(part, from, real) else {
@@ -36,7 +39,47 @@ impl Engine {
             })
         })
     }
+
+    /// Why a line may make the repository that it uses, if it may: no file of it has to exist before.
+    pub(super) fn made_repository(
+        &self,
+        understood: &CommandAnalysis,
+        places: &WorkingDirs,
+    ) -> Option<String> {
+        if !understood.parts.iter().any(runs_git) {
+            return None;
+        }
+        let named = |path: &Path| {
+            path.file_name()
+                .is_some_and(|name| REPOSITORY_FILES.iter().any(|file| name.eq_ignore_ascii_case(file)))
+        };
+        let makes = |target: &&str| {
+            let real = |from: &PathBuf| place(from, target, self.options.resolve.as_ref());
+            named(Path::new(target)) || places.all.iter().any(|from| named(&real(from)))
+        };
+        let redirected = understood.redirections.iter().filter(|found| found.writes);
+        let touched: Vec<&str> = understood
+            .parts
+            .iter()
+            .filter(|part| !runs_git(part))
+            .flat_map(|part| touches(part).0)
+            .filter(|touch| touch.writes)
+            .map(|touch| touch.path)
+            .collect();
+        let target = redirected.filter_map(|found| found.target.as_deref()).chain(touched).find(makes)?;
+        Some(format!(
+            "it writes to `{target}`, and the folder may thereby become a repository that `git` uses"
+        ))
+    }
 }
+
+/// Whether a command runs git.
+pub(super) fn runs_git(part: &Part) -> bool {
+    matches!(part.words.first(), Some(Some(program)) if program_base(program) == "git")
+}
+
+/// Files that make a folder a repository, or name one.
+const REPOSITORY_FILES: [&str; 5] = ["HEAD", "config", "commondir", "gitdir", ".git"];
 
 fn embedded(disk: &dyn Disk, folder: &Path, root: &Path) -> Option<PathBuf> {
     for folder in folder.ancestors().take_while(|folder| folder.starts_with(root)) {

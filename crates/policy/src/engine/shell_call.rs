@@ -3,15 +3,15 @@
 //! Uses [`crate::shell`] for the analysis; does not parse shell text itself.
 
 use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
 
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
 
 use super::reading::ReadVerdict;
+use super::tree_changes::TreeChanges;
+use super::working_dirs::WorkingDirs;
 use super::{Engine, PolicyCall, prefix, tighten};
 use crate::checker::place;
-use crate::disk::EntryKind;
 use crate::pattern::canonical_json;
 use crate::request::{Decision, PartVerdict, Verdict};
 use crate::rule::{Condition, Rule};
@@ -20,7 +20,8 @@ use crate::shell::{self, CommandAnalysis, Part, Redirection};
 use crate::tier::Tier;
 
 /// Files that discard or echo what is written to them.
-const HARMLESS_TARGETS: &[&str] = &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"];
+pub(super) const HARMLESS_TARGETS: &[&str] =
+    &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"];
 
 /// One part of a command, with the texts that regexes are matched against.
 pub(super) struct PartSubject<'p> {
@@ -89,6 +90,14 @@ impl Engine {
         if decided.iter().any(|one| one.vouched) {
             decided.iter_mut().for_each(PartDecision::tolerate);
         }
+        let changes = TreeChanges::new(&understood, call.command.unwrap_or_default());
+        if call.request.mode != ApprovalMode::Yolo {
+            for (at, (part, decision)) in subjects.iter().zip(&mut decided).enumerate() {
+                if let Some(why) = self.uses_changed_files(&changes, at, part, decision.harmless, &places) {
+                    tighten(&mut decision.verdict, Decision::Ask, None, why);
+                }
+            }
+        }
         for (part, PartDecision { verdict: found, may_redirect, .. }) in subjects.iter().zip(decided) {
             redirection_allowed &= may_redirect;
             if !understood.parts.is_empty() {
@@ -106,6 +115,9 @@ impl Engine {
         let mut verdict =
             verdict.unwrap_or_else(|| self.verdict(call, &self.first(call, None, self.candidates(call))));
         self.weigh_redirections(call, &understood, &places, redirection_allowed, &mut verdict);
+        if !redirection_allowed && changes.any() && call.request.mode != ApprovalMode::Yolo {
+            weigh_changed_targets(&understood, &mut verdict);
+        }
         self.weigh_doubts(call, &understood, &mut verdict);
         self.weigh_place(call, &understood, &places, &mut verdict);
         if understood.exposes && call.request.mode != ApprovalMode::Yolo {
@@ -188,6 +200,9 @@ impl Engine {
         // A rule on the tool as a whole covers all commands.
         if rule.is_some_and(|rule| rule.condition.is_always()) {
             return None;
+        }
+        if let Some(why) = self.appends_through_link(part, places) {
+            return Some(why);
         }
         let mut given = part.assignments.iter().chain(exported);
         if !part.words.is_empty()
@@ -309,7 +324,8 @@ impl Engine {
         if call.request.mode == ApprovalMode::Yolo {
             return;
         }
-        if let Some(reason) = self.embedded_repository(&understood.parts, places) {
+        let repository = self.embedded_repository(&understood.parts, places);
+        if let Some(reason) = repository.or_else(|| self.made_repository(understood, places)) {
             tighten(verdict, Decision::Ask, None, reason);
         }
         if places.starts_outside {
@@ -318,6 +334,14 @@ impl Engine {
         if let Some(reason) = self.extra_permissions(call) {
             tighten(verdict, Decision::Ask, None, reason);
         }
+    }
+}
+
+/// Files of redirections may become links when git changes the working tree.
+fn weigh_changed_targets(understood: &CommandAnalysis, verdict: &mut Verdict) {
+    if understood.redirections.iter().any(|found| !leaves_no_file(found)) {
+        let reason = "it redirects to or from a file that git may replace in the same line".to_owned();
+        tighten(verdict, Decision::Ask, None, reason);
     }
 }
 
@@ -400,118 +424,4 @@ fn spells_out(rule: &Rule, part: &Part) -> Specificity {
 /// Whether a redirection leaves no file behind.
 pub(crate) fn leaves_no_file(redirection: &Redirection) -> bool {
     redirection.target.as_deref().is_some_and(|target| HARMLESS_TARGETS.contains(&target))
-}
-
-/// The possible working directories of a command: its start directory and every directory it changes to.
-pub(super) struct WorkingDirs {
-    pub(super) all: Vec<PathBuf>,
-    /// Whether it changes to a directory that cannot be determined.
-    unknown: bool,
-    starts_outside: bool,
-}
-
-impl WorkingDirs {
-    pub(super) fn new(engine: &Engine, call: &PolicyCall<'_>, understood: &CommandAnalysis) -> Self {
-        let root = engine.options.workspaces.first().map_or(Path::new("/"), PathBuf::as_path);
-        let given = call.request.args.get("dir_path").and_then(Value::as_str).unwrap_or_default();
-        let start = call.directory.map_or_else(|| place(root, given, None), Path::to_owned);
-        let starts_outside = !engine.options.workspaces.is_empty() && !engine.inside(&start, "");
-        let mut places = Self { all: vec![start], unknown: false, starts_outside };
-        for part in &understood.parts {
-            places.follow(engine, part);
-        }
-        if let Some(only) = places.moved_at_first(engine, call, understood) {
-            places.all = vec![only];
-        }
-        // For programs, `..` leads out of the folder that a link leads to.
-        let resolve = engine.options.resolve.as_ref();
-        places.all = places.all.iter().map(|dir| place(dir, "", resolve)).collect();
-        places
-    }
-
-    /// The single working directory, if a command begins with `cd` into an existing folder and stays there.
-    fn moved_at_first(
-        &self,
-        engine: &Engine,
-        call: &PolicyCall<'_>,
-        understood: &CommandAnalysis,
-    ) -> Option<PathBuf> {
-        let (first, rest) = understood.parts.split_first()?;
-        let [Some(program), Some(target)] = first.words.as_slice() else { return None };
-        let after = call.command?.trim_start().strip_prefix(first.text.as_str())?.trim_start();
-        let leads = after.starts_with("&&") || after.starts_with(';') || after.starts_with('\n');
-        let stays = !rest.iter().any(|part| matches!(part.words.first(), Some(Some(name)) if matches!(name.as_str(), "cd" | "chdir" | "pushd" | "popd")));
-        let moves = program == "cd" && first.behind.is_empty() && self.all.len() == 2 && !self.unknown;
-        let folder = place(self.all.first()?, target, None);
-        let exists = || {
-            let real = place(&folder, "", engine.options.resolve.as_ref());
-            engine.options.disk.as_ref()?.kind(&real).filter(|kind| *kind == EntryKind::Folder)
-        };
-        (moves && leads && stays).then(exists)?.map(|_| folder)
-    }
-
-    fn follow(&mut self, engine: &Engine, part: &Part) {
-        let Some(Some(program)) = part.words.first() else {
-            return;
-        };
-        match program.as_str() {
-            "cd" | "chdir" | "pushd" => {}
-            "popd" => {
-                self.unknown = true;
-                return;
-            }
-            _ => return,
-        }
-        let target = match part.words.get(1..).unwrap_or_default() {
-            [Some(target)] if !target.starts_with(['-', '~', '+']) && !target.is_empty() => target,
-            _ => {
-                self.unknown = true;
-                return;
-            }
-        };
-        if self.all.len() > 8 {
-            self.unknown = true;
-            return;
-        }
-        // `cd ..` follows names, but in some modes, and at the start of a shell, it follows real folders.
-        let resolve = engine.options.resolve.as_ref();
-        let ways = |from: &PathBuf| [from.clone(), place(from, "", resolve)];
-        let next: Vec<PathBuf> =
-            self.all.iter().flat_map(ways).map(|from| place(&from, target, None)).collect();
-        for dir in next {
-            if !self.all.contains(&dir) {
-                self.all.push(dir);
-            }
-        }
-    }
-
-    /// Whether a path stays in the workspace for every possible working directory.
-    pub(super) fn holds(&self, engine: &Engine, path: &str) -> bool {
-        let descriptor = path.strip_prefix("/dev/fd/").is_some_and(|n| n.parse::<u16>().is_ok());
-        if descriptor || HARMLESS_TARGETS.contains(&path) {
-            return true;
-        }
-        if path.starts_with('~') || (self.unknown && !Path::new(path).is_absolute()) {
-            return false;
-        }
-        !engine.options.workspaces.is_empty()
-            && self.all.iter().all(|dir| engine.inside(dir, path) && goes_straight(engine, dir, path))
-    }
-}
-
-/// Whether no link makes `..` lead to another folder than its text suggests.
-fn goes_straight(engine: &Engine, directory: &Path, path: &str) -> bool {
-    let Some(resolve) = engine.options.resolve.as_ref().filter(|_| path.contains("..")) else { return true };
-    let mut before = String::new();
-    for component in path.split('/') {
-        if component == ".." && !before.trim_matches(['.', '/']).is_empty() {
-            let root = place(directory, "", Some(resolve));
-            if place(&root, &before, Some(resolve)) != place(&root, &before, None) {
-                return false;
-            }
-        }
-        before.push_str(component);
-        before.push('/');
-    }
-    true
 }

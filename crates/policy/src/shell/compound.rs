@@ -4,7 +4,7 @@ use super::parser::{Parser, Problem};
 use super::value::{Piece, Value};
 use super::word::{Mode, Word, is_name};
 use super::wrapper;
-use super::{braces, variables};
+use super::{Repeats, braces, variables};
 
 impl Parser<'_, '_> {
     /// A compound command, if one starts here.
@@ -17,7 +17,7 @@ impl Parser<'_, '_> {
                 return Ok(true);
             }
             self.skip(1);
-            self.nested(')')?;
+            self.subshell()?;
             return Ok(true);
         }
         let Some(word) = self.reserved() else { return Ok(false) };
@@ -29,8 +29,10 @@ impl Parser<'_, '_> {
             "if" => self.conditional()?,
             "while" | "until" => {
                 self.skip(5);
-                self.body(&["do"])?;
-                self.body(&["done"])?;
+                self.repeated(Repeats::Loop, |parser| {
+                    parser.body(&["do"])?;
+                    parser.body(&["done"]).map(drop)
+                })?;
             }
             "for" | "select" => self.iteration(word.len())?,
             "case" => self.case()?,
@@ -158,17 +160,13 @@ impl Parser<'_, '_> {
         self.skip_blank_lines()?;
         let known = self.found().variables.certain.len();
         self.found().variables.certain.extend(certain);
-        match self.reserved().as_deref() {
-            Some("do") => {
-                self.skip(2);
-                self.body(&["done"])?;
-            }
-            Some("{") => {
-                self.skip(1);
-                self.body(&["}"])?;
-            }
+        let close = match self.reserved().as_deref() {
+            Some("do") => ["done"],
+            Some("{") => ["}"],
             _ => return Err(Problem::syntax("`for` has no body")),
-        }
+        };
+        self.skip(if close == ["}"] { 1 } else { 2 });
+        self.repeated(Repeats::Loop, |parser| parser.body(&close).map(drop))?;
         self.found().variables.certain.truncate(known);
         Ok(())
     }
@@ -271,10 +269,12 @@ impl Parser<'_, '_> {
         }
         self.found().variables.parameters = true;
         self.skip_blank_lines()?;
-        if !self.compound()? {
-            return Err(Problem::syntax("a function has no body"));
-        }
-        self.redirections()
+        self.repeated(Repeats::Function, |parser| {
+            if !parser.compound()? {
+                return Err(Problem::syntax("a function has no body"));
+            }
+            parser.redirections()
+        })
     }
 
     pub(super) fn function_after(&mut self, words: &[Word]) -> Result<(), Problem> {

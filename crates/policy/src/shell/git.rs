@@ -20,8 +20,13 @@ fn is_tame(key: &str, value: Option<&str>) -> bool {
         || lists::list("git/tame-section").iter().any(|section| key.starts_with(*section))
 }
 
+/// Whether a subcommand may bring files or links into a folder, or replace them.
+pub(crate) fn changes_tree(subcommand: &str) -> bool {
+    lists::holds("git/changes-tree", subcommand)
+}
+
 /// Splits git's own options from the subcommand; returns the index of the latter.
-pub(super) fn subcommand_place(words: &[Option<String>]) -> usize {
+pub(crate) fn subcommand_place(words: &[Option<String>]) -> usize {
     let mut at = 1;
     while let Some(Some(word)) = words.get(at) {
         if !word.starts_with('-') {

@@ -5,7 +5,7 @@ use super::value::{LIST, Value};
 use super::variables;
 use super::word::{Mode, Word};
 use super::wrapper;
-use super::{Context, Findings, MAX_DEPTH, Redirection, Sample, listing};
+use super::{Context, Findings, MAX_DEPTH, Redirection, Repeats, Sample, listing};
 
 /// Why reading stopped.
 #[derive(Debug)]
@@ -113,6 +113,30 @@ impl<'s, 'f> Parser<'s, 'f> {
 
     pub(super) fn leave(&mut self) {
         self.context.depth = self.context.depth.saturating_sub(1);
+    }
+
+    /// Parses commands that may run more than once.
+    pub(super) fn repeated(
+        &mut self,
+        how: Repeats,
+        parse: impl FnOnce(&mut Self) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let outer = self.context.repeats;
+        self.context.repeats = outer.max(how);
+        let result = parse(self);
+        self.context.repeats = outer;
+        result
+    }
+
+    /// Parses a subshell, whose changes of the folder end with it.
+    pub(super) fn subshell(&mut self) -> Result<(), Problem> {
+        let outer = self.context.repeats;
+        if outer == Repeats::Loop {
+            self.context.repeats = Repeats::Subshell;
+        }
+        let result = self.nested(')');
+        self.context.repeats = outer;
+        result
     }
 
     pub(super) fn is_straight(&self) -> bool {

@@ -64,7 +64,7 @@ pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Findings) 
         found.part(part);
         return;
     }
-    let context = Context { behind: part.behind.clone(), ..Context::default() };
+    let context = Context { behind: part.behind.clone(), repeats: part.repeats, ..Context::default() };
     for words in readings {
         emit(&part, &words, &context, found);
     }

@@ -206,7 +206,13 @@ impl Invocation<'_> {
                 Some("-i" | "-" | "-0" | "-v" | "--ignore-environment" | "--null" | "--debug" | "--") => {
                     at += 1
                 }
-                Some("-u" | "--unset") => at += 2,
+                Some("-u" | "--unset") => {
+                    // More or less than one word, and another one is the program.
+                    if !self.arguments.get(at + 1).is_some_and(|name| name.text().is_some()) {
+                        found.doubt("the variable that `env` unsets is only known at run time");
+                    }
+                    at += 2;
+                }
                 Some("-C" | "--chdir") => {
                     found.doubt("`env` changes the directory");
                     at += 2;
@@ -398,6 +404,7 @@ fn part(text: String, words: &[Word], assignments: Vec<(String, Option<String>)>
         words: words.iter().map(|word| word.literal.clone()).collect(),
         assignments,
         behind: context.behind.clone(),
+        repeats: context.repeats,
         patterns,
         data: Vec::new(),
         pieces: words

@@ -84,3 +84,37 @@ fn a_rule_covers_no_link_that_a_pattern_matches_and_that_leads_outside() {
         assert!(is_asked(&engine, &place.project, command), "{command}");
     }
 }
+
+#[test]
+fn a_folder_that_each_run_of_a_loop_leaves_is_not_known() {
+    let place = hostile();
+    let engine = load(&Sources::default(), place.options());
+    let folder = place.project.join("a1/b/c");
+    write(&folder.join("x"), "x\n");
+    assert!(is_asked(&engine, &folder, "for i in 1 2 3 4; do cd ..; done; cat outside/passwd"));
+    assert!(!is_asked(&engine, &folder, "cd ..; cat x"));
+}
+
+#[test]
+fn git_needs_approval_in_a_folder_that_is_not_known() {
+    let place = hostile();
+    let engine = load(&Sources::default(), place.options());
+    let cd = |at: usize| format!("cd {}/d{at}; ", place.project.display());
+    let many: String = (0..9).map(cd).collect();
+    assert!(is_asked(&engine, &place.project, &format!("{many}git status")));
+    assert!(!is_asked(&engine, &place.project, &format!("{}git status", cd(1))));
+    assert!(is_asked(&engine, &place.project, "pushd sub; popd; git status"));
+}
+
+#[test]
+fn nohup_needs_approval_where_its_output_follows_a_link() {
+    let place = hostile();
+    let engine = with_rules_in(&RULES.replace("\"cp\"", "\"seq\""), place.options());
+    for command in ["nohup echo x", "nohup seq 3", "nohup touch b"] {
+        assert!(!is_asked(&engine, &place.project, command), "{command}");
+    }
+    symlink("Makefile", place.project.join("nohup.out")).unwrap();
+    for command in ["nohup echo x", "nohup seq 3", "nohup touch b"] {
+        assert!(is_asked(&engine, &place.project, command), "{command}");
+    }
+}

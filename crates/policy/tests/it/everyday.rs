@@ -43,6 +43,7 @@ pub(crate) fn project() -> &'static Path {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().canonicalize().unwrap().join("project");
         for file in [
+            ".git/HEAD",
             ".git/config",
             ".gitignore",
             ".github/workflows/ci.yml",

@@ -281,7 +281,18 @@ fn files(stage: &Path, layout: Layout) -> Hostile {
     }
     write(&stage.join("srv/secret.txt"), SECRET);
     write(&stage.join("etc/shadow"), SECRET);
+    add_folders(&repository, &files.project);
     files
+}
+
+/// Folders that lines reach by changing the folder more than once, or by writing files first.
+fn add_folders(repository: &Path, project: &Path) {
+    copy(&project.join("vendor/bare"), &project.join("v/v"));
+    symlink("../../../outside/passwd", project.join("v/v/l")).unwrap();
+    copy(&repository.join(".git"), &project.join("half"));
+    fs::remove_file(project.join("half/HEAD")).unwrap();
+    symlink("../outside/deep", project.join("...")).unwrap();
+    symlink("../../outside/passwd", project.join("vendor/nohup.out")).unwrap();
 }
 
 /// Settings with which git runs a program for most commands.
