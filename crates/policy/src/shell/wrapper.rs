@@ -208,7 +208,7 @@ impl Invocation<'_> {
                 }
                 Some("-u" | "--unset") => {
                     // More or less than one word, and another one is the program.
-                    if !self.arguments.get(at + 1).is_some_and(|name| name.text().is_some()) {
+                    if self.arguments.get(at + 1).is_none_or(|name| name.text().is_none()) {
                         found.doubt("the variable that `env` unsets is only known at run time");
                     }
                     at += 2;
