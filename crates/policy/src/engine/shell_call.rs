@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::reading::ReadVerdict;
 use super::tree_changes::TreeChanges;
-use super::working_dirs::WorkingDirs;
+use super::working_dirs::{HARMLESS_TARGETS, WorkingDirs};
 use super::{Engine, PolicyCall, prefix, tighten};
 use crate::checker::place;
 use crate::pattern::canonical_json;
@@ -18,10 +18,6 @@ use crate::rule::{Condition, Rule};
 use crate::settings_rules;
 use crate::shell::{self, CommandAnalysis, Part, Redirection};
 use crate::tier::Tier;
-
-/// Files that discard or echo what is written to them.
-pub(super) const HARMLESS_TARGETS: &[&str] =
-    &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"];
 
 /// One part of a command, with the texts that regexes are matched against.
 pub(super) struct PartSubject<'p> {

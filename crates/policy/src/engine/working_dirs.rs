@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::shell_call::HARMLESS_TARGETS;
 use super::{Engine, PolicyCall};
 use crate::checker::place;
 use crate::disk::EntryKind;
 use crate::shell::{CommandAnalysis, Part, Repeats};
+
+/// Files that discard or echo what is written to them.
+pub(super) const HARMLESS_TARGETS: &[&str] =
+    &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"];
 
 /// The possible working directories of a command: its start directory and every directory it changes to.
 pub(super) struct WorkingDirs {
