@@ -360,7 +360,7 @@ impl<'s, 'f> Parser<'s, 'f> {
             if words.is_empty() && self.straight && ends && self.context.depth == 1 {
                 self.found.variables.certain.push(name.clone());
             }
-            // The program may name its surroundings in an error: `ls` prints a `COLUMNS` that is no number.
+            // The program may name its surroundings in an error: `ls` prints a `COLUMNS` that is not a number.
             let told = if words.is_empty() { &mut self.found.traced } else { &mut self.found.shown };
             told.extend(word.pieces.clone());
             all.push((name.clone(), value.clone()));
