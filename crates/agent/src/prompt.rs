@@ -193,13 +193,13 @@ fn substituted(own: &str, inputs: &PromptInputs, tools: &[&str]) -> String {
 
 fn collapse_blank_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut newlines = 0;
-    for c in text.chars() {
-        newlines = if c == '\n' { newlines + 1 } else { 0 };
-        if newlines <= 2 {
-            out.push(c);
-        }
+    let mut rest = text;
+    while let Some(at) = rest.find("\n\n\n") {
+        let (kept, more) = rest.split_at(at + 2);
+        out.push_str(kept);
+        rest = more.trim_start_matches('\n');
     }
+    out.push_str(rest);
     out
 }
 

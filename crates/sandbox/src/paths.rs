@@ -7,6 +7,7 @@ pub use lists::START_UP_FILES;
 pub(crate) use lists::{PROTECTED, PROTECTED_IN_GIT};
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -243,7 +244,7 @@ fn hidden(homes: &[PathBuf], gemini_dir: &Path, known: &RealPaths) -> Vec<PathBu
     let mut all: Vec<PathBuf> = of_homes.chain(own).chain(fixed).collect();
     all.extend(homes.iter().flat_map(|home| histories(home, known)));
     all.extend(windows_secrets(Path::new("/mnt")));
-    distinct(all.into_iter())
+    all
 }
 
 /// Caches that are replaced, unless they can be written as a whole.
@@ -310,7 +311,7 @@ fn depth(path: &Path) -> usize {
 }
 
 fn distinct(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
-    // Comparing hundreds of paths with each other would be a large part of a short run.
-    let mut seen: HashSet<PathBuf> = HashSet::new();
-    paths.filter(|path| path.is_absolute() && seen.insert(path.clone())).collect()
+    // Comparing hundreds of paths with each other, or part by part, would be a large part of a short run.
+    let mut seen: HashSet<OsString> = HashSet::with_capacity(paths.size_hint().0);
+    paths.filter(|path| path.is_absolute() && seen.insert(path.as_os_str().to_owned())).collect()
 }

@@ -54,13 +54,27 @@ fn target() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")
 }
 
+/// Runs moto so that it answers one request after the other: between its check of a condition and its write, another
+/// request could get in. S3 has no such gap.
+const ONE_AT_A_TIME: &str = r#"
+import sys, threading
+from moto import server
+application = server.DomainDispatcherApplication
+lock, answer = threading.Lock(), application.__call__
+def answer_alone(*request):
+    with lock:
+        return answer(*request)
+application.__call__ = answer_alone
+server.main(sys.argv[1:])
+"#;
+
 fn moto_arguments(port: u16) -> Vec<String> {
-    ["-H", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned).to_vec()
+    ["-c", ONE_AT_A_TIME, "-H", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned).to_vec()
 }
 
 #[tokio::test]
 async fn moto_fulfils_the_contract_of_s3() {
-    let Some(server) = Server::start("s3-server", "moto_server", moto_arguments) else { return };
+    let Some(server) = Server::start("s3-server", "python", moto_arguments) else { return };
     let home = tempfile::tempdir().unwrap();
     let port = server.port;
     // It ignores `If-Match` when an upload in parts is completed; S3 does not.
@@ -89,7 +103,7 @@ print(key["AccessKeyId"], key["SecretAccessKey"])
 
 #[tokio::test]
 async fn moto_accepts_our_signatures_and_refuses_wrong_ones() {
-    let Some(server) = Server::start("s3-server", "moto_server", moto_arguments) else { return };
+    let Some(server) = Server::start("s3-server", "python", moto_arguments) else { return };
     let url = format!("http://127.0.0.1:{}", server.port);
     let python = target().join("s3-server/python/bin/python");
     let output = Command::new(python).args(["-c", CHECK_SIGNATURES, &url]).output().unwrap();

@@ -1,4 +1,5 @@
-//! Reads what `strace` wrote about a run: every call that changes files, in the order in which they ended.
+//! Reads what `strace` wrote about a run: every call that changes files, in the order in which they ended; a close
+//! counts from its start.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -123,7 +124,12 @@ fn joined(trace: &str) -> Vec<(u32, Part)> {
             if let Some(descriptor) = synced(begun) {
                 lines.push((thread, Part::SyncStarts(descriptor)));
             }
-            open.insert(thread, begun.to_owned());
+            if begun.starts_with("close(") {
+                // Another thread may get the same descriptor before the call returns.
+                lines.extend(call(thread, &format!("{begun}) = 0")).map(|call| (thread, Part::Ended(call))));
+            } else {
+                open.insert(thread, begun.to_owned());
+            }
             continue;
         }
         let whole = match text.strip_prefix("<... ").and_then(|rest| rest.split_once(" resumed>")) {
@@ -188,6 +194,9 @@ mod tests {
 8 <... fdatasync resumed>) = 0
 7 writev(3<x>, [{iov_base=\"\\x61\", iov_len=1}, {iov_base=\"\\x62\", iov_len=1}], 2) = 2
 7 vfork() = 9
+8 close(3<x> <unfinished ...>
+7 openat(AT_FDCWD<\\x2f\\x74>, \"\\x61\", O_RDONLY) = 3<\\x2f\\x74\\x2f\\x61>
+8 <... close resumed>) = 0
 7 rename(\"\\x61\", \"\\x62\") = -1 ENOENT (No such file or directory)
 7 +++ exited with 0 +++
 ";
@@ -209,6 +218,8 @@ mod tests {
             "8 fdatasync 0",
             "7 writev 2",
             "7 vfork 9",
+            "8 close 0",
+            "7 openat 3",
         ];
         assert_eq!(names, expected);
     }

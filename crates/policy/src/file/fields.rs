@@ -38,7 +38,10 @@ impl<'a> Fields<'a> {
 
     /// A value by its camelCase name or its snake_case one.
     fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
-        self.table.get(key).or_else(|| self.table.get(snake_case(key).as_str()))
+        let has_two_names = || key.bytes().any(|byte| byte.is_ascii_uppercase());
+        self.table
+            .get(key)
+            .or_else(|| has_two_names().then(|| self.table.get(snake_case(key).as_str())).flatten())
     }
 
     pub(super) fn schema(&self, key: &str, why: &str) -> FieldError {
