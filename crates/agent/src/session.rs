@@ -206,10 +206,14 @@ impl Session {
         match result {
             Ok(value) => Some(value),
             Err(error) => {
-                if !self.conversation.counters.recording_stopped {
-                    self.conversation.counters.recording_stopped = true;
+                let counters = &mut self.conversation.counters;
+                let (is_told, what) = match error.is_unsynced() {
+                    true => (&mut counters.unsynced, ""),
+                    false => (&mut counters.recording_stopped, "the session is no longer recorded: "),
+                };
+                if !std::mem::replace(is_told, true) {
                     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-                    let message = format!("the session is no longer recorded: {error}{cause}");
+                    let message = format!("{what}{error}{cause}");
                     self.notice(Severity::Warning, NoticeCode::RecordingStopped, message).await;
                 }
                 None

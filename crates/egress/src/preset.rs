@@ -11,6 +11,7 @@
 mod config;
 
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use pollux_config::env::Env;
 use pollux_domain::address::{self, AddressKind};
@@ -19,8 +20,8 @@ use crate::host::{Authority, Host};
 use crate::pattern::HostPattern;
 use crate::rules::{Allow, Origin, Reach, RuleSet};
 
-/// Reads this machine's configuration.
-pub trait Machine {
+/// Reads this machine's configuration. Programs are asked from several threads at once.
+pub trait Machine: Sync {
     /// The text of a file; `None` if it is missing, unreadable or in a place that commands can write.
     fn read(&self, path: &Path) -> Option<String>;
     /// The files of a folder.
@@ -45,16 +46,17 @@ struct Found {
     source: String,
 }
 
-/// The hosts of all package managers, each once.
+/// The hosts of all package managers, each once. Those that must be asked are asked together.
 pub fn package_downloads(env: &Env, home: &Path, machine: &dyn Machine) -> Vec<DownloadHost> {
     let mut hosts: Vec<DownloadHost> = Vec::new();
-    let found = [
-        config::npm(env, home, machine),
-        config::python(env, home, machine),
-        config::cargo(env, home, machine),
-        config::go(env, machine),
-        config::apt(machine),
-    ];
+    let found = thread::scope(|scope| {
+        let npm = scope.spawn(|| config::npm(env, home, machine));
+        let python = scope.spawn(|| config::python(env, home, machine));
+        let go = scope.spawn(|| config::go(env, machine));
+        let (cargo, apt) = (config::cargo(env, home, machine), config::apt(machine));
+        let [npm, python, go] = [npm, python, go].map(|asked| asked.join().unwrap_or_default());
+        [npm, python, cargo, go, apt]
+    });
     for Found { tool, url, source } in found.into_iter().flatten() {
         let Some(Authority { host, port }) = target(&url) else { continue };
         let pattern = HostPattern::exact(host, port);

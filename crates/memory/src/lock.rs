@@ -3,11 +3,14 @@
 //! On disk it is compatible with gimli: created exclusively, with its owner's id as content. In addition, a dead
 //! owner is evicted at once, only the owner removes its lock, and evictions are serialised.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use pollux_domain::sync::Locked as _;
 use serde_json::{Value, json};
 
 /// Polling interval; gimli polls every 25 ms.
@@ -15,6 +18,10 @@ const POLL: Duration = Duration::from_millis(3);
 /// Time after which a lock without an owner counts as abandoned; ours have one from the start where the file system has
 /// hard links.
 const UNREADABLE: Duration = Duration::from_secs(1);
+/// A draft this old was left behind by a process that was killed; its writer would have removed it within moments.
+const ABANDONED: Duration = Duration::from_secs(10 * 60);
+/// At most so many entries of a folder are looked at for drafts.
+const MAX_ENTRIES: usize = 10_000;
 /// What an owner writes is far shorter.
 const MAX_CONTENT: u64 = 4096;
 
@@ -72,7 +79,10 @@ impl OwnedLock {
         let started = Instant::now();
         loop {
             match Self::try_once(&path) {
-                Ok(Some(lock)) => return Ok(lock),
+                Ok(Some(lock)) => {
+                    remove_drafts_once(&path);
+                    return Ok(lock);
+                }
                 Ok(None) => {}
                 Err(source) => return Err(OwnedLockError::Unusable { path, source }),
             }
@@ -188,7 +198,40 @@ fn evict(path: &Path, stale: Duration) -> bool {
     }
     let folder = path.parent().and_then(|folder| File::open(folder).ok());
     let _alone = folder.as_ref().map(File::lock);
+    // A process that was killed may have left its draft, too.
+    path.parent().into_iter().for_each(remove_drafts);
     is_left_behind(path, stale) && fs::remove_file(path).is_ok()
+}
+
+/// Removes drafts of locks in this folder whose writers are gone. A draft is useless to anyone else, and its name is never
+/// used again.
+fn remove_drafts(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES) {
+        let name = entry.file_name();
+        let token = name.to_str().and_then(|name| name.rsplit_once(".lock.")).map(|(_, token)| token);
+        let is_draft = token.is_some_and(|token| uuid::Uuid::parse_str(token).is_ok());
+        if is_draft && is_abandoned(&entry.path()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The same, once for each folder: a process may have been killed before there was a lock to evict.
+fn remove_drafts_once(path: &Path) {
+    static SEEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if let Some(folder) = path.parent()
+        && SEEN.locked().insert(folder.to_owned())
+    {
+        remove_drafts(folder);
+    }
+}
+
+/// Whether nobody is placing this draft any more. One without an owner may be about to be written.
+fn is_abandoned(draft: &Path) -> bool {
+    let Ok(meta) = fs::symlink_metadata(draft) else { return false };
+    let age = meta.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default();
+    let writer = read_owner(draft).and_then(|owner| owner.pid);
+    meta.is_file() && (age > ABANDONED || writer.is_some_and(|pid| !is_alive(pid)))
 }
 
 fn is_left_behind(path: &Path, stale: Duration) -> bool {
@@ -280,6 +323,41 @@ mod tests {
         let taken = place_draft(&path, "other", &content).unwrap();
         assert_eq!(taken.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn drafts_of_killed_processes_are_removed_and_those_in_use_stay() {
+        let (folder, target) = target();
+        let name = |number: u8| format!("other.json.lock.00000000-0000-4000-8000-00000000000{number}");
+        let alive = format!("{{\"pid\":{}}}", std::process::id());
+        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+        let plant = |name: &str, content: &str, age: Duration| {
+            let mut file = File::create(folder.path().join(name)).unwrap();
+            file.write_all(content.as_bytes()).unwrap();
+            file.set_modified(SystemTime::now() - age).unwrap();
+        };
+        plant(&name(1), "{\"pid\":2147483646}", Duration::ZERO);
+        plant(&name(2), "", minutes(11));
+        plant(&name(3), &alive, minutes(11));
+        let kept = [name(4), name(5), "other.json.lock.old".to_owned(), "notes.00000000".to_owned()];
+        for (name, content) in kept.iter().zip([alive.as_str(), "", "{\"pid\":2147483646}", ""]) {
+            plant(name, content, if name.len() > 30 { minutes(1) } else { minutes(60) });
+        }
+        // There is no lock to evict: the process was killed before it had one.
+        drop(OwnedLock::acquire(&target, SHORT).unwrap());
+        let mut left: Vec<String> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        let mut kept = kept.to_vec();
+        kept.sort();
+        assert_eq!(left, kept);
+        // A process that goes on after others were killed finds their drafts with their locks.
+        plant(&name(1), "{\"pid\":2147483646}", Duration::ZERO);
+        plant("sessions.json.lock", "{\"pid\":2147483646}", Duration::ZERO);
+        drop(OwnedLock::acquire(&target, SHORT).unwrap());
+        assert!(!folder.path().join(name(1)).exists());
     }
 
     #[test]

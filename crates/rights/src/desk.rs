@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::connect::PROXY_PORT;
-use crate::packages::OwnMachine;
+use crate::packages::{OwnMachine, PackageDownloads};
 
 /// Asks about hosts while connections wait, and names the command behind them.
 pub(crate) struct HostDesk {
@@ -33,7 +33,7 @@ pub(crate) struct HostDesk {
     asked: Mutex<Vec<Asked>>,
     pub(crate) rules: Arc<RuleBook>,
     pub(crate) machine: Arc<OwnMachine>,
-    packages: Arc<OnceLock<Vec<DownloadHost>>>,
+    packages: Arc<OnceLock<PackageDownloads>>,
     pub(crate) has_project: bool,
     /// Programs that reach every host, by the user's `sandbox.toml`.
     pub(crate) open_commands: Vec<String>,
@@ -134,7 +134,12 @@ impl HostDesk {
 
     /// The hosts of package downloads. The first call asks the package managers, which takes a while.
     pub(crate) fn packages(&self) -> &[DownloadHost] {
-        self.packages.get_or_init(|| self.machine.package_downloads())
+        &self.packages.get_or_init(|| self.machine.package_downloads()).hosts
+    }
+
+    /// The package managers that were asked and did not answer.
+    pub(crate) fn silent_package_managers(&self) -> &[String] {
+        self.packages.get().map(|packages| packages.silent.as_slice()).unwrap_or_default()
     }
 
     /// The same without holding up other connections.
@@ -146,7 +151,7 @@ impl HostDesk {
             });
             let _ = looked.await;
         }
-        self.packages.get().map(Vec::as_slice).unwrap_or_default()
+        self.packages.get().map(|packages| packages.hosts.as_slice()).unwrap_or_default()
     }
 
     fn running(&self, id: Option<&str>) -> Option<Running> {

@@ -203,6 +203,11 @@ impl SessionRights {
         Ok((rights, notes))
     }
 
+    /// The package managers that did not say in time where they download from.
+    pub fn silent_package_managers(&self) -> &[String] {
+        self.desk.silent_package_managers()
+    }
+
     pub fn level(&self) -> Level {
         self.base.level()
     }

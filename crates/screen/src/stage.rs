@@ -12,7 +12,7 @@ use pollux_domain::terminal_screen::TerminalSize;
 use pollux_front::choice::{Chosen, ListEvent};
 use pollux_front::input::Input;
 use pollux_tui::app::{Action, App, command_terminal};
-use pollux_tui::composer::{Candidates, Pastes};
+use pollux_tui::composer::{Candidates, Mark, Pastes};
 use pollux_tui::screen::Screen as Painter;
 use pollux_tui::terminal::Terminal;
 use pollux_tui::transcript::Item;
@@ -65,7 +65,7 @@ pub(crate) struct Stage {
 enum ServiceReply {
     Candidates(Candidates),
     History(Vec<String>, Vec<String>),
-    Clip(Clip),
+    Clip(Mark, Clip),
 }
 
 /// The next step of the event loop.
@@ -322,9 +322,11 @@ impl Stage {
         match reply {
             ServiceReply::Candidates(candidates) => self.app.candidates(candidates),
             ServiceReply::History(prompts, commands) => self.app.add_history(prompts, commands),
-            ServiceReply::Clip(Clip::Picture(path)) => self.app.refer_to(&path),
-            ServiceReply::Clip(Clip::Text(text)) => drop(self.app.paste(&text, Instant::now(), &|_| false)),
-            ServiceReply::Clip(Clip::Nothing(why)) => self.app.toast(why, Instant::now()),
+            ServiceReply::Clip(place, Clip::Picture(path)) => self.app.refer_to(&path, place),
+            ServiceReply::Clip(place, Clip::Text(text)) => {
+                drop(self.app.paste_at(&text, place, Instant::now()));
+            }
+            ServiceReply::Clip(_, Clip::Nothing(why)) => self.app.toast(why, Instant::now()),
         }
     }
 
@@ -363,7 +365,7 @@ impl Stage {
         // Most keys need no action, but each may give up a waiting editor, as Ctrl+C does. A completion is requested again
         // with each key. What is in the clipboard is wanted whatever is typed next.
         if is_input {
-            self.early.retain(|action| matches!(action, Action::PasteClipboard));
+            self.early.retain(|action| matches!(action, Action::PasteClipboard(_)));
         }
         for action in actions {
             self.act(action, keyboard);
@@ -410,7 +412,7 @@ impl Stage {
 
     fn act(&mut self, action: Action, keyboard: &mut Keyboard) {
         let needs_services =
-            matches!(action, Action::Complete(_) | Action::PasteClipboard | Action::OpenEditor);
+            matches!(action, Action::Complete(_) | Action::PasteClipboard(_) | Action::OpenEditor);
         if needs_services && self.services.is_none() {
             self.early.retain(|other| discriminant(other) != discriminant(&action));
             self.early.push(action);
@@ -444,9 +446,9 @@ impl Stage {
                     });
                 }
             }
-            Action::PasteClipboard => {
+            Action::PasteClipboard(place) => {
                 if let Some(services) = self.services.clone() {
-                    self.in_background(move |reply| reply(ServiceReply::Clip(services.clipboard())));
+                    self.in_background(move |reply| reply(ServiceReply::Clip(place, services.clipboard())));
                 }
             }
             Action::OpenEditor => {

@@ -8,6 +8,7 @@ mod resume;
 mod rewind;
 mod rewrite;
 mod syncing;
+mod unsynced;
 
 #[cfg(test)]
 mod tests;
@@ -83,6 +84,11 @@ impl RecordError {
     /// Whether nothing more can be written to the file.
     fn is_final(&self) -> bool {
         matches!(self, Self::Unrestored { .. } | Self::ChangedByOthers { .. })
+    }
+
+    /// Whether the message was written but is not on the disk; recording continues.
+    pub fn is_unsynced(&self) -> bool {
+        matches!(self, Self::Unsynced { .. }) && !self.is_disk_full()
     }
 
     /// Whether the disk is full; recording then stops without further errors.
@@ -233,6 +239,16 @@ impl Recorder {
             Some(_) => Durability::Power,
             None => Durability::Process,
         }
+    }
+
+    /// Waits until all records survive what they should, at the end of a session. Fails if they do not and this was not
+    /// reported before.
+    pub fn finish(&self) -> Result<(), RecordError> {
+        let recording = self.recording.locked();
+        if let Some(syncing) = &recording.syncing {
+            syncing.finish();
+        }
+        recording.report_sync()
     }
 
     /// A handle for the session's title, which also works while the recorder is in use elsewhere.
@@ -428,11 +444,14 @@ impl TitleWriter {
     /// Stores a title in place of another. Before the first message there is no file; the title then comes with it.
     pub fn set(&self, title: &str) -> Result<(), RecordError> {
         let recording = self.0.upgrade().ok_or(RecordError::NotRecorded)?;
-        let mut recording = recording.locked();
+        let recording = &mut *recording.locked();
         recording.prepare()?;
         match &mut recording.target {
             // After a failure recording goes on; if it cannot, the next message reports that.
-            Target::Open(file) => file.set_title(title)?,
+            Target::Open(file) => {
+                restore(recording.syncing.as_ref());
+                file.set_title(title)?;
+            }
             Target::Waiting(_) => {
                 recording.title = Some(title.to_owned());
                 return Ok(());
@@ -478,6 +497,7 @@ impl Recording {
     /// Writes a title that waits. If that fails and the file is as before, the next message tries again.
     fn write_waiting_title(&mut self) -> Result<(), RecordError> {
         let (Some(title), Target::Open(file)) = (&self.title, &mut self.target) else { return Ok(()) };
+        restore(self.syncing.as_ref());
         match file.set_title(title) {
             Ok(()) => self.title = None,
             Err(error) if error.is_final() => return Err(error),
@@ -487,10 +507,17 @@ impl Recording {
     }
 }
 
+/// Has the file say what was written to it, before it is read for a copy that replaces it.
+fn restore(syncing: Option<&Syncing>) {
+    if let Some(syncing) = syncing {
+        syncing.restore();
+    }
+}
+
 impl Drop for Recording {
     fn drop(&mut self) {
         if let Some(syncing) = &self.syncing {
-            syncing.wait();
+            syncing.finish();
         }
     }
 }

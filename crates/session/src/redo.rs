@@ -9,7 +9,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pollux_config::files;
@@ -68,9 +68,26 @@ pub(crate) fn keep_also(session: &Path, note: &[u8]) {
 }
 
 /// Syncs the session if there is a note for it: the process that wrote may have ended before its sync, and the bytes
-/// that are read may be in memory only.
+/// that are read may be in memory only. After a sync that failed the system takes them for synced, so they are written
+/// again from the oldest noted place on. Nothing that can be read changes.
 pub(crate) fn sync_noted(session: &Path) -> io::Result<()> {
-    if is_noted(session) { files::sync(&File::open(session)?) } else { Ok(()) }
+    if !is_noted(session) {
+        return Ok(());
+    }
+    let from = notes_of(session).and_then(|text| notes_in(&text).iter().map(|note| note.at as u64).min());
+    let Some(from) = from else { return files::sync(&File::open(session)?) };
+    let file = OpenOptions::new().read(true).write(true).open(session)?;
+    let modified = file.metadata()?.modified()?;
+    let mut buffer = vec![0; 64 << 10];
+    let mut at = from;
+    loop {
+        let length = file.read_at(&mut buffer, at)?;
+        let Some(bytes) = buffer.get(..length).filter(|bytes| !bytes.is_empty()) else { break };
+        file.write_all_at(bytes, at)?;
+        at += length as u64;
+    }
+    file.set_modified(modified)?;
+    files::sync(&file)
 }
 
 /// Whether there is a note for this session.
@@ -85,15 +102,8 @@ pub(crate) fn discard(session: &Path) {
 
 /// Finishes the write that left these bytes of a session, if a note is about them. Returns where it began.
 pub(crate) fn finish(session: &Path, bytes: &mut Vec<u8>) -> Option<u64> {
-    let mut text = Vec::new();
-    File::open(path_of(session)).ok()?.take(MAX_BYTES).read_to_end(&mut text).ok()?;
-    let mut notes = Vec::new();
-    let mut rest = text.as_slice();
-    while let Some((note, behind)) = first_note(rest) {
-        notes.push(note);
-        rest = behind;
-    }
-    for note in notes.iter().rev() {
+    let text = notes_of(session)?;
+    for note in notes_in(&text).iter().rev() {
         if let Some(at) = note.finish(bytes) {
             return Some(at);
         }
@@ -103,6 +113,24 @@ pub(crate) fn finish(session: &Path, bytes: &mut Vec<u8>) -> Option<u64> {
         }
     }
     None
+}
+
+/// The text of all notes for this session.
+fn notes_of(session: &Path) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path_of(session)).ok()?.take(MAX_BYTES).read_to_end(&mut text).ok()?;
+    Some(text)
+}
+
+/// The whole notes, the oldest first.
+fn notes_in(text: &[u8]) -> Vec<Note<'_>> {
+    let mut notes = Vec::new();
+    let mut rest = text;
+    while let Some((note, behind)) = first_note(rest) {
+        notes.push(note);
+        rest = behind;
+    }
+    notes
 }
 
 /// A write: from `at` on, the session held `old` and was to hold `new`.
@@ -240,6 +268,26 @@ mod tests {
         assert_eq!(torn, [b"..", third].concat());
         for whole in [first, second, third] {
             assert_eq!(finish(&session, &mut [b"..", whole].concat()), None);
+        }
+    }
+
+    #[test]
+    fn a_noted_session_is_written_again_without_a_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = dir.path().join("session-a.json");
+        let text: Vec<u8> = (0..200_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+        files::replace(&session, &text, files::Mode::Private).unwrap();
+        keep(&session, &encode(70_000, b"old", &text[70_000..]));
+        let before = fs::metadata(&session).unwrap();
+        sync_noted(&session).unwrap();
+        let after = fs::metadata(&session).unwrap();
+        assert_eq!(fs::read(&session).unwrap(), text);
+        assert_eq!(before.modified().unwrap(), after.modified().unwrap());
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            let changed = |metadata: &fs::Metadata| (metadata.ctime(), metadata.ctime_nsec());
+            assert_ne!(changed(&before), changed(&after), "it was written");
         }
     }
 

@@ -36,7 +36,7 @@ pub use phrases::{TIPS, WIT};
 pub use status::Phrases;
 pub use title::Titles;
 
-use crate::composer::{Candidates, Composer, Pastes, Wanted};
+use crate::composer::{Candidates, Composer, Mark, Pastes, Wanted};
 use crate::keys::KeyMap;
 use crate::theme::{Shade, Theme};
 use crate::transcript::{Item, Transcript};
@@ -151,8 +151,8 @@ pub enum Action {
     Complete(Wanted),
     /// Open [`App::composed`] in an editor; answered with [`App::set_text`].
     OpenEditor,
-    /// Read the clipboard; answered with [`App::refer_to`] or [`App::paste`].
-    PasteClipboard,
+    /// Read the clipboard; answered with [`App::refer_to`] or [`App::paste_at`]. It goes where the cursor was.
+    PasteClipboard(Mark),
     /// A row of the picker that the program opened.
     Picked {
         key: String,
@@ -527,9 +527,9 @@ impl App {
         self.composer.conditions.escape_at = on;
     }
 
-    /// A reference to a file, where the cursor is.
-    pub fn refer_to(&mut self, path: &str) {
-        self.composer.refer_to(path);
+    /// A reference to a file, where it was asked for.
+    pub fn refer_to(&mut self, path: &str, place: Mark) {
+        self.composer.at(place, |composer| composer.refer_to(path));
     }
 
     /// A word for a moment.

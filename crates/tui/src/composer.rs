@@ -23,6 +23,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use crate::keys::{Command, KeyMap};
+pub use buffer::Mark;
 pub use completion::{Candidates, Kind, Wanted};
 pub use popup::Item;
 pub use view::Look;
@@ -269,6 +270,20 @@ impl Composer {
     pub fn insert(&mut self, text: &str) {
         self.completion.close();
         self.buffer.insert(text);
+    }
+
+    /// Marks the cursor's place for something that comes later.
+    pub fn mark(&mut self) -> Mark {
+        self.buffer.mark()
+    }
+
+    /// Inserts something at a mark, or at the cursor if the text with the mark is gone. The cursor stays where it is in
+    /// the text; if it is at the mark, it goes behind what is inserted.
+    pub fn at<T>(&mut self, mark: Mark, insert: impl FnOnce(&mut Self) -> T) -> T {
+        let back = self.buffer.open_mark(mark);
+        let inserted = insert(self);
+        self.buffer.close_mark(back);
+        inserted
     }
 
     /// Inserts a file reference at the cursor, separated from the text before it.

@@ -125,6 +125,8 @@ pub(super) async fn live(mut session: Session, roots: Vec<PathBuf>, mut inbox: m
     for Asked { id, by, .. } in queue {
         session.authority.questions.acknowledge(id, by, over()).await;
     }
+    let recorded = session.recorder.finish();
+    session.recorded(recorded).await;
     end(&session, inbox, reason, cancelled).await;
 }
 

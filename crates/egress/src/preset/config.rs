@@ -1,6 +1,7 @@
 //! Where each tool keeps the addresses it downloads from.
 
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use pollux_config::env::Env;
 use toml::{Table, Value};
@@ -93,11 +94,13 @@ pub(super) fn python(env: &Env, home: &Path, machine: &dyn Machine) -> Vec<Found
         }
     }
     if !has_default {
-        for (program, arguments) in [("pip", &["install", "--help"]), ("pip3", &["install", "--help"])] {
-            if let Some(url) = machine.ask(program, arguments).as_deref().and_then(default_url) {
-                python.add(&url, format!("{program} install --help"));
-                break;
-            }
+        let ask = |program| machine.ask(program, &["install", "--help"]).as_deref().and_then(default_url);
+        let (pip, pip3) = thread::scope(|scope| {
+            let pip3 = scope.spawn(|| ask("pip3"));
+            (ask("pip"), pip3.join().unwrap_or_default())
+        });
+        if let Some((program, url)) = pip.map(|url| ("pip", url)).or(pip3.map(|url| ("pip3", url))) {
+            python.add(&url, format!("{program} install --help"));
         }
     }
     python.found

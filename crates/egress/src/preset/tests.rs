@@ -1,4 +1,6 @@
 use std::collections::HashMap;
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use super::*;
 use crate::rules::{Decision, RuleBook};
@@ -184,4 +186,33 @@ fn installed_tools_answer_with_addresses() {
             None => println!("not tested: no {tool}"),
         }
     }
+}
+
+#[test]
+fn all_package_managers_are_asked_at_once() {
+    /// Answers when all four have been asked.
+    #[derive(Default)]
+    struct Together(Mutex<usize>, Condvar);
+
+    impl Machine for Together {
+        fn read(&self, _: &Path) -> Option<String> {
+            None
+        }
+
+        fn list(&self, _: &Path) -> Vec<PathBuf> {
+            Vec::new()
+        }
+
+        fn ask(&self, program: &str, _: &[&str]) -> Option<String> {
+            let mut asked = self.0.lock().unwrap();
+            *asked += 1;
+            self.1.notify_all();
+            let waited = self.1.wait_timeout_while(asked, Duration::from_secs(10), |asked| *asked < 4);
+            let late = waited.unwrap().1;
+            (program == "npm" && !late.timed_out()).then(|| "https://npm.example".to_owned())
+        }
+    }
+
+    let found = package_downloads(&Env::new([], "/w".into()), Path::new("/home/me"), &Together::default());
+    assert_eq!(found.iter().map(|host| host.tool).collect::<Vec<_>>(), ["npm"]);
 }

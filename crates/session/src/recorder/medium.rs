@@ -3,7 +3,6 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use pollux_config::files::{self, Mode};
 
 use super::RecordError;
 use super::syncing::Syncing;
+use super::unsynced::SyncedFile;
 use crate::redo;
 
 /// Something that can be written at a place and cut. A file; tests bring one that runs full.
@@ -30,7 +30,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 /// A session's file.
 #[derive(Debug)]
 pub(crate) struct SessionFile {
-    file: Arc<File>,
+    file: Arc<dyn SyncedFile>,
     path: PathBuf,
     /// `None` if writes need to survive only the end of this process.
     syncing: Option<Syncing>,
@@ -45,14 +45,11 @@ pub(crate) struct SessionFile {
 impl SessionFile {
     /// The open file of the session that is, or will be, at `path`.
     pub(crate) fn boxed(file: File, path: &Path) -> Box<dyn Medium> {
-        Box::new(Self {
-            file: Arc::new(file),
-            path: path.to_owned(),
-            syncing: None,
-            noted_from: None,
-            noting: None,
-            is_stalled: false,
-        })
+        Box::new(Self::on(Arc::new(file), path))
+    }
+
+    pub(super) fn on(file: Arc<dyn SyncedFile>, path: &Path) -> Self {
+        Self { file, path: path.to_owned(), syncing: None, noted_from: None, noting: None, is_stalled: false }
     }
 
     /// Waits until the noted write is on the disk if a change up to `end` would touch it: the redo note cannot
@@ -70,31 +67,27 @@ impl SessionFile {
         self.is_stalled = !is_settled;
         is_settled
     }
-
-    fn wrote(&self) {
-        if let Some(syncing) = &self.syncing {
-            syncing.wrote(&self.file);
-        }
-    }
 }
 
 impl Medium for SessionFile {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.wait_for_noted_write(at + bytes.len() as u64);
-        FileExt::write_all_at(&*self.file, bytes, at)?;
-        self.wrote();
-        Ok(())
+        match &self.syncing {
+            Some(syncing) => syncing.write(&self.file, at, bytes),
+            None => self.file.write_all_at(bytes, at),
+        }
     }
 
     fn set_len(&mut self, length: u64) -> io::Result<()> {
         self.wait_for_noted_write(u64::MAX);
-        self.file.set_len(length)?;
-        self.wrote();
-        Ok(())
+        match &self.syncing {
+            Some(syncing) => syncing.cut(&self.file, length),
+            None => self.file.set_len(length),
+        }
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.file.metadata().map(|metadata| metadata.len())
+        self.file.len()
     }
 
     fn keep_aside(&mut self, at: u64, note: &[u8]) {

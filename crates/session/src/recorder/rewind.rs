@@ -9,7 +9,7 @@ use pollux_domain::time::Timestamp;
 
 use super::document_writer::DocumentWriter;
 use super::medium::{SessionFile, replace_file};
-use super::{Form, RecordError, Recorder, Target, resume};
+use super::{Form, RecordError, Recorder, Target, restore, resume};
 use crate::document::{INDENT, TAIL};
 use crate::load::{LoadError, stamp_of};
 use crate::raw;
@@ -18,6 +18,7 @@ use crate::stream::Stream;
 pub(super) fn rewind(recorder: &mut Recorder, to: &str, now: Timestamp) -> Result<(), RecordError> {
     let mut recording = recorder.recording.locked();
     recording.prepare()?;
+    restore(recording.syncing.as_ref());
     let path = recorder.path.clone().unwrap_or_default();
     let missing = || RecordError::NoSuchMessage { path: path.clone(), id: to.to_owned() };
     let file = match &mut recording.target {

@@ -1,7 +1,7 @@
 //! A disk that runs full or breaks, and the number of bytes a write costs.
 
+pub(super) mod faulty;
 mod kill;
-#[cfg(target_os = "linux")]
 mod stalled;
 
 use std::io;
@@ -104,14 +104,6 @@ impl Medium for Disk {
     }
 
     fn sync_with(&mut self, _: &super::syncing::Syncing) {}
-}
-
-/// A file that was opened as a place only: a sync of it fails.
-#[cfg(target_os = "linux")]
-pub(super) fn unsyncable(path: &Path) -> std::fs::File {
-    use rustix::fs::{Mode, OFlags, open};
-
-    std::fs::File::from(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap())
 }
 
 impl Disk {

@@ -7,7 +7,7 @@ use pollux_domain::approval::{ApprovalAnswer, ApprovalMode};
 
 use super::dialogs::Holder;
 use super::{Action, App, TOAST};
-use crate::composer::{Reaction, Submission};
+use crate::composer::{Composer, Mark, Reaction, Submission};
 use crate::dialog::Verdict;
 use crate::keys::{Command, Context};
 
@@ -134,6 +134,22 @@ impl App {
 
     /// Handles a paste. `exists` returns whether a path names a file.
     pub fn paste(&mut self, text: &str, now: Instant, exists: &dyn Fn(&str) -> bool) -> Vec<Action> {
+        self.paste_into(now, text, |composer| composer.paste(text, now, exists))
+    }
+
+    /// Handles the text of the clipboard, which goes where it was asked for.
+    pub fn paste_at(&mut self, text: &str, place: Mark, now: Instant) -> Vec<Action> {
+        self.paste_into(now, text, |composer| {
+            composer.at(place, |composer| composer.paste(text, now, &|_| false))
+        })
+    }
+
+    fn paste_into(
+        &mut self,
+        now: Instant,
+        text: &str,
+        paste: impl FnOnce(&mut Composer) -> Reaction,
+    ) -> Vec<Action> {
         if let Some(actions) = self.paste_for_command(text, now) {
             return actions;
         }
@@ -146,7 +162,7 @@ impl App {
             return Vec::new();
         }
         self.typed_at(now);
-        let reaction = self.composer.paste(text, now, exists);
+        let reaction = paste(&mut self.composer);
         let nothing = KeyEvent::from(crossterm::event::KeyCode::Null);
         self.react(reaction, nothing, now)
     }
@@ -203,7 +219,7 @@ impl App {
             Reaction::Complete(wanted) => vec![Action::Complete(wanted)],
             Reaction::PullQueue => self.unqueue(),
             Reaction::OpenEditor => vec![Action::OpenEditor],
-            Reaction::PasteClipboard => vec![Action::PasteClipboard],
+            Reaction::PasteClipboard => vec![Action::PasteClipboard(self.composer.mark())],
             Reaction::Shortcuts => {
                 self.view.shortcuts = !self.view.shortcuts;
                 Vec::new()

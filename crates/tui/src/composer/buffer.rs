@@ -4,6 +4,7 @@
 //! person sees as one (a grapheme cluster); a folded paste is one, too.
 
 mod line;
+mod marks;
 mod motion;
 mod undo;
 
@@ -15,6 +16,8 @@ use super::folds::{Folds, is_fold};
 pub(crate) use line::BufferLine;
 #[cfg(test)]
 pub(crate) use line::WORK;
+pub use marks::Mark;
+use marks::Marks;
 pub(crate) use motion::Class;
 use undo::{Change, Undo};
 
@@ -61,6 +64,7 @@ pub(crate) struct Buffer {
     revision: u64,
     pub(crate) folds: Folds,
     undo: Undo,
+    marks: Marks,
     pub(crate) register: Register,
 }
 
@@ -74,6 +78,7 @@ impl Default for Buffer {
             revision: 0,
             folds: Folds::default(),
             undo: Undo::default(),
+            marks: Marks::default(),
             register: Register::default(),
         }
     }
@@ -138,10 +143,31 @@ impl Buffer {
         self.goal = None;
     }
 
+    /// Marks the cursor's place.
+    pub(crate) fn mark(&mut self) -> Mark {
+        self.marks.add(self.cursor)
+    }
+
+    /// Goes to a mark; returns where the cursor was, unless it was there. If the text with the mark is gone it stays.
+    pub(crate) fn open_mark(&mut self, mark: Mark) -> Option<Mark> {
+        let place = self.marks.take(mark).filter(|place| *place != self.cursor)?;
+        let back = self.mark();
+        self.go(place);
+        Some(back)
+    }
+
+    /// Puts the cursor back where [`Self::open_mark`] found it.
+    pub(crate) fn close_mark(&mut self, back: Option<Mark>) {
+        if let Some(place) = back.and_then(|back| self.marks.take(back)) {
+            self.go(place);
+        }
+    }
+
     /// Clears text and undo history; the cut text stays.
     pub(crate) fn reset(&mut self) {
         let register = std::mem::take(&mut self.register);
-        *self = Self { width: self.width, revision: self.revision + 1, register, ..Self::default() };
+        let (revision, marks) = (self.revision + 1, self.marks.cleared());
+        *self = Self { width: self.width, revision, marks, register, ..Self::default() };
     }
 
     /// The text between two positions.
@@ -179,6 +205,7 @@ impl Buffer {
 
     fn put(&mut self, range: Range<Pos>, text: &str) {
         self.revision += 1;
+        self.marks.follow(&range, range.start.after(text));
         let Range { start, end } = range;
         if start.line == end.line && !text.contains('\n') {
             if let Some(line) = self.lines.get_mut(start.line) {

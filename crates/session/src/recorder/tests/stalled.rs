@@ -4,7 +4,15 @@ use std::fs::OpenOptions;
 
 use super::*;
 use crate::recorder::medium::SessionFile;
+use crate::recorder::tests::faulty::FaultyFile;
+use crate::recorder::unsynced::SyncedFile;
 use crate::redo;
+
+/// No sync succeeds until another file is written.
+fn stall(syncing: &Syncing) {
+    let file: Arc<dyn SyncedFile> = FaultyFile::failing(usize::MAX);
+    syncing.write(&file, 0, b"bytes").unwrap();
+}
 
 #[test]
 fn a_note_stays_until_its_write_is_on_the_disk() {
@@ -17,7 +25,7 @@ fn a_note_stays_until_its_write_is_on_the_disk() {
     let mut medium = SessionFile::boxed(file, &path);
     let syncing = Syncing::default();
     medium.sync_with(&syncing);
-    syncing.wrote(&Arc::new(unsyncable(&path)));
+    stall(&syncing);
     assert!(!syncing.wait());
     // Both writes are left to the disk, which does not answer.
     for (old, new) in [(first, second), (second, third)] {
@@ -48,7 +56,7 @@ fn a_sync_that_ends_during_a_noted_write_leaves_its_note() {
     let mut medium = SessionFile::boxed(file, &path);
     let syncing = Syncing::default();
     medium.sync_with(&syncing);
-    syncing.wrote(&Arc::new(unsyncable(&path)));
+    stall(&syncing);
     assert!(!syncing.wait());
     medium.keep_aside(0, &redo::encode(0, b"old", b"new"));
     medium.drop_aside();

@@ -312,3 +312,33 @@ fn what_is_known_twice_is_recalled_once() {
     harness.press("<Up><Up><Up><Up>");
     assert_eq!(harness.marked(), "|older");
 }
+
+#[test]
+fn what_was_asked_for_earlier_is_inserted_where_the_cursor_was() {
+    for (before, typed, after) in [
+        ("see |", "and explain", "see @/tmp/a.png and explain|"),
+        ("see| this", "<End>, now", "see @/tmp/a.png  this, now|"),
+        ("see |", "", "see @/tmp/a.png |"),
+        ("see |", "<C-a>Please ", "Please |see @/tmp/a.png "),
+        ("one\n|two", "<Up><Home>zero<S-Enter>", "zero\n|one\n@/tmp/a.png two"),
+        ("one|", "<BS><BS><BS>gone", "@/tmp/a.png gone|"),
+        ("old |", "<C-u>new", "@/tmp/a.png new|"),
+        ("one |two", "<C-k>three<C-_>", "one @/tmp/a.png |"),
+    ] {
+        let mut harness = ComposerHarness::with(before);
+        let mark = harness.composer.mark();
+        harness.press(typed);
+        harness.composer.at(mark, |composer| composer.refer_to("/tmp/a.png"));
+        assert_eq!(harness.marked(), after, "{before} {typed}");
+    }
+}
+
+#[test]
+fn what_was_asked_for_in_a_prompt_that_was_sent_goes_to_the_cursor() {
+    let mut harness = ComposerHarness::with("see |");
+    let first = harness.composer.mark();
+    harness.press("<Enter>next one");
+    harness.composer.mark();
+    harness.composer.at(first, |composer| composer.refer_to("/tmp/a.png"));
+    assert_eq!(harness.marked(), "next one @/tmp/a.png |");
+}
