@@ -192,6 +192,8 @@ struct Findings {
     /// The pieces of assignments and loops, which bash prints if it traces commands, and whether it does.
     traced: Vec<Piece>,
     traces: bool,
+    /// The pieces of values that programs inherit if the variable is exported already.
+    inherited: Vec<Piece>,
     /// Whether there are arrays, and declarations with values that are only known at run time.
     arrays: bool,
     declares_unknown: bool,
@@ -251,6 +253,9 @@ impl Findings {
         let mut shown = std::mem::take(&mut self.shown);
         if self.traces {
             shown.append(&mut self.traced);
+        }
+        if self.parts.iter().any(programs::starts_program) {
+            shown.append(&mut self.inherited);
         }
         let exposes = shown
             .iter()

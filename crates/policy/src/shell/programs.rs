@@ -351,6 +351,13 @@ pub(super) fn is_listed(name: &str) -> bool {
     program(name).is_some_and(|program| !program.traits.loose && !program.traits.runs)
 }
 
+/// Whether a command may start a program that inherits variables.
+pub(super) fn starts_program(part: &super::Part) -> bool {
+    let Some(name) = part.words.first() else { return false };
+    !part.behind.is_empty()
+        || !name.as_deref().and_then(program).is_some_and(|program| program.traits.builtin)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
