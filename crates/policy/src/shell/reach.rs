@@ -3,8 +3,10 @@
 //! A rule that allows `git` or `cp` is about the workspace; it does not cover paths outside it or files that
 //! influence later runs.
 
-use super::programs::{self, Kind, Program};
-use super::{Part, git, lists, names};
+mod given;
+
+use self::given::Given;
+use super::{Part, git, lists, names, programs};
 
 /// A file that a command touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,30 +54,13 @@ fn named(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
             single: part.data.iter().any(|datum| datum.at == at && datum.single),
         })
         .collect();
-    match name {
-        "git" => git_touches(part, &words),
-        _ if is_loose_with(name, &[Kind::File, Kind::Out]) => operands(&words, true),
-        _ if is_loose_with(name, &[Kind::Out]) || matches!(name, "tee" | "unzip") => operands(&words, false),
-        "sed" | "perl"
-            if words
-                .iter()
-                .any(|w| w.text.is_some_and(|t| t.starts_with("-i") || t.starts_with("--in-p"))) =>
-        {
-            operands(words.get(1..).unwrap_or_default(), false)
-        }
-        "uniq" | "xxd" => operands(&words, true),
-        "tar" | "gtar" | "bsdtar" => {
-            let (mut touches, unsure) = operands(&words, false);
-            touches.iter_mut().for_each(|touch| touch.writes = false);
-            let (outputs, _) =
-                programs::program("tar").map(|tar| valued("tar", tar, &words)).unwrap_or_default();
-            touches.extend(outputs);
-            (touches, unsure)
-        }
-        _ => match programs::program(name) {
-            Some(program) => valued(name, program, &words),
-            None => (Vec::new(), unknown(&words)),
-        },
+    match (name, programs::program(name)) {
+        ("git", _) => git_touches(part, &words),
+        ("sed" | "gsed", _) => given::sed(&words),
+        ("perl", _) => (given::all(&words), unknown(&words)),
+        ("tar" | "gtar" | "bsdtar", Some(program)) => given::tar(program, &words),
+        (_, Some(program)) => Given::read(name, program, &words).touches(name, program),
+        (_, None) => (Vec::new(), unknown(&words)),
     }
 }
 
@@ -91,78 +76,6 @@ const AT_RUN_TIME: &str = "some of its arguments are only known at run time";
 
 fn unknown(words: &[Word<'_>]) -> Option<&'static str> {
     words.iter().any(|word| word.text.is_none() && !word.tame).then_some(AT_RUN_TIME)
-}
-
-fn operands<'p>(words: &[Word<'p>], copies: bool) -> (Vec<Touch<'p>>, Option<&'static str>) {
-    let texts: Vec<&str> = words.iter().filter_map(|word| word.text).collect();
-    let files: Vec<&str> = texts
-        .iter()
-        .filter_map(|text| match text.strip_prefix('-') {
-            Some("") | None => Some(*text),
-            Some(option) => option.split_once('=').map(|(_, value)| value),
-        })
-        .collect();
-    let targeted = texts.iter().any(|text| text.starts_with("-t") || text.starts_with("--target"));
-    let last = files.len().saturating_sub(1);
-    let touches = files
-        .iter()
-        .enumerate()
-        .map(|(at, path)| Touch {
-            path: path.strip_prefix("of=").or(path.strip_prefix("if=")).unwrap_or(path),
-            writes: !copies || at == last || targeted,
-        })
-        .collect();
-    // A word known only at run time may be any file.
-    (touches, words.iter().any(|word| word.text.is_none()).then_some(AT_RUN_TIME))
-}
-
-/// Whether a program is one that writes, with operands of these kinds.
-fn is_loose_with(name: &str, kinds: &[Kind]) -> bool {
-    programs::program(name).is_some_and(|program| {
-        program.traits.loose && program.operands.iter().map(|(kind, _)| kind).eq(kinds)
-    })
-}
-
-fn valued<'p>(name: &str, program: &Program, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Option<&'static str>) {
-    let options: Vec<(String, bool)> = program.file_options().collect();
-    let mut touches = Vec::new();
-    let mut before_end: &[Word<'p>] = words;
-    // The words after `--` belong to the program that runs.
-    if matches!(name, "cargo" | "npm" | "pnpm" | "yarn")
-        && let Some(end) = words.iter().position(|word| word.text == Some("--"))
-    {
-        before_end = words.get(..end).unwrap_or_default();
-    }
-    let mut rest = before_end.iter();
-    let mut creates = false;
-    while let Some(word) = rest.next() {
-        let Some(text) = word.text else { continue };
-        let given = text.split('=').next().unwrap_or_default();
-        let hit = options.iter().find(|(option, _)| {
-            if option.starts_with("--") {
-                given == option.as_str() || given.len() > 4 && option.starts_with(given)
-            } else {
-                text.starts_with(option.as_str()) && !text.starts_with("--") || given == option.as_str()
-            }
-        });
-        match hit {
-            Some((option, writes)) => {
-                let attached = text.split_once('=').map(|(_, value)| value).or_else(|| {
-                    text.strip_prefix(option.as_str())
-                        .filter(|value| !option.starts_with("--") && !value.is_empty())
-                });
-                let path = attached.or_else(|| rest.next().and_then(|word| word.text));
-                touches.extend(path.map(|path| Touch { path, writes: *writes }));
-            }
-            None if name == "cargo" && matches!(text, "new" | "init" | "vendor") => creates = true,
-            None if name == "cargo" && text.starts_with('+') && text.contains(['/', '\\']) => {
-                touches.push(Touch { path: "/", writes: false });
-            }
-            None if creates && !text.starts_with('-') => touches.push(Touch { path: text, writes: true }),
-            None => {}
-        }
-    }
-    (touches, unknown(before_end))
 }
 
 fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Option<&'static str>) {
@@ -207,8 +120,11 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
         if lists::list("git/text-option").iter().chain(&["--format", "--pretty"]).any(is_text) {
             continue;
         }
+        if given::is_one_of(lists::list(&format!("outside/git-{subcommand}")), text) {
+            unsure = Some(given::LEAVES);
+        }
         let given = text.split('=').next().unwrap_or_default();
-        if given.len() > 4
+        if given.len() > 2
             && "--output".starts_with(given)
             && matches!(subcommand, "log" | "diff" | "show" | "whatchanged" | "stash")
         {
