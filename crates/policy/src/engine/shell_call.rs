@@ -86,7 +86,7 @@ impl Engine {
         if decided.iter().any(|one| one.vouched) {
             decided.iter_mut().for_each(PartDecision::tolerate);
         }
-        let changes = TreeChanges::new(&understood, call.command.unwrap_or_default());
+        let changes = TreeChanges::new(self, &places, &understood, call.command.unwrap_or_default());
         if call.request.mode != ApprovalMode::Yolo {
             for (at, (part, decision)) in subjects.iter().zip(&mut decided).enumerate() {
                 if let Some(why) = self.uses_changed_files(&changes, at, part, decision.harmless, &places) {
@@ -238,6 +238,10 @@ impl Engine {
                 return Some(why);
             }
         }
+        let is_git = super::repository::runs_git(part);
+        if let Some(why) = self.secret_source(part, &touches, places).filter(|_| !is_git) {
+            return Some(why);
+        }
         self.leaves_by_pattern(part, places).or_else(|| unsure.map(str::to_owned))
     }
 
@@ -342,10 +346,11 @@ impl Engine {
     }
 }
 
-/// Files of redirections may become links when git changes the working tree.
+/// Files of redirections may become links when a command brings files.
 fn weigh_changed_targets(understood: &CommandAnalysis, verdict: &mut Verdict) {
     if understood.redirections.iter().any(|found| !leaves_no_file(found)) {
-        let reason = "it redirects to or from a file that git may replace in the same line".to_owned();
+        let reason =
+            "it redirects to or from a file that another command may replace in the same line".to_owned();
         tighten(verdict, Decision::Ask, None, reason);
     }
 }

@@ -142,7 +142,7 @@ fn subcommand_runs(call: &Invocation<'_>, subcommand: &str, arguments: &[Word], 
         found.doubt(format!("`git {subcommand}` may be an alias"));
     }
     if matches!(subcommand, "merge" | "rebase" | "pull" | "cherry-pick" | "revert" | "stash" | "am") {
-        strategy(&texts, found);
+        strategy(subcommand, &texts, found);
     }
     if has(&["--ext-diff", "--textconv", "--filters"]) {
         found.doubt("git runs a program from its settings");
@@ -252,13 +252,20 @@ fn is_given(options: &[&str], texts: &[&str]) -> bool {
 }
 
 /// A merge strategy that is not built into git is a program.
-fn strategy(texts: &[&str], found: &mut Findings) {
+fn strategy(subcommand: &str, texts: &[&str], found: &mut Findings) {
     for (at, text) in texts.iter().enumerate() {
         let (name, attached) =
             text.split_once('=').map_or((*text, None), |(name, value)| (name, Some(value)));
         let is_long = name.len() > 4 && "--strategy".starts_with(name);
-        let cluster =
-            text.strip_prefix('-').filter(|letters| !letters.starts_with('-') && !letters.starts_with('m'));
+        // Elsewhere it signs the commit; what follows these letters is their value.
+        let is_short = matches!(subcommand, "merge" | "rebase" | "pull");
+        let cluster = text.strip_prefix('-').filter(|letters| is_short && !letters.starts_with('-'));
+        let cluster = cluster.filter(|letters| {
+            letters
+                .split('s')
+                .next()
+                .is_some_and(|flags| !flags.contains(['X', 'm', 'S', 'C', 'F', 'x', 'j']))
+        });
         let short = cluster.and_then(|letters| letters.split_once('s')).map(|(_, value)| value);
         let value = match (is_long, short) {
             (true, _) => attached.or(texts.get(at + 1).copied()),

@@ -16,6 +16,65 @@ pub struct Touch<'p> {
     pub writes: bool,
 }
 
+/// What a command that does more than read brings into a folder, apart from ordinary files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Brought {
+    Nothing,
+    /// Anything, but only in folders of its own.
+    Below,
+    /// What there is in its sources.
+    Copies,
+    /// Links, or copies under other names, where its operands say.
+    Links,
+    Anything,
+}
+
+/// What a command brings, judging by the tables.
+pub(crate) fn brought_by(part: &Part) -> Brought {
+    let Some(Some(program)) = part.words.first() else { return Brought::Anything };
+    let name = names::base(program);
+    let arguments: Vec<&str> = part.words.iter().skip(1).flatten().map(String::as_str).collect();
+    let options = lists::list(&format!("brings/option/{name}"));
+    let other = arguments.iter().any(|text| given::is_one_of(options, text));
+    let first = arguments.iter().find(|text| !text.starts_with('-')).copied().unwrap_or_default();
+    let knows =
+        |section: &str| lists::holds(section, name) || lists::holds(section, &format!("{name}/{first}"));
+    // Creating an archive changes nothing else.
+    let packs = matches!(name, "tar" | "gtar" | "bsdtar") && given::packs(&arguments);
+    if knows("brings/copies") {
+        if other { Brought::Links } else { Brought::Copies }
+    } else if other {
+        Brought::Anything
+    } else if knows("brings/nothing") && !(name == "cargo" && first == "vendor") || packs {
+        Brought::Nothing
+    } else if knows("brings/below") {
+        Brought::Below
+    } else {
+        Brought::Anything
+    }
+}
+
+/// Whether all operands of a program are sources, also where it changes them.
+pub(crate) fn moves_files(name: &str) -> bool {
+    lists::holds("copies/all", name)
+}
+
+/// Whether an option names the folder that a command writes to.
+pub(crate) fn names_target(part: &Part) -> bool {
+    let options = ["-t", "--target-directory"];
+    part.words.iter().skip(1).flatten().any(|text| given::is_one_of(&options, text))
+}
+
+/// Whether a program acts on the entries of a folder instead of what links point to.
+pub(crate) fn acts_on_entries(name: &str) -> bool {
+    lists::holds("acts/entries", name)
+}
+
+/// Whether a program changes who may write a file.
+pub(crate) fn changes_rights(name: &str) -> bool {
+    lists::holds("acts/rights", name)
+}
+
 /// Whether the next word of a git command is free text.
 fn announces_text(subcommand: &str, option: &str) -> bool {
     let short = option.starts_with('-') && !option.starts_with("--");
@@ -138,6 +197,19 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
         {
             unsure = Some("a file name that the pattern matches may be taken as an option");
         }
+        let long = text.starts_with("--") && !text.contains('=');
+        if lists::holds("git/file-option", text)
+            || long && given::is_one_of(lists::list("git/file-option"), text)
+        {
+            match rest.next_if(|value| value.text.is_none_or(|text| !text.starts_with('-'))) {
+                Some(Word { text: Some(path), .. }) => {
+                    touches.push(Touch { path, writes: !matches!(text, "-F" | "--file") });
+                }
+                Some(_) => unsure = Some(AT_RUN_TIME),
+                None => {}
+            }
+            continue;
+        }
         let value = match text.strip_prefix('-') {
             None | Some("") => text,
             Some(option) => match option.split_once('=') {
@@ -158,14 +230,6 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
         let is_root = value.trim_matches(['.', '/', '*']).is_empty();
         if leads_out || is_output || !is_root {
             touches.push(Touch { path: value.strip_prefix("file://").unwrap_or(value), writes: is_output });
-        }
-        if lists::holds("git/file-option", text)
-            && let Some(value) = rest.next()
-        {
-            match value.text {
-                Some(path) => touches.push(Touch { path, writes: text != "-F" && text != "--file" }),
-                None => unsure = Some(AT_RUN_TIME),
-            }
         }
     }
     (touches, unsure)

@@ -327,6 +327,21 @@ pub(super) fn sed<'p>(words: &[Word<'p>]) -> (Vec<Touch<'p>>, Option<&'static st
     (touches, unknown(words))
 }
 
+fn is_short(text: &str) -> bool {
+    text.starts_with('-') && !text.starts_with("--")
+}
+
+/// Whether `tar` writes an archive.
+pub(super) fn packs(words: &[&str]) -> bool {
+    let long = ["--create", "--append", "--update", "--concatenate", "--catenate", "--delete"];
+    let modes = ['c', 'r', 'u', 'A'];
+    words.first().is_some_and(|first| !first.starts_with('-') && first.contains(modes))
+        || words.iter().any(|text| {
+            is_short(text) && text.split(['f', 'C', 'x', 't']).next().unwrap_or_default().contains(modes)
+                || text.len() > 3 && long.iter().any(|option| option.starts_with(*text))
+        })
+}
+
 /// `tar`, whose first word may be options without a dash.
 pub(super) fn tar<'p>(program: &Program, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Option<&'static str>) {
     let first = words.first().and_then(|word| word.text).unwrap_or_default();
@@ -340,28 +355,15 @@ pub(super) fn tar<'p>(program: &Program, words: &[Word<'p>]) -> (Vec<Touch<'p>>,
         given.unsure = Some(RUNS);
     }
     let texts: Vec<&str> = words.iter().filter_map(|word| word.text).collect();
-    let is_short = |text: &str| text.starts_with('-') && !text.starts_with("--");
-    let long = ["--create", "--append", "--update", "--concatenate", "--catenate", "--delete"];
-    let creates = old && first.contains(['c', 'r', 'u', 'A'])
-        || texts.iter().any(|text| {
-            is_short(text) && text.split('f').next().unwrap_or_default().contains(['c', 'r', 'u', 'A'])
-                || text.len() > 3 && long.iter().any(|option| option.starts_with(*text))
-        });
-    let archive = texts.windows(2).find_map(|pair| match pair {
-        [option, value] if is_short(option) && option.ends_with('f') || option.starts_with("--f") => {
-            Some(*value)
-        }
-        _ => None,
-    });
-    let archive = archive.or_else(|| given.operands.first().copied().filter(|_| old && first.contains('f')));
+    let creates = packs(&texts);
     let operands = std::mem::take(&mut given.operands);
-    given.named.extend(operands.iter().map(|path| Touch { path, writes: false }));
-    for touch in &mut given.named {
-        // Another machine, reached by a program.
-        if touch.path.split('/').next().is_some_and(|first| first.contains(':')) {
-            given.unsure = Some(RUNS);
-        }
-        touch.writes |= creates && archive == Some(touch.path);
+    let archive = operands.first().copied().filter(|_| old && first.contains('f'));
+    // Other files of options are marked as written already.
+    given.named.iter_mut().for_each(|touch| touch.writes |= creates);
+    given.named.extend(operands.iter().map(|path| Touch { path, writes: creates && archive == Some(*path) }));
+    // An archive on another machine is reached by a program.
+    if given.named.iter().any(|touch| touch.path.split('/').next().is_some_and(|first| first.contains(':'))) {
+        given.unsure = Some(RUNS);
     }
     (given.named, given.unsure.or_else(|| unknown(words)))
 }
