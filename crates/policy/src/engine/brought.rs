@@ -29,7 +29,7 @@ impl Brings {
 impl Engine {
     /// What a command brings, if anything.
     pub(super) fn brings(&self, part: &Part, places: &WorkingDirs) -> Option<Brings> {
-        let Some(first) = part.words.first() else { return None };
+        let first = part.words.first()?;
         let name = first.as_deref().map(program_base).unwrap_or_default();
         let brings = |into| Some(Brings { program: name.to_owned(), into });
         if runs_git(part) {
@@ -106,7 +106,7 @@ impl Engine {
         let mut look = BoundedDisk::new(disk);
         places.all.iter().find_map(|dir| {
             from.iter().find_map(|touch| {
-                let mut why = |path: &str| {
+                let why = |path: &str| {
                     let is_private =
                         path.trim_end_matches('/').rsplit('/').next().is_some_and(is_private_folder);
                     let secret = || self.closed(places, dir, path, &shell::How::Contents);
