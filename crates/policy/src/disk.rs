@@ -27,6 +27,9 @@ pub trait Disk: Send + Sync {
 
     /// The first bytes of a small file, as text.
     fn text(&self, file: &Path) -> Option<String>;
+
+    /// Whether a file or folder may be written to, judging by its mode.
+    fn is_writable(&self, path: &Path) -> bool;
 }
 
 /// An entry of a folder.
@@ -66,6 +69,10 @@ impl Disk for LocalDisk {
         let mut bytes = Vec::new();
         fs::File::open(file).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn is_writable(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|facts| !facts.permissions().readonly())
     }
 }
 

@@ -3,6 +3,7 @@
 //! Start at [`Engine::decide`]; [`crate::load`] builds the engine. Shell commands are handled in `shell_call`,
 //! protected files in `protection`, external checkers in `checks`.
 
+mod brought;
 mod call;
 mod checks;
 mod index;

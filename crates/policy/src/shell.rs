@@ -33,6 +33,7 @@ pub use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 pub use danger::is_dangerous;
 pub(crate) use git::{changes_tree, git_directory, subcommand_place as git_subcommand};
 pub use names::program_names;
+pub(crate) use reach::{Brought, acts_on_entries, brought_by, changes_rights, moves_files, names_target};
 pub use reach::{Touch, touches};
 pub use reads::{How, Read, Reads, Tree, is_known_safe, is_known_safe_within, reads};
 pub use value::Datum;
@@ -192,6 +193,8 @@ struct Findings {
     /// The pieces of assignments and loops, which bash prints if it traces commands, and whether it does.
     traced: Vec<Piece>,
     traces: bool,
+    /// The pieces of values that programs inherit if the variable is exported already.
+    inherited: Vec<Piece>,
     /// Whether there are arrays, and declarations with values that are only known at run time.
     arrays: bool,
     declares_unknown: bool,
@@ -251,6 +254,9 @@ impl Findings {
         let mut shown = std::mem::take(&mut self.shown);
         if self.traces {
             shown.append(&mut self.traced);
+        }
+        if self.parts.iter().any(programs::starts_program) {
+            shown.append(&mut self.inherited);
         }
         let exposes = shown
             .iter()

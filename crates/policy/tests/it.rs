@@ -16,3 +16,5 @@ mod grammar;
 mod lines;
 #[path = "it/reads.rs"]
 mod reads;
+#[path = "it/ruled.rs"]
+mod ruled;

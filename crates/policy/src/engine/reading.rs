@@ -21,6 +21,14 @@ const IGNORE_FILES: &[&str] = &[".gitignore", ".ignore", ".rgignore", ".fdignore
 /// Characters that make a word a pattern.
 const SPECIAL: [char; 5] = ['*', '?', '[', ANY_NAME, ANY_FOLDERS];
 
+/// The file that `nohup` writes.
+pub(super) const NOHUP_FILE: &str = "nohup.out";
+
+/// Whether a command runs behind `nohup`, which writes its output to a file.
+pub(super) fn is_behind_nohup(part: &Part) -> bool {
+    part.behind.iter().any(|name| name == "nohup")
+}
+
 /// Whether a command only reads files that need no approval.
 pub(super) enum ReadVerdict {
     /// It may do more than read, or its files are unknown.
@@ -37,9 +45,6 @@ impl Engine {
         if part.behind.iter().any(|name| name == "git") {
             return ReadVerdict::Unknown;
         }
-        if let Some(why) = self.appends_through_link(part, places) {
-            return ReadVerdict::Closed(why);
-        }
         let Some(disk) = self.options.disk.as_deref() else { return self.reading_unseen(part, places) };
         let mut look = BoundedDisk::new(disk);
         let mut understood = false;
@@ -55,15 +60,28 @@ impl Engine {
         if understood { ReadVerdict::Open } else { ReadVerdict::Unknown }
     }
 
-    /// On a terminal, `nohup` appends the output to `nohup.out`.
-    pub(super) fn appends_through_link(&self, part: &Part, places: &WorkingDirs) -> Option<String> {
+    /// Why `nohup` may write outside the workspace, if it may. On a terminal it appends the output to `nohup.out`, and where
+    /// it cannot, to the file of that name in the home directory.
+    pub(super) fn writes_nohup_file(&self, part: &Part, places: &WorkingDirs) -> Option<String> {
+        if !is_behind_nohup(part) {
+            return None;
+        }
+        if !places.holds(self, NOHUP_FILE) {
+            return Some(format!("it writes to `{NOHUP_FILE}`: {}", places.why_not_held(NOHUP_FILE)));
+        }
         let disk = self.options.disk.as_deref()?;
-        let is_link = |from: &PathBuf| {
+        places.all.iter().find_map(|from| {
             let folder = place(from, "", self.options.resolve.as_ref());
-            disk.kind(&folder.join("nohup.out")) == Some(EntryKind::Link)
-        };
-        let appends = part.behind.iter().any(|name| name == "nohup") && places.all.iter().any(is_link);
-        appends.then(|| "`nohup` may write to the file that the link `nohup.out` points to".to_owned())
+            let file = folder.join(NOHUP_FILE);
+            match disk.kind(&file) {
+                Some(EntryKind::Link) => {
+                    Some(format!("`nohup` may write to the file that the link `{NOHUP_FILE}` points to"))
+                }
+                Some(EntryKind::File) if disk.is_writable(&file) => None,
+                None if disk.is_writable(&folder) => None,
+                _ => Some(format!("`nohup` may write to `{NOHUP_FILE}` in the home directory")),
+            }
+        })
     }
 
     /// Without the disk, only commands that name all their files can be judged.
@@ -157,7 +175,8 @@ impl Engine {
                 continue;
             }
             if !places.holds(self, fixed_start(&pattern.text)) {
-                return Err(Some(format!("`{}` is outside the workspace", shown(&pattern.text))));
+                let text = shown(&pattern.text);
+                return Err(Some(places.why_not_held(&text)));
             }
             let matches = look.expand(from, &pattern.text).map_err(|why| Some(untold(why, &pattern.text)))?;
             for one in &matches {
@@ -184,7 +203,7 @@ impl Engine {
         for pattern in patterns {
             let text = shown(&pattern.text);
             if !places.holds(self, fixed_start(&pattern.text)) {
-                return Some(format!("`{text}` leads outside the workspace"));
+                return Some(places.why_not_held(&text));
             }
             for from in &places.all {
                 match look.expand(from, &pattern.text) {
@@ -280,7 +299,7 @@ impl Engine {
     /// Why a path needs approval, because of its name or its target.
     pub(super) fn closed(&self, places: &WorkingDirs, from: &Path, path: &str, how: &How) -> Option<String> {
         if !places.holds(self, path) {
-            return Some(format!("`{path}` is outside the workspace"));
+            return Some(places.why_not_held(path));
         }
         if matches!(how, How::Facts | How::Remotes) {
             return None;
@@ -320,6 +339,7 @@ impl Engine {
         for redirection in &understood.redirections {
             match redirection.target.as_deref() {
                 Some(target) if places.holds(self, target) => {}
+                Some(target) if places.is_undetermined(target) => answer = unknown(target),
                 Some(target) => return outside(target),
                 None => answer = unknown("a redirection"),
             }
@@ -329,8 +349,14 @@ impl Engine {
             let (touches, unsure) = shell::touches(part);
             let read = reads.iter().flat_map(|reads| &reads.all).map(|read| read.path.as_str());
             let touched = read.chain(touches.iter().map(|touch| touch.path));
-            if let Some(path) = touched.into_iter().find(|path| !places.holds(self, fixed_start_of(path))) {
-                return outside(path);
+            let mut beyond = touched.filter(|path| !places.holds(self, fixed_start_of(path)));
+            match beyond.next() {
+                Some(path) if places.is_undetermined(path) => {
+                    answer = unknown(path);
+                    continue;
+                }
+                Some(path) => return outside(path),
+                None => {}
             }
             match self.reading(part, &places) {
                 ReadVerdict::Open => {}

@@ -49,23 +49,24 @@ impl Engine {
         if !understood.parts.iter().any(runs_git) {
             return None;
         }
+        // What a packed file becomes counts as well.
         let named = |path: &Path| {
-            path.file_name()
-                .is_some_and(|name| REPOSITORY_FILES.iter().any(|file| name.eq_ignore_ascii_case(file)))
+            let packed = path.extension().is_some_and(|end| PACKED.iter().any(|known| end == *known));
+            let name = if packed { path.file_stem() } else { path.file_name() };
+            name.is_some_and(|name| REPOSITORY_FILES.iter().any(|file| name.eq_ignore_ascii_case(file)))
         };
         let makes = |target: &&str| {
             let real = |from: &PathBuf| place(from, target, self.options.resolve.as_ref());
             named(Path::new(target)) || places.all.iter().any(|from| named(&real(from)))
         };
         let redirected = understood.redirections.iter().filter(|found| found.writes);
-        let touched: Vec<&str> = understood
-            .parts
-            .iter()
-            .filter(|part| !runs_git(part))
-            .flat_map(|part| touches(part).0)
-            .filter(|touch| touch.writes)
-            .map(|touch| touch.path)
-            .collect();
+        // Of git's own words, `HEAD` is a commit.
+        let written = |part| {
+            let is_git = runs_git(part);
+            let touches = touches(part).0.into_iter().filter(|touch| touch.writes).map(|touch| touch.path);
+            touches.filter(move |path| !is_git || *path != "HEAD")
+        };
+        let touched: Vec<&str> = understood.parts.iter().flat_map(written).collect();
         let target = redirected.filter_map(|found| found.target.as_deref()).chain(touched).find(makes)?;
         Some(format!(
             "it writes to `{target}`, and the folder may thereby become a repository that `git` uses"
@@ -78,6 +79,8 @@ pub(super) fn runs_git(part: &Part) -> bool {
     matches!(part.words.first(), Some(Some(program)) if program_base(program) == "git")
 }
 
+/// Endings that programs take away when they unpack a file.
+const PACKED: [&str; 6] = ["gz", "xz", "bz2", "zst", "lzma", "Z"];
 /// Files that make a folder a repository, or name one.
 const REPOSITORY_FILES: [&str; 5] = ["HEAD", "config", "commondir", "gitdir", ".git"];
 

@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use pollux_domain::approval::ApprovalMode;
 use serde_json::Value;
 
-use super::reading::ReadVerdict;
+use super::reading::{NOHUP_FILE, ReadVerdict, is_behind_nohup};
 use super::tree_changes::TreeChanges;
 use super::working_dirs::{HARMLESS_TARGETS, WorkingDirs};
 use super::{Engine, PolicyCall, prefix, tighten};
@@ -86,7 +86,7 @@ impl Engine {
         if decided.iter().any(|one| one.vouched) {
             decided.iter_mut().for_each(PartDecision::tolerate);
         }
-        let changes = TreeChanges::new(&understood, call.command.unwrap_or_default());
+        let changes = TreeChanges::new(self, &places, &understood, call.command.unwrap_or_default());
         if call.request.mode != ApprovalMode::Yolo {
             for (at, (part, decision)) in subjects.iter().zip(&mut decided).enumerate() {
                 if let Some(why) = self.uses_changed_files(&changes, at, part, decision.harmless, &places) {
@@ -143,7 +143,11 @@ impl Engine {
         let mut harmless = false;
         if hit.decision != Decision::Allow && hit.possible.is_none() && (by_nobody || unlisted) {
             let asked = by_nobody && verdict.decision == Decision::Ask;
-            match self.reading(part, places) {
+            let nohup = self.writes_nohup_file(part, places).or_else(|| {
+                let may_write = call.request.mode == ApprovalMode::AutoEdit || !is_behind_nohup(part);
+                (!may_write).then(|| format!("`nohup` writes to `{NOHUP_FILE}`"))
+            });
+            match nohup.map_or_else(|| self.reading(part, places), ReadVerdict::Closed) {
                 ReadVerdict::Unknown => {}
                 ReadVerdict::Closed(why) if asked => verdict.reason = format!("`{}`: {why}", part.text),
                 ReadVerdict::Closed(_) => {}
@@ -185,6 +189,19 @@ impl Engine {
         exported: &[(String, Option<String>)],
         call: &PolicyCall<'_>,
     ) -> Option<String> {
+        if let Some(why) = self.writes_nohup_file(part, places) {
+            return Some(why);
+        }
+        // A rule on the tool as a whole covers all commands.
+        let always = rule.is_some_and(|rule| rule.condition.is_always());
+        let mut given = part.assignments.iter().chain(exported);
+        if !always
+            && !part.words.is_empty()
+            && let Some((name, _)) = given.find(|(name, value)| !shell::is_harmless(name, value.as_deref()))
+            && !shell::is_known_safe_within(part, &|_| true)
+        {
+            return Some(format!("it sets `{name}`, which may change the command's behaviour"));
+        }
         let spelt = rule.map_or(Specificity::Loosely, |rule| spells_out(rule, part));
         if spelt == Specificity::Whole {
             return None;
@@ -193,19 +210,8 @@ impl Engine {
         if let (Some(why), Specificity::Loosely) = (&destroys, spelt) {
             return Some(why.clone());
         }
-        // A rule on the tool as a whole covers all commands.
-        if rule.is_some_and(|rule| rule.condition.is_always()) {
+        if always {
             return None;
-        }
-        if let Some(why) = self.appends_through_link(part, places) {
-            return Some(why);
-        }
-        let mut given = part.assignments.iter().chain(exported);
-        if !part.words.is_empty()
-            && let Some((name, _)) = given.find(|(name, value)| !shell::is_harmless(name, value.as_deref()))
-            && !shell::is_known_safe_within(part, &|_| true)
-        {
-            return Some(format!("it sets `{name}`, which may change the command's behaviour"));
         }
         // Users may allow reading anywhere.
         if shell::is_known_safe_within(part, &|_| true)
@@ -216,7 +222,10 @@ impl Engine {
         let (touches, unsure) = shell::touches(part);
         for touch in &touches {
             if !places.holds(self, touch.path) || destroys.is_some() && self.is_root(places, touch.path) {
-                return Some(format!("it reaches `{}`, beyond the scope of the rule", touch.path));
+                return Some(match places.is_undetermined(touch.path) {
+                    true => places.why_not_held(touch.path),
+                    false => format!("it reaches `{}`, beyond the scope of the rule", touch.path),
+                });
             }
             if touch.writes
                 && let Some(source) = places.all.iter().find_map(|dir| self.protected(call, dir, touch.path))
@@ -228,6 +237,10 @@ impl Engine {
             {
                 return Some(why);
             }
+        }
+        let is_git = super::repository::runs_git(part);
+        if let Some(why) = self.secret_source(part, &touches, places).filter(|_| !is_git) {
+            return Some(why);
         }
         self.leaves_by_pattern(part, places).or_else(|| unsure.map(str::to_owned))
     }
@@ -333,10 +346,11 @@ impl Engine {
     }
 }
 
-/// Files of redirections may become links when git changes the working tree.
+/// Files of redirections may become links when a command brings files.
 fn weigh_changed_targets(understood: &CommandAnalysis, verdict: &mut Verdict) {
     if understood.redirections.iter().any(|found| !leaves_no_file(found)) {
-        let reason = "it redirects to or from a file that git may replace in the same line".to_owned();
+        let reason =
+            "it redirects to or from a file that another command may replace in the same line".to_owned();
         tighten(verdict, Decision::Ask, None, reason);
     }
 }

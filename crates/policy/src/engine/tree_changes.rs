@@ -1,49 +1,69 @@
-//! Lines in which git changes the files that other commands of the line use.
+//! Lines in which one command brings files that others of the line use.
 //!
-//! A branch, a patch or a stash may bring links that lead outside and folders that git takes for repositories. What such
-//! a line reads is therefore unknown when it is decided, whatever the disk holds then.
+//! A branch, an archive, a package or a copy may bring links that lead outside, folders that git takes for repositories,
+//! and names that are options. What such a line reads is therefore unknown when it is decided, whatever the disk holds
+//! then.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Engine;
+use super::brought::Brings;
+use super::reading::{NOHUP_FILE, is_behind_nohup};
 use super::repository::runs_git;
 use super::working_dirs::{WorkingDirs, has_lone_ampersand};
 use crate::checker::place;
 use crate::disk::EntryKind;
 use crate::shell::{self, CommandAnalysis, How, Part, Read, Repeats, git_directory};
 
-/// The commands of a line that may run after git changed the working tree.
+/// The commands of a line that may run after others brought files.
 pub(super) struct TreeChanges {
-    /// The first command that changes it.
-    first: Option<usize>,
+    /// What each command brings.
+    brings: Vec<Option<Brings>>,
     /// Whether commands run side by side or more than once, so that their order says nothing.
     unordered: bool,
     repeats: bool,
+    /// Whether a command may make `nohup` write to another file.
+    moves_nohup: bool,
 }
 
 impl TreeChanges {
-    pub(super) fn new(understood: &CommandAnalysis, line: &str) -> Self {
-        let repeats = understood.parts.iter().any(|part| part.repeats != Repeats::Never || is_deferred(part));
+    pub(super) fn new(
+        engine: &Engine,
+        places: &WorkingDirs,
+        understood: &CommandAnalysis,
+        line: &str,
+    ) -> Self {
+        let parts = &understood.parts;
+        let repeats = parts.iter().any(|part| part.repeats != Repeats::Never || is_deferred(part));
         let is_piped = line.replace("||", "").contains('|');
+        // One command follows nothing and is followed by nothing; its redirections are opened before.
+        let alone = parts.len() < 2 && !repeats;
+        let brings = |part| if alone { None } else { engine.brings(part, places) };
         Self {
-            first: understood.parts.iter().position(changes_tree),
+            brings: parts.iter().map(brings).collect(),
             unordered: repeats || is_piped || has_lone_ampersand(line),
             repeats,
+            moves_nohup: parts.iter().any(|part| part.behind.is_empty() && moves_nohup(part)),
         }
     }
 
     pub(super) fn any(&self) -> bool {
-        self.first.is_some()
+        self.brings.iter().any(Option::is_some)
     }
 
-    /// Whether the command at this place may find other files than there are now.
-    fn affects(&self, at: usize) -> bool {
-        self.first.is_some_and(|first| at > first || self.repeats || self.unordered && at != first)
+    /// What the command at this place may find that is not there now.
+    fn before(&self, at: usize) -> impl Iterator<Item = &Brings> {
+        let counts = move |other: usize| other < at || self.repeats || self.unordered && other != at;
+        self.brings
+            .iter()
+            .enumerate()
+            .filter(move |(other, _)| counts(*other))
+            .filter_map(|(_, one)| one.as_ref())
     }
 }
 
 impl Engine {
-    /// Why a command needs approval because git changes files in the same line.
+    /// Why a command needs approval because another one brings files in the same line.
     pub(super) fn uses_changed_files(
         &self,
         changes: &TreeChanges,
@@ -52,38 +72,61 @@ impl Engine {
         harmless: bool,
         places: &WorkingDirs,
     ) -> Option<String> {
-        if !changes.affects(at) {
-            return None;
+        let nohup = is_behind_nohup(part);
+        if nohup && changes.moves_nohup {
+            return Some(format!("`{}`: a command of the same line may replace `{NOHUP_FILE}`", part.text));
         }
-        if runs_git(part) {
-            let safe = places.all.iter().all(|from| self.is_top_of_repository(part, from));
-            return (!safe).then(|| {
-                format!(
-                    "`{}`: git changes files in the same line, which may bring another repository",
-                    part.text
-                )
-            });
-        }
-        let reads = shell::reads(part).map(|reads| reads.all).unwrap_or_default();
-        let appends = part.behind.iter().any(|name| name == "nohup");
-        let reads_files = harmless && reads.iter().any(|read| !is_own_folder(read));
-        (appends || reads_files).then(|| {
-            format!(
-                "`{}`: git changes files in the same line, which may bring links that lead outside",
+        let first = changes.before(at).next()?;
+        let by = &first.program;
+        let links = || {
+            Some(format!(
+                "`{}`: `{by}` brings files in the same line, among which may be links and secrets",
                 part.text
-            )
-        })
+            ))
+        };
+        if runs_git(part) {
+            let is_safe = |from: &PathBuf| {
+                self.top_of_repository(part, from)
+                    .is_some_and(|folder| changes.before(at).all(|brings| brings.spares(&folder)))
+            };
+            if !places.all.iter().all(is_safe) {
+                return Some(format!(
+                    "`{}`: `{by}` brings files in the same line, among which may be another repository",
+                    part.text
+                ));
+            }
+            let writes = shell::touches(part).0.iter().any(|touch| touch.writes);
+            return if writes || nohup { links() } else { None };
+        }
+        let reads = shell::reads(part);
+        let uses = match &reads {
+            Some(reads) if harmless => reads.all.iter().any(|read| !is_own_folder(read)),
+            // Users may allow reading anywhere, but not writing through links.
+            Some(_) => false,
+            None => !harmless && self.writes_through_links(part),
+        };
+        if nohup || uses { links() } else { None }
     }
 
-    /// Whether git finds a repository right in its folder: no file that it checks out takes the place of that.
-    fn is_top_of_repository(&self, part: &Part, from: &Path) -> bool {
-        let Some(disk) = self.options.disk.as_deref() else { return false };
+    /// Whether a command that a rule allows may follow links.
+    fn writes_through_links(&self, part: &Part) -> bool {
+        let name = part.words.first().and_then(Option::as_deref).map(super::program_base).unwrap_or_default();
+        let (touches, unsure) = shell::touches(part);
+        let is_entry = |path: &str| !path.trim_start_matches("./").trim_end_matches('/').contains('/');
+        let stays = shell::acts_on_entries(name) && touches.iter().all(|touch| is_entry(touch.path));
+        !touches.is_empty() && !stays || unsure.is_some()
+    }
+
+    /// The folder in which git finds a repository right at the top: no file that is checked out takes the place of that.
+    fn top_of_repository(&self, part: &Part, from: &Path) -> Option<PathBuf> {
+        let disk = self.options.disk.as_deref()?;
         let real = |folder: &Path| place(folder, "", self.options.resolve.as_ref());
-        let Some(folder) = git_directory(part, from, real) else { return false };
-        match disk.kind(&folder.join(".git")) {
+        let folder = git_directory(part, from, real)?;
+        let is_top = match disk.kind(&folder.join(".git")) {
             Some(EntryKind::Folder) => disk.kind(&folder.join(".git/HEAD")).is_some(),
             kind => kind == Some(EntryKind::File),
-        }
+        };
+        is_top.then_some(folder)
     }
 }
 
@@ -96,23 +139,10 @@ fn is_deferred(part: &Part) -> bool {
     part.behind.iter().any(|name| name == "trap")
 }
 
-/// Whether a git command may bring files or links into a folder, or replace them.
-fn changes_tree(part: &Part) -> bool {
-    if !runs_git(part) {
-        return false;
-    }
-    let place = shell::git_subcommand(&part.words);
-    let subcommand = part.words.get(place).and_then(Option::as_deref);
-    let Some(arguments) = part.words.get(place + 1..) else { return false };
-    // A name that is only known at run time may be any subcommand.
-    let Some(subcommand) = subcommand else { return true };
-    let first = arguments.first().and_then(Option::as_deref);
-    match (subcommand, first) {
-        ("stash", Some("list" | "show")) | ("worktree", Some("list")) | ("submodule", Some("status")) => {
-            false
-        }
-        // A new branch that starts here leaves all files as they are.
-        ("checkout", Some("-b")) | ("switch", Some("-c")) => arguments.len() > 2,
-        _ => shell::changes_tree(subcommand),
-    }
+/// Whether a command replaces the file that `nohup` writes, or takes the right to write it.
+fn moves_nohup(part: &Part) -> bool {
+    let name = part.words.first().and_then(Option::as_deref).map(super::program_base).unwrap_or_default();
+    let named = |path: &str| path.trim_end_matches('/').ends_with(NOHUP_FILE);
+    shell::changes_rights(name)
+        || shell::touches(part).0.iter().any(|touch| touch.writes && named(touch.path))
 }

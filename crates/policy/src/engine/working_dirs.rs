@@ -100,13 +100,26 @@ impl WorkingDirs {
         }
     }
 
+    /// Why a path that [`Self::holds`] does not accept needs approval.
+    pub(super) fn why_not_held(&self, path: &str) -> String {
+        match self.is_undetermined(path) {
+            true => format!("the folder of `{path}` is not known until the command runs"),
+            false => format!("`{path}` is outside the workspace"),
+        }
+    }
+
+    /// Whether the folder that a path starts in is not known.
+    pub(super) fn is_undetermined(&self, path: &str) -> bool {
+        self.unknown && !path.starts_with('~') && !Path::new(path).is_absolute()
+    }
+
     /// Whether a path stays in the workspace for every possible working directory.
     pub(super) fn holds(&self, engine: &Engine, path: &str) -> bool {
         let descriptor = path.strip_prefix("/dev/fd/").is_some_and(|n| n.parse::<u16>().is_ok());
         if descriptor || HARMLESS_TARGETS.contains(&path) {
             return true;
         }
-        if path.starts_with('~') || (self.unknown && !Path::new(path).is_absolute()) {
+        if path.starts_with('~') || self.is_undetermined(path) {
             return false;
         }
         !engine.options.workspaces.is_empty()

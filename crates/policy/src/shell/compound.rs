@@ -142,6 +142,9 @@ impl Parser<'_, '_> {
                         self.doubt("`select` shows names that are only known at run time");
                     }
                     self.found().traced.extend(word.pieces.clone());
+                    if variables::may_be_exported(name) {
+                        self.found().inherited.extend(word.pieces.clone());
+                    }
                     self.give_each(name, &word);
                 }
             } else {

@@ -167,7 +167,7 @@ fn options(call: &Invocation<'_>, found: &mut Findings) {
             let long = option.starts_with("--");
             // Long options may be abbreviated.
             let given = text.split('=').next().unwrap_or_default();
-            if long { given.len() > 4 && option.starts_with(given) } else { text.starts_with(*option) }
+            if long { given.len() > 3 && option.starts_with(given) } else { text.starts_with(*option) }
         });
         if hit.is_none() {
             continue;

@@ -142,20 +142,26 @@ fn subcommand_runs(call: &Invocation<'_>, subcommand: &str, arguments: &[Word], 
         found.doubt(format!("`git {subcommand}` may be an alias"));
     }
     if matches!(subcommand, "merge" | "rebase" | "pull" | "cherry-pick" | "revert" | "stash" | "am") {
-        strategy(&texts, found);
+        strategy(subcommand, &texts, found);
     }
     if has(&["--ext-diff", "--textconv", "--filters"]) {
         found.doubt("git runs a program from its settings");
     }
+    if subcommand != "rebase" && is_given(lists::list(&format!("git/runs-option/{subcommand}")), &texts) {
+        found.doubt(format!("an option of `git {subcommand}` runs a program"));
+    }
     match subcommand {
-        "rebase" if has(&["--interactive", "--edit-todo"]) || texts.iter().any(|t| t.starts_with("-i")) => {
+        "rebase" if is_given(lists::list("git/runs-option/rebase"), &texts) => {
             found.doubt("`git rebase` starts an editor");
         }
         "rebase" => {
             for (i, word) in arguments.iter().enumerate() {
                 match word.text() {
                     Some("-x" | "--exec") => call.evaluates(arguments.get(i + 1), found),
-                    Some(text) if text.starts_with("--ex") || text.starts_with("-x") => {
+                    Some(text) if is_given(&["-x"], &[text]) && !text.starts_with("-x") => {
+                        found.doubt("an option of `git rebase` runs a program");
+                    }
+                    Some(text) if text.starts_with("--e") || text.starts_with("-x") => {
                         let command = text
                             .split_once('=')
                             .map_or_else(|| text.trim_start_matches("-x"), |(_, command)| command);
@@ -182,9 +188,6 @@ fn subcommand_runs(call: &Invocation<'_>, subcommand: &str, arguments: &[Word], 
         "config" => config(arguments, &texts, found),
         _ if lists::holds("git/runs", subcommand) => {
             found.doubt(format!("`git {subcommand}` runs other programs"));
-        }
-        "grep" if texts.iter().any(|t| t.starts_with("-O") || t.starts_with("--open-files-in-pager")) => {
-            found.doubt("`git grep -O` runs a pager");
         }
         "clone" | "fetch" | "pull" | "push" | "ls-remote" | "archive" | "fetch-pack" | "send-pack"
         | "remote" | "submodule" => {
@@ -228,15 +231,46 @@ fn subcommand_runs(call: &Invocation<'_>, subcommand: &str, arguments: &[Word], 
     }
 }
 
+/// Whether one of these options is among the arguments, abbreviated, glued to others or to a value.
+fn is_given(options: &[&str], texts: &[&str]) -> bool {
+    // Words that may be values of other options count as well; letters behind such an option are its value.
+    let is_short = |text: &str, letter: char| {
+        let letters = text.strip_prefix('-').filter(|letters| !letters.starts_with('-')).unwrap_or_default();
+        letters
+            .split(['m', 'F', 'C', 'S', 'b', 'o', 'j', 'f', 'U', 'G'])
+            .next()
+            .is_some_and(|flags| flags.contains(letter))
+            || letters.starts_with(letter)
+    };
+    texts.iter().any(|text| {
+        let given = text.split('=').next().unwrap_or_default();
+        options.iter().any(|option| match option.strip_prefix("--") {
+            Some(_) => given.len() > 2 && option.starts_with(given),
+            None => option.chars().nth(1).is_some_and(|letter| is_short(text, letter)),
+        })
+    })
+}
+
 /// A merge strategy that is not built into git is a program.
-fn strategy(texts: &[&str], found: &mut Findings) {
+fn strategy(subcommand: &str, texts: &[&str], found: &mut Findings) {
     for (at, text) in texts.iter().enumerate() {
-        let attached = text
-            .strip_prefix("--strategy=")
-            .or_else(|| text.strip_prefix("-s").filter(|value| !value.is_empty() && !text.starts_with("--")));
-        let value = match *text {
-            "-s" | "--strategy" => texts.get(at + 1).copied(),
-            _ => attached,
+        let (name, attached) =
+            text.split_once('=').map_or((*text, None), |(name, value)| (name, Some(value)));
+        let is_long = name.len() > 4 && "--strategy".starts_with(name);
+        // Elsewhere it signs the commit; what follows these letters is their value.
+        let is_short = matches!(subcommand, "merge" | "rebase" | "pull");
+        let cluster = text.strip_prefix('-').filter(|letters| is_short && !letters.starts_with('-'));
+        let cluster = cluster.filter(|letters| {
+            letters
+                .split('s')
+                .next()
+                .is_some_and(|flags| !flags.contains(['X', 'm', 'S', 'C', 'F', 'x', 'j']))
+        });
+        let short = cluster.and_then(|letters| letters.split_once('s')).map(|(_, value)| value);
+        let value = match (is_long, short) {
+            (true, _) => attached.or(texts.get(at + 1).copied()),
+            (_, Some("")) => texts.get(at + 1).copied(),
+            (_, short) => short,
         };
         if value
             .is_some_and(|v| !matches!(v, "ort" | "recursive" | "resolve" | "octopus" | "ours" | "subtree"))

@@ -363,6 +363,9 @@ impl<'s, 'f> Parser<'s, 'f> {
             // The program may name its surroundings in an error: `ls` prints a `COLUMNS` that is not a number.
             let told = if words.is_empty() { &mut self.found.traced } else { &mut self.found.shown };
             told.extend(word.pieces.clone());
+            if words.is_empty() && variables::may_be_exported(name) {
+                self.found.inherited.extend(word.pieces.clone());
+            }
             all.push((name.clone(), value.clone()));
         }
         all

@@ -34,6 +34,8 @@ pub(super) enum Kind {
     Pair,
     Bsd,
     Type,
+    Address,
+    Upload,
 }
 
 impl Kind {
@@ -62,6 +64,8 @@ impl Kind {
             "pair" => Self::Pair,
             "bsd" => Self::Bsd,
             "type" => Self::Type,
+            "url" => Self::Address,
+            "upload" => Self::Upload,
             _ => return None,
         })
     }
@@ -151,22 +155,12 @@ impl Program {
         self.short.iter().any(|(_, choice)| acts(choice)) || self.long.iter().any(|(_, choice)| acts(choice))
     }
 
-    /// Options whose value is a file, with their dashes, and whether the file is written.
-    pub(super) fn file_options(&self) -> impl Iterator<Item = (String, bool)> {
-        let writes = |choice: &Choice| match choice.value {
-            Some(Kind::Out) => Some(true),
-            Some(Kind::File | Kind::Archive) => Some(false),
-            _ => None,
-        };
-        let dashes = if self.traits.words { "-" } else { "--" };
-        let short = self
-            .short
-            .iter()
-            .filter_map(move |(letter, choice)| writes(choice).map(|writes| (format!("-{letter}"), writes)));
-        let long = self.long.iter().filter_map(move |(name, choice)| {
-            writes(choice).map(|writes| (format!("{dashes}{name}"), writes))
-        });
-        short.chain(long)
+    /// Every long option that a text may be, in full or abbreviated.
+    pub(super) fn long_by<'p>(
+        &'p self,
+        fits: impl Fn(&str) -> bool + 'p,
+    ) -> impl Iterator<Item = (&'static str, Choice)> + 'p {
+        self.long.iter().filter(move |(name, _)| fits(name)).map(|(name, choice)| (*name, *choice))
     }
 
     fn option(&mut self, token: &'static str) -> Option<()> {
@@ -349,6 +343,13 @@ pub(super) fn question(name: &str, word: &str) -> Option<bool> {
 /// Whether a program is read-only and runs nothing else.
 pub(super) fn is_listed(name: &str) -> bool {
     program(name).is_some_and(|program| !program.traits.loose && !program.traits.runs)
+}
+
+/// Whether a command may start a program that inherits variables.
+pub(super) fn starts_program(part: &super::Part) -> bool {
+    let Some(name) = part.words.first() else { return false };
+    !part.behind.is_empty()
+        || !name.as_deref().and_then(program).is_some_and(|program| program.traits.builtin)
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 //! A rule that allows `git` or `cp` is about the workspace; it does not cover paths outside it or files that
 //! influence later runs.
 
-use super::programs::{self, Kind, Program};
-use super::{Part, git, lists, names};
+mod given;
+
+use self::given::Given;
+use super::{Part, git, lists, names, programs};
 
 /// A file that a command touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +14,65 @@ pub struct Touch<'p> {
     pub path: &'p str,
     /// Whether it may be created or changed.
     pub writes: bool,
+}
+
+/// What a command that does more than read brings into a folder, apart from ordinary files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Brought {
+    Nothing,
+    /// Anything, but only in folders of its own.
+    Below,
+    /// What there is in its sources.
+    Copies,
+    /// Links, or copies under other names, where its operands say.
+    Links,
+    Anything,
+}
+
+/// What a command brings, judging by the tables.
+pub(crate) fn brought_by(part: &Part) -> Brought {
+    let Some(Some(program)) = part.words.first() else { return Brought::Anything };
+    let name = names::base(program);
+    let arguments: Vec<&str> = part.words.iter().skip(1).flatten().map(String::as_str).collect();
+    let options = lists::list(&format!("brings/option/{name}"));
+    let other = arguments.iter().any(|text| given::is_one_of(options, text));
+    let first = arguments.iter().find(|text| !text.starts_with('-')).copied().unwrap_or_default();
+    let knows =
+        |section: &str| lists::holds(section, name) || lists::holds(section, &format!("{name}/{first}"));
+    // Creating an archive changes nothing else.
+    let packs = matches!(name, "tar" | "gtar" | "bsdtar") && given::packs(&arguments);
+    if knows("brings/copies") {
+        if other { Brought::Links } else { Brought::Copies }
+    } else if other {
+        Brought::Anything
+    } else if knows("brings/nothing") && !(name == "cargo" && first == "vendor") || packs {
+        Brought::Nothing
+    } else if knows("brings/below") {
+        Brought::Below
+    } else {
+        Brought::Anything
+    }
+}
+
+/// Whether all operands of a program are sources, also where it changes them.
+pub(crate) fn moves_files(name: &str) -> bool {
+    lists::holds("copies/all", name)
+}
+
+/// Whether an option names the folder that a command writes to.
+pub(crate) fn names_target(part: &Part) -> bool {
+    let options = ["-t", "--target-directory"];
+    part.words.iter().skip(1).flatten().any(|text| given::is_one_of(&options, text))
+}
+
+/// Whether a program acts on the entries of a folder instead of what links point to.
+pub(crate) fn acts_on_entries(name: &str) -> bool {
+    lists::holds("acts/entries", name)
+}
+
+/// Whether a program changes who may write a file.
+pub(crate) fn changes_rights(name: &str) -> bool {
+    lists::holds("acts/rights", name)
 }
 
 /// Whether the next word of a git command is free text.
@@ -52,30 +113,13 @@ fn named(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
             single: part.data.iter().any(|datum| datum.at == at && datum.single),
         })
         .collect();
-    match name {
-        "git" => git_touches(part, &words),
-        _ if is_loose_with(name, &[Kind::File, Kind::Out]) => operands(&words, true),
-        _ if is_loose_with(name, &[Kind::Out]) || matches!(name, "tee" | "unzip") => operands(&words, false),
-        "sed" | "perl"
-            if words
-                .iter()
-                .any(|w| w.text.is_some_and(|t| t.starts_with("-i") || t.starts_with("--in-p"))) =>
-        {
-            operands(words.get(1..).unwrap_or_default(), false)
-        }
-        "uniq" | "xxd" => operands(&words, true),
-        "tar" | "gtar" | "bsdtar" => {
-            let (mut touches, unsure) = operands(&words, false);
-            touches.iter_mut().for_each(|touch| touch.writes = false);
-            let (outputs, _) =
-                programs::program("tar").map(|tar| valued("tar", tar, &words)).unwrap_or_default();
-            touches.extend(outputs);
-            (touches, unsure)
-        }
-        _ => match programs::program(name) {
-            Some(program) => valued(name, program, &words),
-            None => (Vec::new(), unknown(&words)),
-        },
+    match (name, programs::program(name)) {
+        ("git", _) => git_touches(part, &words),
+        ("sed" | "gsed", _) => given::sed(&words),
+        ("perl", _) => (given::all(&words), unknown(&words)),
+        ("tar" | "gtar" | "bsdtar", Some(program)) => given::tar(program, &words),
+        (_, Some(program)) => Given::read(name, program, &words).touches(name, program),
+        (_, None) => (Vec::new(), unknown(&words)),
     }
 }
 
@@ -91,78 +135,6 @@ const AT_RUN_TIME: &str = "some of its arguments are only known at run time";
 
 fn unknown(words: &[Word<'_>]) -> Option<&'static str> {
     words.iter().any(|word| word.text.is_none() && !word.tame).then_some(AT_RUN_TIME)
-}
-
-fn operands<'p>(words: &[Word<'p>], copies: bool) -> (Vec<Touch<'p>>, Option<&'static str>) {
-    let texts: Vec<&str> = words.iter().filter_map(|word| word.text).collect();
-    let files: Vec<&str> = texts
-        .iter()
-        .filter_map(|text| match text.strip_prefix('-') {
-            Some("") | None => Some(*text),
-            Some(option) => option.split_once('=').map(|(_, value)| value),
-        })
-        .collect();
-    let targeted = texts.iter().any(|text| text.starts_with("-t") || text.starts_with("--target"));
-    let last = files.len().saturating_sub(1);
-    let touches = files
-        .iter()
-        .enumerate()
-        .map(|(at, path)| Touch {
-            path: path.strip_prefix("of=").or(path.strip_prefix("if=")).unwrap_or(path),
-            writes: !copies || at == last || targeted,
-        })
-        .collect();
-    // A word known only at run time may be any file.
-    (touches, words.iter().any(|word| word.text.is_none()).then_some(AT_RUN_TIME))
-}
-
-/// Whether a program is one that writes, with operands of these kinds.
-fn is_loose_with(name: &str, kinds: &[Kind]) -> bool {
-    programs::program(name).is_some_and(|program| {
-        program.traits.loose && program.operands.iter().map(|(kind, _)| kind).eq(kinds)
-    })
-}
-
-fn valued<'p>(name: &str, program: &Program, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Option<&'static str>) {
-    let options: Vec<(String, bool)> = program.file_options().collect();
-    let mut touches = Vec::new();
-    let mut before_end: &[Word<'p>] = words;
-    // The words after `--` belong to the program that runs.
-    if matches!(name, "cargo" | "npm" | "pnpm" | "yarn")
-        && let Some(end) = words.iter().position(|word| word.text == Some("--"))
-    {
-        before_end = words.get(..end).unwrap_or_default();
-    }
-    let mut rest = before_end.iter();
-    let mut creates = false;
-    while let Some(word) = rest.next() {
-        let Some(text) = word.text else { continue };
-        let given = text.split('=').next().unwrap_or_default();
-        let hit = options.iter().find(|(option, _)| {
-            if option.starts_with("--") {
-                given == option.as_str() || given.len() > 4 && option.starts_with(given)
-            } else {
-                text.starts_with(option.as_str()) && !text.starts_with("--") || given == option.as_str()
-            }
-        });
-        match hit {
-            Some((option, writes)) => {
-                let attached = text.split_once('=').map(|(_, value)| value).or_else(|| {
-                    text.strip_prefix(option.as_str())
-                        .filter(|value| !option.starts_with("--") && !value.is_empty())
-                });
-                let path = attached.or_else(|| rest.next().and_then(|word| word.text));
-                touches.extend(path.map(|path| Touch { path, writes: *writes }));
-            }
-            None if name == "cargo" && matches!(text, "new" | "init" | "vendor") => creates = true,
-            None if name == "cargo" && text.starts_with('+') && text.contains(['/', '\\']) => {
-                touches.push(Touch { path: "/", writes: false });
-            }
-            None if creates && !text.starts_with('-') => touches.push(Touch { path: text, writes: true }),
-            None => {}
-        }
-    }
-    (touches, unknown(before_end))
 }
 
 fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Option<&'static str>) {
@@ -207,8 +179,11 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
         if lists::list("git/text-option").iter().chain(&["--format", "--pretty"]).any(is_text) {
             continue;
         }
+        if given::is_one_of(lists::list(&format!("outside/git-{subcommand}")), text) {
+            unsure = Some(given::LEAVES);
+        }
         let given = text.split('=').next().unwrap_or_default();
-        if given.len() > 4
+        if given.len() > 2
             && "--output".starts_with(given)
             && matches!(subcommand, "log" | "diff" | "show" | "whatchanged" | "stash")
         {
@@ -221,6 +196,19 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
             && !paths_only
         {
             unsure = Some("a file name that the pattern matches may be taken as an option");
+        }
+        let long = text.starts_with("--") && !text.contains('=');
+        if lists::holds("git/file-option", text)
+            || long && given::is_one_of(lists::list("git/file-option"), text)
+        {
+            match rest.next_if(|value| value.text.is_none_or(|text| !text.starts_with('-'))) {
+                Some(Word { text: Some(path), .. }) => {
+                    touches.push(Touch { path, writes: !matches!(text, "-F" | "--file") });
+                }
+                Some(_) => unsure = Some(AT_RUN_TIME),
+                None => {}
+            }
+            continue;
         }
         let value = match text.strip_prefix('-') {
             None | Some("") => text,
@@ -242,14 +230,6 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
         let is_root = value.trim_matches(['.', '/', '*']).is_empty();
         if leads_out || is_output || !is_root {
             touches.push(Touch { path: value.strip_prefix("file://").unwrap_or(value), writes: is_output });
-        }
-        if lists::holds("git/file-option", text)
-            && let Some(value) = rest.next()
-        {
-            match value.text {
-                Some(path) => touches.push(Touch { path, writes: text != "-F" && text != "--file" }),
-                None => unsure = Some(AT_RUN_TIME),
-            }
         }
     }
     (touches, unsure)

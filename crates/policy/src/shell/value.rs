@@ -317,8 +317,7 @@ impl Variables {
         let mut all = Vec::new();
         let mut data = false;
         if !certain {
-            // Lower-case names are not exported by convention.
-            if name.chars().any(|c| c.is_ascii_lowercase()) {
+            if !super::variables::may_be_exported(name) {
                 all.push(String::new());
             } else {
                 match self.outside(name) {

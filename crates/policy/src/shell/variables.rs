@@ -74,6 +74,11 @@ pub(super) fn is_risky(name: &str, value: Option<&str>) -> bool {
         || upper.ends_with("_ASKPASS")
 }
 
+/// Whether programs may inherit a variable that only this line assigns: lower-case names are not exported by convention.
+pub(super) fn may_be_exported(name: &str) -> bool {
+    !name.chars().any(|c| c.is_ascii_lowercase())
+}
+
 /// Notes an assignment.
 pub(super) fn assigned(name: &str, value: Option<&str>, found: &mut Findings) {
     if is_risky(name, value) {

@@ -118,3 +118,31 @@ fn nohup_needs_approval_where_its_output_follows_a_link() {
         assert!(is_asked(&engine, &place.project, command), "{command}");
     }
 }
+
+#[test]
+fn nohup_needs_approval_where_it_would_write_to_the_home_directory() {
+    let place = hostile();
+    let engine = with_rules_in(&RULES.replace("\"cp\"", "\"seq\""), place.options());
+    write(&place.project.join("nohup.out"), "x\n");
+    assert!(!is_asked(&engine, &place.project, "nohup seq 3"));
+    let file = place.project.join("nohup.out");
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o444)).unwrap();
+    assert!(is_asked(&engine, &place.project, "nohup seq 3"));
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    assert!(is_asked(&engine, &place.project, "nohup seq 3"));
+}
+
+#[test]
+fn a_folder_that_is_not_known_is_reported_as_such() {
+    let place = hostile();
+    let engine = with_rules_in(RULES, place.options());
+    let reason = |line: &str| decide_in(&engine, &place.project, line, ApprovalMode::AutoEdit, true).reason;
+    for command in ["cat a", "cat *.md", "touch a", "touch *.md", "nohup ls", "touch b && cat a"] {
+        let line = &format!("pushd sub; popd; {command}");
+        let why = reason(line);
+        assert!(why.contains("not known until the command runs"), "{line}: {why}");
+        assert!(!why.contains("outside the workspace"), "{line}: {why}");
+    }
+    assert!(reason("cat ../x").contains("outside the workspace"));
+}

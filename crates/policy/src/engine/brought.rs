@@ -1,0 +1,189 @@
+//! What a command brings into the workspace: links, repositories, secrets under another name, names that are options.
+//!
+//! Looks at what is copied; does not judge who uses it.
+
+use std::path::{Path, PathBuf};
+
+use super::repository::runs_git;
+use super::working_dirs::WorkingDirs;
+use super::{Engine, program_base};
+use crate::checker::place;
+use crate::disk::{BoundedDisk, EntryKind};
+use crate::secrets::{is_private_folder, is_secret_name};
+use crate::shell::{self, Part, Touch};
+
+/// A command that brings files.
+pub(super) struct Brings {
+    pub(super) program: String,
+    /// The folders that it may fill; `None` if it may replace anything.
+    into: Option<Vec<PathBuf>>,
+}
+
+impl Brings {
+    /// Whether the repository at the top of a folder is still the same.
+    pub(super) fn spares(&self, folder: &Path) -> bool {
+        self.into.as_ref().is_some_and(|into| !into.iter().any(|filled| folder.starts_with(filled)))
+    }
+}
+
+impl Engine {
+    /// What a command brings, if anything.
+    pub(super) fn brings(&self, part: &Part, places: &WorkingDirs) -> Option<Brings> {
+        let first = part.words.first()?;
+        let name = first.as_deref().map(program_base).unwrap_or_default();
+        let brings = |into| Some(Brings { program: name.to_owned(), into });
+        if runs_git(part) {
+            return changes_tree(part).then(|| Brings { program: name.to_owned(), into: Some(Vec::new()) });
+        }
+        if shell::is_known_safe_within(part, &|_| true) {
+            return None;
+        }
+        let (touches, unsure) = shell::touches(part);
+        let odd = |touch: &Touch<'_>| touch.writes && touch.path.split('/').any(|name| name.starts_with('-'));
+        match shell::brought_by(part) {
+            shell::Brought::Nothing if touches.iter().any(odd) => brings(None),
+            shell::Brought::Nothing => None,
+            shell::Brought::Below => brings(Some(Vec::new())),
+            kind @ (shell::Brought::Copies | shell::Brought::Links) if unsure.is_none() => {
+                let (from, to) = sources(part, &touches);
+                if touches.iter().any(odd) || self.leads_working_dirs(&from, places) {
+                    return brings(None);
+                }
+                let resolve = self.options.resolve.as_ref();
+                let mut into = Vec::new();
+                for touch in &to {
+                    into.extend(places.all.iter().map(|dir| place(dir, touch.path, resolve)));
+                }
+                let is_remote =
+                    |touch: &Touch<'_>| touch.path.split('/').next().is_some_and(|host| host.contains(':'));
+                if touches.iter().any(is_remote) {
+                    return brings(None);
+                }
+                let found = kind == shell::Brought::Links || self.holds_surprises(&from, part, places);
+                found.then(|| Brings { program: name.to_owned(), into: Some(into) })
+            }
+            _ => brings(None),
+        }
+    }
+
+    /// Whether a source is a folder that commands run in: moved elsewhere, `..` leads out of another folder.
+    fn leads_working_dirs(&self, from: &[&Touch<'_>], places: &WorkingDirs) -> bool {
+        places.all.iter().any(|dir| {
+            from.iter().any(|touch| dir.starts_with(place(dir, touch.path, self.options.resolve.as_ref())))
+        })
+    }
+
+    /// Whether what is copied holds more than ordinary files.
+    fn holds_surprises(&self, from: &[&Touch<'_>], part: &Part, places: &WorkingDirs) -> bool {
+        let Some(disk) = self.options.disk.as_deref() else { return true };
+        let mut look = BoundedDisk::new(disk);
+        places.all.iter().any(|dir| {
+            from.iter().any(|touch| {
+                if part.patterns.iter().any(|pattern| pattern.text == touch.path) {
+                    return look.expand(dir, touch.path).map_or(true, |found| {
+                        found.iter().any(|one| one.linked || is_surprise(&one.path, one.kind, &mut look))
+                    });
+                }
+                let path = place(dir, touch.path, None);
+                look.disk.kind(&path).is_some_and(|kind| is_surprise(&path, kind, &mut look))
+            })
+        })
+    }
+
+    /// Why a command may not copy or send a file: it would be read under another name afterwards.
+    pub(super) fn secret_source(
+        &self,
+        part: &Part,
+        touches: &[Touch<'_>],
+        places: &WorkingDirs,
+    ) -> Option<String> {
+        let (mut from, to) = sources(part, touches);
+        // A backup has another name.
+        if shell::brought_by(part) == shell::Brought::Links {
+            from.extend(to);
+        }
+        let disk = self.options.disk.as_deref()?;
+        let mut look = BoundedDisk::new(disk);
+        places.all.iter().find_map(|dir| {
+            from.iter().find_map(|touch| {
+                let why = |path: &str| {
+                    let is_private =
+                        path.trim_end_matches('/').rsplit('/').next().is_some_and(is_private_folder);
+                    let secret = || self.closed(places, dir, path, &shell::How::Contents);
+                    if is_private {
+                        return Some(format!("it would copy `{path}`, which may contain secrets"));
+                    }
+                    secret()
+                };
+                if !part.patterns.iter().any(|pattern| pattern.text == touch.path) {
+                    return why(touch.path);
+                }
+                look.expand(dir, touch.path).ok()?.iter().find_map(|one| why(&one.word))
+            })
+        })
+    }
+}
+
+/// The files that are copied, moved or sent, and those that are written.
+fn sources<'t, 'p>(part: &Part, touches: &'t [Touch<'p>]) -> (Vec<&'t Touch<'p>>, Vec<&'t Touch<'p>>) {
+    let name = part.words.first().and_then(Option::as_deref).map(program_base).unwrap_or_default();
+    if !shell::moves_files(name) {
+        return touches.iter().partition(|touch| !touch.writes);
+    }
+    // All are changed. One of those of `mv` is where it puts the others: that of an option, or the last one.
+    let to = match name {
+        "mv" if shell::names_target(part) => Some(0),
+        "mv" => touches.len().checked_sub(1),
+        _ => None,
+    };
+    let (to, from): (Vec<_>, Vec<_>) = touches.iter().enumerate().partition(|(at, _)| Some(*at) == to);
+    let plain = |all: Vec<(usize, &'t Touch<'p>)>| all.into_iter().map(|(_, touch)| touch).collect();
+    (plain(from), plain(to))
+}
+
+/// Whether a file, or one below a folder, is a link, a secret, a part of a repository, or has a name that is read otherwise.
+fn is_surprise(path: &Path, kind: EntryKind, look: &mut BoundedDisk<'_>) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return true };
+    let is_odd = |c: char| c.is_whitespace() || "*?[]\\'\"".contains(c);
+    let of_repository =
+        ["HEAD", ".git", "commondir", "gitdir"].iter().any(|file| name.eq_ignore_ascii_case(file))
+            || kind == EntryKind::File && name.eq_ignore_ascii_case("config");
+    if name.starts_with('-')
+        || name.contains(is_odd)
+        || of_repository
+        || is_secret_name(name)
+        || is_private_folder(name)
+    {
+        return true;
+    }
+    match kind {
+        EntryKind::File => false,
+        EntryKind::Link | EntryKind::Other => true,
+        EntryKind::Folder => look.list(path).map_or(true, |entries| {
+            entries.iter().any(|entry| is_surprise(&path.join(&entry.name), entry.kind, look))
+        }),
+    }
+}
+
+/// Whether a git command may bring files or links into a folder, or replace them.
+fn changes_tree(part: &Part) -> bool {
+    let place = shell::git_subcommand(&part.words);
+    let subcommand = part.words.get(place).and_then(Option::as_deref);
+    let Some(arguments) = part.words.get(place + 1..) else { return false };
+    // A name that is only known at run time may be any subcommand.
+    let Some(subcommand) = subcommand else { return true };
+    let first = arguments.first().and_then(Option::as_deref);
+    match (subcommand, first) {
+        ("stash", Some("list" | "show")) | ("worktree", Some("list")) | ("submodule", Some("status")) => {
+            false
+        }
+        // A new branch that starts here leaves all files as they are.
+        ("checkout", Some("-b")) | ("switch", Some("-c")) => arguments.len() > 2,
+        // Without a folder it makes `.git`, and no other folder a repository.
+        ("init", _) => {
+            let options: Option<Vec<&str>> = arguments.iter().map(Option::as_deref).collect();
+            !matches!(options.as_deref(), Some([] | ["-q" | "--quiet"] | ["-b", _] | ["-q", "-b", _]))
+        }
+        _ => shell::changes_tree(subcommand),
+    }
+}

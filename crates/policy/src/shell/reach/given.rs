@@ -1,0 +1,369 @@
+//! Files among the arguments of a program that writes, in every spelling of its options.
+//!
+//! Errs on the side of more files: a word that may be the value of an option counts as one, and as an operand too if it
+//! is not certain.
+
+use super::super::programs::{Kind, Program};
+use super::super::{lists, variables};
+use super::{AT_RUN_TIME, Touch, Word, unknown};
+
+pub(super) const LEAVES: &str = "an option lets it work outside the workspace";
+const RUNS: &str = "an option names a program that it runs";
+const SETS: &str = "an argument sets a variable that may run a program";
+
+/// Arguments, taken apart.
+#[derive(Default)]
+pub(super) struct Given<'p> {
+    named: Vec<Touch<'p>>,
+    operands: Vec<&'p str>,
+    unsure: Option<&'static str>,
+}
+
+/// The next word is the value of an option, or may be.
+struct Expects {
+    kind: Kind,
+    certain: bool,
+}
+
+impl<'p> Given<'p> {
+    pub(super) fn read(name: &str, program: &Program, words: &[Word<'p>]) -> Self {
+        let mut given = Self::default();
+        let outside = lists::list(&format!("outside/{name}"));
+        let mut rest = words.iter().peekable();
+        while let Some(word) = rest.next() {
+            let Some(text) = word.text else {
+                if !word.tame || program.operands.iter().any(|(kind, _)| *kind == Kind::Out) {
+                    given.unsure = Some(AT_RUN_TIME);
+                }
+                continue;
+            };
+            if text == "--" {
+                // Behind it are the arguments of the program that these run.
+                if !matches!(name, "cargo" | "npm" | "pnpm" | "yarn") {
+                    given.operands.extend(rest.by_ref().filter_map(|word| word.text));
+                    given.unsure = given.unsure.or_else(|| unknown(words));
+                }
+                break;
+            }
+            if text == "-" || !text.starts_with('-') {
+                given.operands.push(text);
+                continue;
+            }
+            if is_one_of(outside, text) {
+                given.unsure = Some(LEAVES);
+            }
+            let expects = if program.traits.words {
+                given.word(name, program, text)
+            } else if let Some(long) = text.strip_prefix("--") {
+                given.long(program, long)
+            } else {
+                given.cluster(program, text.get(1..).unwrap_or_default())
+            };
+            let Some(expects) = expects else { continue };
+            let Some(value) = rest.peek() else { continue };
+            match value.text {
+                Some(value) => given.take(expects.kind, value),
+                None if !value.tame => given.unsure = Some(AT_RUN_TIME),
+                None => {}
+            }
+            let is_option = value.text.is_some_and(|value| value.starts_with('-') && value != "-");
+            if expects.certain && !is_option {
+                rest.next();
+            }
+        }
+        given
+    }
+
+    /// The value of an option.
+    fn take(&mut self, kind: Kind, value: &'p str) {
+        match kind {
+            Kind::Out => self.named.push(Touch { path: value, writes: true }),
+            Kind::File | Kind::Facts | Kind::Tree | Kind::Archive => {
+                self.named.push(Touch { path: value, writes: false });
+            }
+            Kind::Command => self.unsure = Some(RUNS),
+            Kind::Upload => self.named.extend(uploads(value)),
+            Kind::Address => self.named.extend(address(value)),
+            _ => {}
+        }
+    }
+
+    /// `--name`, `--name=value` and abbreviations.
+    fn long(&mut self, program: &Program, text: &'p str) -> Option<Expects> {
+        let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        let exact = program.long(name).is_some();
+        let fits = |known: &str| if exact { known == name } else { known.starts_with(name) };
+        let kinds: Vec<(Option<Kind>, bool)> =
+            program.long_by(fits).map(|(_, choice)| (choice.value, choice.attached)).collect();
+        if let Some(value) = value {
+            if kinds.is_empty() && writes_operands(program) {
+                self.take(Kind::File, value);
+            }
+            kinds.iter().filter_map(|(kind, _)| *kind).for_each(|kind| self.take(kind, value));
+            return None;
+        }
+        let certain = kinds.len() == 1;
+        let separate = kinds.into_iter().filter(|(_, attached)| !attached).filter_map(|(kind, _)| kind);
+        separate.max_by_key(|kind| weight(*kind)).map(|kind| Expects { kind, certain })
+    }
+
+    /// Short options, of which one may have a value.
+    fn cluster(&mut self, program: &Program, letters: &'p str) -> Option<Expects> {
+        let mut known = true;
+        for (at, letter) in letters.char_indices() {
+            let after = letters.get(at + letter.len_utf8()..).unwrap_or_default();
+            let Some(choice) = program.short(letter) else {
+                known &= program.digits && letter.is_ascii_digit();
+                continue;
+            };
+            let Some(kind) = choice.value else { continue };
+            if after.is_empty() {
+                return (!choice.attached).then_some(Expects { kind, certain: known });
+            }
+            // Marks what a program does in some mode, such as `-x` of tar.
+            if choice.attached && kind == Kind::Out {
+                continue;
+            }
+            self.take(kind, after.strip_prefix('=').unwrap_or(after));
+            if after.starts_with('=') {
+                self.take(kind, after);
+            }
+            if known {
+                return None;
+            }
+        }
+        // A value of an option that is not known.
+        if !known && let Some(place) = letters.find(['/', '~', '.']).filter(|_| letters.contains(['/', '~']))
+        {
+            self.take(Kind::Out, letters.split_at(place).1);
+        }
+        None
+    }
+
+    /// Options of whole words, behind one or two dashes; the value of a short one may be attached.
+    fn word(&mut self, name: &str, program: &Program, text: &'p str) -> Option<Expects> {
+        let text = text.strip_prefix("--").or(text.strip_prefix('-')).unwrap_or(text);
+        let (given, value) = text.split_once('=').map_or((text, None), |(given, value)| (given, Some(value)));
+        let same = |known: &str| match name {
+            "tsc" => known.eq_ignore_ascii_case(given),
+            _ => known == given,
+        };
+        let exact = program.long_by(same).last().map(|(_, choice)| choice);
+        if let Some(choice) = exact {
+            let kind = choice.value?;
+            match value {
+                Some(value) => self.take(kind, value),
+                None if choice.attached => {}
+                None => return Some(Expects { kind, certain: true }),
+            }
+            return None;
+        }
+        let glued = |known: &str| known.len() < 3 && text.starts_with(known);
+        for (known, choice) in program.long_by(glued) {
+            let value = text.get(known.len()..).unwrap_or_default();
+            if let Some(kind) = choice.value {
+                self.take(kind, value.strip_prefix('=').unwrap_or(value));
+            }
+        }
+        None
+    }
+
+    /// All files, given the kinds of the operands.
+    pub(super) fn touches(mut self, name: &str, program: &Program) -> (Vec<Touch<'p>>, Option<&'static str>) {
+        let operands = std::mem::take(&mut self.operands);
+        let targeted = name != "rsync" && self.named.iter().any(|touch| touch.writes);
+        let kinds: Vec<Kind> = program.operands.iter().map(|(kind, _)| *kind).collect();
+        let last = operands.len().saturating_sub(1);
+        for (at, operand) in operands.iter().enumerate() {
+            match kinds.as_slice() {
+                _ if name == "dd" => self.named.extend(dd(operand)),
+                [Kind::File, Kind::Out] => {
+                    self.named.push(Touch { path: operand, writes: at == last && !targeted });
+                }
+                [Kind::Out] => self.named.push(Touch { path: operand, writes: true }),
+                [] if name == "unzip" => self.named.push(Touch { path: operand, writes: true }),
+                [Kind::File] if program.traits.argument_files && operand.starts_with('@') => {
+                    self.unsure = Some(RUNS);
+                }
+                [Kind::File] => self.named.push(Touch { path: operand, writes: false }),
+                [Kind::Address] => self.named.extend(address(operand)),
+                [Kind::Given] if !is_tame_setting(operand) => self.unsure = Some(SETS),
+                _ => {}
+            }
+        }
+        if name == "cargo" {
+            self.cargo(&operands);
+        }
+        (self.named, self.unsure)
+    }
+
+    fn cargo(&mut self, operands: &[&'p str]) {
+        let mut creates = false;
+        for operand in operands {
+            if matches!(*operand, "new" | "init" | "vendor") {
+                creates = true;
+            } else if operand.starts_with('+') && operand.contains(['/', '\\']) {
+                self.named.push(Touch { path: "/", writes: false });
+            } else if creates {
+                self.named.push(Touch { path: operand, writes: true });
+            }
+        }
+    }
+}
+
+/// Whether a word is one of these options, abbreviated or among others.
+pub(super) fn is_one_of(options: &[&str], text: &str) -> bool {
+    let given = text.split('=').next().unwrap_or_default();
+    options.iter().any(|option| match option.strip_prefix("--") {
+        Some(_) => given.len() > 2 && option.starts_with(given),
+        None => {
+            let letters = text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+            letters.zip(option.chars().nth(1)).is_some_and(|(letters, letter)| letters.contains(letter))
+        }
+    })
+}
+
+/// Which kind counts where an abbreviation may mean several.
+fn weight(kind: Kind) -> u8 {
+    match kind {
+        Kind::Command => 4,
+        Kind::Out => 3,
+        Kind::File | Kind::Facts | Kind::Tree | Kind::Archive => 2,
+        Kind::Upload | Kind::Address => 1,
+        _ => 0,
+    }
+}
+
+fn writes_operands(program: &Program) -> bool {
+    program.operands.iter().any(|(kind, _)| *kind == Kind::Out)
+}
+
+/// `make NAME=VALUE`: the value may be a part of a command.
+fn is_tame_setting(operand: &str) -> bool {
+    let Some((name, value)) = operand.split_once('=') else { return true };
+    let name = name.trim_end_matches([':', '?', '+', '!']);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " _-+=./,:@%".contains(c);
+    value.chars().all(is_plain) && !operand.contains("!=") && !variables::is_risky(name, Some(value))
+}
+
+fn dd(operand: &str) -> Option<Touch<'_>> {
+    let (name, path) = operand.split_once('=')?;
+    matches!(name, "if" | "of").then_some(Touch { path, writes: name == "of" })
+}
+
+/// The file of an address, or everything if its scheme is only known when the program puts it together.
+fn address(text: &str) -> Option<Touch<'_>> {
+    let (scheme, rest) = text.split_once(':')?;
+    if scheme.contains(['{', '[']) {
+        return Some(Touch { path: "/", writes: false });
+    }
+    let path = rest.strip_prefix("//localhost").or(rest.strip_prefix("//")).unwrap_or(rest);
+    scheme.eq_ignore_ascii_case("file").then_some(Touch { path, writes: false })
+}
+
+/// The files whose contents are sent: `@file`, `name=@file`, `name=<file`, `name@file`.
+fn uploads(text: &str) -> Vec<Touch<'_>> {
+    let value = text.split_once('=').map_or(text, |(_, value)| value);
+    let name = text.split_once('@').map(|(name, _)| name).filter(|name| !name.contains(['=', ' ', '"', ':']));
+    let marked = [text, value].into_iter().filter_map(|text| text.strip_prefix(['@', '<']));
+    let named = name.and_then(|name| text.get(name.len() + 1..));
+    marked
+        .chain(named)
+        .flat_map(|files| files.split([',', ';']))
+        .map(|path| Touch { path, writes: false })
+        .collect()
+}
+
+/// Every argument, as a file that may be changed.
+pub(super) fn all<'p>(words: &[Word<'p>]) -> Vec<Touch<'p>> {
+    words.iter().filter_map(|word| word.text).map(|path| Touch { path, writes: true }).collect()
+}
+
+/// `sed`, which may change its files in place.
+pub(super) fn sed<'p>(words: &[Word<'p>]) -> (Vec<Touch<'p>>, Option<&'static str>) {
+    let (mut touches, mut operands) = (Vec::new(), Vec::new());
+    let (mut in_place, mut scripted, mut options) = (false, false, true);
+    let mut rest = words.iter();
+    while let Some(text) = rest.next().map(|word| word.text.unwrap_or_default()) {
+        if text == "--" {
+            options = false;
+        } else if !options || text == "-" || !text.starts_with('-') {
+            operands.push(text);
+        } else if let Some(long) = text.strip_prefix("--") {
+            let (name, value) =
+                long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+            let is = |option: &str| !name.is_empty() && option.starts_with(name);
+            if is("in-place") {
+                in_place = true;
+                touches.extend(value.map(|path| Touch { path, writes: true }));
+            }
+            if is("file") || is("expression") {
+                scripted = true;
+                let value = value.or_else(|| rest.next().and_then(|word| word.text));
+                touches.extend(value.filter(|_| is("file")).map(|path| Touch { path, writes: false }));
+            }
+        } else {
+            let letters = text.get(1..).unwrap_or_default();
+            let Some(place) = letters.find(['i', 'e', 'f', 'l']) else { continue };
+            let (option, value) = letters.split_at(place).1.split_at(1);
+            let value = Some(value).filter(|value| !value.is_empty());
+            match option {
+                "i" => {
+                    in_place = true;
+                    touches.extend(value.map(|path| Touch { path, writes: true }));
+                }
+                "e" | "f" => {
+                    scripted = true;
+                    let value = value.or_else(|| rest.next().and_then(|word| word.text));
+                    touches.extend(value.filter(|_| option == "f").map(|path| Touch { path, writes: false }));
+                }
+                _ if value.is_none() => drop(rest.next()),
+                _ => {}
+            }
+        }
+    }
+    let files = operands.iter().skip(usize::from(!scripted));
+    touches.extend(files.map(|path| Touch { path, writes: in_place }));
+    (touches, unknown(words))
+}
+
+fn is_short(text: &str) -> bool {
+    text.starts_with('-') && !text.starts_with("--")
+}
+
+/// Whether `tar` writes an archive.
+pub(super) fn packs(words: &[&str]) -> bool {
+    let long = ["--create", "--append", "--update", "--concatenate", "--catenate", "--delete"];
+    let modes = ['c', 'r', 'u', 'A'];
+    words.first().is_some_and(|first| !first.starts_with('-') && first.contains(modes))
+        || words.iter().any(|text| {
+            is_short(text) && text.split(['f', 'C', 'x', 't']).next().unwrap_or_default().contains(modes)
+                || text.len() > 3 && long.iter().any(|option| option.starts_with(*text))
+        })
+}
+
+/// `tar`, whose first word may be options without a dash.
+pub(super) fn tar<'p>(program: &Program, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Option<&'static str>) {
+    let first = words.first().and_then(|word| word.text).unwrap_or_default();
+    let old = !first.starts_with('-');
+    let mut given = Given::read("tar", program, words.get(usize::from(old)..).unwrap_or_default());
+    if old && (is_one_of(lists::list("outside/tar"), &format!("-{first}"))) {
+        given.unsure = Some(LEAVES);
+    }
+    // Their values follow in the order of the letters.
+    if old && first.contains(['I', 'F', 'T']) {
+        given.unsure = Some(RUNS);
+    }
+    let texts: Vec<&str> = words.iter().filter_map(|word| word.text).collect();
+    let creates = packs(&texts);
+    let operands = std::mem::take(&mut given.operands);
+    let archive = operands.first().copied().filter(|_| old && first.contains('f'));
+    // Other files of options are marked as written already.
+    given.named.iter_mut().for_each(|touch| touch.writes |= creates);
+    given.named.extend(operands.iter().map(|path| Touch { path, writes: creates && archive == Some(*path) }));
+    // An archive on another machine is reached by a program.
+    if given.named.iter().any(|touch| touch.path.split('/').next().is_some_and(|first| first.contains(':'))) {
+        given.unsure = Some(RUNS);
+    }
+    (given.named, given.unsure.or_else(|| unknown(words)))
+}

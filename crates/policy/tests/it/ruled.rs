@@ -1,0 +1,71 @@
+//! Lines under rules that allow whole programs, such as `cp`, `tar` and `git`.
+//!
+//! The rules are about the workspace: what an earlier command of the line brings into it, and files that options name in
+//! any spelling, are not covered.
+
+use std::os::unix::fs::symlink;
+
+use pollux_domain::approval::ApprovalMode;
+
+use crate::everyday::{decide_in, with_rules_in, write};
+use crate::lines::{RULED, rows, unescape};
+use crate::reads::{Hostile, hostile, remove_odd_names};
+
+/// The programs that a user might allow as a whole.
+const ALLOWED: &str = "git cargo npm make rm tar unzip cp mv ln install rsync tee touch mkdir rmdir dd sed sort chmod \
+                       patch curl wget gcc go zip gzip split python3 pytest tsc seq yarn pnpm truncate jest xz awk pack";
+
+fn rules() -> String {
+    let programs: Vec<String> = ALLOWED.split_whitespace().map(|name| format!("{name:?}")).collect();
+    format!(
+        "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = [{}]\ndecision = \"allow\"\npriority = 100\n",
+        programs.join(", ")
+    )
+}
+
+fn place() -> Hostile {
+    let place = hostile();
+    let project = &place.project;
+    remove_odd_names(project);
+    for file in [
+        ".git/HEAD",
+        "vendor/bare/HEAD",
+        "vendor/bare/config",
+        "vendor/bare/objects/x",
+        "vendor/bare/refs/x",
+        "vendor/plain/a",
+        "half/config",
+        "half/objects/x",
+        "half/refs/x",
+        "odd/-x",
+        "conf/id_rsa",
+        ".ssh/x",
+        "web/.git/HEAD",
+        "web/a",
+        "web/deep/a",
+        "links/a",
+        "HEADS/x",
+    ] {
+        write(&project.join(file), "x\n");
+    }
+    symlink("../../outside/passwd", project.join("links/l")).unwrap();
+    place
+}
+
+#[test]
+fn rules_on_whole_programs_cover_lines_as_written() {
+    let place = place();
+    let engine = with_rules_in(&rules(), place.options());
+    let mut wrong = Vec::new();
+    for (number, fields) in rows(RULED) {
+        let command = unescape(fields[2]);
+        for (mode, expected) in [(ApprovalMode::Default, fields[0]), (ApprovalMode::AutoEdit, fields[1])] {
+            let verdict = decide_in(&engine, &place.project, &command, mode, true);
+            if verdict.decision.as_str() != expected {
+                let found = verdict.decision.as_str();
+                wrong.push(format!("{number}: {command:?} in {mode}: {found}: {}", verdict.reason));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} decisions not as written:\n{}", wrong.len(), wrong.join("\n"));
+}
