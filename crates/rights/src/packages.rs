@@ -16,8 +16,8 @@ use pollux_egress::preset::{self, DownloadHost, Machine};
 
 /// A tool that takes longer is not asked.
 const LIMIT: Duration = Duration::from_secs(15);
-/// The start of the session waits for all package managers together.
-const PACKAGES: Duration = Duration::from_secs(2);
+/// The start of the session waits for all package managers together. They need seconds on a busy machine.
+const PACKAGES: Duration = Duration::from_secs(10);
 const MAX_TEXT: u64 = 1 << 20;
 
 /// This machine, without the places that commands can write.
