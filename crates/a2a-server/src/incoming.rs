@@ -8,7 +8,7 @@ use pollux_domain::id::CallId;
 use serde_json::Value;
 
 use crate::error::A2aError;
-use crate::task::record::AgentSettings;
+use crate::task::record::{AgentSettings, is_offered};
 
 /// What the model reads about a call that the client rejected.
 const REJECTED: &str = "The user rejected this call.";
@@ -129,11 +129,10 @@ fn read_decision(data: &Value, pending: &[(String, Value)]) -> Result<Decision, 
 /// A client cannot grant more than it was offered.
 fn check_offered(answer: &ApprovalAnswer, asked: &Value) -> Result<(), A2aError> {
     let outcome = answer.outcome();
-    let offered = asked.pointer("/confirmationDetails/outcomes").and_then(Value::as_array);
-    let is_offered = outcome == Outcome::Refuse
+    let is_allowed = outcome == Outcome::Refuse
         || matches!(answer, ApprovalAnswer::Replies(_))
-        || offered.is_some_and(|offered| offered.iter().any(|word| word == outcome.as_str()));
-    match is_offered {
+        || is_offered(outcome, asked);
+    match is_allowed {
         true => Ok(()),
         false => Err(A2aError::params(format!("outcome `{}` was not offered", outcome.as_str()))),
     }

@@ -6,6 +6,7 @@ use pollux_a2a::protocol::{
     Artifact, Dialect, Ids, Message, Part, PartBody, Role, Status, Task as TaskView, TaskState, Update,
 };
 use pollux_domain::JsonObject;
+use pollux_domain::approval::Outcome;
 use pollux_domain::time::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
@@ -131,10 +132,18 @@ impl Record {
 
     fn wait_for(&mut self, message: &Message) {
         for part in &message.parts {
-            if let (PartBody::Data(data), Some(call)) = (&part.body, call_of(part)) {
+            if let (PartBody::Data(data), Some(call)) = (&part.body, call_of(part))
+                && !self.answers_itself(data)
+            {
                 self.pending.push((call, data.clone()));
             }
         }
+    }
+
+    /// Whether the task answers this question without its client. It is then not open, even if the server dies before
+    /// it has stored the answer.
+    fn answers_itself(&self, asked: &Value) -> bool {
+        self.settings.auto_execute && is_offered(Outcome::Once, asked)
     }
 
     fn settle(&mut self, message: &Message) {
@@ -310,6 +319,12 @@ fn call_of(part: &Part) -> Option<String> {
     data.pointer("/request/callId").and_then(Value::as_str).map(str::to_owned)
 }
 
+/// Whether a question offers this outcome.
+pub(crate) fn is_offered(outcome: Outcome, asked: &Value) -> bool {
+    let offered = asked.pointer("/confirmationDetails/outcomes").and_then(Value::as_array);
+    offered.is_some_and(|offered| offered.iter().any(|word| word == outcome.as_str()))
+}
+
 /// About how much memory an update takes.
 pub(super) fn size(update: &Update) -> usize {
     let content = match update {
@@ -349,6 +364,23 @@ mod tests {
         assert_eq!(Record::read("t", &json, "other"), Some(record));
         assert_eq!(json["__persistedState"]["_taskState"], "input-required");
         assert_eq!(json["__persistedState"]["_agentSettings"]["workspacePath"], "/w/t");
+    }
+
+    #[test]
+    fn a_task_that_executes_by_itself_waits_only_for_what_it_cannot_answer() {
+        let asked = |outcome: &str| {
+            let question =
+                json!({"request": {"callId": "c"}, "confirmationDetails": {"outcomes": [outcome]}});
+            Message { role: Role::Agent, ..user("m", vec![Part::data(question)]) }
+        };
+        for (auto_execute, outcome, waits) in
+            [(true, "proceed_once", false), (true, "cancel", true), (false, "proceed_once", true)]
+        {
+            let mut record = Record::new("t", "c", "anna");
+            record.settings.auto_execute = auto_execute;
+            record.wait_for(&asked(outcome));
+            assert_eq!(!record.pending.is_empty(), waits, "{auto_execute} {outcome}");
+        }
     }
 
     fn user(id: &str, parts: Vec<Part>) -> Message {
